@@ -1,0 +1,91 @@
+//! Cancel and KillTask: asking a task to stop. What it waits for is withdrawn at once; its coroutine is
+//! unwound at its next turn.
+
+use crate::call::Reply;
+use crate::calls::Answer;
+use crate::error::{ErrorKind, TaskError};
+use crate::id::{TaskRef, Tid};
+use crate::outbox::EventKind;
+use crate::run::{Run, RunFailure};
+use crate::scheduler::End;
+use crate::state::TaskState;
+use crate::task::Mark;
+use crate::timer::Due;
+
+impl Run {
+    pub(crate) fn cancel(&mut self, _me: u32, task: TaskRef) -> Result<Answer, TaskError> {
+        self.check_run(task.run, "task", task.tid.0)?;
+        if let Ok(slot) = self.find_task(task) {
+            self.cancel_task(slot);
+        }
+        Ok(Answer::Now(Reply::Unit))
+    }
+
+    pub(crate) fn kill_task(&mut self, tid: Tid) -> Answer {
+        let alive = match self.tids.get(tid) {
+            Some(slot) if !self.tasks[slot as usize].state().is_terminal() => {
+                self.cancel_task(slot);
+                true
+            }
+            _ => false,
+        };
+        Answer::Now(Reply::Flag(alive))
+    }
+
+    /// Cancels a task, whatever its state.
+    pub(crate) fn cancel_task(&mut self, slot: u32) {
+        let task = &mut self.tasks[slot as usize];
+        match task.state() {
+            TaskState::Pending => self.finish(slot, End::Cancelled),
+            TaskState::Running => {
+                task.marks.set(Mark::CancelRequested);
+            }
+            TaskState::Suspended | TaskState::Blocked(_) => self.begin_cancel(slot),
+            TaskState::Cancelling if task.marks.has(Mark::Unwinding) => self.end_now(slot),
+            TaskState::Cancelling => {}
+            TaskState::Completed | TaskState::Failed | TaskState::Cancelled => {}
+        }
+    }
+
+    /// Withdraws what a task waits for and lines it up to be unwound.
+    pub(crate) fn begin_cancel(&mut self, slot: u32) {
+        self.withdraw_all(slot);
+        let task = &mut self.tasks[slot as usize];
+        task.become_state(TaskState::Cancelling);
+        let tid = task.tid;
+        if !task.marks.set(Mark::Queued) {
+            self.ready.push_woken(slot);
+        }
+        self.event(slot, EventKind::Cancelling);
+        if let Some(deadline) = self.cancel_grace.and_then(|grace| self.clock.checked_add(grace)) {
+            self.timers.arm(deadline, Due::Grace { task: slot, tid: tid.0 });
+        }
+    }
+
+    /// Cuts the cleanup of a cancelled task short: at its next turn its coroutine is dropped.
+    fn end_now(&mut self, slot: u32) {
+        self.withdraw_all(slot);
+        let task = &mut self.tasks[slot as usize];
+        task.marks.set(Mark::Ending);
+        if !task.marks.set(Mark::Queued) {
+            self.ready.push_woken(slot);
+        }
+    }
+
+    /// A cancelled task has had all the time it may have for its cleanup.
+    pub(crate) fn end_grace(&mut self, slot: u32, tid: Tid) {
+        if let Some(task) = self.tasks.get(slot as usize)
+            && task.tid == tid
+            && task.state() == TaskState::Cancelling
+        {
+            self.end_now(slot);
+        }
+    }
+
+    /// The run has taken longer than it may.
+    pub(crate) fn over_time(&mut self) {
+        let limit = self.limits.max_time.unwrap_or_default();
+        let message = format!("the run took longer than {limit:?}");
+        self.fail(RunFailure::Limit(TaskError::new(ErrorKind::TimeLimit, message)));
+    }
+}

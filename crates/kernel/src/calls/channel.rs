@@ -1,0 +1,165 @@
+//! Channels: messages in the order they were sent, to receivers in the order they came.
+
+use std::collections::VecDeque;
+
+use crate::call::Reply;
+use crate::calls::Answer;
+use crate::error::{ErrorKind, TaskError};
+use crate::id::{CallId, ObjectRef};
+use crate::run::Run;
+use crate::task::Wait;
+use crate::value::Value;
+use crate::waiters::{WaitList, Waiter};
+
+/// A queue of messages between tasks.
+pub(crate) struct Channel {
+    pub(crate) id: u64,
+    capacity: usize,
+    messages: VecDeque<Value>,
+    pub(crate) receivers: WaitList,
+    pub(crate) senders: WaitList,
+    /// What the waiting senders want to send.
+    outgoing: VecDeque<(CallId, Value)>,
+    pub(crate) sender_handles: u32,
+    pub(crate) receiver_lives: bool,
+}
+
+impl Run {
+    pub(crate) fn create_channel(&mut self, capacity: Option<usize>) -> Answer {
+        let id = self.next_object_id();
+        let slot = self.channels.insert(Channel {
+            id,
+            capacity: capacity.unwrap_or(usize::MAX),
+            messages: VecDeque::new(),
+            receivers: WaitList::default(),
+            senders: WaitList::default(),
+            outgoing: VecDeque::new(),
+            sender_handles: 1,
+            receiver_lives: true,
+        }) as u32;
+        Answer::Now(Reply::Object(self.object_ref(slot, id)))
+    }
+
+    pub(crate) fn find_channel(&self, channel: ObjectRef) -> Result<u32, TaskError> {
+        self.check_run(channel.run, "channel", channel.id)?;
+        match self.channels.get(channel.slot as usize) {
+            Some(found) if found.id == channel.id => Ok(channel.slot),
+            _ => Err(closed(channel.id)),
+        }
+    }
+
+    pub(crate) fn send(
+        &mut self,
+        me: u32,
+        id: CallId,
+        channel: ObjectRef,
+        value: Value,
+    ) -> Result<Answer, TaskError> {
+        let slot = self.find_channel(channel)?;
+        let entry = &mut self.channels[slot as usize];
+        if !entry.receiver_lives {
+            return Err(closed(channel.id));
+        }
+        if let Some(receiver) = self.waits.pop(&mut entry.receivers) {
+            self.answer(receiver.task, receiver.call, Reply::Message(Box::new((channel, value))));
+            return Ok(Answer::Now(Reply::Unit));
+        }
+        if entry.messages.len() < entry.capacity {
+            entry.messages.push_back(value);
+            return Ok(Answer::Now(Reply::Unit));
+        }
+        entry.outgoing.push_back((id, value));
+        let node = self.waits.push(&mut entry.senders, Waiter { task: me, item: 0, call: id });
+        Ok(Answer::Later(Wait::Send { channel: slot, node }))
+    }
+
+    pub(crate) fn receive(
+        &mut self,
+        me: u32,
+        id: CallId,
+        channel: ObjectRef,
+    ) -> Result<Answer, TaskError> {
+        let slot = self.find_channel(channel)?;
+        if let Some(message) = self.next_message(slot) {
+            return Ok(Answer::Now(Reply::Message(Box::new((channel, message)))));
+        }
+        let entry = &mut self.channels[slot as usize];
+        if entry.sender_handles == 0 {
+            return Ok(Answer::Now(Reply::Nothing));
+        }
+        let node = self.waits.push(&mut entry.receivers, Waiter { task: me, item: 0, call: id });
+        Ok(Answer::Later(Wait::Receive { channel: slot, node }))
+    }
+
+    /// Takes the oldest message; a sender that waits for room then has it.
+    fn next_message(&mut self, slot: u32) -> Option<Value> {
+        let entry = &mut self.channels[slot as usize];
+        let message = match entry.messages.pop_front() {
+            Some(message) => message,
+            // A channel without room hands over from sender to receiver.
+            None => return self.let_sender_in(slot),
+        };
+        if let Some(value) = self.let_sender_in(slot) {
+            self.channels[slot as usize].messages.push_back(value);
+        }
+        Some(message)
+    }
+
+    /// Answers the sender that has waited longest; its message is the result.
+    fn let_sender_in(&mut self, slot: u32) -> Option<Value> {
+        let entry = &mut self.channels[slot as usize];
+        let sender = self.waits.pop(&mut entry.senders)?;
+        let (_, value) = entry.outgoing.pop_front()?;
+        self.answer(sender.task, sender.call, Reply::Unit);
+        Some(value)
+    }
+
+    /// A message that was delivered but not taken goes back: to the next receiver, or to the front.
+    pub(crate) fn return_message(&mut self, channel: ObjectRef, message: Value) {
+        let Ok(slot) = self.find_channel(channel) else { return };
+        let entry = &mut self.channels[slot as usize];
+        match self.waits.pop(&mut entry.receivers) {
+            Some(next) => {
+                self.answer(next.task, next.call, Reply::Message(Box::new((channel, message))));
+            }
+            None => entry.messages.push_front(message),
+        }
+    }
+
+    pub(crate) fn withdraw_send(&mut self, slot: u32, node: u32, call: CallId) {
+        let entry = &mut self.channels[slot as usize];
+        self.waits.remove(&mut entry.senders, node);
+        entry.outgoing.retain(|(id, _)| *id != call);
+    }
+
+    /// The last sender is gone: receivers that wait get nothing.
+    pub(crate) fn close_senders(&mut self, slot: u32) {
+        while let Some(receiver) = self.waits.pop(&mut self.channels[slot as usize].receivers) {
+            self.answer(receiver.task, receiver.call, Reply::Nothing);
+        }
+        self.forget_channel(slot);
+    }
+
+    /// The receiver is gone: senders that wait get an error.
+    pub(crate) fn close_receiver(&mut self, slot: u32) {
+        let id = self.channels[slot as usize].id;
+        while let Some(sender) = self.waits.pop(&mut self.channels[slot as usize].senders) {
+            self.answer(sender.task, sender.call, Reply::Error(closed(id)));
+        }
+        let entry = &mut self.channels[slot as usize];
+        entry.outgoing.clear();
+        entry.messages.clear();
+        self.forget_channel(slot);
+    }
+
+    fn forget_channel(&mut self, slot: u32) {
+        let entry = &self.channels[slot as usize];
+        if entry.sender_handles == 0 && !entry.receiver_lives {
+            self.channels.remove(slot as usize);
+        }
+    }
+}
+
+fn closed(id: u64) -> TaskError {
+    TaskError::new(ErrorKind::ChannelClosed, format!("channel {id} has no receiver"))
+}

@@ -1,0 +1,51 @@
+//! Effects, which the host performs, and what they cost.
+
+use crate::call::{EffectWork, Reply};
+use crate::calls::Answer;
+use crate::error::{ErrorKind, TaskError};
+use crate::id::CallId;
+use crate::outbox::{CallRef, Order};
+use crate::run::Run;
+use crate::task::{Progress, Wait};
+use crate::value::Value;
+
+impl Run {
+    pub(crate) fn effect(&mut self, me: u32, id: CallId, work: EffectWork) -> Answer {
+        self.hope.effects += 1;
+        self.order(Order::Start(self.call_ref(me, id), work));
+        Answer::Later(Wait::Effect)
+    }
+
+    pub(crate) fn charge(&mut self, cost: u64) -> Answer {
+        let total = self.cost.saturating_add(cost);
+        if let Some(limit) = self.limits.max_cost
+            && total > limit
+        {
+            let message = format!("a cost of {cost} would bring the run to {total} of {limit}");
+            return Answer::error(ErrorKind::CostLimit, message);
+        }
+        self.cost = total;
+        Answer::Now(Reply::Unit)
+    }
+
+    /// The host answers a call it was ordered to look after.
+    pub(crate) fn complete_call(&mut self, at: CallRef, result: Result<Value, TaskError>) {
+        let progress = self.tasks.get_mut(at.slot as usize).and_then(|task| match task.state() {
+            state if state.is_terminal() => None,
+            _ => task.calls_mut().get_mut(at.call).map(|call| &call.progress),
+        });
+        match progress {
+            Some(Progress::Waiting(Wait::Io { .. })) => self.hope.descriptors -= 1,
+            Some(Progress::Waiting(Wait::Effect)) => self.hope.effects -= 1,
+            _ => {
+                self.counts.late += 1;
+                return;
+            }
+        }
+        let reply = match result {
+            Ok(value) => Reply::Value(value),
+            Err(error) => Reply::Error(error.in_task(|| self.label(at.slot))),
+        };
+        self.answer(at.slot, at.call, reply);
+    }
+}

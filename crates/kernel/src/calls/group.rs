@@ -1,0 +1,138 @@
+//! Groups: tasks that end together. A failed member cancels the others, and so does dropping the group.
+
+use std::collections::BTreeSet;
+
+use crate::call::Reply;
+use crate::calls::Answer;
+use crate::error::{ErrorKind, TaskError};
+use crate::id::{CallId, ObjectRef};
+use crate::run::Run;
+use crate::state::TaskState;
+use crate::task::{Mark, Outcome, Wait};
+use crate::waiters::{WaitList, Waiter};
+
+/// Tasks that end together.
+pub(crate) struct Group {
+    id: u64,
+    members: BTreeSet<u32>,
+    failure: Option<TaskError>,
+    pub(crate) waiters: WaitList,
+    pub(crate) handle_lives: bool,
+}
+
+impl Group {
+    pub(crate) fn add(&mut self, member: u32) {
+        self.members.insert(member);
+    }
+
+    pub(crate) fn members(&self) -> impl Iterator<Item = u32> + '_ {
+        self.members.iter().copied()
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn reply(&self) -> Reply {
+        match &self.failure {
+            Some(error) => Reply::Error(error.clone()),
+            None => Reply::Unit,
+        }
+    }
+}
+
+impl Run {
+    pub(crate) fn create_group(&mut self) -> Answer {
+        let id = self.next_object_id();
+        let slot = self.groups.insert(Group {
+            id,
+            members: BTreeSet::new(),
+            failure: None,
+            waiters: WaitList::default(),
+            handle_lives: true,
+        }) as u32;
+        Answer::Now(Reply::Object(self.object_ref(slot, id)))
+    }
+
+    pub(crate) fn find_group(&self, group: ObjectRef) -> Result<u32, TaskError> {
+        self.check_run(group.run, "group", group.id)?;
+        match self.groups.get(group.slot as usize) {
+            Some(found) if found.id == group.id => Ok(group.slot),
+            _ => Err(TaskError::new(ErrorKind::UnknownTask, format!("group {} is gone", group.id))),
+        }
+    }
+
+    pub(crate) fn join_group(
+        &mut self,
+        me: u32,
+        id: CallId,
+        group: ObjectRef,
+    ) -> Result<Answer, TaskError> {
+        let slot = self.find_group(group)?;
+        let entry = &mut self.groups[slot as usize];
+        if entry.members.contains(&me) {
+            let message = "a member of a group waited for the group";
+            return Err(TaskError::new(ErrorKind::SelfWait, message));
+        }
+        if entry.members.is_empty() {
+            return Ok(Answer::Now(entry.reply()));
+        }
+        let node = self.waits.push(&mut entry.waiters, Waiter { task: me, item: 0, call: id });
+        Ok(Answer::Later(Wait::Group { group: slot, node }))
+    }
+
+    /// A task with an entry in the side table is over.
+    pub(crate) fn end_extra(&mut self, task: u32) {
+        let Some(extra) = self.extras.get(&task) else { return };
+        let (group, resolves) = (extra.group, extra.resolves.clone());
+        if let Some(key) = resolves {
+            self.resolved(task, &key);
+        }
+        if let Some(group) = group {
+            self.member_ended(group, task);
+        }
+    }
+
+    fn member_ended(&mut self, slot: u32, task: u32) {
+        let entry = &mut self.groups[slot as usize];
+        entry.members.remove(&task);
+        let failed = self.tasks[task as usize].state() == TaskState::Failed;
+        if failed && entry.failure.is_none() {
+            self.tasks[task as usize].marks.set(Mark::Observed);
+            if let Some((Outcome::Error(error), _)) = self.tasks[task as usize].end() {
+                entry.failure = Some(error.clone());
+            }
+            self.cancel_members(slot);
+        }
+        let entry = &mut self.groups[slot as usize];
+        if entry.members.is_empty() {
+            let joined = !entry.waiters.is_empty();
+            while let Some(waiter) = self.waits.pop(&mut self.groups[slot as usize].waiters) {
+                let reply = self.groups[slot as usize].reply();
+                self.answer(waiter.task, waiter.call, reply);
+            }
+            self.forget_group(slot, joined);
+        }
+    }
+
+    pub(crate) fn cancel_members(&mut self, slot: u32) {
+        for member in self.groups[slot as usize].members.clone() {
+            // An earlier one's end may have ended this one too.
+            if self.groups.get(slot as usize).is_some_and(|group| group.members.contains(&member)) {
+                self.cancel_task(member);
+            }
+        }
+    }
+
+    /// Forgets a group nobody can reach any more. A failure nobody was told of is kept.
+    pub(crate) fn forget_group(&mut self, slot: u32, told: bool) {
+        let Some(entry) = self.groups.get(slot as usize) else { return };
+        if entry.handle_lives || !entry.members.is_empty() {
+            return;
+        }
+        let entry = self.groups.remove(slot as usize);
+        if let (false, Some(error)) = (told, entry.failure) {
+            self.keep_unobserved(error);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What each system call does, one file for each family. A call either has its answer at once, or is
+//! registered somewhere and answered later.
+
+mod cancel;
+pub(crate) mod channel;
+mod effect;
+pub(crate) mod group;
+mod io;
+pub(crate) mod promise;
+mod release;
+pub(crate) mod semaphore;
+mod sleep;
+mod spawn;
+mod store;
+pub(crate) mod wait;
+
+use std::panic::Location;
+
+use crate::call::{Reply, SystemCall};
+use crate::error::{ErrorKind, TaskError};
+use crate::id::CallId;
+use crate::run::Run;
+use crate::task::Wait;
+
+/// What comes of a call.
+pub(crate) enum Answer {
+    Now(Reply),
+    Later(Wait),
+}
+
+impl Answer {
+    pub(crate) fn error(kind: ErrorKind, message: impl Into<String>) -> Answer {
+        Answer::Now(Reply::Error(TaskError::new(kind, message)))
+    }
+}
+
+impl From<TaskError> for Answer {
+    fn from(error: TaskError) -> Answer {
+        Answer::Now(Reply::Error(error))
+    }
+}
+
+/// Lets a call's code use `?` on what can go wrong.
+fn settle(result: Result<Answer, TaskError>) -> Answer {
+    result.unwrap_or_else(Answer::from)
+}
+
+impl Run {
+    /// Leads a call to its code.
+    pub(crate) fn dispatch(
+        &mut self,
+        me: u32,
+        id: CallId,
+        call: SystemCall,
+        at: &'static Location<'static>,
+    ) -> Answer {
+        match call {
+            SystemCall::Yield => Answer::Now(Reply::Unit),
+            SystemCall::GetTid => Answer::Now(Reply::Tid(self.tasks[me as usize].tid)),
+            SystemCall::Now => Answer::Now(Reply::Time(self.clock)),
+            SystemCall::GetHandlers => self.get_handlers(me),
+            SystemCall::Spawn(coroutine, options) => self.spawn(me, coroutine, options, at),
+            SystemCall::Wait(on, claim) => settle(self.wait(me, id, on, claim)),
+            SystemCall::WaitTask(tid) => self.wait_task(me, id, tid),
+            SystemCall::Gather(items, mode, claim) => {
+                settle(self.gather(me, id, items, mode, claim))
+            }
+            SystemCall::Race(items, claim) => settle(self.race(me, id, items, claim)),
+            SystemCall::Cancel(task) => settle(self.cancel(me, task)),
+            SystemCall::KillTask(tid) => self.kill_task(tid),
+            SystemCall::CreatePromise => self.create_promise(),
+            SystemCall::CompletePromise(promise, value) => {
+                settle(self.settle_promise(promise, Ok(value)))
+            }
+            SystemCall::FailPromise(promise, error) => {
+                settle(self.settle_promise(promise, Err(error)))
+            }
+            SystemCall::CreateExternalPromise(uuid) => self.create_external_promise(uuid),
+            SystemCall::Sleep(duration) => self.sleep(me, id, duration),
+            SystemCall::SleepUntil(time) => self.sleep_until(me, id, time),
+            SystemCall::ReadWait(fd) => self.read_wait(me, id, fd),
+            SystemCall::WriteWait(fd) => self.write_wait(me, id, fd),
+            SystemCall::Get(key) => self.get(me, &key),
+            SystemCall::Put(key, value) => self.put(me, key, value),
+            SystemCall::Tell(value) => self.tell(me, value),
+            SystemCall::GetLog => self.get_log(me),
+            SystemCall::Ask(key) => self.ask(me, id, &key, at),
+            SystemCall::CreateChannel(capacity) => self.create_channel(capacity),
+            SystemCall::Send(channel, value) => settle(self.send(me, id, channel, value)),
+            SystemCall::Receive(channel) => settle(self.receive(me, id, channel)),
+            SystemCall::CreateSemaphore(permits) => self.create_semaphore(permits),
+            SystemCall::Acquire(semaphore, permits) => {
+                settle(self.acquire(me, id, semaphore, permits))
+            }
+            SystemCall::CreateGroup => self.create_group(),
+            SystemCall::JoinGroup(group) => settle(self.join_group(me, id, group)),
+            SystemCall::Effect(work) => self.effect(me, id, work),
+            SystemCall::Charge(cost) => self.charge(cost),
+            SystemCall::Custom(name, _) => {
+                Answer::error(ErrorKind::Unanswered, format!("nobody answers the call `{name}`"))
+            }
+        }
+    }
+}

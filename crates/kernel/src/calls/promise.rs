@@ -1,0 +1,140 @@
+//! Promises: settled once, by a task of the run or, if external, from anywhere by their UUID.
+
+use crate::call::Reply;
+use crate::calls::Answer;
+use crate::error::{ErrorKind, TaskError};
+use crate::id::{ObjectRef, Uuid};
+use crate::outbox::{EventKind, Order};
+use crate::run::{Found, Run};
+use crate::task::Outcome;
+use crate::value::Value;
+use crate::waiters::WaitList;
+
+/// A value that will arrive.
+pub(crate) struct Promise {
+    id: u64,
+    uuid: Option<Uuid>,
+    settled: Option<(Outcome, u64)>,
+    pub(crate) waiters: WaitList,
+    /// Read sides that live.
+    pub(crate) futures: u32,
+    /// Whether the write side lives.
+    pub(crate) writer: bool,
+}
+
+impl Promise {
+    pub(crate) fn is_external(&self) -> bool {
+        self.uuid.is_some()
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) fn end(&self) -> Option<(&Outcome, u64)> {
+        self.settled.as_ref().map(|(outcome, ended)| (outcome, *ended))
+    }
+
+    pub(crate) fn outcome_mut(&mut self) -> Option<&mut Outcome> {
+        self.settled.as_mut().map(|(outcome, _)| outcome)
+    }
+}
+
+impl Run {
+    pub(crate) fn create_promise(&mut self) -> Answer {
+        Answer::Now(Reply::Object(self.add_promise(None)))
+    }
+
+    pub(crate) fn create_external_promise(&mut self, uuid: Uuid) -> Answer {
+        let promise = self.add_promise(Some(uuid));
+        self.externals.insert(uuid, promise.slot);
+        self.order(Order::Announce(uuid, promise));
+        Answer::Now(Reply::Object(promise))
+    }
+
+    fn add_promise(&mut self, uuid: Option<Uuid>) -> ObjectRef {
+        let id = self.next_object_id();
+        let slot = self.promises.insert(Promise {
+            id,
+            uuid,
+            settled: None,
+            waiters: WaitList::default(),
+            futures: 0,
+            writer: true,
+        }) as u32;
+        self.object_ref(slot, id)
+    }
+
+    pub(crate) fn find_promise(&self, promise: ObjectRef) -> Result<u32, TaskError> {
+        self.check_run(promise.run, "promise", promise.id)?;
+        match self.promises.get(promise.slot as usize) {
+            Some(found) if found.id == promise.id => Ok(promise.slot),
+            _ => Err(TaskError::new(
+                ErrorKind::UnknownPromise,
+                format!("promise {} is gone", promise.id),
+            )),
+        }
+    }
+
+    pub(crate) fn settle_promise(
+        &mut self,
+        promise: ObjectRef,
+        result: Result<Value, TaskError>,
+    ) -> Result<Answer, TaskError> {
+        let slot = self.find_promise(promise)?;
+        if self.promises[slot as usize].settled.is_some() {
+            let message = format!("promise {} is settled already", promise.id);
+            return Err(TaskError::new(ErrorKind::AlreadySettled, message));
+        }
+        self.settle(slot, result);
+        Ok(Answer::Now(Reply::Unit))
+    }
+
+    /// Somebody outside settled a promise. The first answer wins.
+    pub(crate) fn settle_external(&mut self, uuid: Uuid, result: Result<Value, TaskError>) {
+        let Some(slot) = self.externals.get(&uuid).copied() else {
+            self.counts.settled_again += 1;
+            return;
+        };
+        match self.promises[slot as usize].settled {
+            None => self.settle(slot, result),
+            Some(_) => {
+                self.counts.settled_again += 1;
+                self.event(self.root().slot, EventKind::Ignored(uuid));
+            }
+        }
+    }
+
+    /// Fixes a promise's outcome and tells its waiters.
+    pub(crate) fn settle(&mut self, slot: u32, result: Result<Value, TaskError>) {
+        let ended = self.next_end();
+        let outcome = match result {
+            Ok(value) => Outcome::Value(value),
+            Err(error) => Outcome::Error(error),
+        };
+        let promise = &mut self.promises[slot as usize];
+        promise.settled = Some((outcome, ended));
+        let external = promise.is_external();
+        while let Some(waiter) = self.waits.pop(&mut self.promises[slot as usize].waiters) {
+            self.hope.externals -= usize::from(external);
+            self.notify(waiter, Found::Promise(slot));
+        }
+        self.forget_promise(slot);
+    }
+
+    /// Forgets a promise nobody can reach any more.
+    pub(crate) fn forget_promise(&mut self, slot: u32) {
+        let promise = &self.promises[slot as usize];
+        let unreachable = match promise.uuid {
+            // Its UUID may be known outside until it is settled.
+            Some(_) => promise.settled.is_some() && !promise.writer && promise.futures == 0,
+            None => !promise.writer && promise.futures == 0,
+        };
+        if unreachable && promise.waiters.is_empty() {
+            let promise = self.promises.remove(slot as usize);
+            if let Some(uuid) = promise.uuid {
+                self.externals.remove(&uuid);
+            }
+        }
+    }
+}

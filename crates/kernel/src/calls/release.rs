@@ -1,0 +1,189 @@
+//! Giving back: handles that were dropped, and calls that were withdrawn. Neither has an answer.
+
+use crate::call::Reply;
+use crate::coroutine::Release;
+use crate::error::{ErrorKind, TaskError};
+use crate::id::{CallId, TaskRef};
+use crate::outbox::{EventKind, Order};
+use crate::run::{Found, Run};
+use crate::task::{Calls, Mark, Outstanding, Progress, Wait};
+
+impl Release {
+    /// The run the thing belongs to.
+    pub fn run(&self) -> crate::id::RunId {
+        match self {
+            Release::Task(task) => task.run,
+            Release::RetainFuture(object)
+            | Release::Future(object)
+            | Release::Promise(object)
+            | Release::RetainSender(object)
+            | Release::Sender(object)
+            | Release::Receiver(object)
+            | Release::Permits(object, _)
+            | Release::Semaphore(object)
+            | Release::Group(object) => object.run,
+        }
+    }
+}
+
+impl Run {
+    /// Takes something back. What belongs to another run goes there by way of the host.
+    pub fn release(&mut self, release: Release) {
+        if release.run() != self.id {
+            return self.order(Order::Elsewhere(release));
+        }
+        match release {
+            Release::Task(task) => {
+                if let Ok(slot) = self.find_task(task) {
+                    self.tasks[slot as usize].marks.clear(Mark::Held);
+                    self.reclaim(slot);
+                }
+            }
+            Release::RetainFuture(object) => {
+                if let Ok(slot) = self.find_promise(object) {
+                    self.promises[slot as usize].futures += 1;
+                }
+            }
+            Release::Future(object) => {
+                if let Ok(slot) = self.find_promise(object) {
+                    self.promises[slot as usize].futures -= 1;
+                    self.forget_promise(slot);
+                }
+            }
+            Release::Promise(object) => self.release_promise(object),
+            Release::RetainSender(object) => {
+                if let Ok(slot) = self.find_channel(object) {
+                    self.channels[slot as usize].sender_handles += 1;
+                }
+            }
+            Release::Sender(object) => {
+                if let Ok(slot) = self.find_channel(object) {
+                    self.channels[slot as usize].sender_handles -= 1;
+                    if self.channels[slot as usize].sender_handles == 0 {
+                        self.close_senders(slot);
+                    }
+                }
+            }
+            Release::Receiver(object) => {
+                if let Ok(slot) = self.find_channel(object) {
+                    self.channels[slot as usize].receiver_lives = false;
+                    self.close_receiver(slot);
+                }
+            }
+            Release::Permits(object, permits) => {
+                if let Ok(slot) = self.find_semaphore(object) {
+                    self.return_permits(slot, permits);
+                }
+            }
+            Release::Semaphore(object) => {
+                if let Ok(slot) = self.find_semaphore(object) {
+                    self.semaphores.remove(slot as usize);
+                }
+            }
+            Release::Group(object) => {
+                if let Ok(slot) = self.find_group(object) {
+                    self.groups[slot as usize].handle_lives = false;
+                    self.cancel_members(slot);
+                    self.forget_group(slot, false);
+                }
+            }
+        }
+    }
+
+    fn release_promise(&mut self, object: crate::id::ObjectRef) {
+        let Ok(slot) = self.find_promise(object) else { return };
+        let promise = &mut self.promises[slot as usize];
+        promise.writer = false;
+        if promise.end().is_none() && !promise.is_external() {
+            let message = format!("promise {} was dropped unsettled", promise.id());
+            self.settle(slot, Err(TaskError::new(ErrorKind::Abandoned, message)));
+        } else {
+            self.forget_promise(slot);
+        }
+    }
+
+    /// Takes a call back, whoever made it.
+    pub(crate) fn withdraw_by(&mut self, maker: TaskRef, id: CallId) {
+        let Ok(slot) = self.find_task(maker) else { return };
+        let task = &mut self.tasks[slot as usize];
+        if task.state().is_terminal() {
+            return;
+        }
+        if let Some(call) = task.calls_mut().remove(id) {
+            self.event(slot, EventKind::Withdrawn { id });
+            self.withdraw(slot, call);
+        }
+    }
+
+    /// Takes all calls of a task back.
+    pub(crate) fn withdraw_all(&mut self, slot: u32) {
+        let task = &mut self.tasks[slot as usize];
+        match std::mem::replace(task.calls_mut(), Calls::None) {
+            Calls::None => {}
+            Calls::One(call) => self.withdraw(slot, call),
+            Calls::Many(all) => all.into_iter().for_each(|call| self.withdraw(slot, call)),
+        }
+    }
+
+    /// Undoes what a call registered, or gives back what it was answered with.
+    fn withdraw(&mut self, slot: u32, call: Outstanding) {
+        let wait = match call.progress {
+            Progress::Waiting(wait) => wait,
+            Progress::Answered(reply) => return self.give_back(reply),
+        };
+        match wait {
+            Wait::Join { task, node, .. }
+            | Wait::Over { task, node }
+            | Wait::Resolve { task, node } => {
+                self.stop_waiting(Found::Task(task), node);
+            }
+            Wait::Promise { promise, node } | Wait::External { promise, node } => {
+                self.stop_waiting(Found::Promise(promise), node);
+                self.forget_promise(promise);
+            }
+            Wait::Gather { set } | Wait::Race { set } => {
+                self.leave_set(set);
+            }
+            Wait::Timer { timer } => {
+                self.timers.disarm(timer);
+                self.hope.timers -= 1;
+            }
+            Wait::Io { fd } => {
+                self.hope.descriptors -= 1;
+                self.order(Order::Unwatch(self.call_ref(slot, call.id), fd));
+            }
+            Wait::Effect => {
+                self.hope.effects -= 1;
+                self.order(Order::Abort(self.call_ref(slot, call.id)));
+            }
+            Wait::Receive { channel, node } => {
+                self.waits.remove(&mut self.channels[channel as usize].receivers, node);
+            }
+            Wait::Send { channel, node } => self.withdraw_send(channel, node, call.id),
+            Wait::Acquire { semaphore, node } => {
+                self.waits.remove(&mut self.semaphores[semaphore as usize].waiters, node);
+                self.serve_waiters(semaphore);
+            }
+            Wait::Group { group, node } => {
+                self.waits.remove(&mut self.groups[group as usize].waiters, node);
+            }
+            Wait::Handler { task, node } => {
+                self.stop_waiting(Found::Task(task), node);
+                self.cancel_task(task);
+            }
+        }
+    }
+
+    /// An answer nobody took goes back to where it came from.
+    fn give_back(&mut self, reply: Reply) {
+        match reply {
+            Reply::Message(message) => self.return_message(message.0, message.1),
+            Reply::Permits(permits) => {
+                let semaphore = self.object_ref(permits.slot, permits.id);
+                self.release(Release::Permits(semaphore, permits.count as usize));
+            }
+            Reply::Task(task) => self.release(Release::Task(task)),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Spawn: a new task, with a snapshot of its parent's store and its parent's handlers.
+
+use std::panic::Location;
+use std::rc::Rc;
+
+use crate::call::{Reply, SpawnOptions};
+use crate::calls::Answer;
+use crate::coroutine::Coroutine;
+use crate::error::{ErrorKind, TaskError};
+use crate::run::Run;
+use crate::store::{Scope, chain, handlers};
+
+impl Run {
+    pub(crate) fn spawn(
+        &mut self,
+        me: u32,
+        coroutine: Box<dyn Coroutine>,
+        options: Option<Box<SpawnOptions>>,
+        at: &'static Location<'static>,
+    ) -> Answer {
+        if let Some(limit) = self.limits.max_tasks
+            && self.live >= limit
+        {
+            let message = format!("the run has {limit} tasks, which is its limit");
+            return Answer::error(ErrorKind::TaskLimit, message);
+        }
+        let parent = &self.tasks[me as usize];
+        let parent_tid = parent.tid;
+        let scope = parent.scope.clone();
+        let child = match options {
+            None => self.add_task(coroutine, at, scope, None),
+            Some(options) => match self.spawn_with(coroutine, at, scope, *options) {
+                Ok(child) => child,
+                Err(error) => return error.into(),
+            },
+        };
+        self.announce_spawn(child, Some(parent_tid));
+        Answer::Now(Reply::Task(self.task_ref(child)))
+    }
+
+    fn spawn_with(
+        &mut self,
+        coroutine: Box<dyn Coroutine>,
+        at: &'static Location<'static>,
+        mut scope: Option<Rc<Scope>>,
+        options: SpawnOptions,
+    ) -> Result<u32, TaskError> {
+        let group = match options.group {
+            Some(group) => Some(self.find_group(group)?),
+            None => None,
+        };
+        if let Some(given) = options.handlers {
+            let inherited = scope.as_deref().cloned().unwrap_or_default();
+            scope = Some(Rc::new(Scope { handlers: chain(given), ..inherited }));
+        }
+        let child = self.add_task(coroutine, at, scope, Some(options.priority));
+        if options.name.is_some() {
+            self.extra(child).name = options.name;
+        }
+        if let Some(group) = group {
+            self.extra(child).group = Some(group);
+            self.groups[group as usize].add(child);
+        }
+        Ok(child)
+    }
+
+    pub(crate) fn get_handlers(&self, me: u32) -> Answer {
+        let scope = self.tasks[me as usize].scope.as_deref();
+        let chain = scope.map_or(Vec::new(), |scope| handlers(&scope.handlers));
+        Answer::Now(Reply::Handlers(chain.into()))
+    }
+}

@@ -1,0 +1,331 @@
+//! Wait, Gather and Race, over tasks and promises alike.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use crate::call::{Claim, GatherMode, Reply};
+use crate::calls::Answer;
+use crate::error::{ErrorKind, TaskError};
+use crate::id::{CallId, Tid, Waitable};
+use crate::run::{Found, Run};
+use crate::task::{Mark, Outcome, Progress, Wait};
+use crate::value::Value;
+use crate::waiters::Waiter;
+
+const NO_NODE: u32 = u32::MAX;
+
+/// What a Gather or a Race waits for.
+pub(crate) struct WaitSet {
+    kind: SetKind,
+    claim: Claim,
+    pub(crate) items: Vec<Item>,
+    pending: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SetKind {
+    Gather(GatherMode),
+    Race,
+}
+
+/// One of them, and where the set is registered for it (nowhere, once that is over).
+#[derive(Clone, Copy)]
+pub(crate) struct Item {
+    pub(crate) on: Found,
+    node: u32,
+}
+
+impl Run {
+    pub(crate) fn wait(
+        &mut self,
+        me: u32,
+        id: CallId,
+        on: Waitable,
+        claim: Claim,
+    ) -> Result<Answer, TaskError> {
+        let found = self.find(on)?;
+        if found == Found::Task(me) {
+            return Err(TaskError::new(ErrorKind::SelfWait, "a task waited for itself"));
+        }
+        if self.ended(found).is_some() {
+            return Ok(Answer::Now(reply(self.result(found, claim))));
+        }
+        let take = claim == Claim::Take;
+        Ok(Answer::Later(match found {
+            Found::Task(task) => {
+                Wait::Join { task, node: self.wait_for_task(task, me, id, 0), take }
+            }
+            Found::Promise(promise) => {
+                let node = self.wait_for_promise(promise, me, id, 0);
+                match self.promises[promise as usize].is_external() {
+                    true => Wait::External { promise, node },
+                    false => Wait::Promise { promise, node },
+                }
+            }
+        }))
+    }
+
+    pub(crate) fn wait_task(&mut self, me: u32, id: CallId, tid: Tid) -> Answer {
+        match self.tids.get(tid) {
+            Some(task) if task == me => {
+                Answer::error(ErrorKind::SelfWait, "a task waited for itself")
+            }
+            Some(task) if !self.tasks[task as usize].state().is_terminal() => {
+                Answer::Later(Wait::Over { task, node: self.wait_for_task(task, me, id, 0) })
+            }
+            _ => Answer::Now(Reply::Flag(false)),
+        }
+    }
+
+    pub(crate) fn gather(
+        &mut self,
+        me: u32,
+        id: CallId,
+        items: Vec<Waitable>,
+        mode: GatherMode,
+        claim: Claim,
+    ) -> Result<Answer, TaskError> {
+        let items = self.find_all(me, items)?;
+        let failed = items.iter().filter(|on| self.failed(**on));
+        if mode == GatherMode::FailFast
+            && let Some(first) = failed.min_by_key(|on| self.ended(**on)).copied()
+        {
+            return Ok(Answer::Now(reply(self.result(first, Claim::Share))));
+        }
+        if items.iter().all(|on| self.ended(*on).is_some()) {
+            return Ok(Answer::Now(self.collect(me, &items, mode, claim)));
+        }
+        let set = self.wait_for_set(me, id, items, SetKind::Gather(mode), claim);
+        Ok(Answer::Later(Wait::Gather { set }))
+    }
+
+    pub(crate) fn race(
+        &mut self,
+        me: u32,
+        id: CallId,
+        items: Vec<Waitable>,
+        claim: Claim,
+    ) -> Result<Answer, TaskError> {
+        if items.is_empty() {
+            return Err(TaskError::new(ErrorKind::NothingToRace, "race over nothing"));
+        }
+        let items = self.find_all(me, items)?;
+        let over = items.iter().enumerate().filter_map(|(at, on)| Some((self.ended(*on)?, at)));
+        if let Some((_, first)) = over.min() {
+            return Ok(Answer::Now(self.race_won(&items, first, claim)));
+        }
+        let set = self.wait_for_set(me, id, items, SetKind::Race, claim);
+        Ok(Answer::Later(Wait::Race { set }))
+    }
+
+    /// Registers a call with a task.
+    pub(crate) fn wait_for_task(&mut self, task: u32, me: u32, call: CallId, item: u32) -> u32 {
+        self.waits.push(&mut self.tasks[task as usize].waiters, Waiter { task: me, item, call })
+    }
+
+    /// Registers a call with a promise.
+    fn wait_for_promise(&mut self, promise: u32, me: u32, call: CallId, item: u32) -> u32 {
+        let entry = &mut self.promises[promise as usize];
+        self.hope.externals += usize::from(entry.is_external());
+        self.waits.push(&mut entry.waiters, Waiter { task: me, item, call })
+    }
+
+    fn wait_for_set(
+        &mut self,
+        me: u32,
+        id: CallId,
+        items: Vec<Found>,
+        kind: SetKind,
+        claim: Claim,
+    ) -> u32 {
+        let mut pending = 0;
+        let items = items
+            .into_iter()
+            .enumerate()
+            .map(|(at, on)| {
+                let node = match on {
+                    _ if self.ended(on).is_some() => NO_NODE,
+                    Found::Task(task) => self.wait_for_task(task, me, id, at as u32),
+                    Found::Promise(promise) => self.wait_for_promise(promise, me, id, at as u32),
+                };
+                pending += usize::from(node != NO_NODE);
+                Item { on, node }
+            })
+            .collect();
+        self.sets.insert(WaitSet { kind, claim, items, pending }) as u32
+    }
+
+    /// Tells all who wait for a task that it is over.
+    pub(crate) fn tell_task_waiters(&mut self, task: u32) {
+        while let Some(waiter) = self.waits.pop(&mut self.tasks[task as usize].waiters) {
+            self.notify(waiter, Found::Task(task));
+        }
+    }
+
+    /// Tells one waiter that what it waits for is over.
+    pub(crate) fn notify(&mut self, waiter: Waiter, over: Found) {
+        let Waiter { task, item, call } = waiter;
+        let wait = self.tasks[task as usize].calls_mut().get_mut(call).map(|call| &call.progress);
+        let Some(Progress::Waiting(wait)) = wait else { return };
+        let answer = match *wait {
+            Wait::Gather { set } | Wait::Race { set } => match self.item_over(task, set, item) {
+                Some(answer) => answer,
+                None => return,
+            },
+            Wait::Over { .. } => Reply::Flag(true),
+            Wait::Join { take: true, .. } | Wait::Handler { .. } => {
+                reply(self.result(over, Claim::Take))
+            }
+            _ => reply(self.result(over, Claim::Share)),
+        };
+        self.answer(task, call, answer);
+    }
+
+    /// One item of a set is over; the answer is there if that decides the set.
+    fn item_over(&mut self, me: u32, set: u32, item: u32) -> Option<Reply> {
+        let entry = &mut self.sets[set as usize];
+        entry.items[item as usize].node = NO_NODE;
+        entry.pending -= 1;
+        let (kind, claim, pending) = (entry.kind, entry.claim, entry.pending);
+        let on = entry.items[item as usize].on;
+        match kind {
+            SetKind::Race => {
+                let items = self.leave_set(set);
+                Some(self.race_won(&items, item as usize, claim))
+            }
+            SetKind::Gather(GatherMode::FailFast) if self.failed(on) => {
+                self.leave_set(set);
+                Some(reply(self.result(on, Claim::Share)))
+            }
+            SetKind::Gather(mode) if pending == 0 => {
+                let items = self.leave_set(set);
+                Some(self.collect(me, &items, mode, claim))
+            }
+            SetKind::Gather(_) => None,
+        }
+    }
+
+    /// Takes a set apart: it waits for nothing any more.
+    pub(crate) fn leave_set(&mut self, set: u32) -> Vec<Found> {
+        let set = self.sets.remove(set as usize);
+        for item in &set.items {
+            if item.node != NO_NODE {
+                self.stop_waiting(item.on, item.node);
+            }
+        }
+        set.items.into_iter().map(|item| item.on).collect()
+    }
+
+    /// Unregisters a call from a task or a promise.
+    pub(crate) fn stop_waiting(&mut self, on: Found, node: u32) {
+        match on {
+            Found::Task(task) => {
+                self.waits.remove(&mut self.tasks[task as usize].waiters, node);
+            }
+            Found::Promise(promise) => {
+                let entry = &mut self.promises[promise as usize];
+                self.hope.externals -= usize::from(entry.is_external());
+                self.waits.remove(&mut entry.waiters, node);
+            }
+        }
+    }
+
+    fn find_all(&self, me: u32, items: Vec<Waitable>) -> Result<Vec<Found>, TaskError> {
+        let found: Result<Vec<Found>, TaskError> =
+            items.into_iter().map(|on| self.find(on)).collect();
+        match found {
+            Ok(found) if found.contains(&Found::Task(me)) => {
+                Err(TaskError::new(ErrorKind::SelfWait, "a task waited for itself"))
+            }
+            found => found,
+        }
+    }
+
+    fn outcome(&self, on: Found) -> Option<(&Outcome, u64)> {
+        match on {
+            Found::Task(task) => self.tasks[task as usize].end(),
+            Found::Promise(promise) => self.promises[promise as usize].end(),
+        }
+    }
+
+    /// Its place in the order of all ends, if it is over.
+    fn ended(&self, on: Found) -> Option<u64> {
+        self.outcome(on).map(|(_, ended)| ended)
+    }
+
+    fn failed(&self, on: Found) -> bool {
+        self.outcome(on).is_some_and(|(outcome, _)| outcome.is_failure())
+    }
+
+    /// What came of something that is over.
+    fn result(&mut self, on: Found, claim: Claim) -> Result<Value, TaskError> {
+        let outcome = match on {
+            Found::Task(task) => {
+                let task = &mut self.tasks[task as usize];
+                task.marks.set(Mark::Observed);
+                match &mut task.body {
+                    crate::task::Body::Over { outcome, .. } => outcome,
+                    crate::task::Body::Live { .. } => unreachable!("only asked when it is over"),
+                }
+            }
+            Found::Promise(promise) => match self.promises[promise as usize].outcome_mut() {
+                Some(outcome) => outcome,
+                None => unreachable!("only asked when it is over"),
+            },
+        };
+        match claim {
+            Claim::Share => outcome.share(),
+            Claim::Take => outcome.take(),
+        }
+    }
+
+    fn race_won(&mut self, items: &[Found], first: usize, claim: Claim) -> Reply {
+        match self.result(items[first], claim) {
+            Ok(value) => Reply::Race(Box::new((first, value))),
+            Err(error) => Reply::Error(error),
+        }
+    }
+
+    /// The answer of a Gather all of whose items are over.
+    fn collect(&mut self, me: u32, items: &[Found], mode: GatherMode, claim: Claim) -> Reply {
+        self.merge_logs(me, items);
+        match mode {
+            GatherMode::FailFast => {
+                let values = items.iter().map(|on| self.result(*on, claim)).collect();
+                match values {
+                    Ok(values) => Reply::Values(values),
+                    Err(error) => Reply::Error(error),
+                }
+            }
+            GatherMode::Settle => {
+                Reply::Results(items.iter().map(|on| self.result(*on, claim)).collect())
+            }
+        }
+    }
+
+    /// Appends what each distinct child told since its spawn to the parent's log, in input order.
+    fn merge_logs(&mut self, me: u32, items: &[Found]) {
+        let mut told = Vec::new();
+        let mut seen = BTreeSet::new();
+        for item in items {
+            let Found::Task(task) = *item else { continue };
+            let child = &self.tasks[task as usize];
+            let Some(scope) = &child.scope else { continue };
+            let base = child.log_base as usize;
+            if scope.log.len() > base && seen.insert(task) {
+                told.extend(scope.log.iter().skip(base).cloned());
+            }
+        }
+        if !told.is_empty() {
+            let scope = Rc::make_mut(self.tasks[me as usize].scope.get_or_insert_default());
+            told.into_iter().for_each(|entry| scope.log.push_back_mut(entry));
+        }
+    }
+}
+
+fn reply(result: Result<Value, TaskError>) -> Reply {
+    match result {
+        Ok(value) => Reply::Value(value),
+        Err(error) => Reply::Error(error),
+    }
+}

@@ -1,0 +1,94 @@
+//! What a run is told when it starts.
+
+use std::panic::Location;
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::handler::Handler;
+use crate::policy::Policy;
+use crate::store::Env;
+
+/// The settings of a run. All have defaults.
+pub struct RunConfig {
+    /// Ephemeral (the default) or durable.
+    pub mode: Mode,
+    /// When the run is over.
+    pub end: End,
+    /// In which order ready tasks run.
+    pub policy: Option<Box<dyn Policy>>,
+    /// What it may use up.
+    pub limits: Limits,
+    /// How long a cancelled task may take for its cleanup; `None`: as long as it needs.
+    pub cancel_grace: Option<Duration>,
+    /// The environment all tasks share.
+    pub env: Env,
+    /// The root's handlers, innermost first.
+    pub handlers: Vec<Rc<dyn Handler>>,
+    /// The root's name.
+    pub name: Option<Rc<str>>,
+    /// Whether events are left in the outbox.
+    pub events: Events,
+    /// The line that started the run.
+    pub started_at: &'static Location<'static>,
+}
+
+/// How a run reaches the world.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// In memory; tasks may use descriptors and foreign futures.
+    #[default]
+    Ephemeral,
+    /// Through effects, timers, promises and messages only, so that it can be replayed.
+    Durable,
+}
+
+/// When a run is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum End {
+    /// When all of its tasks are.
+    #[default]
+    AllTasks,
+    /// When its root is; the others are cancelled then.
+    Root,
+}
+
+/// Whether a run tells what happens in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Events {
+    /// No; this costs nothing.
+    #[default]
+    Off,
+    /// Everything: every call, reply and change of state.
+    All,
+}
+
+/// What a run may use up; `None` is without limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Tasks alive at once.
+    pub max_tasks: Option<usize>,
+    /// System calls in all.
+    pub max_calls: Option<u64>,
+    /// Time by the run's clock.
+    pub max_time: Option<Duration>,
+    /// What the Charge calls add up to.
+    pub max_cost: Option<u64>,
+}
+
+impl Default for RunConfig {
+    #[track_caller]
+    fn default() -> RunConfig {
+        RunConfig {
+            mode: Mode::default(),
+            end: End::default(),
+            policy: None,
+            limits: Limits::default(),
+            cancel_grace: None,
+            env: Env::default(),
+            handlers: Vec::new(),
+            name: None,
+            events: Events::default(),
+            started_at: Location::caller(),
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Who waits for whom: the report of a run in which nobody can go on, and cycles beside other life.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{ErrorKind, Site, TaskLabel};
+use crate::id::Tid;
+use crate::outbox::EventKind;
+use crate::run::{Found, Run};
+use crate::state::TaskState;
+use crate::task::{Progress, Wait};
+
+/// Nothing is left that could wake the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeadlockError {
+    /// Every task that waits, and for what, in the order of their numbers.
+    pub waiting: Vec<Waiting>,
+    /// Tasks that wait for each other in a ring, if there is one.
+    pub cycle: Vec<Tid>,
+}
+
+/// A task that waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiting {
+    /// The task.
+    pub task: TaskLabel,
+    /// What for.
+    pub on: String,
+    /// The line of the call.
+    pub at: Option<Site>,
+}
+
+impl DeadlockError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        ErrorKind::Deadlock.code()
+    }
+}
+
+impl fmt::Display for DeadlockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = ErrorKind::Deadlock;
+        let count = self.waiting.len();
+        let tasks = if count == 1 { "1 task waits" } else { &format!("{count} tasks wait") };
+        writeln!(f, "deadlock: {tasks} and nothing can wake them [{}]", kind.code())?;
+        for waiting in &self.waiting {
+            write!(f, "  {} waits for {}", waiting.task, waiting.on)?;
+            match &waiting.at {
+                Some(site) => writeln!(f, " at {site}")?,
+                None => writeln!(f)?,
+            }
+        }
+        if let Some(first) = self.cycle.first() {
+            let ring: Vec<String> = self.cycle.iter().map(Tid::to_string).collect();
+            writeln!(f, "  cycle: task {} → {first}", ring.join(" → "))?;
+        }
+        f.write_str(kind.next_step())
+    }
+}
+
+impl std::error::Error for DeadlockError {}
+
+impl Run {
+    /// The tasks this one cannot go on without.
+    fn needs(&self, slot: u32) -> Vec<u32> {
+        let calls = self.tasks[slot as usize].calls().as_slice();
+        // With several calls outstanding, any of them may wake it.
+        let [call] = calls else { return Vec::new() };
+        let Progress::Waiting(wait) = call.progress else { return Vec::new() };
+        match wait {
+            Wait::Join { task, .. }
+            | Wait::Over { task, .. }
+            | Wait::Handler { task, .. }
+            | Wait::Resolve { task, .. } => vec![task],
+            Wait::Gather { set } => {
+                let live = |task: &u32| !self.tasks[*task as usize].state().is_terminal();
+                let tasks = self.sets[set as usize].items.iter().filter_map(|item| match item.on {
+                    Found::Task(task) => Some(task),
+                    Found::Promise(_) => None,
+                });
+                tasks.filter(live).collect()
+            }
+            Wait::Group { group, .. } => self.groups[group as usize].members().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// How many tasks wait for this one, directly or through others.
+    pub(crate) fn dependents(&self, slot: u32) -> usize {
+        let mut seen = BTreeSet::new();
+        let mut open = vec![slot];
+        while let Some(slot) = open.pop() {
+            for waiter in self.waits.iter(&self.tasks[slot as usize].waiters) {
+                if seen.insert(waiter.task) {
+                    open.push(waiter.task);
+                }
+            }
+        }
+        seen.len()
+    }
+
+    pub(crate) fn deadlock_report(&self) -> DeadlockError {
+        let mut waiting: Vec<Waiting> = self
+            .tasks
+            .iter()
+            .filter(|(_, task)| !task.state().is_terminal())
+            .map(|(slot, _)| self.waiting(slot as u32))
+            .collect();
+        waiting.sort_by_key(|waiting| waiting.task.tid);
+        let cycle = self.cycles().into_iter().next().unwrap_or_default();
+        let cycle = cycle.into_iter().map(|slot| self.tasks[slot as usize].tid).collect();
+        DeadlockError { waiting, cycle }
+    }
+
+    fn waiting(&self, slot: u32) -> Waiting {
+        let task = self.label(slot);
+        let calls = self.tasks[slot as usize].calls().as_slice();
+        let on: Vec<String> = calls
+            .iter()
+            .filter_map(|call| match &call.progress {
+                Progress::Waiting(wait) => Some(self.describe(wait)),
+                Progress::Answered(_) => None,
+            })
+            .collect();
+        let at = (!on.is_empty()).then(|| self.tasks[slot as usize].called_at.into());
+        let on = match (on.is_empty(), self.tasks[slot as usize].state()) {
+            (false, _) => on.join(" or "),
+            (true, TaskState::Cancelling) => "the end of its cleanup".into(),
+            (true, _) => "a foreign future whose waker is gone".into(),
+        };
+        Waiting { task, on, at }
+    }
+
+    /// What a call waits for, in words.
+    fn describe(&self, wait: &Wait) -> String {
+        let name = |slot: u32| {
+            let task = &self.tasks[slot as usize];
+            match self.name(slot) {
+                Some(name) => format!("task {} `{name}`", task.tid),
+                None => format!("task {}", task.tid),
+            }
+        };
+        match *wait {
+            Wait::Join { task, .. } | Wait::Over { task, .. } => name(task),
+            Wait::Handler { task, .. } => format!("its handler ({})", name(task)),
+            Wait::Resolve { task, .. } => format!("the environment ({})", name(task)),
+            Wait::Promise { promise, .. } | Wait::External { promise, .. } => {
+                format!("promise {}", self.promises[promise as usize].id())
+            }
+            Wait::Gather { set } => format!("all of {}", self.describe_set(set, name)),
+            Wait::Race { set } => format!("one of {}", self.describe_set(set, name)),
+            Wait::Timer { .. } => "a timer".into(),
+            Wait::Io { fd } => format!("descriptor {fd}"),
+            Wait::Effect => "an effect".into(),
+            Wait::Receive { channel, .. } => {
+                format!("a message in channel {}", self.channels[channel as usize].id)
+            }
+            Wait::Send { channel, .. } => {
+                format!("room in channel {}", self.channels[channel as usize].id)
+            }
+            Wait::Acquire { semaphore, .. } => {
+                format!("a permit of semaphore {}", self.semaphores[semaphore as usize].id)
+            }
+            Wait::Group { group, .. } => {
+                let members: Vec<String> =
+                    self.groups[group as usize].members().map(name).collect();
+                format!("group {} ({})", self.groups[group as usize].id(), members.join(", "))
+            }
+        }
+    }
+
+    fn describe_set(&self, set: u32, name: impl Fn(u32) -> String) -> String {
+        let items = self.sets[set as usize].items.iter().map(|item| match item.on {
+            Found::Task(task) => name(task),
+            Found::Promise(promise) => {
+                format!("promise {}", self.promises[promise as usize].id())
+            }
+        });
+        items.collect::<Vec<String>>().join(", ")
+    }
+
+    /// Tells those who watch of rings of tasks that wait for each other while others live.
+    pub(crate) fn report_cycles(&mut self) {
+        if !self.watched() {
+            return;
+        }
+        for cycle in self.cycles() {
+            let tids: Vec<Tid> = cycle.iter().map(|slot| self.tasks[*slot as usize].tid).collect();
+            if self.reported_cycles.insert(tids.clone()) {
+                self.event(cycle[0], EventKind::Cycle(tids));
+            }
+        }
+    }
+
+    /// The rings of tasks that wait for each other, each from its lowest slot on.
+    fn cycles(&self) -> Vec<Vec<u32>> {
+        let mut found = BTreeSet::new();
+        let mut done: BTreeSet<u32> = BTreeSet::new();
+        for (start, _) in self.tasks.iter() {
+            // Depth first; `path` is the way here, with what is left to try from each task on it.
+            let mut path: Vec<(u32, Vec<u32>)> = Vec::new();
+            let mut place: BTreeMap<u32, usize> = BTreeMap::new();
+            let mut enter = Some(start as u32);
+            loop {
+                if let Some(slot) = enter.take() {
+                    if let Some(at) = place.get(&slot) {
+                        let ring: Vec<u32> = path[*at..].iter().map(|(slot, _)| *slot).collect();
+                        let lowest = (0..ring.len()).min_by_key(|at| ring[*at]).unwrap_or(0);
+                        found.insert([&ring[lowest..], &ring[..lowest]].concat());
+                    } else if !done.contains(&slot) {
+                        place.insert(slot, path.len());
+                        path.push((slot, self.needs(slot)));
+                    }
+                }
+                match path.last_mut() {
+                    None => break,
+                    Some((_, left)) if !left.is_empty() => enter = left.pop(),
+                    Some((slot, _)) => {
+                        done.insert(*slot);
+                        place.remove(slot);
+                        path.pop();
+                    }
+                }
+            }
+        }
+        found.into_iter().collect()
+    }
+}

@@ -1,0 +1,300 @@
+//! What a task can be told went wrong. Serializable, because it is recorded; every kind has a stable
+//! code, a cause and a next step. Assertions are for bugs of the kernel and are not here.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::panic::Location;
+
+use serde::{Deserialize, Serialize};
+
+use crate::call::CallKind;
+use crate::id::Tid;
+
+/// A line of source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Site {
+    /// The file, as the compiler was given it.
+    pub file: Cow<'static, str>,
+    /// The line, from 1.
+    pub line: u32,
+}
+
+impl From<&'static Location<'static>> for Site {
+    fn from(at: &'static Location<'static>) -> Site {
+        Site { file: Cow::Borrowed(at.file()), line: at.line() }
+    }
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// A task as people know it: number, name if it has one, and the line that spawned it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskLabel {
+    /// The task's number.
+    pub tid: Tid,
+    /// The name it was given, if any.
+    pub name: Option<String>,
+    /// The line that spawned it.
+    pub spawned_at: Site,
+}
+
+impl fmt::Display for TaskLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "task {}", self.tid)?;
+        if let Some(name) = &self.name {
+            write!(f, " `{name}`")?;
+        }
+        write!(f, " (spawned at {})", self.spawned_at)
+    }
+}
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident = $code:literal, $next:literal;)+) => {
+        /// What kind of error it is. The codes are stable and explained in the book, one section each.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[non_exhaustive]
+        pub enum ErrorKind {
+            $($(#[$doc])* $name,)+
+        }
+
+        impl ErrorKind {
+            /// All kinds, in the order of their codes.
+            pub const ALL: &[ErrorKind] = &[$(ErrorKind::$name),+];
+
+            /// The stable code, such as `TFY0003`.
+            pub fn code(self) -> &'static str {
+                match self { $(ErrorKind::$name => $code),+ }
+            }
+
+            /// What to do about it.
+            pub fn next_step(self) -> &'static str {
+                match self { $(ErrorKind::$name => $next),+ }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// The task returned an error of its own.
+    Failed = "TFY0001", "see the message, which is the task's own";
+    /// The task panicked.
+    Panicked = "TFY0002", "fix the panic, or return an error from the task instead";
+    /// The task was cancelled.
+    TaskCancelled = "TFY0003", "handle the cancellation where you wait, or do not cancel that task";
+    /// A call was made where no task runs.
+    OutsideTask = "TFY0004", "make the call inside a task: `tiffany::run(async { … })`";
+    /// A task waited for itself.
+    SelfWait = "TFY0005", "wait for another task, or return the value";
+    /// A race over nothing.
+    NothingToRace = "TFY0006", "give race at least one task or future";
+    /// There is no such task, or its result is gone.
+    UnknownTask = "TFY0007", "keep the handle of a task for as long as its result is wanted";
+    /// The handle belongs to another run.
+    ForeignRun = "TFY0008", "runs do not share handles: pass values between them by external promises";
+    /// The promise was settled before.
+    AlreadySettled = "TFY0009", "settle a promise once; the first value stays";
+    /// There is no such promise.
+    UnknownPromise = "TFY0010", "check the UUID, and that its run has not ended";
+    /// The descriptor is not open, or cannot be waited for.
+    BadDescriptor = "TFY0011", "wait on an open descriptor of a kind that can be polled";
+    /// The descriptor was closed while a task waited on it.
+    DescriptorClosed = "TFY0012", "wake or cancel the waiting task before closing its descriptor";
+    /// A duration is negative, not a number, or reaches past the end of time.
+    BadDuration = "TFY0013", "use a duration the clock can hold";
+    /// More tasks than the run allows.
+    TaskLimit = "TFY0014", "wait for some tasks before spawning more, or raise `max_tasks`";
+    /// More calls than the run allows.
+    CallLimit = "TFY0015", "look for a loop that never ends, or raise `max_calls`";
+    /// The run took longer than it may.
+    TimeLimit = "TFY0016", "raise `max_time`, or split the work";
+    /// The run cost more than it may.
+    CostLimit = "TFY0017", "raise `max_cost`, or spend less";
+    /// No handler answered the call.
+    Unanswered = "TFY0018", "install a handler that answers this call";
+    /// A handler refused the call.
+    Refused = "TFY0019", "see the handler's message";
+    /// The call is not allowed in a durable run.
+    NotDurable = "TFY0020", "use a step: durable runs reach the world through effects only";
+    /// A value was not of the expected type.
+    WrongType = "TFY0021", "make both ends agree on the type";
+    /// The shared environment has no such key.
+    NoSuchKey = "TFY0022", "give the run this key with `env`";
+    /// The other side of a channel is gone.
+    ChannelClosed = "TFY0023", "stop sending, or keep a receiver alive";
+    /// Nothing is left that could wake the run.
+    Deadlock = "TFY0024", "break the cycle, or settle what is waited for";
+    /// A runtime was started inside a task.
+    NestedRuntime = "TFY0025", "spawn a task instead, or start the other runtime on another thread";
+    /// A promise was dropped unsettled.
+    Abandoned = "TFY0026", "complete or fail the promise before dropping it";
+    /// A call was polled by another task than the one that made it.
+    MovedCall = "TFY0027", "await a call in the task that first polled it";
+    /// The wait took longer than allowed.
+    TimedOut = "TFY0028", "allow more time, or handle the timeout";
+    /// The host could not do what was asked of it.
+    Host = "TFY0029", "see the system's message";
+}
+
+/// An error a task was given, or ended with.
+///
+/// The message names the task, the call and the line, and ends with the next step:
+///
+/// ```
+/// # use tiffany_kernel::{ErrorKind, TaskError};
+/// let error = TaskError::new(ErrorKind::NothingToRace, "race over nothing");
+/// assert_eq!(error.code(), "TFY0006");
+/// assert_eq!(
+///     error.to_string(),
+///     "race over nothing [TFY0006]; give race at least one task or future"
+/// );
+/// ```
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskError(Box<Inner>);
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    task: Option<TaskLabel>,
+    call: Option<(Cow<'static, str>, Site)>,
+    within: Vec<Cow<'static, str>>,
+    through: Vec<TaskLabel>,
+}
+
+impl TaskError {
+    /// An error with a message of one lower-case clause.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> TaskError {
+        let message = message.into();
+        TaskError(Box::new(Inner {
+            kind,
+            message,
+            task: None,
+            call: None,
+            within: Vec::new(),
+            through: Vec::new(),
+        }))
+    }
+
+    /// An error of the task's own.
+    pub fn failed(message: impl Into<String>) -> TaskError {
+        TaskError::new(ErrorKind::Failed, message)
+    }
+
+    /// The kind of error.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The stable code, such as `TFY0003`.
+    pub fn code(&self) -> &'static str {
+        self.0.kind.code()
+    }
+
+    /// Whether it says that a task was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.kind == ErrorKind::TaskCancelled
+    }
+
+    /// What happened, without task, call and next step.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The task it happened in.
+    pub fn task(&self) -> Option<&TaskLabel> {
+        self.0.task.as_ref()
+    }
+
+    /// The line of the call it happened at.
+    pub fn call_site(&self) -> Option<&Site> {
+        self.0.call.as_ref().map(|(_, site)| site)
+    }
+
+    /// The tasks the error went through after the one it happened in, in that order.
+    pub fn through(&self) -> &[TaskLabel] {
+        &self.0.through
+    }
+
+    /// The labels of the parts of the task it happened in, outermost first.
+    pub fn within(&self) -> &[Cow<'static, str>] {
+        &self.0.within
+    }
+
+    /// The same error, said to have happened inside these labelled parts of its task.
+    pub fn add_labels(&mut self, labels: &[Cow<'static, str>]) {
+        if self.0.within.is_empty() {
+            self.0.within.extend_from_slice(labels);
+        }
+    }
+
+    /// The same error, said to have happened in this task.
+    pub(crate) fn in_task(mut self, task: impl FnOnce() -> TaskLabel) -> TaskError {
+        if self.0.task.is_none() {
+            self.0.task = Some(task());
+        }
+        self
+    }
+
+    /// The same error, said to have happened at this call.
+    pub(crate) fn at_call(
+        mut self,
+        kind: CallKind,
+        name: Option<&'static str>,
+        at: &'static Location<'static>,
+    ) -> TaskError {
+        if self.0.call.is_none() {
+            self.0.call = Some((Cow::Borrowed(name.unwrap_or(kind.tag())), at.into()));
+        }
+        self
+    }
+
+    /// Says that it happened in this call at this line, unless that is known already.
+    pub fn add_call(&mut self, call: &'static str, at: &'static Location<'static>) {
+        if self.0.call.is_none() {
+            self.0.call = Some((Cow::Borrowed(call), at.into()));
+        }
+    }
+
+    /// The same error, having ended this task too.
+    pub(crate) fn through_task(mut self, label: TaskLabel) -> TaskError {
+        match &self.0.task {
+            None => self.0.task = Some(label),
+            Some(first) if first.tid == label.tid => {}
+            Some(_) if self.0.through.iter().any(|hop| hop.tid == label.tid) => {}
+            Some(_) => self.0.through.push(label),
+        }
+        self
+    }
+}
+
+impl fmt::Display for TaskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = &self.0;
+        if let Some(task) = &inner.task {
+            write!(f, "{task}: ")?;
+        }
+        write!(f, "{}", inner.message)?;
+        if let Some((name, site)) = &inner.call {
+            write!(f, ", in `{name}` at {site}")?;
+        }
+        for label in inner.within.iter().rev() {
+            write!(f, ", within `{label}`")?;
+        }
+        for hop in &inner.through {
+            write!(f, ", then through {hop}")?;
+        }
+        write!(f, " [{}]; {}", inner.kind.code(), inner.kind.next_step())
+    }
+}
+
+impl fmt::Debug for TaskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for TaskError {}

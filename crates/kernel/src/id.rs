@@ -1,0 +1,120 @@
+//! Names of things. All are small, ordered, given in sequence, and never reused within their run,
+//! so that a stale one is an error and not somebody else's.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A run's number inside its process. (Durable runs have a UUID besides.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RunId(pub u32);
+
+/// A task's number: small, given in order, unique in its run. The root is 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Tid(pub u64);
+
+/// A system call's number, unique in its run and given in the order the calls were made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct CallId(pub u64);
+
+/// A random identity, drawn by the host: what an external promise is settled by.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Uuid(pub u128);
+
+/// Where a task lives: its run, its slot in that run's table, and its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskRef {
+    /// The run the task belongs to.
+    pub run: RunId,
+    pub(crate) slot: u32,
+    /// The task's number.
+    pub tid: Tid,
+}
+
+/// Where some other object of a run lives: a promise, a channel, a semaphore or a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectRef {
+    /// The run the object belongs to.
+    pub run: RunId,
+    pub(crate) slot: u32,
+    /// The object's number, unique in its run.
+    pub id: u64,
+}
+
+/// What Wait, Gather and Race take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Waitable {
+    /// A task: ready when it is Completed, Failed or Cancelled.
+    Task(TaskRef),
+    /// The read side of a promise: ready when it is settled.
+    Future(ObjectRef),
+}
+
+impl Waitable {
+    /// The run it belongs to.
+    pub fn run(&self) -> RunId {
+        match self {
+            Waitable::Task(task) => task.run,
+            Waitable::Future(promise) => promise.run,
+        }
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "run {}", self.0)
+    }
+}
+
+impl fmt::Display for Tid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl fmt::Display for Waitable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Waitable::Task(task) => write!(f, "task {}", task.tid),
+            Waitable::Future(promise) => write!(f, "promise {}", promise.id),
+        }
+    }
+}
+
+impl Uuid {
+    /// A version 4 UUID made of the given random bits.
+    pub fn from_random(bits: u128) -> Uuid {
+        let version = (bits & !(0xf << 76)) | (0x4 << 76);
+        Uuid((version & !(0x3 << 62)) | (0x2 << 62))
+    }
+
+    /// Reads the usual form, with or without hyphens.
+    ///
+    /// ```
+    /// # use tiffany_kernel::Uuid;
+    /// let uuid = Uuid::from_random(7);
+    /// assert_eq!(Uuid::parse(&uuid.to_string()), Some(uuid));
+    /// assert_eq!(Uuid::parse("not one"), None);
+    /// ```
+    pub fn parse(text: &str) -> Option<Uuid> {
+        let digits: String = text.chars().filter(|c| *c != '-').collect();
+        if digits.len() != 32 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return None;
+        }
+        u128::from_str_radix(&digits, 16).ok().map(Uuid)
+    }
+}
+
+impl fmt::Display for Uuid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hex = format!("{:032x}", self.0);
+        let (a, b, c, d, e) = (&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]);
+        write!(f, "{a}-{b}-{c}-{d}-{e}")
+    }
+}
+
+impl fmt::Debug for Uuid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

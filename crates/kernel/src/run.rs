@@ -1,0 +1,475 @@
+//! One run: its tables, and what its host may ask and tell it. How tasks take turns is in
+//! `scheduler.rs`; what each call does is under `calls/`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::Location;
+use std::rc::Rc;
+use std::time::Duration;
+
+use slab::Slab;
+
+use crate::calls::channel::Channel;
+use crate::calls::group::Group;
+use crate::calls::promise::Promise;
+use crate::calls::semaphore::Semaphore;
+use crate::calls::wait::WaitSet;
+use crate::config::{End, Events, Limits, Mode, RunConfig};
+use crate::coroutine::Coroutine;
+use crate::deadlock::DeadlockError;
+use crate::error::{ErrorKind, TaskError, TaskLabel};
+use crate::id::{CallId, ObjectRef, RunId, TaskRef, Tid, Uuid, Waitable};
+use crate::outbox::{CallRef, Event, EventKind, Order};
+use crate::policy::Policy;
+use crate::ready::Ready;
+use crate::state::TaskState;
+use crate::store::{Env, Scope, chain};
+use crate::task::{Body, Mark, Outcome, Task};
+use crate::tids::TidIndex;
+use crate::time::Time;
+use crate::timer::{Due, Timers};
+use crate::value::Value;
+use crate::waiters::WaitMap;
+
+/// How many failures nobody waited for are kept for the end of the run.
+const MAX_UNOBSERVED: usize = 100;
+
+/// A root task with every task it spawned: their tables, queue, timers and clock.
+pub struct Run {
+    pub(crate) id: RunId,
+    pub(crate) mode: Mode,
+    end: End,
+    pub(crate) limits: Limits,
+    pub(crate) cancel_grace: Option<Duration>,
+    pub(crate) env: Env,
+    pub(crate) policy: Option<Box<dyn Policy>>,
+    events_wanted: Events,
+
+    pub(crate) tasks: Slab<Task>,
+    pub(crate) extras: BTreeMap<u32, Extra>,
+    pub(crate) tids: TidIndex,
+    next_tid: u64,
+    pub(crate) live: usize,
+    root: u32,
+
+    pub(crate) ready: Ready,
+    pub(crate) ages: BTreeMap<u32, u32>,
+    /// The running task was answered, and so goes to the back of the queue.
+    pub(crate) running_answered: bool,
+
+    pub(crate) waits: WaitMap,
+    pub(crate) sets: Slab<WaitSet>,
+    pub(crate) timers: Timers,
+    pub(crate) promises: Slab<Promise>,
+    pub(crate) externals: BTreeMap<Uuid, u32>,
+    pub(crate) channels: Slab<Channel>,
+    pub(crate) semaphores: Slab<Semaphore>,
+    pub(crate) groups: Slab<Group>,
+    next_object: u64,
+    next_end: u64,
+
+    pub(crate) clock: Time,
+    pub(crate) next_call: u64,
+    pub(crate) calls_made: u64,
+    pub(crate) cost: u64,
+    pub(crate) hope: Hope,
+
+    orders: Vec<Order>,
+    events: Vec<Event>,
+    pub(crate) counts: Counts,
+    pub(crate) reported_cycles: BTreeSet<Vec<Tid>>,
+
+    failure: Option<RunFailure>,
+    unobserved: Vec<TaskError>,
+}
+
+/// The rare things about a task.
+#[derive(Default)]
+pub(crate) struct Extra {
+    pub(crate) name: Option<Rc<str>>,
+    pub(crate) group: Option<u32>,
+    /// The key of the environment it finds out.
+    pub(crate) resolves: Option<Rc<str>>,
+}
+
+/// What could still wake a run in which no task is ready.
+#[derive(Default)]
+pub(crate) struct Hope {
+    pub(crate) timers: usize,
+    pub(crate) descriptors: usize,
+    pub(crate) effects: usize,
+    pub(crate) externals: usize,
+}
+
+/// What was passed over, by kind. None of it is an error; a person may want to know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// External promises settled again.
+    pub settled_again: u64,
+    /// Answers of the host to calls that nobody waits for any more.
+    pub late: u64,
+    /// Failures nobody waited for, beyond those that are kept.
+    pub unobserved_dropped: u64,
+}
+
+/// Why a run did not end with its root's value.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum RunFailure {
+    /// Its root failed or was cancelled.
+    Root(TaskError),
+    /// Nothing was left that could wake it.
+    Deadlock(DeadlockError),
+    /// It went over a limit.
+    Limit(TaskError),
+}
+
+/// What a host can see of a task.
+#[derive(Clone, Debug)]
+pub struct TaskInfo {
+    /// Number, name and line.
+    pub label: TaskLabel,
+    /// Its state.
+    pub state: TaskState,
+    /// The line of the call it waits in.
+    pub waits_at: Option<&'static Location<'static>>,
+}
+
+impl Run {
+    /// A run with this root, ready to have its first round.
+    pub fn new(id: RunId, root: Box<dyn Coroutine>, config: RunConfig, now: Time) -> Run {
+        let mut run = Run {
+            id,
+            mode: config.mode,
+            end: config.end,
+            limits: config.limits,
+            cancel_grace: config.cancel_grace,
+            env: config.env,
+            policy: config.policy,
+            events_wanted: config.events,
+            tasks: Slab::new(),
+            extras: BTreeMap::new(),
+            tids: TidIndex::default(),
+            next_tid: 1,
+            live: 0,
+            root: 0,
+            ready: Ready::default(),
+            ages: BTreeMap::new(),
+            running_answered: false,
+            waits: WaitMap::default(),
+            sets: Slab::new(),
+            timers: Timers::default(),
+            promises: Slab::new(),
+            externals: BTreeMap::new(),
+            channels: Slab::new(),
+            semaphores: Slab::new(),
+            groups: Slab::new(),
+            next_object: 1,
+            next_end: 0,
+            clock: now,
+            next_call: 1,
+            calls_made: 0,
+            cost: 0,
+            hope: Hope::default(),
+            orders: Vec::new(),
+            events: Vec::new(),
+            counts: Counts::default(),
+            reported_cycles: BTreeSet::new(),
+            failure: None,
+            unobserved: Vec::new(),
+        };
+        if let Some(deadline) = config.limits.max_time.and_then(|limit| now.checked_add(limit)) {
+            run.timers.arm(deadline, Due::Limit);
+        }
+        let scope = (!config.handlers.is_empty())
+            .then(|| Rc::new(Scope { handlers: chain(config.handlers), ..Scope::default() }));
+        run.root = run.add_task(root, config.started_at, scope, None);
+        if let Some(name) = config.name {
+            run.extra(run.root).name = Some(name);
+        }
+        run.announce_spawn(run.root, None);
+        run
+    }
+
+    /// The run's number.
+    pub fn id(&self) -> RunId {
+        self.id
+    }
+
+    /// The root task.
+    pub fn root(&self) -> TaskRef {
+        TaskRef { run: self.id, slot: self.root, tid: Tid(1) }
+    }
+
+    /// The run's clock.
+    pub fn clock(&self) -> Time {
+        self.clock
+    }
+
+    /// Whether a task is ready.
+    pub fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Whether all tasks are over.
+    pub fn is_over(&self) -> bool {
+        self.live == 0
+    }
+
+    /// How many tasks are not over.
+    pub fn live_tasks(&self) -> usize {
+        self.live
+    }
+
+    /// When the next timer is due.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.timers.next_deadline()
+    }
+
+    /// What was passed over so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// How many system calls were accepted so far.
+    pub fn calls_made(&self) -> u64 {
+        self.calls_made
+    }
+
+    /// What the Charge calls add up to.
+    pub fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// What the host has to do now.
+    pub fn take_orders(&mut self) -> Vec<Order> {
+        std::mem::take(&mut self.orders)
+    }
+
+    /// Whether the host has something to do.
+    pub fn has_orders(&self) -> bool {
+        !self.orders.is_empty()
+    }
+
+    /// What happened since this was last asked.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Starts or stops leaving events in the outbox.
+    pub fn want_events(&mut self, wanted: Events) {
+        self.events_wanted = wanted;
+    }
+
+    /// How the run ended, once its outcome is fixed: at the latest when it is over.
+    pub fn take_outcome(&mut self) -> Option<Result<Value, RunFailure>> {
+        if let Some(failure) = &self.failure {
+            return Some(Err(failure.clone()));
+        }
+        match &mut self.tasks[self.root as usize].body {
+            Body::Over { outcome, .. } => Some(outcome.take().map_err(RunFailure::Root)),
+            Body::Live { .. } => None,
+        }
+    }
+
+    /// Whether the outcome is fixed (a failed root fixes it before the run is over).
+    pub fn has_outcome(&self) -> bool {
+        self.failure.is_some() || self.tasks[self.root as usize].end().is_some()
+    }
+
+    /// The failures nobody waited for.
+    pub fn take_unobserved(&mut self) -> Vec<TaskError> {
+        std::mem::take(&mut self.unobserved)
+    }
+
+    /// The state of a task, by number; `None` when it is over and forgotten, or never was.
+    pub fn task_state(&self, tid: Tid) -> Option<TaskState> {
+        self.tids.get(tid).map(|slot| self.tasks[slot as usize].state())
+    }
+
+    /// All tasks that are known, in the order of their numbers.
+    pub fn tasks(&self) -> Vec<TaskInfo> {
+        let mut all: Vec<TaskInfo> = self
+            .tasks
+            .iter()
+            .map(|(slot, task)| TaskInfo {
+                label: self.label(slot as u32),
+                state: task.state(),
+                waits_at: task.calls().first_wait().map(|_| task.called_at),
+            })
+            .collect();
+        all.sort_by_key(|info| info.label.tid);
+        all
+    }
+
+    /// Moves the clock on. It never goes back.
+    pub fn set_clock(&mut self, now: Time) {
+        self.clock = self.clock.max(now);
+    }
+
+    /// Cancels every task; the run then ends as cancelled unless its outcome was fixed before.
+    pub fn cancel_all(&mut self) {
+        let all: Vec<u32> = self.tasks.iter().map(|(slot, _)| slot as u32).collect();
+        for slot in all {
+            if self.tasks.contains(slot as usize) {
+                self.cancel_task(slot);
+            }
+        }
+    }
+
+    // What the other files of the kernel share.
+
+    /// Adds a task to the table and the queue.
+    pub(crate) fn add_task(
+        &mut self,
+        coroutine: Box<dyn Coroutine>,
+        at: &'static Location<'static>,
+        scope: Option<Rc<Scope>>,
+        priority: Option<u8>,
+    ) -> u32 {
+        let tid = Tid(self.next_tid);
+        self.next_tid += 1;
+        let mut task = Task::new(tid, coroutine, at, scope);
+        task.priority = priority.unwrap_or(0);
+        task.marks.set(Mark::Queued);
+        task.marks.set(Mark::Held);
+        let slot = self.tasks.insert(task) as u32;
+        self.tids.insert(tid, slot);
+        self.live += 1;
+        self.ready.push_yielded(slot);
+        slot
+    }
+
+    pub(crate) fn announce_spawn(&mut self, slot: u32, parent: Option<Tid>) {
+        if self.watched() {
+            let at = self.tasks[slot as usize].spawned_at.into();
+            let name = self.name(slot);
+            self.event(slot, EventKind::Spawned { parent, name, at });
+        }
+    }
+
+    pub(crate) fn extra(&mut self, slot: u32) -> &mut Extra {
+        self.tasks[slot as usize].marks.set(Mark::Extra);
+        self.extras.entry(slot).or_default()
+    }
+
+    pub(crate) fn name(&self, slot: u32) -> Option<Rc<str>> {
+        self.extras.get(&slot).and_then(|extra| extra.name.clone())
+    }
+
+    pub(crate) fn label(&self, slot: u32) -> TaskLabel {
+        let task = &self.tasks[slot as usize];
+        TaskLabel {
+            tid: task.tid,
+            name: self.name(slot).map(|name| name.to_string()),
+            spawned_at: task.spawned_at.into(),
+        }
+    }
+
+    pub(crate) fn task_ref(&self, slot: u32) -> TaskRef {
+        TaskRef { run: self.id, slot, tid: self.tasks[slot as usize].tid }
+    }
+
+    pub(crate) fn call_ref(&self, slot: u32, call: CallId) -> CallRef {
+        CallRef { run: self.id, slot, call }
+    }
+
+    /// The slot of a task somebody has a handle of.
+    pub(crate) fn find_task(&self, task: TaskRef) -> Result<u32, TaskError> {
+        self.check_run(task.run, "task", task.tid.0)?;
+        match self.tasks.get(task.slot as usize) {
+            Some(found) if found.tid == task.tid => Ok(task.slot),
+            _ => Err(TaskError::new(
+                ErrorKind::UnknownTask,
+                format!("task {} is over and its result is gone", task.tid),
+            )),
+        }
+    }
+
+    /// An error if a handle belongs to another run.
+    pub(crate) fn check_run(&self, run: RunId, what: &str, id: u64) -> Result<(), TaskError> {
+        if run == self.id {
+            return Ok(());
+        }
+        let message = format!("{what} {id} belongs to {run}, not to {}", self.id);
+        Err(TaskError::new(ErrorKind::ForeignRun, message))
+    }
+
+    /// A name for a new promise, channel, semaphore or group.
+    pub(crate) fn next_object_id(&mut self) -> u64 {
+        let id = self.next_object;
+        self.next_object += 1;
+        id
+    }
+
+    pub(crate) fn object_ref(&self, slot: u32, id: u64) -> ObjectRef {
+        ObjectRef { run: self.id, slot, id }
+    }
+
+    /// A place in the order in which tasks and promises end.
+    pub(crate) fn next_end(&mut self) -> u64 {
+        self.next_end += 1;
+        self.next_end
+    }
+
+    pub(crate) fn order(&mut self, order: Order) {
+        self.orders.push(order);
+    }
+
+    #[inline]
+    pub(crate) fn watched(&self) -> bool {
+        self.events_wanted == Events::All
+    }
+
+    /// Tells those who watch. Ask `watched` first if the event costs something to make.
+    #[inline]
+    pub(crate) fn event(&mut self, slot: u32, kind: EventKind) {
+        if self.watched() {
+            let tid = self.tasks[slot as usize].tid;
+            self.events.push(Event { at: self.clock, run: self.id, tid, kind });
+        }
+    }
+
+    /// Keeps a failure for the end of the run, because nobody was told of it.
+    pub(crate) fn keep_unobserved(&mut self, error: TaskError) {
+        if self.unobserved.len() < MAX_UNOBSERVED {
+            self.unobserved.push(error);
+        } else {
+            self.counts.unobserved_dropped += 1;
+        }
+    }
+
+    /// Looks whether the task that ended is the root, whose failure is the run's.
+    pub(crate) fn root_ended(&mut self, slot: u32, outcome: &Outcome) {
+        if slot != self.root {
+            return;
+        }
+        self.tasks[slot as usize].marks.set(Mark::Observed);
+        if let (None, Outcome::Error(error)) = (&self.failure, outcome) {
+            self.failure = Some(RunFailure::Root(error.clone()));
+        }
+        if self.end == End::Root {
+            self.cancel_all();
+        }
+    }
+
+    /// Ends the run with a failure: nothing it could still do would change that.
+    pub(crate) fn fail(&mut self, failure: RunFailure) {
+        self.failure.get_or_insert(failure);
+        self.cancel_all();
+    }
+
+    /// A waitable as the tables know it.
+    pub(crate) fn find(&self, on: Waitable) -> Result<Found, TaskError> {
+        match on {
+            Waitable::Task(task) => self.find_task(task).map(Found::Task),
+            Waitable::Future(promise) => self.find_promise(promise).map(Found::Promise),
+        }
+    }
+}
+
+/// Where a waitable is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Task(u32),
+    Promise(u32),
+}

@@ -1,0 +1,128 @@
+//! A task's states and the legal moves between them. The table below is the whole truth: a move that
+//! is not in it is a bug of the kernel and stops the program, in release builds too.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Where a task is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TaskState {
+    /// Spawned, not yet run. Ready.
+    Pending,
+    /// Its coroutine is being resumed right now.
+    Running,
+    /// Waiting for its turn. Ready.
+    Suspended,
+    /// Waiting for something else.
+    Blocked(BlockReason),
+    /// Asked to stop; being unwound.
+    Cancelling,
+    /// Returned a value.
+    Completed,
+    /// Ended with an error.
+    Failed,
+    /// Stopped before its end.
+    Cancelled,
+}
+
+/// What a blocked task waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BlockReason {
+    /// A descriptor.
+    Io,
+    /// A timer.
+    Sleep,
+    /// The end of a task.
+    Join,
+    /// The end of several tasks or promises.
+    Gather,
+    /// The first of several tasks or promises.
+    Race,
+    /// A promise of this run.
+    Promise,
+    /// A promise settled from outside.
+    External,
+    /// Work done outside the kernel.
+    Effect,
+    /// The log.
+    Commit,
+    /// A person.
+    Approval,
+    /// A permit or a lock.
+    Lock,
+    /// A message, or room for one.
+    Message,
+    /// A future the kernel knows nothing of.
+    Foreign,
+}
+
+impl TaskState {
+    /// Pending or Suspended.
+    pub fn is_ready(self) -> bool {
+        matches!(self, TaskState::Pending | TaskState::Suspended)
+    }
+
+    /// Completed, Failed or Cancelled.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, TaskState::Completed | TaskState::Failed | TaskState::Cancelled)
+    }
+
+    /// Whether a task may go from this state to that one.
+    ///
+    /// | from | to | when |
+    /// |---|---|---|
+    /// | Pending | Running | its first turn |
+    /// | Pending | Cancelled | cancelled before its first turn |
+    /// | Running | Suspended | it made a call that was answered at once |
+    /// | Running | Blocked | it made a call that was not |
+    /// | Running | Cancelling | cancelled while running, seen at its next call |
+    /// | Running | Completed, Failed | it returned, or ended with an error |
+    /// | Suspended | Running | its turn |
+    /// | Suspended | Cancelling | cancelled |
+    /// | Blocked | Suspended | its call was answered |
+    /// | Blocked | Blocked | another of its calls is the one it waits for |
+    /// | Blocked | Cancelling | cancelled |
+    /// | Cancelling | Cancelled | unwound |
+    /// | Cancelling | Failed | it panicked while being unwound |
+    pub fn may_become(self, next: TaskState) -> bool {
+        use TaskState::*;
+        matches!(
+            (self, next),
+            (Pending, Running | Cancelled)
+                | (Running, Suspended | Blocked(_) | Cancelling | Completed | Failed)
+                | (Suspended, Running | Cancelling)
+                | (Blocked(_), Suspended | Blocked(_) | Cancelling)
+                | (Cancelling, Cancelled | Failed)
+        )
+    }
+}
+
+impl fmt::Display for TaskState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TaskState::Blocked(reason) => write!(f, "Blocked({reason})"),
+            other => write!(f, "{other:?}"),
+        }
+    }
+}
+
+impl fmt::Display for BlockReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            BlockReason::Io => "io",
+            BlockReason::Sleep => "sleep",
+            BlockReason::Join => "join",
+            BlockReason::Gather => "gather",
+            BlockReason::Race => "race",
+            BlockReason::Promise => "promise",
+            BlockReason::External => "external",
+            BlockReason::Effect => "effect",
+            BlockReason::Commit => "commit",
+            BlockReason::Approval => "approval",
+            BlockReason::Lock => "lock",
+            BlockReason::Message => "message",
+            BlockReason::Foreign => "foreign",
+        })
+    }
+}

@@ -1,0 +1,82 @@
+//! A task's own state and log, and the environment all tasks share. State and log are persistent
+//! structures: a child's snapshot shares them with its parent, whatever their size.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use rpds::{RedBlackTreeMap, Vector};
+
+use crate::coroutine::Coroutine;
+use crate::error::TaskError;
+use crate::handler::Handler;
+use crate::value::Value;
+
+/// What a task takes from its parent: its store and its handlers. Shared until somebody writes.
+#[derive(Clone, Default)]
+pub(crate) struct Scope {
+    pub(crate) state: RedBlackTreeMap<Rc<str>, Value>,
+    pub(crate) log: Vector<Value>,
+    pub(crate) handlers: Chain,
+}
+
+/// A handler chain, innermost first, shared with all who inherited it.
+pub(crate) type Chain = Option<Rc<Link>>;
+
+/// One handler, and the chain outside it.
+pub(crate) struct Link {
+    pub(crate) handler: Rc<dyn Handler>,
+    pub(crate) outer: Chain,
+}
+
+/// A chain of these handlers, the first of them innermost.
+pub(crate) fn chain(handlers: Vec<Rc<dyn Handler>>) -> Chain {
+    handlers.into_iter().rev().fold(None, |outer, handler| Some(Rc::new(Link { handler, outer })))
+}
+
+/// The handlers of a chain, innermost first.
+pub(crate) fn handlers(chain: &Chain) -> Vec<Rc<dyn Handler>> {
+    std::iter::successors(chain.as_ref(), |link| link.outer.as_ref())
+        .map(|link| Rc::clone(&link.handler))
+        .collect()
+}
+
+/// The shared, read-only environment of a run.
+#[derive(Default)]
+pub struct Env {
+    entries: BTreeMap<Rc<str>, EnvEntry>,
+}
+
+/// One key of the environment.
+pub(crate) enum EnvEntry {
+    /// Known.
+    Known(Result<Value, TaskError>),
+    /// To be found out when somebody asks for the first time.
+    Unknown(Box<dyn FnOnce() -> Box<dyn Coroutine>>),
+    /// This task is finding it out.
+    Resolving(u32),
+}
+
+impl Env {
+    /// An environment without keys.
+    pub fn new() -> Env {
+        Env::default()
+    }
+
+    /// Sets a key to a value.
+    pub fn set(&mut self, key: &str, value: Value) {
+        self.entries.insert(key.into(), EnvEntry::Known(Ok(value)));
+    }
+
+    /// Sets a key to what a coroutine returns. It runs when the key is first asked for, once for all.
+    pub fn set_with(&mut self, key: &str, resolve: impl FnOnce() -> Box<dyn Coroutine> + 'static) {
+        self.entries.insert(key.into(), EnvEntry::Unknown(Box::new(resolve)));
+    }
+
+    pub(crate) fn entry(&mut self, key: &str) -> Option<&mut EnvEntry> {
+        self.entries.get_mut(key)
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &Rc<str>> {
+        self.entries.keys()
+    }
+}

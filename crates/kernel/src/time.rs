@@ -1,0 +1,45 @@
+//! The run's clock: nanoseconds since the Unix epoch, told by the host and never read here.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A moment on a run's clock, in nanoseconds since 1970-01-01 UTC (enough until the year 2554).
+///
+/// ```
+/// # use tiffany_kernel::Time;
+/// # use std::time::Duration;
+/// let noon = Time::from_nanos(1_000);
+/// assert_eq!(noon.checked_add(Duration::from_nanos(5)), Some(Time::from_nanos(1_005)));
+/// assert_eq!(noon.checked_add(Duration::MAX), None);
+/// ```
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct Time(u64);
+
+impl Time {
+    /// The start of the Unix epoch: where a virtual clock begins.
+    pub const ZERO: Time = Time(0);
+
+    /// A moment so many nanoseconds after the epoch.
+    pub const fn from_nanos(nanos: u64) -> Time {
+        Time(nanos)
+    }
+
+    /// Nanoseconds since the epoch.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// This moment plus a duration, or `None` past the end of time.
+    pub fn checked_add(self, duration: Duration) -> Option<Time> {
+        let nanos = u64::try_from(duration.as_nanos()).ok()?;
+        self.0.checked_add(nanos).map(Time)
+    }
+
+    /// How long after `earlier` this is; zero if it is not.
+    pub fn saturating_since(self, earlier: Time) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}

@@ -1,0 +1,206 @@
+//! What passes between tasks. A value is opaque to the kernel, cheap to share, and typed again at its
+//! ends. Numbers and other small things are kept in place, so that most results allocate nothing.
+
+use std::any::{Any, TypeId};
+use std::fmt;
+use std::rc::Rc;
+
+/// Any value a task can return, send, store or be answered with.
+///
+/// ```
+/// # use tiffany_kernel::Value;
+/// let shared = Value::new(vec![1, 2]);
+/// assert_eq!(shared.clone().get::<Vec<i32>>(), Ok(vec![1, 2]));
+/// assert_eq!(Value::new(5u8).get::<u8>(), Ok(5));
+/// assert!(Value::new(5u8).get::<String>().is_err());
+/// ```
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub enum Value {
+    /// Nothing: `()`.
+    #[default]
+    Unit,
+    /// A truth value.
+    Bool(bool),
+    /// A signed integer of up to 64 bits.
+    Int(i64),
+    /// An unsigned integer of up to 64 bits.
+    Uint(u64),
+    /// A floating-point number.
+    Float(f64),
+    /// Text.
+    Str(Rc<str>),
+    /// Anything else, shared and typed.
+    Object(Rc<dyn Object>),
+}
+
+/// What a [`Value::Object`] holds: any type, with its name for error messages.
+pub trait Object: Any {
+    /// The Rust name of the type.
+    fn type_name(&self) -> &'static str;
+}
+
+impl<T: Any> Object for T {
+    fn type_name(&self) -> &'static str {
+        std::any::type_name::<T>()
+    }
+}
+
+/// A value was not of the type asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrongType {
+    /// The type asked for.
+    pub wanted: &'static str,
+    /// The type found.
+    pub found: &'static str,
+}
+
+impl fmt::Display for WrongType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "expected a value of type {}, found {}", self.wanted, self.found)
+    }
+}
+
+impl std::error::Error for WrongType {}
+
+/// Moves `value` out as a `U`, if that is what `T` is. The compiler decides, not the run.
+fn same<T: 'static, U: 'static>(value: &mut Option<T>) -> Option<U> {
+    (value as &mut dyn Any).downcast_mut::<Option<U>>().and_then(Option::take)
+}
+
+impl Value {
+    /// Wraps any value. Integers, floats, `bool`, `()` and `Value` itself allocate nothing.
+    pub fn new<T: 'static>(value: T) -> Value {
+        let mut value = Some(value);
+        macro_rules! in_place {
+            ($($kind:ty => $make:expr),+ $(,)?) => {
+                $(if TypeId::of::<T>() == TypeId::of::<$kind>() {
+                    if let Some(inner) = same::<T, $kind>(&mut value) {
+                        return $make(inner);
+                    }
+                })+
+            };
+        }
+        in_place! {
+            () => |()| Value::Unit,
+            Value => |v| v,
+            bool => Value::Bool,
+            i64 => Value::Int,
+            i32 => |v| Value::Int(i64::from(v)),
+            i16 => |v| Value::Int(i64::from(v)),
+            i8 => |v| Value::Int(i64::from(v)),
+            u64 => Value::Uint,
+            u32 => |v| Value::Uint(u64::from(v)),
+            u16 => |v| Value::Uint(u64::from(v)),
+            u8 => |v| Value::Uint(u64::from(v)),
+            usize => |v| Value::Uint(v as u64),
+            f64 => Value::Float,
+            Rc<str> => Value::Str,
+            &'static str => |v: &'static str| Value::Str(v.into()),
+        }
+        match value {
+            Some(value) => Value::Object(Rc::new(value)),
+            None => Value::Unit,
+        }
+    }
+
+    /// Moves the value out if nobody else holds it. On a mismatch, or when it is shared, it comes back.
+    pub fn take<T: 'static>(self) -> Result<T, Value> {
+        if let Value::Object(object) = self {
+            if (*object).type_id() != TypeId::of::<T>() {
+                return Err(Value::Object(object));
+            }
+            let any: Rc<dyn Any> = object;
+            return match any.downcast::<T>() {
+                Ok(typed) => Rc::try_unwrap(typed).map_err(|shared| Value::Object(shared)),
+                Err(_) => Err(Value::Unit),
+            };
+        }
+        self.in_place::<T>().ok_or(self)
+    }
+
+    /// The value, moved if nobody else holds it and cloned if somebody does.
+    pub fn get<T: Clone + 'static>(self) -> Result<T, WrongType> {
+        match self.take::<T>() {
+            Ok(value) => Ok(value),
+            Err(shared) => shared.borrow::<T>().cloned().ok_or_else(|| shared.mismatch::<T>()),
+        }
+    }
+
+    /// Looks at an object in place.
+    pub fn borrow<T: 'static>(&self) -> Option<&T> {
+        match self {
+            Value::Object(object) => (&**object as &dyn Any).downcast_ref::<T>(),
+            _ => None,
+        }
+    }
+
+    /// The error for a value that is not a `T`.
+    pub fn mismatch<T: 'static>(&self) -> WrongType {
+        WrongType { wanted: std::any::type_name::<T>(), found: self.type_name() }
+    }
+
+    /// The name of the type inside.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Value::Unit => "()",
+            Value::Bool(_) => "bool",
+            Value::Int(_) => "i64",
+            Value::Uint(_) => "u64",
+            Value::Float(_) => "f64",
+            Value::Str(_) => "str",
+            Value::Object(object) => (**object).type_name(),
+        }
+    }
+
+    /// The small kinds, back as the type that was put in.
+    fn in_place<T: 'static>(&self) -> Option<T> {
+        macro_rules! out {
+            ($kind:ty, $value:expr) => {
+                if TypeId::of::<T>() == TypeId::of::<$kind>() {
+                    let mut value: Option<$kind> = $value;
+                    return same::<$kind, T>(&mut value);
+                }
+            };
+        }
+        out!(Value, Some(self.clone()));
+        match self {
+            Value::Unit => out!((), Some(())),
+            Value::Bool(v) => out!(bool, Some(*v)),
+            Value::Float(v) => out!(f64, Some(*v)),
+            Value::Str(v) => {
+                out!(String, Some(v.to_string()));
+                out!(Rc<str>, Some(v.clone()));
+            }
+            Value::Int(v) => {
+                out!(i64, Some(*v));
+                out!(i32, i32::try_from(*v).ok());
+                out!(i16, i16::try_from(*v).ok());
+                out!(i8, i8::try_from(*v).ok());
+            }
+            Value::Uint(v) => {
+                out!(u64, Some(*v));
+                out!(u32, u32::try_from(*v).ok());
+                out!(u16, u16::try_from(*v).ok());
+                out!(u8, u8::try_from(*v).ok());
+                out!(usize, usize::try_from(*v).ok());
+            }
+            Value::Object(_) => {}
+        }
+        None
+    }
+}
+
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Unit => f.write_str("()"),
+            Value::Bool(v) => v.fmt(f),
+            Value::Int(v) => v.fmt(f),
+            Value::Uint(v) => v.fmt(f),
+            Value::Float(v) => v.fmt(f),
+            Value::Str(v) => v.fmt(f),
+            Value::Object(object) => write!(f, "<{}>", (**object).type_name()),
+        }
+    }
+}
