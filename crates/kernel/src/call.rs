@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::coroutine::Coroutine;
+use crate::coroutine::BoxCoroutine;
 use crate::error::TaskError;
 use crate::handler::Handler;
 use crate::id::{ObjectRef, TaskRef, Tid, Uuid, Waitable};
@@ -26,7 +26,7 @@ pub enum SystemCall {
     GetHandlers,
 
     /// A new task. Its options are rare, so they are boxed.
-    Spawn(Box<dyn Coroutine>, Option<Box<SpawnOptions>>),
+    Spawn(BoxCoroutine, Option<Box<SpawnOptions>>),
     /// The result of one task or promise.
     Wait(Waitable, Claim),
     /// Whether the task of this number is over, waiting until it is. Answers if it was alive.
@@ -156,6 +156,8 @@ pub enum Reply {
     Task(TaskRef),
     /// A new promise, channel, semaphore or group.
     Object(ObjectRef),
+    /// A new external promise, and what it is called outside.
+    External(Box<(ObjectRef, Uuid)>),
     /// All values, in input order.
     Values(Box<[Value]>),
     /// All results, in input order.

@@ -3,6 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
+use std::pin::Pin;
 
 use crate::call::{Reply, SystemCall};
 use crate::error::TaskError;
@@ -13,11 +14,11 @@ use crate::value::Value;
 /// The code of a task: a Rust future, a state machine, a Python generator.
 pub trait Coroutine {
     /// Runs until it has to wait, or to its end.
-    fn resume(&mut self, port: &Port) -> Step;
+    fn resume(self: Pin<&mut Self>, port: &Port) -> Step;
 
     /// Runs its cleanup, because the task was cancelled: first with `Unwind::Begin`, then, as often as
     /// a call it made is answered, with `Unwind::Continue`. `Done` means there is nothing left to do.
-    fn unwind(&mut self, port: &Port, phase: Unwind) -> Step {
+    fn unwind(self: Pin<&mut Self>, port: &Port, phase: Unwind) -> Step {
         let _ = (port, phase);
         Step::Done(Value::Unit)
     }
@@ -27,6 +28,9 @@ pub trait Coroutine {
         false
     }
 }
+
+/// A coroutine of any kind. Pinned, because Rust futures must not move.
+pub type BoxCoroutine = Pin<Box<dyn Coroutine>>;
 
 /// How far the unwinding of a cancelled coroutine is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +93,7 @@ pub struct Port {
     task: Cell<Option<TaskRef>>,
     next_call: Cell<u64>,
     clock: Cell<Option<Time>>,
+    last_call: Cell<Option<&'static Location<'static>>>,
     // One call and one reply at a time is the rule; the lists are for those who have several.
     reply: Cell<Option<(CallId, Reply)>>,
     more_replies: RefCell<Vec<(CallId, Reply)>>,
@@ -104,6 +109,7 @@ impl Port {
             task: Cell::new(None),
             next_call: Cell::new(0),
             clock: Cell::new(None),
+            last_call: Cell::new(None),
             reply: Cell::new(None),
             more_replies: RefCell::new(Vec::new()),
             post: Cell::new(None),
@@ -155,6 +161,17 @@ impl Port {
                 Some(more.remove(at).1)
             }
         }
+    }
+
+    /// Notes the line of the call that has just returned, for one who asks what a task is doing.
+    #[inline]
+    pub fn returned_from(&self, at: &'static Location<'static>) {
+        self.last_call.set(Some(at));
+    }
+
+    /// The line of the call from which the running task last returned; `None` before its first.
+    pub fn last_call(&self) -> Option<&'static Location<'static>> {
+        self.last_call.get()
     }
 
     /// Calls that were answered and whose replies nobody has taken yet.
@@ -223,6 +240,7 @@ impl Port {
 
     pub(crate) fn enter(&self, task: TaskRef) {
         self.task.set(Some(task));
+        self.last_call.set(None);
     }
 
     pub(crate) fn leave(&self) {

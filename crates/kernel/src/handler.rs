@@ -1,7 +1,7 @@
 //! Handlers: what stands between a task's calls and the kernel. They form a chain, innermost first.
 
 use crate::call::{Reply, SystemCall};
-use crate::coroutine::Coroutine;
+use crate::coroutine::BoxCoroutine;
 use crate::id::Tid;
 
 /// Sees the calls of the tasks it is installed for, except the scheduling ones.
@@ -25,5 +25,5 @@ pub enum Verdict {
     Refuse(String),
     /// Answer it with what this coroutine returns. The calls it makes see only the handlers outside
     /// this one.
-    Run(Box<dyn Coroutine>),
+    Run(BoxCoroutine),
 }

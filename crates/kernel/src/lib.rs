@@ -36,7 +36,7 @@ mod waiters;
 
 pub use call::{CallKind, Claim, EffectWork, GatherMode, Permits, Reply, SpawnOptions, SystemCall};
 pub use config::{End, Events, Limits, Mode, RunConfig};
-pub use coroutine::{Coroutine, Port, Release, Step, Unwind};
+pub use coroutine::{BoxCoroutine, Coroutine, Port, Release, Step, Unwind};
 pub use deadlock::{DeadlockError, Waiting};
 pub use error::{ErrorKind, Site, TaskError, TaskLabel};
 pub use handler::{Handler, Verdict};

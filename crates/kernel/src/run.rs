@@ -14,7 +14,7 @@ use crate::calls::promise::Promise;
 use crate::calls::semaphore::Semaphore;
 use crate::calls::wait::WaitSet;
 use crate::config::{End, Events, Limits, Mode, RunConfig};
-use crate::coroutine::Coroutine;
+use crate::coroutine::BoxCoroutine;
 use crate::deadlock::DeadlockError;
 use crate::error::{ErrorKind, TaskError, TaskLabel};
 use crate::id::{CallId, ObjectRef, RunId, TaskRef, Tid, Uuid, Waitable};
@@ -136,7 +136,7 @@ pub struct TaskInfo {
 
 impl Run {
     /// A run with this root, ready to have its first round.
-    pub fn new(id: RunId, root: Box<dyn Coroutine>, config: RunConfig, now: Time) -> Run {
+    pub fn new(id: RunId, root: BoxCoroutine, config: RunConfig, now: Time) -> Run {
         let mut run = Run {
             id,
             mode: config.mode,
@@ -223,6 +223,11 @@ impl Run {
     /// When the next timer is due.
     pub fn next_deadline(&self) -> Option<Time> {
         self.timers.next_deadline()
+    }
+
+    /// Whether the host is at work for a task.
+    pub fn has_effects(&self) -> bool {
+        self.hope.effects > 0
     }
 
     /// What was passed over so far.
@@ -321,7 +326,7 @@ impl Run {
     /// Adds a task to the table and the queue.
     pub(crate) fn add_task(
         &mut self,
-        coroutine: Box<dyn Coroutine>,
+        coroutine: BoxCoroutine,
         at: &'static Location<'static>,
         scope: Option<Rc<Scope>>,
         priority: Option<u8>,

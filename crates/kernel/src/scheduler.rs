@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::panic::Location;
+use std::pin::Pin;
 use std::rc::Rc;
 
 use crate::call::{Reply, SystemCall};
 use crate::calls::Answer;
 use crate::config::Mode;
-use crate::coroutine::{Coroutine, Port, Post, Step, Unwind};
+use crate::coroutine::{BoxCoroutine, Coroutine, Port, Post, Step, Unwind};
 use crate::error::{ErrorKind, TaskError};
 use crate::handler::Verdict;
 use crate::id::{CallId, TaskRef, Tid};
@@ -145,11 +146,11 @@ impl Run {
 
         port.enter(me);
         let step = match (cancelling, ending) {
-            (false, _) => coroutine.resume(port),
-            (true, false) => coroutine.unwind(port, phase),
+            (false, _) => coroutine.as_mut().resume(port),
+            (true, false) => coroutine.as_mut().unwind(port, phase),
             (true, true) => {
                 drop(coroutine);
-                coroutine = Box::new(Nothing);
+                coroutine = Box::pin(Nothing);
                 Step::Done(Value::Unit)
             }
         };
@@ -379,7 +380,7 @@ impl Run {
         &mut self,
         slot: u32,
         id: CallId,
-        coroutine: Box<dyn Coroutine>,
+        coroutine: BoxCoroutine,
         outer: crate::store::Chain,
         at: &'static Location<'static>,
     ) -> Wait {
@@ -561,7 +562,7 @@ pub(crate) enum End {
 struct Nothing;
 
 impl Coroutine for Nothing {
-    fn resume(&mut self, _: &Port) -> Step {
+    fn resume(self: Pin<&mut Self>, _: &Port) -> Step {
         Step::Done(Value::Unit)
     }
 }

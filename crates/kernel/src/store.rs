@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use rpds::{RedBlackTreeMap, Vector};
 
-use crate::coroutine::Coroutine;
+use crate::coroutine::BoxCoroutine;
 use crate::error::TaskError;
 use crate::handler::Handler;
 use crate::value::Value;
@@ -51,7 +51,7 @@ pub(crate) enum EnvEntry {
     /// Known.
     Known(Result<Value, TaskError>),
     /// To be found out when somebody asks for the first time.
-    Unknown(Box<dyn FnOnce() -> Box<dyn Coroutine>>),
+    Unknown(Box<dyn FnOnce() -> BoxCoroutine>),
     /// This task is finding it out.
     Resolving(u32),
 }
@@ -68,7 +68,7 @@ impl Env {
     }
 
     /// Sets a key to what a coroutine returns. It runs when the key is first asked for, once for all.
-    pub fn set_with(&mut self, key: &str, resolve: impl FnOnce() -> Box<dyn Coroutine> + 'static) {
+    pub fn set_with(&mut self, key: &str, resolve: impl FnOnce() -> BoxCoroutine + 'static) {
         self.entries.insert(key.into(), EnvEntry::Unknown(Box::new(resolve)));
     }
 

@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::rc::Rc;
 
 use crate::call::Reply;
-use crate::coroutine::Coroutine;
+use crate::coroutine::BoxCoroutine;
 use crate::error::{ErrorKind, TaskError};
 use crate::id::{CallId, Tid};
 use crate::state::{BlockReason, TaskState};
@@ -68,7 +68,7 @@ impl Marks {
 }
 
 pub(crate) enum Body {
-    Live { coroutine: Option<Box<dyn Coroutine>>, calls: Calls },
+    Live { coroutine: Option<BoxCoroutine>, calls: Calls },
     Over { outcome: Outcome, ended: u64 },
 }
 
@@ -221,7 +221,7 @@ impl Calls {
 impl Task {
     pub(crate) fn new(
         tid: Tid,
-        coroutine: Box<dyn Coroutine>,
+        coroutine: BoxCoroutine,
         spawned_at: &'static Location<'static>,
         scope: Option<Rc<Scope>>,
     ) -> Task {

@@ -30,6 +30,8 @@ pub enum Value {
     Float(f64),
     /// Text.
     Str(Rc<str>),
+    /// Text that is part of the program.
+    Static(&'static str),
     /// Anything else, shared and typed.
     Object(Rc<dyn Object>),
 }
@@ -96,7 +98,7 @@ impl Value {
             usize => |v| Value::Uint(v as u64),
             f64 => Value::Float,
             Rc<str> => Value::Str,
-            &'static str => |v: &'static str| Value::Str(v.into()),
+            &'static str => Value::Static,
         }
         match value {
             Some(value) => Value::Object(Rc::new(value)),
@@ -148,7 +150,7 @@ impl Value {
             Value::Int(_) => "i64",
             Value::Uint(_) => "u64",
             Value::Float(_) => "f64",
-            Value::Str(_) => "str",
+            Value::Str(_) | Value::Static(_) => "str",
             Value::Object(object) => (**object).type_name(),
         }
     }
@@ -171,6 +173,11 @@ impl Value {
             Value::Str(v) => {
                 out!(String, Some(v.to_string()));
                 out!(Rc<str>, Some(v.clone()));
+            }
+            Value::Static(v) => {
+                out!(&'static str, Some(*v));
+                out!(String, Some(v.to_string()));
+                out!(Rc<str>, Some((*v).into()));
             }
             Value::Int(v) => {
                 out!(i64, Some(*v));
@@ -200,6 +207,7 @@ impl fmt::Debug for Value {
             Value::Uint(v) => v.fmt(f),
             Value::Float(v) => v.fmt(f),
             Value::Str(v) => v.fmt(f),
+            Value::Static(v) => v.fmt(f),
             Value::Object(object) => write!(f, "<{}>", (**object).type_name()),
         }
     }

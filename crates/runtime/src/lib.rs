@@ -1,1 +1,123 @@
-//! x
+//! Durable coroutines: a cooperative, single-threaded, deterministic runtime.
+//!
+//! A task is an `async` block. All it wants of the world it asks of the scheduler by a system call:
+//! [`spawn`], [`wait`], [`gather`], [`race`], [`cancel`], [`sleep`], a [`promise`]. Nested `async` code
+//! just works.
+//!
+//! ```
+//! use tiffany::prelude::*;
+//! use std::time::Duration;
+//!
+//! fn main() -> Result<(), tiffany::RunError> {
+//!     tiffany::try_run(async {
+//!         let hello = spawn(async { "hello" }).await;
+//!         let world = spawn(async {
+//!             sleep(Duration::from_millis(5)).await;
+//!             "world"
+//!         })
+//!         .await;
+//!         println!("{}", gather([hello, world]).await?.join(", "));
+//!         Ok::<(), TaskError>(())
+//!     })
+//! }
+//! ```
+//!
+//! Every call is a scheduling point; tasks run first in, first out; the same program with the same
+//! answers takes the same way every time.
+
+mod agent_task;
+mod builder;
+mod call;
+mod channel;
+mod clock;
+#[doc(hidden)]
+pub mod combine;
+mod context;
+mod error;
+mod future_task;
+mod group;
+mod handle;
+mod host;
+mod inbox;
+mod panics;
+mod pool;
+mod promise;
+mod reactor;
+mod runtime;
+mod sync;
+mod sys;
+mod task;
+mod waker;
+
+use std::fmt::Display;
+use std::future::Future as StdFuture;
+
+pub use agent_task::{AgentTask, TaskContext, TaskStatus};
+pub use builder::Builder;
+pub use call::{Call, Cloned, Decode, Direct, FromReply, Moved, Optional, TryCall};
+pub use channel::{Receiver, Sender, channel, unbounded_channel};
+pub use combine::{join_all, timeout};
+pub use error::RunError;
+pub use group::{Group, group};
+pub use handle::RuntimeHandle;
+pub use inbox::Settlement;
+pub use promise::{ExternalPromise, Future, Promise, external_promise, promise};
+pub use runtime::{RunHandle, Runtime};
+pub use sync::{Acquire, Mutex, MutexGuard, NewMutex, Permit, Semaphore, mutex, semaphore};
+pub use sys::{
+    Named, Spawn, ask, blocking, cancel, charge, get, get_handlers, get_log, get_tid, kill_task,
+    named, now, put, read_wait, sleep, sleep_secs, sleep_until, spawn, spawn_agent, tell,
+    try_spawn, wait_task, write_wait, yield_now,
+};
+pub use task::{
+    Gather, GatherSettled, Race, RaceResult, Task, Wait, Waitable, gather, gather_settled, race,
+    wait,
+};
+pub use tiffany_kernel::{
+    BlockReason, CallKind, Candidate, Counts, DeadlockError, DependencyAware, End, ErrorKind,
+    Event, EventKind, Handler, Limits, Policy, Priority, Reply, RunId, Site, SystemCall, TaskError,
+    TaskLabel, TaskState, Tid, Time, Uuid, Value, Verdict, Waiting,
+};
+
+/// Runs a future as the root task of a new run, and gives its value when all of its tasks are over.
+///
+/// ```
+/// let six = tiffany::run(async { 6 })?;
+/// assert_eq!(six, 6);
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+#[track_caller]
+pub fn run<F>(root: F) -> Result<F::Output, RunError>
+where
+    F: StdFuture + 'static,
+    F::Output: 'static,
+{
+    let mut runtime = Runtime::new()?;
+    runtime.run(root)
+}
+
+/// The same for a root that can fail: its error is the run's.
+///
+/// ```
+/// let error = tiffany::try_run(async { Err::<(), _>("no") }).unwrap_err();
+/// assert_eq!(error.code(), "TFY0001");
+/// ```
+#[track_caller]
+pub fn try_run<F, T, E>(root: F) -> Result<T, RunError>
+where
+    F: StdFuture<Output = Result<T, E>> + 'static,
+    T: 'static,
+    E: Display + 'static,
+{
+    let mut runtime = Runtime::new()?;
+    runtime.try_run(root)
+}
+
+/// What most programs use.
+pub mod prelude {
+    pub use crate::{
+        Promise, Runtime, Task, TaskError, blocking, cancel, channel, external_promise, gather,
+        get_tid, group, join, mutex, now, promise, race, select, semaphore, sleep, spawn, timeout,
+        try_spawn, wait, yield_now,
+    };
+}

@@ -49,7 +49,7 @@ impl Run {
         let promise = self.add_promise(Some(uuid));
         self.externals.insert(uuid, promise.slot);
         self.order(Order::Announce(uuid, promise));
-        Answer::Now(Reply::Object(promise))
+        Answer::Now(Reply::External(Box::new((promise, uuid))))
     }
 
     fn add_promise(&mut self, uuid: Option<Uuid>) -> ObjectRef {

@@ -3,7 +3,7 @@
 use crate::call::Reply;
 use crate::coroutine::Release;
 use crate::error::{ErrorKind, TaskError};
-use crate::id::{CallId, TaskRef};
+use crate::id::{CallId, ObjectRef, TaskRef};
 use crate::outbox::{EventKind, Order};
 use crate::run::{Found, Run};
 use crate::task::{Calls, Mark, Outstanding, Progress, Wait};
@@ -90,7 +90,7 @@ impl Run {
         }
     }
 
-    fn release_promise(&mut self, object: crate::id::ObjectRef) {
+    fn release_promise(&mut self, object: ObjectRef) {
         let Ok(slot) = self.find_promise(object) else { return };
         let promise = &mut self.promises[slot as usize];
         promise.writer = false;
@@ -183,7 +183,22 @@ impl Run {
                 self.release(Release::Permits(semaphore, permits.count as usize));
             }
             Reply::Task(task) => self.release(Release::Task(task)),
+            Reply::Object(object) => self.discard(object),
             _ => {}
+        }
+    }
+
+    /// A new object whose maker never learnt of it. Numbers are unique over all kinds.
+    fn discard(&mut self, object: ObjectRef) {
+        if self.find_promise(object).is_ok() {
+            self.release(Release::Promise(object));
+        } else if self.find_channel(object).is_ok() {
+            self.release(Release::Sender(object));
+            self.release(Release::Receiver(object));
+        } else if self.find_semaphore(object).is_ok() {
+            self.release(Release::Semaphore(object));
+        } else if self.find_group(object).is_ok() {
+            self.release(Release::Group(object));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use crate::call::{Reply, SpawnOptions};
 use crate::calls::Answer;
-use crate::coroutine::Coroutine;
+use crate::coroutine::BoxCoroutine;
 use crate::error::{ErrorKind, TaskError};
 use crate::run::Run;
 use crate::store::{Scope, chain, handlers};
@@ -14,7 +14,7 @@ impl Run {
     pub(crate) fn spawn(
         &mut self,
         me: u32,
-        coroutine: Box<dyn Coroutine>,
+        coroutine: BoxCoroutine,
         options: Option<Box<SpawnOptions>>,
         at: &'static Location<'static>,
     ) -> Answer {
@@ -40,7 +40,7 @@ impl Run {
 
     fn spawn_with(
         &mut self,
-        coroutine: Box<dyn Coroutine>,
+        coroutine: BoxCoroutine,
         at: &'static Location<'static>,
         mut scope: Option<Rc<Scope>>,
         options: SpawnOptions,

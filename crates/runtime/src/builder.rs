@@ -1,0 +1,194 @@
+//! Settings of a runtime and of the runs it starts.
+
+use std::future::Future;
+use std::panic::Location;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tiffany_kernel::{
+    BoxCoroutine, End, Env, Events, Handler, Limits, Mode, Policy, RunConfig, TaskError, Value,
+};
+
+use crate::clock::Clock;
+use crate::error::RunError;
+use crate::future_task::{FutureTask, Plain};
+use crate::host::{Entropy, Host};
+use crate::inbox::Inbox;
+use crate::pool::Pool;
+use crate::reactor::Reactor;
+use crate::runtime::Runtime;
+
+/// Builds a [`Runtime`].
+///
+/// ```
+/// use tiffany::{Limits, Runtime, ask};
+///
+/// let mut runtime = Runtime::builder()
+///     .env("greeting", "hello".to_string())
+///     .limits(Limits { max_tasks: Some(1_000), ..Limits::default() })
+///     .build()?;
+/// let greeting = runtime.try_run(async { ask::<String>("greeting").await })?;
+/// assert_eq!(greeting, "hello");
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+pub struct Builder {
+    pub(crate) mode: Mode,
+    pub(crate) events: Events,
+    end: End,
+    limits: Limits,
+    cancel_grace: Option<Duration>,
+    policy: Option<Rc<dyn Fn() -> Box<dyn Policy>>>,
+    env: Vec<(String, EnvValue)>,
+    handlers: Vec<Rc<dyn Handler>>,
+    name: Option<Rc<str>>,
+    threads: usize,
+    pub(crate) watchdog: Option<Duration>,
+    pub(crate) on_unobserved: Rc<dyn Fn(&TaskError)>,
+}
+
+#[derive(Clone)]
+enum EnvValue {
+    Known(Value),
+    Resolved(Rc<dyn Fn() -> BoxCoroutine>),
+}
+
+impl Default for Builder {
+    fn default() -> Builder {
+        Builder::new()
+    }
+}
+
+impl Builder {
+    /// The default settings.
+    pub fn new() -> Builder {
+        Builder {
+            mode: Mode::Ephemeral,
+            events: Events::Off,
+            end: End::AllTasks,
+            limits: Limits::default(),
+            cancel_grace: None,
+            policy: None,
+            env: Vec::new(),
+            handlers: Vec::new(),
+            name: None,
+            threads: 4,
+            watchdog: Some(Duration::from_secs(1)),
+            on_unobserved: Rc::new(|error| {
+                eprintln!("tiffany: a task failed and nobody waited for it: {error}");
+            }),
+        }
+    }
+
+    /// When a run is over: with all of its tasks (the default), or with its root.
+    pub fn end(mut self, end: End) -> Builder {
+        self.end = end;
+        self
+    }
+
+    /// What a run may use up.
+    pub fn limits(mut self, limits: Limits) -> Builder {
+        self.limits = limits;
+        self
+    }
+
+    /// How long a cancelled task may take for its cleanup.
+    pub fn cancel_grace(mut self, grace: Duration) -> Builder {
+        self.cancel_grace = Some(grace);
+        self
+    }
+
+    /// The order in which ready tasks run, instead of first in first out. Each run has its own.
+    pub fn policy<P: Policy + 'static>(mut self, policy: impl Fn() -> P + 'static) -> Builder {
+        self.policy = Some(Rc::new(move || Box::new(policy())));
+        self
+    }
+
+    /// A key of the environment all tasks share, for [`ask`](crate::ask).
+    pub fn env<T: 'static>(mut self, key: &str, value: T) -> Builder {
+        self.env.push((key.into(), EnvValue::Known(Value::new(value))));
+        self
+    }
+
+    /// A key that is found out when it is first asked for, once for all tasks of a run.
+    pub fn env_with<F>(mut self, key: &str, find: impl Fn() -> F + 'static) -> Builder
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        let start = move || -> BoxCoroutine { Box::pin(FutureTask::<F, Plain>::new(find())) };
+        self.env.push((key.into(), EnvValue::Resolved(Rc::new(start))));
+        self
+    }
+
+    /// Adds a handler around the root, outside those added before.
+    pub fn handler(mut self, handler: impl Handler + 'static) -> Builder {
+        self.handlers.push(Rc::new(handler));
+        self
+    }
+
+    /// The name of the root task.
+    pub fn name(mut self, name: &str) -> Builder {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// How many threads there may be for blocking work.
+    pub fn blocking_threads(mut self, threads: usize) -> Builder {
+        self.threads = threads;
+        self
+    }
+
+    /// How long a task may run without a call before that is reported; `None`: for ever.
+    pub fn watchdog(mut self, patience: Option<Duration>) -> Builder {
+        self.watchdog = patience;
+        self
+    }
+
+    /// What is done about a failure nobody waited for, at the end of its run. By default it is written
+    /// to standard error.
+    pub fn on_unobserved(mut self, show: impl Fn(&TaskError) + 'static) -> Builder {
+        self.on_unobserved = Rc::new(show);
+        self
+    }
+
+    /// Builds the runtime.
+    pub fn build(self) -> Result<Runtime, RunError> {
+        self.build_with(Clock::system(), Entropy::System)
+    }
+
+    pub(crate) fn build_with(self, clock: Clock, entropy: Entropy) -> Result<Runtime, RunError> {
+        crate::panics::note_where();
+        let reactor = Reactor::new().map_err(|error| RunError::system("a reactor", &error))?;
+        let inbox = Arc::new(Inbox::new(reactor.bell()));
+        let pool = Pool::new(self.threads, Arc::clone(&inbox));
+        let host = Host { clock, inbox, reactor: reactor.into(), pool, entropy };
+        Ok(Runtime::with_host(host, self))
+    }
+
+    /// What a new run is told.
+    pub(crate) fn run_config(&self, started_at: &'static Location<'static>) -> RunConfig {
+        let mut env = Env::new();
+        for (key, value) in &self.env {
+            match value {
+                EnvValue::Known(value) => env.set(key, value.clone()),
+                EnvValue::Resolved(start) => {
+                    let start = Rc::clone(start);
+                    env.set_with(key, move || start());
+                }
+            }
+        }
+        RunConfig {
+            mode: self.mode,
+            end: self.end,
+            policy: self.policy.as_ref().map(|make| make()),
+            limits: self.limits,
+            cancel_grace: self.cancel_grace,
+            env,
+            handlers: self.handlers.clone(),
+            name: self.name.clone(),
+            events: self.events,
+            started_at,
+        }
+    }
+}

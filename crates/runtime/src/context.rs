@@ -1,0 +1,133 @@
+//! What a call finds when it is polled: the port of its task and the host of its run. There is one for
+//! each thread, because a task's code is ordinary Rust and is handed nothing.
+
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Waker;
+
+use tiffany_kernel::{CallId, Port, Release, Site, TaskError};
+
+use crate::host::Host;
+use crate::waker::TaskWaker;
+
+thread_local! {
+    static CONTEXT: Context = const { Context::new() };
+}
+
+/// The running task's surroundings.
+pub(crate) struct Context {
+    pub(crate) port: Port,
+    host: RefCell<Option<Rc<Host>>>,
+    /// Something below this line was left by the coroutine that is being resumed.
+    noted: Cell<bool>,
+    thrown: Cell<Option<TaskError>>,
+    wakers: RefCell<Vec<(CallId, Option<Waker>)>>,
+    pub(crate) own_waker: RefCell<Option<Arc<TaskWaker>>>,
+    /// Combinators are being told of replies; that they tell their task in turn is no news.
+    pub(crate) delivering: Cell<bool>,
+    pub(crate) labels: RefCell<Vec<Cow<'static, str>>>,
+    pub(crate) panicked_at: Cell<Option<Site>>,
+}
+
+/// What a coroutine left besides its calls.
+pub(crate) struct Notes {
+    pub(crate) thrown: Option<TaskError>,
+    /// Combinators to wake when a call is answered; `None` where the call is no more.
+    pub(crate) wakers: Vec<(CallId, Option<Waker>)>,
+    pub(crate) own_waker: Option<Arc<TaskWaker>>,
+}
+
+impl Context {
+    const fn new() -> Context {
+        Context {
+            port: Port::new(),
+            host: RefCell::new(None),
+            noted: Cell::new(false),
+            thrown: Cell::new(None),
+            wakers: RefCell::new(Vec::new()),
+            own_waker: RefCell::new(None),
+            delivering: Cell::new(false),
+            labels: RefCell::new(Vec::new()),
+            panicked_at: Cell::new(None),
+        }
+    }
+
+    /// The host of the run whose task is being resumed.
+    pub(crate) fn host(&self) -> Option<Rc<Host>> {
+        self.host.borrow().clone()
+    }
+
+    /// Lets a task end with this error at the call it is in.
+    pub(crate) fn throw(&self, error: TaskError) {
+        let first = self.thrown.take();
+        self.thrown.set(Some(first.unwrap_or(error)));
+        self.noted.set(true);
+    }
+
+    /// Keeps the waker of a combinator for the call that was polled through it.
+    pub(crate) fn keep_waker(&self, id: CallId, waker: Option<&Waker>) {
+        let mut wakers = self.wakers.borrow_mut();
+        wakers.retain(|(kept, _)| *kept != id);
+        wakers.push((id, waker.cloned()));
+        self.noted.set(true);
+    }
+
+    /// Keeps the waker that was made for the task being resumed.
+    pub(crate) fn keep_own_waker(&self, waker: Arc<TaskWaker>) {
+        *self.own_waker.borrow_mut() = Some(waker);
+        self.noted.set(true);
+    }
+
+    /// What the coroutine left, if it left anything.
+    #[inline]
+    pub(crate) fn take_notes(&self) -> Option<Notes> {
+        if !self.noted.take() {
+            return None;
+        }
+        Some(Notes {
+            thrown: self.thrown.take(),
+            wakers: self.wakers.take(),
+            own_waker: self.own_waker.take(),
+        })
+    }
+}
+
+/// Looks at this thread's context.
+#[inline]
+pub(crate) fn with<R>(look: impl FnOnce(&Context) -> R) -> R {
+    CONTEXT.with(look)
+}
+
+/// The same from code that may run while the thread ends.
+pub(crate) fn try_with<R>(look: impl FnOnce(&Context) -> R) -> Option<R> {
+    CONTEXT.try_with(look).ok()
+}
+
+/// Gives a handle back. It goes to its run when a run of this thread has its next turn.
+pub(crate) fn release(release: Release) {
+    try_with(|context| context.port.release(release));
+}
+
+/// While this lives, tasks of this thread find this host.
+pub(crate) struct Entered(());
+
+impl Entered {
+    /// `None` if another runtime is running on this thread already.
+    pub(crate) fn new(host: &Rc<Host>) -> Option<Entered> {
+        with(|context| {
+            let mut place = context.host.borrow_mut();
+            place.is_none().then(|| {
+                *place = Some(Rc::clone(host));
+                Entered(())
+            })
+        })
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        try_with(|context| context.host.borrow_mut().take());
+    }
+}

@@ -1,0 +1,86 @@
+//! Why a run did not give its value. What a task sees is a `TaskError`; this is what the program sees.
+
+use tiffany_kernel::{DeadlockError, RunFailure, TaskError};
+
+/// A run that did not end with its root's value, or did not start.
+#[derive(Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The root task failed.
+    #[error("{0}")]
+    Failed(TaskError),
+    /// The root task was cancelled.
+    #[error("{0}")]
+    Cancelled(TaskError),
+    /// Nothing was left that could wake the run.
+    #[error("{0}")]
+    Deadlock(DeadlockError),
+    /// The run went over one of its limits.
+    #[error("{0}")]
+    Limit(TaskError),
+    /// A runtime was started inside a task of another.
+    #[error("{0}")]
+    Nested(TaskError),
+    /// The system refused what the runtime needs.
+    #[error("the system refused {what}: {why} [TFY0029]; see the system's message")]
+    System {
+        /// What was asked for.
+        what: &'static str,
+        /// What the system said.
+        why: String,
+    },
+}
+
+/// As people read it, because that is what `fn main() -> Result<_, RunError>` prints.
+impl std::fmt::Debug for RunError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
+impl RunError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            RunError::Failed(error)
+            | RunError::Cancelled(error)
+            | RunError::Limit(error)
+            | RunError::Nested(error) => error.code(),
+            RunError::Deadlock(error) => error.code(),
+            RunError::System { .. } => tiffany_kernel::ErrorKind::Host.code(),
+        }
+    }
+
+    /// The task's error, where a task failed or was cancelled.
+    pub fn task_error(&self) -> Option<&TaskError> {
+        match self {
+            RunError::Failed(error) | RunError::Cancelled(error) | RunError::Limit(error) => {
+                Some(error)
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn system(what: &'static str, why: &std::io::Error) -> RunError {
+        RunError::System { what, why: why.to_string() }
+    }
+}
+
+impl From<RunFailure> for RunError {
+    fn from(failure: RunFailure) -> RunError {
+        match failure {
+            RunFailure::Root(error) if is_roots_own(&error) && error.is_cancelled() => {
+                RunError::Cancelled(error)
+            }
+            RunFailure::Root(error) => RunError::Failed(error),
+            RunFailure::Deadlock(error) => RunError::Deadlock(error),
+            RunFailure::Limit(error) => RunError::Limit(error),
+            other => RunError::System { what: "an unknown failure", why: format!("{other:?}") },
+        }
+    }
+}
+
+/// Whether an error happened in the root, and not in a task the root waited for.
+fn is_roots_own(error: &TaskError) -> bool {
+    error.task().is_some_and(|task| task.tid == tiffany_kernel::Tid(1))
+}

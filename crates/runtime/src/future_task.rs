@@ -1,0 +1,200 @@
+//! A Rust future as a coroutine: resumed by polling it, unwound by dropping it. Panics end here.
+
+use std::any::Any;
+use std::fmt::Display;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use pin_project_lite::pin_project;
+use tiffany_kernel::{CallId, Coroutine, ErrorKind, Port, Step, TaskError, Unwind, Value};
+
+use crate::context;
+use crate::waker::{TASK_WAKER, TaskWaker};
+
+pin_project! {
+    /// A future that runs as a task. `O` says what its output means.
+    pub(crate) struct FutureTask<F, O> {
+        #[pin]
+        future: Option<F>,
+        foreign: Option<Box<Foreign>>,
+        output: PhantomData<fn() -> O>,
+    }
+
+    impl<F, O> PinnedDrop for FutureTask<F, O> {
+        fn drop(this: Pin<&mut Self>) {
+            // A task that never ran, or a run that is abandoned. The panic hook has shown the panic.
+            let mut future = this.project().future;
+            let _ = catch_unwind(AssertUnwindSafe(|| future.set(None)));
+        }
+    }
+}
+
+/// What a task needs when it awaits something that is no system call.
+#[derive(Default)]
+struct Foreign {
+    waker: Option<Arc<TaskWaker>>,
+    /// Combinators through which calls were polled.
+    wakers: Vec<(CallId, Waker)>,
+}
+
+/// What the output of a task's future means for the task.
+pub(crate) trait Output<T> {
+    fn step(output: T) -> Step;
+}
+
+/// Any value: the task is Completed.
+pub(crate) struct Plain;
+
+/// A result: the task is Completed or Failed.
+pub(crate) struct Fallible;
+
+impl<T: 'static> Output<T> for Plain {
+    #[inline]
+    fn step(output: T) -> Step {
+        Step::Done(Value::new(output))
+    }
+}
+
+impl<T: 'static, E: Display + 'static> Output<Result<T, E>> for Fallible {
+    fn step(output: Result<T, E>) -> Step {
+        match output {
+            Ok(value) => Step::Done(Value::new(value)),
+            Err(error) => Step::Failed(into_task_error(error)),
+        }
+    }
+}
+
+/// Any error as a task's error. One that came from another task keeps what it knows.
+pub(crate) fn into_task_error<E: Display + 'static>(error: E) -> TaskError {
+    let any: &dyn Any = &error;
+    if let Some(known) = any.downcast_ref::<TaskError>() {
+        return known.clone();
+    }
+    if let Some(boxed) = any.downcast_ref::<Box<dyn std::error::Error>>()
+        && let Some(known) = boxed.downcast_ref::<TaskError>()
+    {
+        return known.clone();
+    }
+    TaskError::failed(error.to_string())
+}
+
+impl<F, O> FutureTask<F, O> {
+    pub(crate) fn new(future: F) -> FutureTask<F, O> {
+        FutureTask { future: Some(future), foreign: None, output: PhantomData }
+    }
+}
+
+impl<F, O> Coroutine for FutureTask<F, O>
+where
+    F: Future,
+    O: Output<F::Output>,
+{
+    #[inline]
+    fn resume(self: Pin<&mut Self>, port: &Port) -> Step {
+        let mut this = self.project();
+        if let Some(foreign) = this.foreign {
+            foreign.before_poll(port);
+        }
+        let polled = catch_unwind(AssertUnwindSafe(|| {
+            let future =
+                this.future.as_mut().as_pin_mut().expect("a task that is over has no turn");
+            let poll = future.poll(&mut Context::from_waker(&TASK_WAKER));
+            if poll.is_ready() {
+                this.future.set(None);
+            }
+            poll
+        }));
+        let notes = context::with(|context| context.take_notes());
+        let thrown = notes.and_then(|notes| {
+            if notes.own_waker.is_some() || !notes.wakers.is_empty() {
+                let foreign = this.foreign.get_or_insert_default();
+                foreign.waker = notes.own_waker.or(foreign.waker.take());
+                foreign.add_wakers(notes.wakers);
+            }
+            notes.thrown
+        });
+        match (polled, thrown) {
+            (Ok(Poll::Pending), None) => Step::Pending,
+            (Ok(Poll::Ready(output)), None) => O::step(output),
+            (Ok(_), Some(error)) => match drop_future(this.future) {
+                Ok(()) => Step::Failed(error),
+                Err(panic) => Step::Failed(panic),
+            },
+            (Err(payload), _) => {
+                let error = panic_error(&*payload, "panicked");
+                let _ = drop_future(this.future);
+                Step::Failed(error)
+            }
+        }
+    }
+
+    fn unwind(self: Pin<&mut Self>, _: &Port, _: Unwind) -> Step {
+        match drop_future(self.project().future) {
+            Ok(()) => Step::Done(Value::Unit),
+            Err(panic) => Step::Failed(panic),
+        }
+    }
+
+    fn may_be_woken(&self) -> bool {
+        let waker = self.foreign.as_ref().and_then(|foreign| foreign.waker.as_ref());
+        waker.is_some_and(|waker| Arc::strong_count(waker) > 1)
+    }
+}
+
+/// Drops a future, which runs the cleanup of everything in it, innermost first.
+fn drop_future<F>(mut future: Pin<&mut Option<F>>) -> Result<(), TaskError> {
+    catch_unwind(AssertUnwindSafe(|| future.set(None)))
+        .map_err(|payload| panic_error(&*payload, "panicked while being dropped"))
+}
+
+/// A panic as an error, with its message and its line.
+pub(crate) fn panic_error(payload: &(dyn Any + Send), what: &str) -> TaskError {
+    let text = payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("a payload that is no text");
+    let site = context::with(|context| context.panicked_at.take());
+    let mut error = TaskError::new(
+        ErrorKind::Panicked,
+        match site {
+            Some(site) => format!("{what} at {site}: {text}"),
+            None => format!("{what}: {text}"),
+        },
+    );
+    context::with(|context| error.add_labels(&std::mem::take(&mut *context.labels.borrow_mut())));
+    error
+}
+
+impl Foreign {
+    /// Tells combinators which of their calls were answered, and makes the task's own waker news again.
+    fn before_poll(&mut self, port: &Port) {
+        if let Some(waker) = &self.waker {
+            waker.rearm();
+        }
+        context::with(|context| {
+            context.own_waker.borrow_mut().clone_from(&self.waker);
+            if !self.wakers.is_empty() {
+                let answered = port.answered();
+                context.delivering.set(true);
+                self.wakers.retain(|(id, waker)| {
+                    let hit = answered.contains(id);
+                    if hit {
+                        waker.wake_by_ref();
+                    }
+                    !hit
+                });
+                context.delivering.set(false);
+            }
+        });
+    }
+
+    fn add_wakers(&mut self, fresh: Vec<(CallId, Option<Waker>)>) {
+        self.wakers.retain(|(id, _)| fresh.iter().all(|(new, _)| new != id));
+        self.wakers.extend(fresh.into_iter().filter_map(|(id, waker)| Some((id, waker?))));
+    }
+}

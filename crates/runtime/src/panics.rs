@@ -1,0 +1,26 @@
+//! Where a task panicked. The payload does not say; the panic hook knows.
+
+use std::sync::Once;
+
+use tiffany_kernel::Site;
+
+use crate::context;
+
+/// Makes the panic hook note the line of panics inside tasks. What it did before, it still does.
+pub(crate) fn note_where() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            context::try_with(|context| {
+                if context.port.task().is_some() {
+                    let site = info
+                        .location()
+                        .map(|at| Site { file: at.file().to_string().into(), line: at.line() });
+                    context.panicked_at.set(site);
+                }
+            });
+            before(info);
+        }));
+    });
+}

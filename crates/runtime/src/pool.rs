@@ -1,0 +1,128 @@
+//! A few threads for work that blocks: files, name look-ups, a closure of the user's. Threads start
+//! when there is work and nobody to do it, and end after a while without any.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tiffany_kernel::{CallRef, ErrorKind, TaskError};
+
+use crate::inbox::{Inbox, Letter, Remote};
+
+/// How long a thread waits for work before it ends.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// Work that runs on a thread of the pool and makes a result there.
+pub(crate) type Work = Box<dyn FnOnce() -> Remote + Send>;
+
+/// The threads and the work that waits for them.
+pub(crate) struct Pool {
+    shared: Arc<Shared>,
+    limit: usize,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    work_came: Condvar,
+    inbox: Arc<Inbox>,
+}
+
+#[derive(Default)]
+struct Queue {
+    work: VecDeque<(CallRef, Work)>,
+    threads: usize,
+    idle: usize,
+    closed: bool,
+}
+
+impl Pool {
+    pub(crate) fn new(limit: usize, inbox: Arc<Inbox>) -> Pool {
+        let queue = Mutex::new(Queue::default());
+        Pool { shared: Arc::new(Shared { queue, work_came: Condvar::new(), inbox }), limit }
+    }
+
+    /// Queues work; its result comes to the inbox.
+    pub(crate) fn start(&self, call: CallRef, work: Work) {
+        let mut queue = self.shared.lock();
+        queue.work.push_back((call, work));
+        if queue.idle >= queue.work.len() || queue.threads >= self.limit.max(1) {
+            drop(queue);
+            self.shared.work_came.notify_one();
+            return;
+        }
+        queue.threads += 1;
+        drop(queue);
+        let shared = Arc::clone(&self.shared);
+        let started =
+            std::thread::Builder::new().name("tiffany-pool".into()).spawn(move || shared.serve());
+        if let Err(error) = started {
+            self.no_thread(&error);
+        }
+    }
+
+    /// Takes back work that has not begun.
+    pub(crate) fn abort(&self, call: CallRef) {
+        self.shared.lock().work.retain(|(other, _)| *other != call);
+    }
+
+    /// The system gives no thread: with none at all, the work that waits fails.
+    fn no_thread(&self, error: &std::io::Error) {
+        let mut queue = self.shared.lock();
+        queue.threads -= 1;
+        if queue.threads > 0 {
+            return;
+        }
+        for (call, _) in std::mem::take(&mut queue.work) {
+            let message = format!("the system gives no thread for blocking work: {error}");
+            let remote = Box::new(move || Err(TaskError::new(ErrorKind::Host, message)));
+            self.shared.inbox.send(Letter::Done(call, remote));
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let mut queue = self.shared.lock();
+        queue.closed = true;
+        queue.work.clear();
+        drop(queue);
+        self.shared.work_came.notify_all();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a thread of the pool does.
+    fn serve(&self) {
+        let mut queue = self.lock();
+        loop {
+            if let Some((call, work)) = queue.work.pop_front() {
+                drop(queue);
+                let remote = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
+                    Box::new(move || {
+                        Err(crate::future_task::panic_error(&*payload, "blocking work panicked"))
+                    })
+                });
+                self.inbox.send(Letter::Done(call, remote));
+                queue = self.lock();
+                continue;
+            }
+            if queue.closed {
+                break;
+            }
+            queue.idle += 1;
+            let (woken, timeout) =
+                self.work_came.wait_timeout(queue, IDLE).unwrap_or_else(PoisonError::into_inner);
+            queue = woken;
+            queue.idle -= 1;
+            if timeout.timed_out() && queue.work.is_empty() {
+                break;
+            }
+        }
+        queue.threads -= 1;
+    }
+}

@@ -1,0 +1,423 @@
+//! The runtime: hosts around the kernel, and the one loop that drives both.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::future::Future;
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tiffany_kernel::{
+    BoxCoroutine, Completion, Counts, ErrorKind, Event, Order, Run, RunConfig, RunFailure, RunId,
+    TaskError, Time, Value,
+};
+
+use crate::builder::Builder;
+use crate::call::wrong_type;
+use crate::context::{self, Entered};
+use crate::error::RunError;
+use crate::future_task::{Fallible, FutureTask, Plain};
+use crate::handle::RuntimeHandle;
+use crate::host::Host;
+use crate::inbox::Letter;
+use crate::pool::Work;
+use crate::reactor::Ready;
+
+/// How many turns tasks may have before descriptors are looked at again.
+const TURNS_PER_POLL: usize = 61;
+
+/// Runs tasks on this thread.
+///
+/// ```
+/// use tiffany::{Runtime, sleep, spawn};
+/// use std::time::Duration;
+///
+/// let mut runtime = Runtime::new()?;
+/// let sum = runtime.run(async {
+///     let task = spawn(async {
+///         sleep(Duration::from_millis(1)).await;
+///         2
+///     })
+///     .await;
+///     1 + task.await.unwrap()
+/// })?;
+/// assert_eq!(sum, 3);
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+pub struct Runtime {
+    pub(crate) host: Rc<Host>,
+    settings: Builder,
+    runs: BTreeMap<RunId, Run>,
+    /// Runs with ready tasks, in the order of their turns.
+    turns: VecDeque<RunId>,
+    /// When each run with timers wants to be looked at.
+    deadlines: BTreeSet<(Time, RunId)>,
+    armed: BTreeMap<RunId, Time>,
+    /// Runs that have stopped moving since they were last looked at for a deadlock.
+    stalled: Vec<RunId>,
+    turns_since_poll: usize,
+    letters: Vec<Letter>,
+    ready: Vec<Ready>,
+    pub(crate) events: Vec<Event>,
+}
+
+/// A run that was started, and the type of its root's value.
+#[must_use = "a run goes on only while the runtime is driven: give it to `Runtime::finish`"]
+pub struct RunHandle<T> {
+    id: RunId,
+    value: PhantomData<fn() -> T>,
+}
+
+impl<T> RunHandle<T> {
+    /// The run's number.
+    pub fn id(&self) -> RunId {
+        self.id
+    }
+}
+
+impl Runtime {
+    /// A runtime with the default settings.
+    pub fn new() -> Result<Runtime, RunError> {
+        Builder::new().build()
+    }
+
+    /// Settings to build one from.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    pub(crate) fn with_host(host: Host, settings: Builder) -> Runtime {
+        Runtime {
+            host: Rc::new(host),
+            settings,
+            runs: BTreeMap::new(),
+            turns: VecDeque::new(),
+            deadlines: BTreeSet::new(),
+            armed: BTreeMap::new(),
+            stalled: Vec::new(),
+            turns_since_poll: 0,
+            letters: Vec::new(),
+            ready: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+
+    /// Runs a future as the root of a new run, to the end of that run, and gives its value.
+    #[track_caller]
+    pub fn run<F>(&mut self, root: F) -> Result<F::Output, RunError>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        let run = self.start(root);
+        self.finish(run)
+    }
+
+    /// The same for a root that can fail: its error is the run's.
+    #[track_caller]
+    pub fn try_run<F, T, E>(&mut self, root: F) -> Result<T, RunError>
+    where
+        F: Future<Output = Result<T, E>> + 'static,
+        T: 'static,
+        E: std::fmt::Display + 'static,
+    {
+        let run = self.try_start(root);
+        self.finish(run)
+    }
+
+    /// Starts a run. It goes on while this runtime is driven by [`finish`](Runtime::finish) or
+    /// [`run`](Runtime::run), beside all others.
+    #[track_caller]
+    pub fn start<F>(&mut self, root: F) -> RunHandle<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        self.start_coroutine(Box::pin(FutureTask::<F, Plain>::new(root)))
+    }
+
+    /// Starts a run whose root can fail.
+    #[track_caller]
+    pub fn try_start<F, T, E>(&mut self, root: F) -> RunHandle<T>
+    where
+        F: Future<Output = Result<T, E>> + 'static,
+        T: 'static,
+        E: std::fmt::Display + 'static,
+    {
+        self.start_coroutine(Box::pin(FutureTask::<F, Fallible>::new(root)))
+    }
+
+    #[track_caller]
+    pub(crate) fn start_coroutine<T>(&mut self, root: BoxCoroutine) -> RunHandle<T> {
+        let config = self.settings.run_config(Location::caller());
+        let id = self.add_run(root, config);
+        RunHandle { id, value: PhantomData }
+    }
+
+    pub(crate) fn add_run(&mut self, root: BoxCoroutine, config: RunConfig) -> RunId {
+        let id = RunId(next_run_number());
+        let run = Run::new(id, root, config, self.host.clock.now());
+        self.runs.insert(id, run);
+        self.turns.push_back(id);
+        self.note_deadline(id);
+        id
+    }
+
+    /// Drives all runs until this one is over, and gives its value.
+    pub fn finish<T: 'static>(&mut self, run: RunHandle<T>) -> Result<T, RunError> {
+        self.drive(run.id)?;
+        let (outcome, _) = self.end_run(run.id);
+        let value = outcome.map_err(RunError::from)?;
+        value.take::<T>().map_err(|value| RunError::Failed(wrong_type::<T>(&value)))
+    }
+
+    /// A handle by which other threads reach this runtime.
+    pub fn handle(&self) -> RuntimeHandle {
+        RuntimeHandle::new(Arc::clone(&self.host.inbox))
+    }
+
+    /// The loop. Everything a runtime does, it does from here.
+    fn drive(&mut self, until: RunId) -> Result<(), RunError> {
+        let _entered = Entered::new(&self.host).ok_or_else(nested)?;
+        loop {
+            self.collect()?;
+            match self.turns.pop_front() {
+                Some(run) => self.round(run),
+                None if self.is_over(until) => return Ok(()),
+                None => self.idle()?,
+            }
+        }
+    }
+
+    /// Takes completions: letters from other threads, then due timers, then descriptors.
+    fn collect(&mut self) -> Result<(), RunError> {
+        if self.host.inbox.has_mail() {
+            self.read_letters();
+        }
+        if !self.deadlines.is_empty() {
+            self.fire_timers();
+        }
+        if self.turns_since_poll >= TURNS_PER_POLL {
+            self.poll_descriptors(Some(Duration::ZERO))?;
+        }
+        Ok(())
+    }
+
+    /// One round of one run, and what it asks of the host.
+    fn round(&mut self, id: RunId) {
+        let Some(run) = self.runs.get_mut(&id) else { return };
+        let now = match &self.host.clock {
+            crate::clock::Clock::Virtual(now) => Some(now.get()),
+            crate::clock::Clock::System { .. } => None,
+        };
+        let turns = context::with(|context| run.round(&context.port, now));
+        self.turns_since_poll += turns;
+        self.after_turns(id);
+    }
+
+    /// Hands out what a run left in its outbox, and lines it up for what comes next.
+    pub(crate) fn after_turns(&mut self, id: RunId) {
+        let Some(run) = self.runs.get_mut(&id) else { return };
+        if run.has_orders() {
+            let orders = run.take_orders();
+            orders.into_iter().for_each(|order| self.execute(id, order));
+        }
+        let Some(run) = self.runs.get_mut(&id) else { return };
+        self.events.extend(run.take_events());
+        if run.is_ready() {
+            self.turns.push_back(id);
+        } else {
+            self.stalled.push(id);
+        }
+        self.note_deadline(id);
+    }
+
+    /// Does what the kernel asked for.
+    fn execute(&mut self, id: RunId, order: Order) {
+        match order {
+            Order::Watch(call, fd, interest) => {
+                self.host.reactor.borrow_mut().watch(call, fd, interest, &mut self.ready);
+                self.deliver_ready();
+            }
+            Order::Unwatch(call, fd) => self.host.reactor.borrow_mut().unwatch(call, fd),
+            Order::Start(call, effect) => match effect.work.downcast::<Work>() {
+                Ok(work) => self.host.pool.start(call, *work),
+                Err(_) => {
+                    let message = format!("the host cannot perform `{}`", effect.name);
+                    let error = TaskError::new(ErrorKind::Host, message);
+                    self.complete(id, Completion::Call(call, Err(error)));
+                }
+            },
+            Order::Abort(call) => self.host.pool.abort(call),
+            Order::Announce(uuid, promise) => self.host.inbox.announce(uuid, promise.run),
+            Order::Elsewhere(release) => {
+                if let Some(run) = self.runs.get_mut(&release.run()) {
+                    run.release(release);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Nobody is ready: waits for the next completion, unless none can come.
+    fn idle(&mut self) -> Result<(), RunError> {
+        if self.check_deadlocks() {
+            return Ok(());
+        }
+        let timeout = self
+            .deadlines
+            .first()
+            .map(|(deadline, _)| deadline.saturating_since(self.host.clock.now()));
+        if let Some(later) = self.jump(timeout) {
+            return later;
+        }
+        if self.host.inbox.may_sleep() {
+            let waited = self.poll_descriptors(timeout);
+            self.host.inbox.woke_up();
+            waited?;
+        }
+        Ok(())
+    }
+
+    /// A virtual clock does not wait for a timer: it jumps there, once nothing else can happen before.
+    fn jump(&mut self, timeout: Option<Duration>) -> Option<Result<(), RunError>> {
+        let crate::clock::Clock::Virtual(now) = &self.host.clock else { return None };
+        timeout?;
+        let (deadline, _) = *self.deadlines.first()?;
+        if self.effects_running() {
+            return None;
+        }
+        now.set(now.get().max(deadline));
+        Some(self.poll_descriptors(Some(Duration::ZERO)))
+    }
+
+    fn effects_running(&self) -> bool {
+        self.runs.values().any(Run::has_effects)
+    }
+
+    /// Looks at runs that have stopped moving. `true`: one of them failed, and so moves again.
+    fn check_deadlocks(&mut self) -> bool {
+        let mut moved = false;
+        for id in std::mem::take(&mut self.stalled) {
+            let Some(run) = self.runs.get_mut(&id) else { continue };
+            if run.check_deadlock() {
+                moved = true;
+                self.turns.push_back(id);
+            }
+            self.events.extend(run.take_events());
+        }
+        moved
+    }
+
+    fn poll_descriptors(&mut self, timeout: Option<Duration>) -> Result<(), RunError> {
+        self.turns_since_poll = 0;
+        let waited = self.host.reactor.borrow_mut().wait(timeout, &mut self.ready);
+        waited.map_err(|error| RunError::system("waiting for descriptors", &error))?;
+        self.deliver_ready();
+        Ok(())
+    }
+
+    pub(crate) fn deliver_ready(&mut self) {
+        for (call, result) in std::mem::take(&mut self.ready) {
+            let result = result.map(|()| Value::Unit);
+            self.complete(call.run, Completion::Call(call, result));
+        }
+    }
+
+    fn read_letters(&mut self) {
+        let mut letters = std::mem::take(&mut self.letters);
+        self.host.inbox.read(&mut letters);
+        for letter in letters.drain(..) {
+            match letter {
+                Letter::Wake(task) => self.complete(task.run, Completion::Wake(task)),
+                Letter::Settle(run, uuid, remote) => {
+                    self.complete(run, Completion::Settle(uuid, remote()));
+                }
+                Letter::Done(call, remote) => {
+                    self.complete(call.run, Completion::Call(call, remote()));
+                }
+                Letter::Cancel(run) => self.cancel_run(run),
+            }
+        }
+        self.letters = letters;
+    }
+
+    fn fire_timers(&mut self) {
+        let now = self.host.clock.now();
+        while let Some((deadline, id)) = self.deadlines.first().copied()
+            && deadline <= now
+        {
+            self.with_run(id, |run| run.advance(now));
+        }
+    }
+
+    fn complete(&mut self, id: RunId, completion: Completion) {
+        self.with_run(id, |run| run.complete(completion));
+    }
+
+    pub(crate) fn cancel_run(&mut self, id: RunId) {
+        self.with_run(id, Run::cancel_all);
+    }
+
+    /// Does something to a run, which may make it ready or change its timers.
+    fn with_run(&mut self, id: RunId, act: impl FnOnce(&mut Run)) {
+        let Some(run) = self.runs.get_mut(&id) else { return };
+        let was_ready = run.is_ready();
+        act(run);
+        if run.is_ready() && !was_ready {
+            self.turns.push_back(id);
+        }
+        self.note_deadline(id);
+    }
+
+    /// Keeps the list of deadlines true for one run.
+    fn note_deadline(&mut self, id: RunId) {
+        let next = self.runs.get(&id).and_then(Run::next_deadline);
+        let armed = self.armed.get(&id).copied();
+        if next == armed {
+            return;
+        }
+        if let Some(deadline) = armed {
+            self.deadlines.remove(&(deadline, id));
+            self.armed.remove(&id);
+        }
+        if let Some(deadline) = next {
+            self.deadlines.insert((deadline, id));
+            self.armed.insert(id, deadline);
+        }
+    }
+
+    fn is_over(&self, id: RunId) -> bool {
+        self.runs.get(&id).is_none_or(Run::is_over)
+    }
+
+    /// Removes a run that is over, and shows the failures nobody waited for.
+    fn end_run(&mut self, id: RunId) -> (Result<Value, RunFailure>, Counts) {
+        let Some(mut run) = self.runs.remove(&id) else {
+            unreachable!("a handle names a run until it is finished")
+        };
+        if let Some(deadline) = self.armed.remove(&id) {
+            self.deadlines.remove(&(deadline, id));
+        }
+        self.host.inbox.forget_run(id);
+        for error in run.take_unobserved() {
+            (self.settings.on_unobserved)(&error);
+        }
+        let Some(outcome) = run.take_outcome() else { unreachable!("a run that is over has one") };
+        (outcome, run.counts())
+    }
+}
+
+/// Runs are numbered through the whole process, so that a stray handle never finds another's run.
+fn next_run_number() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+#[cold]
+fn nested() -> RunError {
+    let message = "a runtime was started inside a task of another runtime";
+    RunError::Nested(TaskError::new(ErrorKind::NestedRuntime, message))
+}

@@ -1,0 +1,357 @@
+//! The calls a task can make, as functions. Each is named as its `SystemCall` in the kernel and as its
+//! tag in traces, so one search finds both ends. Handles have their own files.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::os::fd::{AsRawFd, RawFd};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use pin_project_lite::pin_project;
+use tiffany_kernel::{
+    BoxCoroutine, CallKind, EffectWork, ErrorKind, Handler, SpawnOptions, SystemCall, TaskError,
+    TaskRef, Tid, Time, Value,
+};
+
+use crate::agent_task::{AgentTask, StateMachine};
+use crate::call::{Call, Cloned, Moved, Optional, TryCall};
+use crate::context;
+use crate::future_task::{Fallible, FutureTask, Plain};
+use crate::group::Group;
+use crate::inbox::Remote;
+use crate::pool::Work;
+use crate::task::Task;
+
+/// Lets the others run first.
+///
+/// ```
+/// tiffany::run(async {
+///     tiffany::yield_now().await;
+/// })?;
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+#[track_caller]
+pub fn yield_now() -> Call<()> {
+    Call::new(SystemCall::Yield)
+}
+
+/// The number of the task that asks.
+///
+/// ```
+/// let tid = tiffany::run(async { tiffany::get_tid().await })?;
+/// assert_eq!(tid, tiffany::Tid(1));
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+#[track_caller]
+pub fn get_tid() -> Call<Tid> {
+    Call::new(SystemCall::GetTid)
+}
+
+/// The run's clock: set once a round, and never going back.
+#[track_caller]
+pub fn now() -> Call<Time> {
+    Call::new(SystemCall::Now)
+}
+
+/// Waits so long by the run's clock.
+#[track_caller]
+pub fn sleep(duration: Duration) -> Call<()> {
+    Call::new(SystemCall::Sleep(duration))
+}
+
+/// Waits so many seconds. A negative number, or one that is none, is an error at this line.
+#[track_caller]
+pub fn sleep_secs(seconds: f64) -> Call<()> {
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(duration) => sleep(duration),
+        Err(why) => {
+            let message = format!("{seconds} seconds is no duration: {why}");
+            Call::bad(CallKind::Sleep, TaskError::new(ErrorKind::BadDuration, message))
+        }
+    }
+}
+
+/// Waits until then by the run's clock.
+#[track_caller]
+pub fn sleep_until(time: Time) -> Call<()> {
+    Call::new(SystemCall::SleepUntil(time))
+}
+
+/// Starts a task. Whatever its future returns is its value; for one that can fail see [`try_spawn`].
+///
+/// ```
+/// use tiffany::spawn;
+///
+/// tiffany::try_run(async {
+///     let task = spawn(async { 6 * 7 }).name("answer").await;
+///     assert_eq!(task.await?, 42);
+///     Ok::<(), tiffany::TaskError>(())
+/// })?;
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+#[track_caller]
+pub fn spawn<F>(future: F) -> Spawn<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    Spawn::new(Box::pin(FutureTask::<F, Plain>::new(future)))
+}
+
+/// Starts a task that can fail: with `Err` it is Failed, and who waits for it gets the error.
+///
+/// ```
+/// use tiffany::try_spawn;
+///
+/// tiffany::run(async {
+///     let task = try_spawn(async { "x".parse::<i32>() }).await;
+///     assert_eq!(task.await.unwrap_err().message(), "invalid digit found in string");
+/// })?;
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+#[track_caller]
+pub fn try_spawn<F, T, E>(future: F) -> Spawn<T>
+where
+    F: Future<Output = Result<T, E>> + 'static,
+    T: 'static,
+    E: Display + 'static,
+{
+    Spawn::new(Box::pin(FutureTask::<F, Fallible>::new(future)))
+}
+
+/// Starts a task that is a state machine.
+#[track_caller]
+pub fn spawn_agent<A: AgentTask + 'static>(agent: A) -> Spawn<A::Output> {
+    Spawn::new(Box::pin(StateMachine::new(agent)))
+}
+
+/// A task to be started, with what it may be told besides its future.
+#[must_use = "a system call does nothing until it is awaited"]
+pub struct Spawn<T> {
+    call: Call<TaskRef>,
+    value: PhantomData<fn() -> T>,
+}
+
+impl<T> Spawn<T> {
+    #[track_caller]
+    fn new(coroutine: BoxCoroutine) -> Spawn<T> {
+        Spawn { call: Call::new(SystemCall::Spawn(coroutine, None)), value: PhantomData }
+    }
+
+    /// A name for people: in errors, traces and reports.
+    pub fn name(self, name: impl Into<Rc<str>>) -> Spawn<T> {
+        let name = name.into();
+        self.option(|options| options.name = Some(name))
+    }
+
+    /// Higher runs first, under a policy that looks at it.
+    pub fn priority(self, priority: u8) -> Spawn<T> {
+        self.option(|options| options.priority = priority)
+    }
+
+    /// The task's handlers, innermost first, instead of those of its parent.
+    pub fn handlers(self, handlers: Vec<Rc<dyn Handler>>) -> Spawn<T> {
+        self.option(|options| options.handlers = Some(handlers))
+    }
+
+    /// The group the task belongs to.
+    pub fn group(self, group: &Group) -> Spawn<T> {
+        let object = group.object();
+        self.option(|options| options.group = Some(object))
+    }
+
+    /// The same call, with its error (a limit, say) as a result.
+    pub fn checked(self) -> impl Future<Output = Result<Task<T>, TaskError>> {
+        let call = self.call.checked();
+        async move { call.await.map(Task::new) }
+    }
+
+    fn option(mut self, set: impl FnOnce(&mut SpawnOptions)) -> Spawn<T> {
+        if let Some(SystemCall::Spawn(_, options)) = self.call.request_mut() {
+            set(options.get_or_insert_default());
+        }
+        self
+    }
+}
+
+impl<T> Future for Spawn<T> {
+    type Output = Task<T>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Task<T>> {
+        Pin::new(&mut self.call).poll(cx).map(Task::new)
+    }
+}
+
+/// Asks a task to stop. Never blocks; the task is unwound at its next turn.
+///
+/// ```
+/// use tiffany::{cancel, sleep, spawn};
+/// use std::time::Duration;
+///
+/// tiffany::run(async {
+///     let task = spawn(sleep(Duration::from_secs(3600))).await;
+///     cancel(&task).await;
+///     assert!(task.await.unwrap_err().is_cancelled());
+/// })?;
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+#[track_caller]
+pub fn cancel<T>(task: &Task<T>) -> Call<()> {
+    Call::new(SystemCall::Cancel(task.task_ref()))
+}
+
+/// Asks the task of this number to stop, and tells whether it was alive.
+#[track_caller]
+pub fn kill_task(tid: Tid) -> Call<bool> {
+    Call::new(SystemCall::KillTask(tid))
+}
+
+/// Waits until the task of this number is over, and tells whether it was alive. Its result is for
+/// those who have its handle.
+#[track_caller]
+pub fn wait_task(tid: Tid) -> TryCall<bool> {
+    TryCall::new(SystemCall::WaitTask(tid))
+}
+
+/// Waits until a descriptor can be read.
+#[track_caller]
+pub fn read_wait(fd: &impl AsRawFd) -> TryCall<()> {
+    read_wait_raw(fd.as_raw_fd())
+}
+
+/// Waits until a descriptor can be written.
+#[track_caller]
+pub fn write_wait(fd: &impl AsRawFd) -> TryCall<()> {
+    write_wait_raw(fd.as_raw_fd())
+}
+
+#[track_caller]
+pub(crate) fn read_wait_raw(fd: RawFd) -> TryCall<()> {
+    TryCall::new(SystemCall::ReadWait(fd))
+}
+
+#[track_caller]
+pub(crate) fn write_wait_raw(fd: RawFd) -> TryCall<()> {
+    TryCall::new(SystemCall::WriteWait(fd))
+}
+
+/// Reads a key of the task's own state.
+///
+/// ```
+/// use tiffany::{get, put};
+///
+/// tiffany::run(async {
+///     put("count", 1u32).await;
+///     assert_eq!(get::<u32>("count").await, Some(1));
+///     assert_eq!(get::<u32>("other").await, None);
+/// })?;
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+#[track_caller]
+pub fn get<T: Clone + 'static>(key: &str) -> Call<Option<T>, Optional> {
+    Call::new(SystemCall::Get(key.into()))
+}
+
+/// Writes a key of the task's own state. Children see it as it was when they were spawned.
+#[track_caller]
+pub fn put<T: 'static>(key: &str, value: T) -> Call<()> {
+    Call::new(SystemCall::Put(key.into(), Value::new(value)))
+}
+
+/// Appends to the task's own log.
+#[track_caller]
+pub fn tell<T: 'static>(entry: T) -> Call<()> {
+    Call::new(SystemCall::Tell(Value::new(entry)))
+}
+
+/// The task's own log.
+#[track_caller]
+pub fn get_log() -> Call<Vec<Value>> {
+    Call::new(SystemCall::GetLog)
+}
+
+/// Reads a key of the environment that all tasks of the run share.
+#[track_caller]
+pub fn ask<T: Clone + 'static>(key: &str) -> TryCall<T, Cloned> {
+    TryCall::new(SystemCall::Ask(key.into()))
+}
+
+/// The task's handlers, innermost first.
+#[track_caller]
+pub fn get_handlers() -> Call<Vec<Rc<dyn Handler>>> {
+    Call::new(SystemCall::GetHandlers)
+}
+
+/// Counts a cost towards the run's limit.
+#[track_caller]
+pub fn charge(cost: u64) -> TryCall<()> {
+    TryCall::new(SystemCall::Charge(cost))
+}
+
+/// Does blocking work (files, name look-ups, a long computation) on a thread of its own.
+///
+/// ```
+/// use tiffany::blocking;
+///
+/// tiffany::try_run(async {
+///     let text = blocking(|| std::fs::read_to_string("/proc/self/comm")).await?;
+///     assert!(text.is_ok());
+///     Ok::<(), tiffany::TaskError>(())
+/// })?;
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+#[track_caller]
+pub fn blocking<T, F>(work: F) -> TryCall<T, Moved>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let work: Work = Box::new(move || -> Remote {
+        let value = work();
+        Box::new(move || Ok(Value::new(value)))
+    });
+    TryCall::new(SystemCall::Effect(EffectWork { name: "blocking", work: Box::new(work) }))
+}
+
+/// Gives a part of a task a label, which errors in it carry.
+///
+/// ```
+/// use tiffany::{named, sleep};
+/// use std::time::Duration;
+///
+/// tiffany::run(async {
+///     let error = named("warm up", sleep(Duration::MAX).checked()).await.unwrap_err();
+///     assert_eq!(error.within(), ["warm up"]);
+/// })?;
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+pub fn named<F: Future>(label: impl Into<Cow<'static, str>>, future: F) -> Named<F> {
+    Named { label: label.into(), future }
+}
+
+pin_project! {
+    /// The future of [`named`].
+    #[must_use = "futures do nothing until they are awaited"]
+    pub struct Named<F> {
+        label: Cow<'static, str>,
+        #[pin]
+        future: F,
+    }
+}
+
+impl<F: Future> Future for Named<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        context::with(|context| context.labels.borrow_mut().push(this.label.clone()));
+        let poll = this.future.poll(cx);
+        context::with(|context| context.labels.borrow_mut().pop());
+        poll
+    }
+}
