@@ -119,10 +119,22 @@ pub struct SpawnOptions {
     pub name: Option<Rc<str>>,
     /// Higher runs first, under a policy that looks at it.
     pub priority: u8,
-    /// The child's handler chain, innermost first; `None` inherits the parent's.
-    pub handlers: Option<Vec<Rc<dyn Handler>>>,
+    /// The child's handlers.
+    pub handlers: Handlers,
     /// The group it joins.
     pub group: Option<ObjectRef>,
+}
+
+/// Which handlers a child has.
+#[derive(Default)]
+pub enum Handlers {
+    /// Those of its parent.
+    #[default]
+    Inherit,
+    /// These, innermost first, inside those of its parent.
+    Inside(Vec<Rc<dyn Handler>>),
+    /// These alone, innermost first.
+    Replace(Vec<Rc<dyn Handler>>),
 }
 
 /// Work for the host: what kind, and the work itself, which only the host understands.

@@ -4,6 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
 use std::pin::Pin;
+use std::rc::Rc;
 
 use crate::call::{Reply, SystemCall};
 use crate::error::TaskError;
@@ -88,18 +89,24 @@ pub enum Release {
 /// The meeting place of the running coroutine and the scheduler; one for each thread that runs tasks.
 ///
 /// Replies wait here for the coroutine to take them; what it does not take is kept for its next turn.
-#[derive(Default)]
 pub struct Port {
     task: Cell<Option<TaskRef>>,
     next_call: Cell<u64>,
     clock: Cell<Option<Time>>,
     last_call: Cell<Option<&'static Location<'static>>>,
+    name: RefCell<Option<Rc<str>>>,
     // One call and one reply at a time is the rule; the lists are for those who have several.
     reply: Cell<Option<(CallId, Reply)>>,
     more_replies: RefCell<Vec<(CallId, Reply)>>,
     post: Cell<Option<Post>>,
     more_posts: RefCell<Vec<Post>>,
     has_more: Cell<bool>,
+}
+
+impl Default for Port {
+    fn default() -> Port {
+        Port::new()
+    }
 }
 
 impl Port {
@@ -110,6 +117,7 @@ impl Port {
             next_call: Cell::new(0),
             clock: Cell::new(None),
             last_call: Cell::new(None),
+            name: RefCell::new(None),
             reply: Cell::new(None),
             more_replies: RefCell::new(Vec::new()),
             post: Cell::new(None),
@@ -131,6 +139,11 @@ impl Port {
     /// The run of the task being resumed.
     pub fn run(&self) -> Option<RunId> {
         self.task.get().map(|task| task.run)
+    }
+
+    /// The name of the task being resumed, if it has one.
+    pub fn name(&self) -> Option<Rc<str>> {
+        self.name.borrow().clone()
     }
 
     /// Makes a call. It is accepted when the coroutine returns, unless it is withdrawn before.
@@ -241,6 +254,10 @@ impl Port {
     pub(crate) fn enter(&self, task: TaskRef) {
         self.task.set(Some(task));
         self.last_call.set(None);
+    }
+
+    pub(crate) fn set_name(&self, name: Option<Rc<str>>) {
+        *self.name.borrow_mut() = name;
     }
 
     pub(crate) fn leave(&self) {

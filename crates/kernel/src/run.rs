@@ -181,7 +181,7 @@ impl Run {
             run.timers.arm(deadline, Due::Limit);
         }
         let scope = (!config.handlers.is_empty())
-            .then(|| Rc::new(Scope { handlers: chain(config.handlers), ..Scope::default() }));
+            .then(|| Rc::new(Scope { handlers: chain(config.handlers, None), ..Scope::default() }));
         run.root = run.add_task(root, config.started_at, scope, None);
         if let Some(name) = config.name {
             run.extra(run.root).name = Some(name);

@@ -39,10 +39,7 @@ impl Run {
 
     /// Begins a round that `step_round` goes through by single steps.
     pub fn begin_round(&mut self, port: &Port, now: Option<Time>) {
-        if let Some(now) = now {
-            self.set_clock(now);
-        }
-        port.begin(self.next_call, now);
+        self.enter(port, now);
         self.accept_strays(port);
         self.ready.begin_round();
         if self.policy.is_some() {
@@ -51,17 +48,19 @@ impl Run {
     }
 
     /// Gives the next task of the round its turn. `false`: the round is over.
-    pub fn step_round(&mut self, port: &Port) -> bool {
-        match self.ready.next() {
-            Some(slot) => {
-                self.step(slot, port);
-                true
-            }
-            None => {
-                self.end_round(port);
-                false
-            }
+    pub fn step_round(&mut self, port: &Port, now: Option<Time>) -> bool {
+        self.enter(port, now);
+        let Some(slot) = self.ready.next() else { return false };
+        self.step(slot, port);
+        self.end_round(port);
+        true
+    }
+
+    fn enter(&mut self, port: &Port, now: Option<Time>) {
+        if let Some(now) = now {
+            self.set_clock(now);
         }
+        port.begin(self.next_call, now);
     }
 
     fn end_round(&mut self, port: &Port) {
@@ -142,9 +141,13 @@ impl Run {
         };
         let mut coroutine = coroutine.take().expect("a task that has a turn has its coroutine");
         offer_replies(calls, port);
+        let named = task.marks.has(Mark::Extra);
         self.event(slot, EventKind::Running);
 
         port.enter(me);
+        if named {
+            port.set_name(self.name(slot));
+        }
         let step = match (cancelling, ending) {
             (false, _) => coroutine.as_mut().resume(port),
             (true, false) => coroutine.as_mut().unwind(port, phase),
@@ -155,6 +158,9 @@ impl Run {
             }
         };
         port.leave();
+        if named {
+            port.set_name(None);
+        }
 
         if let Some(now) = port.clock() {
             self.set_clock(now);

@@ -37,6 +37,7 @@ mod error;
 mod future_task;
 mod group;
 mod handle;
+mod handler;
 mod host;
 mod inbox;
 mod panics;
@@ -47,6 +48,7 @@ mod runtime;
 mod sync;
 mod sys;
 mod task;
+pub mod testing;
 mod waker;
 
 use std::fmt::Display;
@@ -60,6 +62,7 @@ pub use combine::{join_all, timeout};
 pub use error::RunError;
 pub use group::{Group, group};
 pub use handle::RuntimeHandle;
+pub use handler::{CustomCall, answer_with, answering, call, handler, try_answer_with};
 pub use inbox::Settlement;
 pub use promise::{ExternalPromise, Future, Promise, external_promise, promise};
 pub use runtime::{RunHandle, Runtime};
@@ -76,7 +79,7 @@ pub use task::{
 pub use tiffany_kernel::{
     BlockReason, CallKind, Candidate, Counts, DeadlockError, DependencyAware, End, ErrorKind,
     Event, EventKind, Handler, Limits, Policy, Priority, Reply, RunId, Site, SystemCall, TaskError,
-    TaskLabel, TaskState, Tid, Time, Uuid, Value, Verdict, Waiting,
+    TaskInfo, TaskLabel, TaskState, Tid, Time, Uuid, Value, Verdict, Waiting,
 };
 
 /// Runs a future as the root task of a new run, and gives its value when all of its tasks are over.

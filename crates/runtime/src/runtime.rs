@@ -16,6 +16,7 @@ use tiffany_kernel::{
 
 use crate::builder::Builder;
 use crate::call::wrong_type;
+use crate::clock::Clock;
 use crate::context::{self, Entered};
 use crate::error::RunError;
 use crate::future_task::{Fallible, FutureTask, Plain};
@@ -57,6 +58,8 @@ pub struct Runtime {
     armed: BTreeMap<RunId, Time>,
     /// Runs that have stopped moving since they were last looked at for a deadlock.
     stalled: Vec<RunId>,
+    /// The run that is being stepped through by hand.
+    stepping: Option<RunId>,
     turns_since_poll: usize,
     letters: Vec<Letter>,
     ready: Vec<Ready>,
@@ -97,6 +100,7 @@ impl Runtime {
             deadlines: BTreeSet::new(),
             armed: BTreeMap::new(),
             stalled: Vec::new(),
+            stepping: None,
             turns_since_poll: 0,
             letters: Vec::new(),
             ready: Vec::new(),
@@ -191,6 +195,55 @@ impl Runtime {
         }
     }
 
+    /// One turn of one task, for those who step by hand. `false`: nobody is ready.
+    pub(crate) fn step(&mut self) -> bool {
+        let Some(_entered) = Entered::new(&self.host) else { return false };
+        let now = self.given_time();
+        loop {
+            if let Some(id) = self.stepping {
+                let stepped = match self.runs.get_mut(&id) {
+                    Some(run) => context::with(|context| run.step_round(&context.port, now)),
+                    None => false,
+                };
+                if stepped {
+                    return true;
+                }
+                self.stepping = None;
+                self.after_turns(id);
+            }
+            if self.collect().and_then(|()| self.poll_descriptors(Some(Duration::ZERO))).is_err() {
+                return false;
+            }
+            let Some(id) = self.turns.pop_front() else {
+                if self.check_deadlocks() {
+                    continue;
+                }
+                return false;
+            };
+            if let Some(run) = self.runs.get_mut(&id) {
+                context::with(|context| run.begin_round(&context.port, now));
+                self.stepping = Some(id);
+            }
+        }
+    }
+
+    /// Whether `step` is in the middle of a round.
+    pub(crate) fn in_round(&self) -> bool {
+        self.stepping.is_some()
+    }
+
+    pub(crate) fn run_of(&self, id: RunId) -> Option<&Run> {
+        self.runs.get(&id)
+    }
+
+    /// The round's time where the host sets it; a system clock is read only by those who need it.
+    fn given_time(&self) -> Option<Time> {
+        match &self.host.clock {
+            Clock::Virtual(now) => Some(now.get()),
+            Clock::System { .. } => None,
+        }
+    }
+
     /// Takes completions: letters from other threads, then due timers, then descriptors.
     fn collect(&mut self) -> Result<(), RunError> {
         if self.host.inbox.has_mail() {
@@ -207,11 +260,8 @@ impl Runtime {
 
     /// One round of one run, and what it asks of the host.
     fn round(&mut self, id: RunId) {
+        let now = self.given_time();
         let Some(run) = self.runs.get_mut(&id) else { return };
-        let now = match &self.host.clock {
-            crate::clock::Clock::Virtual(now) => Some(now.get()),
-            crate::clock::Clock::System { .. } => None,
-        };
         let turns = context::with(|context| run.round(&context.port, now));
         self.turns_since_poll += turns;
         self.after_turns(id);
@@ -283,7 +333,7 @@ impl Runtime {
 
     /// A virtual clock does not wait for a timer: it jumps there, once nothing else can happen before.
     fn jump(&mut self, timeout: Option<Duration>) -> Option<Result<(), RunError>> {
-        let crate::clock::Clock::Virtual(now) = &self.host.clock else { return None };
+        let Clock::Virtual(now) = &self.host.clock else { return None };
         timeout?;
         let (deadline, _) = *self.deadlines.first()?;
         if self.effects_running() {

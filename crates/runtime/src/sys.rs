@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use pin_project_lite::pin_project;
 use tiffany_kernel::{
-    BoxCoroutine, CallKind, EffectWork, ErrorKind, Handler, SpawnOptions, SystemCall, TaskError,
-    TaskRef, Tid, Time, Value,
+    BoxCoroutine, CallKind, EffectWork, ErrorKind, Handler, Handlers, SpawnOptions, SystemCall,
+    TaskError, TaskRef, Tid, Time, Value,
 };
 
 use crate::agent_task::{AgentTask, StateMachine};
@@ -155,7 +155,18 @@ impl<T> Spawn<T> {
 
     /// The task's handlers, innermost first, instead of those of its parent.
     pub fn handlers(self, handlers: Vec<Rc<dyn Handler>>) -> Spawn<T> {
-        self.option(|options| options.handlers = Some(handlers))
+        self.option(|options| options.handlers = Handlers::Replace(handlers))
+    }
+
+    /// One more handler, inside those of its parent.
+    pub fn handler(self, handler: impl Handler + 'static) -> Spawn<T> {
+        self.option(|options| {
+            let handler: Rc<dyn Handler> = Rc::new(handler);
+            match &mut options.handlers {
+                Handlers::Inherit => options.handlers = Handlers::Inside(vec![handler]),
+                Handlers::Inside(chain) | Handlers::Replace(chain) => chain.insert(0, handler),
+            }
+        })
     }
 
     /// The group the task belongs to.
