@@ -89,18 +89,45 @@ pub enum Release {
 /// The meeting place of the running coroutine and the scheduler; one for each thread that runs tasks.
 ///
 /// Replies wait here for the coroutine to take them; what it does not take is kept for its next turn.
+/// One call and one reply at a time is the rule and has its own place; the lists are for those who have
+/// several. A bare yield, the commonest call of all, needs only its number.
 pub struct Port {
     task: Cell<Option<TaskRef>>,
+    name: RefCell<Option<Rc<str>>>,
     next_call: Cell<u64>,
     clock: Cell<Option<Time>>,
     last_call: Cell<Option<&'static Location<'static>>>,
-    name: RefCell<Option<Rc<str>>>,
-    // One call and one reply at a time is the rule; the lists are for those who have several.
-    reply: Cell<Option<(CallId, Reply)>>,
-    more_replies: RefCell<Vec<(CallId, Reply)>>,
+
+    /// What is in the places below: a set of the bits in `holds`.
+    holds: Cell<u8>,
+    yielded: Cell<(CallId, Option<&'static Location<'static>>)>,
     post: Cell<Option<Post>>,
     more_posts: RefCell<Vec<Post>>,
-    has_more: Cell<bool>,
+    reply_id: Cell<CallId>,
+    reply: Cell<Option<Reply>>,
+    more_replies: RefCell<Vec<(CallId, Reply)>>,
+}
+
+/// What a port can hold.
+pub(crate) mod holds {
+    /// A yield, made before anything else.
+    pub(crate) const YIELD: u8 = 1;
+    /// A first post.
+    pub(crate) const POST: u8 = 2;
+    /// More posts.
+    pub(crate) const MORE_POSTS: u8 = 4;
+    /// Any of these.
+    pub(crate) const POSTS: u8 = YIELD | POST | MORE_POSTS;
+    /// A reply that is `Unit`.
+    pub(crate) const UNIT: u8 = 8;
+    /// A reply.
+    pub(crate) const REPLY: u8 = 16;
+    /// More replies.
+    pub(crate) const MORE_REPLIES: u8 = 32;
+    /// Any of these.
+    pub(crate) const REPLIES: u8 = UNIT | REPLY | MORE_REPLIES;
+    /// The round's clock.
+    pub(crate) const CLOCK: u8 = 64;
 }
 
 impl Default for Port {
@@ -114,19 +141,22 @@ impl Port {
     pub const fn new() -> Port {
         Port {
             task: Cell::new(None),
+            name: RefCell::new(None),
             next_call: Cell::new(0),
             clock: Cell::new(None),
             last_call: Cell::new(None),
-            name: RefCell::new(None),
-            reply: Cell::new(None),
-            more_replies: RefCell::new(Vec::new()),
+            holds: Cell::new(0),
+            yielded: Cell::new((CallId(0), None)),
             post: Cell::new(None),
             more_posts: RefCell::new(Vec::new()),
-            has_more: Cell::new(false),
+            reply_id: Cell::new(CallId(0)),
+            reply: Cell::new(None),
+            more_replies: RefCell::new(Vec::new()),
         }
     }
 
     /// The task being resumed.
+    #[inline]
     pub fn task(&self) -> Option<TaskRef> {
         self.task.get()
     }
@@ -147,10 +177,22 @@ impl Port {
     }
 
     /// Makes a call. It is accepted when the coroutine returns, unless it is withdrawn before.
+    #[inline]
     pub fn call(&self, call: SystemCall, at: &'static Location<'static>) -> CallId {
-        let id = CallId(self.next_call.get());
-        self.next_call.set(id.0 + 1);
+        let id = self.next_id();
         self.push(Post::Call { id, call, at });
+        id
+    }
+
+    /// Makes the call Yield.
+    #[inline]
+    pub fn yield_now(&self, at: &'static Location<'static>) -> CallId {
+        if self.holds(holds::POSTS) {
+            return self.call(SystemCall::Yield, at);
+        }
+        let id = self.next_id();
+        self.yielded.set((id, Some(at)));
+        self.hold(holds::YIELD);
         id
     }
 
@@ -159,21 +201,45 @@ impl Port {
     pub fn set_clock(&self, read: impl FnOnce() -> Time) {
         if self.clock.get().is_none() {
             self.clock.set(Some(read()));
+            self.hold(holds::CLOCK);
         }
     }
 
     /// The reply to a call, if it is there.
     #[inline]
     pub fn take_reply(&self, id: CallId) -> Option<Reply> {
-        match self.reply.take() {
-            Some((at, reply)) if at == id => Some(reply),
-            other => {
-                self.reply.set(other);
-                let mut more = self.more_replies.borrow_mut();
-                let at = more.iter().position(|(other, _)| *other == id)?;
-                Some(more.remove(at).1)
+        if self.reply_id.get() == id {
+            if self.holds(holds::UNIT) {
+                self.let_go(holds::UNIT);
+                return Some(Reply::Unit);
+            }
+            if self.holds(holds::REPLY) {
+                self.let_go(holds::REPLY);
+                return self.reply.take();
             }
         }
+        if self.holds(holds::MORE_REPLIES) { self.take_other_reply(id) } else { None }
+    }
+
+    /// Whether the reply to a call is there and is `Unit`; then it is taken.
+    #[inline]
+    pub fn take_unit(&self, id: CallId) -> bool {
+        if self.reply_id.get() == id && self.holds(holds::UNIT) {
+            self.let_go(holds::UNIT);
+            return true;
+        }
+        self.take_reply(id).is_some()
+    }
+
+    #[cold]
+    fn take_other_reply(&self, id: CallId) -> Option<Reply> {
+        let mut more = self.more_replies.borrow_mut();
+        let at = more.iter().position(|(other, _)| *other == id)?;
+        let (_, reply) = more.remove(at);
+        if more.is_empty() {
+            self.let_go(holds::MORE_REPLIES);
+        }
+        Some(reply)
     }
 
     /// Notes the line of the call that has just returned, for one who asks what a task is doing.
@@ -189,31 +255,28 @@ impl Port {
 
     /// Calls that were answered and whose replies nobody has taken yet.
     pub fn answered(&self) -> Vec<CallId> {
-        let first = self.reply.take();
-        let mut ids: Vec<CallId> = first.iter().map(|(id, _)| *id).collect();
-        self.reply.set(first);
-        ids.extend(self.more_replies.borrow().iter().map(|(id, _)| *id));
-        ids
+        let first = self.holds(holds::UNIT | holds::REPLY).then(|| self.reply_id.get());
+        first.into_iter().chain(self.more_replies.borrow().iter().map(|(id, _)| *id)).collect()
     }
 
     /// Takes a call back: one that was not accepted yet never happened.
     pub fn withdraw(&self, maker: TaskRef, id: CallId) {
+        if self.holds(holds::YIELD) && self.yielded.get().0 == id {
+            self.let_go(holds::YIELD);
+            return;
+        }
         let is_it = |post: &Post| matches!(post, Post::Call { id: made, .. } if *made == id);
-        match self.post.take() {
-            Some(post) if is_it(&post) => {
-                if self.has_more.get() {
-                    let mut more = self.more_posts.borrow_mut();
-                    self.post.set(Some(more.remove(0)));
-                    self.has_more.set(!more.is_empty());
-                }
+        if self.holds(holds::POST) {
+            let first = self.post.take();
+            if first.as_ref().is_some_and(is_it) {
+                self.let_go(holds::POST);
                 return;
             }
-            first => self.post.set(first),
+            self.post.set(first);
         }
         let mut more = self.more_posts.borrow_mut();
         if let Some(at) = more.iter().position(is_it) {
             more.remove(at);
-            self.has_more.set(!more.is_empty());
             return;
         }
         drop(more);
@@ -221,6 +284,7 @@ impl Port {
     }
 
     /// Gives something back.
+    #[inline]
     pub fn release(&self, release: Release) {
         self.push(Post::Release(release));
     }
@@ -230,27 +294,55 @@ impl Port {
         self.push(Post::Wake);
     }
 
+    /// Posts are accepted in this order: the yield, the first post, the others.
+    #[inline]
     fn push(&self, post: Post) {
-        if !self.has_more.get() {
-            match self.post.take() {
-                None => {
-                    self.post.set(Some(post));
-                    return;
-                }
-                first => self.post.set(first),
-            }
+        if self.holds(holds::POST | holds::MORE_POSTS) {
+            self.more_posts.borrow_mut().push(post);
+            self.hold(holds::MORE_POSTS);
+        } else {
+            self.post.set(Some(post));
+            self.hold(holds::POST);
         }
-        self.more_posts.borrow_mut().push(post);
-        self.has_more.set(true);
+    }
+
+    #[inline]
+    fn next_id(&self) -> CallId {
+        let id = CallId(self.next_call.get());
+        self.next_call.set(id.0 + 1);
+        id
+    }
+
+    #[inline]
+    fn hold(&self, what: u8) {
+        self.holds.set(self.holds.get() | what);
+    }
+
+    #[inline]
+    fn let_go(&self, what: u8) {
+        self.holds.set(self.holds.get() & !what);
     }
 
     // The scheduler's side.
 
+    #[inline]
+    pub(crate) fn holds(&self, any_of: u8) -> bool {
+        self.holds.get() & any_of != 0
+    }
+
+    /// Whether the running coroutine did nothing but yield.
+    #[inline]
+    pub(crate) fn only_yielded(&self) -> bool {
+        self.holds.get() & !holds::CLOCK == holds::YIELD
+    }
+
     pub(crate) fn begin(&self, next_call: u64, clock: Option<Time>) {
         self.next_call.set(next_call);
         self.clock.set(clock);
+        self.let_go(holds::CLOCK);
     }
 
+    #[inline]
     pub(crate) fn enter(&self, task: TaskRef) {
         self.task.set(Some(task));
         self.last_call.set(None);
@@ -260,6 +352,7 @@ impl Port {
         *self.name.borrow_mut() = name;
     }
 
+    #[inline]
     pub(crate) fn leave(&self) {
         self.task.set(None);
     }
@@ -268,42 +361,65 @@ impl Port {
         self.next_call.get()
     }
 
+    /// The clock, if a coroutine set it in this round.
+    #[inline]
     pub(crate) fn clock(&self) -> Option<Time> {
-        self.clock.get()
+        if self.holds(holds::CLOCK) { self.clock.get() } else { None }
     }
 
     #[inline]
     pub(crate) fn offer(&self, id: CallId, reply: Reply) {
-        match self.reply.take() {
-            None => self.reply.set(Some((id, reply))),
-            first => {
-                self.reply.set(first);
-                self.more_replies.borrow_mut().push((id, reply));
+        if self.holds(holds::UNIT | holds::REPLY) {
+            self.more_replies.borrow_mut().push((id, reply));
+            return self.hold(holds::MORE_REPLIES);
+        }
+        self.reply_id.set(id);
+        match reply {
+            Reply::Unit => self.hold(holds::UNIT),
+            reply => {
+                self.reply.set(Some(reply));
+                self.hold(holds::REPLY);
             }
         }
     }
 
-    /// Takes back a reply that was not taken.
-    #[inline]
-    pub(crate) fn untaken(&self) -> Option<(CallId, Reply)> {
-        match self.reply.take() {
-            Some(first) => Some(first),
-            None => self.more_replies.borrow_mut().pop(),
+    /// Takes back the replies that were not taken.
+    #[cold]
+    pub(crate) fn untaken(&self) -> Vec<(CallId, Reply)> {
+        let mut all = Vec::new();
+        if self.holds(holds::UNIT) {
+            all.push((self.reply_id.get(), Reply::Unit));
         }
+        if let Some(reply) = self.reply.take() {
+            all.push((self.reply_id.get(), reply));
+        }
+        all.append(&mut self.more_replies.borrow_mut());
+        self.let_go(holds::REPLIES);
+        all
+    }
+
+    /// The yield, if that was made before anything else.
+    #[inline]
+    pub(crate) fn take_yield(&self) -> Option<(CallId, &'static Location<'static>)> {
+        if !self.holds(holds::YIELD) {
+            return None;
+        }
+        self.let_go(holds::YIELD);
+        let (id, at) = self.yielded.get();
+        Some((id, at?))
     }
 
     #[inline]
-    pub(crate) fn next_post(&self) -> Option<Post> {
+    pub(crate) fn take_post(&self) -> Option<Post> {
+        if !self.holds(holds::POST) {
+            return None;
+        }
+        self.let_go(holds::POST);
         self.post.take()
     }
 
-    #[inline]
-    pub(crate) fn has_more(&self) -> bool {
-        self.has_more.get()
-    }
-
-    pub(crate) fn take_more(&self) -> Vec<Post> {
-        self.has_more.set(false);
+    pub(crate) fn take_more_posts(&self) -> Vec<Post> {
+        self.let_go(holds::MORE_POSTS);
         std::mem::take(&mut *self.more_posts.borrow_mut())
     }
 }

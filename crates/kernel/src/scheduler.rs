@@ -9,7 +9,7 @@ use std::rc::Rc;
 use crate::call::{Reply, SystemCall};
 use crate::calls::Answer;
 use crate::config::Mode;
-use crate::coroutine::{BoxCoroutine, Coroutine, Port, Post, Step, Unwind};
+use crate::coroutine::{BoxCoroutine, Coroutine, Port, Post, Step, Unwind, holds};
 use crate::error::{ErrorKind, TaskError};
 use crate::handler::Verdict;
 use crate::id::{CallId, TaskRef, Tid};
@@ -118,76 +118,106 @@ impl Run {
     fn step(&mut self, slot: u32, port: &Port) {
         let task = &mut self.tasks[slot as usize];
         task.marks.clear(Mark::Queued);
-        let cancelling = match task.state() {
-            TaskState::Cancelling => true,
-            state if state.is_ready() => {
-                task.become_state(TaskState::Running);
-                false
-            }
-            _ => return self.reclaim(slot),
-        };
-        let me = TaskRef { run: self.id, slot, tid: task.tid };
-        let (phase, ending) = match (task.marks.has(Mark::Unwinding), task.marks.has(Mark::Ending))
-        {
-            (_, true) => (Unwind::Begin, true),
-            (false, _) => (Unwind::Begin, false),
-            (true, _) => (Unwind::Continue, false),
-        };
-        if cancelling {
-            task.marks.set(Mark::Unwinding);
+        if !task.begin_turn() {
+            return self.step_out(slot, port);
         }
-        let Body::Live { coroutine, calls } = &mut task.body else {
+        let me = TaskRef { run: self.id, slot, tid: task.tid };
+        let Body::Live { coroutine: place, calls } = &mut task.body else {
             unreachable!("a task that has a turn is not over")
         };
-        let mut coroutine = coroutine.take().expect("a task that has a turn has its coroutine");
+        let mut coroutine = place.take().expect("a task that has a turn has its coroutine");
         offer_replies(calls, port);
-        let named = task.marks.has(Mark::Extra);
-        self.event(slot, EventKind::Running);
-
-        port.enter(me);
-        if named {
+        if task.marks.has(Mark::Extra) {
             port.set_name(self.name(slot));
         }
-        let step = match (cancelling, ending) {
-            (false, _) => coroutine.as_mut().resume(port),
-            (true, false) => coroutine.as_mut().unwind(port, phase),
-            (true, true) => {
-                drop(coroutine);
-                coroutine = Box::pin(Nothing);
+        if self.watched() {
+            self.event(slot, EventKind::Running);
+        }
+        port.enter(me);
+        let step = coroutine.as_mut().resume(port);
+        port.leave();
+        self.after_turn(slot, port, coroutine, step);
+    }
+
+    /// The turn of a task that does not run on: it is unwound, or it was cancelled in the queue.
+    #[cold]
+    fn step_out(&mut self, slot: u32, port: &Port) {
+        let me = self.task_ref(slot);
+        let task = &mut self.tasks[slot as usize];
+        if task.state() != TaskState::Cancelling {
+            return self.reclaim(slot);
+        }
+        let begun = task.marks.set(Mark::Unwinding);
+        let ending = task.marks.has(Mark::Ending);
+        let Body::Live { coroutine: place, calls } = &mut task.body else {
+            unreachable!("a task that is being unwound is not over")
+        };
+        let mut coroutine = place.take().expect("a task that has a turn has its coroutine");
+        offer_replies(calls, port);
+        port.set_name(self.name(slot));
+        self.event(slot, EventKind::Running);
+        port.enter(me);
+        let step = match (ending, begun) {
+            (true, _) => {
+                drop(std::mem::replace(&mut coroutine, Box::pin(Nothing)));
                 Step::Done(Value::Unit)
             }
+            (false, false) => coroutine.as_mut().unwind(port, Unwind::Begin),
+            (false, true) => coroutine.as_mut().unwind(port, Unwind::Continue),
         };
         port.leave();
-        if named {
-            port.set_name(None);
-        }
+        self.after_turn(slot, port, coroutine, step);
+    }
 
+    /// What came of a turn.
+    #[inline]
+    fn after_turn(&mut self, slot: u32, port: &Port, coroutine: BoxCoroutine, step: Step) {
         if let Some(now) = port.clock() {
             self.set_clock(now);
         }
-        let Body::Live { coroutine: place, calls } = &mut self.tasks[slot as usize].body else {
-            unreachable!("only its own step ends a running task")
-        };
-        while let Some((id, reply)) = port.untaken() {
-            calls.add(Outstanding { id, progress: Progress::Answered(reply) });
+        let careful = self.watched() || self.limits.max_calls.is_some();
+        let task = &mut self.tasks[slot as usize];
+        if task.marks.has(Mark::Extra) {
+            port.set_name(None);
         }
+        let Body::Live { coroutine: place, calls } = &mut task.body else {
+            unreachable!("only its own turn ends a running task")
+        };
+        if let Step::Pending = step {
+            *place = Some(coroutine);
+            // By far the commonest turn: it yields, and goes to the back of the queue.
+            if port.only_yielded()
+                && !careful
+                && let Calls::None = calls
+                && !task.marks.has(Mark::CancelRequested)
+                && let Some((id, at)) = port.take_yield()
+            {
+                *calls = Calls::One(Outstanding { id, progress: Progress::Answered(Reply::Unit) });
+                task.called_at = at;
+                if task.suspend() {
+                    self.calls_made += 1;
+                    task.marks.set(Mark::Queued);
+                    return self.ready.push_yielded(slot);
+                }
+            }
+        }
+        self.after_other_turn(slot, port, step);
+    }
+
+    fn after_other_turn(&mut self, slot: u32, port: &Port, step: Step) {
+        if port.holds(holds::REPLIES) {
+            let calls = self.tasks[slot as usize].calls_mut();
+            for (id, reply) in port.untaken() {
+                calls.add(Outstanding { id, progress: Progress::Answered(reply) });
+            }
+        }
+        self.accept_posts(slot, port);
+        let cancelling = self.tasks[slot as usize].marks.has(Mark::Unwinding);
         match step {
-            Step::Pending => {
-                *place = Some(coroutine);
-                self.accept_posts(slot, port);
-                self.settle_down(slot);
-            }
-            Step::Done(value) => {
-                drop(coroutine);
-                self.accept_posts(slot, port);
-                let end = if cancelling { End::Cancelled } else { End::Completed(value) };
-                self.finish(slot, end);
-            }
-            Step::Failed(error) => {
-                drop(coroutine);
-                self.accept_posts(slot, port);
-                self.finish(slot, End::Failed(error));
-            }
+            Step::Pending => self.settle_down(slot),
+            Step::Done(_) if cancelling => self.finish(slot, End::Cancelled),
+            Step::Done(value) => self.finish(slot, End::Completed(value)),
+            Step::Failed(error) => self.finish(slot, End::Failed(error)),
         }
     }
 
@@ -219,17 +249,23 @@ impl Run {
         }
         let reason = reason.unwrap_or(BlockReason::Foreign);
         task.become_state(TaskState::Blocked(reason));
-        self.event(slot, EventKind::Blocked(reason));
+        if self.watched() {
+            self.event(slot, EventKind::Blocked(reason));
+        }
     }
 
     /// Accepts what a coroutine left in the port, in the order it was left.
     fn accept_posts(&mut self, slot: u32, port: &Port) {
         self.running_answered = false;
-        if let Some(post) = port.next_post() {
+        if let Some((id, at)) = port.take_yield() {
+            self.accept_call(slot, id, SystemCall::Yield, at);
+        }
+        if let Some(post) = port.take_post() {
             self.accept_post(slot, post);
         }
-        while port.has_more() {
-            for post in port.take_more() {
+        // Accepting can drop coroutines, whose handles are then given back too.
+        while port.holds(holds::POST | holds::MORE_POSTS) {
+            for post in port.take_post().into_iter().chain(port.take_more_posts()) {
                 self.accept_post(slot, post);
             }
         }
@@ -237,15 +273,13 @@ impl Run {
 
     /// What was left in the port while no task of this thread was running: handles dropped elsewhere.
     fn accept_strays(&mut self, port: &Port) {
-        let first = port.next_post();
-        if first.is_none() && !port.has_more() {
-            return;
-        }
-        for post in first.into_iter().chain(port.take_more()) {
-            match post {
-                Post::Release(release) => self.release(release),
-                Post::Withdraw(maker, id) => self.withdraw_by(maker, id),
-                Post::Call { .. } | Post::Wake => {}
+        while port.holds(holds::POST | holds::MORE_POSTS) {
+            for post in port.take_post().into_iter().chain(port.take_more_posts()) {
+                match post {
+                    Post::Release(release) => self.release(release),
+                    Post::Withdraw(maker, id) => self.withdraw_by(maker, id),
+                    Post::Call { .. } | Post::Wake => {}
+                }
             }
         }
     }
@@ -277,7 +311,7 @@ impl Run {
             }
             return;
         }
-        let ended = !matches!(task.body, Body::Live { coroutine: Some(_), .. });
+        let ended = matches!(task.body, Body::Live { coroutine: None, .. });
         let hooded = task.scope.as_ref().is_some_and(|scope| scope.handlers.is_some());
         if ended || hooded || self.watched() || self.limits.max_calls.is_some() {
             return self.accept_with_care(slot, id, call, at);
@@ -414,7 +448,9 @@ impl Run {
                 task.become_state(TaskState::Suspended);
                 task.marks.set(Mark::Queued);
                 self.ready.push_woken(slot);
-                self.event(slot, EventKind::Woken);
+                if self.watched() {
+                    self.event(slot, EventKind::Woken);
+                }
             }
             TaskState::Running => self.running_answered = true,
             TaskState::Cancelling if !queued => {
@@ -576,26 +612,29 @@ impl Coroutine for Nothing {
 /// Moves the replies a task has into the port.
 #[inline]
 fn offer_replies(calls: &mut Calls, port: &Port) {
-    match calls {
-        Calls::None => {}
-        Calls::One(Outstanding { progress: Progress::Answered(_), .. }) => {
-            if let Calls::One(Outstanding { id, progress: Progress::Answered(reply) }) =
-                std::mem::replace(calls, Calls::None)
-            {
-                port.offer(id, reply);
+    if let Calls::None = calls {
+        return;
+    }
+    if let Calls::One(call) = calls {
+        let Progress::Answered(reply) = &mut call.progress else { return };
+        port.offer(call.id, std::mem::replace(reply, Reply::Unit));
+        *calls = Calls::None;
+        return;
+    }
+    offer_many(calls, port);
+}
+
+#[cold]
+fn offer_many(calls: &mut Calls, port: &Port) {
+    if let Calls::Many(all) = calls {
+        for call in std::mem::take(&mut **all) {
+            match call.progress {
+                Progress::Answered(reply) => port.offer(call.id, reply),
+                Progress::Waiting(_) => all.push(call),
             }
         }
-        Calls::One(_) => {}
-        Calls::Many(all) => {
-            for call in std::mem::take(&mut **all) {
-                match call.progress {
-                    Progress::Answered(reply) => port.offer(call.id, reply),
-                    Progress::Waiting(..) => all.push(call),
-                }
-            }
-            if all.is_empty() {
-                *calls = Calls::None;
-            }
+        if all.is_empty() {
+            *calls = Calls::None;
         }
     }
 }

@@ -164,7 +164,17 @@ impl Wait {
 }
 
 impl Calls {
+    #[inline]
     pub(crate) fn add(&mut self, call: Outstanding) {
+        if let Calls::None = self {
+            *self = Calls::One(call);
+        } else {
+            self.add_another(call);
+        }
+    }
+
+    #[cold]
+    fn add_another(&mut self, call: Outstanding) {
         *self = match std::mem::replace(self, Calls::None) {
             Calls::None => Calls::One(call),
             Calls::One(first) => Calls::Many(Box::new(vec![first, call])),
@@ -254,6 +264,26 @@ impl Task {
             self.state
         );
         self.state = next;
+    }
+
+    /// A ready task runs. `false`: it is not ready.
+    #[inline]
+    pub(crate) fn begin_turn(&mut self) -> bool {
+        let ready = self.state.is_ready();
+        if ready {
+            self.state = TaskState::Running;
+        }
+        ready
+    }
+
+    /// A running task goes back to the queue. `false`: it is not running.
+    #[inline]
+    pub(crate) fn suspend(&mut self) -> bool {
+        let running = self.state == TaskState::Running;
+        if running {
+            self.state = TaskState::Suspended;
+        }
+        running
     }
 
     pub(crate) fn calls(&self) -> &Calls {

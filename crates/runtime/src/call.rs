@@ -107,6 +107,65 @@ fn throw<R>(error: TaskError) -> Poll<R> {
     Poll::Pending
 }
 
+/// The call Yield. It is made so often that it has a future of its own, which is as small as can be.
+#[must_use = "a system call does nothing until it is awaited"]
+pub struct Yield {
+    made: Option<(CallId, TaskRef)>,
+    combined: bool,
+    at: &'static Location<'static>,
+}
+
+impl Yield {
+    #[track_caller]
+    pub(crate) fn new() -> Yield {
+        Yield { made: None, combined: false, at: Location::caller() }
+    }
+
+    #[cold]
+    fn outside(&self) -> ! {
+        let error = outside_task(CallKind::Yield, self.at);
+        panic!("{error}")
+    }
+}
+
+impl Future for Yield {
+    type Output = ();
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        context::with(|context| match self.made {
+            None => {
+                let Some(task) = context.port.task() else { self.outside() };
+                let id = context.port.yield_now(self.at);
+                self.made = Some((id, task));
+                self.combined = keep_waker(context, id, cx.waker());
+                Poll::Pending
+            }
+            Some((id, task)) if context.port.task() != Some(task) => {
+                throw(moved_call(CallKind::Yield, id, task, self.at))
+            }
+            Some((id, _)) if context.port.take_unit(id) => {
+                self.made = None;
+                context.port.returned_from(self.at);
+                Poll::Ready(())
+            }
+            Some((id, _)) => {
+                self.combined |= keep_waker(context, id, cx.waker());
+                Poll::Pending
+            }
+        })
+    }
+}
+
+impl Drop for Yield {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some((id, task)) = self.made {
+            withdraw(id, task, self.combined);
+        }
+    }
+}
+
 /// A call before its reply is given a type.
 pub(crate) struct RawCall {
     state: State,
@@ -152,7 +211,7 @@ impl RawCall {
         context::with(|context| match self.state {
             State::Made(id, task) => {
                 if context.port.task() != Some(task) {
-                    return self.moved(task);
+                    return self.moved(id, task);
                 }
                 match context.port.take_reply(id) {
                     Some(reply) => {
@@ -161,7 +220,7 @@ impl RawCall {
                         Poll::Ready(reply)
                     }
                     None => {
-                        self.keep_waker(context, id, cx.waker());
+                        self.combined |= keep_waker(context, id, cx.waker());
                         Poll::Pending
                     }
                 }
@@ -178,21 +237,12 @@ impl RawCall {
                 }
                 let id = context.port.call(call, self.at);
                 self.state = State::Made(id, task);
-                self.keep_waker(context, id, cx.waker());
+                self.combined |= keep_waker(context, id, cx.waker());
                 Poll::Pending
             }
             State::Bad(_) => self.bad(),
             State::Over => panic!("a system call was polled after it had returned"),
         })
-    }
-
-    /// Polled through a combinator, a call keeps that one's waker.
-    #[inline]
-    fn keep_waker(&mut self, context: &context::Context, id: CallId, waker: &Waker) {
-        if !waker.will_wake(&TASK_WAKER) {
-            self.combined = true;
-            context.keep_waker(id, Some(waker));
-        }
     }
 
     /// Gives the reply its type. Errors of the host are told where they happened.
@@ -229,18 +279,12 @@ impl RawCall {
     #[cold]
     fn outside(&mut self) -> Poll<Reply> {
         self.state = State::Over;
-        let message = format!("`{}` was called outside a task", self.kind.tag());
-        let mut error = TaskError::new(ErrorKind::OutsideTask, message);
-        error.add_call(self.kind.tag(), self.at);
-        Poll::Ready(Reply::Error(error))
+        Poll::Ready(Reply::Error(outside_task(self.kind, self.at)))
     }
 
     #[cold]
-    fn moved(&mut self, maker: TaskRef) -> Poll<Reply> {
-        let message = format!("`{}` was first polled in task {}", self.kind.tag(), maker.tid);
-        let mut error = TaskError::new(ErrorKind::MovedCall, message);
-        error.add_call(self.kind.tag(), self.at);
-        Poll::Ready(Reply::Error(error))
+    fn moved(&mut self, id: CallId, maker: TaskRef) -> Poll<Reply> {
+        Poll::Ready(Reply::Error(moved_call(self.kind, id, maker, self.at)))
     }
 }
 
@@ -248,14 +292,52 @@ impl Drop for RawCall {
     #[inline]
     fn drop(&mut self) {
         if let State::Made(id, task) = self.state {
-            context::try_with(|context| {
-                context.port.withdraw(task, id);
-                if self.combined {
-                    context.keep_waker(id, None);
-                }
-            });
+            withdraw(id, task, self.combined);
         }
     }
+}
+
+/// Polled through a combinator, a call keeps that one's waker. Tells whether it does.
+#[inline]
+fn keep_waker(context: &context::Context, id: CallId, waker: &Waker) -> bool {
+    let combined = !waker.will_wake(&TASK_WAKER);
+    if combined {
+        context.keep_waker(id, Some(waker));
+    }
+    combined
+}
+
+/// Takes a call back that was not answered, or whose answer was not taken.
+#[cold]
+fn withdraw(id: CallId, maker: TaskRef, combined: bool) {
+    context::try_with(|context| {
+        context.port.withdraw(maker, id);
+        if combined {
+            context.keep_waker(id, None);
+        }
+    });
+}
+
+#[cold]
+fn outside_task(kind: CallKind, at: &'static Location<'static>) -> TaskError {
+    let message = format!("`{}` was called outside a task", kind.tag());
+    let mut error = TaskError::new(ErrorKind::OutsideTask, message);
+    error.add_call(kind.tag(), at);
+    error
+}
+
+#[cold]
+fn moved_call(
+    kind: CallKind,
+    id: CallId,
+    maker: TaskRef,
+    at: &'static Location<'static>,
+) -> TaskError {
+    let message =
+        format!("`{}` (call {}) was first polled in task {}", kind.tag(), id.0, maker.tid);
+    let mut error = TaskError::new(ErrorKind::MovedCall, message);
+    error.add_call(kind.tag(), at);
+    error
 }
 
 /// How the reply to a call becomes a value of type `R`.

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
@@ -13,7 +14,8 @@ use crate::host::Host;
 use crate::waker::TaskWaker;
 
 thread_local! {
-    static CONTEXT: Context = const { Context::new() };
+    // Never dropped, so that looking at it needs no check whether the thread is ending.
+    static CONTEXT: ManuallyDrop<Context> = const { ManuallyDrop::new(Context::new()) };
 }
 
 /// The running task's surroundings.
@@ -82,27 +84,30 @@ impl Context {
 
     /// What the coroutine left, if it left anything.
     #[inline]
-    pub(crate) fn take_notes(&self) -> Option<Notes> {
-        if !self.noted.take() {
-            return None;
-        }
-        Some(Notes {
+    pub(crate) fn take_notes(&self) -> Option<Box<Notes>> {
+        if self.noted.get() { self.take_all_notes() } else { None }
+    }
+
+    #[cold]
+    fn take_all_notes(&self) -> Option<Box<Notes>> {
+        self.noted.set(false);
+        Some(Box::new(Notes {
             thrown: self.thrown.take(),
             wakers: self.wakers.take(),
             own_waker: self.own_waker.take(),
-        })
+        }))
     }
 }
 
 /// Looks at this thread's context.
 #[inline]
 pub(crate) fn with<R>(look: impl FnOnce(&Context) -> R) -> R {
-    CONTEXT.with(look)
+    CONTEXT.with(|context| look(context))
 }
 
 /// The same from code that may run while the thread ends.
 pub(crate) fn try_with<R>(look: impl FnOnce(&Context) -> R) -> Option<R> {
-    CONTEXT.try_with(look).ok()
+    CONTEXT.try_with(|context| look(context)).ok()
 }
 
 /// Gives a handle back. It goes to its run when a run of this thread has its next turn.

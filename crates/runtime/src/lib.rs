@@ -56,7 +56,7 @@ use std::future::Future as StdFuture;
 
 pub use agent_task::{AgentTask, TaskContext, TaskStatus};
 pub use builder::Builder;
-pub use call::{Call, Cloned, Decode, Direct, FromReply, Moved, Optional, TryCall};
+pub use call::{Call, Cloned, Decode, Direct, FromReply, Moved, Optional, TryCall, Yield};
 pub use channel::{Receiver, Sender, channel, unbounded_channel};
 pub use combine::{join_all, timeout};
 pub use error::RunError;

@@ -18,7 +18,7 @@ use tiffany_kernel::{
 };
 
 use crate::agent_task::{AgentTask, StateMachine};
-use crate::call::{Call, Cloned, Moved, Optional, TryCall};
+use crate::call::{Call, Cloned, Moved, Optional, TryCall, Yield};
 use crate::context;
 use crate::future_task::{Fallible, FutureTask, Plain};
 use crate::group::Group;
@@ -35,8 +35,8 @@ use crate::task::Task;
 /// # Ok::<(), tiffany::RunError>(())
 /// ```
 #[track_caller]
-pub fn yield_now() -> Call<()> {
-    Call::new(SystemCall::Yield)
+pub fn yield_now() -> Yield {
+    Yield::new()
 }
 
 /// The number of the task that asks.
