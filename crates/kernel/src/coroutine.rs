@@ -6,9 +6,9 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::rc::Rc;
 
-use crate::call::{Reply, SystemCall};
+use crate::call::{Claim, Reply, SpawnOptions, SystemCall};
 use crate::error::TaskError;
-use crate::id::{CallId, ObjectRef, RunId, TaskRef, Tid};
+use crate::id::{CallId, ObjectRef, RunId, TaskRef, Tid, Waitable};
 use crate::time::Time;
 use crate::value::Value;
 
@@ -88,46 +88,61 @@ pub enum Release {
 
 /// The meeting place of the running coroutine and the scheduler; one for each thread that runs tasks.
 ///
+/// A coroutine leaves its calls here, in order. The first call of a turn, if it is one of the commonest
+/// kinds, has its arguments in registers, as a system call on a machine has; the others are in a list.
 /// Replies wait here for the coroutine to take them; what it does not take is kept for its next turn.
-/// One call and one reply at a time is the rule and has its own place; the lists are for those who have
-/// several. A bare yield, the commonest call of all, needs only its number.
 pub struct Port {
     task: Cell<Option<TaskRef>>,
     name: RefCell<Option<Rc<str>>>,
     next_call: Cell<u64>,
     clock: Cell<Option<Time>>,
+    clock_is_new: Cell<bool>,
     last_call: Cell<Option<&'static Location<'static>>>,
 
-    /// What is in the places below: a set of the bits in `holds`.
-    holds: Cell<u8>,
-    yielded: Cell<(CallId, Option<&'static Location<'static>>)>,
-    post: Cell<Option<Post>>,
-    more_posts: RefCell<Vec<Post>>,
+    // The first call: its kind, number and line, how many posts came before it, and its arguments.
+    first: Cell<First>,
+    first_id: Cell<CallId>,
+    first_at: Cell<&'static Location<'static>>,
+    first_place: Cell<usize>,
+    claim: Cell<Claim>,
+    task_argument: Cell<TaskRef>,
+    object_argument: Cell<ObjectRef>,
+    value_argument: Cell<Value>,
+    coroutine_argument: Cell<Option<BoxCoroutine>>,
+
+    posts: RefCell<Vec<Post>>,
+    posted: Cell<usize>,
+
+    replies: Cell<Replies>,
     reply_id: Cell<CallId>,
-    reply: Cell<Option<Reply>>,
+    reply: Cell<Reply>,
     more_replies: RefCell<Vec<(CallId, Reply)>>,
 }
 
-/// What a port can hold.
-pub(crate) mod holds {
-    /// A yield, made before anything else.
-    pub(crate) const YIELD: u8 = 1;
-    /// A first post.
-    pub(crate) const POST: u8 = 2;
-    /// More posts.
-    pub(crate) const MORE_POSTS: u8 = 4;
-    /// Any of these.
-    pub(crate) const POSTS: u8 = YIELD | POST | MORE_POSTS;
-    /// A reply that is `Unit`.
-    pub(crate) const UNIT: u8 = 8;
-    /// A reply.
-    pub(crate) const REPLY: u8 = 16;
-    /// More replies.
-    pub(crate) const MORE_REPLIES: u8 = 32;
-    /// Any of these.
-    pub(crate) const REPLIES: u8 = UNIT | REPLY | MORE_REPLIES;
-    /// The round's clock.
-    pub(crate) const CLOCK: u8 = 64;
+/// The kinds of call whose arguments go in registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum First {
+    None,
+    Yield,
+    CreatePromise,
+    WaitTask,
+    WaitFuture,
+    CompletePromise,
+    Spawn,
+}
+
+/// Which replies are there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Replies {
+    None,
+    Unit,
+    One,
+    Many,
+}
+
+#[track_caller]
+const fn nowhere() -> &'static Location<'static> {
+    Location::caller()
 }
 
 impl Default for Port {
@@ -139,18 +154,28 @@ impl Default for Port {
 impl Port {
     /// An empty port.
     pub const fn new() -> Port {
+        let no_run = RunId(0);
         Port {
             task: Cell::new(None),
             name: RefCell::new(None),
             next_call: Cell::new(0),
             clock: Cell::new(None),
+            clock_is_new: Cell::new(false),
             last_call: Cell::new(None),
-            holds: Cell::new(0),
-            yielded: Cell::new((CallId(0), None)),
-            post: Cell::new(None),
-            more_posts: RefCell::new(Vec::new()),
+            first: Cell::new(First::None),
+            first_id: Cell::new(CallId(0)),
+            first_at: Cell::new(nowhere()),
+            first_place: Cell::new(0),
+            claim: Cell::new(Claim::Share),
+            task_argument: Cell::new(TaskRef { run: no_run, slot: 0, tid: Tid(0) }),
+            object_argument: Cell::new(ObjectRef { run: no_run, slot: 0, id: 0 }),
+            value_argument: Cell::new(Value::Unit),
+            coroutine_argument: Cell::new(None),
+            posts: RefCell::new(Vec::new()),
+            posted: Cell::new(0),
+            replies: Cell::new(Replies::None),
             reply_id: Cell::new(CallId(0)),
-            reply: Cell::new(None),
+            reply: Cell::new(Reply::Unit),
             more_replies: RefCell::new(Vec::new()),
         }
     }
@@ -177,7 +202,6 @@ impl Port {
     }
 
     /// Makes a call. It is accepted when the coroutine returns, unless it is withdrawn before.
-    #[inline]
     pub fn call(&self, call: SystemCall, at: &'static Location<'static>) -> CallId {
         let id = self.next_id();
         self.push(Post::Call { id, call, at });
@@ -187,13 +211,70 @@ impl Port {
     /// Makes the call Yield.
     #[inline]
     pub fn yield_now(&self, at: &'static Location<'static>) -> CallId {
-        if self.holds(holds::POSTS) {
-            return self.call(SystemCall::Yield, at);
+        match self.begin_first(First::Yield, at) {
+            Some(id) => id,
+            None => self.call(SystemCall::Yield, at),
         }
-        let id = self.next_id();
-        self.yielded.set((id, Some(at)));
-        self.hold(holds::YIELD);
+    }
+
+    /// Makes the call CreatePromise.
+    #[inline]
+    pub fn create_promise(&self, at: &'static Location<'static>) -> CallId {
+        match self.begin_first(First::CreatePromise, at) {
+            Some(id) => id,
+            None => self.call(SystemCall::CreatePromise, at),
+        }
+    }
+
+    /// Makes the call Wait.
+    #[inline]
+    pub fn wait(&self, on: Waitable, claim: Claim, at: &'static Location<'static>) -> CallId {
+        let kind = match on {
+            Waitable::Task(_) => First::WaitTask,
+            Waitable::Future(_) => First::WaitFuture,
+        };
+        let Some(id) = self.begin_first(kind, at) else {
+            return self.call(SystemCall::Wait(on, claim), at);
+        };
+        self.claim.set(claim);
+        match on {
+            Waitable::Task(task) => self.task_argument.set(task),
+            Waitable::Future(promise) => self.object_argument.set(promise),
+        }
         id
+    }
+
+    /// Makes the call CompletePromise.
+    #[inline]
+    pub fn complete_promise(
+        &self,
+        promise: ObjectRef,
+        value: Value,
+        at: &'static Location<'static>,
+    ) -> CallId {
+        let Some(id) = self.begin_first(First::CompletePromise, at) else {
+            return self.call(SystemCall::CompletePromise(promise, value), at);
+        };
+        self.object_argument.set(promise);
+        self.value_argument.set(value);
+        id
+    }
+
+    /// Makes the call Spawn.
+    #[inline]
+    pub fn spawn(
+        &self,
+        coroutine: BoxCoroutine,
+        options: Option<Box<SpawnOptions>>,
+        at: &'static Location<'static>,
+    ) -> CallId {
+        if options.is_none()
+            && let Some(id) = self.begin_first(First::Spawn, at)
+        {
+            self.coroutine_argument.set(Some(coroutine));
+            return id;
+        }
+        self.call(SystemCall::Spawn(coroutine, options), at)
     }
 
     /// Sets the round's clock, if nobody has yet. A call for which
@@ -201,34 +282,35 @@ impl Port {
     pub fn set_clock(&self, read: impl FnOnce() -> Time) {
         if self.clock.get().is_none() {
             self.clock.set(Some(read()));
-            self.hold(holds::CLOCK);
+            self.clock_is_new.set(true);
         }
     }
 
     /// The reply to a call, if it is there.
     #[inline]
     pub fn take_reply(&self, id: CallId) -> Option<Reply> {
-        if self.reply_id.get() == id {
-            if self.holds(holds::UNIT) {
-                self.let_go(holds::UNIT);
-                return Some(Reply::Unit);
-            }
-            if self.holds(holds::REPLY) {
-                self.let_go(holds::REPLY);
-                return self.reply.take();
-            }
+        if self.take_unit(id) {
+            return Some(Reply::Unit);
         }
-        if self.holds(holds::MORE_REPLIES) { self.take_other_reply(id) } else { None }
+        match self.replies.get() {
+            Replies::None | Replies::Unit => None,
+            Replies::One if self.reply_id.get() == id => {
+                self.replies.set(Replies::None);
+                Some(self.reply.replace(Reply::Unit))
+            }
+            Replies::One => None,
+            Replies::Many => self.take_other_reply(id),
+        }
     }
 
     /// Whether the reply to a call is there and is `Unit`; then it is taken.
     #[inline]
     pub fn take_unit(&self, id: CallId) -> bool {
-        if self.reply_id.get() == id && self.holds(holds::UNIT) {
-            self.let_go(holds::UNIT);
-            return true;
+        let unit = self.replies.get() == Replies::Unit && self.reply_id.get() == id;
+        if unit {
+            self.replies.set(Replies::None);
         }
-        self.take_reply(id).is_some()
+        unit
     }
 
     #[cold]
@@ -237,7 +319,7 @@ impl Port {
         let at = more.iter().position(|(other, _)| *other == id)?;
         let (_, reply) = more.remove(at);
         if more.is_empty() {
-            self.let_go(holds::MORE_REPLIES);
+            self.replies.set(Replies::None);
         }
         Some(reply)
     }
@@ -255,31 +337,32 @@ impl Port {
 
     /// Calls that were answered and whose replies nobody has taken yet.
     pub fn answered(&self) -> Vec<CallId> {
-        let first = self.holds(holds::UNIT | holds::REPLY).then(|| self.reply_id.get());
-        first.into_iter().chain(self.more_replies.borrow().iter().map(|(id, _)| *id)).collect()
+        match self.replies.get() {
+            Replies::None => Vec::new(),
+            Replies::Unit | Replies::One => vec![self.reply_id.get()],
+            Replies::Many => self.more_replies.borrow().iter().map(|(id, _)| *id).collect(),
+        }
     }
 
     /// Takes a call back: one that was not accepted yet never happened.
     pub fn withdraw(&self, maker: TaskRef, id: CallId) {
-        if self.holds(holds::YIELD) && self.yielded.get().0 == id {
-            self.let_go(holds::YIELD);
+        if self.first.get() != First::None && self.first_id.get() == id {
+            drop(self.take_first());
             return;
         }
+        let mut posts = self.posts.borrow_mut();
         let is_it = |post: &Post| matches!(post, Post::Call { id: made, .. } if *made == id);
-        if self.holds(holds::POST) {
-            let first = self.post.take();
-            if first.as_ref().is_some_and(is_it) {
-                self.let_go(holds::POST);
-                return;
+        if let Some(at) = posts.iter().position(is_it) {
+            let removed = posts.remove(at);
+            self.posted.set(posts.len());
+            if at < self.first_place.get() {
+                self.first_place.set(self.first_place.get() - 1);
             }
-            self.post.set(first);
-        }
-        let mut more = self.more_posts.borrow_mut();
-        if let Some(at) = more.iter().position(is_it) {
-            more.remove(at);
+            drop(posts);
+            drop(removed);
             return;
         }
-        drop(more);
+        drop(posts);
         self.push(Post::Withdraw(maker, id));
     }
 
@@ -294,16 +377,24 @@ impl Port {
         self.push(Post::Wake);
     }
 
-    /// Posts are accepted in this order: the yield, the first post, the others.
     #[inline]
     fn push(&self, post: Post) {
-        if self.holds(holds::POST | holds::MORE_POSTS) {
-            self.more_posts.borrow_mut().push(post);
-            self.hold(holds::MORE_POSTS);
-        } else {
-            self.post.set(Some(post));
-            self.hold(holds::POST);
+        self.posts.borrow_mut().push(post);
+        self.posted.set(self.posted.get() + 1);
+    }
+
+    /// Claims the registers for a call, if they are free.
+    #[inline]
+    fn begin_first(&self, kind: First, at: &'static Location<'static>) -> Option<CallId> {
+        if self.first.get() != First::None {
+            return None;
         }
+        let id = self.next_id();
+        self.first.set(kind);
+        self.first_id.set(id);
+        self.first_at.set(at);
+        self.first_place.set(self.posted.get());
+        Some(id)
     }
 
     #[inline]
@@ -313,33 +404,12 @@ impl Port {
         id
     }
 
-    #[inline]
-    fn hold(&self, what: u8) {
-        self.holds.set(self.holds.get() | what);
-    }
-
-    #[inline]
-    fn let_go(&self, what: u8) {
-        self.holds.set(self.holds.get() & !what);
-    }
-
     // The scheduler's side.
-
-    #[inline]
-    pub(crate) fn holds(&self, any_of: u8) -> bool {
-        self.holds.get() & any_of != 0
-    }
-
-    /// Whether the running coroutine did nothing but yield.
-    #[inline]
-    pub(crate) fn only_yielded(&self) -> bool {
-        self.holds.get() & !holds::CLOCK == holds::YIELD
-    }
 
     pub(crate) fn begin(&self, next_call: u64, clock: Option<Time>) {
         self.next_call.set(next_call);
         self.clock.set(clock);
-        self.let_go(holds::CLOCK);
+        self.clock_is_new.set(false);
     }
 
     #[inline]
@@ -361,65 +431,150 @@ impl Port {
         self.next_call.get()
     }
 
-    /// The clock, if a coroutine set it in this round.
+    /// The clock, if a coroutine has set it since this was last asked.
     #[inline]
-    pub(crate) fn clock(&self) -> Option<Time> {
-        if self.holds(holds::CLOCK) { self.clock.get() } else { None }
+    pub(crate) fn new_clock(&self) -> Option<Time> {
+        if !self.clock_is_new.get() {
+            return None;
+        }
+        self.clock_is_new.set(false);
+        self.clock.get()
     }
 
     #[inline]
     pub(crate) fn offer(&self, id: CallId, reply: Reply) {
-        if self.holds(holds::UNIT | holds::REPLY) {
-            self.more_replies.borrow_mut().push((id, reply));
-            return self.hold(holds::MORE_REPLIES);
+        if self.replies.get() != Replies::None {
+            return self.offer_another(id, reply);
         }
         self.reply_id.set(id);
-        match reply {
-            Reply::Unit => self.hold(holds::UNIT),
-            reply => {
-                self.reply.set(Some(reply));
-                self.hold(holds::REPLY);
-            }
+        if let Reply::Unit = reply {
+            self.replies.set(Replies::Unit);
+        } else {
+            self.replies.set(Replies::One);
+            self.reply.set(reply);
         }
+    }
+
+    /// Offers the answer that a call is done, before all other replies.
+    #[inline]
+    pub(crate) fn offer_done(&self, id: CallId) {
+        self.reply_id.set(id);
+        self.replies.set(Replies::Unit);
+    }
+
+    #[cold]
+    fn offer_another(&self, id: CallId, reply: Reply) {
+        let mut more = self.more_replies.borrow_mut();
+        if self.replies.get() != Replies::Many {
+            more.push((self.reply_id.get(), self.reply.replace(Reply::Unit)));
+            self.replies.set(Replies::Many);
+        }
+        more.push((id, reply));
+    }
+
+    #[inline]
+    pub(crate) fn has_untaken(&self) -> bool {
+        self.replies.get() != Replies::None
     }
 
     /// Takes back the replies that were not taken.
     #[cold]
     pub(crate) fn untaken(&self) -> Vec<(CallId, Reply)> {
-        let mut all = Vec::new();
-        if self.holds(holds::UNIT) {
-            all.push((self.reply_id.get(), Reply::Unit));
+        let replies = self.replies.replace(Replies::None);
+        match replies {
+            Replies::None => Vec::new(),
+            Replies::Unit | Replies::One => {
+                vec![(self.reply_id.get(), self.reply.replace(Reply::Unit))]
+            }
+            Replies::Many => std::mem::take(&mut *self.more_replies.borrow_mut()),
         }
-        if let Some(reply) = self.reply.take() {
-            all.push((self.reply_id.get(), reply));
-        }
-        all.append(&mut self.more_replies.borrow_mut());
-        self.let_go(holds::REPLIES);
-        all
     }
 
-    /// The yield, if that was made before anything else.
+    /// Whether all that the running coroutine did was to yield.
     #[inline]
-    pub(crate) fn take_yield(&self) -> Option<(CallId, &'static Location<'static>)> {
-        if !self.holds(holds::YIELD) {
-            return None;
-        }
-        self.let_go(holds::YIELD);
-        let (id, at) = self.yielded.get();
-        Some((id, at?))
+    pub(crate) fn only_yielded(&self) -> bool {
+        self.first.get() == First::Yield
+            && self.posted.get() == 0
+            && self.replies.get() == Replies::None
+    }
+
+    /// The kind of the first call, whose arguments are in the registers.
+    #[inline]
+    pub(crate) fn first(&self) -> First {
+        self.first.get()
+    }
+
+    /// The first call's number and line; the registers are free again, so its arguments go first.
+    #[inline]
+    pub(crate) fn end_first(&self) -> (CallId, &'static Location<'static>) {
+        self.first.set(First::None);
+        (self.first_id.get(), self.first_at.get())
     }
 
     #[inline]
-    pub(crate) fn take_post(&self) -> Option<Post> {
-        if !self.holds(holds::POST) {
-            return None;
-        }
-        self.let_go(holds::POST);
-        self.post.take()
+    pub(crate) fn first_id(&self) -> CallId {
+        self.first_id.get()
     }
 
-    pub(crate) fn take_more_posts(&self) -> Vec<Post> {
-        self.let_go(holds::MORE_POSTS);
-        std::mem::take(&mut *self.more_posts.borrow_mut())
+    #[inline]
+    pub(crate) fn first_at(&self) -> &'static Location<'static> {
+        self.first_at.get()
+    }
+
+    #[inline]
+    pub(crate) fn target(&self) -> (Waitable, Claim) {
+        let on = match self.first.get() {
+            First::WaitTask => Waitable::Task(self.task_argument.get()),
+            _ => Waitable::Future(self.object_argument.get()),
+        };
+        (on, self.claim.get())
+    }
+
+    #[inline]
+    pub(crate) fn settlement(&self) -> (ObjectRef, Value) {
+        (self.object_argument.get(), self.value_argument.replace(Value::Unit))
+    }
+
+    #[inline]
+    pub(crate) fn coroutine(&self) -> BoxCoroutine {
+        self.coroutine_argument.take().expect("a first call Spawn has its coroutine")
+    }
+
+    /// The first call as those see it who handle, watch or limit calls.
+    #[cold]
+    pub(crate) fn take_first(&self) -> Option<SystemCall> {
+        let call = match self.first.get() {
+            First::None => return None,
+            First::Yield => SystemCall::Yield,
+            First::CreatePromise => SystemCall::CreatePromise,
+            First::WaitTask | First::WaitFuture => {
+                let (on, claim) = self.target();
+                SystemCall::Wait(on, claim)
+            }
+            First::CompletePromise => {
+                let (promise, value) = self.settlement();
+                SystemCall::CompletePromise(promise, value)
+            }
+            First::Spawn => SystemCall::Spawn(self.coroutine(), None),
+        };
+        self.first.set(First::None);
+        Some(call)
+    }
+
+    /// How many posts there are besides the first call, and how many of them came before it.
+    #[inline]
+    pub(crate) fn posted(&self) -> (usize, usize) {
+        (self.posted.get(), self.first_place.get())
+    }
+
+    /// Takes the post at this place. The list is emptied by `clear_posts` after all have been taken.
+    #[inline]
+    pub(crate) fn take_post(&self, at: usize) -> Option<Post> {
+        self.posts.borrow_mut().get_mut(at).map(|post| std::mem::replace(post, Post::Wake))
+    }
+
+    pub(crate) fn clear_posts(&self) {
+        self.posts.borrow_mut().clear();
+        self.posted.set(0);
     }
 }

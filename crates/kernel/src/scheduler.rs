@@ -6,10 +6,10 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::rc::Rc;
 
-use crate::call::{Reply, SystemCall};
+use crate::call::{CallKind, Reply, SystemCall};
 use crate::calls::Answer;
 use crate::config::Mode;
-use crate::coroutine::{BoxCoroutine, Coroutine, Port, Post, Step, Unwind, holds};
+use crate::coroutine::{BoxCoroutine, Coroutine, First, Port, Post, Step, Unwind};
 use crate::error::{ErrorKind, TaskError};
 use crate::handler::Verdict;
 use crate::id::{CallId, TaskRef, Tid};
@@ -18,23 +18,29 @@ use crate::policy::Candidate;
 use crate::run::{Run, RunFailure};
 use crate::state::{BlockReason, TaskState};
 use crate::store::Scope;
-use crate::task::{Body, Calls, Mark, Outcome, Outstanding, Progress, Wait};
+use crate::task::{Body, Calls, Mark, Outcome, Outstanding, Progress, Task, Wait};
 use crate::time::Time;
 use crate::timer::Due;
 use crate::value::Value;
 
 impl Run {
-    /// Gives every ready task one turn and answers how many had it. The host either sets the round's
-    /// clock here, or leaves that to the first coroutine that needs it.
+    /// Gives every ready task one turn and answers how many turns there were. The host either sets the
+    /// round's clock here, or leaves that to the first coroutine that needs it.
     pub fn round(&mut self, port: &Port, now: Option<Time>) -> usize {
         self.begin_round(port, now);
-        let mut steps = 0;
+        let mut turns = 0;
         while let Some(slot) = self.ready.next() {
-            self.step(slot, port);
-            steps += 1;
+            turns += 1;
+            while self.step(slot, port) {
+                if turns >= LONE_TURNS {
+                    self.requeue(slot);
+                    break;
+                }
+                turns += 1;
+            }
         }
         self.end_round(port);
-        steps
+        turns
     }
 
     /// Begins a round that `step_round` goes through by single steps.
@@ -51,8 +57,11 @@ impl Run {
     pub fn step_round(&mut self, port: &Port, now: Option<Time>) -> bool {
         self.enter(port, now);
         let Some(slot) = self.ready.next() else { return false };
-        self.step(slot, port);
+        let lone = self.step(slot, port);
         self.end_round(port);
+        if lone {
+            self.requeue(slot);
+        }
         true
     }
 
@@ -114,29 +123,53 @@ impl Run {
         })
     }
 
-    /// One turn of one task.
-    fn step(&mut self, slot: u32, port: &Port) {
+    /// One turn of one task. `true`: it can go on, and as no other task is ready it may do so at once;
+    /// it is in the queue only if the caller does not let it.
+    fn step(&mut self, slot: u32, port: &Port) -> bool {
         let task = &mut self.tasks[slot as usize];
         task.marks.clear(Mark::Queued);
         if !task.begin_turn() {
-            return self.step_out(slot, port);
+            self.step_out(slot, port);
+            return false;
         }
         let me = TaskRef { run: self.id, slot, tid: task.tid };
-        let Body::Live { coroutine: place, calls } = &mut task.body else {
-            unreachable!("a task that has a turn is not over")
-        };
-        let mut coroutine = place.take().expect("a task that has a turn has its coroutine");
-        offer_replies(calls, port);
-        if task.marks.has(Mark::Extra) {
-            port.set_name(self.name(slot));
-        }
-        if self.watched() {
-            self.event(slot, EventKind::Running);
+        let special = task.marks.has(Mark::Extra) || self.careful;
+        let mut coroutine = task.take_coroutine(port);
+        if special {
+            self.begin_special_turn(slot, port);
         }
         port.enter(me);
         let step = coroutine.as_mut().resume(port);
         port.leave();
-        self.after_turn(slot, port, coroutine, step);
+        if special {
+            port.set_name(None);
+        }
+        if let Some(now) = port.new_clock() {
+            self.set_clock(now);
+        }
+        let Step::Pending = step else {
+            drop(coroutine);
+            self.after_last_turn(slot, port, step);
+            return false;
+        };
+        std::mem::forget(step);
+        let task = &mut self.tasks[slot as usize];
+        task.put_coroutine(coroutine);
+        if port.only_yielded() && !special && !task.marks.has(Mark::CancelRequested) {
+            // By far the commonest turn: it goes to the back of the queue.
+            self.calls_made += 1;
+            (task.done, task.called_at) = port.end_first();
+            task.suspend();
+            return self.go_on(slot);
+        }
+        self.after_turn(slot, port)
+    }
+
+    /// A turn of a task that has a name, or that somebody watches.
+    #[cold]
+    fn begin_special_turn(&mut self, slot: u32, port: &Port) {
+        port.set_name(self.name(slot));
+        self.event(slot, EventKind::Running);
     }
 
     /// The turn of a task that does not run on: it is unwound, or it was cancelled in the queue.
@@ -149,13 +182,8 @@ impl Run {
         }
         let begun = task.marks.set(Mark::Unwinding);
         let ending = task.marks.has(Mark::Ending);
-        let Body::Live { coroutine: place, calls } = &mut task.body else {
-            unreachable!("a task that is being unwound is not over")
-        };
-        let mut coroutine = place.take().expect("a task that has a turn has its coroutine");
-        offer_replies(calls, port);
-        port.set_name(self.name(slot));
-        self.event(slot, EventKind::Running);
+        let mut coroutine = task.take_coroutine(port);
+        self.begin_special_turn(slot, port);
         port.enter(me);
         let step = match (ending, begun) {
             (true, _) => {
@@ -166,77 +194,92 @@ impl Run {
             (false, true) => coroutine.as_mut().unwind(port, Unwind::Continue),
         };
         port.leave();
-        self.after_turn(slot, port, coroutine, step);
-    }
-
-    /// What came of a turn.
-    #[inline]
-    fn after_turn(&mut self, slot: u32, port: &Port, coroutine: BoxCoroutine, step: Step) {
-        if let Some(now) = port.clock() {
+        port.set_name(None);
+        if let Some(now) = port.new_clock() {
             self.set_clock(now);
         }
-        let careful = self.watched() || self.limits.max_calls.is_some();
-        let task = &mut self.tasks[slot as usize];
-        if task.marks.has(Mark::Extra) {
-            port.set_name(None);
-        }
-        let Body::Live { coroutine: place, calls } = &mut task.body else {
-            unreachable!("only its own turn ends a running task")
-        };
-        if let Step::Pending = step {
-            *place = Some(coroutine);
-            // By far the commonest turn: it yields, and goes to the back of the queue.
-            if port.only_yielded()
-                && !careful
-                && let Calls::None = calls
-                && !task.marks.has(Mark::CancelRequested)
-                && let Some((id, at)) = port.take_yield()
-            {
-                *calls = Calls::One(Outstanding { id, progress: Progress::Answered(Reply::Unit) });
-                task.called_at = at;
-                if task.suspend() {
-                    self.calls_made += 1;
-                    task.marks.set(Mark::Queued);
-                    return self.ready.push_yielded(slot);
+        match step {
+            Step::Pending => {
+                self.tasks[slot as usize].put_coroutine(coroutine);
+                if self.after_turn(slot, port) {
+                    self.requeue(slot);
                 }
             }
-        }
-        self.after_other_turn(slot, port, step);
-    }
-
-    fn after_other_turn(&mut self, slot: u32, port: &Port, step: Step) {
-        if port.holds(holds::REPLIES) {
-            let calls = self.tasks[slot as usize].calls_mut();
-            for (id, reply) in port.untaken() {
-                calls.add(Outstanding { id, progress: Progress::Answered(reply) });
+            Step::Done(_) => {
+                drop(coroutine);
+                self.accept_posts(slot, port);
+                self.finish(slot, End::Cancelled);
+            }
+            Step::Failed(error) => {
+                drop(coroutine);
+                self.accept_posts(slot, port);
+                self.finish(slot, End::Failed(error));
             }
         }
+    }
+
+    /// After a turn that was not its last, a task is ready again or waits. `true`: it is ready, and no
+    /// other is.
+    fn after_turn(&mut self, slot: u32, port: &Port) -> bool {
+        self.keep_untaken(slot, port);
         self.accept_posts(slot, port);
-        let cancelling = self.tasks[slot as usize].marks.has(Mark::Unwinding);
+        if !self.running_answered {
+            self.settle_down(slot);
+            return false;
+        }
+        let task = &mut self.tasks[slot as usize];
+        if !task.suspend() {
+            // In cleanup: it stays Cancelling.
+            if task.state() == TaskState::Cancelling && !task.marks.has(Mark::Queued) {
+                self.requeue(slot);
+            }
+            return false;
+        }
+        self.go_on(slot)
+    }
+
+    /// A task that is ready goes to the back of the queue, unless it is the only one.
+    #[inline]
+    fn go_on(&mut self, slot: u32) -> bool {
+        if self.ready.is_empty() && !self.careful {
+            return true;
+        }
+        self.requeue(slot);
+        false
+    }
+
+    /// Puts a task at the back of the queue.
+    #[inline]
+    fn requeue(&mut self, slot: u32) {
+        self.tasks[slot as usize].marks.set(Mark::Queued);
+        self.ready.push_yielded(slot);
+    }
+
+    #[inline]
+    fn keep_untaken(&mut self, slot: u32, port: &Port) {
+        if port.has_untaken() {
+            for (id, reply) in port.untaken() {
+                self.tasks[slot as usize].note_reply(id, reply);
+            }
+        }
+    }
+
+    /// After its last turn a task is over.
+    fn after_last_turn(&mut self, slot: u32, port: &Port, step: Step) {
+        self.keep_untaken(slot, port);
+        self.accept_posts(slot, port);
         match step {
-            Step::Pending => self.settle_down(slot),
-            Step::Done(_) if cancelling => self.finish(slot, End::Cancelled),
+            Step::Pending => unreachable!("its last turn"),
             Step::Done(value) => self.finish(slot, End::Completed(value)),
             Step::Failed(error) => self.finish(slot, End::Failed(error)),
         }
     }
 
-    /// After its turn a task is ready again, or waits.
+    /// A task that was not answered waits.
     fn settle_down(&mut self, slot: u32) {
-        let answered = std::mem::take(&mut self.running_answered);
         let task = &mut self.tasks[slot as usize];
         if task.state() == TaskState::Cancelling {
-            // In cleanup: it stays Cancelling, and has another turn when a call of it is answered.
-            if answered && !task.marks.has(Mark::Queued) {
-                task.marks.set(Mark::Queued);
-                self.ready.push_yielded(slot);
-            }
-            return;
-        }
-        if answered {
-            task.become_state(TaskState::Suspended);
-            task.marks.set(Mark::Queued);
-            self.ready.push_yielded(slot);
+            // In cleanup: it has another turn when a call of it is answered.
             return;
         }
         let reason = task.calls().first_wait().map(|wait| wait.reason());
@@ -248,53 +291,93 @@ impl Run {
             return self.finish(slot, End::Failed(error));
         }
         let reason = reason.unwrap_or(BlockReason::Foreign);
-        task.become_state(TaskState::Blocked(reason));
-        if self.watched() {
+        task.block(reason);
+        if self.careful {
             self.event(slot, EventKind::Blocked(reason));
         }
     }
 
     /// Accepts what a coroutine left in the port, in the order it was left.
+    #[inline]
     fn accept_posts(&mut self, slot: u32, port: &Port) {
         self.running_answered = false;
-        if let Some((id, at)) = port.take_yield() {
-            self.accept_call(slot, id, SystemCall::Yield, at);
+        let (posted, before) = port.posted();
+        if posted == 0 {
+            return self.accept_first(slot, port);
         }
-        if let Some(post) = port.take_post() {
-            self.accept_post(slot, post);
+        for at in 0..before {
+            self.accept_post(slot, port.take_post(at));
         }
+        self.accept_first(slot, port);
         // Accepting can drop coroutines, whose handles are then given back too.
-        while port.holds(holds::POST | holds::MORE_POSTS) {
-            for post in port.take_post().into_iter().chain(port.take_more_posts()) {
-                self.accept_post(slot, post);
-            }
+        let mut at = before;
+        while at < port.posted().0 {
+            self.accept_post(slot, port.take_post(at));
+            at += 1;
         }
+        port.clear_posts();
+    }
+
+    /// Accepts the call whose arguments are in the port's registers.
+    #[inline]
+    fn accept_first(&mut self, slot: u32, port: &Port) {
+        let kind = port.first();
+        if kind == First::None {
+            return;
+        }
+        let task = &mut self.tasks[slot as usize];
+        if self.careful || task.is_special() {
+            if let Some(call) = port.take_first() {
+                let (id, at) = port.end_first();
+                self.accept_call(slot, id, call, at);
+            }
+            return;
+        }
+        self.calls_made += 1;
+        let id = port.first_id();
+        task.called_at = port.first_at();
+        let answer = match kind {
+            First::None | First::Yield => Answer::Now(Reply::Unit),
+            First::CreatePromise => self.create_promise(),
+            First::WaitTask | First::WaitFuture => {
+                let (on, claim) = port.target();
+                self.wait(slot, id, on, claim).unwrap_or_else(Answer::from)
+            }
+            First::CompletePromise => {
+                let (promise, value) = port.settlement();
+                self.settle_promise(promise, Ok(value)).unwrap_or_else(Answer::from)
+            }
+            First::Spawn => self.spawn(slot, port.coroutine(), None, port.first_at()),
+        };
+        port.end_first();
+        self.note_answer(slot, id, answer, kind.call_kind(), None);
     }
 
     /// What was left in the port while no task of this thread was running: handles dropped elsewhere.
     fn accept_strays(&mut self, port: &Port) {
-        while port.holds(holds::POST | holds::MORE_POSTS) {
-            for post in port.take_post().into_iter().chain(port.take_more_posts()) {
-                match post {
-                    Post::Release(release) => self.release(release),
-                    Post::Withdraw(maker, id) => self.withdraw_by(maker, id),
-                    Post::Call { .. } | Post::Wake => {}
-                }
+        let mut at = 0;
+        while at < port.posted().0 {
+            match port.take_post(at) {
+                Some(Post::Release(release)) => self.release(release),
+                Some(Post::Withdraw(maker, id)) => self.withdraw_by(maker, id),
+                _ => {}
             }
+            at += 1;
+        }
+        if at > 0 {
+            port.clear_posts();
         }
     }
 
-    #[inline]
-    fn accept_post(&mut self, slot: u32, post: Post) {
+    fn accept_post(&mut self, slot: u32, post: Option<Post>) {
         match post {
-            Post::Call { id, call, at } => self.accept_call(slot, id, call, at),
-            Post::Withdraw(maker, id) => self.withdraw_by(maker, id),
-            Post::Release(release) => self.release(release),
-            Post::Wake => self.running_answered = true,
+            Some(Post::Call { id, call, at }) => self.accept_call(slot, id, call, at),
+            Some(Post::Withdraw(maker, id)) => self.withdraw_by(maker, id),
+            Some(Post::Release(release)) => self.release(release),
+            Some(Post::Wake) | None => self.running_answered = true,
         }
     }
 
-    #[inline]
     fn accept_call(
         &mut self,
         slot: u32,
@@ -305,15 +388,7 @@ impl Run {
         self.calls_made += 1;
         let task = &mut self.tasks[slot as usize];
         task.called_at = at;
-        if task.marks.has(Mark::CancelRequested) && !task.marks.has(Mark::Unwinding) {
-            if task.state() == TaskState::Running {
-                self.begin_cancel(slot);
-            }
-            return;
-        }
-        let ended = matches!(task.body, Body::Live { coroutine: None, .. });
-        let hooded = task.scope.as_ref().is_some_and(|scope| scope.handlers.is_some());
-        if ended || hooded || self.watched() || self.limits.max_calls.is_some() {
+        if self.careful || task.is_special() {
             return self.accept_with_care(slot, id, call, at);
         }
         self.perform(slot, id, call, at);
@@ -328,7 +403,14 @@ impl Run {
         mut call: SystemCall,
         at: &'static Location<'static>,
     ) {
-        if matches!(self.tasks[slot as usize].body, Body::Live { coroutine: None, .. }) {
+        let task = &mut self.tasks[slot as usize];
+        if task.marks.has(Mark::CancelRequested) && !task.marks.has(Mark::Unwinding) {
+            if task.state() == TaskState::Running {
+                self.begin_cancel(slot);
+            }
+            return;
+        }
+        if matches!(task.body, Body::Live { coroutine: None, .. }) {
             return; // Made in the same breath as the task's end: nobody will take the answer.
         }
         if self.watched() {
@@ -372,14 +454,25 @@ impl Run {
     }
 
     /// Does what a call asks for.
-    #[inline]
     fn perform(&mut self, slot: u32, id: CallId, call: SystemCall, at: &'static Location<'static>) {
-        if let SystemCall::Yield = call {
-            return self.note_reply(slot, id, Reply::Unit);
-        }
         let (kind, name) = (call.kind(), call.given_name());
-        match self.dispatch(slot, id, call, at) {
+        let answer = self.dispatch(slot, id, call, at);
+        self.note_answer(slot, id, answer, kind, name);
+    }
+
+    /// What came of the running task's call.
+    #[inline]
+    fn note_answer(
+        &mut self,
+        slot: u32,
+        id: CallId,
+        answer: Answer,
+        kind: CallKind,
+        name: Option<&'static str>,
+    ) {
+        match answer {
             Answer::Now(Reply::Error(error)) => {
+                let at = self.tasks[slot as usize].called_at;
                 let error = error.at_call(kind, name, at).in_task(|| self.label(slot));
                 self.note_reply(slot, id, Reply::Error(error));
             }
@@ -391,12 +484,10 @@ impl Run {
     /// The running task's call is answered at once.
     #[inline]
     fn note_reply(&mut self, slot: u32, id: CallId, reply: Reply) {
-        if self.watched() {
+        if self.careful {
             self.note_answer_event(slot, id, &reply);
         }
-        self.tasks[slot as usize]
-            .calls_mut()
-            .add(Outstanding { id, progress: Progress::Answered(reply) });
+        self.tasks[slot as usize].note_reply(id, reply);
         self.running_answered = true;
     }
 
@@ -438,9 +529,9 @@ impl Run {
     /// Answers a call that waits. Its task becomes ready, if it was not.
     pub(crate) fn answer(&mut self, slot: u32, id: CallId, reply: Reply) {
         let Some(task) = self.tasks.get_mut(slot as usize) else { return };
-        let Body::Live { calls, .. } = &mut task.body else { return };
-        let Some(call) = calls.get_mut(id) else { return };
-        call.progress = Progress::Answered(reply);
+        if !task.answer(id, reply) {
+            return;
+        }
         let state = task.state();
         let queued = task.marks.has(Mark::Queued);
         match state {
@@ -448,7 +539,7 @@ impl Run {
                 task.become_state(TaskState::Suspended);
                 task.marks.set(Mark::Queued);
                 self.ready.push_woken(slot);
-                if self.watched() {
+                if self.careful {
                     self.event(slot, EventKind::Woken);
                 }
             }
@@ -507,10 +598,14 @@ impl Run {
         if task.marks.has(Mark::Extra) {
             self.end_extra(slot);
         }
-        if !self.tasks[slot as usize].waiters.is_empty() {
-            self.tell_task_waiters(slot);
+        if self.tasks[slot as usize].waiters.is_empty() {
+            return self.reclaim(slot);
         }
-        self.reclaim(slot);
+        let tid = self.tasks[slot as usize].tid;
+        self.tell_task_waiters(slot);
+        if self.tasks.get(slot as usize).is_some_and(|task| task.tid == tid) {
+            self.reclaim(slot);
+        }
     }
 
     /// Forgets a task that is over, that nobody holds and that is not in the queue.
@@ -593,6 +688,21 @@ impl Run {
     }
 }
 
+/// How many turns a task may have at once while no other is ready, before the host is asked for news.
+const LONE_TURNS: usize = 61;
+
+impl First {
+    fn call_kind(self) -> CallKind {
+        match self {
+            First::None | First::Yield => CallKind::Yield,
+            First::CreatePromise => CallKind::CreatePromise,
+            First::WaitTask | First::WaitFuture => CallKind::Wait,
+            First::CompletePromise => CallKind::CompletePromise,
+            First::Spawn => CallKind::Spawn,
+        }
+    }
+}
+
 /// How a task ends.
 pub(crate) enum End {
     Completed(Value),
@@ -609,32 +719,40 @@ impl Coroutine for Nothing {
     }
 }
 
-/// Moves the replies a task has into the port.
-#[inline]
-fn offer_replies(calls: &mut Calls, port: &Port) {
-    if let Calls::None = calls {
-        return;
+impl Task {
+    /// Takes the coroutine for a turn, and moves the replies the task has into the port.
+    #[inline]
+    fn take_coroutine(&mut self, port: &Port) -> BoxCoroutine {
+        if self.done != CallId(0) {
+            port.offer_done(std::mem::replace(&mut self.done, CallId(0)));
+        }
+        let Body::Live { coroutine, calls } = &mut self.body else {
+            unreachable!("a task that has a turn is not over")
+        };
+        if !calls.is_none() {
+            offer_replies(calls, port);
+        }
+        coroutine.take().expect("a task that has a turn has its coroutine")
     }
-    if let Calls::One(call) = calls {
-        let Progress::Answered(reply) = &mut call.progress else { return };
-        port.offer(call.id, std::mem::replace(reply, Reply::Unit));
-        *calls = Calls::None;
-        return;
-    }
-    offer_many(calls, port);
 }
 
-#[cold]
-fn offer_many(calls: &mut Calls, port: &Port) {
-    if let Calls::Many(all) = calls {
-        for call in std::mem::take(&mut **all) {
-            match call.progress {
-                Progress::Answered(reply) => port.offer(call.id, reply),
-                Progress::Waiting(_) => all.push(call),
-            }
+fn offer_replies(calls: &mut Calls, port: &Port) {
+    match std::mem::replace(calls, Calls::None) {
+        Calls::None => {}
+        Calls::One(Outstanding { id, progress: Progress::Answered(reply) }) => {
+            port.offer(id, reply)
         }
-        if all.is_empty() {
-            *calls = Calls::None;
+        Calls::One(waiting) => *calls = Calls::One(waiting),
+        Calls::Many(mut all) => {
+            for call in std::mem::take(&mut *all) {
+                match call.progress {
+                    Progress::Answered(reply) => port.offer(call.id, reply),
+                    Progress::Waiting(_) => all.push(call),
+                }
+            }
+            if !all.is_empty() {
+                *calls = Calls::Many(all);
+            }
         }
     }
 }

@@ -125,10 +125,8 @@ impl<A> StateMachine<A> {
             Ok(TaskStatus::Failed(error)) => return Step::Failed(error),
             Err(payload) => return Step::Failed(panic_error(&*payload, "panicked")),
         };
-        if call.kind().reads_clock()
-            && let Some(host) = context::with(|context| context.host())
-        {
-            port.set_clock(|| host.clock.now());
+        if call.kind().reads_clock() {
+            context::with(|context| context.set_clock());
         }
         self.call = Some(port.call(call, self.at));
         Step::Pending

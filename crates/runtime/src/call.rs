@@ -9,7 +9,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use tiffany_kernel::{
-    CallId, CallKind, ErrorKind, Handler, Reply, SystemCall, TaskError, TaskRef, Tid, Time, Value,
+    CallId, CallKind, ErrorKind, Handler, Port, Reply, SystemCall, TaskError, TaskRef, Tid, Time,
+    Value,
 };
 
 use crate::context;
@@ -57,10 +58,6 @@ impl<R, D> Call<R, D> {
     pub fn checked(self) -> TryCall<R, D> {
         TryCall { raw: self.raw, reply: PhantomData }
     }
-
-    pub(crate) fn request_mut(&mut self) -> Option<&mut SystemCall> {
-        self.raw.request_mut()
-    }
 }
 
 impl<R, D> TryCall<R, D> {
@@ -99,7 +96,7 @@ impl<R, D: Decode<R>> Future for TryCall<R, D> {
 
 /// Ends the task with an error that nobody in it catches.
 #[cold]
-fn throw<R>(error: TaskError) -> Poll<R> {
+pub(crate) fn throw<R>(error: TaskError) -> Poll<R> {
     context::with(|context| match context.port.task() {
         Some(_) => context.throw(error),
         None => panic!("{error}"),
@@ -107,192 +104,134 @@ fn throw<R>(error: TaskError) -> Poll<R> {
     Poll::Pending
 }
 
-/// The call Yield. It is made so often that it has a future of its own, which is as small as can be.
-#[must_use = "a system call does nothing until it is awaited"]
-pub struct Yield {
-    made: Option<(CallId, TaskRef)>,
+/// A call that was made or is about to be: what the futures of all calls have in common.
+pub(crate) struct Pending {
+    /// The call's number, once it is made and while it is not answered; or 0.
+    id: CallId,
+    maker: Option<TaskRef>,
     combined: bool,
     at: &'static Location<'static>,
 }
 
-impl Yield {
-    #[track_caller]
-    pub(crate) fn new() -> Yield {
-        Yield { made: None, combined: false, at: Location::caller() }
-    }
+const NOT_MADE: CallId = CallId(0);
 
-    #[cold]
-    fn outside(&self) -> ! {
-        let error = outside_task(CallKind::Yield, self.at);
-        panic!("{error}")
-    }
-}
-
-impl Future for Yield {
-    type Output = ();
-
+impl Pending {
     #[inline]
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        context::with(|context| match self.made {
-            None => {
-                let Some(task) = context.port.task() else { self.outside() };
-                let id = context.port.yield_now(self.at);
-                self.made = Some((id, task));
-                self.combined = keep_waker(context, id, cx.waker());
-                Poll::Pending
+    #[track_caller]
+    pub(crate) fn new() -> Pending {
+        Pending { id: NOT_MADE, maker: None, combined: false, at: Location::caller() }
+    }
+
+    /// Makes the call when first polled, and takes its reply at a later poll.
+    #[inline]
+    pub(crate) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        kind: CallKind,
+        make: impl FnOnce(&Port, &'static Location<'static>) -> CallId,
+    ) -> Poll<Reply> {
+        context::with(|context| {
+            let port = &context.port;
+            if self.id == NOT_MADE {
+                self.maker = port.task();
+                if self.maker.is_none() {
+                    return self.outside(kind);
+                }
+                self.id = make(port, self.at);
+                self.combined = keep_waker(context, self.id, cx.waker());
+                return Poll::Pending;
             }
-            Some((id, task)) if context.port.task() != Some(task) => {
-                throw(moved_call(CallKind::Yield, id, task, self.at))
+            if port.task() != self.maker {
+                return self.moved(kind);
             }
-            Some((id, _)) if context.port.take_unit(id) => {
-                self.made = None;
-                context.port.returned_from(self.at);
-                Poll::Ready(())
-            }
-            Some((id, _)) => {
-                self.combined |= keep_waker(context, id, cx.waker());
-                Poll::Pending
+            match port.take_reply(self.id) {
+                Some(reply) => {
+                    self.id = NOT_MADE;
+                    port.returned_from(self.at);
+                    Poll::Ready(reply)
+                }
+                None => {
+                    self.combined |= keep_waker(context, self.id, cx.waker());
+                    Poll::Pending
+                }
             }
         })
     }
-}
 
-impl Drop for Yield {
+    /// Whether the reply is there and says no more than that the call is done; then it is taken.
     #[inline]
-    fn drop(&mut self) {
-        if let Some((id, task)) = self.made {
-            withdraw(id, task, self.combined);
-        }
-    }
-}
-
-/// A call before its reply is given a type.
-pub(crate) struct RawCall {
-    state: State,
-    kind: CallKind,
-    combined: bool,
-    at: &'static Location<'static>,
-}
-
-enum State {
-    New(SystemCall),
-    /// It has no meaning, so it is never made.
-    Bad(TaskError),
-    Made(CallId, TaskRef),
-    Over,
-}
-
-impl RawCall {
-    #[track_caller]
-    pub(crate) fn new(call: SystemCall) -> RawCall {
-        RawCall {
-            kind: call.kind(),
-            state: State::New(call),
-            combined: false,
-            at: Location::caller(),
-        }
-    }
-
-    /// A call whose arguments have no meaning: it fails without being made.
-    #[track_caller]
-    fn bad_call(kind: CallKind, error: TaskError) -> RawCall {
-        RawCall { kind, state: State::Bad(error), combined: false, at: Location::caller() }
-    }
-
-    pub(crate) fn request_mut(&mut self) -> Option<&mut SystemCall> {
-        match &mut self.state {
-            State::New(call) => Some(call),
-            _ => None,
-        }
-    }
-
-    #[inline]
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Reply> {
-        context::with(|context| match self.state {
-            State::Made(id, task) => {
-                if context.port.task() != Some(task) {
-                    return self.moved(id, task);
-                }
-                match context.port.take_reply(id) {
-                    Some(reply) => {
-                        self.state = State::Over;
-                        context.port.returned_from(self.at);
-                        Poll::Ready(reply)
-                    }
-                    None => {
-                        self.combined |= keep_waker(context, id, cx.waker());
-                        Poll::Pending
-                    }
-                }
+    fn take_done(&mut self) -> bool {
+        context::with(|context| {
+            let port = &context.port;
+            let done = self.id != NOT_MADE && port.task() == self.maker && port.take_unit(self.id);
+            if done {
+                self.id = NOT_MADE;
+                port.returned_from(self.at);
             }
-            State::New(_) => {
-                let Some(task) = context.port.task() else { return self.outside() };
-                let State::New(call) = std::mem::replace(&mut self.state, State::Over) else {
-                    unreachable!("just matched")
-                };
-                if self.kind.reads_clock()
-                    && let Some(host) = context.host()
-                {
-                    context.port.set_clock(|| host.clock.now());
-                }
-                let id = context.port.call(call, self.at);
-                self.state = State::Made(id, task);
-                self.combined |= keep_waker(context, id, cx.waker());
-                Poll::Pending
-            }
-            State::Bad(_) => self.bad(),
-            State::Over => panic!("a system call was polled after it had returned"),
+            done
         })
     }
 
     /// Gives the reply its type. Errors of the host are told where they happened.
     #[inline]
-    pub(crate) fn read<R, D: Decode<R>>(&self, reply: Reply) -> Result<R, TaskError> {
+    pub(crate) fn read<R, D: Decode<R>>(
+        &self,
+        reply: Reply,
+        kind: CallKind,
+    ) -> Result<R, TaskError> {
         match reply {
-            Reply::Error(error) => Err(self.placed(error)),
-            reply => D::decode(reply).map_err(|error| self.placed(error)),
+            Reply::Error(error) => Err(self.placed(error, kind)),
+            reply => D::decode(reply).map_err(|error| self.placed(error, kind)),
         }
     }
 
     #[cold]
-    fn placed(&self, mut error: TaskError) -> TaskError {
+    fn placed(&self, mut error: TaskError, kind: CallKind) -> TaskError {
         use CallKind::{Effect, ReadWait, WriteWait};
-        let ours = matches!(self.kind, Effect | ReadWait | WriteWait);
+        let ours = matches!(kind, Effect | ReadWait | WriteWait);
         if ours || error.kind() == ErrorKind::WrongType {
-            error.add_call(self.kind.tag(), self.at);
+            error.add_call(kind.tag(), self.at);
         }
         context::with(|context| error.add_labels(&context.labels.borrow()));
         error
     }
 
+    /// Takes a call back that was not answered, or whose answer was not taken.
     #[cold]
-    fn bad(&mut self) -> Poll<Reply> {
-        match std::mem::replace(&mut self.state, State::Over) {
-            State::Bad(mut error) => {
-                error.add_call(self.kind.tag(), self.at);
-                Poll::Ready(Reply::Error(error))
+    fn withdraw(&mut self) {
+        let Some(maker) = self.maker else { return };
+        context::try_with(|context| {
+            context.port.withdraw(maker, self.id);
+            if self.combined {
+                context.keep_waker(self.id, None);
             }
-            _ => Poll::Pending,
-        }
+        });
     }
 
     #[cold]
-    fn outside(&mut self) -> Poll<Reply> {
-        self.state = State::Over;
-        Poll::Ready(Reply::Error(outside_task(self.kind, self.at)))
+    fn outside(&self, kind: CallKind) -> Poll<Reply> {
+        let message = format!("`{}` was called outside a task", kind.tag());
+        let mut error = TaskError::new(ErrorKind::OutsideTask, message);
+        error.add_call(kind.tag(), self.at);
+        Poll::Ready(Reply::Error(error))
     }
 
     #[cold]
-    fn moved(&mut self, id: CallId, maker: TaskRef) -> Poll<Reply> {
-        Poll::Ready(Reply::Error(moved_call(self.kind, id, maker, self.at)))
+    fn moved(&self, kind: CallKind) -> Poll<Reply> {
+        let maker = self.maker.map_or(Tid(0), |maker| maker.tid);
+        let message =
+            format!("`{}` (call {}) was first polled in task {maker}", kind.tag(), self.id.0);
+        let mut error = TaskError::new(ErrorKind::MovedCall, message);
+        error.add_call(kind.tag(), self.at);
+        Poll::Ready(Reply::Error(error))
     }
 }
 
-impl Drop for RawCall {
+impl Drop for Pending {
     #[inline]
     fn drop(&mut self) {
-        if let State::Made(id, task) = self.state {
-            withdraw(id, task, self.combined);
+        if self.id != NOT_MADE {
+            self.withdraw();
         }
     }
 }
@@ -307,37 +246,80 @@ fn keep_waker(context: &context::Context, id: CallId, waker: &Waker) -> bool {
     combined
 }
 
-/// Takes a call back that was not answered, or whose answer was not taken.
-#[cold]
-fn withdraw(id: CallId, maker: TaskRef, combined: bool) {
-    context::try_with(|context| {
-        context.port.withdraw(maker, id);
-        if combined {
-            context.keep_waker(id, None);
+/// The future of [`yield_now`](crate::yield_now).
+#[must_use = "a system call does nothing until it is awaited"]
+pub struct Yield(Pending);
+
+impl Yield {
+    #[inline]
+    #[track_caller]
+    pub(crate) fn new() -> Yield {
+        Yield(Pending::new())
+    }
+}
+
+impl Future for Yield {
+    type Output = ();
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.0.take_done() {
+            return Poll::Ready(());
         }
-    });
+        match self.0.poll(cx, CallKind::Yield, |port, at| port.yield_now(at)) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Reply::Error(error)) => throw(error),
+            Poll::Ready(_) => Poll::Ready(()),
+        }
+    }
 }
 
-#[cold]
-fn outside_task(kind: CallKind, at: &'static Location<'static>) -> TaskError {
-    let message = format!("`{}` was called outside a task", kind.tag());
-    let mut error = TaskError::new(ErrorKind::OutsideTask, message);
-    error.add_call(kind.tag(), at);
-    error
-}
-
-#[cold]
-fn moved_call(
+/// A call before its reply is given a type.
+pub(crate) struct RawCall {
+    pending: Pending,
     kind: CallKind,
-    id: CallId,
-    maker: TaskRef,
-    at: &'static Location<'static>,
-) -> TaskError {
-    let message =
-        format!("`{}` (call {}) was first polled in task {}", kind.tag(), id.0, maker.tid);
-    let mut error = TaskError::new(ErrorKind::MovedCall, message);
-    error.add_call(kind.tag(), at);
-    error
+    request: Request,
+}
+
+enum Request {
+    New(SystemCall),
+    /// It has no meaning, so it is never made.
+    Bad(TaskError),
+    Made,
+}
+
+impl RawCall {
+    #[track_caller]
+    pub(crate) fn new(call: SystemCall) -> RawCall {
+        RawCall { pending: Pending::new(), kind: call.kind(), request: Request::New(call) }
+    }
+
+    /// A call whose arguments have no meaning: it fails without being made.
+    #[track_caller]
+    fn bad_call(kind: CallKind, error: TaskError) -> RawCall {
+        RawCall { pending: Pending::new(), kind, request: Request::Bad(error) }
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Reply> {
+        if let Request::Bad(error) = &mut self.request {
+            error.add_call(self.kind.tag(), self.pending.at);
+            return Poll::Ready(Reply::Error(error.clone()));
+        }
+        let (request, kind) = (&mut self.request, self.kind);
+        self.pending.poll(cx, kind, |port, at| {
+            let Request::New(call) = std::mem::replace(request, Request::Made) else {
+                panic!("a system call was polled after it had returned")
+            };
+            if kind.reads_clock() {
+                context::with(|context| context.set_clock());
+            }
+            port.call(call, at)
+        })
+    }
+
+    pub(crate) fn read<R, D: Decode<R>>(&self, reply: Reply) -> Result<R, TaskError> {
+        self.pending.read::<R, D>(reply, self.kind)
+    }
 }
 
 /// How the reply to a call becomes a value of type `R`.

@@ -61,6 +61,13 @@ impl Context {
         self.host.borrow().clone()
     }
 
+    /// Makes sure that the round's clock is set, for a call that reads it.
+    pub(crate) fn set_clock(&self) {
+        if let Some(host) = &*self.host.borrow() {
+            self.port.set_clock(|| host.clock.now());
+        }
+    }
+
     /// Lets a task end with this error at the call it is in.
     pub(crate) fn throw(&self, error: TaskError) {
         let first = self.thrown.take();

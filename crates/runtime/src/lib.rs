@@ -64,13 +64,15 @@ pub use group::{Group, group};
 pub use handle::RuntimeHandle;
 pub use handler::{CustomCall, answer_with, answering, call, handler, try_answer_with};
 pub use inbox::Settlement;
-pub use promise::{ExternalPromise, Future, Promise, external_promise, promise};
+pub use promise::{
+    Complete, ExternalPromise, Future, NewPromise, Promise, external_promise, promise,
+};
 pub use runtime::{RunHandle, Runtime};
 pub use sync::{Acquire, Mutex, MutexGuard, NewMutex, Permit, Semaphore, mutex, semaphore};
 pub use sys::{
-    Named, Spawn, ask, blocking, cancel, charge, get, get_handlers, get_log, get_tid, kill_task,
-    named, now, put, read_wait, sleep, sleep_secs, sleep_until, spawn, spawn_agent, tell,
-    try_spawn, wait_task, write_wait, yield_now,
+    Named, Spawn, TrySpawn, ask, blocking, cancel, charge, get, get_handlers, get_log, get_tid,
+    kill_task, named, now, put, read_wait, sleep, sleep_secs, sleep_until, spawn, spawn_agent,
+    tell, try_spawn, wait_task, write_wait, yield_now,
 };
 pub use task::{
     Gather, GatherSettled, Race, RaceResult, Task, Wait, Waitable, gather, gather_settled, race,
