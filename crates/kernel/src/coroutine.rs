@@ -97,7 +97,6 @@ pub struct Port {
     next_call: Cell<u64>,
     clock: Cell<Option<Time>>,
     clock_is_new: Cell<bool>,
-    last_call: Cell<Option<&'static Location<'static>>>,
 
     // The first call: its kind, number and line, how many posts came before it, and its arguments.
     first: Cell<First>,
@@ -161,7 +160,6 @@ impl Port {
             next_call: Cell::new(0),
             clock: Cell::new(None),
             clock_is_new: Cell::new(false),
-            last_call: Cell::new(None),
             first: Cell::new(First::None),
             first_id: Cell::new(CallId(0)),
             first_at: Cell::new(nowhere()),
@@ -324,17 +322,6 @@ impl Port {
         Some(reply)
     }
 
-    /// Notes the line of the call that has just returned, for one who asks what a task is doing.
-    #[inline]
-    pub fn returned_from(&self, at: &'static Location<'static>) {
-        self.last_call.set(Some(at));
-    }
-
-    /// The line of the call from which the running task last returned; `None` before its first.
-    pub fn last_call(&self) -> Option<&'static Location<'static>> {
-        self.last_call.get()
-    }
-
     /// Calls that were answered and whose replies nobody has taken yet.
     pub fn answered(&self) -> Vec<CallId> {
         match self.replies.get() {
@@ -415,7 +402,6 @@ impl Port {
     #[inline]
     pub(crate) fn enter(&self, task: TaskRef) {
         self.task.set(Some(task));
-        self.last_call.set(None);
     }
 
     pub(crate) fn set_name(&self, name: Option<Rc<str>>) {

@@ -187,7 +187,7 @@ impl Run {
             .then(|| Rc::new(Scope { handlers: chain(config.handlers, None), ..Scope::default() }));
         run.root = run.add_task(root, config.started_at, scope, None);
         if let Some(name) = config.name {
-            run.extra(run.root).name = Some(name);
+            run.set_name(run.root, name);
         }
         run.announce_spawn(run.root, None);
         run
@@ -359,6 +359,12 @@ impl Run {
             let name = self.name(slot);
             self.event(slot, EventKind::Spawned { parent, name, at });
         }
+    }
+
+    pub(crate) fn set_name(&mut self, slot: u32, name: Rc<str>) {
+        let tid = self.tasks[slot as usize].tid;
+        self.order(Order::Name(tid, Some(Rc::clone(&name))));
+        self.extra(slot).name = Some(name);
     }
 
     pub(crate) fn extra(&mut self, slot: u32) -> &mut Extra {

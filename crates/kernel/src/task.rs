@@ -385,6 +385,6 @@ mod tests {
     fn sizes() {
         assert!(size_of::<Reply>() <= 24, "Reply is {}", size_of::<Reply>());
         assert!(size_of::<Calls>() <= 40, "Calls is {}", size_of::<Calls>());
-        assert!(size_of::<Task>() <= 96, "Task is {}", size_of::<Task>());
+        assert!(size_of::<Task>() <= 104, "Task is {}", size_of::<Task>());
     }
 }

@@ -147,7 +147,7 @@ impl Pending {
             match port.take_reply(self.id) {
                 Some(reply) => {
                     self.id = NOT_MADE;
-                    port.returned_from(self.at);
+                    context.returned_from(self.at);
                     Poll::Ready(reply)
                 }
                 None => {
@@ -166,7 +166,7 @@ impl Pending {
             let done = self.id != NOT_MADE && port.task() == self.maker && port.take_unit(self.id);
             if done {
                 self.id = NOT_MADE;
-                port.returned_from(self.at);
+                context.returned_from(self.at);
             }
             done
         })

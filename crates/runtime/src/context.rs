@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
+use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
@@ -12,6 +13,7 @@ use tiffany_kernel::{CallId, Port, Release, Site, TaskError};
 
 use crate::host::Host;
 use crate::waker::TaskWaker;
+use crate::watchdog::Pulse;
 
 thread_local! {
     // Never dropped, so that looking at it needs no check whether the thread is ending.
@@ -31,6 +33,7 @@ pub(crate) struct Context {
     pub(crate) delivering: Cell<bool>,
     pub(crate) labels: RefCell<Vec<Cow<'static, str>>>,
     pub(crate) panicked_at: Cell<Option<Site>>,
+    pulse: Cell<Option<&'static Pulse>>,
 }
 
 /// What a coroutine left besides its calls.
@@ -53,12 +56,36 @@ impl Context {
             delivering: Cell::new(false),
             labels: RefCell::new(Vec::new()),
             panicked_at: Cell::new(None),
+            pulse: Cell::new(None),
         }
     }
 
     /// The host of the run whose task is being resumed.
     pub(crate) fn host(&self) -> Option<Rc<Host>> {
         self.host.borrow().clone()
+    }
+
+    /// A turn begins; the watchdog may look who has it.
+    #[inline]
+    pub(crate) fn begin_turn(&self) {
+        if let (Some(pulse), Some(task)) = (self.pulse.get(), self.port.task()) {
+            pulse.begin_turn(task);
+        }
+    }
+
+    /// A call has returned to the task that has its turn.
+    #[inline]
+    pub(crate) fn returned_from(&self, at: &'static Location<'static>) {
+        if let Some(pulse) = self.pulse.get() {
+            pulse.returned_from(at);
+        }
+    }
+
+    /// What the watchdog sees of this thread. It lives as long as the process, as threads are few.
+    pub(crate) fn pulse(&self) -> &'static Pulse {
+        let pulse = self.pulse.get().unwrap_or_else(|| Box::leak(Box::default()));
+        self.pulse.set(Some(pulse));
+        pulse
     }
 
     /// Makes sure that the round's clock is set, for a call that reads it.

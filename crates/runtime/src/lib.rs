@@ -50,6 +50,7 @@ mod sys;
 mod task;
 pub mod testing;
 mod waker;
+mod watchdog;
 
 use std::fmt::Display;
 use std::future::Future as StdFuture;
@@ -83,6 +84,7 @@ pub use tiffany_kernel::{
     Event, EventKind, Handler, Limits, Policy, Priority, Reply, RunId, Site, SystemCall, TaskError,
     TaskInfo, TaskLabel, TaskState, Tid, Time, Uuid, Value, Verdict, Waiting,
 };
+pub use watchdog::StuckTask;
 
 /// Runs a future as the root task of a new run, and gives its value when all of its tasks are over.
 ///

@@ -26,6 +26,7 @@ use crate::host::Host;
 use crate::inbox::Letter;
 use crate::pool::Work;
 use crate::reactor::Ready;
+use crate::watchdog::Watched;
 
 /// How many turns tasks may have before descriptors are looked at again.
 const TURNS_PER_POLL: usize = 61;
@@ -51,6 +52,7 @@ const TURNS_PER_POLL: usize = 61;
 pub struct Runtime {
     pub(crate) host: Rc<Host>,
     settings: Builder,
+    watched: Option<Arc<Watched>>,
     runs: Slab<Hosted>,
     places: BTreeMap<RunId, usize>,
     /// Runs with ready tasks, in the order of their turns. The next one has a place of its own, because
@@ -103,8 +105,13 @@ impl Runtime {
         Builder::new()
     }
 
-    pub(crate) fn with_host(host: Host, settings: Builder) -> Runtime {
+    pub(crate) fn with_host(
+        host: Host,
+        settings: Builder,
+        watched: Option<Arc<Watched>>,
+    ) -> Runtime {
         Runtime {
+            watched,
             host: Rc::new(host),
             settings,
             runs: Slab::new(),
@@ -178,6 +185,7 @@ impl Runtime {
         let run = Run::new(id, root, config, self.host.clock.now());
         let place = self.runs.insert(Hosted { run, in_line: false, armed: None });
         self.places.insert(id, place);
+        self.empty_outbox(place);
         self.line_up(place);
         id
     }
@@ -198,6 +206,7 @@ impl Runtime {
     /// The loop. Everything a runtime does, it does from here.
     fn drive(&mut self, until: RunId) -> Result<(), RunError> {
         let _entered = Entered::new(&self.host).ok_or_else(nested)?;
+        let _awake = self.watched.as_ref().map(Watched::watch);
         loop {
             self.collect()?;
             match self.next_run() {
@@ -353,6 +362,11 @@ impl Runtime {
             },
             Order::Abort(call) => self.host.pool.abort(call),
             Order::Announce(uuid, promise) => self.host.inbox.announce(uuid, promise.run),
+            Order::Name(tid, name) => {
+                if let Some(watched) = &self.watched {
+                    watched.name(id, tid, name.as_deref());
+                }
+            }
             Order::Elsewhere(release) => {
                 self.with_run(release.run(), |run| run.release(release));
             }
@@ -373,8 +387,14 @@ impl Runtime {
             return later;
         }
         if self.host.inbox.may_sleep() {
+            if let Some(watched) = &self.watched {
+                watched.sleep();
+            }
             let waited = self.poll_descriptors(timeout);
             self.host.inbox.woke_up();
+            if let Some(watched) = &self.watched {
+                watched.wake();
+            }
             waited?;
         }
         Ok(())
