@@ -40,6 +40,8 @@ mod handle;
 mod handler;
 mod host;
 mod inbox;
+#[cfg(feature = "logging")]
+pub mod logging;
 mod panics;
 mod pool;
 mod promise;
@@ -49,6 +51,7 @@ mod sync;
 mod sys;
 mod task;
 pub mod testing;
+mod trace;
 mod waker;
 mod watchdog;
 
