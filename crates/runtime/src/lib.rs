@@ -42,8 +42,10 @@ mod host;
 mod inbox;
 #[cfg(feature = "logging")]
 pub mod logging;
+mod mailbox;
 mod panics;
 mod pool;
+mod primitives;
 mod promise;
 mod reactor;
 mod runtime;
