@@ -254,7 +254,8 @@ impl Port {
             return self.call(SystemCall::CompletePromise(promise, value), at);
         };
         self.object_argument.set(promise);
-        self.value_argument.set(value);
+        // What was there is `Unit`: nothing is dropped.
+        std::mem::forget(self.value_argument.replace(value));
         id
     }
 
@@ -269,7 +270,7 @@ impl Port {
         if options.is_none()
             && let Some(id) = self.begin_first(First::Spawn, at)
         {
-            self.coroutine_argument.set(Some(coroutine));
+            std::mem::forget(self.coroutine_argument.replace(Some(coroutine)));
             return id;
         }
         self.call(SystemCall::Spawn(coroutine, options), at)
@@ -437,7 +438,8 @@ impl Port {
             self.replies.set(Replies::Unit);
         } else {
             self.replies.set(Replies::One);
-            self.reply.set(reply);
+            // What was there is `Unit`: nothing is dropped.
+            std::mem::forget(self.reply.replace(reply));
         }
     }
 

@@ -170,7 +170,8 @@ impl Calls {
     #[inline]
     pub(crate) fn add(&mut self, call: Outstanding) {
         if let Calls::None = self {
-            *self = Calls::One(call);
+            // Nothing is dropped.
+            std::mem::forget(std::mem::replace(self, Calls::One(call)));
         } else {
             self.add_another(call);
         }

@@ -279,12 +279,14 @@ impl Runtime {
         Ok(())
     }
 
-    /// One round of one run, and what it asks of the host.
+    /// Turns for one run, and what it asks of the host.
     #[inline]
     fn round(&mut self, place: usize) {
         let now = self.given_time();
+        // With another run in line, this one has a round; alone it may go on until it is time for news.
+        let turns = if self.next.is_some() { 1 } else { TURNS_PER_POLL };
         let run = &mut self.runs[place].run;
-        self.turns_since_poll += context::with(|context| run.round(&context.port, now));
+        self.turns_since_poll += context::with(|context| run.rounds(&context.port, now, turns));
         self.after_turns(place);
     }
 
