@@ -68,6 +68,11 @@ impl<R, D> TryCall<R, D> {
     pub(crate) fn new(call: SystemCall) -> TryCall<R, D> {
         TryCall { raw: RawCall::new(call), reply: PhantomData }
     }
+
+    /// A call made on behalf of another line than the one that makes it.
+    pub(crate) fn new_at(call: SystemCall, at: &'static Location<'static>) -> TryCall<R, D> {
+        TryCall { raw: RawCall::new_at(call, at), reply: PhantomData }
+    }
 }
 
 impl<R, D: Decode<R>> Future for Call<R, D> {
@@ -126,12 +131,11 @@ enum State {
 impl RawCall {
     #[track_caller]
     pub(crate) fn new(call: SystemCall) -> RawCall {
-        RawCall {
-            kind: call.kind(),
-            state: State::New(call),
-            combined: false,
-            at: Location::caller(),
-        }
+        RawCall::new_at(call, Location::caller())
+    }
+
+    fn new_at(call: SystemCall, at: &'static Location<'static>) -> RawCall {
+        RawCall { kind: call.kind(), state: State::New(call), combined: false, at }
     }
 
     /// A call whose arguments have no meaning: it fails without being made.
