@@ -1,21 +1,14 @@
 //! Files through the pool.
 
-use std::io::{self, ErrorKind, SeekFrom};
+mod bounded;
+
+use std::io::{ErrorKind, SeekFrom};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bounded::check;
 use tiffany::fs::{self, File};
-use tiffany::{blocking, cancel, gather, sleep, spawn, timeout, try_spawn};
-
-fn check<F: Future<Output = io::Result<()>> + 'static>(test: F) {
-    tiffany::try_run(async {
-        match timeout(Duration::from_secs(10), test).await {
-            Ok(result) => result.map_err(|error| error.to_string()),
-            Err(late) => Err(late.to_string()),
-        }
-    })
-    .unwrap();
-}
+use tiffany::{blocking, cancel, gather, sleep, spawn, try_spawn};
 
 struct Directory(PathBuf);
 

@@ -1,24 +1,18 @@
 //! TCP over loopback: what partial transfers, ends of streams, refusals and sharing must look like.
 
+mod bounded;
+
 use std::cell::{Cell, RefCell};
 use std::io::{self, ErrorKind};
 use std::net::Shutdown;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use bounded::check;
 use tiffany::net::{TcpListener, TcpStream};
-use tiffany::{cancel, gather, sleep, spawn, timeout, try_spawn, yield_now};
-
-/// Runs a test that must not hang.
-fn check<F: Future<Output = io::Result<()>> + 'static>(test: F) {
-    tiffany::try_run(async {
-        match timeout(Duration::from_secs(10), test).await {
-            Ok(result) => result.map_err(|error| error.to_string()),
-            Err(late) => Err(late.to_string()),
-        }
-    })
-    .unwrap();
-}
+use tiffany::{
+    Handler, SystemCall, Tid, Verdict, cancel, gather, sleep, spawn, timeout, try_spawn, yield_now,
+};
 
 async fn pair() -> io::Result<(TcpStream, TcpStream)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -347,6 +341,35 @@ fn a_socket_can_move_to_another_runtime() {
         sleep(Duration::from_millis(5)).await;
         near.write_all(b"again").await?;
         assert_eq!(&reader.await.unwrap(), b"again");
+        Ok(())
+    });
+}
+
+/// Does not let its tasks wait for anything to read.
+struct NoReading;
+
+impl Handler for NoReading {
+    fn name(&self) -> &str {
+        "no reading"
+    }
+
+    fn handle(&self, call: &mut SystemCall, _: Tid) -> Verdict {
+        match call {
+            SystemCall::ReadWait(_) => Verdict::Refuse("not here".into()),
+            _ => Verdict::Pass,
+        }
+    }
+}
+
+#[test]
+fn a_refused_wait_is_an_error_that_keeps_its_code_and_line() {
+    check(async {
+        let (_near, far) = pair().await?;
+        let line = line!() + 1;
+        let reads = try_spawn(async move { far.read(&mut [0; 4]).await });
+        let error = reads.handlers(vec![Rc::new(NoReading)]).await.await.unwrap_err();
+        assert_eq!(error.code(), "TFY0019");
+        assert_eq!(error.call_site().unwrap().line, line, "{error}");
         Ok(())
     });
 }

@@ -1,20 +1,13 @@
 //! UDP over loopback.
 
+mod bounded;
+
 use std::io;
 use std::time::Duration;
 
+use bounded::check;
 use tiffany::net::UdpSocket;
 use tiffany::{sleep, spawn, timeout};
-
-fn check<F: Future<Output = io::Result<()>> + 'static>(test: F) {
-    tiffany::try_run(async {
-        match timeout(Duration::from_secs(5), test).await {
-            Ok(result) => result.map_err(|error| error.to_string()),
-            Err(late) => Err(late.to_string()),
-        }
-    })
-    .unwrap();
-}
 
 #[test]
 fn datagrams_keep_their_borders() {

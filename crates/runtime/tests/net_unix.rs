@@ -1,21 +1,14 @@
 //! Unix sockets, in a directory that goes away with the test.
 
+mod bounded;
+
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bounded::check;
 use tiffany::net::{UnixDatagram, UnixListener, UnixStream};
-use tiffany::{gather, sleep, timeout, try_spawn};
-
-fn check<F: Future<Output = io::Result<()>> + 'static>(test: F) {
-    tiffany::try_run(async {
-        match timeout(Duration::from_secs(5), test).await {
-            Ok(result) => result.map_err(|error| error.to_string()),
-            Err(late) => Err(late.to_string()),
-        }
-    })
-    .unwrap();
-}
+use tiffany::{gather, sleep, try_spawn};
 
 struct Directory(PathBuf);
 

@@ -1,23 +1,16 @@
 //! Real child processes.
 
+mod bounded;
+
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use bounded::check;
 use tiffany::io::Lines;
 use tiffany::process::Command;
-use tiffany::{cancel, sleep, spawn, timeout};
-
-fn check<F: Future<Output = io::Result<()>> + 'static>(test: F) {
-    tiffany::try_run(async {
-        match timeout(Duration::from_secs(10), test).await {
-            Ok(result) => result.map_err(|error| error.to_string()),
-            Err(late) => Err(late.to_string()),
-        }
-    })
-    .unwrap();
-}
+use tiffany::{cancel, sleep, spawn};
 
 fn shell(script: &str) -> Command {
     let mut command = Command::new("sh");

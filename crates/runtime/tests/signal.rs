@@ -1,14 +1,13 @@
 //! Signals to this very process.
 
+mod bounded;
+
 use std::time::Duration;
 
+use bounded::check;
 use rustix::process::{Signal as Number, getpid, kill_process};
 use tiffany::signal::{Signal, ctrl_c, signal};
 use tiffany::{cancel, sleep, spawn, timeout};
-
-fn check<F: Future<Output = ()> + 'static>(test: F) {
-    tiffany::try_run(timeout(Duration::from_secs(5), test)).unwrap();
-}
 
 #[test]
 fn every_listener_gets_every_signal() {

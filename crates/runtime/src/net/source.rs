@@ -9,6 +9,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::panic::Location;
 use std::rc::Rc;
 
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType};
 use tiffany_kernel::{ErrorKind, Interest, SystemCall, TaskError};
 
 use crate::call::TryCall;
@@ -226,13 +228,24 @@ pub(crate) fn set_nonblocking(fd: impl AsFd) -> io::Result<()> {
 }
 
 /// A new socket, non-blocking from the start.
-pub(crate) fn nonblocking_socket(
-    family: rustix::net::AddressFamily,
-    kind: rustix::net::SocketType,
-) -> io::Result<OwnedFd> {
-    use rustix::net::SocketFlags;
+pub(crate) fn nonblocking_socket(family: AddressFamily, kind: SocketType) -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     Ok(rustix::net::socket_with(family, kind, flags, None)?)
+}
+
+/// Accepts a connection that is non-blocking from the start, which saves a system call.
+pub(crate) fn accept(listener: impl AsFd) -> io::Result<(OwnedFd, SocketAddrAny)> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    loop {
+        match rustix::net::acceptfrom_with(&listener, flags) {
+            Ok((stream, Some(address))) => return Ok((stream, address)),
+            Ok((stream, None)) => {
+                return Ok((stream, SocketAddrUnix::new_unnamed().into()));
+            }
+            Err(Errno::CONNABORTED) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
 }
 
 /// The `read` family of a public type whose field `source` is a stream.

@@ -3,16 +3,15 @@
 use std::future::Future;
 use std::io;
 use std::net::{self, Shutdown, SocketAddr};
-use std::os::fd::AsFd;
 use std::panic::Location;
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketType};
 use tiffany_kernel::Interest;
 
 use crate::net::addr::{ToSocketAddrs, resolve};
 use crate::net::source::{
-    Attempt, Source, has_descriptor, nonblocking_socket, stream_reads, stream_writes,
+    Attempt, Source, accept, has_descriptor, nonblocking_socket, stream_reads, stream_writes,
 };
 use crate::net::split::{self, ReadHalf, WriteHalf};
 use crate::reactor::Assume;
@@ -77,23 +76,6 @@ impl TcpListener {
     /// The address it listens on.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.source.get().local_addr()
-    }
-}
-
-/// Accepts a connection that is non-blocking from the start, which saves a system call.
-pub(crate) fn accept(
-    listener: impl AsFd,
-) -> io::Result<(std::os::fd::OwnedFd, rustix::net::SocketAddrAny)> {
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    loop {
-        match rustix::net::acceptfrom_with(&listener, flags) {
-            Ok((stream, Some(address))) => return Ok((stream, address)),
-            Ok((stream, None)) => {
-                return Ok((stream, rustix::net::SocketAddrUnix::new_unnamed().into()));
-            }
-            Err(Errno::CONNABORTED) => {}
-            Err(errno) => return Err(errno.into()),
-        }
     }
 }
 

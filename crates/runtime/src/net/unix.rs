@@ -14,7 +14,8 @@ use tiffany_kernel::{Interest, SystemCall};
 
 use crate::call::TryCall;
 use crate::net::source::{
-    Attempt, Source, has_descriptor, into_io_error, nonblocking_socket, stream_reads, stream_writes,
+    Attempt, Source, accept, has_descriptor, into_io_error, nonblocking_socket, stream_reads,
+    stream_writes,
 };
 use crate::net::split::{self, ReadHalf, WriteHalf};
 
@@ -68,9 +69,9 @@ impl UnixListener {
     pub fn accept(&self) -> impl Future<Output = io::Result<UnixStream>> {
         let at = Location::caller();
         async move {
-            let accept = self.source.operate(Interest::Read, at, |listener| {
-                Ok(Attempt::Done(super::tcp::accept(listener)?.0))
-            });
+            let accept = self
+                .source
+                .operate(Interest::Read, at, |listener| Ok(Attempt::Done(accept(listener)?.0)));
             let stream = net::UnixStream::from(accept.await?);
             Ok(UnixStream { source: Source::new(stream)? })
         }
