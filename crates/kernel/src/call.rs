@@ -94,13 +94,15 @@ pub enum SystemCall {
     Custom(&'static str, Value),
 }
 
-/// Who else wants the value that a Wait gives.
+/// What a wait does with the value and the handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// Others may wait for it too: it is shared.
+    /// Others may wait for it too: the value is shared, the handle stays.
     Share,
-    /// The caller holds the only handle: the value moves to it.
+    /// The caller holds the only handle: the value moves to it, the handle stays.
     Take,
+    /// The same, and the handle goes with the answer: nobody will give it back.
+    Consume,
 }
 
 /// What Gather does about a failure.
@@ -119,10 +121,22 @@ pub struct SpawnOptions {
     pub name: Option<Rc<str>>,
     /// Higher runs first, under a policy that looks at it.
     pub priority: u8,
-    /// The child's handler chain, innermost first; `None` inherits the parent's.
-    pub handlers: Option<Vec<Rc<dyn Handler>>>,
+    /// The child's handlers.
+    pub handlers: Handlers,
     /// The group it joins.
     pub group: Option<ObjectRef>,
+}
+
+/// Which handlers a child has.
+#[derive(Default)]
+pub enum Handlers {
+    /// Those of its parent.
+    #[default]
+    Inherit,
+    /// These, innermost first, inside those of its parent.
+    Inside(Vec<Rc<dyn Handler>>),
+    /// These alone, innermost first.
+    Replace(Vec<Rc<dyn Handler>>),
 }
 
 /// Work for the host: what kind, and the work itself, which only the host understands.

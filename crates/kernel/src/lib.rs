@@ -34,7 +34,9 @@ mod timer;
 mod value;
 mod waiters;
 
-pub use call::{CallKind, Claim, EffectWork, GatherMode, Permits, Reply, SpawnOptions, SystemCall};
+pub use call::{
+    CallKind, Claim, EffectWork, GatherMode, Handlers, Permits, Reply, SpawnOptions, SystemCall,
+};
 pub use config::{End, Events, Limits, Mode, RunConfig};
 pub use coroutine::{BoxCoroutine, Coroutine, Port, Release, Step, Unwind};
 pub use deadlock::{DeadlockError, Waiting};

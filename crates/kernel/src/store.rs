@@ -28,9 +28,9 @@ pub(crate) struct Link {
     pub(crate) outer: Chain,
 }
 
-/// A chain of these handlers, the first of them innermost.
-pub(crate) fn chain(handlers: Vec<Rc<dyn Handler>>) -> Chain {
-    handlers.into_iter().rev().fold(None, |outer, handler| Some(Rc::new(Link { handler, outer })))
+/// A chain of these handlers, the first of them innermost, inside another chain.
+pub(crate) fn chain(handlers: Vec<Rc<dyn Handler>>, outer: Chain) -> Chain {
+    handlers.into_iter().rev().fold(outer, |outer, handler| Some(Rc::new(Link { handler, outer })))
 }
 
 /// The handlers of a chain, innermost first.

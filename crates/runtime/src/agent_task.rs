@@ -113,8 +113,12 @@ impl<A> StateMachine<A> {
         port: &Port,
         poll: impl FnOnce(&mut A, &mut TaskContext<'_>) -> TaskStatus<T>,
     ) -> Step {
+        context::with(|context| context.begin_turn());
         let tid = port.tid().unwrap_or(Tid(0));
         let mut reply = self.call.take().and_then(|call| port.take_reply(call));
+        if reply.is_some() {
+            context::with(|context| context.returned_from(self.at));
+        }
         let status = catch_unwind(AssertUnwindSafe(|| {
             poll(&mut self.agent, &mut TaskContext { tid, reply: &mut reply })
         }));
@@ -125,10 +129,8 @@ impl<A> StateMachine<A> {
             Ok(TaskStatus::Failed(error)) => return Step::Failed(error),
             Err(payload) => return Step::Failed(panic_error(&*payload, "panicked")),
         };
-        if call.kind().reads_clock()
-            && let Some(host) = context::with(|context| context.host())
-        {
-            port.set_clock(|| host.clock.now());
+        if call.kind().reads_clock() {
+            context::with(|context| context.set_clock());
         }
         self.call = Some(port.call(call, self.at));
         Step::Pending

@@ -11,6 +11,7 @@ use tiffany_kernel::{
 };
 
 use crate::clock::Clock;
+use crate::context;
 use crate::error::RunError;
 use crate::future_task::{FutureTask, Plain};
 use crate::host::{Entropy, Host};
@@ -18,6 +19,7 @@ use crate::inbox::Inbox;
 use crate::pool::Pool;
 use crate::reactor::Reactor;
 use crate::runtime::Runtime;
+use crate::watchdog::{OnStuck, StuckTask, Watched};
 
 /// Builds a [`Runtime`].
 ///
@@ -43,7 +45,8 @@ pub struct Builder {
     handlers: Vec<Rc<dyn Handler>>,
     name: Option<Rc<str>>,
     threads: usize,
-    pub(crate) watchdog: Option<Duration>,
+    watchdog: Option<Duration>,
+    on_stuck: OnStuck,
     pub(crate) on_unobserved: Rc<dyn Fn(&TaskError)>,
 }
 
@@ -74,6 +77,7 @@ impl Builder {
             name: None,
             threads: 4,
             watchdog: Some(Duration::from_secs(1)),
+            on_stuck: Arc::new(|stuck| eprintln!("tiffany: {stuck}")),
             on_unobserved: Rc::new(|error| {
                 eprintln!("tiffany: a task failed and nobody waited for it: {error}");
             }),
@@ -145,6 +149,13 @@ impl Builder {
         self
     }
 
+    /// What is done about a task that has kept its turn for too long. By default it is written to
+    /// standard error. This is called on the watchdog's own thread, once for each such turn.
+    pub fn on_stuck(mut self, show: impl Fn(&StuckTask) + Send + Sync + 'static) -> Builder {
+        self.on_stuck = Arc::new(show);
+        self
+    }
+
     /// What is done about a failure nobody waited for, at the end of its run. By default it is written
     /// to standard error.
     pub fn on_unobserved(mut self, show: impl Fn(&TaskError) + 'static) -> Builder {
@@ -163,7 +174,11 @@ impl Builder {
         let inbox = Arc::new(Inbox::new(reactor.bell()));
         let pool = Pool::new(self.threads, Arc::clone(&inbox));
         let host = Host { clock, inbox, reactor: reactor.into(), pool, entropy };
-        Ok(Runtime::with_host(host, self))
+        let watched = self.watchdog.map(|patience| {
+            let pulse = context::with(|context| context.pulse());
+            Arc::new(Watched::new(pulse, patience, Arc::clone(&self.on_stuck)))
+        });
+        Ok(Runtime::with_host(host, self, watched))
     }
 
     /// What a new run is told.

@@ -102,6 +102,7 @@ where
     #[inline]
     fn resume(self: Pin<&mut Self>, port: &Port) -> Step {
         let mut this = self.project();
+        context::with(|context| context.begin_turn());
         if let Some(foreign) = this.foreign {
             foreign.before_poll(port);
         }

@@ -38,6 +38,7 @@ pub mod fs;
 mod future_task;
 mod group;
 mod handle;
+mod handler;
 mod host;
 mod inbox;
 pub mod io;
@@ -52,27 +53,32 @@ pub mod signal;
 mod sync;
 mod sys;
 mod task;
+pub mod testing;
 mod waker;
+mod watchdog;
 
 use std::fmt::Display;
 use std::future::Future as StdFuture;
 
 pub use agent_task::{AgentTask, TaskContext, TaskStatus};
 pub use builder::Builder;
-pub use call::{Call, Cloned, Decode, Direct, FromReply, Moved, Optional, TryCall};
+pub use call::{Call, Cloned, Decode, Direct, FromReply, Moved, Optional, TryCall, Yield};
 pub use channel::{Receiver, Sender, channel, unbounded_channel};
 pub use combine::{join_all, timeout};
 pub use error::RunError;
 pub use group::{Group, group};
 pub use handle::RuntimeHandle;
+pub use handler::{CustomCall, answer_with, answering, call, handler, try_answer_with};
 pub use inbox::Settlement;
-pub use promise::{ExternalPromise, Future, Promise, external_promise, promise};
+pub use promise::{
+    Complete, ExternalPromise, Future, NewPromise, Promise, external_promise, promise,
+};
 pub use runtime::{RunHandle, Runtime};
 pub use sync::{Acquire, Mutex, MutexGuard, NewMutex, Permit, Semaphore, mutex, semaphore};
 pub use sys::{
-    Named, Spawn, ask, blocking, cancel, charge, get, get_handlers, get_log, get_tid, kill_task,
-    named, now, put, read_wait, sleep, sleep_secs, sleep_until, spawn, spawn_agent, tell,
-    try_spawn, wait_task, write_wait, yield_now,
+    Named, Spawn, TrySpawn, ask, blocking, cancel, charge, get, get_handlers, get_log, get_tid,
+    kill_task, named, now, put, read_wait, sleep, sleep_secs, sleep_until, spawn, spawn_agent,
+    tell, try_spawn, wait_task, write_wait, yield_now,
 };
 pub use task::{
     Gather, GatherSettled, Race, RaceResult, Task, Wait, Waitable, gather, gather_settled, race,
@@ -81,8 +87,9 @@ pub use task::{
 pub use tiffany_kernel::{
     BlockReason, CallKind, Candidate, Counts, DeadlockError, DependencyAware, End, ErrorKind,
     Event, EventKind, Handler, Limits, Policy, Priority, Reply, RunId, Site, SystemCall, TaskError,
-    TaskLabel, TaskState, Tid, Time, Uuid, Value, Verdict, Waiting,
+    TaskInfo, TaskLabel, TaskState, Tid, Time, Uuid, Value, Verdict, Waiting,
 };
+pub use watchdog::StuckTask;
 
 /// Runs a future as the root task of a new run, and gives its value when all of its tasks are over.
 ///

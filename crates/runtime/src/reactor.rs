@@ -23,6 +23,9 @@ const BELL: u64 = u64::MAX;
 /// How often raw descriptors with waiters are checked for having been closed behind our back.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
+/// As long as one wait may be. Milliseconds in 32 bits end after 24 days.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// Wakes a sleeping reactor from any thread.
 #[derive(Clone)]
 pub(crate) struct Bell(Arc<OwnedFd>);
@@ -298,14 +301,8 @@ impl Reactor {
             }
             timeout => timeout,
         };
-        let timespec = timeout.map(|timeout| Timespec {
-            tv_sec: timeout.as_secs().try_into().unwrap_or(i64::MAX),
-            tv_nsec: i64::from(timeout.subsec_nanos()),
-        });
-        self.events.clear();
-        let buffer = rustix::buffer::spare_capacity(&mut self.events);
-        match epoll::wait(&self.epoll, buffer, timespec.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
+        match self.poll_events(timeout) {
+            Ok(()) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
         for at in 0..self.events.len() {
@@ -318,6 +315,25 @@ impl Reactor {
             self.check_raw();
             ready.append(&mut self.closed);
         }
+        Ok(())
+    }
+
+    /// One look at epoll. Its own timeout is in whole milliseconds, so the rest of a timer is waited for
+    /// with `ppoll`; a longer wait ends early and is then repeated, which costs events nothing.
+    fn poll_events(&mut self, timeout: Option<Duration>) -> Result<(), Errno> {
+        self.events.clear();
+        let whole = timeout.map(|timeout| (timeout - sub_millis(timeout)).min(LONGEST_WAIT));
+        if let Some(timeout) = timeout
+            && !timeout.is_zero()
+            && whole == Some(Duration::ZERO)
+        {
+            let mut ready = [PollFd::new(&self.epoll, PollFlags::IN)];
+            if poll(&mut ready, Some(&timespec(timeout)))? == 0 {
+                return Ok(());
+            }
+        }
+        let buffer = rustix::buffer::spare_capacity(&mut self.events);
+        epoll::wait(&self.epoll, buffer, whole.map(timespec).as_ref())?;
         Ok(())
     }
 
@@ -502,7 +518,7 @@ fn can_go_on(fd: RawFd, interest: Interest) -> bool {
     };
     // SAFETY: a descriptor of ours stays open until it is given back.
     let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let now = timespec(Duration::ZERO);
     // If the system does not say, the one who tries will see.
     !matches!(poll(&mut [PollFd::from_borrowed_fd(fd, wanted)], Some(&now)), Ok(0))
 }
@@ -516,6 +532,17 @@ fn direction(interest: Interest) -> EventFlags {
 
 fn both_directions() -> EventFlags {
     direction(Interest::Read) | direction(Interest::Write) | EventFlags::ET
+}
+
+fn timespec(timeout: Duration) -> Timespec {
+    Timespec {
+        tv_sec: timeout.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: i64::from(timeout.subsec_nanos()),
+    }
+}
+
+fn sub_millis(timeout: Duration) -> Duration {
+    Duration::from_nanos(u64::from(timeout.subsec_nanos() % 1_000_000))
 }
 
 fn token(slot: u32, serial: u32) -> u64 {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use bounded::check;
 use tiffany::io::Async;
 use tiffany::net::{TcpListener, UdpSocket, UnixStream};
-use tiffany::{ErrorKind, cancel, gather, read_wait, sleep, spawn, timeout, write_wait};
+use tiffany::{ErrorKind, blocking, cancel, gather, read_wait, sleep, spawn, timeout, write_wait};
 
 /// A descriptor by its number alone.
 #[derive(Clone, Copy)]
@@ -289,4 +289,16 @@ fn idle_costs_nothing() {
         }
         drop(near);
     });
+}
+
+#[test]
+fn a_timer_of_many_days_is_no_trouble_to_one_who_waits() {
+    // Without the time limit of the other tests, which would be the nearer timer.
+    tiffany::run(async {
+        let far = spawn(sleep(Duration::from_secs(100 * 24 * 60 * 60))).await;
+        let work = || std::thread::sleep(Duration::from_millis(5));
+        blocking(work).await.unwrap();
+        cancel(&far).await;
+    })
+    .unwrap();
 }

@@ -109,6 +109,10 @@ impl Run {
         if task.state().is_terminal() {
             return;
         }
+        if task.done == id {
+            task.done = CallId(0);
+            return self.event(slot, EventKind::Withdrawn { id });
+        }
         if let Some(call) = task.calls_mut().remove(id) {
             self.event(slot, EventKind::Withdrawn { id });
             self.withdraw(slot, call);
@@ -118,6 +122,7 @@ impl Run {
     /// Takes all calls of a task back.
     pub(crate) fn withdraw_all(&mut self, slot: u32) {
         let task = &mut self.tasks[slot as usize];
+        task.done = CallId(0);
         match std::mem::replace(task.calls_mut(), Calls::None) {
             Calls::None => {}
             Calls::One(call) => self.withdraw(slot, call),
@@ -137,7 +142,7 @@ impl Run {
             | Wait::Resolve { task, node } => {
                 self.stop_waiting(Found::Task(task), node);
             }
-            Wait::Promise { promise, node } | Wait::External { promise, node } => {
+            Wait::Promise { promise, node, .. } | Wait::External { promise, node, .. } => {
                 self.stop_waiting(Found::Promise(promise), node);
                 self.forget_promise(promise);
             }
@@ -191,6 +196,7 @@ impl Run {
     /// A new object whose maker never learnt of it. Numbers are unique over all kinds.
     fn discard(&mut self, object: ObjectRef) {
         if self.find_promise(object).is_ok() {
+            self.release(Release::Future(object));
             self.release(Release::Promise(object));
         } else if self.find_channel(object).is_ok() {
             self.release(Release::Sender(object));

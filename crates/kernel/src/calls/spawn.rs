@@ -3,7 +3,7 @@
 use std::panic::Location;
 use std::rc::Rc;
 
-use crate::call::{Reply, SpawnOptions};
+use crate::call::{Handlers, Reply, SpawnOptions};
 use crate::calls::Answer;
 use crate::coroutine::BoxCoroutine;
 use crate::error::{ErrorKind, TaskError};
@@ -49,13 +49,18 @@ impl Run {
             Some(group) => Some(self.find_group(group)?),
             None => None,
         };
-        if let Some(given) = options.handlers {
+        if !matches!(options.handlers, Handlers::Inherit) {
             let inherited = scope.as_deref().cloned().unwrap_or_default();
-            scope = Some(Rc::new(Scope { handlers: chain(given), ..inherited }));
+            let handlers = match options.handlers {
+                Handlers::Inherit => inherited.handlers.clone(),
+                Handlers::Inside(inner) => chain(inner, inherited.handlers.clone()),
+                Handlers::Replace(all) => chain(all, None),
+            };
+            scope = Some(Rc::new(Scope { handlers, ..inherited }));
         }
         let child = self.add_task(coroutine, at, scope, Some(options.priority));
-        if options.name.is_some() {
-            self.extra(child).name = options.name;
+        if let Some(name) = options.name {
+            self.set_name(child, name);
         }
         if let Some(group) = group {
             self.extra(child).group = Some(group);

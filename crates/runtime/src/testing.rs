@@ -1,0 +1,246 @@
+//! A scheduler for tests: stepped by hand, with a clock that moves when told or jumps when all are
+//! idle, answers put in for calls, and a trace of everything that happened.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tiffany_kernel::{
+    BoxCoroutine, Counts, Event, Events, Handler, Mode, Reply, RunId, SystemCall, TaskError,
+    TaskInfo, TaskState, Tid, Time, Value, Verdict,
+};
+
+use crate::builder::Builder;
+use crate::clock::Clock;
+use crate::error::RunError;
+use crate::future_task::{Fallible, FutureTask, Plain};
+use crate::host::Entropy;
+use crate::runtime::{RunHandle, Runtime};
+
+/// Runs tasks step by step, on a virtual clock, and notes what happens.
+///
+/// ```
+/// use tiffany::testing::TestScheduler;
+/// use tiffany::{TaskState, Tid, sleep, spawn};
+/// use std::time::Duration;
+///
+/// let mut test = TestScheduler::new();
+/// let run = test.start(async {
+///     let child = spawn(sleep(Duration::from_secs(60))).await;
+///     child.await
+/// });
+/// test.step_until_idle();
+/// assert_eq!(test.task_state(Tid(2)).unwrap().to_string(), "Blocked(sleep)");
+/// test.advance(Duration::from_secs(60));
+/// test.step_until_idle();
+/// assert_eq!(test.task_state(Tid(1)), Some(TaskState::Completed));
+/// assert!(test.finish(run).is_ok());
+/// ```
+pub struct TestScheduler {
+    runtime: Runtime,
+    first_run: Option<RunId>,
+    answers: Answers,
+    trace: Vec<Event>,
+}
+
+type Answer = Rc<dyn Fn(&SystemCall) -> Reply>;
+type Answers = Rc<RefCell<BTreeMap<String, Answer>>>;
+
+impl Default for TestScheduler {
+    fn default() -> TestScheduler {
+        TestScheduler::new()
+    }
+}
+
+impl TestScheduler {
+    /// A scheduler with the default settings.
+    pub fn new() -> TestScheduler {
+        TestScheduler::with(Builder::new())
+    }
+
+    /// A scheduler with these settings. The clock starts at [`Time::ZERO`], UUIDs are counted.
+    pub fn with(settings: Builder) -> TestScheduler {
+        let answers = Answers::default();
+        let mut settings = settings.watchdog(None).handler(Injected(Rc::clone(&answers)));
+        settings.events = Events::All;
+        let clock = Clock::Virtual(Cell::new(Time::ZERO));
+        let runtime = settings
+            .build_with(clock, Entropy::Counted(Cell::new(0)))
+            .unwrap_or_else(|error| panic!("a test needs a reactor: {error}"));
+        TestScheduler { runtime, first_run: None, answers, trace: Vec::new() }
+    }
+
+    /// A scheduler whose runs keep the rules of durable ones.
+    pub fn durable_rules(mut settings: Builder) -> TestScheduler {
+        settings.mode = Mode::Durable;
+        TestScheduler::with(settings)
+    }
+
+    /// Starts a run.
+    #[track_caller]
+    pub fn start<F>(&mut self, root: F) -> RunHandle<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        self.start_coroutine(Box::pin(FutureTask::<F, Plain>::new(root)))
+    }
+
+    /// Starts a run whose root can fail.
+    #[track_caller]
+    pub fn try_start<F, T, E>(&mut self, root: F) -> RunHandle<T>
+    where
+        F: Future<Output = Result<T, E>> + 'static,
+        T: 'static,
+        E: fmt::Display + 'static,
+    {
+        self.start_coroutine(Box::pin(FutureTask::<F, Fallible>::new(root)))
+    }
+
+    #[track_caller]
+    fn start_coroutine<T>(&mut self, root: BoxCoroutine) -> RunHandle<T> {
+        let run = self.runtime.start_coroutine(root);
+        self.first_run.get_or_insert(run.id());
+        run
+    }
+
+    /// Answers a call with a value from now on: a custom call or an effect by its name, any other by
+    /// its tag. The call then never reaches the kernel or the host.
+    pub fn inject<T: Clone + 'static>(&mut self, call: &str, value: T) {
+        self.inject_with(call, move |_| Reply::Value(Value::new(value.clone())));
+    }
+
+    /// Answers a call with what the closure makes of it.
+    pub fn inject_with(&mut self, call: &str, answer: impl Fn(&SystemCall) -> Reply + 'static) {
+        self.answers.borrow_mut().insert(call.into(), Rc::new(answer));
+    }
+
+    /// Gives the next ready task one turn. `false`: nobody is ready.
+    pub fn step(&mut self) -> bool {
+        let stepped = self.runtime.step();
+        self.trace.append(&mut self.runtime.events);
+        stepped
+    }
+
+    /// Gives turns until nobody is ready. The clock stands still.
+    pub fn step_until_idle(&mut self) {
+        while self.step() {}
+    }
+
+    /// Moves the clock on and fires the timers that are due.
+    pub fn advance(&mut self, by: Duration) {
+        if let Clock::Virtual(now) = &self.runtime.host.clock {
+            now.set(now.get().checked_add(by).unwrap_or(now.get()));
+        }
+    }
+
+    /// The clock.
+    pub fn now(&self) -> Time {
+        self.runtime.host.clock.now()
+    }
+
+    /// Runs a future to its end, with the clock jumping ahead whenever all are idle.
+    #[track_caller]
+    pub fn run<F>(&mut self, root: F) -> Result<F::Output, RunError>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        let run = self.start(root);
+        self.finish(run)
+    }
+
+    /// The same for a root that can fail.
+    #[track_caller]
+    pub fn try_run<F, T, E>(&mut self, root: F) -> Result<T, RunError>
+    where
+        F: Future<Output = Result<T, E>> + 'static,
+        T: 'static,
+        E: fmt::Display + 'static,
+    {
+        let run = self.try_start(root);
+        self.finish(run)
+    }
+
+    /// Runs a run to its end, with the clock jumping ahead whenever all are idle.
+    pub fn finish<T: 'static>(&mut self, run: RunHandle<T>) -> Result<T, RunError> {
+        self.step_until_round_ends();
+        let result = self.runtime.finish(run);
+        self.trace.append(&mut self.runtime.events);
+        result
+    }
+
+    fn step_until_round_ends(&mut self) {
+        while self.runtime.in_round() && self.step() {}
+    }
+
+    /// The state of a task of the first run, while that is known.
+    pub fn task_state(&self, tid: Tid) -> Option<TaskState> {
+        self.first_run.and_then(|run| self.task_state_in(run, tid))
+    }
+
+    /// The state of a task of any run, while that is known.
+    pub fn task_state_in(&self, run: RunId, tid: Tid) -> Option<TaskState> {
+        self.runtime.run_of(run).and_then(|run| run.task_state(tid))
+    }
+
+    /// All tasks of a run that are known.
+    pub fn tasks(&self, run: RunId) -> Vec<TaskInfo> {
+        self.runtime.run_of(run).map_or(Vec::new(), |run| run.tasks())
+    }
+
+    /// What a run passed over so far.
+    pub fn counts(&self, run: RunId) -> Counts {
+        self.runtime.run_of(run).map_or(Counts::default(), |run| run.counts())
+    }
+
+    /// The runtime, for what this has no method for.
+    pub fn runtime(&mut self) -> &mut Runtime {
+        &mut self.runtime
+    }
+
+    /// Everything that happened so far.
+    pub fn trace(&self) -> Trace<'_> {
+        Trace(&self.trace)
+    }
+}
+
+/// What happened, one line for each event.
+#[derive(Clone, Copy)]
+pub struct Trace<'a>(&'a [Event]);
+
+impl Trace<'_> {
+    /// The events.
+    pub fn events(&self) -> &[Event] {
+        self.0
+    }
+}
+
+impl fmt::Display for Trace<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|event| writeln!(f, "{event}"))
+    }
+}
+
+/// The outermost handler: answers what a test has put in an answer for.
+struct Injected(Answers);
+
+impl Handler for Injected {
+    fn name(&self) -> &str {
+        "injected answers"
+    }
+
+    fn handle(&self, call: &mut SystemCall, _: Tid) -> Verdict {
+        let name = call.given_name().unwrap_or(call.kind().tag());
+        let answer = self.0.borrow().get(name).cloned();
+        answer.map_or(Verdict::Pass, |answer| Verdict::Answer(answer(call)))
+    }
+}
+
+/// An error to inject.
+pub fn failing(message: &str) -> Reply {
+    Reply::Error(TaskError::failed(message))
+}
