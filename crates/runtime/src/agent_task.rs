@@ -113,7 +113,8 @@ impl<A> StateMachine<A> {
         port: &Port,
         poll: impl FnOnce(&mut A, &mut TaskContext<'_>) -> TaskStatus<T>,
     ) -> Step {
-        context::with(|context| context.begin_turn());
+        let span = context::with(|context| context.begin_turn());
+        let _in_span = span.as_ref().map(|span| span.enter());
         let tid = port.tid().unwrap_or(Tid(0));
         let mut reply = self.call.take().and_then(|call| port.take_reply(call));
         if reply.is_some() {

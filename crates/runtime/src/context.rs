@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use tiffany_kernel::{CallId, Port, Release, Site, TaskError};
+use tracing::Span;
+use tracing::level_filters::LevelFilter;
 
 use crate::host::Host;
 use crate::waker::TaskWaker;
@@ -65,12 +67,21 @@ impl Context {
         self.host.borrow().clone()
     }
 
-    /// A turn begins; the watchdog may look who has it.
+    /// A turn begins; the watchdog may look who has it. The answer is the span to have it in.
     #[inline]
-    pub(crate) fn begin_turn(&self) {
+    pub(crate) fn begin_turn(&self) -> Option<Span> {
         if let (Some(pulse), Some(task)) = (self.pulse.get(), self.port.task()) {
             pulse.begin_turn(task);
         }
+        if LevelFilter::current() == LevelFilter::OFF {
+            return None;
+        }
+        self.task_span()
+    }
+
+    #[cold]
+    fn task_span(&self) -> Option<Span> {
+        self.host.borrow().as_ref()?.tracer.task_span(self.port.task())
     }
 
     /// A call has returned to the task that has its turn.

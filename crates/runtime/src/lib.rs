@@ -42,9 +42,13 @@ mod handler;
 mod host;
 mod inbox;
 pub mod io;
+#[cfg(feature = "logging")]
+pub mod logging;
+mod mailbox;
 pub mod net;
 mod panics;
 mod pool;
+mod primitives;
 pub mod process;
 mod promise;
 mod reactor;
@@ -54,6 +58,7 @@ mod sync;
 mod sys;
 mod task;
 pub mod testing;
+mod trace;
 mod waker;
 mod watchdog;
 

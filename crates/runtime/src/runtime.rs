@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use slab::Slab;
 use tiffany_kernel::{
-    BoxCoroutine, Completion, Counts, ErrorKind, Event, Order, Run, RunConfig, RunFailure, RunId,
-    TaskError, Time, Value,
+    BoxCoroutine, Completion, ErrorKind, Event, Events, Order, Run, RunConfig, RunId, TaskError,
+    Time, Value,
 };
 
 use crate::builder::Builder;
@@ -182,6 +182,10 @@ impl Runtime {
 
     pub(crate) fn add_run(&mut self, root: BoxCoroutine, config: RunConfig) -> RunId {
         let id = RunId(next_run_number());
+        let mut config = config;
+        if self.host.tracer.start_run(id) == Events::All {
+            config.events = Events::All;
+        }
         let run = Run::new(id, root, config, self.host.clock.now());
         let place = self.runs.insert(Hosted { run, in_line: false, armed: None });
         self.places.insert(id, place);
@@ -193,8 +197,7 @@ impl Runtime {
     /// Drives all runs until this one is over, and gives its value.
     pub fn finish<T: 'static>(&mut self, run: RunHandle<T>) -> Result<T, RunError> {
         self.drive(run.id)?;
-        let (outcome, _) = self.end_run(run.id);
-        let value = outcome.map_err(RunError::from)?;
+        let value = self.end_run(run.id)?;
         value.take::<T>().map_err(|value| RunError::Failed(wrong_type::<T>(&value)))
     }
 
@@ -303,7 +306,11 @@ impl Runtime {
     fn empty_outbox(&mut self, place: usize) {
         let run = &mut self.runs[place].run;
         let id = run.id();
-        self.events.append(&mut run.take_events());
+        let mut events = run.take_events();
+        events.iter().for_each(|event| self.host.tracer.event(event));
+        if self.settings.events == Events::All {
+            self.events.append(&mut events);
+        }
         for order in run.take_orders() {
             self.execute(id, order);
         }
@@ -494,7 +501,7 @@ impl Runtime {
     }
 
     /// Removes a run that is over, and shows the failures nobody waited for.
-    fn end_run(&mut self, id: RunId) -> (Result<Value, RunFailure>, Counts) {
+    fn end_run(&mut self, id: RunId) -> Result<Value, RunError> {
         let Some(place) = self.places.remove(&id) else {
             unreachable!("a handle names a run until it is finished")
         };
@@ -507,7 +514,9 @@ impl Runtime {
             (self.settings.on_unobserved)(&error);
         }
         let Some(outcome) = run.take_outcome() else { unreachable!("a run that is over has one") };
-        (outcome, run.counts())
+        let outcome = outcome.map_err(RunError::from);
+        self.host.tracer.end_run(id, outcome.as_ref().err());
+        outcome
     }
 }
 
