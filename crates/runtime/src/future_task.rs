@@ -79,6 +79,12 @@ pub(crate) fn into_task_error<E: Display + 'static>(error: E) -> TaskError {
     {
         return known.clone();
     }
+    // What goes wrong with a socket is an `io::Error`, around the task's own error where there is one.
+    if let Some(inner) = any.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref)
+        && let Some(known) = inner.downcast_ref::<TaskError>()
+    {
+        return known.clone();
+    }
     TaskError::failed(error.to_string())
 }
 

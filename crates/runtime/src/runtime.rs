@@ -446,10 +446,12 @@ impl Runtime {
     }
 
     pub(crate) fn deliver_ready(&mut self) {
-        for (call, result) in std::mem::take(&mut self.ready) {
+        let mut ready = std::mem::take(&mut self.ready);
+        for (call, result) in ready.drain(..) {
             let result = result.map(|()| Value::Unit);
             self.complete(call.run, Completion::Call(call, result));
         }
+        self.ready = ready;
     }
 
     fn read_letters(&mut self) {
