@@ -2,6 +2,7 @@
 //! while it is resumed; the scheduler accepts them, in the order they were made, when it returns.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::panic::Location;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -95,6 +96,8 @@ pub struct Port {
     task: Cell<Option<TaskRef>>,
     name: RefCell<Option<Rc<str>>>,
     next_call: Cell<u64>,
+    /// The first number that a call of this turn can have.
+    turn_began: Cell<u64>,
     clock: Cell<Option<Time>>,
     clock_is_new: Cell<bool>,
 
@@ -115,7 +118,7 @@ pub struct Port {
     replies: Cell<Replies>,
     reply_id: Cell<CallId>,
     reply: Cell<Reply>,
-    more_replies: RefCell<Vec<(CallId, Reply)>>,
+    more_replies: RefCell<BTreeMap<CallId, Reply>>,
 }
 
 /// The kinds of call whose arguments go in registers.
@@ -158,6 +161,7 @@ impl Port {
             task: Cell::new(None),
             name: RefCell::new(None),
             next_call: Cell::new(0),
+            turn_began: Cell::new(0),
             clock: Cell::new(None),
             clock_is_new: Cell::new(false),
             first: Cell::new(First::None),
@@ -174,7 +178,7 @@ impl Port {
             replies: Cell::new(Replies::None),
             reply_id: Cell::new(CallId(0)),
             reply: Cell::new(Reply::Unit),
-            more_replies: RefCell::new(Vec::new()),
+            more_replies: RefCell::new(BTreeMap::new()),
         }
     }
 
@@ -315,8 +319,7 @@ impl Port {
     #[cold]
     fn take_other_reply(&self, id: CallId) -> Option<Reply> {
         let mut more = self.more_replies.borrow_mut();
-        let at = more.iter().position(|(other, _)| *other == id)?;
-        let (_, reply) = more.remove(at);
+        let reply = more.remove(&id)?;
         if more.is_empty() {
             self.replies.set(Replies::None);
         }
@@ -328,7 +331,7 @@ impl Port {
         match self.replies.get() {
             Replies::None => Vec::new(),
             Replies::Unit | Replies::One => vec![self.reply_id.get()],
-            Replies::Many => self.more_replies.borrow().iter().map(|(id, _)| *id).collect(),
+            Replies::Many => self.more_replies.borrow().keys().copied().collect(),
         }
     }
 
@@ -337,6 +340,10 @@ impl Port {
         if self.first.get() != First::None && self.first_id.get() == id {
             drop(self.take_first());
             return;
+        }
+        if id.0 < self.turn_began.get() {
+            // Accepted in an earlier turn.
+            return self.push(Post::Withdraw(maker, id));
         }
         let mut posts = self.posts.borrow_mut();
         let is_it = |post: &Post| matches!(post, Post::Call { id: made, .. } if *made == id);
@@ -403,6 +410,7 @@ impl Port {
     #[inline]
     pub(crate) fn enter(&self, task: TaskRef) {
         self.task.set(Some(task));
+        self.turn_began.set(self.next_call.get());
     }
 
     pub(crate) fn set_name(&self, name: Option<Rc<str>>) {
@@ -454,10 +462,10 @@ impl Port {
     fn offer_another(&self, id: CallId, reply: Reply) {
         let mut more = self.more_replies.borrow_mut();
         if self.replies.get() != Replies::Many {
-            more.push((self.reply_id.get(), self.reply.replace(Reply::Unit)));
+            more.insert(self.reply_id.get(), self.reply.replace(Reply::Unit));
             self.replies.set(Replies::Many);
         }
-        more.push((id, reply));
+        more.insert(id, reply);
     }
 
     #[inline]
@@ -474,7 +482,9 @@ impl Port {
             Replies::Unit | Replies::One => {
                 vec![(self.reply_id.get(), self.reply.replace(Reply::Unit))]
             }
-            Replies::Many => std::mem::take(&mut *self.more_replies.borrow_mut()),
+            Replies::Many => {
+                std::mem::take(&mut *self.more_replies.borrow_mut()).into_iter().collect()
+            }
         }
     }
 

@@ -759,10 +759,11 @@ fn offer_replies(calls: &mut Calls, port: &Port) {
         }
         Calls::One(waiting) => *calls = Calls::One(waiting),
         Calls::Many(mut all) => {
-            for call in std::mem::take(&mut *all) {
-                match call.progress {
-                    Progress::Answered(reply) => port.offer(call.id, reply),
-                    Progress::Waiting(_) => all.push(call),
+            let answered =
+                |_: &CallId, progress: &mut Progress| matches!(progress, Progress::Answered(_));
+            for (id, progress) in all.extract_if(.., answered) {
+                if let Progress::Answered(reply) = progress {
+                    port.offer(id, reply);
                 }
             }
             if !all.is_empty() {
