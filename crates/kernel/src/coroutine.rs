@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 use crate::call::{Reply, SystemCall};
-use crate::error::TaskError;
+use crate::error::{TaskError, TaskLabel};
 use crate::id::{CallId, ObjectRef, RunId, TaskRef, Tid};
 use crate::time::Time;
 use crate::value::Value;
@@ -94,6 +94,7 @@ pub struct Port {
     next_call: Cell<u64>,
     clock: Cell<Option<Time>>,
     last_call: Cell<Option<&'static Location<'static>>>,
+    spawned_at: Cell<Option<&'static Location<'static>>>,
     name: RefCell<Option<Rc<str>>>,
     // One call and one reply at a time is the rule; the lists are for those who have several.
     reply: Cell<Option<(CallId, Reply)>>,
@@ -117,6 +118,7 @@ impl Port {
             next_call: Cell::new(0),
             clock: Cell::new(None),
             last_call: Cell::new(None),
+            spawned_at: Cell::new(None),
             name: RefCell::new(None),
             reply: Cell::new(None),
             more_replies: RefCell::new(Vec::new()),
@@ -144,6 +146,13 @@ impl Port {
     /// The name of the task being resumed, if it has one.
     pub fn name(&self) -> Option<Rc<str>> {
         self.name.borrow().clone()
+    }
+
+    /// The task being resumed as people know it, for errors that the kernel does not see.
+    pub fn label(&self) -> Option<TaskLabel> {
+        let (tid, at) = (self.tid()?, self.spawned_at.get()?);
+        let name = self.name().map(|name| name.to_string());
+        Some(TaskLabel { tid, name, spawned_at: at.into() })
     }
 
     /// Makes a call. It is accepted when the coroutine returns, unless it is withdrawn before.
@@ -251,8 +260,9 @@ impl Port {
         self.clock.set(clock);
     }
 
-    pub(crate) fn enter(&self, task: TaskRef) {
+    pub(crate) fn enter(&self, task: TaskRef, spawned_at: &'static Location<'static>) {
         self.task.set(Some(task));
+        self.spawned_at.set(Some(spawned_at));
         self.last_call.set(None);
     }
 

@@ -141,10 +141,10 @@ impl Run {
         };
         let mut coroutine = coroutine.take().expect("a task that has a turn has its coroutine");
         offer_replies(calls, port);
-        let named = task.marks.has(Mark::Extra);
+        let (named, spawned_at) = (task.marks.has(Mark::Extra), task.spawned_at);
         self.event(slot, EventKind::Running);
 
-        port.enter(me);
+        port.enter(me, spawned_at);
         if named {
             port.set_name(self.name(slot));
         }
@@ -235,17 +235,20 @@ impl Run {
         }
     }
 
-    /// What was left in the port while no task of this thread was running: handles dropped elsewhere.
+    /// What was left in the port while no task of this thread was running: handles dropped elsewhere,
+    /// or with a value that nobody took. Taking one back may leave another.
     fn accept_strays(&mut self, port: &Port) {
-        let first = port.next_post();
-        if first.is_none() && !port.has_more() {
-            return;
-        }
-        for post in first.into_iter().chain(port.take_more()) {
-            match post {
-                Post::Release(release) => self.release(release),
-                Post::Withdraw(maker, id) => self.withdraw_by(maker, id),
-                Post::Call { .. } | Post::Wake => {}
+        loop {
+            let first = port.next_post();
+            if first.is_none() && !port.has_more() {
+                return;
+            }
+            for post in first.into_iter().chain(port.take_more()) {
+                match post {
+                    Post::Release(release) => self.release(release),
+                    Post::Withdraw(maker, id) => self.withdraw_by(maker, id),
+                    Post::Call { .. } | Post::Wake => {}
+                }
             }
         }
     }

@@ -209,17 +209,22 @@ impl RawCall {
         use CallKind::{Effect, ReadWait, WriteWait};
         let ours = matches!(self.kind, Effect | ReadWait | WriteWait);
         if ours || error.kind() == ErrorKind::WrongType {
-            error.add_call(self.kind.tag(), self.at);
+            self.place(&mut error);
         }
         context::with(|context| error.add_labels(&context.labels.borrow()));
         error
+    }
+
+    /// Names this call, its line and the task that is running, where the error does not know better.
+    fn place(&self, error: &mut TaskError) {
+        context::place(error, self.kind.tag(), self.at);
     }
 
     #[cold]
     fn bad(&mut self) -> Poll<Reply> {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Bad(mut error) => {
-                error.add_call(self.kind.tag(), self.at);
+                self.place(&mut error);
                 Poll::Ready(Reply::Error(error))
             }
             _ => Poll::Pending,
@@ -231,7 +236,7 @@ impl RawCall {
         self.state = State::Over;
         let message = format!("`{}` was called outside a task", self.kind.tag());
         let mut error = TaskError::new(ErrorKind::OutsideTask, message);
-        error.add_call(self.kind.tag(), self.at);
+        self.place(&mut error);
         Poll::Ready(Reply::Error(error))
     }
 
@@ -239,7 +244,7 @@ impl RawCall {
     fn moved(&mut self, maker: TaskRef) -> Poll<Reply> {
         let message = format!("`{}` was first polled in task {}", self.kind.tag(), maker.tid);
         let mut error = TaskError::new(ErrorKind::MovedCall, message);
-        error.add_call(self.kind.tag(), self.at);
+        self.place(&mut error);
         Poll::Ready(Reply::Error(error))
     }
 }

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
@@ -103,6 +104,15 @@ pub(crate) fn with<R>(look: impl FnOnce(&Context) -> R) -> R {
 /// The same from code that may run while the thread ends.
 pub(crate) fn try_with<R>(look: impl FnOnce(&Context) -> R) -> Option<R> {
     CONTEXT.try_with(look).ok()
+}
+
+/// Names a call, its line and the running task in an error that does not know better.
+#[cold]
+pub(crate) fn place(error: &mut TaskError, call: &'static str, at: &'static Location<'static>) {
+    error.add_call(call, at);
+    if let Some(task) = with(|context| context.port.label()) {
+        error.add_task(task);
+    }
 }
 
 /// Gives a handle back. It goes to its run when a run of this thread has its next turn.
