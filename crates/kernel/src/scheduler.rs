@@ -33,6 +33,7 @@ impl Run {
             self.step(slot, port);
             steps += 1;
         }
+        self.accept_strays(port);
         self.end_round(port);
         steps
     }
@@ -50,7 +51,10 @@ impl Run {
     /// Gives the next task of the round its turn. `false`: the round is over.
     pub fn step_round(&mut self, port: &Port, now: Option<Time>) -> bool {
         self.enter(port, now);
-        let Some(slot) = self.ready.next() else { return false };
+        let Some(slot) = self.ready.next() else {
+            self.accept_strays(port);
+            return false;
+        };
         self.step(slot, port);
         self.end_round(port);
         true
