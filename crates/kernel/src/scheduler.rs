@@ -2,7 +2,7 @@
 //! returns; an answer makes a task ready again. This is the only place where states change.
 
 use std::collections::BTreeMap;
-use std::panic::Location;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 
@@ -17,7 +17,7 @@ use crate::outbox::{Completion, EventKind};
 use crate::policy::Candidate;
 use crate::run::{Run, RunFailure};
 use crate::state::{BlockReason, TaskState};
-use crate::store::Scope;
+use crate::store::{Link, Scope};
 use crate::task::{Body, Calls, Mark, Outcome, Outstanding, Progress, Wait};
 use crate::time::Time;
 use crate::timer::Due;
@@ -324,17 +324,23 @@ impl Run {
             let mut link =
                 self.tasks[slot as usize].scope.as_ref().and_then(|scope| scope.handlers.clone());
             while let Some(here) = link {
-                match here.handler.handle(&mut call, caller) {
-                    Verdict::Pass => link = here.outer.clone(),
-                    Verdict::Answer(reply) => return self.note_reply(slot, id, reply),
-                    Verdict::Refuse(why) => {
+                match self.ask_handler(&here, &mut call, caller) {
+                    Err(panic) => {
+                        let error = panic
+                            .at_call(call.kind(), call.given_name(), at)
+                            .in_task(|| self.label(slot));
+                        return self.note_reply(slot, id, Reply::Error(error));
+                    }
+                    Ok(Verdict::Pass) => link = here.outer.clone(),
+                    Ok(Verdict::Answer(reply)) => return self.note_reply(slot, id, reply),
+                    Ok(Verdict::Refuse(why)) => {
                         let message = format!("handler `{}` refused: {why}", here.handler.name());
                         let error = TaskError::new(ErrorKind::Refused, message)
                             .at_call(call.kind(), call.given_name(), at)
                             .in_task(|| self.label(slot));
                         return self.note_reply(slot, id, Reply::Error(error));
                     }
-                    Verdict::Run(coroutine) => {
+                    Ok(Verdict::Run(coroutine)) => {
                         let wait = self.run_handler(slot, id, coroutine, here.outer.clone(), at);
                         return self.note_wait(slot, id, wait);
                     }
@@ -342,6 +348,24 @@ impl Run {
             }
         }
         self.perform(slot, id, call, at);
+    }
+
+    /// Shows a call to one handler. One that panics fails the call, not the loop.
+    fn ask_handler(
+        &self,
+        link: &Link,
+        call: &mut SystemCall,
+        caller: Tid,
+    ) -> Result<Verdict, TaskError> {
+        catch_unwind(AssertUnwindSafe(|| link.handler.handle(call, caller))).map_err(|payload| {
+            let text = payload
+                .downcast_ref::<&str>()
+                .copied()
+                .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+                .unwrap_or("a payload that is no text");
+            let message = format!("handler `{}` panicked: {text}", link.handler.name());
+            TaskError::new(ErrorKind::Panicked, message)
+        })
     }
 
     /// Does what a call asks for.
