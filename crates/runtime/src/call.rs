@@ -206,9 +206,9 @@ impl RawCall {
 
     #[cold]
     fn placed(&self, mut error: TaskError) -> TaskError {
-        use CallKind::{Effect, ReadWait, WriteWait};
-        let ours = matches!(self.kind, Effect | ReadWait | WriteWait);
-        if ours || error.kind() == ErrorKind::WrongType {
+        use CallKind::{Acquire, Effect, ReadWait, Receive, Send, WriteWait};
+        let ours = matches!(self.kind, Effect | ReadWait | WriteWait | Send | Receive | Acquire);
+        if ours || matches!(error.kind(), ErrorKind::WrongType | ErrorKind::Abandoned) {
             self.place(&mut error);
         }
         context::with(|context| error.add_labels(&context.labels.borrow()));
