@@ -84,7 +84,7 @@ impl Run {
                 if let Ok(slot) = self.find_group(object) {
                     self.groups[slot as usize].handle_lives = false;
                     self.cancel_members(slot);
-                    self.forget_group(slot, false);
+                    self.forget_group(slot);
                 }
             }
         }

@@ -260,10 +260,13 @@ impl Run {
     /// What came of something that is over.
     fn result(&mut self, on: Found, claim: Claim) -> Result<Value, TaskError> {
         let outcome = match on {
-            Found::Task(task) => {
-                let task = &mut self.tasks[task as usize];
+            Found::Task(slot) => {
+                let task = &mut self.tasks[slot as usize];
                 task.marks.set(Mark::Observed);
-                match &mut task.body {
+                if task.marks.has(Mark::Extra) {
+                    self.told_of_member(slot);
+                }
+                match &mut self.tasks[slot as usize].body {
                     crate::task::Body::Over { outcome, .. } => outcome,
                     crate::task::Body::Live { .. } => unreachable!("only asked when it is over"),
                 }
