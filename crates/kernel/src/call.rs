@@ -154,8 +154,8 @@ pub enum Reply {
     Value(Value),
     /// There is no such value, or no further one.
     Nothing,
-    /// A message of this channel.
-    Message(Box<(ObjectRef, Value)>),
+    /// A message of a channel.
+    Message(Box<Message>),
     /// Permits of a semaphore.
     Permits(Permits),
     /// Yes or no.
@@ -180,6 +180,16 @@ pub enum Reply {
     Handlers(Box<[Rc<dyn Handler>]>),
     /// It went wrong.
     Error(TaskError),
+}
+
+/// A message on its way to a receiver.
+pub struct Message {
+    /// The channel it came from.
+    pub channel: ObjectRef,
+    /// Its place in the order in which messages left the channel.
+    pub(crate) order: u64,
+    /// The message itself.
+    pub value: Value,
 }
 
 /// So many permits of a semaphore.
