@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tiffany::testing::TestScheduler;
 use tiffany::{
-    ErrorKind, Runtime, TaskState, Tid, Time, join, now, promise, sleep, sleep_secs, sleep_until, spawn,
-    timeout, yield_now,
+    ErrorKind, Runtime, TaskState, Tid, Time, join, now, promise, sleep, sleep_secs, sleep_until,
+    spawn, timeout, yield_now,
 };
 
 use crate::{Notes, assert_names, ms, secs};
