@@ -106,7 +106,7 @@ where
             if poll.is_ready() {
                 this.future.set(None);
             }
-            poll
+            poll.map(O::step)
         }));
         let notes = context::with(|context| context.take_notes());
         let thrown = notes.and_then(|notes| {
@@ -119,7 +119,7 @@ where
         });
         match (polled, thrown) {
             (Ok(Poll::Pending), None) => Step::Pending,
-            (Ok(Poll::Ready(output)), None) => O::step(output),
+            (Ok(Poll::Ready(step)), None) => step,
             (Ok(_), Some(error)) => match drop_future(this.future) {
                 Ok(()) => Step::Failed(error),
                 Err(panic) => Step::Failed(panic),
