@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::Weak;
 use std::task::Waker;
 
 use tiffany_kernel::{CallId, Port, Release, Site, TaskError};
@@ -25,7 +25,7 @@ pub(crate) struct Context {
     noted: Cell<bool>,
     thrown: Cell<Option<TaskError>>,
     wakers: RefCell<Vec<(CallId, Option<Waker>)>>,
-    pub(crate) own_waker: RefCell<Option<Arc<TaskWaker>>>,
+    pub(crate) own_waker: RefCell<Option<Weak<TaskWaker>>>,
     /// Combinators are being told of replies; that they tell their task in turn is no news.
     pub(crate) delivering: Cell<bool>,
     pub(crate) labels: RefCell<Vec<Cow<'static, str>>>,
@@ -37,7 +37,7 @@ pub(crate) struct Notes {
     pub(crate) thrown: Option<TaskError>,
     /// Combinators to wake when a call is answered; `None` where the call is no more.
     pub(crate) wakers: Vec<(CallId, Option<Waker>)>,
-    pub(crate) own_waker: Option<Arc<TaskWaker>>,
+    pub(crate) own_waker: Option<Weak<TaskWaker>>,
 }
 
 impl Context {
@@ -76,7 +76,7 @@ impl Context {
     }
 
     /// Keeps the waker that was made for the task being resumed.
-    pub(crate) fn keep_own_waker(&self, waker: Arc<TaskWaker>) {
+    pub(crate) fn keep_own_waker(&self, waker: Weak<TaskWaker>) {
         *self.own_waker.borrow_mut() = Some(waker);
         self.noted.set(true);
     }

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::Weak;
 use std::task::{Context, Poll, Waker};
 
 use pin_project_lite::pin_project;
@@ -36,7 +36,8 @@ pin_project! {
 /// What a task needs when it awaits something that is no system call.
 #[derive(Default)]
 struct Foreign {
-    waker: Option<Arc<TaskWaker>>,
+    /// Lives only while somebody outside has it.
+    waker: Option<Weak<TaskWaker>>,
     /// Combinators through which calls were polled.
     wakers: Vec<(CallId, Waker)>,
 }
@@ -141,7 +142,7 @@ where
 
     fn may_be_woken(&self) -> bool {
         let waker = self.foreign.as_ref().and_then(|foreign| foreign.waker.as_ref());
-        waker.is_some_and(|waker| Arc::strong_count(waker) > 1)
+        waker.is_some_and(|waker| waker.strong_count() > 0)
     }
 }
 
@@ -173,7 +174,7 @@ pub(crate) fn panic_error(payload: &(dyn Any + Send), what: &str) -> TaskError {
 impl Foreign {
     /// Tells combinators which of their calls were answered, and makes the task's own waker news again.
     fn before_poll(&mut self, port: &Port) {
-        if let Some(waker) = &self.waker {
+        if let Some(waker) = self.waker.as_ref().and_then(Weak::upgrade) {
             waker.rearm();
         }
         context::with(|context| {

@@ -18,6 +18,8 @@ pub(crate) enum Letter {
     Settle(RunId, Uuid, Remote),
     Done(CallRef, Remote),
     Cancel(RunId),
+    /// The last waker of a task of this run is gone.
+    GivenUp(RunId),
 }
 
 /// Letters from any thread, read by one loop.

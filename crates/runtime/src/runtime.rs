@@ -389,6 +389,7 @@ impl Runtime {
                     self.complete(call.run, Completion::Call(call, remote()));
                 }
                 Letter::Cancel(run) => self.cancel_run(run),
+                Letter::GivenUp(run) => self.stalled.push(run),
             }
         }
         self.letters = letters;
