@@ -441,7 +441,13 @@ impl Run {
     #[inline]
     pub(crate) fn event(&mut self, slot: u32, kind: EventKind) {
         if self.watched() {
-            let tid = self.tasks[slot as usize].tid;
+            self.event_of(self.tasks[slot as usize].tid, kind);
+        }
+    }
+
+    /// The same for a task that may not be known.
+    pub(crate) fn event_of(&mut self, tid: Tid, kind: EventKind) {
+        if self.watched() {
             self.events.push(Event { at: self.clock, run: self.id, tid, kind });
         }
     }

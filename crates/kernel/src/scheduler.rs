@@ -582,9 +582,7 @@ impl Run {
 
     #[cold]
     fn report_not_ready(&mut self, tid: Tid) {
-        if let Some(slot) = self.tids.get(tid) {
-            self.event(slot, EventKind::NotReady);
-        }
+        self.event_of(tid, EventKind::NotReady);
     }
 }
 
