@@ -113,6 +113,8 @@ impl Outcome {
 pub(crate) enum Calls {
     None,
     One(Outstanding),
+    // Boxed, because a task is in memory for each that is parked and nearly none has many.
+    #[allow(clippy::box_collection)]
     Many(Box<Vec<Outstanding>>),
 }
 

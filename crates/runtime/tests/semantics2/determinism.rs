@@ -45,7 +45,9 @@ impl World {
             receivers: RefCell::default(),
             semaphores: RefCell::default(),
         };
-        (0..4).for_each(|_| drop(world.next(2)));
+        for _ in 0..4 {
+            world.next(2);
+        }
         Rc::new(world)
     }
 
@@ -96,7 +98,8 @@ fn body(world: Rc<World>, depth: u64) -> Body {
                     0 => yield_now().await,
                     1 => sleep(ms(world.next(4))).await,
                     2 => {
-                        world.semaphores.borrow_mut().push(semaphore(world.next(3) as usize).await)
+                        let made = semaphore(world.next(3) as usize).await;
+                        world.semaphores.borrow_mut().push(made);
                     }
                     3 => {
                         if let Some(semaphore) = world.pick(&world.semaphores) {
@@ -244,7 +247,7 @@ fn settings(seed: u64) -> Builder {
         3 => settings.policy(|| DependencyAware),
         _ => settings,
     };
-    settings.end(if seed % 5 == 0 { End::Root } else { End::AllTasks })
+    settings.end(if seed.is_multiple_of(5) { End::Root } else { End::AllTasks })
 }
 
 /// Everything a run showed to the outside.

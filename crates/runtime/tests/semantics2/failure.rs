@@ -175,7 +175,8 @@ fn one_that_nobody_waits_for_is_shown() {
     test.run(async move {
         drop(try_spawn(async { Err::<(), _>("dropped at once") }).await);
         let late = try_spawn(async { Err::<(), _>("dropped later") }).await;
-        held.borrow_mut().push(try_spawn(async { Err::<(), _>("kept outside the run") }).await);
+        let outside = try_spawn(async { Err::<(), _>("kept outside the run") }).await;
+        held.borrow_mut().push(outside);
         std::mem::forget(try_spawn(async { Err::<(), _>("forgotten") }).await);
         let by_number = try_spawn(async {
             sleep(secs(1)).await;

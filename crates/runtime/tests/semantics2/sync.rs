@@ -148,7 +148,7 @@ fn a_message_that_was_not_taken_goes_back() {
             // The task is answered with 1 and cancelled before its turn.
             let (first, second, cancelled) = join!(sender.send(1), sender.send(2), cancel(&doomed));
             let () = cancelled;
-            (first.unwrap(), second.unwrap());
+            first.and(second).unwrap();
             assert!(doomed.await.unwrap_err().is_cancelled());
             for expected in [1, 2] {
                 let call = receiver.borrow_mut().receive();
@@ -166,20 +166,22 @@ fn several_messages_that_were_not_taken_go_back() {
         let receiver = Rc::new(RefCell::new(receiver));
         let held = Rc::clone(&receiver);
         let doomed = spawn(async move {
-            let mut held = held.borrow_mut();
-            join!(held.receive(), held.receive(), held.receive());
+            let [one, two, three] = [(); 3].map(|()| held.borrow_mut().receive());
+            let _never = join!(one, two, three);
         })
         .await;
         yield_now().await;
-        join!(sender.send(1), sender.send(2), sender.send(3), sender.send(4), cancel(&doomed));
+        let sends = tiffany::join_all((1..=4).map(|n| sender.send(n)));
+        let (sent, ()) = join!(sends, cancel(&doomed));
+        assert!(sent.iter().all(Result::is_ok));
         drop(sender);
         assert!(doomed.await.unwrap_err().is_cancelled());
         let mut received = Vec::new();
-        let mut receiver = receiver.borrow_mut();
-        while let Some(n) = receiver.receive().await.unwrap() {
+        loop {
+            let call = receiver.borrow_mut().receive();
+            let Some(n) = call.await.unwrap() else { break received };
             received.push(n);
         }
-        received
     });
     assert_eq!(received.unwrap(), [1, 2, 3, 4]);
 }
