@@ -204,8 +204,9 @@ fn both_directions_at_once() {
 #[test]
 fn a_bad_descriptor() {
     let closed = {
+        // A high number, which no other test of this process is given meanwhile.
         let (reader, _writer) = pipe();
-        reader.as_raw_fd()
+        rustix::io::fcntl_dupfd_cloexec(&reader, 700).unwrap().as_raw_fd()
     };
     for fd in [-1, -7, i32::MIN, 1_000_000, i32::MAX, closed] {
         TestScheduler::new()

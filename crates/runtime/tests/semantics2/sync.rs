@@ -6,8 +6,7 @@ use std::rc::Rc;
 use tiffany::testing::TestScheduler;
 use tiffany::{
     ErrorKind, Limits, RunError, Runtime, TaskError, Tid, cancel, channel, charge, gather, get_tid,
-    group, join, mutex, promise, select, semaphore, sleep, spawn, try_spawn, unbounded_channel,
-    yield_now,
+    group, join, mutex, select, semaphore, sleep, spawn, try_spawn, unbounded_channel, yield_now,
 };
 
 use crate::{Notes, assert_names, ms, secs};
@@ -394,32 +393,33 @@ fn a_group_without_failures() {
 #[test]
 fn a_group_cancels_its_members_when_dropped() {
     for how in ["dropped", "returned", "cancelled", "panicked"] {
-        let settings = Runtime::builder().on_unobserved(|_| {});
-        let nanos = TestScheduler::with(settings).run(async move {
-            let (tell_member, member) = (promise().await, promise().await);
+        let mut test = TestScheduler::with(Runtime::builder().on_unobserved(|_| {}));
+        test.run(async move {
             let holder = spawn(async move {
                 let group = group().await;
-                let sleeper = spawn(sleep(secs(3600))).group(&group).await;
-                let not_yet_run = spawn(sleep(secs(3600))).group(&group).await;
-                tell_member.complete((sleeper.tid(), not_yet_run.tid())).await.unwrap();
-                member.complete(Rc::new((sleeper, not_yet_run))).await.unwrap();
+                drop(spawn(sleep(secs(3600))).name("member").group(&group).await);
+                yield_now().await;
+                drop(spawn(sleep(secs(3600))).name("not yet run").group(&group).await);
                 match how {
                     "dropped" => {
                         drop(group);
                         sleep(secs(1)).await;
                     }
                     "returned" => {}
-                    "cancelled" => sleep(secs(1)).await,
+                    "cancelled" => sleep(secs(3600)).await,
                     _ => panic!("with a group"),
                 }
             })
             .await;
             sleep(ms(1)).await;
             cancel(&holder).await;
-            holder.await.ok();
-            tiffany::now().await.as_nanos()
-        });
-        assert_eq!(nanos.unwrap(), 1_000_000, "{how}");
+        })
+        .unwrap();
+        assert_eq!(test.now().as_nanos(), 1_000_000, "{how}: the members slept on");
+        let trace = test.trace().to_string();
+        for member in ["task 3 cancelled", "task 4 cancelled"] {
+            assert!(trace.contains(member), "{how}: {member} in {trace}");
+        }
     }
 }
 
