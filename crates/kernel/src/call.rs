@@ -101,7 +101,8 @@ pub enum Claim {
     Share,
     /// The caller holds the only handle: the value moves to it, the handle stays.
     Take,
-    /// The same, and the handle goes with the answer: nobody will give it back.
+    /// The same, and a task's handle goes with the answer: nobody will give it back. (A promise's
+    /// future stays, as others may hold the same one.)
     Consume,
 }
 
@@ -156,8 +157,8 @@ pub enum Reply {
     Value(Value),
     /// There is no such value, or no further one.
     Nothing,
-    /// A message of this channel.
-    Message(Box<(ObjectRef, Value)>),
+    /// A message of a channel.
+    Message(Box<Message>),
     /// Permits of a semaphore.
     Permits(Permits),
     /// Yes or no.
@@ -182,6 +183,16 @@ pub enum Reply {
     Handlers(Box<[Rc<dyn Handler>]>),
     /// It went wrong.
     Error(TaskError),
+}
+
+/// A message on its way to a receiver.
+pub struct Message {
+    /// The channel it came from.
+    pub channel: ObjectRef,
+    /// Its place in the order in which messages left the channel.
+    pub(crate) order: u64,
+    /// The message itself.
+    pub value: Value,
 }
 
 /// So many permits of a semaphore.

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 use crate::call::{Claim, Reply, SpawnOptions, SystemCall};
-use crate::error::TaskError;
+use crate::error::{TaskError, TaskLabel};
 use crate::id::{CallId, ObjectRef, RunId, TaskRef, Tid, Waitable};
 use crate::time::Time;
 use crate::value::Value;
@@ -94,6 +94,7 @@ pub enum Release {
 /// Replies wait here for the coroutine to take them; what it does not take is kept for its next turn.
 pub struct Port {
     task: Cell<Option<TaskRef>>,
+    spawned_at: Cell<&'static Location<'static>>,
     name: RefCell<Option<Rc<str>>>,
     next_call: Cell<u64>,
     /// The first number that a call of this turn can have.
@@ -159,6 +160,7 @@ impl Port {
         let no_run = RunId(0);
         Port {
             task: Cell::new(None),
+            spawned_at: Cell::new(nowhere()),
             name: RefCell::new(None),
             next_call: Cell::new(0),
             turn_began: Cell::new(0),
@@ -201,6 +203,13 @@ impl Port {
     /// The name of the task being resumed, if it has one.
     pub fn name(&self) -> Option<Rc<str>> {
         self.name.borrow().clone()
+    }
+
+    /// The task being resumed as people know it, for errors that the kernel does not see.
+    pub fn label(&self) -> Option<TaskLabel> {
+        let (tid, at) = (self.tid()?, self.spawned_at.get());
+        let name = self.name().map(|name| name.to_string());
+        Some(TaskLabel { tid, name, spawned_at: at.into() })
     }
 
     /// Makes a call. It is accepted when the coroutine returns, unless it is withdrawn before.
@@ -408,8 +417,9 @@ impl Port {
     }
 
     #[inline]
-    pub(crate) fn enter(&self, task: TaskRef) {
+    pub(crate) fn enter(&self, task: TaskRef, spawned_at: &'static Location<'static>) {
         self.task.set(Some(task));
+        self.spawned_at.set(spawned_at);
         self.turn_began.set(self.next_call.get());
     }
 
@@ -562,7 +572,11 @@ impl Port {
     /// How many posts there are besides the first call, and how many of them came before it.
     #[inline]
     pub(crate) fn posted(&self) -> (usize, usize) {
-        (self.posted.get(), self.first_place.get())
+        let posted = self.posted.get();
+        match self.first.get() {
+            First::None => (posted, posted),
+            _ => (posted, self.first_place.get()),
+        }
     }
 
     /// Takes the post at this place. The list is emptied by `clear_posts` after all have been taken.

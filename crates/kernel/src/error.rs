@@ -261,6 +261,11 @@ impl TaskError {
         }
     }
 
+    /// Says that it happened in this task, unless that is known already.
+    pub fn add_task(&mut self, task: TaskLabel) {
+        self.0.task.get_or_insert(task);
+    }
+
     /// The same error, having ended this task too.
     pub(crate) fn through_task(mut self, label: TaskLabel) -> TaskError {
         match &self.0.task {

@@ -35,7 +35,8 @@ mod value;
 mod waiters;
 
 pub use call::{
-    CallKind, Claim, EffectWork, GatherMode, Handlers, Permits, Reply, SpawnOptions, SystemCall,
+    CallKind, Claim, EffectWork, GatherMode, Handlers, Message, Permits, Reply, SpawnOptions,
+    SystemCall,
 };
 pub use config::{End, Events, Limits, Mode, RunConfig};
 pub use coroutine::{BoxCoroutine, Coroutine, Port, Release, Step, Unwind};

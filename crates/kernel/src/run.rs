@@ -290,9 +290,21 @@ impl Run {
         self.failure.is_some() || self.tasks[self.root as usize].end().is_some()
     }
 
-    /// The failures nobody waited for.
+    /// The failures nobody waited for: at the end of the run also those whose handles are still held.
     pub fn take_unobserved(&mut self) -> Vec<TaskError> {
-        std::mem::take(&mut self.unobserved)
+        let mut all = std::mem::take(&mut self.unobserved);
+        if self.is_over() {
+            for (_, task) in self.tasks.iter_mut() {
+                if let (TaskState::Failed, Body::Over { outcome: Outcome::Error(error), .. }) =
+                    (task.state(), &task.body)
+                    && !task.marks.set(Mark::Observed)
+                {
+                    all.push(error.clone());
+                }
+            }
+            all.extend(self.groups.iter().filter_map(|(_, group)| group.untold().cloned()));
+        }
+        all
     }
 
     /// The state of a task, by number; `None` when it is over and forgotten, or never was.
@@ -444,7 +456,13 @@ impl Run {
     #[inline]
     pub(crate) fn event(&mut self, slot: u32, kind: EventKind) {
         if self.watched() {
-            let tid = self.tasks[slot as usize].tid;
+            self.event_of(self.tasks[slot as usize].tid, kind);
+        }
+    }
+
+    /// The same for a task that may not be known.
+    pub(crate) fn event_of(&mut self, tid: Tid, kind: EventKind) {
+        if self.watched() {
             self.events.push(Event { at: self.clock, run: self.id, tid, kind });
         }
     }

@@ -2,7 +2,7 @@
 //! returns; an answer makes a task ready again. This is the only place where states change.
 
 use std::collections::BTreeMap;
-use std::panic::Location;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 
@@ -17,7 +17,7 @@ use crate::outbox::{Completion, EventKind};
 use crate::policy::Candidate;
 use crate::run::{Run, RunFailure};
 use crate::state::{BlockReason, TaskState};
-use crate::store::Scope;
+use crate::store::{Link, Scope};
 use crate::task::{Body, Calls, Mark, Outcome, Outstanding, Progress, Task, Wait};
 use crate::time::Time;
 use crate::timer::Due;
@@ -41,6 +41,7 @@ impl Run {
                     taken += 1;
                 }
             }
+            self.accept_strays(port);
             self.end_round(port);
             if taken >= turns
                 || !self.is_ready()
@@ -65,7 +66,10 @@ impl Run {
     /// Gives the next task of the round its turn. `false`: the round is over.
     pub fn step_round(&mut self, port: &Port, now: Option<Time>) -> bool {
         self.enter(port, now);
-        let Some(slot) = self.ready.next() else { return false };
+        let Some(slot) = self.ready.next() else {
+            self.accept_strays(port);
+            return false;
+        };
         let lone = self.step(slot, port);
         self.end_round(port);
         if lone {
@@ -142,12 +146,13 @@ impl Run {
             return false;
         }
         let me = TaskRef { run: self.id, slot, tid: task.tid };
+        let spawned_at = task.spawned_at;
         let special = task.marks.has(Mark::Extra) || self.careful;
         let mut coroutine = task.take_coroutine(port);
         if special {
             self.begin_special_turn(slot, port);
         }
-        port.enter(me);
+        port.enter(me, spawned_at);
         let step = coroutine.as_mut().resume(port);
         port.leave();
         if special {
@@ -191,9 +196,10 @@ impl Run {
         }
         let begun = task.marks.set(Mark::Unwinding);
         let ending = task.marks.has(Mark::Ending);
+        let spawned_at = task.spawned_at;
         let mut coroutine = task.take_coroutine(port);
         self.begin_special_turn(slot, port);
-        port.enter(me);
+        port.enter(me, spawned_at);
         let step = match (ending, begun) {
             (true, _) => {
                 drop(std::mem::replace(&mut coroutine, Box::pin(Nothing)));
@@ -250,7 +256,8 @@ impl Run {
     /// A task that is ready goes to the back of the queue, unless it is the only one.
     #[inline]
     fn go_on(&mut self, slot: u32) -> bool {
-        if self.ready.is_empty() && !self.careful {
+        // What it left for the host is done before it goes on.
+        if self.ready.is_empty() && !self.careful && !self.has_outbox() {
             return true;
         }
         self.requeue(slot);
@@ -362,7 +369,8 @@ impl Run {
         self.note_answer(slot, id, answer, kind.call_kind(), None);
     }
 
-    /// What was left in the port while no task of this thread was running: handles dropped elsewhere.
+    /// What was left in the port while no task of this thread was running: handles dropped elsewhere,
+    /// or with a value that nobody took. Taking one back may leave another.
     fn accept_strays(&mut self, port: &Port) {
         let mut at = 0;
         while at < port.posted().0 {
@@ -383,7 +391,8 @@ impl Run {
             Some(Post::Call { id, call, at }) => self.accept_call(slot, id, call, at),
             Some(Post::Withdraw(maker, id)) => self.withdraw_by(maker, id),
             Some(Post::Release(release)) => self.release(release),
-            Some(Post::Wake) | None => self.running_answered = true,
+            Some(Post::Wake) => self.running_answered = true,
+            None => {}
         }
     }
 
@@ -442,17 +451,23 @@ impl Run {
             let mut link =
                 self.tasks[slot as usize].scope.as_ref().and_then(|scope| scope.handlers.clone());
             while let Some(here) = link {
-                match here.handler.handle(&mut call, caller) {
-                    Verdict::Pass => link = here.outer.clone(),
-                    Verdict::Answer(reply) => return self.note_reply(slot, id, reply),
-                    Verdict::Refuse(why) => {
+                match self.ask_handler(&here, &mut call, caller) {
+                    Err(panic) => {
+                        let error = panic
+                            .at_call(call.kind(), call.given_name(), at)
+                            .in_task(|| self.label(slot));
+                        return self.note_reply(slot, id, Reply::Error(error));
+                    }
+                    Ok(Verdict::Pass) => link = here.outer.clone(),
+                    Ok(Verdict::Answer(reply)) => return self.note_reply(slot, id, reply),
+                    Ok(Verdict::Refuse(why)) => {
                         let message = format!("handler `{}` refused: {why}", here.handler.name());
                         let error = TaskError::new(ErrorKind::Refused, message)
                             .at_call(call.kind(), call.given_name(), at)
                             .in_task(|| self.label(slot));
                         return self.note_reply(slot, id, Reply::Error(error));
                     }
-                    Verdict::Run(coroutine) => {
+                    Ok(Verdict::Run(coroutine)) => {
                         let wait = self.run_handler(slot, id, coroutine, here.outer.clone(), at);
                         return self.note_wait(slot, id, wait);
                     }
@@ -460,6 +475,24 @@ impl Run {
             }
         }
         self.perform(slot, id, call, at);
+    }
+
+    /// Shows a call to one handler. One that panics fails the call, not the loop.
+    fn ask_handler(
+        &self,
+        link: &Link,
+        call: &mut SystemCall,
+        caller: Tid,
+    ) -> Result<Verdict, TaskError> {
+        catch_unwind(AssertUnwindSafe(|| link.handler.handle(call, caller))).map_err(|payload| {
+            let text = payload
+                .downcast_ref::<&str>()
+                .copied()
+                .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+                .unwrap_or("a payload that is no text");
+            let message = format!("handler `{}` panicked: {text}", link.handler.name());
+            TaskError::new(ErrorKind::Panicked, message)
+        })
     }
 
     /// Does what a call asks for.
@@ -691,9 +724,7 @@ impl Run {
 
     #[cold]
     fn report_not_ready(&mut self, tid: Tid) {
-        if let Some(slot) = self.tids.get(tid) {
-            self.event(slot, EventKind::NotReady);
-        }
+        self.event_of(tid, EventKind::NotReady);
     }
 }
 

@@ -135,8 +135,8 @@ pub(crate) enum Progress {
 pub(crate) enum Wait {
     Join { task: u32, node: u32, claim: Claim },
     Over { task: u32, node: u32 },
-    Promise { promise: u32, node: u32, claim: Claim },
-    External { promise: u32, node: u32, claim: Claim },
+    Promise { promise: u32, node: u32 },
+    External { promise: u32, node: u32 },
     Gather { set: u32 },
     Race { set: u32 },
     Timer { timer: u32 },

@@ -3,6 +3,7 @@
 
 use std::any::{Any, TypeId};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 /// Any value a task can return, send, store or be answered with.
@@ -42,7 +43,20 @@ pub trait Object: Any {
     fn type_name(&self) -> &'static str;
 }
 
-impl<T: Any> Object for T {
+/// A value of the user's whose `Drop` cannot unwind through the kernel, where most values end that nobody
+/// takes. The panic hook has shown the panic by then.
+struct Contained<T>(Option<T>);
+
+impl<T> Drop for Contained<T> {
+    fn drop(&mut self) {
+        if std::mem::needs_drop::<T>() {
+            let value = self.0.take();
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
+        }
+    }
+}
+
+impl<T: Any> Object for Contained<T> {
     fn type_name(&self) -> &'static str {
         std::any::type_name::<T>()
     }
@@ -101,7 +115,7 @@ impl Value {
             &'static str => Value::Static,
         }
         match value {
-            Some(value) => Value::Object(Rc::new(value)),
+            Some(value) => Value::Object(Rc::new(Contained(Some(value)))),
             None => Value::Unit,
         }
     }
@@ -109,13 +123,14 @@ impl Value {
     /// Moves the value out if nobody else holds it. On a mismatch, or when it is shared, it comes back.
     pub fn take<T: 'static>(self) -> Result<T, Value> {
         if let Value::Object(object) = self {
-            if (*object).type_id() != TypeId::of::<T>() {
+            if (*object).type_id() != TypeId::of::<Contained<T>>() {
                 return Err(Value::Object(object));
             }
             let any: Rc<dyn Any> = object;
-            return match any.downcast::<T>() {
-                Ok(typed) => Rc::try_unwrap(typed).map_err(|shared| Value::Object(shared)),
-                Err(_) => Err(Value::Unit),
+            let Ok(typed) = any.downcast::<Contained<T>>() else { return Err(Value::Unit) };
+            return match Rc::try_unwrap(typed) {
+                Ok(mut contained) => contained.0.take().ok_or(Value::Unit),
+                Err(shared) => Err(Value::Object(shared)),
             };
         }
         self.in_place::<T>().ok_or(self)
@@ -132,7 +147,10 @@ impl Value {
     /// Looks at an object in place.
     pub fn borrow<T: 'static>(&self) -> Option<&T> {
         match self {
-            Value::Object(object) => (&**object as &dyn Any).downcast_ref::<T>(),
+            Value::Object(object) => {
+                let contained = (&**object as &dyn Any).downcast_ref::<Contained<T>>();
+                contained.and_then(|contained| contained.0.as_ref())
+            }
             _ => None,
         }
     }

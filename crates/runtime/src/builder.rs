@@ -129,7 +129,12 @@ impl Builder {
         F: Future + 'static,
         F::Output: 'static,
     {
-        let start = move || -> BoxCoroutine { Box::pin(FutureTask::<F, Plain>::new(find())) };
+        let find = Rc::new(find);
+        let start = move || -> BoxCoroutine {
+            // Called inside the task, so that a panic in it is the task's.
+            let find = Rc::clone(&find);
+            Box::pin(FutureTask::<_, Plain>::new(async move { find().await }))
+        };
         self.env.push((key.into(), EnvValue::Resolved(Rc::new(start))));
         self
     }

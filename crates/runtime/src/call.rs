@@ -197,10 +197,10 @@ impl Pending {
 
     #[cold]
     fn placed(&self, mut error: TaskError, kind: CallKind) -> TaskError {
-        use CallKind::{Effect, ReadWait, WriteWait};
-        let ours = matches!(kind, Effect | ReadWait | WriteWait);
-        if ours || error.kind() == ErrorKind::WrongType {
-            error.add_call(kind.tag(), self.at);
+        use CallKind::{Acquire, Effect, ReadWait, Receive, Send, WriteWait};
+        let ours = matches!(kind, Effect | ReadWait | WriteWait | Send | Receive | Acquire);
+        if ours || matches!(error.kind(), ErrorKind::WrongType | ErrorKind::Abandoned) {
+            context::place(&mut error, kind.tag(), self.at);
         }
         context::with(|context| error.add_labels(&context.labels.borrow()));
         error
@@ -222,7 +222,7 @@ impl Pending {
     fn outside(&self, kind: CallKind) -> Poll<Reply> {
         let message = format!("`{}` was called outside a task", kind.tag());
         let mut error = TaskError::new(ErrorKind::OutsideTask, message);
-        error.add_call(kind.tag(), self.at);
+        context::place(&mut error, kind.tag(), self.at);
         Poll::Ready(Reply::Error(error))
     }
 
@@ -232,7 +232,7 @@ impl Pending {
         let message =
             format!("`{}` (call {}) was first polled in task {maker}", kind.tag(), self.id.0);
         let mut error = TaskError::new(ErrorKind::MovedCall, message);
-        error.add_call(kind.tag(), self.at);
+        context::place(&mut error, kind.tag(), self.at);
         Poll::Ready(Reply::Error(error))
     }
 }
@@ -316,7 +316,7 @@ impl RawCall {
 
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Reply> {
         if let Request::Bad(error) = &mut self.request {
-            error.add_call(self.kind.tag(), self.pending.at);
+            context::place(error, self.kind.tag(), self.pending.at);
             return Poll::Ready(Reply::Error(error.clone()));
         }
         let (request, kind) = (&mut self.request, self.kind);

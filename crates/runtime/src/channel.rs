@@ -77,7 +77,7 @@ pub struct Message;
 impl<T: 'static> Decode<Option<T>> for Message {
     fn decode(reply: Reply) -> Result<Option<T>, TaskError> {
         match reply {
-            Reply::Message(message) => typed(message.1).map(Some),
+            Reply::Message(message) => typed(message.value).map(Some),
             Reply::Value(value) => typed(value).map(Some),
             Reply::Nothing => Ok(None),
             _ => unexpected("message"),

@@ -2,12 +2,14 @@
 //! polled in the order they are written, so the outcome is the same every time.
 
 use std::future::{Future, poll_fn};
+use std::panic::Location;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
 use tiffany_kernel::{ErrorKind, TaskError};
 
+use crate::context;
 use crate::sys::sleep;
 
 /// Waits for all of the futures and gives their outputs as a tuple.
@@ -144,13 +146,18 @@ pub fn timeout<F: IntoFuture>(
     limit: Duration,
     future: F,
 ) -> impl Future<Output = Result<F::Output, TaskError>> {
-    let (future, timer) = (future.into_future(), sleep(limit));
+    let at = Location::caller();
+    let (future, timer) = (future.into_future(), sleep(limit).checked());
     async move {
         match either(future, timer).await {
             Either::First(output) => Ok(output),
-            Either::Second(()) => {
-                Err(TaskError::new(ErrorKind::TimedOut, format!("took longer than {limit:?}")))
+            Either::Second(Ok(())) => {
+                let message = format!("took longer than {limit:?}");
+                let mut error = TaskError::new(ErrorKind::TimedOut, message);
+                context::place(&mut error, "timeout", at);
+                Err(error)
             }
+            Either::Second(Err(error)) => Err(error),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::panic::Location;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::Weak;
 use std::task::Waker;
 
 use tiffany_kernel::{CallId, Port, Release, Site, TaskError};
@@ -30,7 +30,7 @@ pub(crate) struct Context {
     noted: Cell<bool>,
     thrown: Cell<Option<TaskError>>,
     wakers: RefCell<Vec<(CallId, Option<Waker>)>>,
-    pub(crate) own_waker: RefCell<Option<Arc<TaskWaker>>>,
+    pub(crate) own_waker: RefCell<Option<Weak<TaskWaker>>>,
     /// Combinators are being told of replies; that they tell their task in turn is no news.
     pub(crate) delivering: Cell<bool>,
     pub(crate) labels: RefCell<Vec<Cow<'static, str>>>,
@@ -43,7 +43,7 @@ pub(crate) struct Notes {
     pub(crate) thrown: Option<TaskError>,
     /// Combinators to wake when a call is answered; `None` where the call is no more.
     pub(crate) wakers: Vec<(CallId, Option<Waker>)>,
-    pub(crate) own_waker: Option<Arc<TaskWaker>>,
+    pub(crate) own_waker: Option<Weak<TaskWaker>>,
 }
 
 impl Context {
@@ -119,7 +119,7 @@ impl Context {
     }
 
     /// Keeps the waker that was made for the task being resumed.
-    pub(crate) fn keep_own_waker(&self, waker: Arc<TaskWaker>) {
+    pub(crate) fn keep_own_waker(&self, waker: Weak<TaskWaker>) {
         *self.own_waker.borrow_mut() = Some(waker);
         self.noted.set(true);
     }
@@ -150,6 +150,15 @@ pub(crate) fn with<R>(look: impl FnOnce(&Context) -> R) -> R {
 /// The same from code that may run while the thread ends.
 pub(crate) fn try_with<R>(look: impl FnOnce(&Context) -> R) -> Option<R> {
     CONTEXT.try_with(|context| look(context)).ok()
+}
+
+/// Names a call, its line and the running task in an error that does not know better.
+#[cold]
+pub(crate) fn place(error: &mut TaskError, call: &'static str, at: &'static Location<'static>) {
+    error.add_call(call, at);
+    if let Some(task) = with(|context| context.port.label()) {
+        error.add_task(task);
+    }
 }
 
 /// Gives a handle back. It goes to its run when a run of this thread has its next turn.

@@ -51,13 +51,14 @@ impl RunError {
         }
     }
 
-    /// The task's error, where a task failed or was cancelled.
+    /// The task's error, where it is one: not for a deadlock, which is of many tasks.
     pub fn task_error(&self) -> Option<&TaskError> {
         match self {
-            RunError::Failed(error) | RunError::Cancelled(error) | RunError::Limit(error) => {
-                Some(error)
-            }
-            _ => None,
+            RunError::Failed(error)
+            | RunError::Cancelled(error)
+            | RunError::Limit(error)
+            | RunError::Nested(error) => Some(error),
+            RunError::Deadlock(_) | RunError::System { .. } => None,
         }
     }
 

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::Weak;
 use std::task::{Context, Poll, Waker};
 
 use pin_project_lite::pin_project;
@@ -36,7 +36,8 @@ pin_project! {
 /// What a task needs when it awaits something that is no system call.
 #[derive(Default)]
 struct Foreign {
-    waker: Option<Arc<TaskWaker>>,
+    /// Lives only while somebody outside has it.
+    waker: Option<Weak<TaskWaker>>,
     /// Combinators through which calls were polled.
     wakers: Vec<(CallId, Waker)>,
 }
@@ -107,8 +108,8 @@ where
             foreign.before_poll(port);
         }
         let polled = match traced {
-            false => poll_once(this.future.as_mut()),
-            true => poll_in_span(this.future.as_mut()),
+            false => poll_once::<F, O>(this.future.as_mut()),
+            true => poll_in_span::<F, O>(this.future.as_mut()),
         };
         if let Some(notes) = context::with(|context| context.take_notes())
             && let Some(error) = keep_notes(this.foreign, *notes)
@@ -120,7 +121,7 @@ where
         }
         match polled {
             Ok(Poll::Pending) => Step::Pending,
-            Ok(Poll::Ready(output)) => O::step(output),
+            Ok(Poll::Ready(step)) => step,
             Err(payload) => panicked(this.future, &*payload),
         }
     }
@@ -134,31 +135,32 @@ where
 
     fn may_be_woken(&self) -> bool {
         let waker = self.foreign.as_ref().and_then(|foreign| foreign.waker.as_ref());
-        waker.is_some_and(|waker| Arc::strong_count(waker) > 1)
+        waker.is_some_and(|waker| waker.strong_count() > 0)
     }
 }
 
-type Polled<T> = Result<Poll<T>, Box<dyn Any + Send>>;
+type Polled = Result<Poll<Step>, Box<dyn Any + Send>>;
 
-/// Polls a future, and drops it as soon as it is ready.
+/// Polls a future, and drops it as soon as it is ready. What its output means is user code too, as an
+/// error is turned into text.
 #[inline]
-fn poll_once<F: Future>(mut future: Pin<&mut Option<F>>) -> Polled<F::Output> {
+fn poll_once<F: Future, O: Output<F::Output>>(mut future: Pin<&mut Option<F>>) -> Polled {
     catch_unwind(AssertUnwindSafe(|| {
         let running = future.as_mut().as_pin_mut().expect("a task that is over has no turn");
         let poll = running.poll(&mut Context::from_waker(&TASK_WAKER));
         if poll.is_ready() {
             future.set(None);
         }
-        poll
+        poll.map(O::step)
     }))
 }
 
 /// The same with the task's span around it, for what its code logs.
 #[cold]
-fn poll_in_span<F: Future>(future: Pin<&mut Option<F>>) -> Polled<F::Output> {
+fn poll_in_span<F: Future, O: Output<F::Output>>(future: Pin<&mut Option<F>>) -> Polled {
     let span = context::with(|context| context.task_span());
     let _in_span = span.as_ref().map(|span| span.enter());
-    poll_once(future)
+    poll_once::<F, O>(future)
 }
 
 /// Keeps the wakers that were left; the answer is the error that was thrown, if one was.
@@ -207,7 +209,7 @@ pub(crate) fn panic_error(payload: &(dyn Any + Send), what: &str) -> TaskError {
 impl Foreign {
     /// Tells combinators which of their calls were answered, and makes the task's own waker news again.
     fn before_poll(&mut self, port: &Port) {
-        if let Some(waker) = &self.waker {
+        if let Some(waker) = self.waker.as_ref().and_then(Weak::upgrade) {
             waker.rearm();
         }
         context::with(|context| {

@@ -18,6 +18,8 @@ pub(crate) enum Letter {
     Settle(RunId, Uuid, Remote),
     Done(CallRef, Remote),
     Cancel(RunId),
+    /// The last waker of a task of this run is gone.
+    GivenUp(RunId),
 }
 
 /// Letters from any thread, read by one loop.
@@ -68,11 +70,10 @@ impl Inbox {
     pub(crate) fn settle(&self, uuid: Uuid, result: Remote) -> Option<Settlement> {
         let mut promises = lock(&self.promises);
         let (run, settled) = promises.get_mut(&uuid)?;
-        let run = *run;
         let before = std::mem::replace(settled, Settled::Yes);
-        drop(promises);
-        // An answer that comes too late is sent all the same: the run counts it.
-        self.send(Letter::Settle(run, uuid, result));
+        // An answer that comes too late is sent all the same: the run counts it. Sent under the lock, so
+        // that the one accepted here is the first to arrive.
+        self.send(Letter::Settle(*run, uuid, result));
         Some(match before {
             Settled::No => Settlement::Accepted,
             Settled::Yes => Settlement::Ignored,

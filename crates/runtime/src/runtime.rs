@@ -195,8 +195,9 @@ impl Runtime {
     }
 
     /// Drives all runs until this one is over, and gives its value.
+    #[track_caller]
     pub fn finish<T: 'static>(&mut self, run: RunHandle<T>) -> Result<T, RunError> {
-        self.drive(run.id)?;
+        self.drive(run.id, Location::caller())?;
         let value = self.end_run(run.id)?;
         value.take::<T>().map_err(|value| RunError::Failed(wrong_type::<T>(&value)))
     }
@@ -207,8 +208,8 @@ impl Runtime {
     }
 
     /// The loop. Everything a runtime does, it does from here.
-    fn drive(&mut self, until: RunId) -> Result<(), RunError> {
-        let _entered = Entered::new(&self.host).ok_or_else(nested)?;
+    fn drive(&mut self, until: RunId, at: &'static Location<'static>) -> Result<(), RunError> {
+        let _entered = Entered::new(&self.host).ok_or_else(|| nested(at))?;
         let _awake = self.watched.as_ref().map(Watched::watch);
         loop {
             self.collect()?;
@@ -467,6 +468,7 @@ impl Runtime {
                     self.complete(call.run, Completion::Call(call, remote()));
                 }
                 Letter::Cancel(run) => self.cancel_run(run),
+                Letter::GivenUp(run) => self.stalled.push(run),
             }
         }
         self.letters = letters;
@@ -529,7 +531,9 @@ fn next_run_number() -> u32 {
 }
 
 #[cold]
-fn nested() -> RunError {
+fn nested(at: &'static Location<'static>) -> RunError {
     let message = "a runtime was started inside a task of another runtime";
-    RunError::Nested(TaskError::new(ErrorKind::NestedRuntime, message))
+    let mut error = TaskError::new(ErrorKind::NestedRuntime, message);
+    context::place(&mut error, "run", at);
+    RunError::Nested(error)
 }

@@ -109,7 +109,7 @@ macro_rules! shared_waitable {
 shared_waitable! {
     &Task<T>, Share => |task| Target::Task(task.at),
     Rc<Task<T>>, Share => |task| Target::Task(task.at),
-    Future<T>, Consume => |future| Target::Future(future.object()),
+    Future<T>, Share => |future| Target::Future(future.object()),
     &Future<T>, Share => |future| Target::Future(future.object()),
 }
 

@@ -166,6 +166,7 @@ impl TestScheduler {
     }
 
     /// Runs a run to its end, with the clock jumping ahead whenever all are idle.
+    #[track_caller]
     pub fn finish<T: 'static>(&mut self, run: RunHandle<T>) -> Result<T, RunError> {
         self.step_until_round_ends();
         let result = self.runtime.finish(run);

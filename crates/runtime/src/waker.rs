@@ -3,8 +3,8 @@
 //!
 //! This file has `unsafe` code because a waker with such a `clone` can only be built from a vtable.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::task::{RawWaker, RawWakerVTable, Wake, Waker};
 
 use tiffany_kernel::TaskRef;
@@ -23,13 +23,12 @@ static VTABLE: RawWakerVTable = RawWakerVTable::new(make_waker, wake_self, wake_
 fn make_waker(_: *const ()) -> RawWaker {
     let waker = context::try_with(|context| {
         let (task, host) = (context.port.task()?, context.host()?);
-        if let Some(waker) = &*context.own_waker.borrow()
-            && waker.task == task
-        {
-            return Some(Arc::clone(waker));
+        let kept = context.own_waker.borrow().as_ref().and_then(Weak::upgrade);
+        if let Some(waker) = kept.filter(|waker| waker.task == task) {
+            return Some(waker);
         }
         let waker = Arc::new(TaskWaker::new(task, Arc::clone(&host.inbox)));
-        context.keep_own_waker(Arc::clone(&waker));
+        context.keep_own_waker(Arc::downgrade(&waker));
         Some(waker)
     });
     let waker = match waker.flatten() {
@@ -68,6 +67,17 @@ impl TaskWaker {
     /// The task is about to be polled: from now on a wake is news again.
     pub(crate) fn rearm(&self) {
         self.sent.store(false, Ordering::Release);
+    }
+}
+
+impl Drop for TaskWaker {
+    /// Nobody can wake the task any more. Its run sees that when it next comes to rest; one that rests
+    /// already has to be told, because it may wait for nothing else.
+    fn drop(&mut self) {
+        let awake = context::try_with(|context| context.port.run() == Some(self.task.run));
+        if awake != Some(true) && !*self.sent.get_mut() {
+            self.inbox.send(Letter::GivenUp(self.task.run));
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::call::Reply;
+use crate::call::{Message, Reply};
 use crate::calls::Answer;
 use crate::error::{ErrorKind, TaskError};
 use crate::id::{CallId, ObjectRef};
@@ -15,7 +15,11 @@ use crate::waiters::{WaitList, Waiter};
 pub(crate) struct Channel {
     pub(crate) id: u64,
     capacity: usize,
+    /// Messages that were delivered and not taken, by the order in which they had left.
+    returned: VecDeque<(u64, Value)>,
     messages: VecDeque<Value>,
+    /// How many messages have left.
+    left: u64,
     pub(crate) receivers: WaitList,
     pub(crate) senders: WaitList,
     /// What the waiting senders want to send.
@@ -24,13 +28,27 @@ pub(crate) struct Channel {
     pub(crate) receiver_lives: bool,
 }
 
+impl Channel {
+    fn has_room(&self) -> bool {
+        self.returned.len() + self.messages.len() < self.capacity
+    }
+
+    /// The next place in the order of leaving.
+    fn next_order(&mut self) -> u64 {
+        self.left += 1;
+        self.left
+    }
+}
+
 impl Run {
     pub(crate) fn create_channel(&mut self, capacity: Option<usize>) -> Answer {
         let id = self.next_object_id();
         let slot = self.channels.insert(Channel {
             id,
             capacity: capacity.unwrap_or(usize::MAX),
+            returned: VecDeque::new(),
             messages: VecDeque::new(),
+            left: 0,
             receivers: WaitList::default(),
             senders: WaitList::default(),
             outgoing: VecDeque::new(),
@@ -61,10 +79,12 @@ impl Run {
             return Err(closed(channel.id));
         }
         if let Some(receiver) = self.waits.pop(&mut entry.receivers) {
-            self.answer(receiver.task, receiver.call, Reply::Message(Box::new((channel, value))));
+            let order = entry.next_order();
+            let message = Reply::Message(Box::new(Message { channel, order, value }));
+            self.answer(receiver.task, receiver.call, message);
             return Ok(Answer::Now(Reply::Unit));
         }
-        if entry.messages.len() < entry.capacity {
+        if entry.has_room() {
             entry.messages.push_back(value);
             return Ok(Answer::Now(Reply::Unit));
         }
@@ -80,8 +100,8 @@ impl Run {
         channel: ObjectRef,
     ) -> Result<Answer, TaskError> {
         let slot = self.find_channel(channel)?;
-        if let Some(message) = self.next_message(slot) {
-            return Ok(Answer::Now(Reply::Message(Box::new((channel, message)))));
+        if let Some((order, value)) = self.next_message(slot) {
+            return Ok(Answer::Now(Reply::Message(Box::new(Message { channel, order, value }))));
         }
         let entry = &mut self.channels[slot as usize];
         if entry.sender_handles == 0 {
@@ -92,14 +112,20 @@ impl Run {
     }
 
     /// Takes the oldest message; a sender that waits for room then has it.
-    fn next_message(&mut self, slot: u32) -> Option<Value> {
+    fn next_message(&mut self, slot: u32) -> Option<(u64, Value)> {
         let entry = &mut self.channels[slot as usize];
-        let message = match entry.messages.pop_front() {
-            Some(message) => message,
+        let message = match (entry.returned.pop_front(), entry.messages.is_empty()) {
+            (Some(returned), _) => returned,
+            (None, false) => (entry.next_order(), entry.messages.pop_front()?),
             // A channel without room hands over from sender to receiver.
-            None => return self.let_sender_in(slot),
+            (None, true) => {
+                let value = self.let_sender_in(slot)?;
+                return Some((self.channels[slot as usize].next_order(), value));
+            }
         };
-        if let Some(value) = self.let_sender_in(slot) {
+        if self.channels[slot as usize].has_room()
+            && let Some(value) = self.let_sender_in(slot)
+        {
             self.channels[slot as usize].messages.push_back(value);
         }
         Some(message)
@@ -114,15 +140,18 @@ impl Run {
         Some(value)
     }
 
-    /// A message that was delivered but not taken goes back: to the next receiver, or to the front.
-    pub(crate) fn return_message(&mut self, channel: ObjectRef, message: Value) {
-        let Ok(slot) = self.find_channel(channel) else { return };
+    /// A message that was delivered but not taken goes back: to the next receiver, or to the front,
+    /// before those that left after it.
+    pub(crate) fn return_message(&mut self, message: Box<Message>) {
+        let Ok(slot) = self.find_channel(message.channel) else { return };
         let entry = &mut self.channels[slot as usize];
         match self.waits.pop(&mut entry.receivers) {
-            Some(next) => {
-                self.answer(next.task, next.call, Reply::Message(Box::new((channel, message))));
+            Some(next) => self.answer(next.task, next.call, Reply::Message(message)),
+            None => {
+                let Message { order, value, .. } = *message;
+                let place = entry.returned.partition_point(|(left, _)| *left < order);
+                entry.returned.insert(place, (order, value));
             }
-            None => entry.messages.push_front(message),
         }
     }
 
@@ -149,6 +178,7 @@ impl Run {
         let entry = &mut self.channels[slot as usize];
         entry.outgoing.clear();
         entry.messages.clear();
+        entry.returned.clear();
         self.forget_channel(slot);
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::call::Reply;
 use crate::calls::Answer;
 use crate::error::{ErrorKind, TaskError};
-use crate::id::{CallId, ObjectRef};
+use crate::id::{CallId, ObjectRef, Tid};
 use crate::outbox::Order;
 use crate::run::Run;
 use crate::state::TaskState;
@@ -16,7 +16,10 @@ use crate::waiters::{WaitList, Waiter};
 pub(crate) struct Group {
     id: u64,
     members: BTreeSet<u32>,
-    failure: Option<TaskError>,
+    /// The first member that failed, and its error.
+    failure: Option<(Tid, TaskError)>,
+    /// Somebody was told of the failure.
+    told: bool,
     pub(crate) waiters: WaitList,
     pub(crate) handle_lives: bool,
 }
@@ -34,9 +37,15 @@ impl Group {
         self.id
     }
 
-    fn reply(&self) -> Reply {
+    /// A failure nobody was told of.
+    pub(crate) fn untold(&self) -> Option<&TaskError> {
+        self.failure.as_ref().filter(|_| !self.told).map(|(_, error)| error)
+    }
+
+    fn reply(&mut self) -> Reply {
+        self.told = true;
         match &self.failure {
-            Some(error) => Reply::Error(error.clone()),
+            Some((_, error)) => Reply::Error(error.clone()),
             None => Reply::Unit,
         }
     }
@@ -49,6 +58,7 @@ impl Run {
             id,
             members: BTreeSet::new(),
             failure: None,
+            told: false,
             waiters: WaitList::default(),
             handle_lives: true,
         }) as u32;
@@ -61,6 +71,15 @@ impl Run {
             Some(found) if found.id == group.id => Ok(group.slot),
             _ => Err(TaskError::new(ErrorKind::UnknownTask, format!("group {} is gone", group.id))),
         }
+    }
+
+    /// A group that takes members: its handle lives, and so it will cancel them.
+    pub(crate) fn find_open_group(&self, group: ObjectRef) -> Result<u32, TaskError> {
+        let slot = self.find_group(group)?;
+        if self.groups[slot as usize].handle_lives {
+            return Ok(slot);
+        }
+        Err(TaskError::new(ErrorKind::UnknownTask, format!("group {} was dropped", group.id)))
     }
 
     pub(crate) fn join_group(
@@ -104,18 +123,29 @@ impl Run {
         if failed && entry.failure.is_none() {
             self.tasks[task as usize].marks.set(Mark::Observed);
             if let Some((Outcome::Error(error), _)) = self.tasks[task as usize].end() {
-                entry.failure = Some(error.clone());
+                entry.failure = Some((self.tasks[task as usize].tid, error.clone()));
+                entry.told = false;
             }
             self.cancel_members(slot);
         }
-        let entry = &mut self.groups[slot as usize];
-        if entry.members.is_empty() {
-            let joined = !entry.waiters.is_empty();
+        // Cancelling the others may have ended them all, and so the group.
+        if self.groups.get(slot as usize).is_some_and(|group| group.members.is_empty()) {
             while let Some(waiter) = self.waits.pop(&mut self.groups[slot as usize].waiters) {
                 let reply = self.groups[slot as usize].reply();
                 self.answer(waiter.task, waiter.call, reply);
             }
-            self.forget_group(slot, joined);
+            self.forget_group(slot);
+        }
+    }
+
+    /// Somebody who has a member's handle was told of its failure, so the group need not show it.
+    pub(crate) fn told_of_member(&mut self, task: u32) {
+        let tid = self.tasks[task as usize].tid;
+        let group = self.extras.get(&task).and_then(|extra| extra.group);
+        if let Some(group) = group.and_then(|group| self.groups.get_mut(group as usize))
+            && group.failure.as_ref().is_some_and(|(failed, _)| *failed == tid)
+        {
+            group.told = true;
         }
     }
 
@@ -129,14 +159,18 @@ impl Run {
     }
 
     /// Forgets a group nobody can reach any more. A failure nobody was told of is kept.
-    pub(crate) fn forget_group(&mut self, slot: u32, told: bool) {
+    pub(crate) fn forget_group(&mut self, slot: u32) {
         let Some(entry) = self.groups.get(slot as usize) else { return };
         if entry.handle_lives || !entry.members.is_empty() {
             return;
         }
         let entry = self.groups.remove(slot as usize);
-        if let (false, Some(error)) = (told, entry.failure) {
-            self.keep_unobserved(error);
+        if let (false, Some((tid, error))) = (entry.told, entry.failure) {
+            match self.tids.get(tid) {
+                // Somebody has its handle, and may still ask.
+                Some(task) => self.tasks[task as usize].marks.clear(Mark::Observed),
+                None => self.keep_unobserved(error),
+            }
         }
     }
 }

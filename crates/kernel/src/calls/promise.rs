@@ -108,18 +108,11 @@ impl Run {
         let promise = &mut self.promises[slot as usize];
         promise.settled = Some((outcome, ended));
         let external = promise.is_external();
-        let id = promise.id;
-        // A consumed future may forget the promise with its last waiter.
-        while let Some(promise) = self.promises.get_mut(slot as usize)
-            && promise.id == id
-            && let Some(waiter) = self.waits.pop(&mut promise.waiters)
-        {
+        while let Some(waiter) = self.waits.pop(&mut self.promises[slot as usize].waiters) {
             self.hope.externals -= usize::from(external);
             self.notify(waiter, Found::Promise(slot));
         }
-        if self.promises.get(slot as usize).is_some_and(|promise| promise.id == id) {
-            self.forget_promise(slot);
-        }
+        self.forget_promise(slot);
     }
 
     /// Forgets a promise nobody can reach any more.

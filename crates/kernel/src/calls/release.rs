@@ -84,7 +84,7 @@ impl Run {
                 if let Ok(slot) = self.find_group(object) {
                     self.groups[slot as usize].handle_lives = false;
                     self.cancel_members(slot);
-                    self.forget_group(slot, false);
+                    self.forget_group(slot);
                 }
             }
         }
@@ -184,7 +184,7 @@ impl Run {
     /// An answer nobody took goes back to where it came from.
     fn give_back(&mut self, reply: Reply) {
         match reply {
-            Reply::Message(message) => self.return_message(message.0, message.1),
+            Reply::Message(message) => self.return_message(message),
             Reply::Permits(permits) => {
                 let semaphore = self.object_ref(permits.slot, permits.id);
                 self.release(Release::Permits(semaphore, permits.count as usize));

@@ -46,7 +46,7 @@ impl Run {
         options: SpawnOptions,
     ) -> Result<u32, TaskError> {
         let group = match options.group {
-            Some(group) => Some(self.find_group(group)?),
+            Some(group) => Some(self.find_open_group(group)?),
             None => None,
         };
         if !matches!(options.handlers, Handlers::Inherit) {

@@ -57,8 +57,8 @@ impl Run {
             Found::Promise(promise) => {
                 let node = self.wait_for_promise(promise, me, id, 0);
                 match self.promises[promise as usize].is_external() {
-                    true => Wait::External { promise, node, claim },
-                    false => Wait::Promise { promise, node, claim },
+                    true => Wait::External { promise, node },
+                    false => Wait::Promise { promise, node },
                 }
             }
         }))
@@ -173,9 +173,7 @@ impl Run {
                 None => return,
             },
             Wait::Over { .. } => Reply::Flag(true),
-            Wait::Join { claim, .. }
-            | Wait::Promise { claim, .. }
-            | Wait::External { claim, .. } => reply(self.result(over, claim)),
+            Wait::Join { claim, .. } => reply(self.result(over, claim)),
             Wait::Handler { .. } => reply(self.result(over, Claim::Take)),
             _ => reply(self.result(over, Claim::Share)),
         };
@@ -262,6 +260,10 @@ impl Run {
             Found::Task(slot) => {
                 let task = &mut self.tasks[slot as usize];
                 task.marks.set(Mark::Observed);
+                if task.marks.has(Mark::Extra) {
+                    self.told_of_member(slot);
+                }
+                let task = &mut self.tasks[slot as usize];
                 let Body::Over { outcome, .. } = &mut task.body else {
                     unreachable!("only asked when it is over")
                 };
@@ -276,17 +278,11 @@ impl Run {
                 result
             }
             Found::Promise(slot) => {
-                let promise = &mut self.promises[slot as usize];
                 // Other futures may ask for the value too, so it is always shared.
-                let result = match promise.end() {
+                match self.promises[slot as usize].end() {
                     Some((outcome, _)) => outcome.share(),
                     None => unreachable!("only asked when it is over"),
-                };
-                if claim == Claim::Consume {
-                    promise.futures -= 1;
-                    self.forget_promise(slot);
                 }
-                result
             }
         }
     }
