@@ -1,0 +1,16 @@
+//! The semantics of DESIGN, sentence by sentence. Each test begins with the words it checks; expected
+//! results are written from those words, not from what the code does.
+
+mod calls;
+mod calls_errors;
+mod cancel;
+mod common;
+mod gather;
+mod order;
+mod policies;
+mod race;
+mod runs;
+mod spawn;
+mod states;
+mod targets;
+mod wait;
