@@ -200,7 +200,8 @@ impl<F: FnMut(&[Candidate], &mut Vec<Tid>)> Policy for Choose<F> {
 fn a_policy_of_ones_own_decides() {
     let settings = quiet().policy(|| {
         Choose(|candidates: &[Candidate], plan: &mut Vec<Tid>| {
-            plan.extend(candidates.iter().rev().map(|candidate| candidate.tid));
+            plan.extend(candidates.iter().map(|candidate| candidate.tid));
+            plan.sort_by_key(|tid| std::cmp::Reverse(*tid));
         })
     });
     assert_eq!(order(settings, &[("a", 0), ("b", 0), ("c", 0)], 2), "c b a c b a");

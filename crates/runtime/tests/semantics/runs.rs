@@ -8,7 +8,7 @@ use std::rc::Rc;
 use tiffany::testing::TestScheduler;
 use tiffany::{
     Candidate, Limits, Policy, RunError, RunId, Tid, blocking, channel, external_promise, get_tid,
-    now, promise, read_wait, select, sleep, spawn, try_spawn, wait, write_wait, yield_now,
+    now, promise, read_wait, sleep, spawn, try_spawn, wait, write_wait, yield_now,
 };
 
 use crate::common::{Log, chant, quiet, secs, turns};
@@ -257,30 +257,6 @@ fn durable_tasks_may_not_await_foreign_futures() {
         assert!(text.contains("`foreign`") && text.contains("use a step"), "{text}");
     })
     .unwrap();
-}
-
-/// "foreign futures are errors there": also behind a system call of the same task, because it is the
-/// foreign one's waking that could not be replayed.
-#[test]
-fn durable_tasks_may_not_await_foreign_futures_beside_calls() {
-    let mut test = TestScheduler::durable_rules(quiet());
-    let (sender, receiver) = tokio::sync::oneshot::channel::<u32>();
-    let error = test
-        .try_run(async {
-            let task = spawn(async move {
-                select! {
-                    got = receiver => format!("foreign {got:?}"),
-                    () = sleep(secs(10)) => "timer".to_string(),
-                }
-            })
-            .await;
-            turns(3).await;
-            sender.send(1).unwrap();
-            task.await
-        })
-        .unwrap_err();
-    assert_eq!(error.code(), "TFY0020", "{error}");
-    assert!(error.to_string().contains("use a step"), "{error}");
 }
 
 /// "Tasks of one run may share memory": in durable runs too.

@@ -1,7 +1,7 @@
 //! DESIGN §3, States.
 
 use tiffany::testing::TestScheduler;
-use tiffany::{BlockReason, TaskState, Tid, cancel, sleep, spawn, try_spawn, yield_now};
+use tiffany::{BlockReason, EventKind, TaskState, Tid, cancel, gather_settled, get_tid, join, kill_task, sleep, spawn, try_spawn, yield_now};
 
 use crate::common::{quiet, secs, turns};
 use crate::targets::{STATES, Seen, observe};
@@ -88,7 +88,41 @@ fn every_transition_is_legal_or_not() {
     }
 }
 
-/// "Every legal transition": what a run goes through, turn by turn, is in the table.
+/// The states a task passes through, from what a run tells of it. A turn of a task that was running
+/// before has a time as Suspended between; a turn of one that is Cancelling is its cleanup.
+fn moves_of(test: &TestScheduler, tid: Tid) -> Vec<TaskState> {
+    let mut states: Vec<TaskState> = Vec::new();
+    for event in test.trace().events().iter().filter(|event| event.tid == tid) {
+        let next = match &event.kind {
+            EventKind::Spawned { .. } => TaskState::Pending,
+            EventKind::Running if states.last() == Some(&TaskState::Cancelling) => continue,
+            EventKind::Running => TaskState::Running,
+            EventKind::Blocked(reason) => TaskState::Blocked(*reason),
+            EventKind::Woken => TaskState::Suspended,
+            EventKind::Cancelling => TaskState::Cancelling,
+            EventKind::Completed => TaskState::Completed,
+            EventKind::Failed(_) => TaskState::Failed,
+            EventKind::Cancelled => TaskState::Cancelled,
+            _ => continue,
+        };
+        if states.last() == Some(&TaskState::Running) && next == TaskState::Running {
+            states.push(TaskState::Suspended);
+        }
+        states.push(next);
+    }
+    states
+}
+
+/// Panics when it is dropped.
+struct Panics;
+
+impl Drop for Panics {
+    fn drop(&mut self) {
+        panic!("in drop");
+    }
+}
+
+/// "Every legal transition": a run goes through those of the table, and through no other.
 #[test]
 fn a_run_makes_legal_transitions_only() {
     let mut test = TestScheduler::with(quiet());
@@ -103,40 +137,43 @@ fn a_run_makes_legal_transitions_only() {
             Err::<(), _>("no")
         })
         .await;
-        let doomed = spawn(sleep(secs(9))).await;
+        let blocked = spawn(sleep(secs(9))).await;
+        let suspended = spawn(turns(99)).await;
+        let panicking = spawn(async {
+            let _panics = Panics;
+            sleep(secs(9)).await;
+        })
+        .await;
+        let itself = spawn(async {
+            kill_task(get_tid().await).await;
+            sleep(secs(9)).await;
+        })
+        .await;
+        // Accepted in the same breath, so the child is killed before its first turn.
+        let (pending, killed) = join!(spawn(async {}), kill_task(Tid(8)));
+        assert!(killed && pending.tid() == Tid(8));
         turns(3).await;
-        cancel(&doomed).await;
-        (completing.await.is_ok(), failing.await.is_err(), doomed.await.is_err())
-    });
-    let mut states = [None; 5];
-    let mut moves = 0;
-    loop {
-        let stepped = test.step();
-        for (tid, last) in states.iter_mut().enumerate().skip(1) {
-            let Some(state) = test.task_state(Tid(tid as u64)) else { continue };
-            // Within one turn a task may pass through Running and a wake.
-            let through = |middle: TaskState| {
-                last.is_none_or(|last: TaskState| last.may_become(middle)) && middle.may_become(state)
-            };
-            let legal = last.is_none_or(|last| {
-                last == state
-                    || last.may_become(state)
-                    || through(TaskState::Running)
-                    || through(TaskState::Suspended)
-            });
-            assert!(legal, "task {tid} went from {last:?} to {state}");
-            moves += usize::from(*last != Some(state));
-            *last = Some(state);
+        for doomed in [&blocked, &suspended, &panicking] {
+            cancel(doomed).await;
         }
-        if !stepped {
-            if test.now().as_nanos() > 0 {
-                break;
-            }
-            test.advance(secs(1));
+        let tasks = [completing, failing, blocked, suspended, panicking, itself, pending];
+        gather_settled(tasks).await.unwrap().len()
+    });
+    assert_eq!(test.finish(run).unwrap(), 7);
+    let mut seen = std::collections::BTreeSet::new();
+    for tid in 1..=8 {
+        for pair in moves_of(&test, Tid(tid)).windows(2) {
+            let (from, to) = (pair[0], pair[1]);
+            assert!(from.may_become(to), "task {tid} went from {from} to {to}");
+            let word = |state: TaskState| state.to_string().split('(').next().unwrap().to_string();
+            seen.insert(format!("{} {}", word(from), word(to)));
         }
     }
-    assert!(moves > 12, "{moves} moves");
-    assert_eq!(test.finish(run).unwrap(), (true, true, true));
+    let all = "Blocked Cancelling, Blocked Suspended, Cancelling Cancelled, Cancelling Failed, \
+               Pending Cancelled, Pending Running, Running Blocked, Running Cancelling, \
+               Running Completed, Running Failed, Running Suspended, Suspended Cancelling, \
+               Suspended Running";
+    assert_eq!(seen.into_iter().collect::<Vec<_>>().join(", "), all);
 }
 
 /// "Blocked(reason…)": every state that can be reached today is reached, by the call it is named for.

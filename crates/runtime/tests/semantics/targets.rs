@@ -105,8 +105,8 @@ impl Gates {
         self.permit.take();
         drop(self.sender.send(1).await);
         (&self.pipe.1).write_all(b"x").unwrap();
-        drop(self.foreign.take().unwrap().send(()));
-        drop(self.effect.send(()));
+        let _ = self.foreign.take().unwrap().send(());
+        let _ = self.effect.send(());
     }
 }
 
@@ -121,11 +121,11 @@ async fn target(state: &'static str, gates: Rc<Gates>) -> Result<u32, &'static s
         }
         "Blocked(io)" => read_wait(&gates.pipe.0).await.unwrap(),
         "Blocked(sleep)" | "Cancelled" => sleep(secs(3600)).await,
-        "Blocked(join)" => drop(wait(&*gates.other).await.unwrap()),
+        "Blocked(join)" => assert_eq!(wait(&*gates.other).await, Ok(1)),
         "Blocked(gather)" => drop(gather([&*gates.other, &*gates.other]).await.unwrap()),
         "Blocked(race)" => drop(race([&*gates.other, &*gates.other]).await.unwrap()),
-        "Blocked(promise)" => drop(gates.promise.future().await.unwrap()),
-        "Blocked(external)" => drop(gates.external.future().await.unwrap()),
+        "Blocked(promise)" => assert_eq!(gates.promise.future().await, Ok(1)),
+        "Blocked(external)" => assert_eq!(gates.external.future().await, Ok(1)),
         "Blocked(effect)" => {
             let end = gates.effect_end.take().unwrap();
             blocking(move || end.recv()).await.unwrap().unwrap();
