@@ -193,6 +193,18 @@ impl Calls {
         }
     }
 
+    /// Removes the one that was added last.
+    pub(crate) fn pop(&mut self) -> Option<Outstanding> {
+        match self {
+            Calls::None => None,
+            Calls::One(_) => match std::mem::replace(self, Calls::None) {
+                Calls::One(call) => Some(call),
+                _ => None,
+            },
+            Calls::Many(all) => all.pop(),
+        }
+    }
+
     pub(crate) fn as_slice(&self) -> &[Outstanding] {
         match self {
             Calls::None => &[],

@@ -115,13 +115,14 @@ impl Run {
         }
     }
 
-    /// Takes all calls of a task back.
+    /// Takes all calls of a task back, the last one first, so that messages go back in their order.
+    /// One at a time, because what one gives back may answer another that is still waiting.
     pub(crate) fn withdraw_all(&mut self, slot: u32) {
-        let task = &mut self.tasks[slot as usize];
-        match std::mem::replace(task.calls_mut(), Calls::None) {
-            Calls::None => {}
-            Calls::One(call) => self.withdraw(slot, call),
-            Calls::Many(all) => all.into_iter().for_each(|call| self.withdraw(slot, call)),
+        if let Calls::Many(all) = self.tasks[slot as usize].calls_mut() {
+            all.sort_unstable_by_key(|call| call.id);
+        }
+        while let Some(call) = self.tasks[slot as usize].calls_mut().pop() {
+            self.withdraw(slot, call);
         }
     }
 
