@@ -209,6 +209,10 @@ impl Run {
             self.ready.push_yielded(slot);
             return;
         }
+        if task.marks.has(Mark::CancelRequested) {
+            // It cancelled itself, and now waits without having made another call.
+            return self.begin_cancel(slot);
+        }
         let reason = task.calls().first_wait().map(|wait| wait.reason());
         if reason.is_none() && self.mode == Mode::Durable {
             let error = TaskError::new(

@@ -305,6 +305,24 @@ fn a_permit_not_taken_goes_back() {
     });
 }
 
+/// "a permit to its semaphore)": when a task is cancelled, to the next in line and not to another call
+/// of its own.
+#[test]
+fn permits_go_to_others_when_the_task_is_cancelled() {
+    run(async {
+        let semaphore = semaphore(2).await;
+        let calls = [semaphore.acquire_many(5), semaphore.acquire(), semaphore.acquire()];
+        let doomed = spawn(async move { join_all(calls).await.len() }).await;
+        let next = semaphore.clone();
+        let next = spawn(async move { next.acquire_many(2).await.map(drop) }).await;
+        turns(2).await;
+        cancel(&doomed).await;
+        assert_eq!(next.await.unwrap(), Ok(()));
+        assert!(doomed.await.is_err());
+        drop(semaphore.acquire_many(2).await.unwrap());
+    });
+}
+
 /// Polled in this order.
 async fn polled(log: Log, name: &'static str, turns_needed: usize) -> &'static str {
     let mut left = turns_needed;

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use futures::FutureExt;
 use tiffany::testing::TestScheduler;
 use tiffany::{
-    AgentTask, Builder, Call, RunError, Runtime, SystemCall, Task, TaskContext, TaskError,
-    TaskStatus, ask, charge, get_tid, join, named, promise, race, sleep, sleep_secs, spawn,
+    AgentTask, Builder, Call, CustomCall, RunError, Runtime, SystemCall, Task, TaskContext, TaskError,
+    TaskStatus, ask, call, get_tid, join, named, promise, race, sleep, sleep_secs, spawn,
     spawn_agent, tell, timeout, try_spawn, wait, wait_task, yield_now,
 };
 
@@ -18,6 +18,14 @@ macro_rules! here {
     () => {
         format!("{}:{}", file!(), line!())
     };
+}
+
+/// A call that nobody answers.
+struct Nobody;
+
+impl CustomCall for Nobody {
+    const NAME: &'static str = "nobody";
+    type Answer = ();
 }
 
 /// "Errors give the line of the call (`#[track_caller]`) and the line where the task was spawned".
@@ -34,7 +42,7 @@ fn errors_give_the_line_of_the_call_and_of_the_spawn() {
                 errors.push((ask::<u32>("key").await.unwrap_err(), here!()));
                 errors.push((gone.complete(2).await.unwrap_err(), here!()));
                 errors.push((wait_task(me).await.unwrap_err(), here!()));
-                errors.push((charge(9).await.unwrap_err(), here!()));
+                errors.push((call(Nobody).await.unwrap_err(), here!()));
                 errors
             })
             .name("child"),

@@ -89,9 +89,10 @@ fn every_transition_is_legal_or_not() {
 }
 
 /// The states a task passes through, from what a run tells of it. A turn of a task that was running
-/// before has a time as Suspended between; a turn of one that is Cancelling is its cleanup.
+/// and was answered is Suspended between; a turn of one that is Cancelling is its cleanup.
 fn moves_of(test: &TestScheduler, tid: Tid) -> Vec<TaskState> {
     let mut states: Vec<TaskState> = Vec::new();
+    let mut answered = false;
     for event in test.trace().events().iter().filter(|event| event.tid == tid) {
         let next = match &event.kind {
             EventKind::Spawned { .. } => TaskState::Pending,
@@ -103,11 +104,17 @@ fn moves_of(test: &TestScheduler, tid: Tid) -> Vec<TaskState> {
             EventKind::Completed => TaskState::Completed,
             EventKind::Failed(_) => TaskState::Failed,
             EventKind::Cancelled => TaskState::Cancelled,
+            EventKind::Answered { .. } => {
+                answered = true;
+                continue;
+            }
             _ => continue,
         };
-        if states.last() == Some(&TaskState::Running) && next == TaskState::Running {
+        let goes_on = [TaskState::Running, TaskState::Cancelling].contains(&next);
+        if states.last() == Some(&TaskState::Running) && answered && goes_on {
             states.push(TaskState::Suspended);
         }
+        answered = false;
         states.push(next);
     }
     states
