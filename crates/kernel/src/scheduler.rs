@@ -98,6 +98,7 @@ impl Run {
             && self.hope.descriptors == 0
             && self.hope.effects == 0
             && self.hope.externals == 0;
+        let hopeless = hopeless && !self.grace_may_end();
         if self.is_ready() || self.is_over() || !hopeless || self.foreign_may_wake() {
             self.report_cycles();
             return false;
@@ -105,6 +106,12 @@ impl Run {
         let report = self.deadlock_report();
         self.fail(RunFailure::Deadlock(report));
         true
+    }
+
+    /// Whether a cleanup that never ends by itself has a deadline.
+    fn grace_may_end(&self) -> bool {
+        self.cancel_grace.is_some_and(|grace| self.clock.checked_add(grace).is_some())
+            && self.tasks.iter().any(|(_, task)| task.state() == TaskState::Cancelling)
     }
 
     fn foreign_may_wake(&self) -> bool {
