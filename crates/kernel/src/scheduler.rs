@@ -515,6 +515,7 @@ impl Run {
             let over = self.tasks[*slot as usize].state().is_terminal();
             if over {
                 self.tasks[*slot as usize].marks.clear(Mark::Queued);
+                self.ages.remove(slot);
                 self.reclaim(*slot);
             }
             !over
