@@ -166,7 +166,7 @@ pub(crate) fn panic_error(payload: &(dyn Any + Send), what: &str) -> TaskError {
             None => format!("{what}: {text}"),
         },
     );
-    context::with(|context| error.add_labels(&std::mem::take(&mut *context.labels.borrow_mut())));
+    context::with(|context| error.add_labels(&context.panicked_within.take()));
     error
 }
 
