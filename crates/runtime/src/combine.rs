@@ -2,6 +2,7 @@
 //! polled in the order they are written, so the outcome is the same every time.
 
 use std::future::{Future, poll_fn};
+use std::panic::Location;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
@@ -144,12 +145,15 @@ pub fn timeout<F: IntoFuture>(
     limit: Duration,
     future: F,
 ) -> impl Future<Output = Result<F::Output, TaskError>> {
-    let (future, timer) = (future.into_future(), sleep(limit));
+    let (future, timer, at) = (future.into_future(), sleep(limit), Location::caller());
     async move {
         match either(future, timer).await {
             Either::First(output) => Ok(output),
             Either::Second(()) => {
-                Err(TaskError::new(ErrorKind::TimedOut, format!("took longer than {limit:?}")))
+                let message = format!("took longer than {limit:?}");
+                let mut error = TaskError::new(ErrorKind::TimedOut, message);
+                error.add_call("timeout", at);
+                Err(error)
             }
         }
     }

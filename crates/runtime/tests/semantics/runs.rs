@@ -200,6 +200,30 @@ fn ephemeral_tasks_may_use_anything() {
     assert_eq!(text.unwrap(), "readable foreign thread");
 }
 
+/// "and anything else": a handle that ends up in another run is given back to its own.
+#[test]
+fn a_handle_dropped_in_another_run_goes_back_to_its_own() {
+    let place: Rc<RefCell<Option<tiffany::Promise<u32>>>> = Rc::default();
+    let (put, taken) = (Rc::clone(&place), Rc::clone(&place));
+    let mut test = TestScheduler::new();
+    let owner = test.start(async move {
+        let own = promise::<u32>().await;
+        let future = own.future();
+        *put.borrow_mut() = Some(own);
+        future.await.unwrap_err().code()
+    });
+    let other = test.start(async move {
+        turns(5).await;
+        drop(taken.borrow_mut().take());
+    });
+    // By turns, because the owner alone would be found to wait for nothing.
+    for _ in 0..20 {
+        test.step();
+    }
+    test.finish(other).unwrap();
+    assert_eq!(test.finish(owner).unwrap(), "TFY0026");
+}
+
 /// "In *durable* runs the world is reached through effects, timers, promises and messages only": these
 /// four work.
 #[test]

@@ -223,6 +223,29 @@ fn without_a_handle_the_result_goes_at_once() {
     assert_eq!(log.text(), "result later");
 }
 
+/// "A result is kept while a handle to it lives": with it goes what it held, and who waits for that is
+/// told at once.
+#[test]
+fn what_a_result_held_is_released_with_it() {
+    let told = run(async {
+        let held = promise::<()>().await;
+        let future = held.future();
+        drop(
+            spawn(async move {
+                turns(2).await;
+                held
+            })
+            .await,
+        );
+        let other = spawn(sleep(secs(60))).await;
+        let code = future.await.unwrap_err().code();
+        let told_at = tiffany::now().await.as_nanos();
+        other.await.unwrap();
+        (code, told_at)
+    });
+    assert_eq!(told, ("TFY0026", 0), "abandoned, before anything else happens");
+}
+
 /// "by bare number one learns only whether the task is over": true if it was alive, false if not.
 #[test]
 fn by_number_one_learns_whether_it_is_over() {
