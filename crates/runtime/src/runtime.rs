@@ -303,9 +303,7 @@ impl Runtime {
             Order::Abort(call) => self.host.pool.abort(call),
             Order::Announce(uuid, promise) => self.host.inbox.announce(uuid, promise.run),
             Order::Elsewhere(release) => {
-                if let Some(run) = self.runs.get_mut(&release.run()) {
-                    run.release(release);
-                }
+                self.with_run(release.run(), |run| run.release(release));
             }
             _ => {}
         }
