@@ -183,17 +183,22 @@ impl Run {
                 *place = Some(coroutine);
                 self.accept_posts(slot, port);
                 self.settle_down(slot);
+                if self.mode == Mode::Durable {
+                    self.accept_strays(port);
+                }
             }
             Step::Done(value) => {
                 drop(coroutine);
                 self.accept_posts(slot, port);
                 let end = if cancelling { End::Cancelled } else { End::Completed(value) };
                 self.finish(slot, end);
+                self.accept_strays(port);
             }
             Step::Failed(error) => {
                 drop(coroutine);
                 self.accept_posts(slot, port);
                 self.finish(slot, End::Failed(error));
+                self.accept_strays(port);
             }
         }
     }
@@ -246,17 +251,21 @@ impl Run {
         }
     }
 
-    /// What was left in the port while no task of this thread was running: handles dropped elsewhere.
+    /// What was left in the port while no task of this thread was running: handles dropped elsewhere, or
+    /// with the result of a task that has just ended. Giving one back may drop others.
+    #[inline]
     fn accept_strays(&mut self, port: &Port) {
-        let first = port.next_post();
-        if first.is_none() && !port.has_more() {
-            return;
-        }
-        for post in first.into_iter().chain(port.take_more()) {
-            match post {
-                Post::Release(release) => self.release(release),
-                Post::Withdraw(maker, id) => self.withdraw_by(maker, id),
-                Post::Call { .. } | Post::Wake => {}
+        loop {
+            let first = port.next_post();
+            if first.is_none() && !port.has_more() {
+                return;
+            }
+            for post in first.into_iter().chain(port.take_more()) {
+                match post {
+                    Post::Release(release) => self.release(release),
+                    Post::Withdraw(maker, id) => self.withdraw_by(maker, id),
+                    Post::Call { .. } | Post::Wake => {}
+                }
             }
         }
     }
