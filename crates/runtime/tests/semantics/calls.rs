@@ -201,7 +201,8 @@ fn dropping_leaves_the_line() {
         let semaphore = semaphore(1).await;
         let permit = semaphore.acquire().await.unwrap();
         let (sender, mut receiver) = channel::<u32>(4).await;
-        let (mut acquire, mut receive) = (Box::pin(semaphore.acquire()), Box::pin(receiver.receive()));
+        let (mut acquire, mut receive) =
+            (Box::pin(semaphore.acquire()), Box::pin(receiver.receive()));
         assert!(poll_once(acquire.as_mut()).await.is_pending());
         assert!(poll_once(receive.as_mut()).await.is_pending());
         yield_now().await;

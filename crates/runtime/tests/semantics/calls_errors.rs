@@ -6,12 +6,12 @@ use std::rc::Rc;
 use futures::FutureExt;
 use tiffany::testing::TestScheduler;
 use tiffany::{
-    AgentTask, Builder, Call, CustomCall, RunError, Runtime, SystemCall, Task, TaskContext, TaskError,
+    AgentTask, Call, CustomCall, RunError, Runtime, SystemCall, Task, TaskContext, TaskError,
     TaskStatus, ask, call, get_tid, join, named, promise, race, sleep, sleep_secs, spawn,
     spawn_agent, tell, timeout, try_spawn, wait, wait_task, yield_now,
 };
 
-use crate::common::{poll_once, quiet, result, run, secs, turns};
+use crate::common::{poll_once, result, run, secs, turns};
 
 /// This line of this file, as errors write it.
 macro_rules! here {
@@ -143,10 +143,13 @@ fn labels_do_not_mix() {
 #[test]
 fn labels_of_a_panic() {
     run(async {
-        let task = spawn(named("outer", named("inner", async {
-            yield_now().await;
-            panic!("labelled");
-        })))
+        let task = spawn(named(
+            "outer",
+            named("inner", async {
+                yield_now().await;
+                panic!("labelled");
+            }),
+        ))
         .await;
         let error: TaskError = task.await.map(|(): ()| ()).unwrap_err();
         assert_eq!(error.within(), ["outer", "inner"]);
@@ -200,7 +203,8 @@ fn between_turns_there_is_no_task() {
 /// is polled in another task than the one that made it is TFY0027.
 #[test]
 fn a_call_polled_in_another_task_is_an_error() {
-    type Place = Rc<RefCell<Option<std::pin::Pin<Box<dyn Future<Output = Result<bool, TaskError>>>>>>>;
+    type Place =
+        Rc<RefCell<Option<std::pin::Pin<Box<dyn Future<Output = Result<bool, TaskError>>>>>>>;
     run(async {
         let place = Place::default();
         let theirs = Rc::clone(&place);
@@ -349,23 +353,4 @@ fn a_panic_of_a_state_machine_ends_the_task_alone() {
             tell("goes on").await;
         });
     }
-}
-
-/// "a panic […] ends that task alone": also when the panic comes from a value nobody wants.
-#[test]
-fn a_value_that_panics_when_dropped_is_contained() {
-    struct Panics;
-    impl Drop for Panics {
-        fn drop(&mut self) {
-            panic!("a value nobody wants");
-        }
-    }
-    let settings: Builder = quiet();
-    let mut test = TestScheduler::with(settings);
-    let seven = test.run(async {
-        drop(spawn(async { Panics }).await);
-        turns(3).await;
-        7
-    });
-    assert_eq!(seven.unwrap(), 7);
 }

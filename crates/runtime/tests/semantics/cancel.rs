@@ -7,8 +7,9 @@ use std::rc::Rc;
 
 use tiffany::testing::TestScheduler;
 use tiffany::{
-    AgentTask, Direct, End, Priority, RunError, SystemCall, TaskContext, TaskError, TaskStatus, Tid, cancel, channel, get_log, get_tid, group, join, kill_task, now,
-    promise, read_wait, semaphore, sleep, spawn, spawn_agent, tell, try_spawn, wait, yield_now,
+    AgentTask, Direct, End, Priority, RunError, SystemCall, TaskContext, TaskError, TaskStatus,
+    Tid, cancel, channel, get_log, get_tid, group, join, kill_task, now, promise, read_wait,
+    semaphore, sleep, spawn, spawn_agent, tell, try_spawn, wait, yield_now,
 };
 
 use crate::common::{Flag, Log, Own, own, quiet, run, secs, turns};
@@ -161,7 +162,8 @@ fn withdrawn_waiters_are_not_woken() {
         let gate = promise::<u32>().await;
         let (one, two) = (gate.future(), gate.future());
         let waiting = spawn(async move { one.await.unwrap() }).await;
-        let gathering = spawn(async move { tiffany::gather([two.clone(), two]).await.unwrap()[0] }).await;
+        let gathering =
+            spawn(async move { tiffany::gather([two.clone(), two]).await.unwrap()[0] }).await;
         turns(2).await;
         cancel(&waiting).await;
         cancel(&gathering).await;

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use tiffany::testing::TestScheduler;
 use tiffany::{
-    Future, Task, TaskError, Tid, Value, cancel, gather, gather_settled, get, get_log, promise, put,
-    sleep, spawn, tell, try_spawn,
+    Future, Task, TaskError, Tid, Value, cancel, gather, gather_settled, get, get_log, promise,
+    put, sleep, spawn, tell, try_spawn,
 };
 
 use crate::common::{Flag, Log, Own, brief, own, run, secs, turns};
@@ -108,7 +108,8 @@ fn duplicates_are_allowed() {
 fn it_fails_at_once_on_the_earliest_failure() {
     let mut test = TestScheduler::new();
     let error = test.run(async {
-        let tasks = [after(9, Ok(1)).await, after(3, Err("late")).await, after(2, Err("early")).await];
+        let tasks =
+            [after(9, Ok(1)).await, after(3, Err("late")).await, after(2, Err("early")).await];
         let error = gather(tasks).await.unwrap_err();
         (error.message().to_string(), tiffany::now().await.as_nanos())
     });
@@ -119,7 +120,8 @@ fn it_fails_at_once_on_the_earliest_failure() {
 #[test]
 fn the_earliest_of_several_that_failed_before_counts() {
     run(async {
-        let tasks = [after(3, Err("late")).await, after(2, Err("early")).await, after(9, Ok(1)).await];
+        let tasks =
+            [after(3, Err("late")).await, after(2, Err("early")).await, after(9, Ok(1)).await];
         sleep(secs(5)).await;
         assert_eq!(gather(tasks).await.unwrap_err().message(), "early");
     });
@@ -174,8 +176,7 @@ fn a_variant_returns_results_and_errors() {
         let settled = spawn(async move { gather_settled(tasks).await }).await;
         sleep(secs(4)).await;
         cancel(&*slow).await;
-        let results: Vec<String> =
-            settled.await.unwrap().unwrap().into_iter().map(brief).collect();
+        let results: Vec<String> = settled.await.unwrap().unwrap().into_iter().map(brief).collect();
         assert_eq!(results, ["1", "TFY0001", "TFY0003", "2"]);
         assert_eq!(tiffany::now().await.as_nanos(), 4_000_000_000, "not before all are over");
     });
@@ -311,8 +312,11 @@ fn a_failed_gather_is_over() {
     .unwrap();
     assert_eq!(log.text(), "1 2");
     assert_eq!(test.now().as_nanos(), 5_000_000_000);
-    let woken = test.trace().events().iter().filter(|event| event.tid == Tid(2)).fold(0, |n, e| {
-        n + usize::from(e.to_string().contains("woken"))
-    });
+    let woken = test
+        .trace()
+        .events()
+        .iter()
+        .filter(|event| event.tid == Tid(2))
+        .fold(0, |n, e| n + usize::from(e.to_string().contains("woken")));
     assert_eq!(woken, 1, "by its timer alone:\n{}", test.trace());
 }

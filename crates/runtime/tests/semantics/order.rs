@@ -76,7 +76,10 @@ async fn immediate_calls() -> Vec<(&'static str, Boxed)> {
         ("kill_task", ignoring(kill_task(done.tid()))),
         ("create_promise", ignoring(promise::<u32>())),
         ("complete_promise", ignoring(async move { to_complete.complete(1).await })),
-        ("fail_promise", ignoring(async move { to_fail.fail(tiffany::TaskError::failed("")).await })),
+        (
+            "fail_promise",
+            ignoring(async move { to_fail.fail(tiffany::TaskError::failed("")).await }),
+        ),
         ("complete_promise again", ignoring(settled.complete(2))),
         ("create_external_promise", ignoring(external_promise::<u32>())),
         ("sleep_until the past", ignoring(sleep_until(Time::ZERO))),

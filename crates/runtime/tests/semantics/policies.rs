@@ -121,8 +121,7 @@ fn each_policy_is_deterministic() {
 fn the_lowest_priority_does_not_starve() {
     for noise in ["yields", "timers", "spawns", "messages", "a foreign future that wakes itself"] {
         let limits = Limits { max_calls: Some(2_000_000), ..Limits::default() };
-        let mut runtime =
-            quiet().limits(limits).policy(|| Priority).build().unwrap();
+        let mut runtime = quiet().limits(limits).policy(|| Priority).build().unwrap();
         let result = runtime.run(async move {
             let done = Flag::default();
             let stop = Rc::clone(&done);
@@ -236,8 +235,13 @@ fn a_policy_that_names_one_that_is_not_ready_is_told() {
     });
     test.finish(run).unwrap();
     assert_eq!(log.text(), "a b", "the others run all the same");
-    let reports: Vec<String> =
-        test.trace().events().iter().map(ToString::to_string).filter(|e| e.contains("policy")).collect();
+    let reports: Vec<String> = test
+        .trace()
+        .events()
+        .iter()
+        .map(ToString::to_string)
+        .filter(|e| e.contains("policy"))
+        .collect();
     assert!(!reports.is_empty(), "{}", test.trace());
     assert!(reports.iter().all(|report| report.contains("task 2 ")), "{reports:?}");
 }

@@ -174,7 +174,10 @@ fn limits_count_for_each_run_alone() {
     let greedy = test.start(turns(100));
     assert!(test.finish(one).unwrap(), "the third child of the first run is one too many");
     assert!(test.finish(two).unwrap(), "and so is that of the second, not its first");
-    assert!(matches!(test.finish(greedy), Err(RunError::Limit(_))), "while a third run uses up its own");
+    assert!(
+        matches!(test.finish(greedy), Err(RunError::Limit(_))),
+        "while a third run uses up its own"
+    );
 }
 
 /// "In *ephemeral* runs tasks may use descriptors, foreign futures and anything else."

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use tiffany::{
-    CustomCall, Handler, Tid, Value, answering, call, get, get_handlers, get_log, get_tid, put, spawn,
-    tell, try_spawn, wait,
+    CustomCall, Handler, Tid, Value, answering, call, get, get_handlers, get_log, get_tid, put,
+    spawn, tell, try_spawn, wait,
 };
 
 use crate::common::{run, turns};
@@ -48,8 +48,7 @@ fn the_child_sees_the_store_as_it_was() {
     run(async {
         put("key", 1u32).await;
         tell("before").await;
-        let child =
-            spawn(async { (get::<u32>("key").await, texts(get_log().await)) }).await;
+        let child = spawn(async { (get::<u32>("key").await, texts(get_log().await)) }).await;
         assert_eq!(child.await.unwrap(), (Some(1), vec!["before"]));
     });
 }
@@ -152,11 +151,10 @@ fn the_child_takes_the_handlers_it_is_given() {
         let theirs = Rc::clone(&seen);
         let child = spawn(async move {
             let given: Vec<Rc<dyn Handler>> = vec![Rc::new(is("given"))];
-            let replaced = spawn(async move {
-                (call(Who).await.unwrap(), get_handlers().await.len())
-            })
-            .handlers(given)
-            .await;
+            let replaced =
+                spawn(async move { (call(Who).await.unwrap(), get_handlers().await.len()) })
+                    .handlers(given)
+                    .await;
             let added = spawn(async move { call(Who).await.unwrap() }).handler(is("added")).await;
             let none = spawn(async { call(Who).await.unwrap_err().code() }).handlers(vec![]).await;
             theirs.borrow_mut().extend(names(get_handlers().await));

@@ -1,7 +1,10 @@
 //! DESIGN §3, States.
 
 use tiffany::testing::TestScheduler;
-use tiffany::{BlockReason, EventKind, TaskState, Tid, cancel, gather_settled, get_tid, join, kill_task, sleep, spawn, try_spawn, yield_now};
+use tiffany::{
+    BlockReason, EventKind, TaskState, Tid, cancel, gather_settled, get_tid, join, kill_task,
+    sleep, spawn, try_spawn, yield_now,
+};
 
 use crate::common::{quiet, secs, turns};
 use crate::targets::{STATES, Seen, observe};
@@ -71,9 +74,7 @@ fn three_states_are_terminal() {
 fn every_transition_is_legal_or_not() {
     let legal = |from: &str, to: &str| match from {
         "Pending" => ["Running", "Cancelled"].contains(&to),
-        "Running" => {
-            ["Suspended", "Blocked", "Cancelling", "Completed", "Failed"].contains(&to)
-        }
+        "Running" => ["Suspended", "Blocked", "Cancelling", "Completed", "Failed"].contains(&to),
         "Suspended" => ["Running", "Cancelling"].contains(&to),
         "Blocked" => ["Suspended", "Blocked", "Cancelling"].contains(&to),
         "Cancelling" => ["Cancelled", "Failed"].contains(&to),

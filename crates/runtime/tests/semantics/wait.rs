@@ -295,8 +295,8 @@ fn by_number_no_handle_is_needed() {
 fn waiting_by_number_does_not_count_as_being_told() {
     let shown = Rc::new(RefCell::new(Vec::new()));
     let seen = Rc::clone(&shown);
-    let settings =
-        tiffany::Builder::new().on_unobserved(move |e| seen.borrow_mut().push(e.message().to_string()));
+    let settings = tiffany::Builder::new()
+        .on_unobserved(move |e| seen.borrow_mut().push(e.message().to_string()));
     TestScheduler::with(settings)
         .run(async {
             let failing = try_spawn(async {
