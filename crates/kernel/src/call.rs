@@ -94,13 +94,15 @@ pub enum SystemCall {
     Custom(&'static str, Value),
 }
 
-/// Who else wants the value that a Wait gives.
+/// What a wait does with the value and the handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// Others may wait for it too: it is shared.
+    /// Others may wait for it too: the value is shared, the handle stays.
     Share,
-    /// The caller holds the only handle: the value moves to it.
+    /// The caller holds the only handle: the value moves to it, the handle stays.
     Take,
+    /// The same, and the handle goes with the answer: nobody will give it back.
+    Consume,
 }
 
 /// What Gather does about a failure.

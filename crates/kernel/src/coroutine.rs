@@ -6,9 +6,9 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::rc::Rc;
 
-use crate::call::{Reply, SystemCall};
+use crate::call::{Claim, Reply, SpawnOptions, SystemCall};
 use crate::error::TaskError;
-use crate::id::{CallId, ObjectRef, RunId, TaskRef, Tid};
+use crate::id::{CallId, ObjectRef, RunId, TaskRef, Tid, Waitable};
 use crate::time::Time;
 use crate::value::Value;
 
@@ -88,19 +88,60 @@ pub enum Release {
 
 /// The meeting place of the running coroutine and the scheduler; one for each thread that runs tasks.
 ///
+/// A coroutine leaves its calls here, in order. The first call of a turn, if it is one of the commonest
+/// kinds, has its arguments in registers, as a system call on a machine has; the others are in a list.
 /// Replies wait here for the coroutine to take them; what it does not take is kept for its next turn.
 pub struct Port {
     task: Cell<Option<TaskRef>>,
+    name: RefCell<Option<Rc<str>>>,
     next_call: Cell<u64>,
     clock: Cell<Option<Time>>,
-    last_call: Cell<Option<&'static Location<'static>>>,
-    name: RefCell<Option<Rc<str>>>,
-    // One call and one reply at a time is the rule; the lists are for those who have several.
-    reply: Cell<Option<(CallId, Reply)>>,
+    clock_is_new: Cell<bool>,
+
+    // The first call: its kind, number and line, how many posts came before it, and its arguments.
+    first: Cell<First>,
+    first_id: Cell<CallId>,
+    first_at: Cell<&'static Location<'static>>,
+    first_place: Cell<usize>,
+    claim: Cell<Claim>,
+    task_argument: Cell<TaskRef>,
+    object_argument: Cell<ObjectRef>,
+    value_argument: Cell<Value>,
+    coroutine_argument: Cell<Option<BoxCoroutine>>,
+
+    posts: RefCell<Vec<Post>>,
+    posted: Cell<usize>,
+
+    replies: Cell<Replies>,
+    reply_id: Cell<CallId>,
+    reply: Cell<Reply>,
     more_replies: RefCell<Vec<(CallId, Reply)>>,
-    post: Cell<Option<Post>>,
-    more_posts: RefCell<Vec<Post>>,
-    has_more: Cell<bool>,
+}
+
+/// The kinds of call whose arguments go in registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum First {
+    None,
+    Yield,
+    CreatePromise,
+    WaitTask,
+    WaitFuture,
+    CompletePromise,
+    Spawn,
+}
+
+/// Which replies are there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Replies {
+    None,
+    Unit,
+    One,
+    Many,
+}
+
+#[track_caller]
+const fn nowhere() -> &'static Location<'static> {
+    Location::caller()
 }
 
 impl Default for Port {
@@ -112,21 +153,33 @@ impl Default for Port {
 impl Port {
     /// An empty port.
     pub const fn new() -> Port {
+        let no_run = RunId(0);
         Port {
             task: Cell::new(None),
+            name: RefCell::new(None),
             next_call: Cell::new(0),
             clock: Cell::new(None),
-            last_call: Cell::new(None),
-            name: RefCell::new(None),
-            reply: Cell::new(None),
+            clock_is_new: Cell::new(false),
+            first: Cell::new(First::None),
+            first_id: Cell::new(CallId(0)),
+            first_at: Cell::new(nowhere()),
+            first_place: Cell::new(0),
+            claim: Cell::new(Claim::Share),
+            task_argument: Cell::new(TaskRef { run: no_run, slot: 0, tid: Tid(0) }),
+            object_argument: Cell::new(ObjectRef { run: no_run, slot: 0, id: 0 }),
+            value_argument: Cell::new(Value::Unit),
+            coroutine_argument: Cell::new(None),
+            posts: RefCell::new(Vec::new()),
+            posted: Cell::new(0),
+            replies: Cell::new(Replies::None),
+            reply_id: Cell::new(CallId(0)),
+            reply: Cell::new(Reply::Unit),
             more_replies: RefCell::new(Vec::new()),
-            post: Cell::new(None),
-            more_posts: RefCell::new(Vec::new()),
-            has_more: Cell::new(false),
         }
     }
 
     /// The task being resumed.
+    #[inline]
     pub fn task(&self) -> Option<TaskRef> {
         self.task.get()
     }
@@ -148,10 +201,78 @@ impl Port {
 
     /// Makes a call. It is accepted when the coroutine returns, unless it is withdrawn before.
     pub fn call(&self, call: SystemCall, at: &'static Location<'static>) -> CallId {
-        let id = CallId(self.next_call.get());
-        self.next_call.set(id.0 + 1);
+        let id = self.next_id();
         self.push(Post::Call { id, call, at });
         id
+    }
+
+    /// Makes the call Yield.
+    #[inline]
+    pub fn yield_now(&self, at: &'static Location<'static>) -> CallId {
+        match self.begin_first(First::Yield, at) {
+            Some(id) => id,
+            None => self.call(SystemCall::Yield, at),
+        }
+    }
+
+    /// Makes the call CreatePromise.
+    #[inline]
+    pub fn create_promise(&self, at: &'static Location<'static>) -> CallId {
+        match self.begin_first(First::CreatePromise, at) {
+            Some(id) => id,
+            None => self.call(SystemCall::CreatePromise, at),
+        }
+    }
+
+    /// Makes the call Wait.
+    #[inline]
+    pub fn wait(&self, on: Waitable, claim: Claim, at: &'static Location<'static>) -> CallId {
+        let kind = match on {
+            Waitable::Task(_) => First::WaitTask,
+            Waitable::Future(_) => First::WaitFuture,
+        };
+        let Some(id) = self.begin_first(kind, at) else {
+            return self.call(SystemCall::Wait(on, claim), at);
+        };
+        self.claim.set(claim);
+        match on {
+            Waitable::Task(task) => self.task_argument.set(task),
+            Waitable::Future(promise) => self.object_argument.set(promise),
+        }
+        id
+    }
+
+    /// Makes the call CompletePromise.
+    #[inline]
+    pub fn complete_promise(
+        &self,
+        promise: ObjectRef,
+        value: Value,
+        at: &'static Location<'static>,
+    ) -> CallId {
+        let Some(id) = self.begin_first(First::CompletePromise, at) else {
+            return self.call(SystemCall::CompletePromise(promise, value), at);
+        };
+        self.object_argument.set(promise);
+        self.value_argument.set(value);
+        id
+    }
+
+    /// Makes the call Spawn.
+    #[inline]
+    pub fn spawn(
+        &self,
+        coroutine: BoxCoroutine,
+        options: Option<Box<SpawnOptions>>,
+        at: &'static Location<'static>,
+    ) -> CallId {
+        if options.is_none()
+            && let Some(id) = self.begin_first(First::Spawn, at)
+        {
+            self.coroutine_argument.set(Some(coroutine));
+            return id;
+        }
+        self.call(SystemCall::Spawn(coroutine, options), at)
     }
 
     /// Sets the round's clock, if nobody has yet. A call for which
@@ -159,68 +280,81 @@ impl Port {
     pub fn set_clock(&self, read: impl FnOnce() -> Time) {
         if self.clock.get().is_none() {
             self.clock.set(Some(read()));
+            self.clock_is_new.set(true);
         }
     }
 
     /// The reply to a call, if it is there.
     #[inline]
     pub fn take_reply(&self, id: CallId) -> Option<Reply> {
-        match self.reply.take() {
-            Some((at, reply)) if at == id => Some(reply),
-            other => {
-                self.reply.set(other);
-                let mut more = self.more_replies.borrow_mut();
-                let at = more.iter().position(|(other, _)| *other == id)?;
-                Some(more.remove(at).1)
+        if self.take_unit(id) {
+            return Some(Reply::Unit);
+        }
+        match self.replies.get() {
+            Replies::None | Replies::Unit => None,
+            Replies::One if self.reply_id.get() == id => {
+                self.replies.set(Replies::None);
+                Some(self.reply.replace(Reply::Unit))
             }
+            Replies::One => None,
+            Replies::Many => self.take_other_reply(id),
         }
     }
 
-    /// Notes the line of the call that has just returned, for one who asks what a task is doing.
+    /// Whether the reply to a call is there and is `Unit`; then it is taken.
     #[inline]
-    pub fn returned_from(&self, at: &'static Location<'static>) {
-        self.last_call.set(Some(at));
+    pub fn take_unit(&self, id: CallId) -> bool {
+        let unit = self.replies.get() == Replies::Unit && self.reply_id.get() == id;
+        if unit {
+            self.replies.set(Replies::None);
+        }
+        unit
     }
 
-    /// The line of the call from which the running task last returned; `None` before its first.
-    pub fn last_call(&self) -> Option<&'static Location<'static>> {
-        self.last_call.get()
+    #[cold]
+    fn take_other_reply(&self, id: CallId) -> Option<Reply> {
+        let mut more = self.more_replies.borrow_mut();
+        let at = more.iter().position(|(other, _)| *other == id)?;
+        let (_, reply) = more.remove(at);
+        if more.is_empty() {
+            self.replies.set(Replies::None);
+        }
+        Some(reply)
     }
 
     /// Calls that were answered and whose replies nobody has taken yet.
     pub fn answered(&self) -> Vec<CallId> {
-        let first = self.reply.take();
-        let mut ids: Vec<CallId> = first.iter().map(|(id, _)| *id).collect();
-        self.reply.set(first);
-        ids.extend(self.more_replies.borrow().iter().map(|(id, _)| *id));
-        ids
+        match self.replies.get() {
+            Replies::None => Vec::new(),
+            Replies::Unit | Replies::One => vec![self.reply_id.get()],
+            Replies::Many => self.more_replies.borrow().iter().map(|(id, _)| *id).collect(),
+        }
     }
 
     /// Takes a call back: one that was not accepted yet never happened.
     pub fn withdraw(&self, maker: TaskRef, id: CallId) {
-        let is_it = |post: &Post| matches!(post, Post::Call { id: made, .. } if *made == id);
-        match self.post.take() {
-            Some(post) if is_it(&post) => {
-                if self.has_more.get() {
-                    let mut more = self.more_posts.borrow_mut();
-                    self.post.set(Some(more.remove(0)));
-                    self.has_more.set(!more.is_empty());
-                }
-                return;
-            }
-            first => self.post.set(first),
-        }
-        let mut more = self.more_posts.borrow_mut();
-        if let Some(at) = more.iter().position(is_it) {
-            more.remove(at);
-            self.has_more.set(!more.is_empty());
+        if self.first.get() != First::None && self.first_id.get() == id {
+            drop(self.take_first());
             return;
         }
-        drop(more);
+        let mut posts = self.posts.borrow_mut();
+        let is_it = |post: &Post| matches!(post, Post::Call { id: made, .. } if *made == id);
+        if let Some(at) = posts.iter().position(is_it) {
+            let removed = posts.remove(at);
+            self.posted.set(posts.len());
+            if at < self.first_place.get() {
+                self.first_place.set(self.first_place.get() - 1);
+            }
+            drop(posts);
+            drop(removed);
+            return;
+        }
+        drop(posts);
         self.push(Post::Withdraw(maker, id));
     }
 
     /// Gives something back.
+    #[inline]
     pub fn release(&self, release: Release) {
         self.push(Post::Release(release));
     }
@@ -230,18 +364,31 @@ impl Port {
         self.push(Post::Wake);
     }
 
+    #[inline]
     fn push(&self, post: Post) {
-        if !self.has_more.get() {
-            match self.post.take() {
-                None => {
-                    self.post.set(Some(post));
-                    return;
-                }
-                first => self.post.set(first),
-            }
+        self.posts.borrow_mut().push(post);
+        self.posted.set(self.posted.get() + 1);
+    }
+
+    /// Claims the registers for a call, if they are free.
+    #[inline]
+    fn begin_first(&self, kind: First, at: &'static Location<'static>) -> Option<CallId> {
+        if self.first.get() != First::None {
+            return None;
         }
-        self.more_posts.borrow_mut().push(post);
-        self.has_more.set(true);
+        let id = self.next_id();
+        self.first.set(kind);
+        self.first_id.set(id);
+        self.first_at.set(at);
+        self.first_place.set(self.posted.get());
+        Some(id)
+    }
+
+    #[inline]
+    fn next_id(&self) -> CallId {
+        let id = CallId(self.next_call.get());
+        self.next_call.set(id.0 + 1);
+        id
     }
 
     // The scheduler's side.
@@ -249,17 +396,19 @@ impl Port {
     pub(crate) fn begin(&self, next_call: u64, clock: Option<Time>) {
         self.next_call.set(next_call);
         self.clock.set(clock);
+        self.clock_is_new.set(false);
     }
 
+    #[inline]
     pub(crate) fn enter(&self, task: TaskRef) {
         self.task.set(Some(task));
-        self.last_call.set(None);
     }
 
     pub(crate) fn set_name(&self, name: Option<Rc<str>>) {
         *self.name.borrow_mut() = name;
     }
 
+    #[inline]
     pub(crate) fn leave(&self) {
         self.task.set(None);
     }
@@ -268,42 +417,150 @@ impl Port {
         self.next_call.get()
     }
 
-    pub(crate) fn clock(&self) -> Option<Time> {
+    /// The clock, if a coroutine has set it since this was last asked.
+    #[inline]
+    pub(crate) fn new_clock(&self) -> Option<Time> {
+        if !self.clock_is_new.get() {
+            return None;
+        }
+        self.clock_is_new.set(false);
         self.clock.get()
     }
 
     #[inline]
     pub(crate) fn offer(&self, id: CallId, reply: Reply) {
-        match self.reply.take() {
-            None => self.reply.set(Some((id, reply))),
-            first => {
-                self.reply.set(first);
-                self.more_replies.borrow_mut().push((id, reply));
+        if self.replies.get() != Replies::None {
+            return self.offer_another(id, reply);
+        }
+        self.reply_id.set(id);
+        if let Reply::Unit = reply {
+            self.replies.set(Replies::Unit);
+        } else {
+            self.replies.set(Replies::One);
+            self.reply.set(reply);
+        }
+    }
+
+    /// Offers the answer that a call is done, before all other replies.
+    #[inline]
+    pub(crate) fn offer_done(&self, id: CallId) {
+        self.reply_id.set(id);
+        self.replies.set(Replies::Unit);
+    }
+
+    #[cold]
+    fn offer_another(&self, id: CallId, reply: Reply) {
+        let mut more = self.more_replies.borrow_mut();
+        if self.replies.get() != Replies::Many {
+            more.push((self.reply_id.get(), self.reply.replace(Reply::Unit)));
+            self.replies.set(Replies::Many);
+        }
+        more.push((id, reply));
+    }
+
+    #[inline]
+    pub(crate) fn has_untaken(&self) -> bool {
+        self.replies.get() != Replies::None
+    }
+
+    /// Takes back the replies that were not taken.
+    #[cold]
+    pub(crate) fn untaken(&self) -> Vec<(CallId, Reply)> {
+        let replies = self.replies.replace(Replies::None);
+        match replies {
+            Replies::None => Vec::new(),
+            Replies::Unit | Replies::One => {
+                vec![(self.reply_id.get(), self.reply.replace(Reply::Unit))]
             }
+            Replies::Many => std::mem::take(&mut *self.more_replies.borrow_mut()),
         }
     }
 
-    /// Takes back a reply that was not taken.
+    /// Whether all that the running coroutine did was to yield.
     #[inline]
-    pub(crate) fn untaken(&self) -> Option<(CallId, Reply)> {
-        match self.reply.take() {
-            Some(first) => Some(first),
-            None => self.more_replies.borrow_mut().pop(),
-        }
+    pub(crate) fn only_yielded(&self) -> bool {
+        self.first.get() == First::Yield
+            && self.posted.get() == 0
+            && self.replies.get() == Replies::None
+    }
+
+    /// The kind of the first call, whose arguments are in the registers.
+    #[inline]
+    pub(crate) fn first(&self) -> First {
+        self.first.get()
+    }
+
+    /// The first call's number and line; the registers are free again, so its arguments go first.
+    #[inline]
+    pub(crate) fn end_first(&self) -> (CallId, &'static Location<'static>) {
+        self.first.set(First::None);
+        (self.first_id.get(), self.first_at.get())
     }
 
     #[inline]
-    pub(crate) fn next_post(&self) -> Option<Post> {
-        self.post.take()
+    pub(crate) fn first_id(&self) -> CallId {
+        self.first_id.get()
     }
 
     #[inline]
-    pub(crate) fn has_more(&self) -> bool {
-        self.has_more.get()
+    pub(crate) fn first_at(&self) -> &'static Location<'static> {
+        self.first_at.get()
     }
 
-    pub(crate) fn take_more(&self) -> Vec<Post> {
-        self.has_more.set(false);
-        std::mem::take(&mut *self.more_posts.borrow_mut())
+    #[inline]
+    pub(crate) fn target(&self) -> (Waitable, Claim) {
+        let on = match self.first.get() {
+            First::WaitTask => Waitable::Task(self.task_argument.get()),
+            _ => Waitable::Future(self.object_argument.get()),
+        };
+        (on, self.claim.get())
+    }
+
+    #[inline]
+    pub(crate) fn settlement(&self) -> (ObjectRef, Value) {
+        (self.object_argument.get(), self.value_argument.replace(Value::Unit))
+    }
+
+    #[inline]
+    pub(crate) fn coroutine(&self) -> BoxCoroutine {
+        self.coroutine_argument.take().expect("a first call Spawn has its coroutine")
+    }
+
+    /// The first call as those see it who handle, watch or limit calls.
+    #[cold]
+    pub(crate) fn take_first(&self) -> Option<SystemCall> {
+        let call = match self.first.get() {
+            First::None => return None,
+            First::Yield => SystemCall::Yield,
+            First::CreatePromise => SystemCall::CreatePromise,
+            First::WaitTask | First::WaitFuture => {
+                let (on, claim) = self.target();
+                SystemCall::Wait(on, claim)
+            }
+            First::CompletePromise => {
+                let (promise, value) = self.settlement();
+                SystemCall::CompletePromise(promise, value)
+            }
+            First::Spawn => SystemCall::Spawn(self.coroutine(), None),
+        };
+        self.first.set(First::None);
+        Some(call)
+    }
+
+    /// How many posts there are besides the first call, and how many of them came before it.
+    #[inline]
+    pub(crate) fn posted(&self) -> (usize, usize) {
+        (self.posted.get(), self.first_place.get())
+    }
+
+    /// Takes the post at this place. The list is emptied by `clear_posts` after all have been taken.
+    #[inline]
+    pub(crate) fn take_post(&self, at: usize) -> Option<Post> {
+        self.posts.borrow_mut().get_mut(at).map(|post| std::mem::replace(post, Post::Wake))
+    }
+
+    pub(crate) fn clear_posts(&self) {
+        self.posts.borrow_mut().clear();
+        self.posted.set(0);
     }
 }

@@ -137,6 +137,8 @@ kinds! {
     TimedOut = "TFY0028", "allow more time, or handle the timeout";
     /// The host could not do what was asked of it.
     Host = "TFY0029", "see the system's message";
+    /// A task has run for long without a call.
+    Stuck = "TFY0030", "call `yield_now` now and then, or do long work with `blocking`";
 }
 
 /// An error a task was given, or ended with.

@@ -36,6 +36,8 @@ pub enum Order {
     Abort(CallRef),
     /// From now on this UUID may be settled.
     Announce(Uuid, ObjectRef),
+    /// The task goes by this name from now on; `None`: it is over.
+    Name(Tid, Option<Rc<str>>),
     /// A handle of another run was given back.
     Elsewhere(Release),
 }

@@ -43,6 +43,8 @@ pub struct Run {
     pub(crate) env: Env,
     pub(crate) policy: Option<Box<dyn Policy>>,
     events_wanted: Events,
+    /// Calls are watched or counted, so they take the longer way.
+    pub(crate) careful: bool,
 
     pub(crate) tasks: Slab<Task>,
     pub(crate) extras: BTreeMap<u32, Extra>,
@@ -146,6 +148,7 @@ impl Run {
             env: config.env,
             policy: config.policy,
             events_wanted: config.events,
+            careful: config.events == Events::All || config.limits.max_calls.is_some(),
             tasks: Slab::new(),
             extras: BTreeMap::new(),
             tids: TidIndex::default(),
@@ -184,13 +187,14 @@ impl Run {
             .then(|| Rc::new(Scope { handlers: chain(config.handlers, None), ..Scope::default() }));
         run.root = run.add_task(root, config.started_at, scope, None);
         if let Some(name) = config.name {
-            run.extra(run.root).name = Some(name);
+            run.set_name(run.root, name);
         }
         run.announce_spawn(run.root, None);
         run
     }
 
     /// The run's number.
+    #[inline]
     pub fn id(&self) -> RunId {
         self.id
     }
@@ -206,11 +210,13 @@ impl Run {
     }
 
     /// Whether a task is ready.
+    #[inline]
     pub fn is_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
     /// Whether all tasks are over.
+    #[inline]
     pub fn is_over(&self) -> bool {
         self.live == 0
     }
@@ -221,6 +227,7 @@ impl Run {
     }
 
     /// When the next timer is due.
+    #[inline]
     pub fn next_deadline(&self) -> Option<Time> {
         self.timers.next_deadline()
     }
@@ -250,9 +257,10 @@ impl Run {
         std::mem::take(&mut self.orders)
     }
 
-    /// Whether the host has something to do.
-    pub fn has_orders(&self) -> bool {
-        !self.orders.is_empty()
+    /// Whether the host has something to do or to tell.
+    #[inline]
+    pub fn has_outbox(&self) -> bool {
+        !self.orders.is_empty() || !self.events.is_empty()
     }
 
     /// What happened since this was last asked.
@@ -263,6 +271,7 @@ impl Run {
     /// Starts or stops leaving events in the outbox.
     pub fn want_events(&mut self, wanted: Events) {
         self.events_wanted = wanted;
+        self.careful = wanted == Events::All || self.limits.max_calls.is_some();
     }
 
     /// How the run ended, once its outcome is fixed: at the latest when it is over.
@@ -352,6 +361,12 @@ impl Run {
         }
     }
 
+    pub(crate) fn set_name(&mut self, slot: u32, name: Rc<str>) {
+        let tid = self.tasks[slot as usize].tid;
+        self.order(Order::Name(tid, Some(Rc::clone(&name))));
+        self.extra(slot).name = Some(name);
+    }
+
     pub(crate) fn extra(&mut self, slot: u32) -> &mut Extra {
         self.tasks[slot as usize].marks.set(Mark::Extra);
         self.extras.entry(slot).or_default()
@@ -383,20 +398,20 @@ impl Run {
         self.check_run(task.run, "task", task.tid.0)?;
         match self.tasks.get(task.slot as usize) {
             Some(found) if found.tid == task.tid => Ok(task.slot),
-            _ => Err(TaskError::new(
-                ErrorKind::UnknownTask,
-                format!("task {} is over and its result is gone", task.tid),
-            )),
+            _ => Err(task_gone(task.tid)),
         }
     }
 
     /// An error if a handle belongs to another run.
+    #[inline]
     pub(crate) fn check_run(&self, run: RunId, what: &str, id: u64) -> Result<(), TaskError> {
-        if run == self.id {
-            return Ok(());
-        }
+        if run == self.id { Ok(()) } else { Err(self.foreign_run(run, what, id)) }
+    }
+
+    #[cold]
+    fn foreign_run(&self, run: RunId, what: &str, id: u64) -> TaskError {
         let message = format!("{what} {id} belongs to {run}, not to {}", self.id);
-        Err(TaskError::new(ErrorKind::ForeignRun, message))
+        TaskError::new(ErrorKind::ForeignRun, message)
     }
 
     /// A name for a new promise, channel, semaphore or group.
@@ -491,4 +506,10 @@ impl Drop for Run {
 pub(crate) enum Found {
     Task(u32),
     Promise(u32),
+}
+
+#[cold]
+fn task_gone(tid: Tid) -> TaskError {
+    let message = format!("task {tid} is over and its result is gone");
+    TaskError::new(ErrorKind::UnknownTask, message)
 }

@@ -6,10 +6,10 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::rc::Rc;
 
-use crate::call::{Reply, SystemCall};
+use crate::call::{CallKind, Reply, SystemCall};
 use crate::calls::Answer;
 use crate::config::Mode;
-use crate::coroutine::{BoxCoroutine, Coroutine, Port, Post, Step, Unwind};
+use crate::coroutine::{BoxCoroutine, Coroutine, First, Port, Post, Step, Unwind};
 use crate::error::{ErrorKind, TaskError};
 use crate::handler::Verdict;
 use crate::id::{CallId, TaskRef, Tid};
@@ -18,23 +18,30 @@ use crate::policy::Candidate;
 use crate::run::{Run, RunFailure};
 use crate::state::{BlockReason, TaskState};
 use crate::store::Scope;
-use crate::task::{Body, Calls, Mark, Outcome, Outstanding, Progress, Wait};
+use crate::task::{Body, Calls, Mark, Outcome, Outstanding, Progress, Task, Wait};
 use crate::time::Time;
 use crate::timer::Due;
 use crate::value::Value;
 
 impl Run {
-    /// Gives every ready task one turn and answers how many had it. The host either sets the round's
-    /// clock here, or leaves that to the first coroutine that needs it.
+    /// Gives every ready task one turn and answers how many turns there were. The host either sets the
+    /// round's clock here, or leaves that to the first coroutine that needs it.
     pub fn round(&mut self, port: &Port, now: Option<Time>) -> usize {
         self.begin_round(port, now);
-        let mut steps = 0;
+        let mut turns = 0;
         while let Some(slot) = self.ready.next() {
-            self.step(slot, port);
-            steps += 1;
+            turns += 1;
+            while self.step(slot, port) {
+                if turns >= LONE_TURNS {
+                    self.requeue(slot);
+                    break;
+                }
+                turns += 1;
+            }
         }
+        self.accept_strays(port);
         self.end_round(port);
-        steps
+        turns
     }
 
     /// Begins a round that `step_round` goes through by single steps.
@@ -50,9 +57,15 @@ impl Run {
     /// Gives the next task of the round its turn. `false`: the round is over.
     pub fn step_round(&mut self, port: &Port, now: Option<Time>) -> bool {
         self.enter(port, now);
-        let Some(slot) = self.ready.next() else { return false };
-        self.step(slot, port);
+        let Some(slot) = self.ready.next() else {
+            self.accept_strays(port);
+            return false;
+        };
+        let lone = self.step(slot, port);
         self.end_round(port);
+        if lone {
+            self.requeue(slot);
+        }
         true
     }
 
@@ -121,104 +134,163 @@ impl Run {
         })
     }
 
-    /// One turn of one task.
-    fn step(&mut self, slot: u32, port: &Port) {
+    /// One turn of one task. `true`: it can go on, and as no other task is ready it may do so at once;
+    /// it is in the queue only if the caller does not let it.
+    fn step(&mut self, slot: u32, port: &Port) -> bool {
         let task = &mut self.tasks[slot as usize];
         task.marks.clear(Mark::Queued);
-        let cancelling = match task.state() {
-            TaskState::Cancelling => true,
-            state if state.is_ready() => {
-                task.become_state(TaskState::Running);
-                false
-            }
-            _ => return self.reclaim(slot),
-        };
+        if !task.begin_turn() {
+            self.step_out(slot, port);
+            return false;
+        }
         let me = TaskRef { run: self.id, slot, tid: task.tid };
-        let (phase, ending) = match (task.marks.has(Mark::Unwinding), task.marks.has(Mark::Ending))
-        {
-            (_, true) => (Unwind::Begin, true),
-            (false, _) => (Unwind::Begin, false),
-            (true, _) => (Unwind::Continue, false),
-        };
-        if cancelling {
-            task.marks.set(Mark::Unwinding);
+        let special = task.marks.has(Mark::Extra) || self.careful;
+        let mut coroutine = task.take_coroutine(port);
+        if special {
+            self.begin_special_turn(slot, port);
         }
-        let Body::Live { coroutine, calls } = &mut task.body else {
-            unreachable!("a task that has a turn is not over")
-        };
-        let mut coroutine = coroutine.take().expect("a task that has a turn has its coroutine");
-        offer_replies(calls, port);
-        let named = task.marks.has(Mark::Extra);
-        self.event(slot, EventKind::Running);
-
         port.enter(me);
-        if named {
-            port.set_name(self.name(slot));
-        }
-        let step = match (cancelling, ending) {
-            (false, _) => coroutine.as_mut().resume(port),
-            (true, false) => coroutine.as_mut().unwind(port, phase),
-            (true, true) => {
-                drop(coroutine);
-                coroutine = Box::pin(Nothing);
-                Step::Done(Value::Unit)
-            }
-        };
+        let step = coroutine.as_mut().resume(port);
         port.leave();
-        if named {
+        if special {
             port.set_name(None);
         }
-
-        if let Some(now) = port.clock() {
+        if let Some(now) = port.new_clock() {
             self.set_clock(now);
         }
-        let Body::Live { coroutine: place, calls } = &mut self.tasks[slot as usize].body else {
-            unreachable!("only its own step ends a running task")
+        let Step::Pending = step else {
+            drop(coroutine);
+            self.after_last_turn(slot, port, step);
+            return false;
         };
-        while let Some((id, reply)) = port.untaken() {
-            calls.add(Outstanding { id, progress: Progress::Answered(reply) });
+        std::mem::forget(step);
+        let task = &mut self.tasks[slot as usize];
+        task.put_coroutine(coroutine);
+        if port.only_yielded() && !special && !task.marks.has(Mark::CancelRequested) {
+            // By far the commonest turn: it goes to the back of the queue.
+            self.calls_made += 1;
+            (task.done, task.called_at) = port.end_first();
+            task.suspend();
+            return self.go_on(slot);
+        }
+        self.after_turn(slot, port)
+    }
+
+    /// A turn of a task that has a name, or that somebody watches.
+    #[cold]
+    fn begin_special_turn(&mut self, slot: u32, port: &Port) {
+        port.set_name(self.name(slot));
+        self.event(slot, EventKind::Running);
+    }
+
+    /// The turn of a task that does not run on: it is unwound, or it was cancelled in the queue.
+    #[cold]
+    fn step_out(&mut self, slot: u32, port: &Port) {
+        let me = self.task_ref(slot);
+        let task = &mut self.tasks[slot as usize];
+        if task.state() != TaskState::Cancelling {
+            return self.reclaim(slot);
+        }
+        let begun = task.marks.set(Mark::Unwinding);
+        let ending = task.marks.has(Mark::Ending);
+        let mut coroutine = task.take_coroutine(port);
+        self.begin_special_turn(slot, port);
+        port.enter(me);
+        let step = match (ending, begun) {
+            (true, _) => {
+                drop(std::mem::replace(&mut coroutine, Box::pin(Nothing)));
+                Step::Done(Value::Unit)
+            }
+            (false, false) => coroutine.as_mut().unwind(port, Unwind::Begin),
+            (false, true) => coroutine.as_mut().unwind(port, Unwind::Continue),
+        };
+        port.leave();
+        port.set_name(None);
+        if let Some(now) = port.new_clock() {
+            self.set_clock(now);
         }
         match step {
             Step::Pending => {
-                *place = Some(coroutine);
-                self.accept_posts(slot, port);
-                self.settle_down(slot);
-                if self.mode == Mode::Durable {
-                    self.accept_strays(port);
+                self.tasks[slot as usize].put_coroutine(coroutine);
+                if self.after_turn(slot, port) {
+                    self.requeue(slot);
                 }
             }
-            Step::Done(value) => {
+            Step::Done(_) => {
                 drop(coroutine);
                 self.accept_posts(slot, port);
-                let end = if cancelling { End::Cancelled } else { End::Completed(value) };
-                self.finish(slot, end);
-                self.accept_strays(port);
+                self.finish(slot, End::Cancelled);
             }
             Step::Failed(error) => {
                 drop(coroutine);
                 self.accept_posts(slot, port);
                 self.finish(slot, End::Failed(error));
-                self.accept_strays(port);
             }
         }
     }
 
-    /// After its turn a task is ready again, or waits.
+    /// After a turn that was not its last, a task is ready again or waits. `true`: it is ready, and no
+    /// other is.
+    fn after_turn(&mut self, slot: u32, port: &Port) -> bool {
+        self.keep_untaken(slot, port);
+        self.accept_posts(slot, port);
+        if !self.running_answered {
+            self.settle_down(slot);
+            return false;
+        }
+        let task = &mut self.tasks[slot as usize];
+        if !task.suspend() {
+            // In cleanup: it stays Cancelling.
+            if task.state() == TaskState::Cancelling && !task.marks.has(Mark::Queued) {
+                self.requeue(slot);
+            }
+            return false;
+        }
+        self.go_on(slot)
+    }
+
+    /// A task that is ready goes to the back of the queue, unless it is the only one.
+    #[inline]
+    fn go_on(&mut self, slot: u32) -> bool {
+        if self.ready.is_empty() && !self.careful {
+            return true;
+        }
+        self.requeue(slot);
+        false
+    }
+
+    /// Puts a task at the back of the queue.
+    #[inline]
+    fn requeue(&mut self, slot: u32) {
+        self.tasks[slot as usize].marks.set(Mark::Queued);
+        self.ready.push_yielded(slot);
+    }
+
+    #[inline]
+    fn keep_untaken(&mut self, slot: u32, port: &Port) {
+        if port.has_untaken() {
+            for (id, reply) in port.untaken() {
+                self.tasks[slot as usize].note_reply(id, reply);
+            }
+        }
+    }
+
+    /// After its last turn a task is over.
+    fn after_last_turn(&mut self, slot: u32, port: &Port, step: Step) {
+        self.keep_untaken(slot, port);
+        self.accept_posts(slot, port);
+        match step {
+            Step::Pending => unreachable!("its last turn"),
+            Step::Done(value) => self.finish(slot, End::Completed(value)),
+            Step::Failed(error) => self.finish(slot, End::Failed(error)),
+        }
+    }
+
+    /// A task that was not answered waits.
     fn settle_down(&mut self, slot: u32) {
-        let answered = std::mem::take(&mut self.running_answered);
         let task = &mut self.tasks[slot as usize];
         if task.state() == TaskState::Cancelling {
-            // In cleanup: it stays Cancelling, and has another turn when a call of it is answered.
-            if answered && !task.marks.has(Mark::Queued) {
-                task.marks.set(Mark::Queued);
-                self.ready.push_yielded(slot);
-            }
-            return;
-        }
-        if answered {
-            task.become_state(TaskState::Suspended);
-            task.marks.set(Mark::Queued);
-            self.ready.push_yielded(slot);
+            // In cleanup: it has another turn when a call of it is answered.
             return;
         }
         if task.marks.has(Mark::CancelRequested) {
@@ -234,53 +306,93 @@ impl Run {
             return self.finish(slot, End::Failed(error));
         }
         let reason = reason.unwrap_or(BlockReason::Foreign);
-        task.become_state(TaskState::Blocked(reason));
-        self.event(slot, EventKind::Blocked(reason));
+        task.block(reason);
+        if self.careful {
+            self.event(slot, EventKind::Blocked(reason));
+        }
     }
 
     /// Accepts what a coroutine left in the port, in the order it was left.
+    #[inline]
     fn accept_posts(&mut self, slot: u32, port: &Port) {
         self.running_answered = false;
-        if let Some(post) = port.next_post() {
-            self.accept_post(slot, post);
+        let (posted, before) = port.posted();
+        if posted == 0 {
+            return self.accept_first(slot, port);
         }
-        while port.has_more() {
-            for post in port.take_more() {
-                self.accept_post(slot, post);
-            }
+        for at in 0..before {
+            self.accept_post(slot, port.take_post(at));
         }
+        self.accept_first(slot, port);
+        // Accepting can drop coroutines, whose handles are then given back too.
+        let mut at = before;
+        while at < port.posted().0 {
+            self.accept_post(slot, port.take_post(at));
+            at += 1;
+        }
+        port.clear_posts();
     }
 
-    /// What was left in the port while no task of this thread was running: handles dropped elsewhere, or
-    /// with the result of a task that has just ended. Giving one back may drop others.
+    /// Accepts the call whose arguments are in the port's registers.
     #[inline]
+    fn accept_first(&mut self, slot: u32, port: &Port) {
+        let kind = port.first();
+        if kind == First::None {
+            return;
+        }
+        let task = &mut self.tasks[slot as usize];
+        if self.careful || task.is_special() {
+            if let Some(call) = port.take_first() {
+                let (id, at) = port.end_first();
+                self.accept_call(slot, id, call, at);
+            }
+            return;
+        }
+        self.calls_made += 1;
+        let id = port.first_id();
+        task.called_at = port.first_at();
+        let answer = match kind {
+            First::None | First::Yield => Answer::Now(Reply::Unit),
+            First::CreatePromise => self.create_promise(),
+            First::WaitTask | First::WaitFuture => {
+                let (on, claim) = port.target();
+                self.wait(slot, id, on, claim).unwrap_or_else(Answer::from)
+            }
+            First::CompletePromise => {
+                let (promise, value) = port.settlement();
+                self.settle_promise(promise, Ok(value)).unwrap_or_else(Answer::from)
+            }
+            First::Spawn => self.spawn(slot, port.coroutine(), None, port.first_at()),
+        };
+        port.end_first();
+        self.note_answer(slot, id, answer, kind.call_kind(), None);
+    }
+
+    /// What was left in the port while no task of this thread was running: handles dropped elsewhere.
     fn accept_strays(&mut self, port: &Port) {
-        loop {
-            let first = port.next_post();
-            if first.is_none() && !port.has_more() {
-                return;
+        let mut at = 0;
+        while at < port.posted().0 {
+            match port.take_post(at) {
+                Some(Post::Release(release)) => self.release(release),
+                Some(Post::Withdraw(maker, id)) => self.withdraw_by(maker, id),
+                _ => {}
             }
-            for post in first.into_iter().chain(port.take_more()) {
-                match post {
-                    Post::Release(release) => self.release(release),
-                    Post::Withdraw(maker, id) => self.withdraw_by(maker, id),
-                    Post::Call { .. } | Post::Wake => {}
-                }
-            }
+            at += 1;
+        }
+        if at > 0 {
+            port.clear_posts();
         }
     }
 
-    #[inline]
-    fn accept_post(&mut self, slot: u32, post: Post) {
+    fn accept_post(&mut self, slot: u32, post: Option<Post>) {
         match post {
-            Post::Call { id, call, at } => self.accept_call(slot, id, call, at),
-            Post::Withdraw(maker, id) => self.withdraw_by(maker, id),
-            Post::Release(release) => self.release(release),
-            Post::Wake => self.running_answered = true,
+            Some(Post::Call { id, call, at }) => self.accept_call(slot, id, call, at),
+            Some(Post::Withdraw(maker, id)) => self.withdraw_by(maker, id),
+            Some(Post::Release(release)) => self.release(release),
+            Some(Post::Wake) | None => self.running_answered = true,
         }
     }
 
-    #[inline]
     fn accept_call(
         &mut self,
         slot: u32,
@@ -291,15 +403,7 @@ impl Run {
         self.calls_made += 1;
         let task = &mut self.tasks[slot as usize];
         task.called_at = at;
-        if task.marks.has(Mark::CancelRequested) && !task.marks.has(Mark::Unwinding) {
-            if task.state() == TaskState::Running {
-                self.begin_cancel(slot);
-            }
-            return;
-        }
-        let ended = !matches!(task.body, Body::Live { coroutine: Some(_), .. });
-        let hooded = task.scope.as_ref().is_some_and(|scope| scope.handlers.is_some());
-        if ended || hooded || self.watched() || self.limits.max_calls.is_some() {
+        if self.careful || task.is_special() {
             return self.accept_with_care(slot, id, call, at);
         }
         self.perform(slot, id, call, at);
@@ -314,7 +418,14 @@ impl Run {
         mut call: SystemCall,
         at: &'static Location<'static>,
     ) {
-        if matches!(self.tasks[slot as usize].body, Body::Live { coroutine: None, .. }) {
+        let task = &mut self.tasks[slot as usize];
+        if task.marks.has(Mark::CancelRequested) && !task.marks.has(Mark::Unwinding) {
+            if task.state() == TaskState::Running {
+                self.begin_cancel(slot);
+            }
+            return;
+        }
+        if matches!(task.body, Body::Live { coroutine: None, .. }) {
             return; // Made in the same breath as the task's end: nobody will take the answer.
         }
         if self.watched() {
@@ -358,14 +469,25 @@ impl Run {
     }
 
     /// Does what a call asks for.
-    #[inline]
     fn perform(&mut self, slot: u32, id: CallId, call: SystemCall, at: &'static Location<'static>) {
-        if let SystemCall::Yield = call {
-            return self.note_reply(slot, id, Reply::Unit);
-        }
         let (kind, name) = (call.kind(), call.given_name());
-        match self.dispatch(slot, id, call, at) {
+        let answer = self.dispatch(slot, id, call, at);
+        self.note_answer(slot, id, answer, kind, name);
+    }
+
+    /// What came of the running task's call.
+    #[inline]
+    fn note_answer(
+        &mut self,
+        slot: u32,
+        id: CallId,
+        answer: Answer,
+        kind: CallKind,
+        name: Option<&'static str>,
+    ) {
+        match answer {
             Answer::Now(Reply::Error(error)) => {
+                let at = self.tasks[slot as usize].called_at;
                 let error = error.at_call(kind, name, at).in_task(|| self.label(slot));
                 self.note_reply(slot, id, Reply::Error(error));
             }
@@ -377,12 +499,10 @@ impl Run {
     /// The running task's call is answered at once.
     #[inline]
     fn note_reply(&mut self, slot: u32, id: CallId, reply: Reply) {
-        if self.watched() {
+        if self.careful {
             self.note_answer_event(slot, id, &reply);
         }
-        self.tasks[slot as usize]
-            .calls_mut()
-            .add(Outstanding { id, progress: Progress::Answered(reply) });
+        self.tasks[slot as usize].note_reply(id, reply);
         self.running_answered = true;
     }
 
@@ -424,9 +544,9 @@ impl Run {
     /// Answers a call that waits. Its task becomes ready, if it was not.
     pub(crate) fn answer(&mut self, slot: u32, id: CallId, reply: Reply) {
         let Some(task) = self.tasks.get_mut(slot as usize) else { return };
-        let Body::Live { calls, .. } = &mut task.body else { return };
-        let Some(call) = calls.get_mut(id) else { return };
-        call.progress = Progress::Answered(reply);
+        if !task.answer(id, reply) {
+            return;
+        }
         let state = task.state();
         let queued = task.marks.has(Mark::Queued);
         match state {
@@ -434,7 +554,9 @@ impl Run {
                 task.become_state(TaskState::Suspended);
                 task.marks.set(Mark::Queued);
                 self.ready.push_woken(slot);
-                self.event(slot, EventKind::Woken);
+                if self.careful {
+                    self.event(slot, EventKind::Woken);
+                }
             }
             TaskState::Running => self.running_answered = true,
             TaskState::Cancelling if !queued => {
@@ -491,10 +613,14 @@ impl Run {
         if task.marks.has(Mark::Extra) {
             self.end_extra(slot);
         }
-        if !self.tasks[slot as usize].waiters.is_empty() {
-            self.tell_task_waiters(slot);
+        if self.tasks[slot as usize].waiters.is_empty() {
+            return self.reclaim(slot);
         }
-        self.reclaim(slot);
+        let tid = self.tasks[slot as usize].tid;
+        self.tell_task_waiters(slot);
+        if self.tasks.get(slot as usize).is_some_and(|task| task.tid == tid) {
+            self.reclaim(slot);
+        }
     }
 
     /// Forgets a task that is over, that nobody holds and that is not in the queue.
@@ -578,6 +704,21 @@ impl Run {
     }
 }
 
+/// How many turns a task may have at once while no other is ready, before the host is asked for news.
+const LONE_TURNS: usize = 61;
+
+impl First {
+    fn call_kind(self) -> CallKind {
+        match self {
+            First::None | First::Yield => CallKind::Yield,
+            First::CreatePromise => CallKind::CreatePromise,
+            First::WaitTask | First::WaitFuture => CallKind::Wait,
+            First::CompletePromise => CallKind::CompletePromise,
+            First::Spawn => CallKind::Spawn,
+        }
+    }
+}
+
 /// How a task ends.
 pub(crate) enum End {
     Completed(Value),
@@ -594,28 +735,39 @@ impl Coroutine for Nothing {
     }
 }
 
-/// Moves the replies a task has into the port.
-#[inline]
-fn offer_replies(calls: &mut Calls, port: &Port) {
-    match calls {
-        Calls::None => {}
-        Calls::One(Outstanding { progress: Progress::Answered(_), .. }) => {
-            if let Calls::One(Outstanding { id, progress: Progress::Answered(reply) }) =
-                std::mem::replace(calls, Calls::None)
-            {
-                port.offer(id, reply);
-            }
+impl Task {
+    /// Takes the coroutine for a turn, and moves the replies the task has into the port.
+    #[inline]
+    fn take_coroutine(&mut self, port: &Port) -> BoxCoroutine {
+        if self.done != CallId(0) {
+            port.offer_done(std::mem::replace(&mut self.done, CallId(0)));
         }
-        Calls::One(_) => {}
-        Calls::Many(all) => {
-            for call in std::mem::take(&mut **all) {
+        let Body::Live { coroutine, calls } = &mut self.body else {
+            unreachable!("a task that has a turn is not over")
+        };
+        if !calls.is_none() {
+            offer_replies(calls, port);
+        }
+        coroutine.take().expect("a task that has a turn has its coroutine")
+    }
+}
+
+fn offer_replies(calls: &mut Calls, port: &Port) {
+    match std::mem::replace(calls, Calls::None) {
+        Calls::None => {}
+        Calls::One(Outstanding { id, progress: Progress::Answered(reply) }) => {
+            port.offer(id, reply)
+        }
+        Calls::One(waiting) => *calls = Calls::One(waiting),
+        Calls::Many(mut all) => {
+            for call in std::mem::take(&mut *all) {
                 match call.progress {
                     Progress::Answered(reply) => port.offer(call.id, reply),
-                    Progress::Waiting(..) => all.push(call),
+                    Progress::Waiting(_) => all.push(call),
                 }
             }
-            if all.is_empty() {
-                *calls = Calls::None;
+            if !all.is_empty() {
+                *calls = Calls::Many(all);
             }
         }
     }

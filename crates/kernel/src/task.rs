@@ -4,7 +4,7 @@
 use std::panic::Location;
 use std::rc::Rc;
 
-use crate::call::Reply;
+use crate::call::{Claim, Reply};
 use crate::coroutine::BoxCoroutine;
 use crate::error::{ErrorKind, TaskError};
 use crate::id::{CallId, Tid};
@@ -24,6 +24,9 @@ pub(crate) struct Task {
     pub(crate) spawned_at: &'static Location<'static>,
     /// The line of its last call.
     pub(crate) called_at: &'static Location<'static>,
+    /// The call that was answered with nothing but that it is done, or 0. It is the commonest answer, and
+    /// with it a turn need not touch `body.calls`.
+    pub(crate) done: CallId,
     pub(crate) scope: Option<Rc<Scope>>,
     pub(crate) body: Body,
 }
@@ -129,10 +132,10 @@ pub(crate) enum Progress {
 /// What a call waits for, and where it is registered for that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    Join { task: u32, node: u32, take: bool },
+    Join { task: u32, node: u32, claim: Claim },
     Over { task: u32, node: u32 },
-    Promise { promise: u32, node: u32 },
-    External { promise: u32, node: u32 },
+    Promise { promise: u32, node: u32, claim: Claim },
+    External { promise: u32, node: u32, claim: Claim },
     Gather { set: u32 },
     Race { set: u32 },
     Timer { timer: u32 },
@@ -164,7 +167,17 @@ impl Wait {
 }
 
 impl Calls {
+    #[inline]
     pub(crate) fn add(&mut self, call: Outstanding) {
+        if let Calls::None = self {
+            *self = Calls::One(call);
+        } else {
+            self.add_another(call);
+        }
+    }
+
+    #[cold]
+    fn add_another(&mut self, call: Outstanding) {
         *self = match std::mem::replace(self, Calls::None) {
             Calls::None => Calls::One(call),
             Calls::One(first) => Calls::Many(Box::new(vec![first, call])),
@@ -221,6 +234,11 @@ impl Calls {
         }
     }
 
+    #[inline]
+    pub(crate) fn is_none(&self) -> bool {
+        matches!(self, Calls::None)
+    }
+
     /// The first call that still waits.
     pub(crate) fn first_wait(&self) -> Option<Wait> {
         self.as_slice().iter().find_map(|call| match call.progress {
@@ -247,6 +265,7 @@ impl Task {
             waiters: WaitList::default(),
             spawned_at,
             called_at: spawned_at,
+            done: CallId(0),
             scope,
             body: Body::Live { coroutine: Some(coroutine), calls: Calls::None },
         }
@@ -266,6 +285,83 @@ impl Task {
             self.state
         );
         self.state = next;
+    }
+
+    /// A ready task runs. `false`: it is not ready.
+    #[inline]
+    pub(crate) fn begin_turn(&mut self) -> bool {
+        let ready = self.state.is_ready();
+        if ready {
+            self.state = TaskState::Running;
+        }
+        ready
+    }
+
+    /// A running task goes back to the queue. `false`: it is not running.
+    #[inline]
+    pub(crate) fn suspend(&mut self) -> bool {
+        let running = self.state == TaskState::Running;
+        if running {
+            self.state = TaskState::Suspended;
+        }
+        running
+    }
+
+    #[inline]
+    pub(crate) fn put_coroutine(&mut self, back: BoxCoroutine) {
+        if let Body::Live { coroutine, .. } = &mut self.body {
+            // The place is empty: nothing is dropped.
+            std::mem::forget(coroutine.replace(back));
+        }
+    }
+
+    /// Keeps an answer until the task's next turn.
+    #[inline]
+    pub(crate) fn note_reply(&mut self, id: CallId, reply: Reply) {
+        if self.done == CallId(0)
+            && let Reply::Unit = reply
+        {
+            self.done = id;
+        } else {
+            self.calls_mut().add(Outstanding { id, progress: Progress::Answered(reply) });
+        }
+    }
+
+    /// Answers a call that waits. `false`: there is none.
+    pub(crate) fn answer(&mut self, id: CallId, reply: Reply) -> bool {
+        let done = self.done;
+        let Body::Live { calls, .. } = &mut self.body else { return false };
+        if done == CallId(0)
+            && let Reply::Unit = reply
+        {
+            let found = calls.remove(id).is_some();
+            if found {
+                self.done = id;
+            }
+            return found;
+        }
+        match calls.get_mut(id) {
+            Some(call) => {
+                call.progress = Progress::Answered(reply);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// A running task waits.
+    #[inline]
+    pub(crate) fn block(&mut self, reason: BlockReason) {
+        assert!(self.state == TaskState::Running, "only a running task can begin to wait");
+        self.state = TaskState::Blocked(reason);
+    }
+
+    /// Whether its calls need more than to be done: it has handlers, was cancelled, or is over.
+    #[inline]
+    pub(crate) fn is_special(&self) -> bool {
+        let handled = self.scope.as_ref().is_some_and(|scope| scope.handlers.is_some());
+        let over = matches!(self.body, Body::Live { coroutine: None, .. } | Body::Over { .. });
+        handled || over || self.marks.has(Mark::CancelRequested)
     }
 
     pub(crate) fn calls(&self) -> &Calls {
@@ -301,6 +397,6 @@ mod tests {
     fn sizes() {
         assert!(size_of::<Reply>() <= 24, "Reply is {}", size_of::<Reply>());
         assert!(size_of::<Calls>() <= 40, "Calls is {}", size_of::<Calls>());
-        assert!(size_of::<Task>() <= 96, "Task is {}", size_of::<Task>());
+        assert!(size_of::<Task>() <= 104, "Task is {}", size_of::<Task>());
     }
 }

@@ -114,8 +114,13 @@ impl<A> StateMachine<A> {
         port: &Port,
         poll: impl FnOnce(&mut A, &mut TaskContext<'_>) -> TaskStatus<T>,
     ) -> Step {
+        let span = context::with(|context| context.begin_turn());
+        let _in_span = span.as_ref().map(|span| span.enter());
         let tid = port.tid().unwrap_or(Tid(0));
         let mut reply = self.call.take().and_then(|call| port.take_reply(call));
+        if reply.is_some() {
+            context::with(|context| context.returned_from(self.at));
+        }
         let agent = self.agent.as_mut().expect("a task that is over has no turn");
         let status = catch_unwind(AssertUnwindSafe(|| {
             poll(agent, &mut TaskContext { tid, reply: &mut reply })
@@ -132,10 +137,8 @@ impl<A> StateMachine<A> {
             Ok(TaskStatus::Failed(error)) => return Step::Failed(error),
             Err(payload) => return Step::Failed(panic_error(&*payload, "panicked")),
         };
-        if call.kind().reads_clock()
-            && let Some(host) = context::with(|context| context.host())
-        {
-            port.set_clock(|| host.clock.now());
+        if call.kind().reads_clock() {
+            context::with(|context| context.set_clock());
         }
         self.call = Some(port.call(call, self.at));
         Step::Pending

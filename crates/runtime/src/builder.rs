@@ -11,6 +11,7 @@ use tiffany_kernel::{
 };
 
 use crate::clock::Clock;
+use crate::context;
 use crate::error::RunError;
 use crate::future_task::{FutureTask, Plain};
 use crate::host::{Entropy, Host};
@@ -18,6 +19,8 @@ use crate::inbox::Inbox;
 use crate::pool::Pool;
 use crate::reactor::Reactor;
 use crate::runtime::Runtime;
+use crate::trace::Tracer;
+use crate::watchdog::{OnStuck, StuckTask, Watched};
 
 /// Builds a [`Runtime`].
 ///
@@ -43,7 +46,10 @@ pub struct Builder {
     handlers: Vec<Rc<dyn Handler>>,
     name: Option<Rc<str>>,
     threads: usize,
-    pub(crate) watchdog: Option<Duration>,
+    agent_id: String,
+    node: String,
+    watchdog: Option<Duration>,
+    on_stuck: OnStuck,
     pub(crate) on_unobserved: Rc<dyn Fn(&TaskError)>,
 }
 
@@ -73,8 +79,15 @@ impl Builder {
             handlers: Vec::new(),
             name: None,
             threads: 4,
+            agent_id: String::new(),
+            node: String::new(),
             watchdog: Some(Duration::from_secs(1)),
+            on_stuck: Arc::new(|stuck| {
+                tracing::warn!(target: "tiffany", tid = stuck.tid.0, "{stuck}");
+                eprintln!("tiffany: {stuck}");
+            }),
             on_unobserved: Rc::new(|error| {
+                tracing::error!(target: "tiffany", code = error.code(), "nobody waited: {error}");
                 eprintln!("tiffany: a task failed and nobody waited for it: {error}");
             }),
         }
@@ -139,9 +152,28 @@ impl Builder {
         self
     }
 
+    /// Who works here, for the spans of the log.
+    pub fn agent_id(mut self, agent_id: &str) -> Builder {
+        self.agent_id = agent_id.into();
+        self
+    }
+
+    /// Which machine this is, for the spans of the log.
+    pub fn node(mut self, node: &str) -> Builder {
+        self.node = node.into();
+        self
+    }
+
     /// How long a task may run without a call before that is reported; `None`: for ever.
     pub fn watchdog(mut self, patience: Option<Duration>) -> Builder {
         self.watchdog = patience;
+        self
+    }
+
+    /// What is done about a task that has kept its turn for too long. By default it is written to
+    /// standard error. This is called on the watchdog's own thread, once for each such turn.
+    pub fn on_stuck(mut self, show: impl Fn(&StuckTask) + Send + Sync + 'static) -> Builder {
+        self.on_stuck = Arc::new(show);
         self
     }
 
@@ -162,8 +194,13 @@ impl Builder {
         let reactor = Reactor::new().map_err(|error| RunError::system("a reactor", &error))?;
         let inbox = Arc::new(Inbox::new(reactor.bell()));
         let pool = Pool::new(self.threads, Arc::clone(&inbox));
-        let host = Host { clock, inbox, reactor: reactor.into(), pool, entropy };
-        Ok(Runtime::with_host(host, self))
+        let tracer = Tracer::new(self.agent_id.clone(), self.node.clone());
+        let host = Host { clock, inbox, reactor: reactor.into(), pool, entropy, tracer };
+        let watched = self.watchdog.map(|patience| {
+            let pulse = context::with(|context| context.pulse());
+            Arc::new(Watched::new(pulse, patience, Arc::clone(&self.on_stuck)))
+        });
+        Ok(Runtime::with_host(host, self, watched))
     }
 
     /// What a new run is told.

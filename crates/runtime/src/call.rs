@@ -9,7 +9,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use tiffany_kernel::{
-    CallId, CallKind, ErrorKind, Handler, Reply, SystemCall, TaskError, TaskRef, Tid, Time, Value,
+    CallId, CallKind, ErrorKind, Handler, Port, Reply, SystemCall, TaskError, TaskRef, Tid, Time,
+    Value,
 };
 
 use crate::context;
@@ -57,10 +58,6 @@ impl<R, D> Call<R, D> {
     pub fn checked(self) -> TryCall<R, D> {
         TryCall { raw: self.raw, reply: PhantomData }
     }
-
-    pub(crate) fn request_mut(&mut self) -> Option<&mut SystemCall> {
-        self.raw.request_mut()
-    }
 }
 
 impl<R, D> TryCall<R, D> {
@@ -99,7 +96,7 @@ impl<R, D: Decode<R>> Future for TryCall<R, D> {
 
 /// Ends the task with an error that nobody in it catches.
 #[cold]
-fn throw<R>(error: TaskError) -> Poll<R> {
+pub(crate) fn throw<R>(error: TaskError) -> Poll<R> {
     context::with(|context| match context.port.task() {
         Some(_) => context.throw(error),
         None => panic!("{error}"),
@@ -107,154 +104,221 @@ fn throw<R>(error: TaskError) -> Poll<R> {
     Poll::Pending
 }
 
-/// A call before its reply is given a type.
-pub(crate) struct RawCall {
-    state: State,
-    kind: CallKind,
+/// A call that was made or is about to be: what the futures of all calls have in common.
+pub(crate) struct Pending {
+    /// The call's number, once it is made and while it is not answered; or 0.
+    id: CallId,
+    maker: Option<TaskRef>,
     combined: bool,
     at: &'static Location<'static>,
 }
 
-enum State {
-    New(SystemCall),
-    /// It has no meaning, so it is never made.
-    Bad(TaskError),
-    Made(CallId, TaskRef),
-    Over,
-}
+const NOT_MADE: CallId = CallId(0);
 
-impl RawCall {
-    #[track_caller]
-    pub(crate) fn new(call: SystemCall) -> RawCall {
-        RawCall {
-            kind: call.kind(),
-            state: State::New(call),
-            combined: false,
-            at: Location::caller(),
-        }
-    }
-
-    /// A call whose arguments have no meaning: it fails without being made.
-    #[track_caller]
-    fn bad_call(kind: CallKind, error: TaskError) -> RawCall {
-        RawCall { kind, state: State::Bad(error), combined: false, at: Location::caller() }
-    }
-
-    pub(crate) fn request_mut(&mut self) -> Option<&mut SystemCall> {
-        match &mut self.state {
-            State::New(call) => Some(call),
-            _ => None,
-        }
-    }
-
+impl Pending {
     #[inline]
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Reply> {
-        context::with(|context| match self.state {
-            State::Made(id, task) => {
-                if context.port.task() != Some(task) {
-                    return self.moved(task);
+    #[track_caller]
+    pub(crate) fn new() -> Pending {
+        Pending { id: NOT_MADE, maker: None, combined: false, at: Location::caller() }
+    }
+
+    /// Makes the call when first polled, and takes its reply at a later poll.
+    #[inline]
+    pub(crate) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        kind: CallKind,
+        make: impl FnOnce(&Port, &'static Location<'static>) -> CallId,
+    ) -> Poll<Reply> {
+        context::with(|context| {
+            let port = &context.port;
+            if self.id == NOT_MADE {
+                self.maker = port.task();
+                if self.maker.is_none() {
+                    return self.outside(kind);
                 }
-                match context.port.take_reply(id) {
-                    Some(reply) => {
-                        self.state = State::Over;
-                        context.port.returned_from(self.at);
-                        Poll::Ready(reply)
-                    }
-                    None => {
-                        self.keep_waker(context, id, cx.waker());
-                        Poll::Pending
-                    }
+                self.id = make(port, self.at);
+                self.combined = keep_waker(context, self.id, cx.waker());
+                return Poll::Pending;
+            }
+            if port.task() != self.maker {
+                return self.moved(kind);
+            }
+            match port.take_reply(self.id) {
+                Some(reply) => {
+                    self.id = NOT_MADE;
+                    context.returned_from(self.at);
+                    Poll::Ready(reply)
+                }
+                None => {
+                    self.combined |= keep_waker(context, self.id, cx.waker());
+                    Poll::Pending
                 }
             }
-            State::New(_) => {
-                let Some(task) = context.port.task() else { return self.outside() };
-                let State::New(call) = std::mem::replace(&mut self.state, State::Over) else {
-                    unreachable!("just matched")
-                };
-                if self.kind.reads_clock()
-                    && let Some(host) = context.host()
-                {
-                    context.port.set_clock(|| host.clock.now());
-                }
-                let id = context.port.call(call, self.at);
-                self.state = State::Made(id, task);
-                self.keep_waker(context, id, cx.waker());
-                Poll::Pending
-            }
-            State::Bad(_) => self.bad(),
-            State::Over => panic!("a system call was polled after it had returned"),
         })
     }
 
-    /// Polled through a combinator, a call keeps that one's waker.
+    /// Whether the reply is there and says no more than that the call is done; then it is taken.
     #[inline]
-    fn keep_waker(&mut self, context: &context::Context, id: CallId, waker: &Waker) {
-        if !waker.will_wake(&TASK_WAKER) {
-            self.combined = true;
-            context.keep_waker(id, Some(waker));
-        }
+    fn take_done(&mut self) -> bool {
+        context::with(|context| {
+            let port = &context.port;
+            let done = self.id != NOT_MADE && port.task() == self.maker && port.take_unit(self.id);
+            if done {
+                self.id = NOT_MADE;
+                context.returned_from(self.at);
+            }
+            done
+        })
     }
 
     /// Gives the reply its type. Errors of the host are told where they happened.
     #[inline]
-    pub(crate) fn read<R, D: Decode<R>>(&self, reply: Reply) -> Result<R, TaskError> {
+    pub(crate) fn read<R, D: Decode<R>>(
+        &self,
+        reply: Reply,
+        kind: CallKind,
+    ) -> Result<R, TaskError> {
         match reply {
-            Reply::Error(error) => Err(self.placed(error)),
-            reply => D::decode(reply).map_err(|error| self.placed(error)),
+            Reply::Error(error) => Err(self.placed(error, kind)),
+            reply => D::decode(reply).map_err(|error| self.placed(error, kind)),
         }
     }
 
     #[cold]
-    fn placed(&self, mut error: TaskError) -> TaskError {
+    fn placed(&self, mut error: TaskError, kind: CallKind) -> TaskError {
         use CallKind::{Effect, ReadWait, WriteWait};
-        let ours = matches!(self.kind, Effect | ReadWait | WriteWait);
+        let ours = matches!(kind, Effect | ReadWait | WriteWait);
         if ours || error.kind() == ErrorKind::WrongType {
-            error.add_call(self.kind.tag(), self.at);
+            error.add_call(kind.tag(), self.at);
         }
         context::with(|context| error.add_labels(&context.labels.borrow()));
         error
     }
 
+    /// Takes a call back that was not answered, or whose answer was not taken.
     #[cold]
-    fn bad(&mut self) -> Poll<Reply> {
-        match std::mem::replace(&mut self.state, State::Over) {
-            State::Bad(mut error) => {
-                error.add_call(self.kind.tag(), self.at);
-                Poll::Ready(Reply::Error(error))
+    fn withdraw(&mut self) {
+        let Some(maker) = self.maker else { return };
+        context::try_with(|context| {
+            context.port.withdraw(maker, self.id);
+            if self.combined {
+                context.keep_waker(self.id, None);
             }
-            _ => Poll::Pending,
-        }
+        });
     }
 
     #[cold]
-    fn outside(&mut self) -> Poll<Reply> {
-        self.state = State::Over;
-        let message = format!("`{}` was called outside a task", self.kind.tag());
+    fn outside(&self, kind: CallKind) -> Poll<Reply> {
+        let message = format!("`{}` was called outside a task", kind.tag());
         let mut error = TaskError::new(ErrorKind::OutsideTask, message);
-        error.add_call(self.kind.tag(), self.at);
+        error.add_call(kind.tag(), self.at);
         Poll::Ready(Reply::Error(error))
     }
 
     #[cold]
-    fn moved(&mut self, maker: TaskRef) -> Poll<Reply> {
-        let message = format!("`{}` was first polled in task {}", self.kind.tag(), maker.tid);
+    fn moved(&self, kind: CallKind) -> Poll<Reply> {
+        let maker = self.maker.map_or(Tid(0), |maker| maker.tid);
+        let message =
+            format!("`{}` (call {}) was first polled in task {maker}", kind.tag(), self.id.0);
         let mut error = TaskError::new(ErrorKind::MovedCall, message);
-        error.add_call(self.kind.tag(), self.at);
+        error.add_call(kind.tag(), self.at);
         Poll::Ready(Reply::Error(error))
     }
 }
 
-impl Drop for RawCall {
+impl Drop for Pending {
     #[inline]
     fn drop(&mut self) {
-        if let State::Made(id, task) = self.state {
-            context::try_with(|context| {
-                context.port.withdraw(task, id);
-                if self.combined {
-                    context.keep_waker(id, None);
-                }
-            });
+        if self.id != NOT_MADE {
+            self.withdraw();
         }
+    }
+}
+
+/// Polled through a combinator, a call keeps that one's waker. Tells whether it does.
+#[inline]
+fn keep_waker(context: &context::Context, id: CallId, waker: &Waker) -> bool {
+    let combined = !waker.will_wake(&TASK_WAKER);
+    if combined {
+        context.keep_waker(id, Some(waker));
+    }
+    combined
+}
+
+/// The future of [`yield_now`](crate::yield_now).
+#[must_use = "a system call does nothing until it is awaited"]
+pub struct Yield(Pending);
+
+impl Yield {
+    #[inline]
+    #[track_caller]
+    pub(crate) fn new() -> Yield {
+        Yield(Pending::new())
+    }
+}
+
+impl Future for Yield {
+    type Output = ();
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.0.take_done() {
+            return Poll::Ready(());
+        }
+        match self.0.poll(cx, CallKind::Yield, |port, at| port.yield_now(at)) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Reply::Error(error)) => throw(error),
+            Poll::Ready(_) => Poll::Ready(()),
+        }
+    }
+}
+
+/// A call before its reply is given a type.
+pub(crate) struct RawCall {
+    pending: Pending,
+    kind: CallKind,
+    request: Request,
+}
+
+enum Request {
+    New(SystemCall),
+    /// It has no meaning, so it is never made.
+    Bad(TaskError),
+    Made,
+}
+
+impl RawCall {
+    #[track_caller]
+    pub(crate) fn new(call: SystemCall) -> RawCall {
+        RawCall { pending: Pending::new(), kind: call.kind(), request: Request::New(call) }
+    }
+
+    /// A call whose arguments have no meaning: it fails without being made.
+    #[track_caller]
+    fn bad_call(kind: CallKind, error: TaskError) -> RawCall {
+        RawCall { pending: Pending::new(), kind, request: Request::Bad(error) }
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Reply> {
+        if let Request::Bad(error) = &mut self.request {
+            error.add_call(self.kind.tag(), self.pending.at);
+            return Poll::Ready(Reply::Error(error.clone()));
+        }
+        let (request, kind) = (&mut self.request, self.kind);
+        self.pending.poll(cx, kind, |port, at| {
+            let Request::New(call) = std::mem::replace(request, Request::Made) else {
+                panic!("a system call was polled after it had returned")
+            };
+            if kind.reads_clock() {
+                context::with(|context| context.set_clock());
+            }
+            port.call(call, at)
+        })
+    }
+
+    pub(crate) fn read<R, D: Decode<R>>(&self, reply: Reply) -> Result<R, TaskError> {
+        self.pending.read::<R, D>(reply, self.kind)
     }
 }
 

@@ -145,16 +145,18 @@ pub fn timeout<F: IntoFuture>(
     limit: Duration,
     future: F,
 ) -> impl Future<Output = Result<F::Output, TaskError>> {
-    let (future, timer, at) = (future.into_future(), sleep(limit), Location::caller());
+    let at = Location::caller();
+    let (future, timer) = (future.into_future(), sleep(limit).checked());
     async move {
         match either(future, timer).await {
             Either::First(output) => Ok(output),
-            Either::Second(()) => {
+            Either::Second(Ok(())) => {
                 let message = format!("took longer than {limit:?}");
                 let mut error = TaskError::new(ErrorKind::TimedOut, message);
                 error.add_call("timeout", at);
                 Err(error)
             }
+            Either::Second(Err(error)) => Err(error),
         }
     }
 }

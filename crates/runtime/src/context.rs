@@ -3,17 +3,23 @@
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
+use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 
 use tiffany_kernel::{CallId, Port, Release, Site, TaskError};
+use tracing::Span;
+use tracing::level_filters::LevelFilter;
 
 use crate::host::Host;
 use crate::waker::TaskWaker;
+use crate::watchdog::Pulse;
 
 thread_local! {
-    static CONTEXT: Context = const { Context::new() };
+    // Never dropped, so that looking at it needs no check whether the thread is ending.
+    static CONTEXT: ManuallyDrop<Context> = const { ManuallyDrop::new(Context::new()) };
 }
 
 /// The running task's surroundings.
@@ -30,6 +36,7 @@ pub(crate) struct Context {
     pub(crate) labels: RefCell<Vec<Cow<'static, str>>>,
     pub(crate) panicked_at: Cell<Option<Site>>,
     pub(crate) panicked_within: RefCell<Vec<Cow<'static, str>>>,
+    pulse: Cell<Option<&'static Pulse>>,
 }
 
 /// What a coroutine left besides its calls.
@@ -53,12 +60,52 @@ impl Context {
             labels: RefCell::new(Vec::new()),
             panicked_at: Cell::new(None),
             panicked_within: RefCell::new(Vec::new()),
+            pulse: Cell::new(None),
         }
     }
 
     /// The host of the run whose task is being resumed.
     pub(crate) fn host(&self) -> Option<Rc<Host>> {
         self.host.borrow().clone()
+    }
+
+    /// A turn begins; the watchdog may look who has it. The answer is the span to have it in.
+    #[inline]
+    pub(crate) fn begin_turn(&self) -> Option<Span> {
+        if let (Some(pulse), Some(task)) = (self.pulse.get(), self.port.task()) {
+            pulse.begin_turn(task);
+        }
+        if LevelFilter::current() == LevelFilter::OFF {
+            return None;
+        }
+        self.task_span()
+    }
+
+    #[cold]
+    fn task_span(&self) -> Option<Span> {
+        self.host.borrow().as_ref()?.tracer.task_span(self.port.task())
+    }
+
+    /// A call has returned to the task that has its turn.
+    #[inline]
+    pub(crate) fn returned_from(&self, at: &'static Location<'static>) {
+        if let Some(pulse) = self.pulse.get() {
+            pulse.returned_from(at);
+        }
+    }
+
+    /// What the watchdog sees of this thread. It lives as long as the process, as threads are few.
+    pub(crate) fn pulse(&self) -> &'static Pulse {
+        let pulse = self.pulse.get().unwrap_or_else(|| Box::leak(Box::default()));
+        self.pulse.set(Some(pulse));
+        pulse
+    }
+
+    /// Makes sure that the round's clock is set, for a call that reads it.
+    pub(crate) fn set_clock(&self) {
+        if let Some(host) = &*self.host.borrow() {
+            self.port.set_clock(|| host.clock.now());
+        }
     }
 
     /// Lets a task end with this error at the call it is in.
@@ -84,27 +131,30 @@ impl Context {
 
     /// What the coroutine left, if it left anything.
     #[inline]
-    pub(crate) fn take_notes(&self) -> Option<Notes> {
-        if !self.noted.take() {
-            return None;
-        }
-        Some(Notes {
+    pub(crate) fn take_notes(&self) -> Option<Box<Notes>> {
+        if self.noted.get() { self.take_all_notes() } else { None }
+    }
+
+    #[cold]
+    fn take_all_notes(&self) -> Option<Box<Notes>> {
+        self.noted.set(false);
+        Some(Box::new(Notes {
             thrown: self.thrown.take(),
             wakers: self.wakers.take(),
             own_waker: self.own_waker.take(),
-        })
+        }))
     }
 }
 
 /// Looks at this thread's context.
 #[inline]
 pub(crate) fn with<R>(look: impl FnOnce(&Context) -> R) -> R {
-    CONTEXT.with(look)
+    CONTEXT.with(|context| look(context))
 }
 
 /// The same from code that may run while the thread ends.
 pub(crate) fn try_with<R>(look: impl FnOnce(&Context) -> R) -> Option<R> {
-    CONTEXT.try_with(look).ok()
+    CONTEXT.try_with(|context| look(context)).ok()
 }
 
 /// Gives a handle back. It goes to its run when a run of this thread has its next turn.

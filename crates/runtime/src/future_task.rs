@@ -96,6 +96,8 @@ where
     #[inline]
     fn resume(self: Pin<&mut Self>, port: &Port) -> Step {
         let mut this = self.project();
+        let span = context::with(|context| context.begin_turn());
+        let _in_span = span.as_ref().map(|span| span.enter());
         if let Some(foreign) = this.foreign {
             foreign.before_poll(port);
         }

@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::inbox::Inbox;
 use crate::pool::Pool;
 use crate::reactor::Reactor;
+use crate::trace::Tracer;
 
 /// Everything of the world that tasks of one runtime can reach.
 pub(crate) struct Host {
@@ -17,6 +18,7 @@ pub(crate) struct Host {
     pub(crate) reactor: RefCell<Reactor>,
     pub(crate) pool: Pool,
     pub(crate) entropy: Entropy,
+    pub(crate) tracer: Tracer,
 }
 
 /// Where UUIDs come from: the system, or a count, so that a test has the same ones every time.

@@ -40,8 +40,12 @@ mod handle;
 mod handler;
 mod host;
 mod inbox;
+#[cfg(feature = "logging")]
+pub mod logging;
+mod mailbox;
 mod panics;
 mod pool;
+mod primitives;
 mod promise;
 mod reactor;
 mod runtime;
@@ -49,14 +53,16 @@ mod sync;
 mod sys;
 mod task;
 pub mod testing;
+mod trace;
 mod waker;
+mod watchdog;
 
 use std::fmt::Display;
 use std::future::Future as StdFuture;
 
 pub use agent_task::{AgentTask, TaskContext, TaskStatus};
 pub use builder::Builder;
-pub use call::{Call, Cloned, Decode, Direct, FromReply, Moved, Optional, TryCall};
+pub use call::{Call, Cloned, Decode, Direct, FromReply, Moved, Optional, TryCall, Yield};
 pub use channel::{Receiver, Sender, channel, unbounded_channel};
 pub use combine::{join_all, timeout};
 pub use error::RunError;
@@ -64,13 +70,15 @@ pub use group::{Group, group};
 pub use handle::RuntimeHandle;
 pub use handler::{CustomCall, answer_with, answering, call, handler, try_answer_with};
 pub use inbox::Settlement;
-pub use promise::{ExternalPromise, Future, Promise, external_promise, promise};
+pub use promise::{
+    Complete, ExternalPromise, Future, NewPromise, Promise, external_promise, promise,
+};
 pub use runtime::{RunHandle, Runtime};
 pub use sync::{Acquire, Mutex, MutexGuard, NewMutex, Permit, Semaphore, mutex, semaphore};
 pub use sys::{
-    Named, Spawn, ask, blocking, cancel, charge, get, get_handlers, get_log, get_tid, kill_task,
-    named, now, put, read_wait, sleep, sleep_secs, sleep_until, spawn, spawn_agent, tell,
-    try_spawn, wait_task, write_wait, yield_now,
+    Named, Spawn, TrySpawn, ask, blocking, cancel, charge, get, get_handlers, get_log, get_tid,
+    kill_task, named, now, put, read_wait, sleep, sleep_secs, sleep_until, spawn, spawn_agent,
+    tell, try_spawn, wait_task, write_wait, yield_now,
 };
 pub use task::{
     Gather, GatherSettled, Race, RaceResult, Task, Wait, Waitable, gather, gather_settled, race,
@@ -81,6 +89,7 @@ pub use tiffany_kernel::{
     Event, EventKind, Handler, Limits, Policy, Priority, Reply, RunId, Site, SystemCall, TaskError,
     TaskInfo, TaskLabel, TaskState, Tid, Time, Uuid, Value, Verdict, Waiting,
 };
+pub use watchdog::StuckTask;
 
 /// Runs a future as the root task of a new run, and gives its value when all of its tasks are over.
 ///

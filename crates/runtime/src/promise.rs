@@ -1,13 +1,18 @@
 //! Promises: the write side, the read side, and the kind that is settled from outside.
 
+use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use tiffany_kernel::{ErrorKind, ObjectRef, Release, Reply, SystemCall, TaskError, Uuid, Value};
+use tiffany_kernel::{
+    CallKind, ErrorKind, ObjectRef, Release, Reply, SystemCall, TaskError, Uuid, Value,
+};
 
-use crate::call::{Call, FromReply, TryCall, unexpected};
+use crate::call::{Call, Direct, FromReply, Pending, TryCall, throw, unexpected};
 use crate::context;
 use crate::inbox::{Inbox, Settlement};
 
@@ -28,6 +33,8 @@ use crate::inbox::{Inbox, Settlement};
 /// ```
 pub struct Promise<T> {
     object: ObjectRef,
+    /// The kernel counts one read side from the start; it is handed out first.
+    spare: Cell<bool>,
     value: PhantomData<Rc<T>>,
 }
 
@@ -47,9 +54,11 @@ pub struct ExternalPromise<T> {
 
 impl<T: 'static> Promise<T> {
     /// Settles the promise with a value. Settling it twice is an error, and the first value stays.
+    #[inline]
     #[track_caller]
-    pub fn complete(&self, value: T) -> TryCall<()> {
-        TryCall::new(SystemCall::CompletePromise(self.object, Value::new(value)))
+    pub fn complete(&self, value: T) -> Complete {
+        let value = Some(Value::new(value));
+        Complete { pending: Pending::new(), promise: self.object, value }
     }
 
     /// Settles the promise with an error.
@@ -60,13 +69,47 @@ impl<T: 'static> Promise<T> {
 
     /// A read side.
     pub fn future(&self) -> Future<T> {
-        Future::new(self.object)
+        match self.spare.replace(false) {
+            true => Future { object: self.object, value: PhantomData },
+            false => Future::new(self.object),
+        }
     }
 }
 
 impl<T> Drop for Promise<T> {
     fn drop(&mut self) {
+        if self.spare.get() {
+            context::release(Release::Future(self.object));
+        }
         context::release(Release::Promise(self.object));
+    }
+}
+
+/// The future of [`Promise::complete`].
+#[must_use = "a system call does nothing until it is awaited"]
+pub struct Complete {
+    pending: Pending,
+    promise: ObjectRef,
+    value: Option<Value>,
+}
+
+impl std::future::Future for Complete {
+    type Output = Result<(), TaskError>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let (promise, value) = (this.promise, &mut this.value);
+        let kind = CallKind::CompletePromise;
+        let polled = this.pending.poll(cx, kind, |port, at| match value.take() {
+            Some(value) => port.complete_promise(promise, value, at),
+            None => panic!("a completion was polled after it had returned"),
+        });
+        match polled {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Reply::Unit) => Poll::Ready(Ok(())),
+            Poll::Ready(reply) => Poll::Ready(this.pending.read::<(), Direct>(reply, kind)),
+        }
     }
 }
 
@@ -149,9 +192,34 @@ impl<T> fmt::Debug for ExternalPromise<T> {
 }
 
 /// A new promise.
+#[inline]
 #[track_caller]
-pub fn promise<T: 'static>() -> Call<Promise<T>> {
-    Call::new(SystemCall::CreatePromise)
+pub fn promise<T: 'static>() -> NewPromise<T> {
+    NewPromise { pending: Pending::new(), value: PhantomData }
+}
+
+/// The future of [`promise`].
+#[must_use = "a system call does nothing until it is awaited"]
+pub struct NewPromise<T> {
+    pending: Pending,
+    value: PhantomData<fn() -> T>,
+}
+
+impl<T: 'static> std::future::Future for NewPromise<T> {
+    type Output = Promise<T>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Promise<T>> {
+        let this = self.get_mut();
+        let kind = CallKind::CreatePromise;
+        match this.pending.poll(cx, kind, |port, at| port.create_promise(at)) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(reply) => match this.pending.read::<Promise<T>, Direct>(reply, kind) {
+                Ok(promise) => Poll::Ready(promise),
+                Err(error) => throw(error),
+            },
+        }
+    }
 }
 
 /// A new promise that is settled from outside, from any thread or by its UUID.
@@ -192,7 +260,9 @@ impl<T> FromReply for ExternalPromise<T> {
 impl<T: 'static> FromReply for Promise<T> {
     fn from_reply(reply: Reply) -> Result<Promise<T>, TaskError> {
         match reply {
-            Reply::Object(object) => Ok(Promise { object, value: PhantomData }),
+            Reply::Object(object) => {
+                Ok(Promise { object, spare: Cell::new(true), value: PhantomData })
+            }
             _ => unexpected("promise"),
         }
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use slab::Slab;
 use tiffany_kernel::{CallRef, ErrorKind, Interest, TaskError};
@@ -181,14 +181,8 @@ impl Reactor {
             }
             timeout => timeout,
         };
-        let timespec = timeout.map(|timeout| Timespec {
-            tv_sec: timeout.as_secs().try_into().unwrap_or(i64::MAX),
-            tv_nsec: i64::from(timeout.subsec_nanos()),
-        });
-        self.events.clear();
-        let buffer = rustix::buffer::spare_capacity(&mut self.events);
-        match epoll::wait(&self.epoll, buffer, timespec.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
+        match self.poll_events(timeout) {
+            Ok(()) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
         for at in 0..self.events.len() {
@@ -200,6 +194,25 @@ impl Reactor {
         if self.raw_waiting > 0 && self.last_check.elapsed() >= CHECK_EVERY {
             self.check_raw(ready);
         }
+        Ok(())
+    }
+
+    /// One look at epoll. Its own timeout is in whole milliseconds, so a timer is waited for with `ppoll`.
+    fn poll_events(&mut self, timeout: Option<Duration>) -> Result<(), Errno> {
+        self.events.clear();
+        let mut timespec = timeout.map(|timeout| Timespec {
+            tv_sec: timeout.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: i64::from(timeout.subsec_nanos()),
+        });
+        if timeout.is_some_and(|timeout| !timeout.is_zero()) {
+            let mut ready = [PollFd::new(&self.epoll, PollFlags::IN)];
+            if poll(&mut ready, timespec.as_ref())? == 0 {
+                return Ok(());
+            }
+            timespec = Some(Timespec { tv_sec: 0, tv_nsec: 0 });
+        }
+        let buffer = rustix::buffer::spare_capacity(&mut self.events);
+        epoll::wait(&self.epoll, buffer, timespec.as_ref())?;
         Ok(())
     }
 

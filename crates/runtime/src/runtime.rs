@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use slab::Slab;
 use tiffany_kernel::{
-    BoxCoroutine, Completion, Counts, ErrorKind, Event, Order, Run, RunConfig, RunFailure, RunId,
-    TaskError, Time, Value,
+    BoxCoroutine, Completion, ErrorKind, Event, Events, Order, Run, RunConfig, RunId, TaskError,
+    Time, Value,
 };
 
 use crate::builder::Builder;
@@ -25,6 +26,7 @@ use crate::host::Host;
 use crate::inbox::Letter;
 use crate::pool::Work;
 use crate::reactor::Ready;
+use crate::watchdog::Watched;
 
 /// How many turns tasks may have before descriptors are looked at again.
 const TURNS_PER_POLL: usize = 61;
@@ -50,20 +52,32 @@ const TURNS_PER_POLL: usize = 61;
 pub struct Runtime {
     pub(crate) host: Rc<Host>,
     settings: Builder,
-    runs: BTreeMap<RunId, Run>,
-    /// Runs with ready tasks, in the order of their turns.
-    turns: VecDeque<RunId>,
+    watched: Option<Arc<Watched>>,
+    runs: Slab<Hosted>,
+    places: BTreeMap<RunId, usize>,
+    /// Runs with ready tasks, in the order of their turns. The next one has a place of its own, because
+    /// nearly always there is just one run.
+    next: Option<usize>,
+    turns: VecDeque<usize>,
     /// When each run with timers wants to be looked at.
-    deadlines: BTreeSet<(Time, RunId)>,
-    armed: BTreeMap<RunId, Time>,
+    deadlines: BTreeSet<(Time, usize)>,
     /// Runs that have stopped moving since they were last looked at for a deadlock.
     stalled: Vec<RunId>,
     /// The run that is being stepped through by hand.
-    stepping: Option<RunId>,
+    stepping: Option<usize>,
     turns_since_poll: usize,
     letters: Vec<Letter>,
     ready: Vec<Ready>,
     pub(crate) events: Vec<Event>,
+}
+
+/// A run in its runtime.
+struct Hosted {
+    run: Run,
+    /// It has its turn, or is in the line for it.
+    in_line: bool,
+    /// Its deadline, as the runtime's list has it.
+    armed: Option<Time>,
 }
 
 /// A run that was started, and the type of its root's value.
@@ -91,14 +105,20 @@ impl Runtime {
         Builder::new()
     }
 
-    pub(crate) fn with_host(host: Host, settings: Builder) -> Runtime {
+    pub(crate) fn with_host(
+        host: Host,
+        settings: Builder,
+        watched: Option<Arc<Watched>>,
+    ) -> Runtime {
         Runtime {
+            watched,
             host: Rc::new(host),
             settings,
-            runs: BTreeMap::new(),
+            runs: Slab::new(),
+            places: BTreeMap::new(),
+            next: None,
             turns: VecDeque::new(),
             deadlines: BTreeSet::new(),
-            armed: BTreeMap::new(),
             stalled: Vec::new(),
             stepping: None,
             turns_since_poll: 0,
@@ -162,18 +182,22 @@ impl Runtime {
 
     pub(crate) fn add_run(&mut self, root: BoxCoroutine, config: RunConfig) -> RunId {
         let id = RunId(next_run_number());
+        let mut config = config;
+        if self.host.tracer.start_run(id) == Events::All {
+            config.events = Events::All;
+        }
         let run = Run::new(id, root, config, self.host.clock.now());
-        self.runs.insert(id, run);
-        self.turns.push_back(id);
-        self.note_deadline(id);
+        let place = self.runs.insert(Hosted { run, in_line: false, armed: None });
+        self.places.insert(id, place);
+        self.empty_outbox(place);
+        self.line_up(place);
         id
     }
 
     /// Drives all runs until this one is over, and gives its value.
     pub fn finish<T: 'static>(&mut self, run: RunHandle<T>) -> Result<T, RunError> {
         self.drive(run.id)?;
-        let (outcome, _) = self.end_run(run.id);
-        let value = outcome.map_err(RunError::from)?;
+        let value = self.end_run(run.id)?;
         value.take::<T>().map_err(|value| RunError::Failed(wrong_type::<T>(&value)))
     }
 
@@ -185,9 +209,10 @@ impl Runtime {
     /// The loop. Everything a runtime does, it does from here.
     fn drive(&mut self, until: RunId) -> Result<(), RunError> {
         let _entered = Entered::new(&self.host).ok_or_else(nested)?;
+        let _awake = self.watched.as_ref().map(Watched::watch);
         loop {
             self.collect()?;
-            match self.turns.pop_front() {
+            match self.next_run() {
                 Some(run) => self.round(run),
                 None if self.is_over(until) => return Ok(()),
                 None => self.idle()?,
@@ -200,30 +225,26 @@ impl Runtime {
         let Some(_entered) = Entered::new(&self.host) else { return false };
         let now = self.given_time();
         loop {
-            if let Some(id) = self.stepping {
-                let stepped = match self.runs.get_mut(&id) {
-                    Some(run) => context::with(|context| run.step_round(&context.port, now)),
-                    None => false,
-                };
-                if stepped {
+            if let Some(place) = self.stepping {
+                let run = &mut self.runs[place].run;
+                if context::with(|context| run.step_round(&context.port, now)) {
                     return true;
                 }
                 self.stepping = None;
-                self.after_turns(id);
+                self.after_turns(place);
             }
             if self.collect().and_then(|()| self.poll_descriptors(Some(Duration::ZERO))).is_err() {
                 return false;
             }
-            let Some(id) = self.turns.pop_front() else {
+            let Some(place) = self.next_run() else {
                 if self.check_deadlocks() {
                     continue;
                 }
                 return false;
             };
-            if let Some(run) = self.runs.get_mut(&id) {
-                context::with(|context| run.begin_round(&context.port, now));
-                self.stepping = Some(id);
-            }
+            let run = &mut self.runs[place].run;
+            context::with(|context| run.begin_round(&context.port, now));
+            self.stepping = Some(place);
         }
     }
 
@@ -233,7 +254,7 @@ impl Runtime {
     }
 
     pub(crate) fn run_of(&self, id: RunId) -> Option<&Run> {
-        self.runs.get(&id)
+        self.places.get(&id).map(|place| &self.runs[*place].run)
     }
 
     /// The round's time where the host sets it; a system clock is read only by those who need it.
@@ -259,29 +280,75 @@ impl Runtime {
     }
 
     /// One round of one run, and what it asks of the host.
-    fn round(&mut self, id: RunId) {
+    #[inline]
+    fn round(&mut self, place: usize) {
         let now = self.given_time();
-        let Some(run) = self.runs.get_mut(&id) else { return };
-        let turns = context::with(|context| run.round(&context.port, now));
-        self.turns_since_poll += turns;
-        self.after_turns(id);
+        let run = &mut self.runs[place].run;
+        self.turns_since_poll += context::with(|context| run.round(&context.port, now));
+        self.after_turns(place);
     }
 
     /// Hands out what a run left in its outbox, and lines it up for what comes next.
-    pub(crate) fn after_turns(&mut self, id: RunId) {
-        let Some(run) = self.runs.get_mut(&id) else { return };
-        if run.has_orders() {
-            let orders = run.take_orders();
-            orders.into_iter().for_each(|order| self.execute(id, order));
+    #[inline]
+    fn after_turns(&mut self, place: usize) {
+        let hosted = &mut self.runs[place];
+        hosted.in_line = false;
+        if hosted.run.has_outbox() {
+            self.empty_outbox(place);
         }
-        let Some(run) = self.runs.get_mut(&id) else { return };
-        self.events.extend(run.take_events());
-        if run.is_ready() {
-            self.turns.push_back(id);
-        } else {
-            self.stalled.push(id);
+        let run = &self.runs[place].run;
+        if !run.is_ready() {
+            self.stalled.push(run.id());
         }
-        self.note_deadline(id);
+        self.line_up(place);
+    }
+
+    fn empty_outbox(&mut self, place: usize) {
+        let run = &mut self.runs[place].run;
+        let id = run.id();
+        let mut events = run.take_events();
+        events.iter().for_each(|event| self.host.tracer.event(event));
+        if self.settings.events == Events::All {
+            self.events.append(&mut events);
+        }
+        for order in run.take_orders() {
+            self.execute(id, order);
+        }
+    }
+
+    /// Whose turn it is.
+    #[inline]
+    fn next_run(&mut self) -> Option<usize> {
+        match self.next.take() {
+            Some(place) => {
+                self.next = self.turns.pop_front();
+                Some(place)
+            }
+            None => None,
+        }
+    }
+
+    /// Puts a run in the line for a turn if a task of it is ready, and its deadline in the list.
+    #[inline]
+    fn line_up(&mut self, place: usize) {
+        let hosted = &mut self.runs[place];
+        if hosted.run.is_ready() && !hosted.in_line {
+            hosted.in_line = true;
+            match self.next {
+                None => self.next = Some(place),
+                Some(_) => self.turns.push_back(place),
+            }
+        }
+        let deadline = hosted.run.next_deadline();
+        if deadline != hosted.armed {
+            let armed = std::mem::replace(&mut hosted.armed, deadline);
+            if let Some(armed) = armed {
+                self.deadlines.remove(&(armed, place));
+            }
+            if let Some(deadline) = deadline {
+                self.deadlines.insert((deadline, place));
+            }
+        }
     }
 
     /// Does what the kernel asked for.
@@ -302,6 +369,11 @@ impl Runtime {
             },
             Order::Abort(call) => self.host.pool.abort(call),
             Order::Announce(uuid, promise) => self.host.inbox.announce(uuid, promise.run),
+            Order::Name(tid, name) => {
+                if let Some(watched) = &self.watched {
+                    watched.name(id, tid, name.as_deref());
+                }
+            }
             Order::Elsewhere(release) => {
                 self.with_run(release.run(), |run| run.release(release));
             }
@@ -322,8 +394,14 @@ impl Runtime {
             return later;
         }
         if self.host.inbox.may_sleep() {
+            if let Some(watched) = &self.watched {
+                watched.sleep();
+            }
             let waited = self.poll_descriptors(timeout);
             self.host.inbox.woke_up();
+            if let Some(watched) = &self.watched {
+                watched.wake();
+            }
             waited?;
         }
         Ok(())
@@ -342,19 +420,17 @@ impl Runtime {
     }
 
     fn effects_running(&self) -> bool {
-        self.runs.values().any(Run::has_effects)
+        self.runs.iter().any(|(_, hosted)| hosted.run.has_effects())
     }
 
     /// Looks at runs that have stopped moving. `true`: one of them failed, and so moves again.
     fn check_deadlocks(&mut self) -> bool {
         let mut moved = false;
         for id in std::mem::take(&mut self.stalled) {
-            let Some(run) = self.runs.get_mut(&id) else { continue };
-            if run.check_deadlock() {
-                moved = true;
-                self.turns.push_back(id);
-            }
-            self.events.extend(run.take_events());
+            let Some(place) = self.places.get(&id).copied() else { continue };
+            moved |= self.runs[place].run.check_deadlock();
+            self.empty_outbox(place);
+            self.line_up(place);
         }
         moved
     }
@@ -394,10 +470,11 @@ impl Runtime {
 
     fn fire_timers(&mut self) {
         let now = self.host.clock.now();
-        while let Some((deadline, id)) = self.deadlines.first().copied()
+        while let Some((deadline, place)) = self.deadlines.first().copied()
             && deadline <= now
         {
-            self.with_run(id, |run| run.advance(now));
+            self.runs[place].run.advance(now);
+            self.line_up(place);
         }
     }
 
@@ -411,50 +488,33 @@ impl Runtime {
 
     /// Does something to a run, which may make it ready or change its timers.
     fn with_run(&mut self, id: RunId, act: impl FnOnce(&mut Run)) {
-        let Some(run) = self.runs.get_mut(&id) else { return };
-        let was_ready = run.is_ready();
-        act(run);
-        if run.is_ready() && !was_ready {
-            self.turns.push_back(id);
-        }
-        self.note_deadline(id);
-    }
-
-    /// Keeps the list of deadlines true for one run.
-    fn note_deadline(&mut self, id: RunId) {
-        let next = self.runs.get(&id).and_then(Run::next_deadline);
-        let armed = self.armed.get(&id).copied();
-        if next == armed {
-            return;
-        }
-        if let Some(deadline) = armed {
-            self.deadlines.remove(&(deadline, id));
-            self.armed.remove(&id);
-        }
-        if let Some(deadline) = next {
-            self.deadlines.insert((deadline, id));
-            self.armed.insert(id, deadline);
+        if let Some(place) = self.places.get(&id).copied() {
+            act(&mut self.runs[place].run);
+            self.line_up(place);
         }
     }
 
     fn is_over(&self, id: RunId) -> bool {
-        self.runs.get(&id).is_none_or(Run::is_over)
+        self.run_of(id).is_none_or(Run::is_over)
     }
 
     /// Removes a run that is over, and shows the failures nobody waited for.
-    fn end_run(&mut self, id: RunId) -> (Result<Value, RunFailure>, Counts) {
-        let Some(mut run) = self.runs.remove(&id) else {
+    fn end_run(&mut self, id: RunId) -> Result<Value, RunError> {
+        let Some(place) = self.places.remove(&id) else {
             unreachable!("a handle names a run until it is finished")
         };
-        if let Some(deadline) = self.armed.remove(&id) {
-            self.deadlines.remove(&(deadline, id));
+        let Hosted { mut run, armed, .. } = self.runs.remove(place);
+        if let Some(deadline) = armed {
+            self.deadlines.remove(&(deadline, place));
         }
         self.host.inbox.forget_run(id);
         for error in run.take_unobserved() {
             (self.settings.on_unobserved)(&error);
         }
         let Some(outcome) = run.take_outcome() else { unreachable!("a run that is over has one") };
-        (outcome, run.counts())
+        let outcome = outcome.map_err(RunError::from);
+        self.host.tracer.end_run(id, outcome.as_ref().err());
+        outcome
     }
 }
 

@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use pin_project_lite::pin_project;
 use tiffany_kernel::{
-    BoxCoroutine, CallKind, EffectWork, ErrorKind, Handler, Handlers, SpawnOptions, SystemCall,
-    TaskError, TaskRef, Tid, Time, Value,
+    BoxCoroutine, CallKind, EffectWork, ErrorKind, Handler, Handlers, Reply, SpawnOptions,
+    SystemCall, TaskError, TaskRef, Tid, Time, Value,
 };
 
 use crate::agent_task::{AgentTask, StateMachine};
-use crate::call::{Call, Cloned, Moved, Optional, TryCall};
+use crate::call::{Call, Cloned, Direct, Moved, Optional, Pending, TryCall, Yield, throw};
 use crate::context;
 use crate::future_task::{Fallible, FutureTask, Plain};
 use crate::group::Group;
@@ -35,8 +35,8 @@ use crate::task::Task;
 /// # Ok::<(), tiffany::RunError>(())
 /// ```
 #[track_caller]
-pub fn yield_now() -> Call<()> {
-    Call::new(SystemCall::Yield)
+pub fn yield_now() -> Yield {
+    Yield::new()
 }
 
 /// The number of the task that asks.
@@ -132,60 +132,74 @@ pub fn spawn_agent<A: AgentTask + 'static>(agent: A) -> Spawn<A::Output> {
 /// A task to be started, with what it may be told besides its future.
 #[must_use = "a system call does nothing until it is awaited"]
 pub struct Spawn<T> {
-    call: Call<TaskRef>,
+    pending: Pending,
+    coroutine: Option<BoxCoroutine>,
+    options: Option<Box<SpawnOptions>>,
     value: PhantomData<fn() -> T>,
 }
 
 impl<T> Spawn<T> {
     #[track_caller]
     fn new(coroutine: BoxCoroutine) -> Spawn<T> {
-        Spawn { call: Call::new(SystemCall::Spawn(coroutine, None)), value: PhantomData }
+        let (pending, coroutine) = (Pending::new(), Some(coroutine));
+        Spawn { pending, coroutine, options: None, value: PhantomData }
     }
 
     /// A name for people: in errors, traces and reports.
-    pub fn name(self, name: impl Into<Rc<str>>) -> Spawn<T> {
-        let name = name.into();
-        self.option(|options| options.name = Some(name))
+    pub fn name(mut self, name: impl Into<Rc<str>>) -> Spawn<T> {
+        self.options.get_or_insert_default().name = Some(name.into());
+        self
     }
 
     /// Higher runs first, under a policy that looks at it.
-    pub fn priority(self, priority: u8) -> Spawn<T> {
-        self.option(|options| options.priority = priority)
+    pub fn priority(mut self, priority: u8) -> Spawn<T> {
+        self.options.get_or_insert_default().priority = priority;
+        self
     }
 
     /// The task's handlers, innermost first, instead of those of its parent.
-    pub fn handlers(self, handlers: Vec<Rc<dyn Handler>>) -> Spawn<T> {
-        self.option(|options| options.handlers = Handlers::Replace(handlers))
+    pub fn handlers(mut self, handlers: Vec<Rc<dyn Handler>>) -> Spawn<T> {
+        self.options.get_or_insert_default().handlers = Handlers::Replace(handlers);
+        self
     }
 
     /// One more handler, inside those of its parent.
-    pub fn handler(self, handler: impl Handler + 'static) -> Spawn<T> {
-        self.option(|options| {
-            let handler: Rc<dyn Handler> = Rc::new(handler);
-            match &mut options.handlers {
-                Handlers::Inherit => options.handlers = Handlers::Inside(vec![handler]),
-                Handlers::Inside(chain) | Handlers::Replace(chain) => chain.insert(0, handler),
-            }
-        })
+    pub fn handler(mut self, handler: impl Handler + 'static) -> Spawn<T> {
+        let handler: Rc<dyn Handler> = Rc::new(handler);
+        let handlers = &mut self.options.get_or_insert_default().handlers;
+        match handlers {
+            Handlers::Inherit => *handlers = Handlers::Inside(vec![handler]),
+            Handlers::Inside(chain) | Handlers::Replace(chain) => chain.insert(0, handler),
+        }
+        self
     }
 
     /// The group the task belongs to.
-    pub fn group(self, group: &Group) -> Spawn<T> {
-        let object = group.object();
-        self.option(|options| options.group = Some(object))
+    pub fn group(mut self, group: &Group) -> Spawn<T> {
+        self.options.get_or_insert_default().group = Some(group.object());
+        self
     }
 
     /// The same call, with its error (a limit, say) as a result.
-    pub fn checked(self) -> impl Future<Output = Result<Task<T>, TaskError>> {
-        let call = self.call.checked();
-        async move { call.await.map(Task::new) }
+    pub fn checked(self) -> TrySpawn<T> {
+        TrySpawn(self)
     }
 
-    fn option(mut self, set: impl FnOnce(&mut SpawnOptions)) -> Spawn<T> {
-        if let Some(SystemCall::Spawn(_, options)) = self.call.request_mut() {
-            set(options.get_or_insert_default());
+    #[inline]
+    fn poll_spawn(&mut self, cx: &mut Context<'_>) -> Poll<Result<Task<T>, TaskError>> {
+        let (coroutine, options) = (&mut self.coroutine, &mut self.options);
+        let polled = self.pending.poll(cx, CallKind::Spawn, |port, at| match coroutine.take() {
+            Some(coroutine) => port.spawn(coroutine, options.take(), at),
+            None => panic!("a spawn was polled after it had returned"),
+        });
+        match polled {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Reply::Task(task)) => Poll::Ready(Ok(Task::new(task))),
+            Poll::Ready(reply) => {
+                let task = self.pending.read::<TaskRef, Direct>(reply, CallKind::Spawn);
+                Poll::Ready(task.map(Task::new))
+            }
         }
-        self
     }
 }
 
@@ -193,8 +207,24 @@ impl<T> Future for Spawn<T> {
     type Output = Task<T>;
 
     #[inline]
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Task<T>> {
-        Pin::new(&mut self.call).poll(cx).map(Task::new)
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Task<T>> {
+        match self.get_mut().poll_spawn(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok(task)) => Poll::Ready(task),
+            Poll::Ready(Err(error)) => throw(error),
+        }
+    }
+}
+
+/// The future of [`Spawn::checked`].
+#[must_use = "a system call does nothing until it is awaited"]
+pub struct TrySpawn<T>(Spawn<T>);
+
+impl<T> Future for TrySpawn<T> {
+    type Output = Result<Task<T>, TaskError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.poll_spawn(cx)
     }
 }
 

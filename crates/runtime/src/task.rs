@@ -8,11 +8,11 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use tiffany_kernel::{
-    Claim, GatherMode, Release, Reply, SystemCall, TaskError, TaskRef, Tid, Value,
+    CallKind, Claim, GatherMode, Release, Reply, SystemCall, TaskError, TaskRef, Tid, Value,
     Waitable as Target,
 };
 
-use crate::call::{Direct, RawCall, cloned, typed, unexpected};
+use crate::call::{Direct, Pending, RawCall, cloned, typed, unexpected};
 use crate::context;
 use crate::promise::Future;
 
@@ -62,7 +62,7 @@ pub trait Waitable {
     /// Where it is.
     fn target(&self) -> Target;
 
-    /// Whether this is the only one who can ask for the value.
+    /// What becomes of the value and of this handle when the wait is answered.
     fn claim() -> Claim;
 
     /// Gives the value its type.
@@ -77,7 +77,7 @@ impl<T: 'static> Waitable for Task<T> {
     }
 
     fn claim() -> Claim {
-        Claim::Take
+        Claim::Consume
     }
 
     fn output(value: Value) -> Result<T, TaskError> {
@@ -86,7 +86,7 @@ impl<T: 'static> Waitable for Task<T> {
 }
 
 macro_rules! shared_waitable {
-    ($($handle:ty => $target:expr),+ $(,)?) => {
+    ($($handle:ty, $claim:ident => $target:expr),+ $(,)?) => {
         $(impl<T: Clone + 'static> Waitable for $handle {
             type Output = T;
 
@@ -96,7 +96,7 @@ macro_rules! shared_waitable {
             }
 
             fn claim() -> Claim {
-                Claim::Share
+                Claim::$claim
             }
 
             fn output(value: Value) -> Result<T, TaskError> {
@@ -107,10 +107,10 @@ macro_rules! shared_waitable {
 }
 
 shared_waitable! {
-    &Task<T> => |task| Target::Task(task.at),
-    Rc<Task<T>> => |task| Target::Task(task.at),
-    Future<T> => |future| Target::Future(future.object()),
-    &Future<T> => |future| Target::Future(future.object()),
+    &Task<T>, Share => |task| Target::Task(task.at),
+    Rc<Task<T>>, Share => |task| Target::Task(task.at),
+    Future<T>, Consume => |future| Target::Future(future.object()),
+    &Future<T>, Share => |future| Target::Future(future.object()),
 }
 
 /// Waits for a task or a promise. [`Task`] and [`Future`] can also be awaited directly.
@@ -128,22 +128,38 @@ shared_waitable! {
 /// ```
 #[track_caller]
 pub fn wait<W: Waitable>(on: W) -> Wait<W> {
-    Wait { raw: RawCall::new(SystemCall::Wait(on.target(), W::claim())), _on: on }
+    Wait { on: Some(on), pending: Pending::new() }
 }
 
 /// The future of [`wait`].
 #[must_use = "a system call does nothing until it is awaited"]
 pub struct Wait<W> {
-    raw: RawCall,
-    _on: W,
+    // Before the handle, so that the call is withdrawn before the handle is given back.
+    pending: Pending,
+    on: Option<W>,
 }
 
 impl<W: Waitable + Unpin> StdFuture for Wait<W> {
     type Output = Result<W::Output, TaskError>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Poll::Ready(reply) = self.raw.poll(cx) else { return Poll::Pending };
-        Poll::Ready(self.raw.read::<Value, Direct>(reply).and_then(W::output))
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let target = this.on.as_ref().map(Waitable::target);
+        let polled = this.pending.poll(cx, CallKind::Wait, |port, at| match target {
+            Some(target) => port.wait(target, W::claim(), at),
+            None => panic!("a wait was polled after it had returned"),
+        });
+        let Poll::Ready(reply) = polled else { return Poll::Pending };
+        match this.on.take() {
+            // The handle went with the answer.
+            Some(handle) if W::claim() == Claim::Consume => std::mem::forget(handle),
+            handle => drop(handle),
+        }
+        Poll::Ready(match reply {
+            Reply::Value(value) => W::output(value),
+            reply => this.pending.read::<Value, Direct>(reply, CallKind::Wait).and_then(W::output),
+        })
     }
 }
 
@@ -201,6 +217,7 @@ impl<W: Waitable + Unpin> StdFuture for Gather<W> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Poll::Ready(reply) = self.0.raw.poll(cx) else { return Poll::Pending };
         let values = self.0.raw.read::<Vec<Value>, Direct>(reply);
+        self.0.answered(values.is_ok());
         Poll::Ready(values.and_then(|values| values.into_iter().map(W::output).collect()))
     }
 }
@@ -236,7 +253,9 @@ impl<W: Waitable + Unpin> StdFuture for GatherSettled<W> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Poll::Ready(reply) = self.0.raw.poll(cx) else { return Poll::Pending };
-        Poll::Ready(match self.0.raw.read::<Reply, Direct>(reply) {
+        let read = self.0.raw.read::<Reply, Direct>(reply);
+        self.0.answered(read.is_ok());
+        Poll::Ready(match read {
             Ok(Reply::Results(results)) => {
                 Ok(results.into_iter().map(|result| result.and_then(W::output)).collect())
             }
@@ -266,7 +285,12 @@ impl<W: Waitable + Unpin> StdFuture for GatherSettled<W> {
 /// ```
 #[track_caller]
 pub fn race<W: Waitable>(items: impl IntoIterator<Item = W>) -> Race<W> {
-    Race(Many::new(items, |targets| SystemCall::Race(targets, W::claim())))
+    // All handles come back in the result, so none goes with the answer.
+    let claim = match W::claim() {
+        Claim::Consume => Claim::Take,
+        claim => claim,
+    };
+    Race(Many::new(items, |targets| SystemCall::Race(targets, claim)))
 }
 
 /// The future of [`race`].
@@ -317,5 +341,13 @@ impl<W: Waitable> Many<W> {
         let items: Vec<W> = items.into_iter().collect();
         let targets = items.iter().map(Waitable::target).collect();
         Many { raw: RawCall::new(call(targets)), items }
+    }
+
+    /// The handles went with the answer, if it was one; otherwise they are given back.
+    fn answered(&mut self, with_values: bool) {
+        let handles = std::mem::take(&mut self.items);
+        if with_values && W::claim() == Claim::Consume {
+            handles.into_iter().for_each(std::mem::forget);
+        }
     }
 }

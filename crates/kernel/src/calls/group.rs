@@ -6,6 +6,7 @@ use crate::call::Reply;
 use crate::calls::Answer;
 use crate::error::{ErrorKind, TaskError};
 use crate::id::{CallId, ObjectRef};
+use crate::outbox::Order;
 use crate::run::Run;
 use crate::state::TaskState;
 use crate::task::{Mark, Outcome, Wait};
@@ -85,6 +86,9 @@ impl Run {
     pub(crate) fn end_extra(&mut self, task: u32) {
         let Some(extra) = self.extras.get(&task) else { return };
         let (group, resolves) = (extra.group, extra.resolves.clone());
+        if extra.name.is_some() {
+            self.order(Order::Name(self.tasks[task as usize].tid, None));
+        }
         if let Some(key) = resolves {
             self.resolved(task, &key);
         }

@@ -34,10 +34,6 @@ impl Promise {
     pub(crate) fn end(&self) -> Option<(&Outcome, u64)> {
         self.settled.as_ref().map(|(outcome, ended)| (outcome, *ended))
     }
-
-    pub(crate) fn outcome_mut(&mut self) -> Option<&mut Outcome> {
-        self.settled.as_mut().map(|(outcome, _)| outcome)
-    }
 }
 
 impl Run {
@@ -59,7 +55,8 @@ impl Run {
             uuid,
             settled: None,
             waiters: WaitList::default(),
-            futures: 0,
+            // An internal promise's first read side is there from the start.
+            futures: u32::from(uuid.is_none()),
             writer: true,
         }) as u32;
         self.object_ref(slot, id)
@@ -69,10 +66,7 @@ impl Run {
         self.check_run(promise.run, "promise", promise.id)?;
         match self.promises.get(promise.slot as usize) {
             Some(found) if found.id == promise.id => Ok(promise.slot),
-            _ => Err(TaskError::new(
-                ErrorKind::UnknownPromise,
-                format!("promise {} is gone", promise.id),
-            )),
+            _ => Err(gone(promise.id)),
         }
     }
 
@@ -83,8 +77,7 @@ impl Run {
     ) -> Result<Answer, TaskError> {
         let slot = self.find_promise(promise)?;
         if self.promises[slot as usize].settled.is_some() {
-            let message = format!("promise {} is settled already", promise.id);
-            return Err(TaskError::new(ErrorKind::AlreadySettled, message));
+            return Err(settled_already(promise.id));
         }
         self.settle(slot, result);
         Ok(Answer::Now(Reply::Unit))
@@ -115,11 +108,18 @@ impl Run {
         let promise = &mut self.promises[slot as usize];
         promise.settled = Some((outcome, ended));
         let external = promise.is_external();
-        while let Some(waiter) = self.waits.pop(&mut self.promises[slot as usize].waiters) {
+        let id = promise.id;
+        // A consumed future may forget the promise with its last waiter.
+        while let Some(promise) = self.promises.get_mut(slot as usize)
+            && promise.id == id
+            && let Some(waiter) = self.waits.pop(&mut promise.waiters)
+        {
             self.hope.externals -= usize::from(external);
             self.notify(waiter, Found::Promise(slot));
         }
-        self.forget_promise(slot);
+        if self.promises.get(slot as usize).is_some_and(|promise| promise.id == id) {
+            self.forget_promise(slot);
+        }
     }
 
     /// Forgets a promise nobody can reach any more.
@@ -137,4 +137,14 @@ impl Run {
             }
         }
     }
+}
+
+#[cold]
+fn settled_already(id: u64) -> TaskError {
+    TaskError::new(ErrorKind::AlreadySettled, format!("promise {id} is settled already"))
+}
+
+#[cold]
+fn gone(id: u64) -> TaskError {
+    TaskError::new(ErrorKind::UnknownPromise, format!("promise {id} is gone"))
 }

@@ -109,6 +109,10 @@ impl Run {
         if task.state().is_terminal() {
             return;
         }
+        if task.done == id {
+            task.done = CallId(0);
+            return self.event(slot, EventKind::Withdrawn { id });
+        }
         if let Some(call) = task.calls_mut().remove(id) {
             self.event(slot, EventKind::Withdrawn { id });
             self.withdraw(slot, call);
@@ -118,7 +122,9 @@ impl Run {
     /// Takes all calls of a task back, the last one first, so that messages go back in their order.
     /// One at a time, because what one gives back may answer another that is still waiting.
     pub(crate) fn withdraw_all(&mut self, slot: u32) {
-        if let Calls::Many(all) = self.tasks[slot as usize].calls_mut() {
+        let task = &mut self.tasks[slot as usize];
+        task.done = CallId(0);
+        if let Calls::Many(all) = task.calls_mut() {
             all.sort_unstable_by_key(|call| call.id);
         }
         while let Some(call) = self.tasks[slot as usize].calls_mut().pop() {
@@ -138,7 +144,7 @@ impl Run {
             | Wait::Resolve { task, node } => {
                 self.stop_waiting(Found::Task(task), node);
             }
-            Wait::Promise { promise, node } | Wait::External { promise, node } => {
+            Wait::Promise { promise, node, .. } | Wait::External { promise, node, .. } => {
                 self.stop_waiting(Found::Promise(promise), node);
                 self.forget_promise(promise);
             }
@@ -192,6 +198,7 @@ impl Run {
     /// A new object whose maker never learnt of it. Numbers are unique over all kinds.
     fn discard(&mut self, object: ObjectRef) {
         if self.find_promise(object).is_ok() {
+            self.release(Release::Future(object));
             self.release(Release::Promise(object));
         } else if self.find_channel(object).is_ok() {
             self.release(Release::Sender(object));

@@ -59,8 +59,8 @@ impl Run {
             scope = Some(Rc::new(Scope { handlers, ..inherited }));
         }
         let child = self.add_task(coroutine, at, scope, Some(options.priority));
-        if options.name.is_some() {
-            self.extra(child).name = options.name;
+        if let Some(name) = options.name {
+            self.set_name(child, name);
         }
         if let Some(group) = group {
             self.extra(child).group = Some(group);

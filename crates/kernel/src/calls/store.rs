@@ -73,9 +73,8 @@ impl Run {
         let parent = self.tasks[me as usize].tid;
         let task = self.add_task(start(), at, None, None);
         self.tasks[task as usize].marks.clear(Mark::Held);
-        let extra = self.extra(task);
-        extra.resolves = Some(key.clone());
-        extra.name = Some(format!("env {key}").into());
+        self.extra(task).resolves = Some(key.clone());
+        self.set_name(task, format!("env {key}").into());
         if let Some(entry) = self.env.entry(key) {
             *entry = EnvEntry::Resolving(task);
         }

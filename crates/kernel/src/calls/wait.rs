@@ -8,7 +8,7 @@ use crate::calls::Answer;
 use crate::error::{ErrorKind, TaskError};
 use crate::id::{CallId, Tid, Waitable};
 use crate::run::{Found, Run};
-use crate::task::{Mark, Outcome, Progress, Wait};
+use crate::task::{Body, Mark, Outcome, Progress, Wait};
 use crate::value::Value;
 use crate::waiters::Waiter;
 
@@ -45,21 +45,20 @@ impl Run {
     ) -> Result<Answer, TaskError> {
         let found = self.find(on)?;
         if found == Found::Task(me) {
-            return Err(TaskError::new(ErrorKind::SelfWait, "a task waited for itself"));
+            return Err(waits_for_itself());
         }
         if self.ended(found).is_some() {
             return Ok(Answer::Now(reply(self.result(found, claim))));
         }
-        let take = claim == Claim::Take;
         Ok(Answer::Later(match found {
             Found::Task(task) => {
-                Wait::Join { task, node: self.wait_for_task(task, me, id, 0), take }
+                Wait::Join { task, node: self.wait_for_task(task, me, id, 0), claim }
             }
             Found::Promise(promise) => {
                 let node = self.wait_for_promise(promise, me, id, 0);
                 match self.promises[promise as usize].is_external() {
-                    true => Wait::External { promise, node },
-                    false => Wait::Promise { promise, node },
+                    true => Wait::External { promise, node, claim },
+                    false => Wait::Promise { promise, node, claim },
                 }
             }
         }))
@@ -67,9 +66,7 @@ impl Run {
 
     pub(crate) fn wait_task(&mut self, me: u32, id: CallId, tid: Tid) -> Answer {
         match self.tids.get(tid) {
-            Some(task) if task == me => {
-                Answer::error(ErrorKind::SelfWait, "a task waited for itself")
-            }
+            Some(task) if task == me => waits_for_itself().into(),
             Some(task) if !self.tasks[task as usize].state().is_terminal() => {
                 Answer::Later(Wait::Over { task, node: self.wait_for_task(task, me, id, 0) })
             }
@@ -157,7 +154,10 @@ impl Run {
 
     /// Tells all who wait for a task that it is over.
     pub(crate) fn tell_task_waiters(&mut self, task: u32) {
-        while let Some(waiter) = self.waits.pop(&mut self.tasks[task as usize].waiters) {
+        // A consumed handle forgets the task with its last waiter.
+        while let Some(entry) = self.tasks.get_mut(task as usize)
+            && let Some(waiter) = self.waits.pop(&mut entry.waiters)
+        {
             self.notify(waiter, Found::Task(task));
         }
     }
@@ -173,9 +173,10 @@ impl Run {
                 None => return,
             },
             Wait::Over { .. } => Reply::Flag(true),
-            Wait::Join { take: true, .. } | Wait::Handler { .. } => {
-                reply(self.result(over, Claim::Take))
-            }
+            Wait::Join { claim, .. }
+            | Wait::Promise { claim, .. }
+            | Wait::External { claim, .. } => reply(self.result(over, claim)),
+            Wait::Handler { .. } => reply(self.result(over, Claim::Take)),
             _ => reply(self.result(over, Claim::Share)),
         };
         self.answer(task, call, answer);
@@ -234,9 +235,7 @@ impl Run {
         let found: Result<Vec<Found>, TaskError> =
             items.into_iter().map(|on| self.find(on)).collect();
         match found {
-            Ok(found) if found.contains(&Found::Task(me)) => {
-                Err(TaskError::new(ErrorKind::SelfWait, "a task waited for itself"))
-            }
+            Ok(found) if found.contains(&Found::Task(me)) => Err(waits_for_itself()),
             found => found,
         }
     }
@@ -259,23 +258,43 @@ impl Run {
 
     /// What came of something that is over.
     fn result(&mut self, on: Found, claim: Claim) -> Result<Value, TaskError> {
-        let outcome = match on {
-            Found::Task(task) => {
-                let task = &mut self.tasks[task as usize];
+        match on {
+            Found::Task(slot) => {
+                let task = &mut self.tasks[slot as usize];
                 task.marks.set(Mark::Observed);
-                match &mut task.body {
-                    crate::task::Body::Over { outcome, .. } => outcome,
-                    crate::task::Body::Live { .. } => unreachable!("only asked when it is over"),
+                let Body::Over { outcome, .. } = &mut task.body else {
+                    unreachable!("only asked when it is over")
+                };
+                let result = match claim {
+                    Claim::Share => outcome.share(),
+                    Claim::Take | Claim::Consume => outcome.take(),
+                };
+                if claim == Claim::Consume {
+                    task.marks.clear(Mark::Held);
+                    self.reclaim_unless_waited_for(slot);
                 }
+                result
             }
-            Found::Promise(promise) => match self.promises[promise as usize].outcome_mut() {
-                Some(outcome) => outcome,
-                None => unreachable!("only asked when it is over"),
-            },
-        };
-        match claim {
-            Claim::Share => outcome.share(),
-            Claim::Take => outcome.take(),
+            Found::Promise(slot) => {
+                let promise = &mut self.promises[slot as usize];
+                // Other futures may ask for the value too, so it is always shared.
+                let result = match promise.end() {
+                    Some((outcome, _)) => outcome.share(),
+                    None => unreachable!("only asked when it is over"),
+                };
+                if claim == Claim::Consume {
+                    promise.futures -= 1;
+                    self.forget_promise(slot);
+                }
+                result
+            }
+        }
+    }
+
+    /// A task's last waiters may be about to be told.
+    fn reclaim_unless_waited_for(&mut self, slot: u32) {
+        if self.tasks[slot as usize].waiters.is_empty() {
+            self.reclaim(slot);
         }
     }
 
@@ -323,6 +342,12 @@ impl Run {
     }
 }
 
+#[cold]
+fn waits_for_itself() -> TaskError {
+    TaskError::new(ErrorKind::SelfWait, "a task waited for itself")
+}
+
+#[inline]
 fn reply(result: Result<Value, TaskError>) -> Reply {
     match result {
         Ok(value) => Reply::Value(value),

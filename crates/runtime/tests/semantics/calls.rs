@@ -12,7 +12,7 @@ use tiffany::{
     semaphore, sleep, spawn, tell, timeout, unbounded_channel, wait, yield_now,
 };
 
-use crate::common::{Flag, Log, chant, poll_once, run, secs, turns};
+use crate::common::{Flag, Log, chant, poll_once, quiet, run, scheduler, secs, turns};
 
 /// Seconds on the run's clock.
 async fn clock() -> u64 {
@@ -157,7 +157,7 @@ fn dropping_one_leaves_the_others_in_order() {
 /// "dropping it later withdraws it": a timer is gone, and the clock need not come there.
 #[test]
 fn dropping_a_sleep_later_disarms_it() {
-    let mut test = TestScheduler::new();
+    let mut test = scheduler(quiet());
     test.run(async {
         let mut slept = Box::pin(sleep(secs(60)));
         assert!(poll_once(slept.as_mut()).await.is_pending());
@@ -426,7 +426,7 @@ fn calls_work_in_futures_unordered() {
 /// "polled through a foreign combinator": many at once, of many kinds, and dropped half-way.
 #[test]
 fn a_combinator_may_be_dropped_half_way() {
-    let mut test = TestScheduler::new();
+    let mut test = scheduler(quiet());
     test.run(async {
         let gate = promise::<u32>().await;
         let mut all: FuturesUnordered<futures::future::LocalBoxFuture<'static, u64>> =
@@ -469,7 +469,7 @@ fn other_combinators_of_futures_work() {
 /// "A task may also await a foreign future (a `tokio::sync` channel): it is then Blocked on its waker"
 #[test]
 fn a_task_may_await_a_foreign_future() {
-    let mut test = TestScheduler::new();
+    let mut test = scheduler(quiet());
     let (sender, receiver) = tokio::sync::oneshot::channel();
     let run = test.start(async move {
         let waiting = spawn(receiver).await;

@@ -12,7 +12,7 @@ use tiffany::{
     semaphore, sleep, spawn, spawn_agent, tell, try_spawn, wait, yield_now,
 };
 
-use crate::common::{Flag, Log, Own, own, quiet, run, secs, turns};
+use crate::common::{Flag, Log, Own, own, quiet, run, scheduler, secs, turns};
 use crate::targets::SlowCleanup;
 
 /// Seconds on the run's clock.
@@ -55,7 +55,7 @@ fn a_pending_task_is_cancelled_at_once_and_never_runs() {
 /// "Pending: Cancelled at once": what its future held is released, and who waits for that is told.
 #[test]
 fn what_a_pending_task_held_is_released() {
-    let mut test = TestScheduler::with(quiet().policy(|| Priority));
+    let mut test = scheduler(quiet().policy(|| Priority));
     let error = test.run(async {
         let held = promise::<()>().await;
         let future = held.future();
@@ -201,7 +201,7 @@ fn a_withdrawn_read_wait_leaves_the_descriptor() {
 /// "its waits are withdrawn": what an effect gives later is dropped and counted.
 #[test]
 fn a_late_effect_is_counted() {
-    let mut test = TestScheduler::new();
+    let mut test = scheduler(quiet());
     let (go, wait_for_go) = std::sync::mpsc::channel::<()>();
     let (done, is_done) = std::sync::mpsc::channel::<()>();
     let run = test.start(async move {
@@ -326,7 +326,7 @@ fn unwinding_goes_innermost_first() {
 /// "is unwound by the loop": at the task's own turn, not inside the call of the one who cancels.
 #[test]
 fn unwinding_is_a_turn_of_the_task_itself() {
-    let mut test = TestScheduler::new();
+    let mut test = scheduler(quiet());
     let log = Log::new();
     let (notes, asked) = (log.clone(), Flag::default());
     let flag = Rc::clone(&asked);
@@ -387,7 +387,7 @@ impl Drop for CallsFromDrop {
 /// normal exit.
 #[test]
 fn other_calls_from_drop_do_not_happen() {
-    let mut test = TestScheduler::new();
+    let mut test = scheduler(quiet());
     test.run(async {
         let cancelled = spawn(async {
             let _calls = CallsFromDrop;
@@ -527,7 +527,7 @@ fn a_kill_after_a_cancel_ends_the_cleanup() {
 fn a_deadline_ends_the_cleanup() {
     let log = Log::new();
     let notes = log.clone();
-    let mut test = TestScheduler::with(quiet().cancel_grace(secs(3)));
+    let mut test = scheduler(quiet().cancel_grace(secs(3)));
     let told_at = test.run(async move {
         let never = promise::<()>().await;
         let task = spawn_agent(Stuck::new(&notes, never.future())).await;
@@ -545,7 +545,7 @@ fn a_deadline_ends_the_cleanup() {
 fn a_cleanup_within_the_deadline_is_not_cut_short() {
     let log = Log::new();
     let notes = log.clone();
-    let mut test = TestScheduler::with(quiet().cancel_grace(secs(6)));
+    let mut test = scheduler(quiet().cancel_grace(secs(6)));
     test.run(async move {
         let task = spawn_agent(CallingCleanup { log: notes, step: 0 }).await;
         turns(2).await;
@@ -583,7 +583,7 @@ fn waiters_are_told_when_the_cleanup_is_over() {
 /// "an ordinary Exception": a waiter that passes it on fails; it is not cancelled itself.
 #[test]
 fn a_waiter_that_passes_it_on_has_failed() {
-    let mut test = TestScheduler::with(quiet());
+    let mut test = scheduler(quiet());
     let run = test.try_start(async {
         let doomed = spawn(sleep(secs(9))).await;
         turns(2).await;
@@ -752,7 +752,7 @@ fn normal_exit_unwinds() {
 fn the_end_of_a_run_that_cancels_the_rest_unwinds() {
     let log = Log::new();
     let notes = log.clone();
-    let mut test = TestScheduler::with(quiet().end(End::Root));
+    let mut test = scheduler(quiet().end(End::Root));
     test.run(async move {
         drop(spawn(nested(notes, 3)).await);
         turns(2).await;

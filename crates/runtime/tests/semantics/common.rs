@@ -65,7 +65,15 @@ where
     F: Future + 'static,
     F::Output: 'static,
 {
-    TestScheduler::with(quiet()).run(root)
+    scheduler(quiet()).run(root)
+}
+
+/// A scheduler for rows that need no trace: watched, or, in `semantics_unwatched`, not.
+pub(crate) fn scheduler(settings: Builder) -> TestScheduler {
+    match crate::WATCHED {
+        true => TestScheduler::with(settings),
+        false => TestScheduler::unwatched(settings),
+    }
 }
 
 /// Settings that do not print failures nobody waited for.

@@ -9,7 +9,7 @@ use tiffany::{
     put, sleep, spawn, tell, try_spawn,
 };
 
-use crate::common::{Flag, Log, Own, brief, own, run, secs, turns};
+use crate::common::{Flag, Log, Own, brief, own, quiet, run, scheduler, secs, turns};
 
 fn texts(log: Vec<Value>) -> String {
     let texts: Vec<&str> = log.into_iter().map(|entry| entry.get::<&str>().unwrap()).collect();
@@ -106,7 +106,7 @@ fn duplicates_are_allowed() {
 /// "fails at once on the earliest failure": earliest by time, not by input order.
 #[test]
 fn it_fails_at_once_on_the_earliest_failure() {
-    let mut test = TestScheduler::new();
+    let mut test = scheduler(quiet());
     let error = test.run(async {
         let tasks =
             [after(9, Ok(1)).await, after(3, Err("late")).await, after(2, Err("early")).await];

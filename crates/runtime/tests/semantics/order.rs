@@ -16,7 +16,7 @@ use tiffany::{
     wait_task, yield_now,
 };
 
-use crate::common::{Flag, Log, chant, quiet, run, secs, turns};
+use crate::common::{Flag, Log, chant, quiet, run, scheduler, secs, turns};
 
 /// "**Order.** FIFO by default."
 #[test]
@@ -109,7 +109,7 @@ async fn immediate_calls() -> Vec<(&'static str, Boxed)> {
 #[test]
 fn every_call_is_a_scheduling_point() {
     let settings = quiet().env("known", 1u32).handler(answering(|_: &Custom| Ok(1)));
-    let mut test = TestScheduler::with(settings);
+    let mut test = scheduler(settings);
     let log = Log::new();
     let notes = log.clone();
     test.run(async move {

@@ -9,7 +9,7 @@ use tiffany::{
     kill_task, promise, sleep, spawn, wait, yield_now,
 };
 
-use crate::common::{Flag, Log, quiet, secs, turns};
+use crate::common::{Flag, Log, quiet, scheduler, secs, turns};
 use crate::order::endless;
 
 /// A task that notes its name so many times once the gate is open.
@@ -34,7 +34,7 @@ async fn behind(
 fn order(settings: Builder, tasks: &'static [(&'static str, u8)], times: usize) -> String {
     let log = Log::new();
     let notes = log.clone();
-    TestScheduler::with(settings)
+    scheduler(settings)
         .run(async move {
             let gate = promise::<()>().await;
             let mut all = Vec::new();
@@ -67,7 +67,7 @@ fn priority_takes_the_highest_level_first_in_first_out() {
 fn dependency_aware_takes_the_task_most_others_wait_for() {
     let log = Log::new();
     let notes = log.clone();
-    TestScheduler::with(quiet().policy(|| DependencyAware))
+    scheduler(quiet().policy(|| DependencyAware))
         .run(async move {
             let gate = promise::<()>().await;
             let mut tasks = Vec::new();
@@ -166,7 +166,7 @@ fn a_task_nobody_waits_for_does_not_starve() {
 fn ageing_lifts_a_task_step_by_step() {
     let log = Log::new();
     let notes = log.clone();
-    TestScheduler::with(quiet().policy(|| Priority))
+    scheduler(quiet().policy(|| Priority))
         .run(async move {
             let gate = promise::<()>().await;
             let tasks = [
@@ -266,7 +266,7 @@ fn what_is_left_out_stays_ready_and_grows_older() {
     let (held, ages) = (Rc::new(Cell::new(Some(Tid(2)))), Ages::default());
     let log = Log::new();
     let (notes, hold) = (log.clone(), Rc::clone(&held));
-    TestScheduler::with(holding(Rc::clone(&held), Rc::clone(&ages)))
+    scheduler(holding(Rc::clone(&held), Rc::clone(&ages)))
         .run(async move {
             let inner = notes.clone();
             let left_out = spawn(async move { inner.note("left out") }).await;
@@ -288,7 +288,7 @@ fn what_is_left_out_stays_ready_and_grows_older() {
 #[test]
 fn a_new_task_begins_young() {
     let (held, ages) = (Rc::new(Cell::new(Some(Tid(2)))), Ages::default());
-    TestScheduler::with(holding(Rc::clone(&held), Rc::clone(&ages)))
+    scheduler(holding(Rc::clone(&held), Rc::clone(&ages)))
         .run(async move {
             drop(spawn(async {}).await);
             turns(5).await;

@@ -2,12 +2,11 @@
 
 use std::rc::Rc;
 
-use tiffany::testing::TestScheduler;
 use tiffany::{
     Future, RaceResult, Task, TaskError, cancel, promise, race, sleep, spawn, try_spawn, wait,
 };
 
-use crate::common::{Flag, Own, brief, own, run, secs, turns};
+use crate::common::{Flag, Own, brief, own, quiet, run, scheduler, secs, turns};
 
 /// A task that ends with this after so many seconds.
 async fn after(seconds: u64, result: Result<u32, &'static str>) -> Rc<Task<u32>> {
@@ -170,7 +169,7 @@ fn losers_go_on_running() {
 fn dropped_losers_go_on_running() {
     let done = Flag::default();
     let flag = Rc::clone(&done);
-    let mut test = TestScheduler::new();
+    let mut test = scheduler(quiet());
     test.run(async move {
         let slow = spawn(async move {
             sleep(secs(5)).await;

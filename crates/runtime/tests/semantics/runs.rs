@@ -11,7 +11,7 @@ use tiffany::{
     now, promise, read_wait, sleep, spawn, try_spawn, wait, write_wait, yield_now,
 };
 
-use crate::common::{Log, chant, quiet, secs, turns};
+use crate::common::{Log, chant, quiet, scheduler, secs, turns};
 
 /// A run with a bit of everything, whose order could be disturbed.
 async fn busy(log: Log) {
@@ -86,24 +86,26 @@ fn a_run_takes_the_same_way_alone_and_beside_another() {
 #[test]
 fn runs_take_turns_round_by_round() {
     let log = Log::new();
-    let mut test = TestScheduler::new();
-    let (a, b) = (log.clone(), log.clone());
-    let first = test.start(async move {
-        let child = spawn(chant(a.clone(), "a2", 3)).await;
-        chant(a, "a1", 3).await;
-        child.await.unwrap();
-    });
-    let second = test.start(chant(b, "b", 4));
-    test.finish(first).unwrap();
-    test.finish(second).unwrap();
-    // Round 1 of the first run is the spawn alone; then each round of it has both of its tasks.
-    assert_eq!(log.text(), "b a2 a1 b a2 a1 b a2 a1 b");
+    let mut test = scheduler(quiet());
+    let two = |first: &'static str, second: &'static str| {
+        let log = log.clone();
+        async move {
+            let child = spawn(chant(log.clone(), first, 3)).await;
+            chant(log, second, 3).await;
+            child.await.unwrap();
+        }
+    };
+    let one = test.start(two("a1", "a2"));
+    let other = test.start(two("b1", "b2"));
+    test.finish(one).unwrap();
+    test.finish(other).unwrap();
+    assert_eq!(log.text(), "a1 a2 b1 b2 a1 a2 b1 b2 a1 a2 b1 b2");
 }
 
 /// "tids […] are per run": given in order from 1, in each run anew.
 #[test]
 fn tids_are_given_in_order_in_each_run() {
-    let mut test = TestScheduler::new();
+    let mut test = scheduler(quiet());
     let tids = || async {
         let mut tids = vec![get_tid().await];
         for _ in 0..3 {
@@ -145,7 +147,7 @@ fn each_run_has_its_own_policy() {
 /// "clock […] per run": the run's clock is read where the run is, whatever others wait for.
 #[test]
 fn each_run_reads_the_time_for_itself() {
-    let mut test = TestScheduler::new();
+    let mut test = scheduler(quiet());
     let sleeper = |seconds: Vec<u64>| async move {
         let mut times = Vec::new();
         for seconds in seconds {
@@ -183,7 +185,7 @@ fn limits_count_for_each_run_alone() {
 /// "In *ephemeral* runs tasks may use descriptors, foreign futures and anything else."
 #[test]
 fn ephemeral_tasks_may_use_anything() {
-    let mut test = TestScheduler::new();
+    let mut test = scheduler(quiet());
     let text = test.run(async {
         let (reader, mut writer) = UnixStream::pair().unwrap();
         let waiting = spawn(async move { read_wait(&reader).await.map(|()| "readable") }).await;
@@ -208,7 +210,7 @@ fn ephemeral_tasks_may_use_anything() {
 fn a_handle_dropped_in_another_run_goes_back_to_its_own() {
     let place: Rc<RefCell<Option<tiffany::Promise<u32>>>> = Rc::default();
     let (put, taken) = (Rc::clone(&place), Rc::clone(&place));
-    let mut test = TestScheduler::new();
+    let mut test = scheduler(quiet());
     let owner = test.start(async move {
         let own = promise::<u32>().await;
         let future = own.future();

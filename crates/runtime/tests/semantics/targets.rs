@@ -198,7 +198,7 @@ pub(crate) fn observe(state: &'static str, call: &'static str) -> Seen {
     let held = Rc::new(Cell::new((state == "Pending").then_some(TARGET)));
     let policy_held = Rc::clone(&held);
     let settings = quiet().policy(move || Hold(Rc::clone(&policy_held)));
-    let mut test = TestScheduler::with(settings);
+    let mut test = crate::common::scheduler(settings);
     let (there, made) = (Flag::default(), Flag::default());
     let (is_there, is_made) = (Rc::clone(&there), Rc::clone(&made));
     let run = test.start(async move {

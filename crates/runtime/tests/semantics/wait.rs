@@ -8,7 +8,7 @@ use tiffany::{
     ErrorKind, TaskError, Tid, cancel, get_tid, promise, sleep, spawn, try_spawn, wait, wait_task,
 };
 
-use crate::common::{Log, Own, own, run, secs, turns};
+use crate::common::{Log, Own, own, quiet, run, scheduler, secs, turns};
 
 /// "**Wait** on Completed gives the value": of a task, and of a promise.
 #[test]
@@ -168,7 +168,7 @@ fn on_its_own_number_is_an_error() {
 /// "else blocks": until the end, however long that takes.
 #[test]
 fn else_it_blocks() {
-    let mut test = TestScheduler::new();
+    let mut test = scheduler(quiet());
     let run = test.start(async { spawn(sleep(secs(60))).await.await });
     test.step_until_idle();
     assert_eq!(test.task_state(Tid(1)).unwrap().to_string(), "Blocked(join)");

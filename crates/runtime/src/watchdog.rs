@@ -1,0 +1,227 @@
+//! The watchdog: one thread for the whole process that notices tasks which keep their turn for long. It
+//! sleeps while no runtime is awake.
+//!
+//! This file has `unsafe` code because a line of source is told to another thread by its address.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::Location;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use tiffany_kernel::{ErrorKind, RunId, Site, TaskRef, Tid};
+
+/// What a thread is doing, for the watchdog to look at. Written at every turn, so it is a few words.
+#[derive(Default)]
+pub(crate) struct Pulse {
+    turns: AtomicU64,
+    run: AtomicU32,
+    tid: AtomicU64,
+    last_call: AtomicPtr<Location<'static>>,
+}
+
+impl Pulse {
+    #[inline]
+    pub(crate) fn begin_turn(&self, task: TaskRef) {
+        // One thread writes, so this needs no atomic addition.
+        self.turns.store(self.turns.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.run.store(task.run.0, Ordering::Relaxed);
+        self.tid.store(task.tid.0, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn returned_from(&self, at: &'static Location<'static>) {
+        self.last_call.store(std::ptr::from_ref(at).cast_mut(), Ordering::Relaxed);
+    }
+
+    fn last_call(&self) -> Option<&'static Location<'static>> {
+        // SAFETY: it is null, or was made of a `&'static Location` by `returned_from`.
+        unsafe { self.last_call.load(Ordering::Relaxed).as_ref() }
+    }
+}
+
+/// A task that has kept its turn for long.
+#[derive(Clone, Debug)]
+pub struct StuckTask {
+    /// Its run.
+    pub run: RunId,
+    /// Its number.
+    pub tid: Tid,
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// The line of the last call that returned on its thread.
+    pub last_call: Option<Site>,
+    /// For how long it has had its turn, at least.
+    pub running_for: Duration,
+}
+
+impl fmt::Display for StuckTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "task {}", self.tid)?;
+        if let Some(name) = &self.name {
+            write!(f, " `{name}`")?;
+        }
+        write!(f, " has run for {:.1?} without a call", self.running_for)?;
+        if let Some(site) = &self.last_call {
+            write!(f, ", the last one at {site}")?;
+        }
+        write!(f, " [{}]; {}", ErrorKind::Stuck.code(), ErrorKind::Stuck.next_step())
+    }
+}
+
+/// What is done about a stuck task. It is called on the watchdog's thread.
+pub(crate) type OnStuck = Arc<dyn Fn(&StuckTask) + Send + Sync>;
+
+/// One runtime, as the watchdog knows it.
+pub(crate) struct Watched {
+    pulse: &'static Pulse,
+    patience: Duration,
+    on_stuck: OnStuck,
+    awake: AtomicBool,
+    names: Mutex<BTreeMap<(RunId, Tid), String>>,
+}
+
+/// A runtime is awake while this lives.
+pub(crate) struct Awake(Arc<Watched>);
+
+impl Watched {
+    pub(crate) fn new(pulse: &'static Pulse, patience: Duration, on_stuck: OnStuck) -> Watched {
+        let (awake, names) = (AtomicBool::new(false), Mutex::default());
+        Watched { pulse, patience, on_stuck, awake, names }
+    }
+
+    /// Tells the watchdog what a task is called; `None`: it is over.
+    pub(crate) fn name(&self, run: RunId, tid: Tid, name: Option<&str>) {
+        match name {
+            Some(name) => lock(&self.names).insert((run, tid), name.into()),
+            None => lock(&self.names).remove(&(run, tid)),
+        };
+    }
+
+    /// Begins to watch, until the answer is dropped.
+    pub(crate) fn watch(self: &Arc<Self>) -> Awake {
+        lock(&dog().watched).push(Arc::clone(self));
+        self.wake();
+        Awake(Arc::clone(self))
+    }
+
+    /// The runtime is about to sleep: no turn can last meanwhile.
+    pub(crate) fn sleep(&self) {
+        self.awake.store(false, Ordering::SeqCst);
+    }
+
+    /// The runtime is awake again. The watchdog is woken only if it sleeps too.
+    pub(crate) fn wake(&self) {
+        self.awake.store(true, Ordering::SeqCst);
+        let dog = dog();
+        if dog.asleep.swap(false, Ordering::SeqCst) {
+            // With the lock held, so that the watchdog is not between its look and its wait.
+            let _watched = lock(&dog.watched);
+            dog.bell.notify_one();
+        }
+    }
+}
+
+impl Drop for Awake {
+    fn drop(&mut self) {
+        lock(&dog().watched).retain(|other| !Arc::ptr_eq(other, &self.0));
+    }
+}
+
+/// The one watchdog.
+struct Dog {
+    watched: Mutex<Vec<Arc<Watched>>>,
+    asleep: AtomicBool,
+    bell: Condvar,
+}
+
+/// What the watchdog saw of a runtime when it last looked.
+struct Seen {
+    turn: u64,
+    since: Instant,
+    reported: bool,
+}
+
+fn dog() -> &'static Dog {
+    static DOG: OnceLock<Dog> = OnceLock::new();
+    static THREAD: std::sync::Once = std::sync::Once::new();
+    let dog = DOG.get_or_init(|| Dog {
+        watched: Mutex::default(),
+        asleep: AtomicBool::new(false),
+        bell: Condvar::new(),
+    });
+    THREAD.call_once(|| {
+        // Without a thread there is no watchdog, and nothing else suffers.
+        let name = std::thread::Builder::new().name("tiffany-watchdog".into());
+        let _ = name.spawn(|| dog.patrol());
+    });
+    dog
+}
+
+impl Dog {
+    /// Looks at all runtimes that are awake, again and again.
+    fn patrol(&self) {
+        let mut seen: BTreeMap<usize, Seen> = BTreeMap::new();
+        let mut watched = lock(&self.watched);
+        loop {
+            let now = Instant::now();
+            let mut next_look = None;
+            seen.retain(|key, _| watched.iter().any(|one| Arc::as_ptr(one) as usize == *key));
+            for one in watched.iter().filter(|one| one.awake.load(Ordering::SeqCst)) {
+                let turn = one.pulse.turns.load(Ordering::Relaxed);
+                let key = Arc::as_ptr(one) as usize;
+                let entry = seen.entry(key).or_insert(Seen { turn, since: now, reported: false });
+                if entry.turn != turn {
+                    *entry = Seen { turn, since: now, reported: false };
+                }
+                let running_for = now - entry.since;
+                if running_for >= one.patience && !entry.reported {
+                    entry.reported = true;
+                    one.report(running_for);
+                }
+                let look = (one.patience / 4).max(Duration::from_millis(5));
+                next_look = Some(next_look.map_or(look, |soonest: Duration| soonest.min(look)));
+            }
+            watched = match next_look {
+                Some(look) => {
+                    self.bell.wait_timeout(watched, look).unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => {
+                    seen.clear();
+                    self.sleep(watched)
+                }
+            };
+        }
+    }
+
+    /// Nobody is awake: sleeps until somebody is. Both sides say what they do before they look at the
+    /// other, so one of them sees it.
+    fn sleep<'a>(
+        &self,
+        watched: MutexGuard<'a, Vec<Arc<Watched>>>,
+    ) -> MutexGuard<'a, Vec<Arc<Watched>>> {
+        self.asleep.store(true, Ordering::SeqCst);
+        if watched.iter().any(|one| one.awake.load(Ordering::SeqCst)) {
+            self.asleep.store(false, Ordering::SeqCst);
+            return watched;
+        }
+        self.bell.wait(watched).unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watched {
+    fn report(&self, running_for: Duration) {
+        let (run, tid) = (
+            RunId(self.pulse.run.load(Ordering::Relaxed)),
+            Tid(self.pulse.tid.load(Ordering::Relaxed)),
+        );
+        let name = lock(&self.names).get(&(run, tid)).cloned();
+        let last_call = self.pulse.last_call().map(Site::from);
+        (self.on_stuck)(&StuckTask { run, tid, name, last_call, running_for });
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
