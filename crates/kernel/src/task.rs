@@ -116,6 +116,10 @@ impl Outcome {
 pub(crate) enum Calls {
     None,
     One(Outstanding),
+    #[expect(
+        clippy::box_collection,
+        reason = "a list in place would make every parked task larger"
+    )]
     Many(Box<Vec<Outstanding>>),
 }
 

@@ -157,7 +157,8 @@ fn the_child_takes_the_handlers_it_is_given() {
                     .await;
             let added = spawn(async move { call(Who).await.unwrap() }).handler(is("added")).await;
             let none = spawn(async { call(Who).await.unwrap_err().code() }).handlers(vec![]).await;
-            theirs.borrow_mut().extend(names(get_handlers().await));
+            let own = names(get_handlers().await);
+            theirs.borrow_mut().extend(own);
             (replaced.await.unwrap(), added.await.unwrap(), none.await.unwrap())
         })
         .handler(is("parent's"))
