@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 use std::task::{Context, Poll, Waker};
 
 use pin_project_lite::pin_project;
@@ -143,7 +144,10 @@ where
 
     fn may_be_woken(&self) -> bool {
         let waker = self.foreign.as_ref().and_then(|foreign| foreign.waker.as_ref());
-        waker.is_some_and(|waker| Arc::strong_count(waker) > 1)
+        let lives = waker.is_some_and(|waker| Arc::strong_count(waker) > 1);
+        // Who sees that a waker is gone also sees the letter that was sent with it.
+        fence(Ordering::Acquire);
+        lives
     }
 }
 

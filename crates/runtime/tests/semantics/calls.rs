@@ -526,6 +526,22 @@ fn a_foreign_future_is_woken_from_any_thread() {
     });
 }
 
+/// "which works from any thread": also when that thread drops the waker at once, and nothing else is
+/// left to hope for.
+#[test]
+fn a_waker_used_for_the_last_time_still_wakes() {
+    for n in 0..200 {
+        let got = run(async move {
+            let (sender, receiver) = tokio::sync::oneshot::channel();
+            let thread = std::thread::spawn(move || sender.send(n).unwrap());
+            let got = receiver.await.unwrap();
+            thread.join().unwrap();
+            got
+        });
+        assert_eq!(got, n);
+    }
+}
+
 /// "A task may also await a foreign future": beside calls of its own, either may come first.
 #[test]
 fn a_foreign_future_beside_a_call() {
