@@ -1,4 +1,4 @@
-//! DESIGN §3, Cancel, and what else unwinds.
+//! DESIGN §3, Cancel.
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -7,9 +7,9 @@ use std::rc::Rc;
 
 use tiffany::testing::TestScheduler;
 use tiffany::{
-    AgentTask, Direct, End, Priority, RunError, SystemCall, TaskContext, TaskError, TaskStatus,
-    Tid, cancel, channel, get_log, get_tid, group, join, kill_task, now, promise, read_wait,
-    semaphore, sleep, spawn, spawn_agent, tell, try_spawn, wait, yield_now,
+    AgentTask, Direct, Priority, RunError, SystemCall, TaskContext, TaskError, TaskStatus, Tid,
+    cancel, channel, get_log, get_tid, group, join, kill_task, now, promise, read_wait, semaphore,
+    sleep, spawn, spawn_agent, tell, try_spawn, wait, yield_now,
 };
 
 use crate::common::{Flag, Log, Own, own, quiet, run, scheduler, secs, turns};
@@ -298,7 +298,7 @@ fn a_task_that_cancels_itself_and_waits_is_cancelled() {
 }
 
 /// Three futures, one inside the other, each with two guards.
-async fn nested(log: Log, depth: u32) {
+pub(crate) async fn nested(log: Log, depth: u32) {
     let _first = log.guard(format!("{depth}a"));
     let _second = log.guard(format!("{depth}b"));
     match depth {
@@ -457,14 +457,14 @@ fn a_cleanup_may_make_calls() {
 }
 
 /// A state machine whose cleanup waits for a promise, for ever if need be, and notes its end.
-struct Stuck {
+pub(crate) struct Stuck {
     log: Log,
     on: tiffany::Future<()>,
     _guard: crate::common::Guard,
 }
 
 impl Stuck {
-    fn new(log: &Log, on: tiffany::Future<()>) -> Stuck {
+    pub(crate) fn new(log: &Log, on: tiffany::Future<()>) -> Stuck {
         Stuck { log: log.clone(), on, _guard: log.guard("dropped") }
     }
 }
@@ -725,98 +725,4 @@ fn a_state_machine_that_panics_when_dropped_is_contained() {
         cancel(&task).await;
         assert!(task.await.is_err());
     });
-}
-
-/// "**Only cancel and normal exit unwind.**": normal exit does, innermost first as ever.
-#[test]
-fn normal_exit_unwinds() {
-    let log = Log::new();
-    let notes = log.clone();
-    run(async move {
-        let inner = notes.clone();
-        let task = spawn(async move {
-            let _first = inner.guard("first");
-            let _second = inner.guard("second");
-            yield_now().await;
-            inner.note("returns");
-        })
-        .await;
-        task.await.unwrap();
-        notes.note("told");
-    });
-    assert_eq!(log.text(), "returns second first told");
-}
-
-/// "Only cancel […] unwind": so does the end of a run that cancels the rest.
-#[test]
-fn the_end_of_a_run_that_cancels_the_rest_unwinds() {
-    let log = Log::new();
-    let notes = log.clone();
-    let mut test = scheduler(quiet().end(End::Root));
-    test.run(async move {
-        drop(spawn(nested(notes, 3)).await);
-        turns(2).await;
-    })
-    .unwrap();
-    assert_eq!(log.text(), "3b 3a");
-}
-
-/// A durable run in the middle of its life: a task that waits, one that is ready, one that never ran.
-fn half_way(test: &mut TestScheduler, log: &Log) {
-    let notes = log.clone();
-    let run = test.start(async move {
-        let _root = notes.guard("root");
-        let waiting = spawn(nested(notes.clone(), 3)).await;
-        let ready = notes.guard("ready");
-        let busy = spawn(async move {
-            let _ready = ready;
-            loop {
-                yield_now().await;
-            }
-        })
-        .await;
-        turns(2).await;
-        let pending = notes.guard("pending");
-        let pending = spawn(async move { drop(pending) }).await;
-        tiffany::gather([waiting, pending, busy]).await.unwrap();
-    });
-    while test.task_state(Tid(4)).is_none() {
-        assert!(test.step());
-    }
-    assert_eq!(test.task_state(Tid(2)).unwrap().to_string(), "Blocked(sleep)");
-    assert_eq!(test.task_state(Tid(4)).unwrap().to_string(), "Pending");
-    assert_eq!(log.text(), "");
-    drop(run);
-}
-
-/// "At shutdown, […] when stepping […], unfinished durable coroutines are not unwound: their […]
-/// `Drop` must not act on the world".
-#[test]
-fn unfinished_durable_coroutines_are_not_unwound() {
-    let log = Log::new();
-    let mut test = TestScheduler::durable_rules(quiet());
-    half_way(&mut test, &log);
-    drop(test);
-    assert_eq!(log.text(), "");
-}
-
-/// "unfinished durable coroutines are not unwound": while they are cancelled neither, if that comes to
-/// no end.
-#[test]
-fn a_durable_cleanup_that_is_abandoned_is_not_unwound() {
-    let log = Log::new();
-    let notes = log.clone();
-    let mut test = TestScheduler::durable_rules(quiet());
-    let run = test.start(async move {
-        let never = promise::<()>().await;
-        let task = spawn_agent(Stuck::new(&notes, never.future())).await;
-        turns(2).await;
-        cancel(&task).await;
-        sleep(secs(60)).await;
-        drop(task);
-    });
-    test.step_until_idle();
-    assert_eq!(log.text(), "stuck");
-    drop((run, test));
-    assert_eq!(log.text(), "stuck");
 }

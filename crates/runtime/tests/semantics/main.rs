@@ -17,4 +17,5 @@ mod runs;
 mod spawn;
 mod states;
 mod targets;
+mod unwind;
 mod wait;

@@ -27,5 +27,7 @@ mod spawn;
 mod states;
 #[path = "../semantics/targets.rs"]
 mod targets;
+#[path = "../semantics/unwind.rs"]
+mod unwind;
 #[path = "../semantics/wait.rs"]
 mod wait;
