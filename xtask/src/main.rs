@@ -17,10 +17,22 @@ struct Chore {
 const CHORES: &[Chore] = &[
     Chore { name: "demo", what: "shows the scheduler at work", run: demo },
     Chore { name: "test", what: "everything CI checks", run: test },
-    Chore { name: "bench", what: "measures beside the peers (arguments are passed on)", run: bench },
+    Chore {
+        name: "bench",
+        what: "measures beside the peers (arguments are passed on)",
+        run: bench,
+    },
     Chore { name: "rows", what: "writes docs/src/rows.md anew from the semantic tests", run: rows },
-    Chore { name: "sanitize", what: "tests under AddressSanitizer and ThreadSanitizer", run: sanitize },
-    Chore { name: "race", what: "random schedules of the cross-thread path (seconds: 60)", run: race },
+    Chore {
+        name: "sanitize",
+        what: "tests under AddressSanitizer and ThreadSanitizer",
+        run: sanitize,
+    },
+    Chore {
+        name: "race",
+        what: "random schedules of the cross-thread path (seconds: 60)",
+        run: race,
+    },
 ];
 
 fn main() -> ExitCode {
@@ -152,7 +164,10 @@ fn sanitize(shop: &Shop, _: &[String]) -> Result<(), String> {
         command
             .args(["--target", "x86_64-unknown-linux-gnu", "--target-dir"])
             .arg(shop.root.join("target").join(format!("sanitize-{sanitizer}")))
-            .env("RUSTFLAGS", format!("-Zsanitizer={sanitizer} -Cunsafe-allow-abi-mismatch=sanitizer"));
+            .env(
+                "RUSTFLAGS",
+                format!("-Zsanitizer={sanitizer} -Cunsafe-allow-abi-mismatch=sanitizer"),
+            );
         shop.step(&format!("{sanitizer} sanitizer"), &mut command)?;
     }
     Ok(())
