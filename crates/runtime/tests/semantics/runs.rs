@@ -272,6 +272,33 @@ fn durable_tasks_may_not_wait_on_descriptors() {
     .unwrap();
 }
 
+/// "sockets, child processes […] are errors there, which name the line and say: use a step."
+#[test]
+fn durable_tasks_may_not_use_sockets_or_child_processes() {
+    use tiffany::net::{TcpListener, TcpStream, UdpSocket};
+    let mut test = TestScheduler::durable_rules(quiet());
+    test.run(async {
+        let listener = TcpListener::from_std(std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+        let listener = listener.unwrap();
+        let address = listener.local_addr().unwrap();
+        let udp = UdpSocket::from_std(std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
+        let mut buffer = [0; 4];
+        let mut command = tiffany::process::Command::new("true");
+        let errors = [
+            (TcpStream::connect(address).await.err(), line!()),
+            (listener.accept().await.err(), line!()),
+            (udp.recv(&mut buffer).await.err(), line!()),
+            (command.status().await.err(), line!()),
+        ];
+        for (error, line) in errors {
+            let text = error.unwrap().to_string();
+            assert!(text.contains("TFY0020") && text.contains("use a step"), "{text}");
+            assert!(text.contains(&format!("{}:{line}", file!())), "names the line: {text}");
+        }
+    })
+    .unwrap();
+}
+
 /// "foreign futures are errors there, which name the line and say: use a step." The kernel cannot see
 /// the line of a foreign `.await`; it names the line of the task.
 #[test]
