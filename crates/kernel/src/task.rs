@@ -117,6 +117,7 @@ impl Outcome {
 pub(crate) enum Calls {
     None,
     One(Outstanding),
+    #[expect(clippy::box_collection, reason = "a map in place would make every parked task larger")]
     Many(Box<BTreeMap<CallId, Progress>>),
 }
 
