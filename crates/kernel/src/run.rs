@@ -505,6 +505,20 @@ impl Run {
     }
 }
 
+/// Only cancel and normal exit unwind: an unfinished durable coroutine will go on in another process, so
+/// its cleanup must not act on the world here. It is leaked.
+impl Drop for Run {
+    fn drop(&mut self) {
+        if self.mode == Mode::Durable {
+            for task in self.tasks.drain() {
+                if let Body::Live { coroutine, .. } = task.body {
+                    std::mem::forget(coroutine);
+                }
+            }
+        }
+    }
+}
+
 /// Where a waitable is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {

@@ -114,19 +114,28 @@ impl Run {
     }
 
     /// Whether nothing but the host can make a task ready, and the host cannot either. Then the run
-    /// fails with a list of who waits for what.
-    pub fn check_deadlock(&mut self) -> bool {
+    /// fails with a list of who waits for what. The host is asked last whether it has news: a waker may
+    /// have been used and dropped on another thread just now.
+    pub fn check_deadlock(&mut self, has_news: impl FnOnce() -> bool) -> bool {
         let hopeless = self.hope.timers == 0
             && self.hope.descriptors == 0
             && self.hope.effects == 0
             && self.hope.externals == 0;
-        if self.is_ready() || self.is_over() || !hopeless || self.foreign_may_wake() {
+        let hopeless = hopeless && !self.grace_may_end();
+        let hopeless = hopeless && !self.is_ready() && !self.is_over();
+        if !hopeless || self.foreign_may_wake() || has_news() {
             self.report_cycles();
             return false;
         }
         let report = self.deadlock_report();
         self.fail(RunFailure::Deadlock(report));
         true
+    }
+
+    /// Whether a cleanup that never ends by itself has a deadline.
+    fn grace_may_end(&self) -> bool {
+        self.cancel_grace.is_some_and(|grace| self.clock.checked_add(grace).is_some())
+            && self.tasks.iter().any(|(_, task)| task.state() == TaskState::Cancelling)
     }
 
     fn foreign_may_wake(&self) -> bool {
@@ -297,6 +306,10 @@ impl Run {
         if task.state() == TaskState::Cancelling {
             // In cleanup: it has another turn when a call of it is answered.
             return;
+        }
+        if task.marks.has(Mark::CancelRequested) {
+            // It cancelled itself, and now waits without having made another call.
+            return self.begin_cancel(slot);
         }
         let reason = task.calls().first_wait().map(|wait| wait.reason());
         if reason.is_none() && self.mode == Mode::Durable {
@@ -677,6 +690,7 @@ impl Run {
             let over = self.tasks[*slot as usize].state().is_terminal();
             if over {
                 self.tasks[*slot as usize].marks.clear(Mark::Queued);
+                self.ages.remove(slot);
                 self.reclaim(*slot);
             }
             !over

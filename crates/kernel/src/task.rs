@@ -117,6 +117,7 @@ impl Outcome {
 pub(crate) enum Calls {
     None,
     One(Outstanding),
+    #[expect(clippy::box_collection, reason = "a map in place would make every parked task larger")]
     Many(Box<BTreeMap<CallId, Progress>>),
 }
 
@@ -194,6 +195,18 @@ impl Calls {
             Calls::One(call) if call.id == id => Some(&mut call.progress),
             Calls::Many(all) => all.get_mut(&id),
             _ => None,
+        }
+    }
+
+    /// Removes the one that was made last.
+    pub(crate) fn pop(&mut self) -> Option<Outstanding> {
+        match self {
+            Calls::None => None,
+            Calls::One(_) => match std::mem::replace(self, Calls::None) {
+                Calls::One(call) => Some(call),
+                _ => None,
+            },
+            Calls::Many(all) => all.pop_last().map(|(id, progress)| Outstanding { id, progress }),
         }
     }
 

@@ -96,7 +96,8 @@ impl TaskContext<'_> {
 
 /// A state machine as a coroutine.
 pub(crate) struct StateMachine<A> {
-    agent: A,
+    /// Dropped where a panic in it is caught.
+    agent: Option<A>,
     call: Option<CallId>,
     at: &'static Location<'static>,
 }
@@ -104,7 +105,7 @@ pub(crate) struct StateMachine<A> {
 impl<A> StateMachine<A> {
     #[track_caller]
     pub(crate) fn new(agent: A) -> StateMachine<A> {
-        StateMachine { agent, call: None, at: Location::caller() }
+        StateMachine { agent: Some(agent), call: None, at: Location::caller() }
     }
 
     /// One turn: poll, and make the call it asks for.
@@ -121,13 +122,19 @@ impl<A> StateMachine<A> {
         if reply.is_some() {
             context::with(|context| context.returned_from(self.at));
         }
+        let agent = self.agent.as_mut().expect("a task that is over has no turn");
         let status = catch_unwind(AssertUnwindSafe(|| {
-            poll(&mut self.agent, &mut TaskContext { tid, reply: &mut reply })
+            poll(agent, &mut TaskContext { tid, reply: &mut reply })
         }));
         let call = match status {
             Ok(TaskStatus::Ready) => SystemCall::Yield,
             Ok(TaskStatus::Waiting(call)) => call,
-            Ok(TaskStatus::Completed(value)) => return Step::Done(Value::new(value)),
+            Ok(TaskStatus::Completed(value)) => {
+                return match self.drop_agent() {
+                    Ok(()) => Step::Done(Value::new(value)),
+                    Err(panic) => Step::Failed(panic),
+                };
+            }
             Ok(TaskStatus::Failed(error)) => return Step::Failed(error),
             Err(payload) => return Step::Failed(panic_error(&*payload, "panicked")),
         };
@@ -136,6 +143,22 @@ impl<A> StateMachine<A> {
         }
         self.call = Some(port.call(call, self.at));
         Step::Pending
+    }
+}
+
+impl<A> StateMachine<A> {
+    /// Drops the agent; a panic in that is the task's and not the loop's.
+    fn drop_agent(&mut self) -> Result<(), TaskError> {
+        let agent = self.agent.take();
+        catch_unwind(AssertUnwindSafe(|| drop(agent)))
+            .map_err(|payload| panic_error(&*payload, "panicked while being dropped"))
+    }
+}
+
+impl<A> Drop for StateMachine<A> {
+    fn drop(&mut self) {
+        // Its cleanup was cut short, or it failed before. The panic hook has shown the panic.
+        let _ = self.drop_agent();
     }
 }
 

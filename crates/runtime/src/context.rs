@@ -35,6 +35,7 @@ pub(crate) struct Context {
     pub(crate) delivering: Cell<bool>,
     pub(crate) labels: RefCell<Vec<Cow<'static, str>>>,
     pub(crate) panicked_at: Cell<Option<Site>>,
+    pub(crate) panicked_within: RefCell<Vec<Cow<'static, str>>>,
     pulse: Cell<Option<&'static Pulse>>,
 }
 
@@ -58,6 +59,7 @@ impl Context {
             delivering: Cell::new(false),
             labels: RefCell::new(Vec::new()),
             panicked_at: Cell::new(None),
+            panicked_within: RefCell::new(Vec::new()),
             pulse: Cell::new(None),
         }
     }

@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Weak;
+use std::sync::atomic::{Ordering, fence};
 use std::task::{Context, Poll, Waker};
 
 use pin_project_lite::pin_project;
@@ -135,7 +136,10 @@ where
 
     fn may_be_woken(&self) -> bool {
         let waker = self.foreign.as_ref().and_then(|foreign| foreign.waker.as_ref());
-        waker.is_some_and(|waker| waker.strong_count() > 0)
+        let lives = waker.is_some_and(|waker| waker.strong_count() > 0);
+        // Who sees that a waker is gone also sees the letter that was sent with it.
+        fence(Ordering::Acquire);
+        lives
     }
 }
 
@@ -202,7 +206,7 @@ pub(crate) fn panic_error(payload: &(dyn Any + Send), what: &str) -> TaskError {
             None => format!("{what}: {text}"),
         },
     );
-    context::with(|context| error.add_labels(&std::mem::take(&mut *context.labels.borrow_mut())));
+    context::with(|context| error.add_labels(&context.panicked_within.take()));
     error
 }
 

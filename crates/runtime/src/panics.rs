@@ -1,4 +1,4 @@
-//! Where a task panicked. The payload does not say; the panic hook knows.
+//! Where a task panicked, and within which labels. The payload does not say; the panic hook knows.
 
 use std::sync::Once;
 
@@ -18,6 +18,12 @@ pub(crate) fn note_where() {
                         .location()
                         .map(|at| Site { file: at.file().to_string().into(), line: at.line() });
                     context.panicked_at.set(site);
+                    // A panic in here would end the process, so nothing is taken for granted.
+                    if let (Ok(mut within), Ok(labels)) =
+                        (context.panicked_within.try_borrow_mut(), context.labels.try_borrow())
+                    {
+                        within.clone_from(&labels);
+                    }
                 }
             });
             before(info);

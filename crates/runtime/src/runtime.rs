@@ -426,12 +426,21 @@ impl Runtime {
         self.runs.iter().any(|(_, hosted)| hosted.run.has_effects())
     }
 
-    /// Looks at runs that have stopped moving. `true`: one of them failed, and so moves again.
+    /// Looks at runs that have stopped moving. `true`: one of them failed, or there is mail that must be
+    /// read first, so things move again.
     fn check_deadlocks(&mut self) -> bool {
         let mut moved = false;
         for id in std::mem::take(&mut self.stalled) {
             let Some(place) = self.places.get(&id).copied() else { continue };
-            moved |= self.runs[place].run.check_deadlock();
+            let (inbox, mut mail) = (&self.host.inbox, false);
+            moved |= self.runs[place].run.check_deadlock(|| {
+                mail = inbox.has_mail();
+                mail
+            });
+            if mail {
+                moved = true;
+                self.stalled.push(id);
+            }
             self.empty_outbox(place);
             self.line_up(place);
         }

@@ -391,8 +391,16 @@ impl<F: Future> Future for Named<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         context::with(|context| context.labels.borrow_mut().push(this.label.clone()));
-        let poll = this.future.poll(cx);
+        let _labelled = Labelled;
+        this.future.poll(cx)
+    }
+}
+
+/// Takes the innermost label off again, after a panic too.
+struct Labelled;
+
+impl Drop for Labelled {
+    fn drop(&mut self) {
         context::with(|context| context.labels.borrow_mut().pop());
-        poll
     }
 }

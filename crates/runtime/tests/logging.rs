@@ -42,7 +42,7 @@ fn log_at(level: Level) -> Vec<Value> {
             })
             .name("child")
             .await;
-            child.await.map(|()| ())
+            child.await
         });
         assert!(result.unwrap().is_err());
     });

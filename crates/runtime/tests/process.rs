@@ -57,7 +57,7 @@ fn the_exit_code_and_no_zombie() {
 #[test]
 fn a_killed_child_says_by_which_signal() {
     check(async {
-        let mut child = shell("sleep 60").spawn()?;
+        let mut child = shell("exec sleep 60").spawn()?;
         child.kill()?;
         assert_eq!(child.wait().await?.signal(), Some(9));
         assert_eq!(shell("kill -TERM $$").status().await?.signal(), Some(15));

@@ -6,7 +6,7 @@ use crate::error::{ErrorKind, TaskError};
 use crate::id::{CallId, ObjectRef, TaskRef};
 use crate::outbox::{EventKind, Order};
 use crate::run::{Found, Run};
-use crate::task::{Calls, Mark, Progress, Wait};
+use crate::task::{Mark, Progress, Wait};
 
 impl Release {
     /// The run the thing belongs to.
@@ -119,16 +119,13 @@ impl Run {
         }
     }
 
-    /// Takes all calls of a task back.
+    /// Takes all calls of a task back, the last one first, so that messages go back in their order.
+    /// One at a time, because what one gives back may answer another that is still waiting.
     pub(crate) fn withdraw_all(&mut self, slot: u32) {
         let task = &mut self.tasks[slot as usize];
         task.done = CallId(0);
-        match std::mem::replace(task.calls_mut(), Calls::None) {
-            Calls::None => {}
-            Calls::One(call) => self.withdraw(slot, call.id, call.progress),
-            Calls::Many(all) => {
-                all.into_iter().for_each(|(id, progress)| self.withdraw(slot, id, progress));
-            }
+        while let Some(call) = self.tasks[slot as usize].calls_mut().pop() {
+            self.withdraw(slot, call.id, call.progress);
         }
     }
 
