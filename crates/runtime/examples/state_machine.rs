@@ -7,8 +7,9 @@
 use std::time::Duration;
 
 use tiffany::prelude::*;
-use tiffany::{AgentTask, Claim, Direct, Future, Moved, SystemCall, TaskContext, TaskStatus};
-use tiffany::{Waitable, spawn_agent};
+use tiffany::{
+    AgentTask, Claim, Future, Moved, SystemCall, TaskContext, TaskStatus, Waitable, spawn_agent,
+};
 
 const STEPS: [&str; 3] = ["copy files", "migrate tables", "switch traffic"];
 
@@ -55,10 +56,8 @@ impl AgentTask for Rollout {
         }
     }
 
-    fn cancel(&mut self, ctx: &mut TaskContext<'_>) -> TaskStatus<()> {
-        if let Err(error) = ctx.reply::<(), Direct>() {
-            return TaskStatus::Failed(error);
-        }
+    /// Called like `poll`, until there is nothing left to undo.
+    fn cancel(&mut self, _: &mut TaskContext<'_>) -> TaskStatus<()> {
         if self.taken == 0 {
             return TaskStatus::Completed(());
         }
@@ -70,23 +69,24 @@ impl AgentTask for Rollout {
 
 /// Two rollouts. Gives how many steps the first took.
 pub async fn main_task(say: fn(String)) -> Result<usize, TaskError> {
+    let rollout = |approval| spawn_agent(Rollout { state: State::Plan, taken: 0, approval, say });
+
     say("a rollout that is approved:".into());
-    let promise = promise::<bool>().await;
-    let approval = promise.future();
-    let rollout = spawn_agent(Rollout { state: State::Plan, taken: 0, approval, say }).await;
+    let boss = promise::<bool>().await;
+    let task = rollout(boss.future()).await;
     sleep(Duration::from_millis(40)).await;
-    promise.complete(true).await?;
-    let steps = rollout.await?;
+    boss.complete(true).await?;
+    let steps = task.await?;
     say(format!("  done in {steps} steps"));
 
     say("one that is cancelled before that:".into());
-    let promise = tiffany::promise::<bool>().await;
-    let approval = promise.future();
-    let rollout = spawn_agent(Rollout { state: State::Plan, taken: 0, approval, say }).await;
+    let boss = promise::<bool>().await;
+    let task = rollout(boss.future()).await;
     sleep(Duration::from_millis(40)).await;
-    cancel(&rollout).await;
-    let error = rollout.await.unwrap_err();
-    say(format!("  {}: {}", error.code(), error.message()));
+    cancel(&task).await;
+    if let Err(error) = task.await {
+        say(format!("  {}: {}", error.code(), error.message()));
+    }
     Ok(steps)
 }
 

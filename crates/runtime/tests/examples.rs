@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::fmt::Display;
 use std::future::Future;
+use std::time::Duration;
 
 use tiffany::testing::TestScheduler;
 use tiffany::{RunError, RuntimeHandle, TaskError, Tid};
@@ -19,6 +20,7 @@ macro_rules! examples {
 }
 
 examples! {
+    agent = "../examples/demo/agent.rs",
     custom_call = "../examples/custom_call.rs",
     deadlock = "../examples/deadlock.rs",
     external = "../examples/external.rs",
@@ -168,4 +170,15 @@ fn the_deadlock_is_reported_with_its_cycle() {
     let names: Vec<_> = report.waiting.iter().map(|w| w.task.name.as_deref().unwrap()).collect();
     assert_eq!(names, ["alice", "bob"]);
     assert!(report.waiting[0].on.contains("bob") && report.waiting[1].on.contains("alice"));
+}
+
+#[test]
+fn the_agent_of_the_demo_loses_a_search_and_publishes_all_the_same() {
+    let outcome = ten_times(|_| agent::research(Duration::from_millis(450)));
+    assert_eq!(outcome.result.unwrap(), "published");
+    let ends = |what: &str| outcome.trace.lines().filter(|line| line.ends_with(what)).count();
+    assert_eq!((ends(" completed"), ends(" cancelled")), (11, 1));
+    assert!(outcome.trace.contains("failed TFY0001 503: try again tomorrow"));
+    let slower = once(|_| agent::research(Duration::from_millis(451)));
+    assert_ne!(outcome.trace, slower.trace);
 }
