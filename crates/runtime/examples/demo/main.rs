@@ -44,18 +44,17 @@ impl Stage {
     /// Shows a timeline, column by column where that can be seen, and what its tasks told.
     fn play(&self, timeline: &Timeline) {
         let columns = timeline.columns();
+        let mut back = String::new();
         for until in if self.moving { 1..columns } else { 0..0 } {
             let frame = timeline.frame(until, self.paint);
             let note = timeline.notes(until).next_back().unwrap_or_default();
-            // The last part goes back to the top, so that the next picture is drawn over this one.
-            let screen = format!("\x1b[J{frame}\n{note}\n\x1b[{}A", frame.lines().count() + 2);
-            let mut out = std::io::stdout();
-            out.write_all(screen.as_bytes()).and_then(|()| out.flush()).ok();
+            let screen = format!("{back}{frame}\n{note}\n");
+            // Written in one piece, and the next one over it.
+            std::io::stdout().write_all(screen.as_bytes()).ok();
+            back = format!("\x1b[{}A\x1b[J", frame.lines().count() + 2);
             std::thread::sleep(FRAME);
         }
-        if self.moving {
-            print!("\x1b[J");
-        }
+        print!("{back}");
         println!("{}", timeline.frame(columns, self.paint));
         timeline.notes(columns).for_each(|note| println!("{note}"));
     }
@@ -139,7 +138,8 @@ fn act_three(stage: &Stage) {
     stage.title(3, "Two tasks wait for each other: no hang, a report");
     match tiffany::try_run(deadlock::main_task(|line| println!("  {line}"))) {
         Err(RunError::Deadlock(report)) => {
-            let report = report.to_string().replace(" waits for", "\n    waits for");
+            let report = report.to_string().replace("demo/../", "");
+            let report = report.replace(" waits for", "\n    waits for");
             println!();
             report.lines().for_each(|line| println!("  {line}"));
         }
