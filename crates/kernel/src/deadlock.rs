@@ -164,8 +164,8 @@ impl Run {
                 format!("a permit of semaphore {}", self.semaphores[semaphore as usize].id)
             }
             Wait::Group { group, .. } => {
-                let members: Vec<String> =
-                    self.groups[group as usize].members().map(name).collect();
+                let members = self.in_spawn_order(self.groups[group as usize].members());
+                let members: Vec<String> = members.into_iter().map(name).collect();
                 format!("group {} ({})", self.groups[group as usize].id(), members.join(", "))
             }
         }

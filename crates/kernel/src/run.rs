@@ -334,7 +334,7 @@ impl Run {
 
     /// Cancels every task; the run then ends as cancelled unless its outcome was fixed before.
     pub fn cancel_all(&mut self) {
-        let all: Vec<u32> = self.tasks.iter().map(|(slot, _)| slot as u32).collect();
+        let all = self.in_spawn_order(self.tasks.iter().map(|(slot, _)| slot as u32));
         for slot in all {
             if self.tasks.contains(slot as usize) {
                 self.cancel_task(slot);

@@ -90,9 +90,9 @@ pub use task::{
     wait,
 };
 pub use tiffany_kernel::{
-    BlockReason, CallKind, Candidate, Counts, DeadlockError, DependencyAware, End, ErrorKind,
-    Event, EventKind, Handler, Limits, Policy, Priority, Reply, RunId, Site, SystemCall, TaskError,
-    TaskInfo, TaskLabel, TaskState, Tid, Time, Uuid, Value, Verdict, Waiting,
+    BlockReason, CallKind, Candidate, Claim, Counts, DeadlockError, DependencyAware, End,
+    ErrorKind, Event, EventKind, Handler, Limits, Policy, Priority, Reply, RunId, Site, SystemCall,
+    TaskError, TaskInfo, TaskLabel, TaskState, Tid, Time, Uuid, Value, Verdict, Waiting,
 };
 pub use watchdog::StuckTask;
 

@@ -32,6 +32,13 @@ impl Run {
         Answer::Now(Reply::Flag(alive))
     }
 
+    /// Tasks in the order they were spawned in. Slots are reused, so their order says nothing.
+    pub(crate) fn in_spawn_order(&self, slots: impl Iterator<Item = u32>) -> Vec<u32> {
+        let mut slots: Vec<u32> = slots.collect();
+        slots.sort_by_key(|slot| self.tasks[*slot as usize].tid);
+        slots
+    }
+
     /// Cancels a task, whatever its state.
     pub(crate) fn cancel_task(&mut self, slot: u32) {
         let task = &mut self.tasks[slot as usize];

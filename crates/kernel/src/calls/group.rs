@@ -150,7 +150,7 @@ impl Run {
     }
 
     pub(crate) fn cancel_members(&mut self, slot: u32) {
-        for member in self.groups[slot as usize].members.clone() {
+        for member in self.in_spawn_order(self.groups[slot as usize].members()) {
             // An earlier one's end may have ended this one too.
             if self.groups.get(slot as usize).is_some_and(|group| group.members.contains(&member)) {
                 self.cancel_task(member);
