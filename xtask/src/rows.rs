@@ -35,8 +35,8 @@ const PARAGRAPHS: &[&str] = &[
 pub fn generate(root: &Path) -> String {
     let mut page = String::from(
         "# Rows\n\n\
-         Each sentence of the semantics is checked by at least one test. This page is made from the \
-         tests by `cargo xtask rows`; do not edit it.\n",
+         Which sentence of the semantics is checked by which test. This page is made from the tests by \
+         `cargo xtask rows`; do not edit it.\n",
     );
     let mut files = test_files(&root.join("crates/runtime/tests"));
     files.sort_by_key(|file| (place(file), stem(file), file.clone()));
