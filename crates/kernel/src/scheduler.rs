@@ -238,10 +238,11 @@ impl Run {
         self.go_on(slot)
     }
 
-    /// A task that is ready goes to the back of the queue, unless it is the only one.
+    /// A task that is ready goes to the back of the queue, unless it is the only one and the host has
+    /// nothing to do: a task that goes on may rely on what it was answered.
     #[inline]
     fn go_on(&mut self, slot: u32) -> bool {
-        if self.ready.is_empty() && !self.careful {
+        if self.ready.is_empty() && !self.careful && !self.has_outbox() {
             return true;
         }
         self.requeue(slot);
