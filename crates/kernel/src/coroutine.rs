@@ -2,6 +2,7 @@
 //! while it is resumed; the scheduler accepts them, in the order they were made, when it returns.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::panic::Location;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -95,6 +96,8 @@ pub struct Port {
     task: Cell<Option<TaskRef>>,
     name: RefCell<Option<Rc<str>>>,
     next_call: Cell<u64>,
+    /// The first number that a call of this turn can have.
+    turn_began: Cell<u64>,
     clock: Cell<Option<Time>>,
     clock_is_new: Cell<bool>,
 
@@ -115,7 +118,7 @@ pub struct Port {
     replies: Cell<Replies>,
     reply_id: Cell<CallId>,
     reply: Cell<Reply>,
-    more_replies: RefCell<Vec<(CallId, Reply)>>,
+    more_replies: RefCell<BTreeMap<CallId, Reply>>,
 }
 
 /// The kinds of call whose arguments go in registers.
@@ -158,6 +161,7 @@ impl Port {
             task: Cell::new(None),
             name: RefCell::new(None),
             next_call: Cell::new(0),
+            turn_began: Cell::new(0),
             clock: Cell::new(None),
             clock_is_new: Cell::new(false),
             first: Cell::new(First::None),
@@ -174,7 +178,7 @@ impl Port {
             replies: Cell::new(Replies::None),
             reply_id: Cell::new(CallId(0)),
             reply: Cell::new(Reply::Unit),
-            more_replies: RefCell::new(Vec::new()),
+            more_replies: RefCell::new(BTreeMap::new()),
         }
     }
 
@@ -254,7 +258,8 @@ impl Port {
             return self.call(SystemCall::CompletePromise(promise, value), at);
         };
         self.object_argument.set(promise);
-        self.value_argument.set(value);
+        // What was there is `Unit`: nothing is dropped.
+        std::mem::forget(self.value_argument.replace(value));
         id
     }
 
@@ -269,7 +274,7 @@ impl Port {
         if options.is_none()
             && let Some(id) = self.begin_first(First::Spawn, at)
         {
-            self.coroutine_argument.set(Some(coroutine));
+            std::mem::forget(self.coroutine_argument.replace(Some(coroutine)));
             return id;
         }
         self.call(SystemCall::Spawn(coroutine, options), at)
@@ -314,8 +319,7 @@ impl Port {
     #[cold]
     fn take_other_reply(&self, id: CallId) -> Option<Reply> {
         let mut more = self.more_replies.borrow_mut();
-        let at = more.iter().position(|(other, _)| *other == id)?;
-        let (_, reply) = more.remove(at);
+        let reply = more.remove(&id)?;
         if more.is_empty() {
             self.replies.set(Replies::None);
         }
@@ -327,7 +331,7 @@ impl Port {
         match self.replies.get() {
             Replies::None => Vec::new(),
             Replies::Unit | Replies::One => vec![self.reply_id.get()],
-            Replies::Many => self.more_replies.borrow().iter().map(|(id, _)| *id).collect(),
+            Replies::Many => self.more_replies.borrow().keys().copied().collect(),
         }
     }
 
@@ -336,6 +340,10 @@ impl Port {
         if self.first.get() != First::None && self.first_id.get() == id {
             drop(self.take_first());
             return;
+        }
+        if id.0 < self.turn_began.get() {
+            // Accepted in an earlier turn.
+            return self.push(Post::Withdraw(maker, id));
         }
         let mut posts = self.posts.borrow_mut();
         let is_it = |post: &Post| matches!(post, Post::Call { id: made, .. } if *made == id);
@@ -402,6 +410,7 @@ impl Port {
     #[inline]
     pub(crate) fn enter(&self, task: TaskRef) {
         self.task.set(Some(task));
+        self.turn_began.set(self.next_call.get());
     }
 
     pub(crate) fn set_name(&self, name: Option<Rc<str>>) {
@@ -437,7 +446,8 @@ impl Port {
             self.replies.set(Replies::Unit);
         } else {
             self.replies.set(Replies::One);
-            self.reply.set(reply);
+            // What was there is `Unit`: nothing is dropped.
+            std::mem::forget(self.reply.replace(reply));
         }
     }
 
@@ -452,10 +462,10 @@ impl Port {
     fn offer_another(&self, id: CallId, reply: Reply) {
         let mut more = self.more_replies.borrow_mut();
         if self.replies.get() != Replies::Many {
-            more.push((self.reply_id.get(), self.reply.replace(Reply::Unit)));
+            more.insert(self.reply_id.get(), self.reply.replace(Reply::Unit));
             self.replies.set(Replies::Many);
         }
-        more.push((id, reply));
+        more.insert(id, reply);
     }
 
     #[inline]
@@ -472,7 +482,9 @@ impl Port {
             Replies::Unit | Replies::One => {
                 vec![(self.reply_id.get(), self.reply.replace(Reply::Unit))]
             }
-            Replies::Many => std::mem::take(&mut *self.more_replies.borrow_mut()),
+            Replies::Many => {
+                std::mem::take(&mut *self.more_replies.borrow_mut()).into_iter().collect()
+            }
         }
     }
 

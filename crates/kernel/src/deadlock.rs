@@ -65,11 +65,12 @@ impl std::error::Error for DeadlockError {}
 impl Run {
     /// The tasks this one cannot go on without.
     fn needs(&self, slot: u32) -> Vec<u32> {
-        let calls = self.tasks[slot as usize].calls().as_slice();
+        let mut calls = self.tasks[slot as usize].calls().iter();
         // With several calls outstanding, any of them may wake it.
-        let [call] = calls else { return Vec::new() };
-        let Progress::Waiting(wait) = call.progress else { return Vec::new() };
-        match wait {
+        let (Some(Progress::Waiting(wait)), None) = (calls.next(), calls.next()) else {
+            return Vec::new();
+        };
+        match *wait {
             Wait::Join { task, .. }
             | Wait::Over { task, .. }
             | Wait::Handler { task, .. }
@@ -116,10 +117,9 @@ impl Run {
 
     fn waiting(&self, slot: u32) -> Waiting {
         let task = self.label(slot);
-        let calls = self.tasks[slot as usize].calls().as_slice();
+        let calls = self.tasks[slot as usize].calls().iter();
         let on: Vec<String> = calls
-            .iter()
-            .filter_map(|call| match &call.progress {
+            .filter_map(|progress| match progress {
                 Progress::Waiting(wait) => Some(self.describe(wait)),
                 Progress::Answered(_) => None,
             })

@@ -24,23 +24,32 @@ use crate::timer::Due;
 use crate::value::Value;
 
 impl Run {
-    /// Gives every ready task one turn and answers how many turns there were. The host either sets the
-    /// round's clock here, or leaves that to the first coroutine that needs it.
-    pub fn round(&mut self, port: &Port, now: Option<Time>) -> usize {
-        self.begin_round(port, now);
-        let mut turns = 0;
-        while let Some(slot) = self.ready.next() {
-            turns += 1;
-            while self.step(slot, port) {
-                if turns >= LONE_TURNS {
-                    self.requeue(slot);
-                    break;
+    /// Gives every ready task one turn, and again, round after round, until there have been so many turns
+    /// or there is something for the host to do. Answers how many turns there were. The host either sets
+    /// the clock here, or leaves that to the first coroutine of a round that needs it.
+    pub fn rounds(&mut self, port: &Port, now: Option<Time>, turns: usize) -> usize {
+        let mut taken = 0;
+        loop {
+            self.begin_round(port, now);
+            while let Some(slot) = self.ready.next() {
+                taken += 1;
+                while self.step(slot, port) {
+                    if taken >= turns {
+                        self.requeue(slot);
+                        break;
+                    }
+                    taken += 1;
                 }
-                turns += 1;
+            }
+            self.end_round(port);
+            if taken >= turns
+                || !self.is_ready()
+                || self.has_outbox()
+                || self.next_deadline().is_some()
+            {
+                return taken;
             }
         }
-        self.end_round(port);
-        turns
     }
 
     /// Begins a round that `step_round` goes through by single steps.
@@ -595,7 +604,7 @@ impl Run {
         self.root_ended(slot, &outcome);
         let ended = self.next_end();
         let task = &mut self.tasks[slot as usize];
-        task.body = Body::Over { outcome, ended };
+        task.end_with(outcome, ended);
         if task.marks.has(Mark::Extra) {
             self.end_extra(slot);
         }
@@ -689,9 +698,6 @@ impl Run {
     }
 }
 
-/// How many turns a task may have at once while no other is ready, before the host is asked for news.
-const LONE_TURNS: usize = 61;
-
 impl First {
     fn call_kind(self) -> CallKind {
         match self {
@@ -721,6 +727,15 @@ impl Coroutine for Nothing {
 }
 
 impl Task {
+    /// Puts the outcome in the place of the coroutine, which nearly always is gone already.
+    #[inline]
+    fn end_with(&mut self, outcome: Outcome, ended: u64) {
+        match std::mem::replace(&mut self.body, Body::Over { outcome, ended }) {
+            Body::Live { coroutine: None, calls: Calls::None } => {}
+            other => drop(other),
+        }
+    }
+
     /// Takes the coroutine for a turn, and moves the replies the task has into the port.
     #[inline]
     fn take_coroutine(&mut self, port: &Port) -> BoxCoroutine {
@@ -745,10 +760,11 @@ fn offer_replies(calls: &mut Calls, port: &Port) {
         }
         Calls::One(waiting) => *calls = Calls::One(waiting),
         Calls::Many(mut all) => {
-            for call in std::mem::take(&mut *all) {
-                match call.progress {
-                    Progress::Answered(reply) => port.offer(call.id, reply),
-                    Progress::Waiting(_) => all.push(call),
+            let answered =
+                |_: &CallId, progress: &mut Progress| matches!(progress, Progress::Answered(_));
+            for (id, progress) in all.extract_if(.., answered) {
+                if let Progress::Answered(reply) = progress {
+                    port.offer(id, reply);
                 }
             }
             if !all.is_empty() {

@@ -1,6 +1,7 @@
 //! A task's entry in its run's table. Millions of these are parked at once, so the rare parts (name,
 //! group, role) live in a side table of the run.
 
+use std::collections::BTreeMap;
 use std::panic::Location;
 use std::rc::Rc;
 
@@ -116,7 +117,7 @@ impl Outcome {
 pub(crate) enum Calls {
     None,
     One(Outstanding),
-    Many(Box<Vec<Outstanding>>),
+    Many(Box<BTreeMap<CallId, Progress>>),
 }
 
 pub(crate) struct Outstanding {
@@ -170,7 +171,8 @@ impl Calls {
     #[inline]
     pub(crate) fn add(&mut self, call: Outstanding) {
         if let Calls::None = self {
-            *self = Calls::One(call);
+            // Nothing is dropped.
+            std::mem::forget(std::mem::replace(self, Calls::One(call)));
         } else {
             self.add_another(call);
         }
@@ -178,48 +180,42 @@ impl Calls {
 
     #[cold]
     fn add_another(&mut self, call: Outstanding) {
-        *self = match std::mem::replace(self, Calls::None) {
-            Calls::None => Calls::One(call),
-            Calls::One(first) => Calls::Many(Box::new(vec![first, call])),
-            Calls::Many(mut all) => {
-                all.push(call);
-                Calls::Many(all)
-            }
+        let mut all = match std::mem::replace(self, Calls::None) {
+            Calls::None => Box::default(),
+            Calls::One(first) => Box::new(BTreeMap::from([(first.id, first.progress)])),
+            Calls::Many(all) => all,
         };
+        all.insert(call.id, call.progress);
+        *self = Calls::Many(all);
     }
 
-    pub(crate) fn get_mut(&mut self, id: CallId) -> Option<&mut Outstanding> {
-        self.as_mut_slice().iter_mut().find(|call| call.id == id)
-    }
-
-    pub(crate) fn remove(&mut self, id: CallId) -> Option<Outstanding> {
+    pub(crate) fn get_mut(&mut self, id: CallId) -> Option<&mut Progress> {
         match self {
-            Calls::One(call) if call.id == id => match std::mem::replace(self, Calls::None) {
-                Calls::One(call) => Some(call),
-                _ => None,
-            },
-            Calls::Many(all) => {
-                let at = all.iter().position(|call| call.id == id)?;
-                Some(all.remove(at))
-            }
+            Calls::One(call) if call.id == id => Some(&mut call.progress),
+            Calls::Many(all) => all.get_mut(&id),
             _ => None,
         }
     }
 
-    pub(crate) fn as_slice(&self) -> &[Outstanding] {
+    pub(crate) fn remove(&mut self, id: CallId) -> Option<Progress> {
         match self {
-            Calls::None => &[],
-            Calls::One(call) => std::slice::from_ref(call),
-            Calls::Many(all) => all,
+            Calls::One(call) if call.id == id => match std::mem::replace(self, Calls::None) {
+                Calls::One(call) => Some(call.progress),
+                _ => None,
+            },
+            Calls::Many(all) => all.remove(&id),
+            _ => None,
         }
     }
 
-    pub(crate) fn as_mut_slice(&mut self) -> &mut [Outstanding] {
-        match self {
-            Calls::None => &mut [],
-            Calls::One(call) => std::slice::from_mut(call),
-            Calls::Many(all) => all,
-        }
+    /// How far each call is, in the order they were made.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Progress> {
+        let (one, many) = match self {
+            Calls::None => (None, None),
+            Calls::One(call) => (Some(&call.progress), None),
+            Calls::Many(all) => (None, Some(all.values())),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
     }
 
     #[inline]
@@ -229,8 +225,8 @@ impl Calls {
 
     /// The first call that still waits.
     pub(crate) fn first_wait(&self) -> Option<Wait> {
-        self.as_slice().iter().find_map(|call| match call.progress {
-            Progress::Waiting(wait) => Some(wait),
+        self.iter().find_map(|progress| match progress {
+            Progress::Waiting(wait) => Some(*wait),
             Progress::Answered(_) => None,
         })
     }
@@ -329,8 +325,8 @@ impl Task {
             return found;
         }
         match calls.get_mut(id) {
-            Some(call) => {
-                call.progress = Progress::Answered(reply);
+            Some(progress) => {
+                *progress = Progress::Answered(reply);
                 true
             }
             None => false,

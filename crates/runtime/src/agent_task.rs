@@ -113,7 +113,8 @@ impl<A> StateMachine<A> {
         port: &Port,
         poll: impl FnOnce(&mut A, &mut TaskContext<'_>) -> TaskStatus<T>,
     ) -> Step {
-        let span = context::with(|context| context.begin_turn());
+        let traced = context::with(|context| context.begin_turn());
+        let span = traced.then(|| context::with(|context| context.task_span())).flatten();
         let _in_span = span.as_ref().map(|span| span.enter());
         let tid = port.tid().unwrap_or(Tid(0));
         let mut reply = self.call.take().and_then(|call| port.take_reply(call));

@@ -65,6 +65,11 @@ impl<R, D> TryCall<R, D> {
     pub(crate) fn new(call: SystemCall) -> TryCall<R, D> {
         TryCall { raw: RawCall::new(call), reply: PhantomData }
     }
+
+    /// A call made on behalf of another line than the one that makes it.
+    pub(crate) fn new_at(call: SystemCall, at: &'static Location<'static>) -> TryCall<R, D> {
+        TryCall { raw: RawCall::new_at(call, at), reply: PhantomData }
+    }
 }
 
 impl<R, D: Decode<R>> Future for Call<R, D> {
@@ -119,7 +124,12 @@ impl Pending {
     #[inline]
     #[track_caller]
     pub(crate) fn new() -> Pending {
-        Pending { id: NOT_MADE, maker: None, combined: false, at: Location::caller() }
+        Pending::new_at(Location::caller())
+    }
+
+    #[inline]
+    fn new_at(at: &'static Location<'static>) -> Pending {
+        Pending { id: NOT_MADE, maker: None, combined: false, at }
     }
 
     /// Makes the call when first polled, and takes its reply at a later poll.
@@ -291,7 +301,11 @@ enum Request {
 impl RawCall {
     #[track_caller]
     pub(crate) fn new(call: SystemCall) -> RawCall {
-        RawCall { pending: Pending::new(), kind: call.kind(), request: Request::New(call) }
+        RawCall::new_at(call, Location::caller())
+    }
+
+    fn new_at(call: SystemCall, at: &'static Location<'static>) -> RawCall {
+        RawCall { pending: Pending::new_at(at), kind: call.kind(), request: Request::New(call) }
     }
 
     /// A call whose arguments have no meaning: it fails without being made.

@@ -67,20 +67,17 @@ impl Context {
         self.host.borrow().clone()
     }
 
-    /// A turn begins; the watchdog may look who has it. The answer is the span to have it in.
+    /// A turn begins; the watchdog may look who has it. `true`: it is to be in the task's span.
     #[inline]
-    pub(crate) fn begin_turn(&self) -> Option<Span> {
+    pub(crate) fn begin_turn(&self) -> bool {
         if let (Some(pulse), Some(task)) = (self.pulse.get(), self.port.task()) {
             pulse.begin_turn(task);
         }
-        if LevelFilter::current() == LevelFilter::OFF {
-            return None;
-        }
-        self.task_span()
+        LevelFilter::current() != LevelFilter::OFF
     }
 
-    #[cold]
-    fn task_span(&self) -> Option<Span> {
+    /// The span of the task that has its turn.
+    pub(crate) fn task_span(&self) -> Option<Span> {
         self.host.borrow().as_ref()?.tracer.task_span(self.port.task())
     }
 

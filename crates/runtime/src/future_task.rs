@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use pin_project_lite::pin_project;
 use tiffany_kernel::{CallId, Coroutine, ErrorKind, Port, Step, TaskError, Unwind, Value};
 
-use crate::context;
+use crate::context::{self, Notes};
 use crate::waker::{TASK_WAKER, TaskWaker};
 
 pin_project! {
@@ -79,6 +79,12 @@ pub(crate) fn into_task_error<E: Display + 'static>(error: E) -> TaskError {
     {
         return known.clone();
     }
+    // What goes wrong with a socket is an `io::Error`, around the task's own error where there is one.
+    if let Some(inner) = any.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref)
+        && let Some(known) = inner.downcast_ref::<TaskError>()
+    {
+        return known.clone();
+    }
     TaskError::failed(error.to_string())
 }
 
@@ -96,41 +102,26 @@ where
     #[inline]
     fn resume(self: Pin<&mut Self>, port: &Port) -> Step {
         let mut this = self.project();
-        let span = context::with(|context| context.begin_turn());
-        let _in_span = span.as_ref().map(|span| span.enter());
+        let traced = context::with(|context| context.begin_turn());
         if let Some(foreign) = this.foreign {
             foreign.before_poll(port);
         }
-        let polled = catch_unwind(AssertUnwindSafe(|| {
-            let future =
-                this.future.as_mut().as_pin_mut().expect("a task that is over has no turn");
-            let poll = future.poll(&mut Context::from_waker(&TASK_WAKER));
-            if poll.is_ready() {
-                this.future.set(None);
-            }
-            poll
-        }));
-        let notes = context::with(|context| context.take_notes());
-        let thrown = notes.and_then(|notes| {
-            if notes.own_waker.is_some() || !notes.wakers.is_empty() {
-                let foreign = this.foreign.get_or_insert_default();
-                foreign.waker = notes.own_waker.or(foreign.waker.take());
-                foreign.add_wakers(notes.wakers);
-            }
-            notes.thrown
-        });
-        match (polled, thrown) {
-            (Ok(Poll::Pending), None) => Step::Pending,
-            (Ok(Poll::Ready(output)), None) => O::step(output),
-            (Ok(_), Some(error)) => match drop_future(this.future) {
+        let polled = match traced {
+            false => poll_once(this.future.as_mut()),
+            true => poll_in_span(this.future.as_mut()),
+        };
+        if let Some(notes) = context::with(|context| context.take_notes())
+            && let Some(error) = keep_notes(this.foreign, *notes)
+        {
+            return match drop_future(this.future) {
                 Ok(()) => Step::Failed(error),
                 Err(panic) => Step::Failed(panic),
-            },
-            (Err(payload), _) => {
-                let error = panic_error(&*payload, "panicked");
-                let _ = drop_future(this.future);
-                Step::Failed(error)
-            }
+            };
+        }
+        match polled {
+            Ok(Poll::Pending) => Step::Pending,
+            Ok(Poll::Ready(output)) => O::step(output),
+            Err(payload) => panicked(this.future, &*payload),
         }
     }
 
@@ -145,6 +136,47 @@ where
         let waker = self.foreign.as_ref().and_then(|foreign| foreign.waker.as_ref());
         waker.is_some_and(|waker| Arc::strong_count(waker) > 1)
     }
+}
+
+type Polled<T> = Result<Poll<T>, Box<dyn Any + Send>>;
+
+/// Polls a future, and drops it as soon as it is ready.
+#[inline]
+fn poll_once<F: Future>(mut future: Pin<&mut Option<F>>) -> Polled<F::Output> {
+    catch_unwind(AssertUnwindSafe(|| {
+        let running = future.as_mut().as_pin_mut().expect("a task that is over has no turn");
+        let poll = running.poll(&mut Context::from_waker(&TASK_WAKER));
+        if poll.is_ready() {
+            future.set(None);
+        }
+        poll
+    }))
+}
+
+/// The same with the task's span around it, for what its code logs.
+#[cold]
+fn poll_in_span<F: Future>(future: Pin<&mut Option<F>>) -> Polled<F::Output> {
+    let span = context::with(|context| context.task_span());
+    let _in_span = span.as_ref().map(|span| span.enter());
+    poll_once(future)
+}
+
+/// Keeps the wakers that were left; the answer is the error that was thrown, if one was.
+#[cold]
+fn keep_notes(foreign: &mut Option<Box<Foreign>>, notes: Notes) -> Option<TaskError> {
+    if notes.own_waker.is_some() || !notes.wakers.is_empty() {
+        let foreign = foreign.get_or_insert_default();
+        foreign.waker = notes.own_waker.or(foreign.waker.take());
+        foreign.add_wakers(notes.wakers);
+    }
+    notes.thrown
+}
+
+#[cold]
+fn panicked<F>(future: Pin<&mut Option<F>>, payload: &(dyn Any + Send)) -> Step {
+    let error = panic_error(payload, "panicked");
+    let _ = drop_future(future);
+    Step::Failed(error)
 }
 
 /// Drops a future, which runs the cleanup of everything in it, innermost first.

@@ -63,7 +63,12 @@ impl Pool {
 
     /// Takes back work that has not begun.
     pub(crate) fn abort(&self, call: CallRef) {
-        self.shared.lock().work.retain(|(other, _)| *other != call);
+        let mut queue = self.shared.lock();
+        let at = queue.work.iter().position(|(other, _)| *other == call);
+        let work = at.and_then(|at| queue.work.remove(at));
+        drop(queue);
+        // Dropping it may run code of the user's, which must not happen under the lock.
+        drop(work);
     }
 
     /// The system gives no thread: with none at all, the work that waits fails.

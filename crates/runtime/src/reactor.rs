@@ -4,8 +4,10 @@
 //!
 //! This file has `unsafe` code because a raw descriptor is a promise nobody can check.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,6 +22,9 @@ const BELL: u64 = u64::MAX;
 
 /// How often raw descriptors with waiters are checked for having been closed behind our back.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
+
+/// As long as one wait may be. Milliseconds in 32 bits end after 24 days.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Wakes a sleeping reactor from any thread.
 #[derive(Clone)]
@@ -43,7 +48,8 @@ pub(crate) struct Reactor {
     events: Vec<epoll::Event>,
     /// Sources that may have another waiter to serve, to be looked at before the next wait.
     look_again: Vec<u32>,
-    waiting: usize,
+    /// Waits that ended because their descriptor was closed, to be told at the next wait.
+    closed: Vec<Ready>,
     raw_waiting: usize,
     last_check: Instant,
 }
@@ -51,17 +57,91 @@ pub(crate) struct Reactor {
 struct Source {
     fd: RawFd,
     serial: u32,
-    owned: bool,
-    readable: bool,
-    writable: bool,
+    owner: Owner,
     readers: VecDeque<CallRef>,
     writers: VecDeque<CallRef>,
+}
+
+/// Whose descriptor it is.
+enum Owner {
+    /// One of ours: it cannot be closed without our knowledge.
+    Us(Rc<Readiness>),
+    /// A number that somebody gave us.
+    Unknown,
 }
 
 /// The end of a wait.
 pub(crate) type Ready = (CallRef, Result<(), TaskError>);
 
 const NO_SOURCE: u32 = u32::MAX;
+
+/// What is known of one of our descriptors. Shared with its owner, so that asking costs no look-up.
+pub(crate) struct Readiness(Cell<u8>);
+
+impl Readiness {
+    const READABLE: u8 = 1;
+    const WRITABLE: u8 = 2;
+    /// The other side will send no more. It stays so, and epoll says it once.
+    const READ_CLOSED: u8 = 4;
+    const WRITE_CLOSED: u8 = 8;
+
+    #[inline]
+    pub(crate) fn is_ready(&self, interest: Interest) -> bool {
+        self.0.get() & bits_of(interest) != 0
+    }
+
+    /// The system said that it would block.
+    #[inline]
+    pub(crate) fn would_block(&self, interest: Interest) {
+        self.0.set(self.0.get() & !bits_of(interest));
+    }
+
+    /// All there was has been used up. If the other side has closed, the next attempt will tell.
+    #[inline]
+    pub(crate) fn used_up(&self, interest: Interest) {
+        let bit = match interest {
+            Interest::Read => Readiness::READABLE,
+            Interest::Write => Readiness::WRITABLE,
+        };
+        self.0.set(self.0.get() & !bit);
+    }
+
+    fn add(&self, bits: u8) {
+        self.0.set(self.0.get() | bits);
+    }
+}
+
+fn bits_of(interest: Interest) -> u8 {
+    match interest {
+        Interest::Read => Readiness::READABLE | Readiness::READ_CLOSED,
+        Interest::Write => Readiness::WRITABLE | Readiness::WRITE_CLOSED,
+    }
+}
+
+/// What an event says. An error ends waits of both directions, once; a hang-up is for good.
+fn bits_of_event(flags: EventFlags) -> u8 {
+    let mut bits = 0;
+    if flags.intersects(EventFlags::IN | EventFlags::ERR) {
+        bits |= Readiness::READABLE;
+    }
+    if flags.intersects(EventFlags::OUT | EventFlags::ERR) {
+        bits |= Readiness::WRITABLE;
+    }
+    if flags.intersects(EventFlags::RDHUP | EventFlags::HUP) {
+        bits |= Readiness::READ_CLOSED;
+    }
+    if flags.contains(EventFlags::HUP) {
+        bits |= Readiness::WRITE_CLOSED;
+    }
+    bits
+}
+
+/// What is taken for granted of a descriptor when it is registered. The rest comes as its first event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Assume {
+    Nothing,
+    Writable,
+}
 
 impl Reactor {
     pub(crate) fn new() -> std::io::Result<Reactor> {
@@ -77,7 +157,7 @@ impl Reactor {
             next_serial: 0,
             events: Vec::with_capacity(256),
             look_again: Vec::new(),
-            waiting: 0,
+            closed: Vec::new(),
             raw_waiting: 0,
             last_check: Instant::now(),
         })
@@ -87,39 +167,49 @@ impl Reactor {
         self.bell.clone()
     }
 
-    /// How many calls wait.
-    pub(crate) fn waiting(&self) -> usize {
-        self.waiting
+    /// Registers a descriptor of ours. It must be given back with `remove_owned` before it is closed.
+    pub(crate) fn add_owned(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        assume: Assume,
+    ) -> std::io::Result<Rc<Readiness>> {
+        let readiness = Rc::new(Readiness(Cell::new(match assume {
+            Assume::Nothing => 0,
+            Assume::Writable => Readiness::WRITABLE,
+        })));
+        let waiters = match self.source_of(fd.as_raw_fd()) {
+            Some(slot) => self.replace(slot)?,
+            None => Default::default(),
+        };
+        let slot = self.register(fd, Owner::Us(Rc::clone(&readiness)), both_directions())?;
+        let source = &mut self.sources[slot as usize];
+        (source.readers, source.writers) = waiters;
+        Ok(readiness)
     }
 
-    /// Registers a descriptor of ours. It must be given back with `remove_owned` before it is closed.
-    pub(crate) fn add_owned(&mut self, fd: BorrowedFd<'_>) -> std::io::Result<()> {
-        if let Some(stale) = self.source_of(fd.as_raw_fd()) {
-            // A raw descriptor of this number was closed without our knowledge.
-            let mut ready = Vec::new();
-            self.forget(stale, &mut ready);
+    /// Makes room for an owner where the number is known already; gives those who wait for it.
+    fn replace(&mut self, slot: u32) -> std::io::Result<(VecDeque<CallRef>, VecDeque<CallRef>)> {
+        if self.arm(slot, both_directions()).is_err() {
+            // Closed without our knowledge: the number names another file now.
+            self.forget(slot);
+            return Ok(Default::default());
         }
-        self.register(fd, true).map_err(std::io::Error::from)?;
-        Ok(())
+        if let Owner::Us(_) = self.sources[slot as usize].owner {
+            let fd = self.sources[slot as usize].fd;
+            let message = format!("descriptor {fd} belongs to another socket or `Async` already");
+            return Err(std::io::Error::new(std::io::ErrorKind::AlreadyExists, message));
+        }
+        let source = self.sources.remove(slot as usize);
+        self.by_fd[source.fd as usize] = NO_SOURCE;
+        self.raw_waiting -= source.waiters();
+        Ok((source.readers, source.writers))
     }
 
     /// Takes back a descriptor of ours; whoever waits for it learns that it is closed.
-    pub(crate) fn remove_owned(&mut self, fd: BorrowedFd<'_>, ready: &mut Vec<Ready>) {
-        if let Some(source) = self.source_of(fd.as_raw_fd()) {
+    pub(crate) fn remove_owned(&mut self, fd: BorrowedFd<'_>) {
+        if let Some(slot) = self.source_of(fd.as_raw_fd()) {
             let _ = epoll::delete(&self.epoll, fd);
-            self.forget(source, ready);
-        }
-    }
-
-    /// Whether one of our descriptors may be read, as far as we know.
-    pub(crate) fn is_ready(&self, fd: RawFd, interest: Interest) -> bool {
-        self.source_of(fd).is_some_and(|source| self.sources[source as usize].is_ready(interest))
-    }
-
-    /// One of our descriptors turned out not to be ready.
-    pub(crate) fn not_ready(&mut self, fd: RawFd, interest: Interest) {
-        if let Some(source) = self.source_of(fd) {
-            self.sources[source as usize].set_ready(interest, false);
+            self.forget(slot);
         }
     }
 
@@ -131,16 +221,15 @@ impl Reactor {
         interest: Interest,
         ready: &mut Vec<Ready>,
     ) {
-        let source = match self.source_of(fd) {
-            Some(source) if self.sources[source as usize].owned => {
-                if self.sources[source as usize].is_ready(interest) {
-                    ready.push((call, Ok(())));
-                    return;
+        let slot = match self.source_of(fd) {
+            Some(slot) if self.sources[slot as usize].is_owned() => {
+                if self.sources[slot as usize].is_free(interest) {
+                    return ready.push((call, Ok(())));
                 }
-                source
+                slot
             }
-            _ => match self.arm_raw(fd) {
-                Ok(source) => source,
+            known => match self.watch_raw(known, fd, interest) {
+                Ok(slot) => slot,
                 // A regular file is always ready.
                 Err(Errno::PERM) => return ready.push((call, Ok(()))),
                 Err(errno) => {
@@ -150,21 +239,50 @@ impl Reactor {
                 }
             },
         };
-        self.waiting += 1;
-        self.raw_waiting += usize::from(!self.sources[source as usize].owned);
-        self.sources[source as usize].queue(interest).push_back(call);
+        let source = &mut self.sources[slot as usize];
+        source.queue(interest).push_back(call);
+        match &source.owner {
+            Owner::Unknown => self.raw_waiting += 1,
+            // It waits behind others, and what is there may be enough for all of them.
+            Owner::Us(readiness) if readiness.is_ready(interest) => self.look_again.push(slot),
+            Owner::Us(_) => {}
+        }
+    }
+
+    /// Asks epoll about a raw descriptor: it tells of what is there now as of what comes.
+    fn watch_raw(
+        &mut self,
+        known: Option<u32>,
+        fd: RawFd,
+        interest: Interest,
+    ) -> Result<u32, Errno> {
+        let flags = direction(interest) | EventFlags::ET;
+        if let Some(slot) = known {
+            let flags = flags | self.sources[slot as usize].waited_for();
+            match self.arm(slot, flags) {
+                Ok(()) => return Ok(slot),
+                // Closed without our knowledge: the number may name another file by now.
+                Err(_) => self.forget(slot),
+            }
+        }
+        if fd < 0 {
+            return Err(Errno::BADF);
+        }
+        // SAFETY: not -1. If it is not open, epoll answers with an error.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
+        self.register(borrowed, Owner::Unknown, flags)
     }
 
     /// A call waits no more.
     pub(crate) fn unwatch(&mut self, call: CallRef, fd: RawFd) {
-        let Some(source) = self.source_of(fd) else { return };
-        let entry = &mut self.sources[source as usize];
-        let before = entry.waiters();
-        entry.readers.retain(|other| *other != call);
-        entry.writers.retain(|other| *other != call);
-        let gone = before - entry.waiters();
-        self.waiting -= gone;
-        self.raw_waiting -= if entry.owned { 0 } else { gone };
+        let Some(slot) = self.source_of(fd) else { return };
+        let source = &mut self.sources[slot as usize];
+        let before = source.waiters();
+        source.readers.retain(|other| *other != call);
+        source.writers.retain(|other| *other != call);
+        if !source.is_owned() {
+            self.raw_waiting -= before - source.waiters();
+        }
     }
 
     /// Waits for events: not at all, for some time, or as long as it takes.
@@ -174,10 +292,12 @@ impl Reactor {
         ready: &mut Vec<Ready>,
     ) -> std::io::Result<()> {
         self.serve_again(ready);
+        ready.append(&mut self.closed);
         let timeout = match timeout {
             _ if !ready.is_empty() => Some(Duration::ZERO),
             timeout if self.raw_waiting > 0 => {
-                Some(timeout.map_or(CHECK_EVERY, |t| t.min(CHECK_EVERY)))
+                let check = CHECK_EVERY.saturating_sub(self.last_check.elapsed());
+                Some(timeout.map_or(check, |timeout| timeout.min(check)))
             }
             timeout => timeout,
         };
@@ -192,27 +312,28 @@ impl Reactor {
             }
         }
         if self.raw_waiting > 0 && self.last_check.elapsed() >= CHECK_EVERY {
-            self.check_raw(ready);
+            self.check_raw();
+            ready.append(&mut self.closed);
         }
         Ok(())
     }
 
-    /// One look at epoll. Its own timeout is in whole milliseconds, so a timer is waited for with `ppoll`.
+    /// One look at epoll. Its own timeout is in whole milliseconds, so the rest of a timer is waited for
+    /// with `ppoll`; a longer wait ends early and is then repeated, which costs events nothing.
     fn poll_events(&mut self, timeout: Option<Duration>) -> Result<(), Errno> {
         self.events.clear();
-        let mut timespec = timeout.map(|timeout| Timespec {
-            tv_sec: timeout.as_secs().try_into().unwrap_or(i64::MAX),
-            tv_nsec: i64::from(timeout.subsec_nanos()),
-        });
-        if timeout.is_some_and(|timeout| !timeout.is_zero()) {
+        let whole = timeout.map(|timeout| (timeout - sub_millis(timeout)).min(LONGEST_WAIT));
+        if let Some(timeout) = timeout
+            && !timeout.is_zero()
+            && whole == Some(Duration::ZERO)
+        {
             let mut ready = [PollFd::new(&self.epoll, PollFlags::IN)];
-            if poll(&mut ready, timespec.as_ref())? == 0 {
+            if poll(&mut ready, Some(&timespec(timeout)))? == 0 {
                 return Ok(());
             }
-            timespec = Some(Timespec { tv_sec: 0, tv_nsec: 0 });
         }
         let buffer = rustix::buffer::spare_capacity(&mut self.events);
-        epoll::wait(&self.epoll, buffer, timespec.as_ref())?;
+        epoll::wait(&self.epoll, buffer, whole.map(timespec).as_ref())?;
         Ok(())
     }
 
@@ -220,96 +341,100 @@ impl Reactor {
     fn happened(&mut self, data: u64, flags: EventFlags, ready: &mut Vec<Ready>) {
         let (slot, serial) = ((data & 0xffff_ffff) as u32, (data >> 32) as u32);
         let Some(source) = self.sources.get_mut(slot as usize) else { return };
+        // An event may be older than the source that has its place now.
         if source.serial != serial {
             return;
         }
-        let broken = flags.intersects(EventFlags::ERR | EventFlags::HUP);
-        source.readable |= broken || flags.intersects(EventFlags::IN | EventFlags::RDHUP);
-        source.writable |= broken || flags.contains(EventFlags::OUT);
-        self.serve(slot, ready);
+        let mut bits = bits_of_event(flags);
+        if let Owner::Us(readiness) = &source.owner {
+            readiness.add(bits);
+            bits = readiness.0.get();
+        }
+        self.serve(slot, bits, ready);
     }
 
     /// Lets the first waiter of each ready direction go on.
-    fn serve(&mut self, slot: u32, ready: &mut Vec<Ready>) {
+    fn serve(&mut self, slot: u32, bits: u8, ready: &mut Vec<Ready>) {
         let source = &mut self.sources[slot as usize];
         let mut served = 0;
         for interest in [Interest::Read, Interest::Write] {
-            if source.is_ready(interest)
+            if bits & bits_of(interest) != 0
                 && let Some(call) = source.queue(interest).pop_front()
             {
                 ready.push((call, Ok(())));
                 served += 1;
             }
         }
-        if !source.owned {
-            (source.readable, source.writable) = (false, false);
+        if !source.is_owned() {
+            self.raw_waiting -= served;
         }
         if served > 0 && source.waiters() > 0 {
             self.look_again.push(slot);
         }
-        self.waiting -= served;
-        self.raw_waiting -= if self.sources[slot as usize].owned { 0 } else { served };
     }
 
     /// Sources that had more waiters than one: the next is served if there is still something for it.
     fn serve_again(&mut self, ready: &mut Vec<Ready>) {
         for slot in std::mem::take(&mut self.look_again) {
             match self.sources.get(slot as usize) {
-                Some(source) if source.owned => self.serve(slot, ready),
-                Some(source) => {
-                    let fd = source.fd;
-                    if let Err(errno) = self.arm_raw(fd) {
-                        self.fail_raw(slot, errno, ready);
-                    }
+                Some(Source { owner: Owner::Us(readiness), .. }) => {
+                    let bits = readiness.0.get();
+                    self.serve(slot, bits, ready);
                 }
-                None => {}
+                Some(source) if source.waiters() > 0 => self.check(slot),
+                _ => {}
             }
         }
     }
 
-    /// Asks epoll about a raw descriptor: it tells of what is there now as of what comes.
-    fn arm_raw(&mut self, fd: RawFd) -> Result<u32, Errno> {
-        if fd < 0 {
-            return Err(Errno::BADF);
+    /// Looks for raw descriptors that were closed although somebody waits for them.
+    fn check_raw(&mut self) {
+        self.last_check = Instant::now();
+        let waited: Vec<u32> = self
+            .sources
+            .iter()
+            .filter(|(_, source)| !source.is_owned() && source.waiters() > 0)
+            .map(|(slot, _)| slot as u32)
+            .collect();
+        waited.into_iter().for_each(|slot| self.check(slot));
+    }
+
+    /// Asks epoll again about a raw descriptor that is waited for.
+    fn check(&mut self, slot: u32) {
+        let flags = self.sources[slot as usize].waited_for() | EventFlags::ET;
+        if self.arm(slot, flags).is_err() {
+            self.forget(slot);
         }
-        // SAFETY: not -1. If it is not open, or not what it was, epoll answers with an error.
-        let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
-        let Some(slot) = self.source_of(fd) else { return self.register(borrowed, false) };
+    }
+
+    /// Arms a source anew, so that epoll tells what is there now. An error if it is not the file any
+    /// more that was registered.
+    fn arm(&mut self, slot: u32, flags: EventFlags) -> Result<(), Errno> {
         let source = &self.sources[slot as usize];
         let data = EventData::new_u64(token(slot, source.serial));
-        match epoll::modify(&self.epoll, borrowed, data, interests()) {
-            Ok(()) => Ok(slot),
-            // Closed and opened again: another file under the same number.
-            Err(Errno::NOENT) if source.waiters() == 0 => {
-                self.sources.remove(slot as usize);
-                self.by_fd[fd as usize] = NO_SOURCE;
-                self.register(borrowed, false)
-            }
-            Err(errno) => Err(errno),
-        }
+        // SAFETY: it was registered, so it is not -1. If it is closed, epoll answers with an error.
+        let fd = unsafe { BorrowedFd::borrow_raw(source.fd) };
+        epoll::modify(&self.epoll, fd, data, flags)
     }
 
-    fn register(&mut self, fd: BorrowedFd<'_>, owned: bool) -> Result<u32, Errno> {
+    fn register(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        owner: Owner,
+        flags: EventFlags,
+    ) -> Result<u32, Errno> {
         let serial = self.next_serial;
         let slot = self.sources.vacant_key() as u32;
         let data = EventData::new_u64(token(slot, serial));
-        match epoll::add(&self.epoll, fd, data, interests()) {
-            // Left behind by a descriptor that was closed while a copy of it stayed open.
-            Err(Errno::EXIST) => epoll::modify(&self.epoll, fd, data, interests())?,
+        match epoll::add(&self.epoll, fd, data, flags) {
+            // It was ours before, under another owner.
+            Err(Errno::EXIST) => epoll::modify(&self.epoll, fd, data, flags)?,
             added => added?,
         }
         self.next_serial = serial.wrapping_add(1);
         let raw = fd.as_raw_fd();
-        self.sources.insert(Source {
-            fd: raw,
-            serial,
-            owned,
-            // What is there when it is registered comes as its first event.
-            readable: false,
-            writable: owned,
-            readers: VecDeque::new(),
-            writers: VecDeque::new(),
-        });
+        let (readers, writers) = Default::default();
+        self.sources.insert(Source { fd: raw, serial, owner, readers, writers });
         if self.by_fd.len() <= raw as usize {
             self.by_fd.resize(raw as usize + 1, NO_SOURCE);
         }
@@ -322,35 +447,15 @@ impl Reactor {
         (slot != NO_SOURCE).then_some(slot)
     }
 
-    /// Looks for raw descriptors that were closed although somebody waits for them.
-    fn check_raw(&mut self, ready: &mut Vec<Ready>) {
-        self.last_check = Instant::now();
-        let waited: Vec<(u32, RawFd)> = self
-            .sources
-            .iter()
-            .filter(|(_, source)| !source.owned && source.waiters() > 0)
-            .map(|(slot, source)| (slot as u32, source.fd))
-            .collect();
-        for (slot, fd) in waited {
-            if let Err(errno) = self.arm_raw(fd) {
-                self.fail_raw(slot, errno, ready);
-            }
-        }
-    }
-
-    fn fail_raw(&mut self, slot: u32, _: Errno, ready: &mut Vec<Ready>) {
-        self.forget(slot, ready);
-    }
-
     /// Forgets a source; whoever waits for it learns that it is closed.
-    fn forget(&mut self, slot: u32, ready: &mut Vec<Ready>) {
+    fn forget(&mut self, slot: u32) {
         let source = self.sources.remove(slot as usize);
         self.by_fd[source.fd as usize] = NO_SOURCE;
-        self.waiting -= source.waiters();
-        self.raw_waiting -= if source.owned { 0 } else { source.waiters() };
+        self.raw_waiting -= if source.is_owned() { 0 } else { source.waiters() };
         for call in source.readers.into_iter().chain(source.writers) {
             let message = format!("descriptor {} was closed while a task waited for it", source.fd);
-            ready.push((call, Err(TaskError::new(ErrorKind::DescriptorClosed, message))));
+            let error = TaskError::new(ErrorKind::DescriptorClosed, message);
+            self.closed.push((call, Err(error)));
         }
     }
 }
@@ -362,18 +467,23 @@ impl AsFd for Reactor {
 }
 
 impl Source {
-    fn is_ready(&self, interest: Interest) -> bool {
-        match interest {
-            Interest::Read => self.readable,
-            Interest::Write => self.writable,
-        }
+    fn is_owned(&self) -> bool {
+        matches!(self.owner, Owner::Us(_))
     }
 
-    fn set_ready(&mut self, interest: Interest, ready: bool) {
-        match interest {
-            Interest::Read => self.readable = ready,
-            Interest::Write => self.writable = ready,
+    /// Whether a new waiter can go on at once. Who waits without having tried may not know that our
+    /// knowledge is old, so the system is asked.
+    fn is_free(&mut self, interest: Interest) -> bool {
+        let nobody_waits = self.queue(interest).is_empty();
+        let Owner::Us(readiness) = &self.owner else { return false };
+        if !nobody_waits || !readiness.is_ready(interest) {
+            return false;
         }
+        let free = can_go_on(self.fd, interest);
+        if !free {
+            readiness.would_block(interest);
+        }
+        free
     }
 
     fn queue(&mut self, interest: Interest) -> &mut VecDeque<CallRef> {
@@ -386,10 +496,53 @@ impl Source {
     fn waiters(&self) -> usize {
         self.readers.len() + self.writers.len()
     }
+
+    /// The directions somebody waits for.
+    fn waited_for(&self) -> EventFlags {
+        let mut flags = EventFlags::empty();
+        if !self.readers.is_empty() {
+            flags |= direction(Interest::Read);
+        }
+        if !self.writers.is_empty() {
+            flags |= direction(Interest::Write);
+        }
+        flags
+    }
 }
 
-fn interests() -> EventFlags {
-    EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET
+/// Asks the system whether a descriptor of ours is ready, without waiting.
+fn can_go_on(fd: RawFd, interest: Interest) -> bool {
+    let wanted = match interest {
+        Interest::Read => PollFlags::IN | PollFlags::RDHUP,
+        Interest::Write => PollFlags::OUT,
+    };
+    // SAFETY: a descriptor of ours stays open until it is given back.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    let now = timespec(Duration::ZERO);
+    // If the system does not say, the one who tries will see.
+    !matches!(poll(&mut [PollFd::from_borrowed_fd(fd, wanted)], Some(&now)), Ok(0))
+}
+
+fn direction(interest: Interest) -> EventFlags {
+    match interest {
+        Interest::Read => EventFlags::IN | EventFlags::RDHUP,
+        Interest::Write => EventFlags::OUT,
+    }
+}
+
+fn both_directions() -> EventFlags {
+    direction(Interest::Read) | direction(Interest::Write) | EventFlags::ET
+}
+
+fn timespec(timeout: Duration) -> Timespec {
+    Timespec {
+        tv_sec: timeout.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: i64::from(timeout.subsec_nanos()),
+    }
+}
+
+fn sub_millis(timeout: Duration) -> Duration {
+    Duration::from_nanos(u64::from(timeout.subsec_nanos() % 1_000_000))
 }
 
 fn token(slot: u32, serial: u32) -> u64 {

@@ -279,12 +279,14 @@ impl Runtime {
         Ok(())
     }
 
-    /// One round of one run, and what it asks of the host.
+    /// Turns for one run, and what it asks of the host.
     #[inline]
     fn round(&mut self, place: usize) {
         let now = self.given_time();
+        // With another run in line, this one has a round; alone it may go on until it is time for news.
+        let turns = if self.next.is_some() { 1 } else { TURNS_PER_POLL };
         let run = &mut self.runs[place].run;
-        self.turns_since_poll += context::with(|context| run.round(&context.port, now));
+        self.turns_since_poll += context::with(|context| run.rounds(&context.port, now, turns));
         self.after_turns(place);
     }
 
@@ -444,10 +446,12 @@ impl Runtime {
     }
 
     pub(crate) fn deliver_ready(&mut self) {
-        for (call, result) in std::mem::take(&mut self.ready) {
+        let mut ready = std::mem::take(&mut self.ready);
+        for (call, result) in ready.drain(..) {
             let result = result.map(|()| Value::Unit);
             self.complete(call.run, Completion::Call(call, result));
         }
+        self.ready = ready;
     }
 
     fn read_letters(&mut self) {

@@ -32,7 +32,7 @@ impl Run {
     pub(crate) fn complete_call(&mut self, at: CallRef, result: Result<Value, TaskError>) {
         let progress = self.tasks.get_mut(at.slot as usize).and_then(|task| match task.state() {
             state if state.is_terminal() => None,
-            _ => task.calls_mut().get_mut(at.call).map(|call| &call.progress),
+            _ => task.calls_mut().get_mut(at.call),
         });
         match progress {
             Some(Progress::Waiting(Wait::Io { .. })) => self.hope.descriptors -= 1,

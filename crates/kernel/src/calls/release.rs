@@ -6,7 +6,7 @@ use crate::error::{ErrorKind, TaskError};
 use crate::id::{CallId, ObjectRef, TaskRef};
 use crate::outbox::{EventKind, Order};
 use crate::run::{Found, Run};
-use crate::task::{Calls, Mark, Outstanding, Progress, Wait};
+use crate::task::{Calls, Mark, Progress, Wait};
 
 impl Release {
     /// The run the thing belongs to.
@@ -113,9 +113,9 @@ impl Run {
             task.done = CallId(0);
             return self.event(slot, EventKind::Withdrawn { id });
         }
-        if let Some(call) = task.calls_mut().remove(id) {
+        if let Some(progress) = task.calls_mut().remove(id) {
             self.event(slot, EventKind::Withdrawn { id });
-            self.withdraw(slot, call);
+            self.withdraw(slot, id, progress);
         }
     }
 
@@ -125,14 +125,16 @@ impl Run {
         task.done = CallId(0);
         match std::mem::replace(task.calls_mut(), Calls::None) {
             Calls::None => {}
-            Calls::One(call) => self.withdraw(slot, call),
-            Calls::Many(all) => all.into_iter().for_each(|call| self.withdraw(slot, call)),
+            Calls::One(call) => self.withdraw(slot, call.id, call.progress),
+            Calls::Many(all) => {
+                all.into_iter().for_each(|(id, progress)| self.withdraw(slot, id, progress));
+            }
         }
     }
 
     /// Undoes what a call registered, or gives back what it was answered with.
-    fn withdraw(&mut self, slot: u32, call: Outstanding) {
-        let wait = match call.progress {
+    fn withdraw(&mut self, slot: u32, id: CallId, progress: Progress) {
+        let wait = match progress {
             Progress::Waiting(wait) => wait,
             Progress::Answered(reply) => return self.give_back(reply),
         };
@@ -155,16 +157,16 @@ impl Run {
             }
             Wait::Io { fd } => {
                 self.hope.descriptors -= 1;
-                self.order(Order::Unwatch(self.call_ref(slot, call.id), fd));
+                self.order(Order::Unwatch(self.call_ref(slot, id), fd));
             }
             Wait::Effect => {
                 self.hope.effects -= 1;
-                self.order(Order::Abort(self.call_ref(slot, call.id)));
+                self.order(Order::Abort(self.call_ref(slot, id)));
             }
             Wait::Receive { channel, node } => {
                 self.waits.remove(&mut self.channels[channel as usize].receivers, node);
             }
-            Wait::Send { channel, node } => self.withdraw_send(channel, node, call.id),
+            Wait::Send { channel, node } => self.withdraw_send(channel, node, id),
             Wait::Acquire { semaphore, node } => {
                 self.waits.remove(&mut self.semaphores[semaphore as usize].waiters, node);
                 self.serve_waiters(semaphore);

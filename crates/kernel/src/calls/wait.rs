@@ -165,7 +165,7 @@ impl Run {
     /// Tells one waiter that what it waits for is over.
     pub(crate) fn notify(&mut self, waiter: Waiter, over: Found) {
         let Waiter { task, item, call } = waiter;
-        let wait = self.tasks[task as usize].calls_mut().get_mut(call).map(|call| &call.progress);
+        let wait = self.tasks[task as usize].calls_mut().get_mut(call);
         let Some(Progress::Waiting(wait)) = wait else { return };
         let answer = match *wait {
             Wait::Gather { set } | Wait::Race { set } => match self.item_over(task, set, item) {

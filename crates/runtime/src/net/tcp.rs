@@ -1,0 +1,213 @@
+//! TCP listeners and streams.
+
+use std::future::Future;
+use std::io;
+use std::net::{self, Shutdown, SocketAddr};
+use std::panic::Location;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketType};
+use tiffany_kernel::Interest;
+
+use crate::net::addr::{ToSocketAddrs, resolve};
+use crate::net::source::{
+    Attempt, Source, accept, has_descriptor, nonblocking_socket, stream_reads, stream_writes,
+};
+use crate::net::split::{self, ReadHalf, WriteHalf};
+use crate::reactor::Assume;
+
+/// Accepts TCP connections.
+///
+/// ```
+/// use tiffany::net::{TcpListener, TcpStream};
+/// use tiffany::spawn;
+///
+/// tiffany::try_run(async {
+///     let listener = TcpListener::bind("127.0.0.1:0").await?;
+///     let address = listener.local_addr()?;
+///     let server = spawn(async move {
+///         let (stream, _peer) = listener.accept().await?;
+///         stream.write_all(b"hello").await
+///     })
+///     .await;
+///
+///     let stream = TcpStream::connect(address).await?;
+///     let mut text = Vec::new();
+///     stream.read_to_end(&mut text).await?;
+///     assert_eq!(text, b"hello");
+///     server.await.unwrap()
+/// })?;
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+#[derive(Debug)]
+pub struct TcpListener {
+    source: Source<net::TcpListener>,
+}
+
+impl TcpListener {
+    /// Listens on the first of the addresses that can be had. Port 0 takes any free port.
+    #[track_caller]
+    pub fn bind(address: impl ToSocketAddrs) -> impl Future<Output = io::Result<TcpListener>> {
+        let addresses = resolve(address);
+        async move { TcpListener::from_std(net::TcpListener::bind(&addresses.await?[..])?) }
+    }
+
+    /// Takes a listener of the standard library over.
+    pub fn from_std(listener: net::TcpListener) -> io::Result<TcpListener> {
+        listener.set_nonblocking(true)?;
+        Ok(TcpListener { source: Source::new(listener)? })
+    }
+
+    /// Waits for the next connection. Errors of a connection that was given up before it was accepted
+    /// are passed over; those of the process (too many open files) are the caller's.
+    #[track_caller]
+    pub fn accept(&self) -> impl Future<Output = io::Result<(TcpStream, SocketAddr)>> {
+        let at = Location::caller();
+        async move {
+            let accept = self.source.operate(Interest::Read, at, |listener| {
+                let (stream, address) = accept(listener)?;
+                Ok(Attempt::Done((net::TcpStream::from(stream), SocketAddr::try_from(address)?)))
+            });
+            let (stream, address) = accept.await?;
+            Ok((TcpStream { source: Source::new(stream)? }, address))
+        }
+    }
+
+    /// The address it listens on.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.source.get().local_addr()
+    }
+}
+
+/// A TCP connection. It is read and written through `&self`, so tasks can share it in an `Rc`; or see
+/// [`split`](TcpStream::split).
+///
+/// ```
+/// use tiffany::net::{TcpListener, TcpStream};
+///
+/// tiffany::try_run(async {
+///     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+///     let near = TcpStream::connect(listener.local_addr()?).await?;
+///     let (far, _) = listener.accept().await?;
+///     near.write_all(b"ping").await?;
+///     let mut bytes = [0; 4];
+///     far.read_exact(&mut bytes).await?;
+///     assert_eq!(&bytes, b"ping");
+///     Ok::<(), std::io::Error>(())
+/// })?;
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+#[derive(Debug)]
+pub struct TcpStream {
+    source: Source<net::TcpStream>,
+}
+
+impl TcpStream {
+    /// Connects to the first of the addresses that answers.
+    #[track_caller]
+    pub fn connect(address: impl ToSocketAddrs) -> impl Future<Output = io::Result<TcpStream>> {
+        let at = Location::caller();
+        let addresses = resolve(address);
+        async move {
+            let mut failure = None;
+            for address in addresses.await? {
+                match TcpStream::connect_to(address, at).await {
+                    Ok(stream) => return Ok(stream),
+                    Err(error) => failure = Some(error),
+                }
+            }
+            Err(failure.unwrap_or_else(|| io::ErrorKind::InvalidInput.into()))
+        }
+    }
+
+    async fn connect_to(
+        address: SocketAddr,
+        at: &'static Location<'static>,
+    ) -> io::Result<TcpStream> {
+        let family = match address {
+            SocketAddr::V4(_) => AddressFamily::INET,
+            SocketAddr::V6(_) => AddressFamily::INET6,
+        };
+        let socket = nonblocking_socket(family, SocketType::STREAM)?;
+        // Before it is registered: a socket that never began to connect counts as hung up.
+        let assume = match rustix::net::connect(&socket, &address) {
+            Ok(()) => Assume::Writable,
+            Err(Errno::INPROGRESS | Errno::INTR) => Assume::Nothing,
+            Err(errno) => return Err(errno.into()),
+        };
+        let source = Source::assuming(net::TcpStream::from(socket), assume)?;
+        if assume == Assume::Nothing {
+            source.operate(Interest::Write, at, connected).await?;
+        }
+        Ok(TcpStream { source })
+    }
+
+    /// Takes a stream of the standard library over.
+    pub fn from_std(stream: net::TcpStream) -> io::Result<TcpStream> {
+        stream.set_nonblocking(true)?;
+        Ok(TcpStream { source: Source::new(stream)? })
+    }
+
+    /// Two sides of the stream, so that one task can read while another writes.
+    ///
+    /// ```
+    /// use tiffany::net::{TcpListener, TcpStream};
+    ///
+    /// tiffany::try_run(async {
+    ///     let listener = TcpListener::bind("127.0.0.1:0").await?;
+    ///     let near = TcpStream::connect(listener.local_addr()?).await?;
+    ///     let (far, _) = listener.accept().await?;
+    ///     let (reader, writer) = near.split();
+    ///     writer.write_all(b"all").await?;
+    ///     drop(writer); // ends what the other side reads
+    ///     let mut bytes = Vec::new();
+    ///     far.read_to_end(&mut bytes).await?;
+    ///     assert_eq!(bytes, b"all");
+    ///     assert!(reader.peer_addr().is_ok());
+    ///     Ok::<(), std::io::Error>(())
+    /// })?;
+    /// # Ok::<(), tiffany::RunError>(())
+    /// ```
+    pub fn split(self) -> (ReadHalf<TcpStream>, WriteHalf<TcpStream>) {
+        split::split(self)
+    }
+
+    /// Ends reading, writing, or both. Never blocks.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.source.get().shutdown(how)
+    }
+
+    /// The address of the other side.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.source.get().peer_addr()
+    }
+
+    /// The address of this side.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.source.get().local_addr()
+    }
+
+    /// Whether small writes are sent at once instead of being gathered.
+    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
+        self.source.get().set_nodelay(nodelay)
+    }
+}
+
+/// Whether a connection is made: it is, if it has another side; it failed, if it has an error.
+fn connected(stream: &net::TcpStream) -> io::Result<Attempt<()>> {
+    if let Some(error) = stream.take_error()? {
+        return Err(error);
+    }
+    match stream.peer_addr() {
+        Ok(_) => Ok(Attempt::Done(())),
+        Err(error) if error.kind() == io::ErrorKind::NotConnected => {
+            Err(io::ErrorKind::WouldBlock.into())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+stream_reads!(TcpStream);
+stream_writes!(TcpStream);
+has_descriptor!(TcpStream);
+has_descriptor!(TcpListener);

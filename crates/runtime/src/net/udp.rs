@@ -1,0 +1,107 @@
+//! UDP sockets.
+
+use std::future::Future;
+use std::io;
+use std::net::{self, SocketAddr};
+use std::panic::Location;
+
+use tiffany_kernel::Interest;
+
+use crate::net::addr::{ToSocketAddrs, resolve};
+use crate::net::source::{Attempt, Source, has_descriptor};
+
+/// A UDP socket. A datagram longer than the buffer it is received into loses its end.
+///
+/// ```
+/// use tiffany::net::UdpSocket;
+///
+/// tiffany::try_run(async {
+///     let one = UdpSocket::bind("127.0.0.1:0").await?;
+///     let two = UdpSocket::bind("127.0.0.1:0").await?;
+///     one.send_to(b"hello", two.local_addr()?).await?;
+///     let mut bytes = [0; 16];
+///     let (count, from) = two.recv_from(&mut bytes).await?;
+///     assert_eq!(&bytes[..count], b"hello");
+///     assert_eq!(from, one.local_addr()?);
+///     Ok::<(), std::io::Error>(())
+/// })?;
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+#[derive(Debug)]
+pub struct UdpSocket {
+    source: Source<net::UdpSocket>,
+}
+
+impl UdpSocket {
+    /// Binds to the first of the addresses that can be had. Port 0 takes any free port.
+    #[track_caller]
+    pub fn bind(address: impl ToSocketAddrs) -> impl Future<Output = io::Result<UdpSocket>> {
+        let addresses = resolve(address);
+        async move { UdpSocket::from_std(net::UdpSocket::bind(&addresses.await?[..])?) }
+    }
+
+    /// Takes a socket of the standard library over.
+    pub fn from_std(socket: net::UdpSocket) -> io::Result<UdpSocket> {
+        socket.set_nonblocking(true)?;
+        Ok(UdpSocket { source: Source::new(socket)? })
+    }
+
+    /// Sets the address for [`send`](UdpSocket::send); only datagrams from there are received then.
+    #[track_caller]
+    pub fn connect(&self, address: impl ToSocketAddrs) -> impl Future<Output = io::Result<()>> {
+        let addresses = resolve(address);
+        async move { self.source.get().connect(&addresses.await?[..]) }
+    }
+
+    /// Sends a datagram to the address it is connected to.
+    #[track_caller]
+    pub fn send(&self, bytes: &[u8]) -> impl Future<Output = io::Result<usize>> {
+        let at = Location::caller();
+        self.source.operate(Interest::Write, at, move |io| io.send(bytes).map(Attempt::Done))
+    }
+
+    /// Receives a datagram from the address it is connected to.
+    #[track_caller]
+    pub fn recv(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<usize>> {
+        let at = Location::caller();
+        self.source.operate(Interest::Read, at, move |io| io.recv(buffer).map(Attempt::Done))
+    }
+
+    /// Sends a datagram to this address, the first if there are several.
+    #[track_caller]
+    pub fn send_to(
+        &self,
+        bytes: &[u8],
+        to: impl ToSocketAddrs,
+    ) -> impl Future<Output = io::Result<usize>> {
+        let at = Location::caller();
+        let addresses = resolve(to);
+        async move {
+            let to = addresses.await?[0];
+            let send = |io: &net::UdpSocket| io.send_to(bytes, to).map(Attempt::Done);
+            self.source.operate(Interest::Write, at, send).await
+        }
+    }
+
+    /// Receives a datagram, and tells where it came from.
+    #[track_caller]
+    pub fn recv_from(
+        &self,
+        buffer: &mut [u8],
+    ) -> impl Future<Output = io::Result<(usize, SocketAddr)>> {
+        let at = Location::caller();
+        self.source.operate(Interest::Read, at, move |io| io.recv_from(buffer).map(Attempt::Done))
+    }
+
+    /// The address it is bound to.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.source.get().local_addr()
+    }
+
+    /// The address it is connected to.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.source.get().peer_addr()
+    }
+}
+
+has_descriptor!(UdpSocket);

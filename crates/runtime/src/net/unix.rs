@@ -1,0 +1,264 @@
+//! Unix sockets: streams, their listeners, and datagrams.
+
+use std::future::Future;
+use std::io;
+use std::net::Shutdown;
+use std::os::unix::net::{self, SocketAddr};
+use std::panic::Location;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
+use tiffany_kernel::{Interest, SystemCall};
+
+use crate::call::TryCall;
+use crate::net::source::{
+    Attempt, Source, accept, has_descriptor, into_io_error, nonblocking_socket, stream_reads,
+    stream_writes,
+};
+use crate::net::split::{self, ReadHalf, WriteHalf};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// Waits before looking again whether a full receiver has room: the system has no way to tell when.
+async fn pause(length: &mut Duration, at: &'static Location<'static>) -> io::Result<()> {
+    let slept = TryCall::<()>::new_at(SystemCall::Sleep(*length), at).await;
+    *length = (*length * 2).min(LONGEST_PAUSE);
+    slept.map_err(into_io_error)
+}
+
+/// Accepts Unix connections at a path. The file stays when the listener is dropped.
+///
+/// ```
+/// use tiffany::net::{UnixListener, UnixStream};
+///
+/// tiffany::try_run(async {
+///     let path = std::env::temp_dir().join(format!("tiffany-doc-{}.sock", std::process::id()));
+///     let listener = UnixListener::bind(&path)?;
+///     let near = UnixStream::connect(&path).await?;
+///     let far = listener.accept().await?;
+///     near.write_all(b"hello").await?;
+///     let mut bytes = [0; 5];
+///     far.read_exact(&mut bytes).await?;
+///     std::fs::remove_file(&path)
+/// })?;
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+#[derive(Debug)]
+pub struct UnixListener {
+    source: Source<net::UnixListener>,
+}
+
+impl UnixListener {
+    /// Listens at that path, which must not be there yet.
+    pub fn bind(path: impl AsRef<Path>) -> io::Result<UnixListener> {
+        UnixListener::from_std(net::UnixListener::bind(path)?)
+    }
+
+    /// Takes a listener of the standard library over.
+    pub fn from_std(listener: net::UnixListener) -> io::Result<UnixListener> {
+        listener.set_nonblocking(true)?;
+        Ok(UnixListener { source: Source::new(listener)? })
+    }
+
+    /// Waits for the next connection. Who connects hardly ever has an address of its own; see
+    /// [`UnixStream::peer_addr`].
+    #[track_caller]
+    pub fn accept(&self) -> impl Future<Output = io::Result<UnixStream>> {
+        let at = Location::caller();
+        async move {
+            let accept = self
+                .source
+                .operate(Interest::Read, at, |listener| Ok(Attempt::Done(accept(listener)?.0)));
+            let stream = net::UnixStream::from(accept.await?);
+            Ok(UnixStream { source: Source::new(stream)? })
+        }
+    }
+
+    /// The address it listens on.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.source.get().local_addr()
+    }
+}
+
+/// A Unix connection, used like a [`TcpStream`](super::TcpStream).
+///
+/// ```
+/// use tiffany::net::UnixStream;
+///
+/// tiffany::try_run(async {
+///     let (near, far) = UnixStream::pair()?;
+///     near.write_all(b"ping").await?;
+///     let mut bytes = [0; 4];
+///     far.read_exact(&mut bytes).await?;
+///     assert_eq!(&bytes, b"ping");
+///     Ok::<(), std::io::Error>(())
+/// })?;
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+#[derive(Debug)]
+pub struct UnixStream {
+    source: Source<net::UnixStream>,
+}
+
+impl UnixStream {
+    /// Connects to the listener at that path; waits if it has no room just now.
+    #[track_caller]
+    pub fn connect(path: impl AsRef<Path>) -> impl Future<Output = io::Result<UnixStream>> {
+        let at = Location::caller();
+        let address = SocketAddrUnix::new(path.as_ref());
+        async move {
+            let address = address?;
+            let mut length = FIRST_PAUSE;
+            let socket = nonblocking_socket(AddressFamily::UNIX, SocketType::STREAM)?;
+            loop {
+                match rustix::net::connect(&socket, &address) {
+                    Ok(()) => break,
+                    Err(Errno::INTR) => {}
+                    Err(Errno::AGAIN) => pause(&mut length, at).await?,
+                    Err(errno) => return Err(errno.into()),
+                }
+            }
+            Ok(UnixStream { source: Source::new(net::UnixStream::from(socket))? })
+        }
+    }
+
+    /// Two streams that are connected to each other.
+    pub fn pair() -> io::Result<(UnixStream, UnixStream)> {
+        let (one, two) = net::UnixStream::pair()?;
+        Ok((UnixStream::from_std(one)?, UnixStream::from_std(two)?))
+    }
+
+    /// Takes a stream of the standard library over.
+    pub fn from_std(stream: net::UnixStream) -> io::Result<UnixStream> {
+        stream.set_nonblocking(true)?;
+        Ok(UnixStream { source: Source::new(stream)? })
+    }
+
+    /// Two sides of the stream, so that one task can read while another writes.
+    pub fn split(self) -> (ReadHalf<UnixStream>, WriteHalf<UnixStream>) {
+        split::split(self)
+    }
+
+    /// Ends reading, writing, or both. Never blocks.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.source.get().shutdown(how)
+    }
+
+    /// The address of the other side.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.source.get().peer_addr()
+    }
+
+    /// The address of this side.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.source.get().local_addr()
+    }
+}
+
+/// A Unix socket for datagrams.
+///
+/// ```
+/// use tiffany::net::UnixDatagram;
+///
+/// tiffany::try_run(async {
+///     let (one, two) = UnixDatagram::pair()?;
+///     one.send(b"hello").await?;
+///     let mut bytes = [0; 16];
+///     assert_eq!(two.recv(&mut bytes).await?, 5);
+///     Ok::<(), std::io::Error>(())
+/// })?;
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+#[derive(Debug)]
+pub struct UnixDatagram {
+    source: Source<net::UnixDatagram>,
+}
+
+impl UnixDatagram {
+    /// Receives at that path, which must not be there yet.
+    pub fn bind(path: impl AsRef<Path>) -> io::Result<UnixDatagram> {
+        UnixDatagram::from_std(net::UnixDatagram::bind(path)?)
+    }
+
+    /// A socket without a path of its own: it can send.
+    pub fn unbound() -> io::Result<UnixDatagram> {
+        UnixDatagram::from_std(net::UnixDatagram::unbound()?)
+    }
+
+    /// Two sockets that are connected to each other.
+    pub fn pair() -> io::Result<(UnixDatagram, UnixDatagram)> {
+        let (one, two) = net::UnixDatagram::pair()?;
+        Ok((UnixDatagram::from_std(one)?, UnixDatagram::from_std(two)?))
+    }
+
+    /// Takes a socket of the standard library over.
+    pub fn from_std(socket: net::UnixDatagram) -> io::Result<UnixDatagram> {
+        socket.set_nonblocking(true)?;
+        Ok(UnixDatagram { source: Source::new(socket)? })
+    }
+
+    /// Sets the path for [`send`](UnixDatagram::send).
+    pub fn connect(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        self.source.get().connect(path)
+    }
+
+    /// Sends a datagram to the socket it is connected to; waits while that one has no room.
+    #[track_caller]
+    pub fn send(&self, bytes: &[u8]) -> impl Future<Output = io::Result<usize>> {
+        let at = Location::caller();
+        self.source.operate(Interest::Write, at, move |io| io.send(bytes).map(Attempt::Done))
+    }
+
+    /// Receives a datagram.
+    #[track_caller]
+    pub fn recv(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<usize>> {
+        let at = Location::caller();
+        self.source.operate(Interest::Read, at, move |io| io.recv(buffer).map(Attempt::Done))
+    }
+
+    /// Sends a datagram to the socket at that path; waits while that one has no room.
+    #[track_caller]
+    pub fn send_to(
+        &self,
+        bytes: &[u8],
+        path: impl AsRef<Path>,
+    ) -> impl Future<Output = io::Result<usize>> {
+        let at = Location::caller();
+        async move {
+            let mut length = FIRST_PAUSE;
+            loop {
+                // That the receiver is full says nothing about this socket's readiness.
+                match self.source.get().send_to(bytes, path.as_ref()) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        pause(&mut length, at).await?;
+                    }
+                    sent => return sent,
+                }
+            }
+        }
+    }
+
+    /// Receives a datagram, and tells where it came from.
+    #[track_caller]
+    pub fn recv_from(
+        &self,
+        buffer: &mut [u8],
+    ) -> impl Future<Output = io::Result<(usize, SocketAddr)>> {
+        let at = Location::caller();
+        self.source.operate(Interest::Read, at, move |io| io.recv_from(buffer).map(Attempt::Done))
+    }
+
+    /// The address it is bound to.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.source.get().local_addr()
+    }
+}
+
+stream_reads!(UnixStream);
+stream_writes!(UnixStream);
+has_descriptor!(UnixListener);
+has_descriptor!(UnixStream);
+has_descriptor!(UnixDatagram);

@@ -1,0 +1,187 @@
+//! The menu of this repository: `cargo xtask` lists what one does here, `cargo xtask NAME` does it.
+
+mod rows;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+/// One thing one does here.
+struct Chore {
+    name: &'static str,
+    what: &'static str,
+    run: fn(&Shop, &[String]) -> Result<(), String>,
+}
+
+const CHORES: &[Chore] = &[
+    Chore { name: "demo", what: "shows the scheduler at work", run: demo },
+    Chore { name: "test", what: "everything CI checks", run: test },
+    Chore {
+        name: "bench",
+        what: "measures beside the peers (arguments are passed on)",
+        run: bench,
+    },
+    Chore { name: "rows", what: "writes docs/src/rows.md anew from the semantic tests", run: rows },
+    Chore {
+        name: "sanitize",
+        what: "tests under AddressSanitizer and ThreadSanitizer",
+        run: sanitize,
+    },
+    Chore {
+        name: "race",
+        what: "random schedules of the cross-thread path (seconds: 60)",
+        run: race,
+    },
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some(name) = arguments.first() else {
+        menu();
+        return ExitCode::SUCCESS;
+    };
+    let Some(chore) = CHORES.iter().find(|chore| chore.name == name) else {
+        eprintln!("xtask: there is no `{name}`; this is what there is:");
+        menu();
+        return ExitCode::from(2);
+    };
+    match (chore.run)(&Shop::new(), &arguments[1..]) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask {name}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn menu() {
+    for chore in CHORES {
+        println!("cargo xtask {:<9} {}", chore.name, chore.what);
+    }
+}
+
+/// The repository and its tools.
+struct Shop {
+    root: PathBuf,
+}
+
+impl Shop {
+    fn new() -> Shop {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        Shop { root: here.parent().unwrap_or(here).to_path_buf() }
+    }
+
+    fn cargo<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new("cargo");
+        command.current_dir(&self.root).args(arguments);
+        command
+    }
+
+    /// Runs a step of a chore, with a headline and the time it took.
+    fn step(&self, title: &str, command: &mut Command) -> Result<(), String> {
+        println!("\n── {title}");
+        let start = Instant::now();
+        let status = command.status().map_err(|error| format!("{title}: {error}"))?;
+        if !status.success() {
+            return Err(format!("{title} failed ({status}); the command was {command:?}"));
+        }
+        println!("── {title}: done in {:.1?}", start.elapsed());
+        Ok(())
+    }
+
+    fn rows_file(&self) -> PathBuf {
+        self.root.join("docs/src/rows.md")
+    }
+
+    /// The names of the examples of the crate `tiffany`.
+    fn examples(&self) -> Result<Vec<String>, String> {
+        let folder = self.root.join("crates/runtime/examples");
+        let entries = std::fs::read_dir(&folder).map_err(|error| error.to_string())?;
+        let names = entries.flatten().filter_map(|entry| {
+            let path = entry.path();
+            let is_example =
+                path.extension() == Some(OsStr::new("rs")) || path.join("main.rs").exists();
+            is_example.then(|| path.file_stem()?.to_str().map(String::from)).flatten()
+        });
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        Ok(names)
+    }
+}
+
+fn demo(shop: &Shop, arguments: &[String]) -> Result<(), String> {
+    let mut command = shop.cargo(["run", "--release", "-p", "tiffany", "--example", "demo", "--"]);
+    run(command.args(arguments))
+}
+
+fn bench(shop: &Shop, arguments: &[String]) -> Result<(), String> {
+    let mut command = shop.cargo(["run", "--release", "-p", "tiffany-bench", "--"]);
+    run(command.args(if arguments.is_empty() { &[][..] } else { arguments }))
+}
+
+fn rows(shop: &Shop, _: &[String]) -> Result<(), String> {
+    std::fs::write(shop.rows_file(), rows::generate(&shop.root)).map_err(|error| error.to_string())
+}
+
+fn test(shop: &Shop, _: &[String]) -> Result<(), String> {
+    shop.step("format", &mut shop.cargo(["fmt", "--all", "--check"]))?;
+    let clippy = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    shop.step("lints", &mut shop.cargo(clippy))?;
+    let mut doc = shop.cargo(["doc", "--workspace", "--no-deps"]);
+    shop.step("documentation", doc.env("RUSTDOCFLAGS", "-D warnings"))?;
+    let fresh = rows::generate(&shop.root);
+    if std::fs::read_to_string(shop.rows_file()).unwrap_or_default() != fresh {
+        return Err("docs/src/rows.md is stale; run `cargo xtask rows` and commit it".into());
+    }
+    install_nextest(shop)?;
+    shop.step("tests", &mut shop.cargo(["nextest", "run", "--workspace", "--no-fail-fast"]))?;
+    shop.step("documentation tests", &mut shop.cargo(["test", "--workspace", "--doc"]))?;
+    for example in shop.examples()? {
+        let arguments = ["run", "--quiet", "-p", "tiffany", "--example", &example];
+        shop.step(&format!("example {example}"), &mut shop.cargo(arguments))?;
+    }
+    let quick = ["run", "--quiet", "-p", "tiffany-bench", "--", "kernel", "--quick"];
+    shop.step("benchmark, short", &mut shop.cargo(quick))?;
+    println!("\nall checks passed");
+    Ok(())
+}
+
+/// The test runner, built from its crate where the machine does not have it.
+fn install_nextest(shop: &Shop) -> Result<(), String> {
+    let there = shop.cargo(["nextest", "--version"]).output();
+    if there.is_ok_and(|output| output.status.success()) {
+        return Ok(());
+    }
+    let install = ["install", "--locked", "cargo-nextest"];
+    shop.step("installing the test runner, once", &mut shop.cargo(install))
+}
+
+/// The tests of what has `unsafe` or other threads in it, under the sanitizers of the nightly compiler.
+fn sanitize(shop: &Shop, _: &[String]) -> Result<(), String> {
+    for sanitizer in ["address", "thread"] {
+        let mut command = shop.cargo(["+nightly", "test", "-p", "tiffany", "--lib", "--tests"]);
+        command
+            .args(["--target", "x86_64-unknown-linux-gnu", "--target-dir"])
+            .arg(shop.root.join("target").join(format!("sanitize-{sanitizer}")))
+            .env(
+                "RUSTFLAGS",
+                format!("-Zsanitizer={sanitizer} -Cunsafe-allow-abi-mismatch=sanitizer"),
+            );
+        shop.step(&format!("{sanitizer} sanitizer"), &mut command)?;
+    }
+    Ok(())
+}
+
+/// Random schedules of senders and reader of the mailbox, for as long as one likes.
+fn race(shop: &Shop, arguments: &[String]) -> Result<(), String> {
+    let seconds = arguments.first().map_or("60", String::as_str);
+    let test = ["test", "--release", "-p", "tiffany", "--test", "mailbox_schedules"];
+    let mut command = shop.cargo(test);
+    shop.step("random schedules", command.env("TIFFANY_SCHEDULES_SECONDS", seconds))
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
+    status.success().then_some(()).ok_or_else(|| format!("{command:?} ended with {status}"))
+}
