@@ -144,6 +144,8 @@ pub mod prelude {
 mod book {
     #[doc = include_str!("../../../docs/src/guide.md")]
     mod guide {}
+    #[doc = include_str!("../../../docs/src/io.md")]
+    mod io {}
     #[doc = include_str!("../../../docs/src/testing.md")]
     mod testing {}
     #[cfg(feature = "logging")]
