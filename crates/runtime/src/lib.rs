@@ -142,6 +142,8 @@ pub mod prelude {
 /// The code of the README and of the book, as tests of this crate.
 #[cfg(doctest)]
 mod book {
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
     #[doc = include_str!("../../../docs/src/guide.md")]
     mod guide {}
     #[doc = include_str!("../../../docs/src/io.md")]
