@@ -15,6 +15,7 @@ const PARAGRAPHS: &[&str] = &[
     "gather",
     "race",
     "cancel",
+    "unwind",
     "promises",
     "external",
     "store",
@@ -32,7 +33,7 @@ const PARAGRAPHS: &[&str] = &[
 ];
 
 /// The page: a heading for each file of tests, and under it a table of its rows.
-pub fn generate(root: &Path) -> String {
+pub(crate) fn generate(root: &Path) -> String {
     let mut page = String::from(
         "# Rows\n\n\
          Which sentence of the semantics is checked by which test. This page is made from the tests by \

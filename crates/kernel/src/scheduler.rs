@@ -262,10 +262,10 @@ impl Run {
         self.go_on(slot)
     }
 
-    /// A task that is ready goes to the back of the queue, unless it is the only one.
+    /// A task that is ready goes to the back of the queue, unless it is the only one and the host has
+    /// nothing to do: a task that goes on may rely on what it was answered.
     #[inline]
     fn go_on(&mut self, slot: u32) -> bool {
-        // What it left for the host is done before it goes on.
         if self.ready.is_empty() && !self.careful && !self.has_outbox() {
             return true;
         }
