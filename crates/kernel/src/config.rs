@@ -58,6 +58,8 @@ pub enum Events {
     /// No; this costs nothing.
     #[default]
     Off,
+    /// What a person should look at: failures, cycles, settlements that came too late.
+    Problems,
     /// Everything: every call, reply and change of state.
     All,
 }

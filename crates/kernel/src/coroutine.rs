@@ -101,6 +101,7 @@ pub struct Port {
     turn_began: Cell<u64>,
     clock: Cell<Option<Time>>,
     clock_is_new: Cell<bool>,
+    durable: Cell<bool>,
 
     // The first call: its kind, number and line, how many posts came before it, and its arguments.
     first: Cell<First>,
@@ -166,6 +167,7 @@ impl Port {
             turn_began: Cell::new(0),
             clock: Cell::new(None),
             clock_is_new: Cell::new(false),
+            durable: Cell::new(false),
             first: Cell::new(First::None),
             first_id: Cell::new(CallId(0)),
             first_at: Cell::new(nowhere()),
@@ -210,6 +212,11 @@ impl Port {
         let (tid, at) = (self.tid()?, self.spawned_at.get());
         let name = self.name().map(|name| name.to_string());
         Some(TaskLabel { tid, name, spawned_at: at.into() })
+    }
+
+    /// Whether the task being resumed belongs to a durable run.
+    pub fn is_durable(&self) -> bool {
+        self.durable.get()
     }
 
     /// Makes a call. It is accepted when the coroutine returns, unless it is withdrawn before.
@@ -410,7 +417,8 @@ impl Port {
 
     // The scheduler's side.
 
-    pub(crate) fn begin(&self, next_call: u64, clock: Option<Time>) {
+    pub(crate) fn begin(&self, next_call: u64, clock: Option<Time>, durable: bool) {
+        self.durable.set(durable);
         self.next_call.set(next_call);
         self.clock.set(clock);
         self.clock_is_new.set(false);

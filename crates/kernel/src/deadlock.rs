@@ -183,13 +183,13 @@ impl Run {
 
     /// Tells those who watch of rings of tasks that wait for each other while others live.
     pub(crate) fn report_cycles(&mut self) {
-        if !self.watched() {
+        if !self.tells_problems() {
             return;
         }
         for cycle in self.cycles() {
             let tids: Vec<Tid> = cycle.iter().map(|slot| self.tasks[*slot as usize].tid).collect();
             if self.reported_cycles.insert(tids.clone()) {
-                self.event(cycle[0], EventKind::Cycle(tids));
+                self.problem(cycle[0], EventKind::Cycle(tids));
             }
         }
     }

@@ -447,6 +447,10 @@ impl Run {
         self.orders.push(order);
     }
 
+    pub(crate) fn tells_problems(&self) -> bool {
+        self.events_wanted != Events::Off
+    }
+
     #[inline]
     pub(crate) fn watched(&self) -> bool {
         self.events_wanted == Events::All
@@ -456,13 +460,18 @@ impl Run {
     #[inline]
     pub(crate) fn event(&mut self, slot: u32, kind: EventKind) {
         if self.watched() {
-            self.event_of(self.tasks[slot as usize].tid, kind);
+            self.problem(slot, kind);
         }
     }
 
+    /// Tells those who watch of something a person should look at.
+    pub(crate) fn problem(&mut self, slot: u32, kind: EventKind) {
+        self.problem_of(self.tasks[slot as usize].tid, kind);
+    }
+
     /// The same for a task that may not be known.
-    pub(crate) fn event_of(&mut self, tid: Tid, kind: EventKind) {
-        if self.watched() {
+    pub(crate) fn problem_of(&mut self, tid: Tid, kind: EventKind) {
+        if self.events_wanted != Events::Off {
             self.events.push(Event { at: self.clock, run: self.id, tid, kind });
         }
     }

@@ -1,5 +1,5 @@
 //! Taking turns. A round resumes each ready task once; what a task asks for is accepted when it
-//! returns; an answer makes a task ready again. This is the only place where states change.
+//! returns; an answer makes a task ready again. States change here, and in `calls/cancel.rs`.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -82,7 +82,7 @@ impl Run {
         if let Some(now) = now {
             self.set_clock(now);
         }
-        port.begin(self.next_call, now);
+        port.begin(self.next_call, now, self.mode == Mode::Durable);
     }
 
     fn end_round(&mut self, port: &Port) {
@@ -156,9 +156,13 @@ impl Run {
         }
         let me = TaskRef { run: self.id, slot, tid: task.tid };
         let spawned_at = task.spawned_at;
-        let special = task.marks.has(Mark::Extra) || self.careful;
+        let special = task.marks.has_either(Mark::Extra, Mark::Foreign) || self.careful;
         let mut coroutine = task.take_coroutine(port);
         if special {
+            if task.marks.has(Mark::Foreign) {
+                self.end_foreign(slot, port, coroutine);
+                return false;
+            }
             self.begin_special_turn(slot, port);
         }
         port.enter(me, spawned_at);
@@ -186,6 +190,18 @@ impl Run {
             return self.go_on(slot);
         }
         self.after_turn(slot, port)
+    }
+
+    /// A durable task was woken by something that is no system call, beside one. It ends here.
+    #[cold]
+    fn end_foreign(&mut self, slot: u32, port: &Port, mut coroutine: BoxCoroutine) {
+        port.enter(self.task_ref(slot), self.tasks[slot as usize].spawned_at);
+        coroutine.as_mut().unwind(port, Unwind::Begin);
+        drop(coroutine);
+        port.leave();
+        self.keep_untaken(slot, port);
+        self.accept_posts(slot, port);
+        self.finish(slot, End::Failed(not_durable()));
     }
 
     /// A turn of a task that has a name, or that somebody watches.
@@ -313,11 +329,7 @@ impl Run {
         }
         let reason = task.calls().first_wait().map(|wait| wait.reason());
         if reason.is_none() && self.mode == Mode::Durable {
-            let error = TaskError::new(
-                ErrorKind::NotDurable,
-                "a durable task awaited a future that is no system call",
-            );
-            return self.finish(slot, End::Failed(error));
+            return self.finish(slot, End::Failed(not_durable()));
         }
         let reason = reason.unwrap_or(BlockReason::Foreign);
         task.block(reason);
@@ -584,9 +596,17 @@ impl Run {
     /// Answers a call that waits. Its task becomes ready, if it was not.
     pub(crate) fn answer(&mut self, slot: u32, id: CallId, reply: Reply) {
         let Some(task) = self.tasks.get_mut(slot as usize) else { return };
+        let error = match &reply {
+            Reply::Error(error) => Some(error.code()),
+            _ => None,
+        };
         if !task.answer(id, reply) {
             return;
         }
+        if self.careful {
+            self.event(slot, EventKind::Answered { id, error });
+        }
+        let task = &mut self.tasks[slot as usize];
         let state = task.state();
         let queued = task.marks.has(Mark::Queued);
         match state {
@@ -614,6 +634,9 @@ impl Run {
         if let TaskState::Blocked(_) = task.state() {
             task.become_state(TaskState::Suspended);
             task.marks.set(Mark::Queued);
+            if self.mode == Mode::Durable {
+                task.marks.set(Mark::Foreign);
+            }
             self.ready.push_woken(slot);
             self.event(slot, EventKind::Woken);
         }
@@ -638,13 +661,11 @@ impl Run {
         let task = &mut self.tasks[slot as usize];
         task.become_state(state);
         self.live -= 1;
-        if self.watched() {
-            let kind = match (&outcome, state) {
-                (_, TaskState::Cancelled) => EventKind::Cancelled,
-                (Outcome::Error(error), _) => EventKind::Failed(error.clone()),
-                _ => EventKind::Completed,
-            };
-            self.event(slot, kind);
+        match (&outcome, state) {
+            (_, TaskState::Cancelled) => self.event(slot, EventKind::Cancelled),
+            (Outcome::Error(error), _) => self.problem(slot, EventKind::Failed(error.clone())),
+            _ if self.watched() => self.event(slot, EventKind::Completed),
+            _ => {}
         }
         self.root_ended(slot, &outcome);
         let ended = self.next_end();
@@ -738,7 +759,7 @@ impl Run {
 
     #[cold]
     fn report_not_ready(&mut self, tid: Tid) {
-        self.event_of(tid, EventKind::NotReady);
+        self.problem_of(tid, EventKind::NotReady);
     }
 }
 
@@ -752,6 +773,12 @@ impl First {
             First::Spawn => CallKind::Spawn,
         }
     }
+}
+
+#[cold]
+fn not_durable() -> TaskError {
+    let message = "a durable task awaited a future that is no system call";
+    TaskError::new(ErrorKind::NotDurable, message)
 }
 
 /// How a task ends.

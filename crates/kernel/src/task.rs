@@ -1,5 +1,5 @@
 //! A task's entry in its run's table. Millions of these are parked at once, so the rare parts (name,
-//! group, role) live in a side table of the run.
+//! group, what it resolves) live in a side table of the run.
 
 use std::collections::BTreeMap;
 use std::panic::Location;
@@ -52,11 +52,17 @@ pub(crate) enum Mark {
     Observed = 32,
     /// The side table has an entry for it.
     Extra = 64,
+    /// A foreign future woke it, which in a durable run ends it.
+    Foreign = 128,
 }
 
 impl Marks {
     pub(crate) fn has(self, mark: Mark) -> bool {
         self.0 & mark as u8 != 0
+    }
+
+    pub(crate) fn has_either(self, one: Mark, other: Mark) -> bool {
+        self.0 & (one as u8 | other as u8) != 0
     }
 
     /// Sets a mark, and tells whether it was set before.

@@ -226,7 +226,10 @@ impl fmt::Debug for Value {
             Value::Float(v) => v.fmt(f),
             Value::Str(v) => v.fmt(f),
             Value::Static(v) => v.fmt(f),
-            Value::Object(object) => write!(f, "<{}>", (**object).type_name()),
+            Value::Object(object) => match self.borrow::<String>() {
+                Some(text) => text.fmt(f),
+                None => write!(f, "<{}>", (**object).type_name()),
+            },
         }
     }
 }

@@ -10,6 +10,8 @@ use tiffany_kernel::{
     BoxCoroutine, End, Env, Events, Handler, Limits, Mode, Policy, RunConfig, TaskError, Value,
 };
 
+use tracing::Level;
+
 use crate::clock::Clock;
 use crate::context;
 use crate::error::RunError;
@@ -82,14 +84,19 @@ impl Builder {
             agent_id: String::new(),
             node: String::new(),
             watchdog: Some(Duration::from_secs(1)),
-            on_stuck: Arc::new(|stuck| {
-                tracing::warn!(target: "tiffany", tid = stuck.tid.0, "{stuck}");
-                eprintln!("tiffany: {stuck}");
+            on_stuck: Arc::new(|stuck| match tracing::enabled!(target: "tiffany", Level::WARN) {
+                true => tracing::warn!(target: "tiffany", tid = stuck.tid.0, "{stuck}"),
+                false => eprintln!("tiffany: {stuck}"),
             }),
-            on_unobserved: Rc::new(|error| {
-                tracing::error!(target: "tiffany", code = error.code(), "nobody waited: {error}");
-                eprintln!("tiffany: a task failed and nobody waited for it: {error}");
-            }),
+            on_unobserved: Rc::new(
+                |error| match tracing::enabled!(target: "tiffany", Level::ERROR) {
+                    true => tracing::error!(
+                        target: "tiffany", code = error.code(),
+                        "a task failed and nobody waited for it: {error}",
+                    ),
+                    false => eprintln!("tiffany: a task failed and nobody waited for it: {error}"),
+                },
+            ),
         }
     }
 
@@ -175,15 +182,15 @@ impl Builder {
         self
     }
 
-    /// What is done about a task that has kept its turn for too long. By default it is written to
-    /// standard error. This is called on the watchdog's own thread, once for each such turn.
+    /// What is done about a task that has kept its turn for too long. By default it is logged, or
+    /// written to standard error where nothing is. This is called on the watchdog's own thread, once for each such turn.
     pub fn on_stuck(mut self, show: impl Fn(&StuckTask) + Send + Sync + 'static) -> Builder {
         self.on_stuck = Arc::new(show);
         self
     }
 
-    /// What is done about a failure nobody waited for, at the end of its run. By default it is written
-    /// to standard error.
+    /// What is done about a failure nobody waited for, at the end of its run. By default it is logged, or
+    /// written to standard error where nothing is.
     pub fn on_unobserved(mut self, show: impl Fn(&TaskError) + 'static) -> Builder {
         self.on_unobserved = Rc::new(show);
         self

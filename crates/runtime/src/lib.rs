@@ -133,24 +133,9 @@ where
 /// What most programs use.
 pub mod prelude {
     pub use crate::{
-        Promise, Runtime, Task, TaskError, blocking, cancel, channel, external_promise, gather,
-        get_tid, group, join, mutex, now, promise, race, select, semaphore, sleep, spawn, timeout,
-        try_spawn, wait, yield_now,
+        Promise, RunError, Runtime, Task, TaskError, ask, blocking, cancel, channel,
+        external_promise, gather, gather_settled, get, get_tid, group, join, join_all, mutex,
+        named, now, promise, put, race, select, semaphore, sleep, spawn, tell, timeout, try_spawn,
+        wait, yield_now,
     };
-}
-
-/// The code of the README and of the book, as tests of this crate.
-#[cfg(doctest)]
-mod book {
-    #[doc = include_str!("../../../README.md")]
-    mod readme {}
-    #[doc = include_str!("../../../docs/src/guide.md")]
-    mod guide {}
-    #[doc = include_str!("../../../docs/src/io.md")]
-    mod io {}
-    #[doc = include_str!("../../../docs/src/testing.md")]
-    mod testing {}
-    #[cfg(feature = "logging")]
-    #[doc = include_str!("../../../docs/src/logging.md")]
-    mod logging {}
 }

@@ -4,8 +4,9 @@
 use std::fmt;
 
 use serde_json::{Map, Value};
+pub use tracing::Level;
 use tracing::field::{Field, Visit};
-use tracing::{Event, Level, Subscriber};
+use tracing::{Event, Subscriber};
 use tracing_subscriber::fmt::format::{JsonFields, Writer};
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormattedFields};
@@ -27,7 +28,9 @@ pub enum Format {
 /// `false`: somebody else has set up logging already, and nothing was changed.
 ///
 /// ```
-/// tiffany::logging::init(tiffany::logging::Format::Json, tracing::Level::INFO);
+/// use tiffany::logging::{Format, Level, init};
+///
+/// init(Format::Json, Level::INFO);
 /// tiffany::run(async {})?;
 /// # Ok::<(), tiffany::RunError>(())
 /// ```

@@ -14,7 +14,7 @@ use tiffany_kernel::Interest;
 
 use crate::join;
 use crate::net::source::{
-    Attempt, Source, has_descriptor, set_nonblocking, stream_reads, stream_writes,
+    Attempt, Source, has_descriptor, refuse_durable, set_nonblocking, stream_reads, stream_writes,
 };
 use crate::reactor::Assume;
 
@@ -126,6 +126,7 @@ impl Command {
     /// })?;
     /// # Ok::<(), tiffany::RunError>(())
     /// ```
+    #[track_caller]
     pub fn spawn(&mut self) -> io::Result<Child> {
         self.start(Stdio::inherit, Stdio::inherit)
     }
@@ -147,7 +148,9 @@ impl Command {
     }
 
     /// Starts the program, with these defaults where it was not told otherwise.
+    #[track_caller]
     fn start(&mut self, input: fn() -> Stdio, output: fn() -> Stdio) -> io::Result<Child> {
+        refuse_durable("a child process", Location::caller())?;
         // What was set is used once: the standard library's `Stdio` cannot be copied.
         self.command.stdin(self.stdin.take().unwrap_or_else(input));
         self.command.stdout(self.stdout.take().unwrap_or_else(output));

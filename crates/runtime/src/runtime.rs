@@ -183,8 +183,10 @@ impl Runtime {
     pub(crate) fn add_run(&mut self, root: BoxCoroutine, config: RunConfig) -> RunId {
         let id = RunId(next_run_number());
         let mut config = config;
-        if self.host.tracer.start_run(id) == Events::All {
-            config.events = Events::All;
+        match self.host.tracer.start_run(id) {
+            Events::Off => {}
+            wanted if config.events == Events::Off => config.events = wanted,
+            _ => {}
         }
         let run = Run::new(id, root, config, self.host.clock.now());
         let place = self.runs.insert(Hosted { run, in_line: false, armed: None });

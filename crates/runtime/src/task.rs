@@ -276,9 +276,7 @@ impl<W: Waitable + Unpin> StdFuture for GatherSettled<W> {
 ///     let fast = spawn(async { "fast" }).await;
 ///     let result = race([slow, fast]).await?;
 ///     assert_eq!(result.value, "fast");
-///     for loser in &result.rest {
-///         tiffany::cancel(loser).await;
-///     }
+///     result.cancel_rest().await;
 ///     Ok::<(), tiffany::TaskError>(())
 /// })?;
 /// # Ok::<(), tiffany::RunError>(())
@@ -306,6 +304,15 @@ pub struct RaceResult<W: Waitable> {
     pub value: W::Output,
     /// The others, in input order. They go on running.
     pub rest: Vec<W>,
+}
+
+impl<T: 'static> RaceResult<Task<T>> {
+    /// Cancels the losers.
+    pub async fn cancel_rest(&self) {
+        for loser in &self.rest {
+            crate::sys::cancel(loser).await;
+        }
+    }
 }
 
 impl<W: Waitable + Unpin> StdFuture for Race<W> {

@@ -47,7 +47,7 @@ impl Tracer {
         self.runs.borrow_mut().insert(id, spans);
         match tracing::enabled!(target: TARGET, Level::DEBUG) {
             true => Events::All,
-            false => Events::Off,
+            false => Events::Problems,
         }
     }
 

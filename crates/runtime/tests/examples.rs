@@ -23,6 +23,7 @@ examples! {
     agent = "../examples/demo/agent.rs",
     custom_call = "../examples/custom_call.rs",
     deadlock = "../examples/deadlock.rs",
+    echo = "../examples/echo.rs",
     external = "../examples/external.rs",
     fan_out = "../examples/fan_out.rs",
     ping_pong = "../examples/ping_pong.rs",
@@ -181,4 +182,15 @@ fn the_agent_of_the_demo_loses_a_search_and_publishes_all_the_same() {
     assert!(outcome.trace.contains("failed TFY0001 503: try again tomorrow"));
     let slower = once(|_| agent::research(Duration::from_millis(451)));
     assert_ne!(outcome.trace, slower.trace);
+}
+
+/// Real sockets, but all ends are in one run: what one task writes is there when another reads.
+#[test]
+fn echo_over_real_sockets() {
+    let outcome = ten_times(|_| async {
+        let report =
+            echo::main_task(4, 5).await.map_err(|error| TaskError::failed(error.to_string()))?;
+        Ok(report.round_trips.len())
+    });
+    assert_eq!(outcome.result.unwrap(), 20);
 }

@@ -70,10 +70,11 @@ fn lines_have_the_shape_of_the_guide() {
 }
 
 #[test]
-fn info_tells_of_runs_only() {
+fn info_tells_of_runs_and_of_problems() {
     let lines = log_at(Level::INFO);
     assert_eq!(messages(&lines, "INFO"), ["run started", "working", "run completed"]);
     assert_eq!(messages(&lines, "DEBUG"), [""; 0]);
+    assert_eq!(messages(&lines, "WARN").len(), 1, "but a failed task is told of at any level");
     // At this level a run tells nothing of its tasks, so the line is in the run's span alone.
     let working = lines.iter().find(|line| line["message"] == "working").unwrap();
     assert_eq!(working["fields"]["agent_id"], "agent-7");
@@ -83,7 +84,8 @@ fn info_tells_of_runs_only() {
 #[test]
 fn debug_tells_of_tasks_and_what_they_log_is_in_their_span() {
     let lines = log_at(Level::DEBUG);
-    assert_eq!(messages(&lines, "DEBUG"), ["task spawned", "task spawned", "task completed"]);
+    let told = messages(&lines, "DEBUG");
+    assert_eq!(told, ["task spawned", "task spawned", "call failed", "task completed"]);
     let failed = messages(&lines, "WARN");
     assert_eq!(failed.len(), 1);
     assert!(failed[0].starts_with("task failed: task 2 `child`"), "{failed:?}");

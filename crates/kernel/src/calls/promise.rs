@@ -93,7 +93,7 @@ impl Run {
             None => self.settle(slot, result),
             Some(_) => {
                 self.counts.settled_again += 1;
-                self.event(self.root().slot, EventKind::Ignored(uuid));
+                self.problem(self.root().slot, EventKind::Ignored(uuid));
             }
         }
     }

@@ -44,12 +44,15 @@ pub(crate) enum Attempt<R> {
 
 impl<T: AsFd> Source<T> {
     /// Registers a non-blocking descriptor with the reactor of the running task.
+    #[track_caller]
     pub(crate) fn new(io: T) -> io::Result<Source<T>> {
         Source::assuming(io, Assume::Writable)
     }
 
+    #[track_caller]
     pub(crate) fn assuming(io: T, assume: Assume) -> io::Result<Source<T>> {
         let host = context::with(|context| context.host()).ok_or_else(outside_task)?;
+        refuse_durable("a descriptor", Location::caller())?;
         let readiness = host.reactor.borrow_mut().add_owned(io.as_fd(), assume)?;
         Ok(Source { io: Some(io), readiness, host })
     }
@@ -220,6 +223,17 @@ pub(crate) fn into_io_error(error: TaskError) -> io::Error {
 fn outside_task() -> io::Error {
     let message = "a descriptor was registered outside a task";
     into_io_error(TaskError::new(ErrorKind::OutsideTask, message))
+}
+
+/// An error in a durable run, before anything is done to the world.
+pub(crate) fn refuse_durable(what: &str, at: &'static Location<'static>) -> io::Result<()> {
+    if !context::with(|context| context.port.is_durable() && context.port.task().is_some()) {
+        return Ok(());
+    }
+    let message = format!("a durable task used {what}");
+    let mut error = TaskError::new(ErrorKind::NotDurable, message);
+    context::place(&mut error, "open", at);
+    Err(into_io_error(error))
 }
 
 /// Makes a descriptor non-blocking.

@@ -11,7 +11,8 @@ use tiffany_kernel::Interest;
 
 use crate::net::addr::{ToSocketAddrs, resolve};
 use crate::net::source::{
-    Attempt, Source, accept, has_descriptor, nonblocking_socket, stream_reads, stream_writes,
+    Attempt, Source, accept, has_descriptor, nonblocking_socket, refuse_durable, stream_reads,
+    stream_writes,
 };
 use crate::net::split::{self, ReadHalf, WriteHalf};
 use crate::reactor::Assume;
@@ -48,11 +49,16 @@ impl TcpListener {
     /// Listens on the first of the addresses that can be had. Port 0 takes any free port.
     #[track_caller]
     pub fn bind(address: impl ToSocketAddrs) -> impl Future<Output = io::Result<TcpListener>> {
+        let at = Location::caller();
         let addresses = resolve(address);
-        async move { TcpListener::from_std(net::TcpListener::bind(&addresses.await?[..])?) }
+        async move {
+            refuse_durable("a socket", at)?;
+            TcpListener::from_std(net::TcpListener::bind(&addresses.await?[..])?)
+        }
     }
 
     /// Takes a listener of the standard library over.
+    #[track_caller]
     pub fn from_std(listener: net::TcpListener) -> io::Result<TcpListener> {
         listener.set_nonblocking(true)?;
         Ok(TcpListener { source: Source::new(listener)? })
@@ -109,6 +115,7 @@ impl TcpStream {
         let at = Location::caller();
         let addresses = resolve(address);
         async move {
+            refuse_durable("a socket", at)?;
             let mut failure = None;
             for address in addresses.await? {
                 match TcpStream::connect_to(address, at).await {
@@ -143,6 +150,7 @@ impl TcpStream {
     }
 
     /// Takes a stream of the standard library over.
+    #[track_caller]
     pub fn from_std(stream: net::TcpStream) -> io::Result<TcpStream> {
         stream.set_nonblocking(true)?;
         Ok(TcpStream { source: Source::new(stream)? })

@@ -8,7 +8,7 @@ use std::panic::Location;
 use tiffany_kernel::Interest;
 
 use crate::net::addr::{ToSocketAddrs, resolve};
-use crate::net::source::{Attempt, Source, has_descriptor};
+use crate::net::source::{Attempt, Source, has_descriptor, refuse_durable};
 
 /// A UDP socket. A datagram longer than the buffer it is received into loses its end.
 ///
@@ -36,11 +36,16 @@ impl UdpSocket {
     /// Binds to the first of the addresses that can be had. Port 0 takes any free port.
     #[track_caller]
     pub fn bind(address: impl ToSocketAddrs) -> impl Future<Output = io::Result<UdpSocket>> {
+        let at = Location::caller();
         let addresses = resolve(address);
-        async move { UdpSocket::from_std(net::UdpSocket::bind(&addresses.await?[..])?) }
+        async move {
+            refuse_durable("a socket", at)?;
+            UdpSocket::from_std(net::UdpSocket::bind(&addresses.await?[..])?)
+        }
     }
 
     /// Takes a socket of the standard library over.
+    #[track_caller]
     pub fn from_std(socket: net::UdpSocket) -> io::Result<UdpSocket> {
         socket.set_nonblocking(true)?;
         Ok(UdpSocket { source: Source::new(socket)? })

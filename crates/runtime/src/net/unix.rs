@@ -14,8 +14,8 @@ use tiffany_kernel::{Interest, SystemCall};
 
 use crate::call::TryCall;
 use crate::net::source::{
-    Attempt, Source, accept, has_descriptor, into_io_error, nonblocking_socket, stream_reads,
-    stream_writes,
+    Attempt, Source, accept, has_descriptor, into_io_error, nonblocking_socket, refuse_durable,
+    stream_reads, stream_writes,
 };
 use crate::net::split::{self, ReadHalf, WriteHalf};
 
@@ -53,11 +53,13 @@ pub struct UnixListener {
 
 impl UnixListener {
     /// Listens at that path, which must not be there yet.
+    #[track_caller]
     pub fn bind(path: impl AsRef<Path>) -> io::Result<UnixListener> {
         UnixListener::from_std(net::UnixListener::bind(path)?)
     }
 
     /// Takes a listener of the standard library over.
+    #[track_caller]
     pub fn from_std(listener: net::UnixListener) -> io::Result<UnixListener> {
         listener.set_nonblocking(true)?;
         Ok(UnixListener { source: Source::new(listener)? })
@@ -110,6 +112,7 @@ impl UnixStream {
         let at = Location::caller();
         let address = SocketAddrUnix::new(path.as_ref());
         async move {
+            refuse_durable("a socket", at)?;
             let address = address?;
             let mut length = FIRST_PAUSE;
             let socket = nonblocking_socket(AddressFamily::UNIX, SocketType::STREAM)?;
@@ -132,6 +135,7 @@ impl UnixStream {
     }
 
     /// Takes a stream of the standard library over.
+    #[track_caller]
     pub fn from_std(stream: net::UnixStream) -> io::Result<UnixStream> {
         stream.set_nonblocking(true)?;
         Ok(UnixStream { source: Source::new(stream)? })
@@ -179,11 +183,13 @@ pub struct UnixDatagram {
 
 impl UnixDatagram {
     /// Receives at that path, which must not be there yet.
+    #[track_caller]
     pub fn bind(path: impl AsRef<Path>) -> io::Result<UnixDatagram> {
         UnixDatagram::from_std(net::UnixDatagram::bind(path)?)
     }
 
     /// A socket without a path of its own: it can send.
+    #[track_caller]
     pub fn unbound() -> io::Result<UnixDatagram> {
         UnixDatagram::from_std(net::UnixDatagram::unbound()?)
     }
@@ -195,6 +201,7 @@ impl UnixDatagram {
     }
 
     /// Takes a socket of the standard library over.
+    #[track_caller]
     pub fn from_std(socket: net::UnixDatagram) -> io::Result<UnixDatagram> {
         socket.set_nonblocking(true)?;
         Ok(UnixDatagram { source: Source::new(socket)? })

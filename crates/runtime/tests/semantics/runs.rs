@@ -8,7 +8,7 @@ use std::rc::Rc;
 use tiffany::testing::TestScheduler;
 use tiffany::{
     Candidate, Limits, Policy, RunError, RunId, Tid, blocking, channel, external_promise, get_tid,
-    now, promise, read_wait, sleep, spawn, try_spawn, wait, write_wait, yield_now,
+    now, promise, read_wait, select, sleep, spawn, try_spawn, wait, write_wait, yield_now,
 };
 
 use crate::common::{Log, chant, quiet, scheduler, secs, turns};
@@ -277,17 +277,16 @@ fn durable_tasks_may_not_wait_on_descriptors() {
 fn durable_tasks_may_not_use_sockets_or_child_processes() {
     use tiffany::net::{TcpListener, TcpStream, UdpSocket};
     let mut test = TestScheduler::durable_rules(quiet());
-    test.run(async {
-        let listener = TcpListener::from_std(std::net::TcpListener::bind("127.0.0.1:0").unwrap());
-        let listener = listener.unwrap();
-        let address = listener.local_addr().unwrap();
-        let udp = UdpSocket::from_std(std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
-        let mut buffer = [0; 4];
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    test.run(async move {
         let mut command = tiffany::process::Command::new("true");
         let errors = [
+            (TcpListener::bind("127.0.0.1:0").await.err(), line!()),
             (TcpStream::connect(address).await.err(), line!()),
-            (listener.accept().await.err(), line!()),
-            (udp.recv(&mut buffer).await.err(), line!()),
+            (UdpSocket::bind("127.0.0.1:0").await.err(), line!()),
+            (tiffany::net::UnixStream::connect("/nowhere").await.err(), line!()),
             (command.status().await.err(), line!()),
         ];
         for (error, line) in errors {
@@ -297,6 +296,30 @@ fn durable_tasks_may_not_use_sockets_or_child_processes() {
         }
     })
     .unwrap();
+    let nobody = listener.accept().unwrap_err();
+    assert_eq!(nobody.kind(), std::io::ErrorKind::WouldBlock, "nothing was done to the world");
+}
+
+/// "foreign futures are errors there": beside a system call too, as soon as they wake the task.
+#[test]
+fn durable_tasks_may_not_select_on_foreign_futures() {
+    let mut test = TestScheduler::durable_rules(quiet());
+    let (sender, receiver) = tokio::sync::oneshot::channel::<u32>();
+    let error = test
+        .try_run(async {
+            let task = spawn(async move {
+                select! {
+                    got = receiver => format!("foreign {got:?}"),
+                    () = sleep(secs(10)) => "timer".to_string(),
+                }
+            })
+            .await;
+            turns(3).await;
+            sender.send(1).unwrap();
+            task.await
+        })
+        .unwrap_err();
+    assert_eq!(error.code(), "TFY0020");
 }
 
 /// "foreign futures are errors there, which name the line and say: use a step." The kernel cannot see
