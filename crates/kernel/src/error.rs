@@ -139,6 +139,10 @@ kinds! {
     Host = "TFY0029", "see the system's message";
     /// A task has run for long without a call.
     Stuck = "TFY0030", "call `yield_now` now and then, or do long work with `blocking`";
+    /// A semaphore or a group whose handle was dropped.
+    Gone = "TFY0031", "keep the handle for as long as the thing is used";
+    /// An argument that no call of this kind can have.
+    BadArgument = "TFY0032", "see the message for what it may be";
 }
 
 /// An error a task was given, or ended with.

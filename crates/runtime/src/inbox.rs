@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tiffany_kernel::{CallRef, RunId, TaskError, TaskRef, Uuid, Value};
+use tiffany_kernel::{CallRef, Release, RunId, TaskError, TaskRef, Uuid, Value};
 
 use crate::mailbox::Mailbox;
 use crate::reactor::Bell;
@@ -18,6 +18,7 @@ pub(crate) enum Letter {
     Settle(RunId, Uuid, Remote),
     Done(CallRef, Remote),
     Cancel(RunId),
+    Release(Release),
     /// The last waker of a task of this run is gone.
     GivenUp(RunId),
 }

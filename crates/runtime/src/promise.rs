@@ -14,7 +14,7 @@ use tiffany_kernel::{
 
 use crate::call::{Call, Direct, FromReply, Pending, TryCall, throw, unexpected};
 use crate::context;
-use crate::inbox::{Inbox, Settlement};
+use crate::inbox::{Inbox, Letter, Settlement};
 
 /// The write side of a promise: settle it once.
 ///
@@ -46,10 +46,29 @@ pub struct Future<T> {
 
 /// A promise that is settled from outside: from any thread with this handle, or by its UUID.
 pub struct ExternalPromise<T> {
+    handle: Arc<ExternalHandle>,
+    value: PhantomData<fn(T)>,
+}
+
+/// What all clones of an external promise share. With the last of them, and once it is settled and no
+/// future is left, the run forgets the promise; only that its UUID is settled is remembered.
+struct ExternalHandle {
     object: ObjectRef,
     uuid: Uuid,
     inbox: Arc<Inbox>,
-    value: PhantomData<fn(T)>,
+}
+
+impl Drop for ExternalHandle {
+    fn drop(&mut self) {
+        let release = Release::Promise(self.object);
+        let here = context::try_with(|context| {
+            context.host().is_some_and(|host| Arc::ptr_eq(&host.inbox, &self.inbox))
+        });
+        match here {
+            Some(true) => context::release(release),
+            _ => self.inbox.send(Letter::Release(release)),
+        }
+    }
 }
 
 impl<T: 'static> Promise<T> {
@@ -151,7 +170,7 @@ impl<T> fmt::Debug for Future<T> {
 impl<T: Send + 'static> ExternalPromise<T> {
     /// What the promise is called outside the program.
     pub fn uuid(&self) -> Uuid {
-        self.uuid
+        self.handle.uuid
     }
 
     /// Settles the promise with a value, from any thread. The first answer wins.
@@ -167,12 +186,12 @@ impl<T: Send + 'static> ExternalPromise<T> {
 
     /// A read side, for tasks of the run that made the promise.
     pub fn future(&self) -> Future<T> {
-        Future::new(self.object)
+        Future::new(self.handle.object)
     }
 
     fn settle(&self, result: crate::inbox::Remote) -> Result<Settlement, TaskError> {
-        self.inbox.settle(self.uuid, result).ok_or_else(|| {
-            let message = format!("promise {} is gone with its run", self.uuid);
+        self.handle.inbox.settle(self.handle.uuid, result).ok_or_else(|| {
+            let message = format!("promise {} is gone with its run", self.handle.uuid);
             TaskError::new(ErrorKind::UnknownPromise, message)
         })
     }
@@ -180,14 +199,13 @@ impl<T: Send + 'static> ExternalPromise<T> {
 
 impl<T> Clone for ExternalPromise<T> {
     fn clone(&self) -> ExternalPromise<T> {
-        let (object, uuid, inbox) = (self.object, self.uuid, Arc::clone(&self.inbox));
-        ExternalPromise { object, uuid, inbox, value: PhantomData }
+        ExternalPromise { handle: Arc::clone(&self.handle), value: PhantomData }
     }
 }
 
 impl<T> fmt::Debug for ExternalPromise<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ExternalPromise({})", self.uuid)
+        write!(f, "ExternalPromise({})", self.handle.uuid)
     }
 }
 
@@ -250,7 +268,8 @@ impl<T> FromReply for ExternalPromise<T> {
             (Reply::External(made), Some(host)) => {
                 let (object, uuid) = *made;
                 let inbox = Arc::clone(&host.inbox);
-                Ok(ExternalPromise { object, uuid, inbox, value: PhantomData })
+                let handle = Arc::new(ExternalHandle { object, uuid, inbox });
+                Ok(ExternalPromise { handle, value: PhantomData })
             }
             _ => unexpected("external promise"),
         }

@@ -479,6 +479,9 @@ impl Runtime {
                     self.complete(call.run, Completion::Call(call, remote()));
                 }
                 Letter::Cancel(run) => self.cancel_run(run),
+                Letter::Release(release) => {
+                    self.with_run(release.run(), |run| run.release(release))
+                }
                 Letter::GivenUp(run) => self.stalled.push(run),
             }
         }

@@ -69,7 +69,7 @@ impl Run {
         self.check_run(group.run, "group", group.id)?;
         match self.groups.get(group.slot as usize) {
             Some(found) if found.id == group.id => Ok(group.slot),
-            _ => Err(TaskError::new(ErrorKind::UnknownTask, format!("group {} is gone", group.id))),
+            _ => Err(TaskError::new(ErrorKind::Gone, format!("group {} is gone", group.id))),
         }
     }
 
@@ -79,7 +79,7 @@ impl Run {
         if self.groups[slot as usize].handle_lives {
             return Ok(slot);
         }
-        Err(TaskError::new(ErrorKind::UnknownTask, format!("group {} was dropped", group.id)))
+        Err(TaskError::new(ErrorKind::Gone, format!("group {} was dropped", group.id)))
     }
 
     pub(crate) fn join_group(

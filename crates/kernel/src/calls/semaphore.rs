@@ -28,10 +28,9 @@ impl Run {
         self.check_run(semaphore.run, "semaphore", semaphore.id)?;
         match self.semaphores.get(semaphore.slot as usize) {
             Some(found) if found.id == semaphore.id => Ok(semaphore.slot),
-            _ => Err(TaskError::new(
-                ErrorKind::UnknownTask,
-                format!("semaphore {} is gone", semaphore.id),
-            )),
+            _ => {
+                Err(TaskError::new(ErrorKind::Gone, format!("semaphore {} is gone", semaphore.id)))
+            }
         }
     }
 
@@ -45,7 +44,7 @@ impl Run {
         let slot = self.find_semaphore(semaphore)?;
         let Ok(item) = u32::try_from(permits) else {
             let message = format!("{permits} permits are more than a semaphore can have");
-            return Err(TaskError::new(ErrorKind::Host, message));
+            return Err(TaskError::new(ErrorKind::BadArgument, message));
         };
         let entry = &mut self.semaphores[slot as usize];
         if entry.waiters.is_empty() && entry.permits >= permits {
