@@ -66,6 +66,21 @@ fn columns(figures: &[Figures]) -> Vec<&'static str> {
     columns
 }
 
+/// Who took part in a measure, without figures.
+pub(crate) fn worked(measure: &Measure, figures: &[Figures]) -> String {
+    let (there, missing): (Vec<&Figures>, Vec<&Figures>) =
+        figures.iter().partition(|figures| figures.median().is_some());
+    let names = |some: &[&Figures]| {
+        some.iter().map(|figures| figures.name).collect::<Vec<&str>>().join(", ")
+    };
+    match missing.is_empty() {
+        true => format!("{:<14} works: {}", measure.name, names(&there)),
+        false => {
+            format!("{:<14} works: {}; not: {}", measure.name, names(&there), names(&missing))
+        }
+    }
+}
+
 /// A small table: median, spread, ratio to tiffany, and the columns beside; then the targets.
 pub(crate) fn table(measure: &Measure, figures: &[Figures]) -> String {
     let better = match measure.better {

@@ -331,7 +331,7 @@ impl fmt::Display for SystemCall {
             SystemCall::CompletePromise(p, value) => write!(f, "{tag}({}, {value:?})", p.id),
             SystemCall::FailPromise(p, error) => write!(f, "{tag}({}, {})", p.id, error.code()),
             SystemCall::Sleep(duration) => write!(f, "{tag}({duration:?})"),
-            SystemCall::SleepUntil(time) => write!(f, "{tag}({} ns)", time.as_nanos()),
+            SystemCall::SleepUntil(time) => write!(f, "{tag}({time} s)"),
             SystemCall::Get(key) | SystemCall::Ask(key) => write!(f, "{tag}({key:?})"),
             SystemCall::Put(key, value) => write!(f, "{tag}({key:?}, {value:?})"),
             SystemCall::Tell(value) => write!(f, "{tag}({value:?})"),

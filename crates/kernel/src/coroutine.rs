@@ -77,7 +77,9 @@ pub enum Release {
     RetainSender(ObjectRef),
     /// One sender less; with the last one the channel is closed.
     Sender(ObjectRef),
-    /// The receiver: what is sent now is an error.
+    /// One more receiver.
+    RetainReceiver(ObjectRef),
+    /// One receiver less; with the last one, what is sent is an error.
     Receiver(ObjectRef),
     /// So many permits.
     Permits(ObjectRef, usize),
@@ -205,6 +207,12 @@ impl Port {
     /// The name of the task being resumed, if it has one.
     pub fn name(&self) -> Option<Rc<str>> {
         self.name.borrow().clone()
+    }
+
+    /// The line that spawned the task being resumed.
+    #[inline]
+    pub fn spawned_at(&self) -> &'static Location<'static> {
+        self.spawned_at.get()
     }
 
     /// The task being resumed as people know it, for errors that the kernel does not see.

@@ -43,8 +43,11 @@ impl fmt::Display for DeadlockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = ErrorKind::Deadlock;
         let count = self.waiting.len();
-        let tasks = if count == 1 { "1 task waits" } else { &format!("{count} tasks wait") };
-        writeln!(f, "deadlock: {tasks} and nothing can wake them [{}]", kind.code())?;
+        match count {
+            1 => write!(f, "deadlock: 1 task waits and nothing can wake it")?,
+            _ => write!(f, "deadlock: {count} tasks wait and nothing can wake them")?,
+        }
+        writeln!(f, " [{}]", kind.code())?;
         for waiting in &self.waiting {
             write!(f, "  {} waits for {}", waiting.task, waiting.on)?;
             match &waiting.at {
@@ -56,7 +59,10 @@ impl fmt::Display for DeadlockError {
             let ring: Vec<String> = self.cycle.iter().map(Tid::to_string).collect();
             writeln!(f, "  cycle: task {} → {first}", ring.join(" → "))?;
         }
-        f.write_str(kind.next_step())
+        f.write_str(match self.cycle.is_empty() {
+            true => "settle, send or release what is waited for, or end the tasks that wait",
+            false => kind.next_step(),
+        })
     }
 }
 

@@ -70,7 +70,7 @@ macro_rules! kinds {
                 match self { $(ErrorKind::$name => $code),+ }
             }
 
-            /// What to do about it.
+            /// What to do about it; empty where only the message can say that.
             pub fn next_step(self) -> &'static str {
                 match self { $(ErrorKind::$name => $next),+ }
             }
@@ -80,11 +80,11 @@ macro_rules! kinds {
 
 kinds! {
     /// The task returned an error of its own.
-    Failed = "TFY0001", "see the message, which is the task's own";
+    Failed = "TFY0001", "";
     /// The task panicked.
     Panicked = "TFY0002", "fix the panic, or return an error from the task instead";
     /// The task was cancelled.
-    TaskCancelled = "TFY0003", "handle the cancellation where you wait, or do not cancel that task";
+    TaskCancelled = "TFY0003", "handle it where you wait, or look for who cancels the task";
     /// A call was made where no task runs.
     OutsideTask = "TFY0004", "make the call inside a task: `tiffany::run(async { … })`";
     /// A task waited for itself.
@@ -126,7 +126,7 @@ kinds! {
     /// The other side of a channel is gone.
     ChannelClosed = "TFY0023", "stop sending, or keep a receiver alive";
     /// Nothing is left that could wake the run.
-    Deadlock = "TFY0024", "break the cycle, or settle what is waited for";
+    Deadlock = "TFY0024", "break the cycle: let one of its tasks not wait for the next";
     /// A runtime was started inside a task.
     NestedRuntime = "TFY0025", "spawn a task instead, or start the other runtime on another thread";
     /// A promise was dropped unsettled.
@@ -298,7 +298,11 @@ impl fmt::Display for TaskError {
         for hop in &inner.through {
             write!(f, ", then through {hop}")?;
         }
-        write!(f, " [{}]; {}", inner.kind.code(), inner.kind.next_step())
+        write!(f, " [{}]", inner.kind.code())?;
+        match inner.kind.next_step() {
+            "" => Ok(()),
+            next_step => write!(f, "; {next_step}"),
+        }
     }
 }
 

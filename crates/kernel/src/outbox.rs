@@ -135,7 +135,7 @@ pub enum EventKind {
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:>12} task {} ", self.at.as_nanos(), self.tid)?;
+        write!(f, "{} task {} ", self.at, self.tid)?;
         match &self.kind {
             EventKind::Spawned { parent, name, .. } => {
                 f.write_str("spawned")?;

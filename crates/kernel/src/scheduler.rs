@@ -652,9 +652,7 @@ impl Run {
                 (TaskState::Failed, Outcome::Error(error.through_task(label(self))))
             }
             End::Cancelled => {
-                let tid = self.tasks[slot as usize].tid;
-                let message = format!("task {tid} was cancelled");
-                let error = TaskError::new(ErrorKind::TaskCancelled, message);
+                let error = TaskError::new(ErrorKind::TaskCancelled, "was cancelled");
                 (TaskState::Cancelled, Outcome::Error(error.in_task(|| label(self))))
             }
         };

@@ -1,5 +1,7 @@
 //! The run's clock: nanoseconds since the Unix epoch, told by the host and never read here.
 
+use std::fmt;
+use std::ops::{Add, Sub};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -13,9 +15,7 @@ use serde::{Deserialize, Serialize};
 /// assert_eq!(noon.checked_add(Duration::from_nanos(5)), Some(Time::from_nanos(1_005)));
 /// assert_eq!(noon.checked_add(Duration::MAX), None);
 /// ```
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Time(u64);
 
 impl Time {
@@ -41,5 +41,36 @@ impl Time {
     /// How long after `earlier` this is; zero if it is not.
     pub fn saturating_since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// How long after the other it is; zero if it is not.
+impl Sub<Time> for Time {
+    type Output = Duration;
+
+    fn sub(self, earlier: Time) -> Duration {
+        self.saturating_since(earlier)
+    }
+}
+
+/// So much later, but no later than the end of time.
+impl Add<Duration> for Time {
+    type Output = Time;
+
+    fn add(self, duration: Duration) -> Time {
+        self.checked_add(duration).unwrap_or(Time(u64::MAX))
+    }
+}
+
+/// In seconds, exact.
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:09}", self.0 / 1_000_000_000, self.0 % 1_000_000_000)
+    }
+}
+
+impl fmt::Debug for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self} s")
     }
 }

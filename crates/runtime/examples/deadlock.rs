@@ -10,7 +10,7 @@ use tiffany::prelude::*;
 
 /// Two polite people at a door.
 pub async fn main_task(say: fn(String)) -> Result<(), TaskError> {
-    let (introduce, mut introduced) = channel::<Task<()>>(1).await;
+    let (introduce, introduced) = channel::<Task<()>>(1).await;
 
     let alice = try_spawn(async move {
         match introduced.receive().await? {

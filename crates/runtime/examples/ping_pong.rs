@@ -9,8 +9,8 @@ const RALLIES: u32 = 4;
 
 /// The whole game. Gives how often the ball was hit.
 pub async fn main_task(say: fn(String)) -> Result<u32, TaskError> {
-    let (to_pong, mut pings) = channel::<u32>(0).await;
-    let (to_ping, mut pongs) = channel::<u32>(0).await;
+    let (to_pong, pings) = channel::<u32>(0).await;
+    let (to_ping, pongs) = channel::<u32>(0).await;
 
     let ping = try_spawn(async move {
         let mut ball = 0;

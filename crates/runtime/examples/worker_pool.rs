@@ -23,7 +23,7 @@ const JOBS: [(&str, u64); 8] = [
 
 /// The whole program. Gives how many jobs there were at once, at most.
 pub async fn main_task(say: fn(String)) -> Result<usize, TaskError> {
-    let (queue, mut jobs) = channel(2).await;
+    let (queue, jobs) = channel(2).await;
     let producer = try_spawn(async move {
         for job in JOBS {
             // Waits while the queue is full.

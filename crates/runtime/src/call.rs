@@ -18,14 +18,14 @@ use crate::waker::TASK_WAKER;
 
 /// A call that can hardly go wrong. If it does after all (a limit, a handler that refuses), the task
 /// ends with that error at this line; [`checked`](Call::checked) gives it to the caller instead.
-#[must_use = "a system call does nothing until it is awaited"]
+#[must_use = "a system call does nothing until it is awaited: add `.await`"]
 pub struct Call<R, D = Direct> {
     raw: RawCall,
     reply: PhantomData<fn() -> (R, D)>,
 }
 
 /// A call that can go wrong in ways its caller should think of.
-#[must_use = "a system call does nothing until it is awaited"]
+#[must_use = "a system call does nothing until it is awaited: add `.await`"]
 pub struct TryCall<R, D = Direct> {
     raw: RawCall,
     reply: PhantomData<fn() -> (R, D)>,
@@ -257,7 +257,7 @@ fn keep_waker(context: &context::Context, id: CallId, waker: &Waker) -> bool {
 }
 
 /// The future of [`yield_now`](crate::yield_now).
-#[must_use = "a system call does nothing until it is awaited"]
+#[must_use = "a system call does nothing until it is awaited: add `.await`"]
 pub struct Yield(Pending);
 
 impl Yield {

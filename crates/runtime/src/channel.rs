@@ -15,7 +15,7 @@ pub struct Sender<T> {
     value: PhantomData<Rc<T>>,
 }
 
-/// The receiving side of a channel.
+/// The receiving side of a channel. Clones share it, as the workers of a pool do.
 pub struct Receiver<T> {
     object: ObjectRef,
     value: PhantomData<Rc<T>>,
@@ -28,7 +28,7 @@ pub struct Receiver<T> {
 /// use tiffany::{channel, spawn};
 ///
 /// tiffany::try_run(async {
-///     let (sender, mut receiver) = channel::<u32>(1).await;
+///     let (sender, receiver) = channel::<u32>(1).await;
 ///     let producer = spawn(async move {
 ///         for n in 0..3 {
 ///             sender.send(n).await.unwrap();
@@ -66,7 +66,7 @@ impl<T: 'static> Sender<T> {
 impl<T: 'static> Receiver<T> {
     /// Receives the next message; `None` when all senders are gone.
     #[track_caller]
-    pub fn receive(&mut self) -> TryCall<Option<T>, Message> {
+    pub fn receive(&self) -> TryCall<Option<T>, Message> {
         TryCall::new(SystemCall::Receive(self.object))
     }
 }
@@ -100,6 +100,14 @@ impl<T> Clone for Sender<T> {
     fn clone(&self) -> Sender<T> {
         context::release(Release::RetainSender(self.object));
         Sender { object: self.object, value: PhantomData }
+    }
+}
+
+/// Clones take from the same queue: each message goes to one of them.
+impl<T> Clone for Receiver<T> {
+    fn clone(&self) -> Receiver<T> {
+        context::release(Release::RetainReceiver(self.object));
+        Receiver { object: self.object, value: PhantomData }
     }
 }
 

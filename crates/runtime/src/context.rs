@@ -73,7 +73,7 @@ impl Context {
     #[inline]
     pub(crate) fn begin_turn(&self) -> bool {
         if let (Some(pulse), Some(task)) = (self.pulse.get(), self.port.task()) {
-            pulse.begin_turn(task);
+            pulse.begin_turn(task, self.port.spawned_at());
         }
         LevelFilter::current() != LevelFilter::OFF
     }

@@ -133,9 +133,9 @@ where
 /// What most programs use.
 pub mod prelude {
     pub use crate::{
-        Promise, RunError, Runtime, Task, TaskError, ask, blocking, cancel, channel,
+        End, Promise, RunError, Runtime, Task, TaskError, ask, blocking, cancel, channel,
         external_promise, gather, gather_settled, get, get_tid, group, join, join_all, mutex,
-        named, now, promise, put, race, select, semaphore, sleep, spawn, tell, timeout, try_spawn,
-        wait, yield_now,
+        named, now, promise, put, race, select, semaphore, sleep, sleep_until, spawn, tell,
+        timeout, try_spawn, unbounded_channel, wait, yield_now,
     };
 }

@@ -105,7 +105,7 @@ impl<T> Drop for Promise<T> {
 }
 
 /// The future of [`Promise::complete`].
-#[must_use = "a system call does nothing until it is awaited"]
+#[must_use = "a system call does nothing until it is awaited: add `.await`"]
 pub struct Complete {
     pending: Pending,
     promise: ObjectRef,
@@ -217,7 +217,7 @@ pub fn promise<T: 'static>() -> NewPromise<T> {
 }
 
 /// The future of [`promise`].
-#[must_use = "a system call does nothing until it is awaited"]
+#[must_use = "a system call does nothing until it is awaited: add `.await`"]
 pub struct NewPromise<T> {
     pending: Pending,
     value: PhantomData<fn() -> T>,

@@ -256,6 +256,11 @@ impl Runtime {
         self.stepping.is_some()
     }
 
+    /// When the next timer of any run is due.
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
     pub(crate) fn run_of(&self, id: RunId) -> Option<&Run> {
         self.places.get(&id).map(|place| &self.runs[*place].run)
     }
@@ -530,6 +535,11 @@ impl Runtime {
         self.host.inbox.forget_run(id);
         for error in run.take_unobserved() {
             (self.settings.on_unobserved)(&error);
+        }
+        let dropped = run.counts().unobserved_dropped;
+        if dropped > 0 {
+            let message = format!("{dropped} more tasks failed and nobody waited for them");
+            (self.settings.on_unobserved)(&TaskError::failed(message));
         }
         let Some(outcome) = run.take_outcome() else { unreachable!("a run that is over has one") };
         let outcome = outcome.map_err(RunError::from);

@@ -59,7 +59,7 @@ impl Semaphore {
 }
 
 /// The future of [`Semaphore::acquire`].
-#[must_use = "a system call does nothing until it is awaited"]
+#[must_use = "a system call does nothing until it is awaited: add `.await`"]
 pub struct Acquire {
     call: TryCall<tiffany_kernel::Permits>,
     semaphore: Rc<SemaphoreHandle>,
@@ -153,7 +153,7 @@ pub fn mutex<T: 'static>(value: T) -> NewMutex<T> {
 }
 
 /// The future of [`mutex`].
-#[must_use = "a system call does nothing until it is awaited"]
+#[must_use = "a system call does nothing until it is awaited: add `.await`"]
 pub struct NewMutex<T> {
     call: Call<Semaphore>,
     value: Option<T>,

@@ -130,7 +130,7 @@ pub fn spawn_agent<A: AgentTask + 'static>(agent: A) -> Spawn<A::Output> {
 }
 
 /// A task to be started, with what it may be told besides its future.
-#[must_use = "a system call does nothing until it is awaited"]
+#[must_use = "a system call does nothing until it is awaited: add `.await`"]
 pub struct Spawn<T> {
     pending: Pending,
     coroutine: Option<BoxCoroutine>,
@@ -217,7 +217,7 @@ impl<T> Future for Spawn<T> {
 }
 
 /// The future of [`Spawn::checked`].
-#[must_use = "a system call does nothing until it is awaited"]
+#[must_use = "a system call does nothing until it is awaited: add `.await`"]
 pub struct TrySpawn<T>(Spawn<T>);
 
 impl<T> Future for TrySpawn<T> {

@@ -132,7 +132,7 @@ pub fn wait<W: Waitable>(on: W) -> Wait<W> {
 }
 
 /// The future of [`wait`].
-#[must_use = "a system call does nothing until it is awaited"]
+#[must_use = "a system call does nothing until it is awaited: add `.await`"]
 pub struct Wait<W> {
     // Before the handle, so that the call is withdrawn before the handle is given back.
     pending: Pending,
@@ -208,7 +208,7 @@ pub fn gather<W: Waitable>(items: impl IntoIterator<Item = W>) -> Gather<W> {
 }
 
 /// The future of [`gather`].
-#[must_use = "a system call does nothing until it is awaited"]
+#[must_use = "a system call does nothing until it is awaited: add `.await`"]
 pub struct Gather<W>(Many<W>);
 
 impl<W: Waitable + Unpin> StdFuture for Gather<W> {
@@ -245,7 +245,7 @@ pub fn gather_settled<W: Waitable>(items: impl IntoIterator<Item = W>) -> Gather
 }
 
 /// The future of [`gather_settled`].
-#[must_use = "a system call does nothing until it is awaited"]
+#[must_use = "a system call does nothing until it is awaited: add `.await`"]
 pub struct GatherSettled<W>(Many<W>);
 
 impl<W: Waitable + Unpin> StdFuture for GatherSettled<W> {
@@ -292,7 +292,7 @@ pub fn race<W: Waitable>(items: impl IntoIterator<Item = W>) -> Race<W> {
 }
 
 /// The future of [`race`].
-#[must_use = "a system call does nothing until it is awaited"]
+#[must_use = "a system call does nothing until it is awaited: add `.await`"]
 pub struct Race<W>(Many<W>);
 
 /// What came of a [`race`].

@@ -18,16 +18,18 @@ pub(crate) struct Pulse {
     turns: AtomicU64,
     run: AtomicU32,
     tid: AtomicU64,
+    spawned_at: AtomicPtr<Location<'static>>,
     last_call: AtomicPtr<Location<'static>>,
 }
 
 impl Pulse {
     #[inline]
-    pub(crate) fn begin_turn(&self, task: TaskRef) {
+    pub(crate) fn begin_turn(&self, task: TaskRef, spawned_at: &'static Location<'static>) {
         // One thread writes, so this needs no atomic addition.
         self.turns.store(self.turns.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         self.run.store(task.run.0, Ordering::Relaxed);
         self.tid.store(task.tid.0, Ordering::Relaxed);
+        self.spawned_at.store(std::ptr::from_ref(spawned_at).cast_mut(), Ordering::Relaxed);
     }
 
     #[inline]
@@ -35,9 +37,10 @@ impl Pulse {
         self.last_call.store(std::ptr::from_ref(at).cast_mut(), Ordering::Relaxed);
     }
 
-    fn last_call(&self) -> Option<&'static Location<'static>> {
-        // SAFETY: it is null, or was made of a `&'static Location` by `returned_from`.
-        unsafe { self.last_call.load(Ordering::Relaxed).as_ref() }
+    /// A line that was stored above.
+    fn line(at: &AtomicPtr<Location<'static>>) -> Option<Site> {
+        // SAFETY: it is null, or was made of a `&'static Location`.
+        unsafe { at.load(Ordering::Relaxed).as_ref() }.map(Site::from)
     }
 }
 
@@ -50,6 +53,8 @@ pub struct StuckTask {
     pub tid: Tid,
     /// Its name, if it has one.
     pub name: Option<String>,
+    /// The line that spawned it.
+    pub spawned_at: Option<Site>,
     /// The line of the last call that returned on its thread.
     pub last_call: Option<Site>,
     /// For how long it has had its turn, at least.
@@ -61,6 +66,9 @@ impl fmt::Display for StuckTask {
         write!(f, "task {}", self.tid)?;
         if let Some(name) = &self.name {
             write!(f, " `{name}`")?;
+        }
+        if let Some(site) = &self.spawned_at {
+            write!(f, " (spawned at {site})")?;
         }
         write!(f, " has run for {:.1?} without a call", self.running_for)?;
         if let Some(site) = &self.last_call {
@@ -217,8 +225,9 @@ impl Watched {
             Tid(self.pulse.tid.load(Ordering::Relaxed)),
         );
         let name = lock(&self.names).get(&(run, tid)).cloned();
-        let last_call = self.pulse.last_call().map(Site::from);
-        (self.on_stuck)(&StuckTask { run, tid, name, last_call, running_for });
+        let spawned_at = Pulse::line(&self.pulse.spawned_at);
+        let last_call = Pulse::line(&self.pulse.last_call);
+        (self.on_stuck)(&StuckTask { run, tid, name, spawned_at, last_call, running_for });
     }
 }
 

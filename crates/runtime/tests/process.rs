@@ -129,7 +129,7 @@ fn waiting_for_a_child_stops_nobody() {
 #[test]
 fn a_cancelled_task_kills_its_child_if_asked_to() {
     check(async {
-        let (tell, mut told) = tiffany::channel::<u32>(1).await;
+        let (tell, told) = tiffany::channel::<u32>(1).await;
         let task = spawn(async move {
             let mut child = shell("exec sleep 60").kill_on_drop().spawn()?;
             tell.send(child.id()).await.unwrap();

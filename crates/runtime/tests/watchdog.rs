@@ -47,7 +47,11 @@ fn a_task_that_keeps_its_turn_is_reported_while_it_does() {
     assert_eq!(stuck.last_call.as_ref().map(|site| site.line), Some(line));
     assert!(stuck.running_for >= Duration::from_millis(80));
     let text = stuck.to_string();
-    assert!(text.contains("task 2 `spinner` has run for"), "{text}");
+    assert!(
+        text.contains("task 2 `spinner` (spawned at crates/runtime/tests/watchdog.rs:"),
+        "{text}"
+    );
+    assert!(text.contains("has run for"), "{text}");
     assert!(text.contains("[TFY0030]"), "{text}");
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Channel {
     /// What the waiting senders want to send.
     outgoing: VecDeque<(CallId, Value)>,
     pub(crate) sender_handles: u32,
-    pub(crate) receiver_lives: bool,
+    pub(crate) receiver_handles: u32,
 }
 
 impl Channel {
@@ -53,7 +53,7 @@ impl Run {
             senders: WaitList::default(),
             outgoing: VecDeque::new(),
             sender_handles: 1,
-            receiver_lives: true,
+            receiver_handles: 1,
         }) as u32;
         Answer::Now(Reply::Object(self.object_ref(slot, id)))
     }
@@ -75,7 +75,7 @@ impl Run {
     ) -> Result<Answer, TaskError> {
         let slot = self.find_channel(channel)?;
         let entry = &mut self.channels[slot as usize];
-        if !entry.receiver_lives {
+        if entry.receiver_handles == 0 {
             return Err(closed(channel.id));
         }
         if let Some(receiver) = self.waits.pop(&mut entry.receivers) {
@@ -184,7 +184,7 @@ impl Run {
 
     fn forget_channel(&mut self, slot: u32) {
         let entry = &self.channels[slot as usize];
-        if entry.sender_handles == 0 && !entry.receiver_lives {
+        if entry.sender_handles == 0 && entry.receiver_handles == 0 {
             self.channels.remove(slot as usize);
         }
     }

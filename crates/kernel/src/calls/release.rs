@@ -18,6 +18,7 @@ impl Release {
             | Release::Promise(object)
             | Release::RetainSender(object)
             | Release::Sender(object)
+            | Release::RetainReceiver(object)
             | Release::Receiver(object)
             | Release::Permits(object, _)
             | Release::Semaphore(object)
@@ -64,10 +65,17 @@ impl Run {
                     }
                 }
             }
+            Release::RetainReceiver(object) => {
+                if let Ok(slot) = self.find_channel(object) {
+                    self.channels[slot as usize].receiver_handles += 1;
+                }
+            }
             Release::Receiver(object) => {
                 if let Ok(slot) = self.find_channel(object) {
-                    self.channels[slot as usize].receiver_lives = false;
-                    self.close_receiver(slot);
+                    self.channels[slot as usize].receiver_handles -= 1;
+                    if self.channels[slot as usize].receiver_handles == 0 {
+                        self.close_receiver(slot);
+                    }
                 }
             }
             Release::Permits(object, permits) => {

@@ -58,7 +58,7 @@ fn await_nests() {
 #[test]
 fn several_calls_are_outstanding() {
     run(async {
-        let (sender, mut receiver) = channel::<u32>(1).await;
+        let (sender, receiver) = channel::<u32>(1).await;
         let producer = spawn(async move {
             sleep(secs(2)).await;
             sender.send(5).await.unwrap();
@@ -200,7 +200,7 @@ fn dropping_leaves_the_line() {
     run(async {
         let semaphore = semaphore(1).await;
         let permit = semaphore.acquire().await.unwrap();
-        let (sender, mut receiver) = channel::<u32>(4).await;
+        let (sender, receiver) = channel::<u32>(4).await;
         let (mut acquire, mut receive) =
             (Box::pin(semaphore.acquire()), Box::pin(receiver.receive()));
         assert!(poll_once(acquire.as_mut()).await.is_pending());
@@ -223,7 +223,7 @@ fn dropping_leaves_the_line() {
 #[test]
 fn a_withdrawn_send_is_not_sent() {
     run(async {
-        let (sender, mut receiver) = channel::<u32>(1).await;
+        let (sender, receiver) = channel::<u32>(1).await;
         sender.send(1).await.unwrap();
         let (mut second, third) = (Box::pin(sender.send(2)), sender.send(3));
         assert!(poll_once(second.as_mut()).await.is_pending());
@@ -241,7 +241,7 @@ fn a_withdrawn_send_is_not_sent() {
 #[test]
 fn a_message_not_taken_goes_back_to_the_front() {
     run(async {
-        let (sender, mut receiver) = unbounded_channel::<u32>().await;
+        let (sender, receiver) = unbounded_channel::<u32>().await;
         let mut untaken = Box::pin(receiver.receive());
         assert!(poll_once(untaken.as_mut()).await.is_pending());
         yield_now().await;
@@ -259,7 +259,7 @@ fn a_message_not_taken_goes_back_to_the_front() {
 #[test]
 fn several_messages_not_taken_keep_their_order() {
     run(async {
-        let (sender, mut receiver) = unbounded_channel::<u32>().await;
+        let (sender, receiver) = unbounded_channel::<u32>().await;
         let calls = [receiver.receive(), receiver.receive(), receiver.receive()];
         let doomed = spawn(join_all(calls)).await;
         turns(2).await;
@@ -276,7 +276,7 @@ fn several_messages_not_taken_keep_their_order() {
 #[test]
 fn a_message_not_taken_goes_to_the_next_receiver() {
     run(async {
-        let (sender, mut receiver) = unbounded_channel::<u32>().await;
+        let (sender, receiver) = unbounded_channel::<u32>().await;
         let mut untaken = Box::pin(receiver.receive());
         assert!(poll_once(untaken.as_mut()).await.is_pending());
         yield_now().await;

@@ -352,7 +352,7 @@ fn drop_releases() {
     run(async {
         let semaphore = semaphore(1).await;
         let held = promise::<()>().await;
-        let (sender, mut receiver) = channel::<u32>(1).await;
+        let (sender, receiver) = channel::<u32>(1).await;
         let (taken, future) = (semaphore.clone(), held.future());
         let task = spawn(async move {
             let _permit = taken.acquire().await.unwrap();

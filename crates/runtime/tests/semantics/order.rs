@@ -53,7 +53,7 @@ async fn immediate_calls() -> Vec<(&'static str, Boxed)> {
     wait(&*done).await.unwrap();
     let settled = Rc::new(promise::<u32>().await);
     let (to_complete, to_fail) = (promise::<u32>().await, promise::<u32>().await);
-    let (sender, mut receiver) = channel::<u32>(9).await;
+    let (sender, receiver) = channel::<u32>(9).await;
     sender.send(1).await.unwrap();
     let free = semaphore(9).await;
     let lock = mutex(1).await;
@@ -301,7 +301,7 @@ pub(crate) fn endless(kind: &'static str, stop: Flag) -> Boxed {
                 "timers" => sleep(Duration::ZERO).await,
                 "spawns" => spawn(async {}).await.await.unwrap(),
                 "messages" => {
-                    let (sender, mut receiver) = channel::<()>(0).await;
+                    let (sender, receiver) = channel::<()>(0).await;
                     let sending = spawn(async move { sender.send(()).await }).await;
                     receiver.receive().await.unwrap();
                     sending.await.unwrap().unwrap();

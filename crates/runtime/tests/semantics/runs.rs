@@ -243,7 +243,7 @@ fn durable_tasks_use_effects_timers_promises_and_messages() {
         let outside = external_promise::<&str>().await;
         let uuid = outside.uuid();
         std::thread::spawn(move || handle.complete(uuid, "external"));
-        let (sender, mut receiver) = channel::<&str>(1).await;
+        let (sender, receiver) = channel::<&str>(1).await;
         sender.send("message").await?;
         let message = receiver.receive().await?.unwrap_or("none");
         let (own, outside) = (own.future().await?, outside.future().await?);

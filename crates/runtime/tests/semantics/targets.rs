@@ -132,7 +132,7 @@ async fn target(state: &'static str, gates: Rc<Gates>) -> Result<u32, &'static s
         }
         "Blocked(lock)" => drop(gates.semaphore.acquire().await.unwrap()),
         "Blocked(message)" => {
-            let mut receiver = gates.receiver.take().unwrap();
+            let receiver = gates.receiver.take().unwrap();
             receiver.receive().await.unwrap();
         }
         "Blocked(foreign)" => gates.foreign_end.take().unwrap().await.unwrap(),

@@ -90,7 +90,7 @@ fn handles_of_another_run() {
     });
     let stranger = test.start(async move {
         sleep(ms(1)).await;
-        let (task, promise, (sender, mut receiver), semaphore, group) = take.take().unwrap();
+        let (task, promise, (sender, receiver), semaphore, group) = take.take().unwrap();
         let here = Tid(1);
         let line = line!() + 1;
         assert_names(&wait(Rc::clone(&task)).await.unwrap_err(), "TFY0008", here, "wait", line);

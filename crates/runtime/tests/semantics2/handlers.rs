@@ -236,7 +236,7 @@ fn any_call_but_the_scheduling_ones() {
             tell(1u32).await;
             get_log().await;
             ask::<u32>("key").await.unwrap();
-            let (sender, mut receiver) = channel::<u32>(1).await;
+            let (sender, receiver) = channel::<u32>(1).await;
             sender.send(1).await.unwrap();
             receiver.receive().await.unwrap();
             drop(semaphore(1).await.acquire().await.unwrap());

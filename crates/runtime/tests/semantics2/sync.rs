@@ -64,7 +64,7 @@ fn channels_of_any_capacity() {
         let count = Rc::clone(&sent);
         let received = TestScheduler::new()
             .run(async move {
-                let (sender, mut receiver) = match capacity {
+                let (sender, receiver) = match capacity {
                     Some(capacity) => channel::<u32>(capacity).await,
                     None => unbounded_channel::<u32>().await,
                 };
@@ -96,7 +96,7 @@ fn channels_of_any_capacity() {
 fn channels_end() {
     TestScheduler::new()
         .run(async {
-            let (sender, mut receiver) = channel::<u32>(2).await;
+            let (sender, receiver) = channel::<u32>(2).await;
             let other = sender.clone();
             sender.send(1).await.unwrap();
             drop(sender);
@@ -107,7 +107,7 @@ fn channels_end() {
             assert_eq!(receiver.receive().await, Ok(None));
             assert_eq!(receiver.receive().await, Ok(None));
 
-            let (sender, mut receiver) = channel::<u32>(0).await;
+            let (sender, receiver) = channel::<u32>(0).await;
             let waiting = spawn(async move { receiver.receive().await }).await;
             yield_now().await;
             drop(sender);
@@ -190,7 +190,7 @@ fn several_messages_that_were_not_taken_go_back() {
 fn a_send_that_is_dropped_sends_nothing() {
     TestScheduler::new()
         .run(async {
-            let (sender, mut receiver) = channel::<u32>(1).await;
+            let (sender, receiver) = channel::<u32>(1).await;
             sender.send(1).await.unwrap();
             let given_up = select! {
                 _ = sender.send(2) => false,
@@ -467,7 +467,7 @@ fn a_dropped_group_takes_no_members() {
             let late = spawn(async { panic!("must not run") }).group(&group);
             drop(group);
             let error = late.checked().await.map(drop).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::UnknownTask, "{error}");
+            assert_eq!(error.kind(), ErrorKind::Gone, "{error}");
             sleep(secs(1)).await;
         })
         .unwrap();
@@ -614,4 +614,45 @@ fn limits_are_per_run() {
         });
         assert!(run.is_ok());
     }
+}
+
+/// "channels": receivers can be shared, as the workers of a pool do. Each message goes to one of them, and
+/// the channel has no receiver only when all are gone.
+#[test]
+fn receivers_are_shared() {
+    TestScheduler::new()
+        .try_run(async {
+            let (sender, receiver) = channel::<u32>(1).await;
+            let mut workers = Vec::new();
+            for _ in 0..3 {
+                let receiver = receiver.clone();
+                workers.push(
+                    try_spawn(async move {
+                        let mut taken = Vec::new();
+                        while let Some(message) = receiver.receive().await? {
+                            taken.push(message);
+                        }
+                        Ok::<_, TaskError>(taken)
+                    })
+                    .await,
+                );
+            }
+            drop(receiver);
+            for message in 0..9 {
+                sender.send(message).await?;
+            }
+            drop(sender);
+            let mut all: Vec<u32> = gather(workers).await?.concat();
+            all.sort_unstable();
+            assert_eq!(all, (0..9).collect::<Vec<u32>>());
+
+            let (sender, receiver) = channel::<u32>(1).await;
+            let other = receiver.clone();
+            drop(receiver);
+            sender.send(1).await?;
+            drop(other);
+            assert_eq!(sender.send(2).await.unwrap_err().code(), "TFY0023");
+            Ok::<_, TaskError>(())
+        })
+        .unwrap();
 }
