@@ -423,6 +423,13 @@ impl Port {
         id
     }
 
+    /// Gives back memory that is not in use.
+    pub fn shrink(&self) {
+        if let Ok(mut posts) = self.posts.try_borrow_mut() {
+            posts.shrink_to_fit();
+        }
+    }
+
     // The scheduler's side.
 
     pub(crate) fn begin(&self, next_call: u64, clock: Option<Time>, durable: bool) {

@@ -91,11 +91,18 @@ impl Context {
         }
     }
 
-    /// What the watchdog sees of this thread. It lives as long as the process, as threads are few.
+    /// What the watchdog sees of this thread.
     pub(crate) fn pulse(&self) -> &'static Pulse {
-        let pulse = self.pulse.get().unwrap_or_else(|| Box::leak(Box::default()));
+        let pulse = self.pulse.get().unwrap_or_else(Pulse::of_new_thread);
         self.pulse.set(Some(pulse));
         pulse
+    }
+
+    /// Gives back memory that is not in use, as this is never dropped.
+    pub(crate) fn shrink(&self) {
+        self.port.shrink();
+        self.wakers.borrow_mut().shrink_to_fit();
+        self.labels.borrow_mut().shrink_to_fit();
     }
 
     /// Makes sure that the round's clock is set, for a call that reads it.

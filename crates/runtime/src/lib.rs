@@ -1,7 +1,7 @@
-//! Durable coroutines: a cooperative, single-threaded, deterministic runtime.
+//! A deterministic cooperative runtime: tasks are `async` blocks on one thread, and all they want of the
+//! world they ask of one scheduler. The ground for durable coroutines.
 //!
-//! A task is an `async` block. All it wants of the world it asks of the scheduler by a system call:
-//! [`spawn`], [`wait`], [`gather`], [`race`], [`cancel`], [`sleep`], a [`promise`]. Nested `async` code
+//! A task asks by a system call: [`spawn`], [`wait`], [`gather`], [`race`], [`cancel`], [`sleep`], a [`promise`]. Nested `async` code
 //! just works.
 //!
 //! ```

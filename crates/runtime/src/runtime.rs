@@ -548,6 +548,14 @@ impl Runtime {
     }
 }
 
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        // Unfinished tasks first: what they hold is given back to the port.
+        self.runs.clear();
+        context::try_with(|context| context.shrink());
+    }
+}
+
 /// Runs are numbered through the whole process, so that a stray handle never finds another's run.
 fn next_run_number() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);

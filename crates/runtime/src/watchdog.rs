@@ -23,6 +23,14 @@ pub(crate) struct Pulse {
 }
 
 impl Pulse {
+    /// Threads that run tasks are few, so theirs are kept as long as the process lives.
+    pub(crate) fn of_new_thread() -> &'static Pulse {
+        static ALL: Mutex<Vec<&'static Pulse>> = Mutex::new(Vec::new());
+        let pulse: &'static Pulse = Box::leak(Box::default());
+        lock(&ALL).push(pulse);
+        pulse
+    }
+
     #[inline]
     pub(crate) fn begin_turn(&self, task: TaskRef, spawned_at: &'static Location<'static>) {
         // One thread writes, so this needs no atomic addition.
