@@ -117,7 +117,7 @@ fn demo(shop: &Shop, arguments: &[String]) -> Result<(), String> {
 
 fn bench(shop: &Shop, arguments: &[String]) -> Result<(), String> {
     let mut command = shop.cargo(["run", "--release", "-p", "tiffany-bench", "--"]);
-    run(command.args(if arguments.is_empty() { &[][..] } else { arguments }))
+    run(command.args(arguments))
 }
 
 fn rows(shop: &Shop, _: &[String]) -> Result<(), String> {

@@ -361,6 +361,10 @@ impl Port {
 
     /// Takes a call back: one that was not accepted yet never happened.
     pub fn withdraw(&self, maker: TaskRef, id: CallId) {
+        if self.task.get() != Some(maker) {
+            // Dropped somewhere else. Numbers are unique in one run only.
+            return self.push(Post::Withdraw(maker, id));
+        }
         if self.first.get() != First::None && self.first_id.get() == id {
             drop(self.take_first());
             return;
@@ -427,6 +431,12 @@ impl Port {
     pub fn shrink(&self) {
         if let Ok(mut posts) = self.posts.try_borrow_mut() {
             posts.shrink_to_fit();
+        }
+        // An emptied map keeps a node; a new one has none.
+        if let Ok(mut replies) = self.more_replies.try_borrow_mut()
+            && replies.is_empty()
+        {
+            *replies = BTreeMap::new();
         }
     }
 

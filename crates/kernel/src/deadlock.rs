@@ -189,7 +189,7 @@ impl Run {
 
     /// Tells those who watch of rings of tasks that wait for each other while others live.
     pub(crate) fn report_cycles(&mut self) {
-        if !self.tells_problems() {
+        if !self.tells_problems() || !std::mem::take(&mut self.waits_changed) {
             return;
         }
         for cycle in self.cycles() {

@@ -1,9 +1,10 @@
 //! What a task can be told went wrong. Serializable, because it is recorded; every kind has a stable
 //! code, a cause and a next step. Assertions are for bugs of the kernel and are not here.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
-use std::panic::Location;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,20 @@ impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file, self.line)
     }
+}
+
+/// What a panic said. Its payload is dropped with care, as that is user code too and may panic again.
+pub fn panic_text(payload: Box<dyn Any + Send>) -> String {
+    let text = payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("a payload that is no text")
+        .to_string();
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(another);
+    }
+    text
 }
 
 /// A task as people know it: number, name if it has one, and the line that spawned it.

@@ -20,7 +20,9 @@ mod deadlock;
 mod error;
 mod handler;
 mod id;
+mod intercept;
 mod outbox;
+mod planning;
 mod policy;
 mod ready;
 mod run;
@@ -41,7 +43,7 @@ pub use call::{
 pub use config::{End, Events, Limits, Mode, RunConfig};
 pub use coroutine::{BoxCoroutine, Coroutine, Port, Release, Step, Unwind};
 pub use deadlock::{DeadlockError, Waiting};
-pub use error::{ErrorKind, Site, TaskError, TaskLabel};
+pub use error::{ErrorKind, Site, TaskError, TaskLabel, panic_text};
 pub use handler::{Handler, Verdict};
 pub use id::{CallId, ObjectRef, RunId, TaskRef, Tid, Uuid, Waitable};
 pub use outbox::{CallRef, Completion, Event, EventKind, Interest, Order};

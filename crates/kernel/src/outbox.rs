@@ -8,7 +8,7 @@ use std::rc::Rc;
 use crate::call::{CallKind, EffectWork};
 use crate::coroutine::Release;
 use crate::error::{Site, TaskError};
-use crate::id::{CallId, ObjectRef, RunId, Tid, Uuid};
+use crate::id::{CallId, ObjectRef, RunId, TaskRef, Tid, Uuid};
 use crate::state::BlockReason;
 use crate::time::Time;
 use crate::value::Value;
@@ -40,6 +40,8 @@ pub enum Order {
     Name(Tid, Option<Rc<str>>),
     /// A handle of another run was given back.
     Elsewhere(Release),
+    /// A call of another run was withdrawn.
+    WithdrawElsewhere(TaskRef, CallId),
 }
 
 /// What is waited for on a descriptor.

@@ -79,6 +79,8 @@ pub struct Run {
     events: Vec<Event>,
     pub(crate) counts: Counts,
     pub(crate) reported_cycles: BTreeSet<Vec<Tid>>,
+    /// Somebody has begun to wait since cycles were last looked for.
+    pub(crate) waits_changed: bool,
 
     failure: Option<RunFailure>,
     unobserved: Vec<TaskError>,
@@ -177,6 +179,7 @@ impl Run {
             events: Vec::new(),
             counts: Counts::default(),
             reported_cycles: BTreeSet::new(),
+            waits_changed: false,
             failure: None,
             unobserved: Vec::new(),
         };

@@ -1,23 +1,18 @@
 //! Taking turns. A round resumes each ready task once; what a task asks for is accepted when it
 //! returns; an answer makes a task ready again. States change here, and in `calls/cancel.rs`.
 
-use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::Location;
 use std::pin::Pin;
-use std::rc::Rc;
 
 use crate::call::{CallKind, Reply, SystemCall};
 use crate::calls::Answer;
 use crate::config::Mode;
 use crate::coroutine::{BoxCoroutine, Coroutine, First, Port, Post, Step, Unwind};
 use crate::error::{ErrorKind, TaskError};
-use crate::handler::Verdict;
 use crate::id::{CallId, TaskRef, Tid};
 use crate::outbox::{Completion, EventKind};
-use crate::policy::Candidate;
 use crate::run::{Run, RunFailure};
 use crate::state::{BlockReason, TaskState};
-use crate::store::{Link, Scope};
 use crate::task::{Body, Calls, Mark, Outcome, Outstanding, Progress, Task, Wait};
 use crate::time::Time;
 use crate::timer::Due;
@@ -437,91 +432,14 @@ impl Run {
         self.perform(slot, id, call, at);
     }
 
-    /// The way of a call when somebody watches, handles or limits it.
-    #[cold]
-    fn accept_with_care(
+    /// Does what a call asks for.
+    pub(crate) fn perform(
         &mut self,
         slot: u32,
         id: CallId,
-        mut call: SystemCall,
+        call: SystemCall,
         at: &'static Location<'static>,
     ) {
-        let task = &mut self.tasks[slot as usize];
-        if task.marks.has(Mark::CancelRequested) && !task.marks.has(Mark::Unwinding) {
-            if task.state() == TaskState::Running {
-                self.begin_cancel(slot);
-            }
-            return;
-        }
-        if matches!(task.body, Body::Live { coroutine: None, .. }) {
-            return; // Made in the same breath as the task's end: nobody will take the answer.
-        }
-        if self.watched() {
-            let kind = call.kind();
-            self.event(slot, EventKind::Called { id, kind, call: call.to_string(), at: at.into() });
-        }
-        if self.limits.max_calls.is_some_and(|limit| self.calls_made > limit) {
-            let message = format!("the run made more than {} calls", self.calls_made - 1);
-            let error = TaskError::new(ErrorKind::CallLimit, message)
-                .at_call(call.kind(), call.given_name(), at)
-                .in_task(|| self.label(slot));
-            self.fail(RunFailure::Limit(error));
-            if self.tasks[slot as usize].state() == TaskState::Running {
-                self.begin_cancel(slot);
-            }
-            return;
-        }
-        if !call.kind().is_scheduling() {
-            let caller = self.tasks[slot as usize].tid;
-            let mut link =
-                self.tasks[slot as usize].scope.as_ref().and_then(|scope| scope.handlers.clone());
-            while let Some(here) = link {
-                match self.ask_handler(&here, &mut call, caller) {
-                    Err(panic) => {
-                        let error = panic
-                            .at_call(call.kind(), call.given_name(), at)
-                            .in_task(|| self.label(slot));
-                        return self.note_reply(slot, id, Reply::Error(error));
-                    }
-                    Ok(Verdict::Pass) => link = here.outer.clone(),
-                    Ok(Verdict::Answer(reply)) => return self.note_reply(slot, id, reply),
-                    Ok(Verdict::Refuse(why)) => {
-                        let message = format!("handler `{}` refused: {why}", here.handler.name());
-                        let error = TaskError::new(ErrorKind::Refused, message)
-                            .at_call(call.kind(), call.given_name(), at)
-                            .in_task(|| self.label(slot));
-                        return self.note_reply(slot, id, Reply::Error(error));
-                    }
-                    Ok(Verdict::Run(coroutine)) => {
-                        let wait = self.run_handler(slot, id, coroutine, here.outer.clone(), at);
-                        return self.note_wait(slot, id, wait);
-                    }
-                }
-            }
-        }
-        self.perform(slot, id, call, at);
-    }
-
-    /// Shows a call to one handler. One that panics fails the call, not the loop.
-    fn ask_handler(
-        &self,
-        link: &Link,
-        call: &mut SystemCall,
-        caller: Tid,
-    ) -> Result<Verdict, TaskError> {
-        catch_unwind(AssertUnwindSafe(|| link.handler.handle(call, caller))).map_err(|payload| {
-            let text = payload
-                .downcast_ref::<&str>()
-                .copied()
-                .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-                .unwrap_or("a payload that is no text");
-            let message = format!("handler `{}` panicked: {text}", link.handler.name());
-            TaskError::new(ErrorKind::Panicked, message)
-        })
-    }
-
-    /// Does what a call asks for.
-    fn perform(&mut self, slot: u32, id: CallId, call: SystemCall, at: &'static Location<'static>) {
         let (kind, name) = (call.kind(), call.given_name());
         let answer = self.dispatch(slot, id, call, at);
         self.note_answer(slot, id, answer, kind, name);
@@ -550,7 +468,7 @@ impl Run {
 
     /// The running task's call is answered at once.
     #[inline]
-    fn note_reply(&mut self, slot: u32, id: CallId, reply: Reply) {
+    pub(crate) fn note_reply(&mut self, slot: u32, id: CallId, reply: Reply) {
         if self.careful {
             self.note_answer_event(slot, id, &reply);
         }
@@ -558,7 +476,7 @@ impl Run {
         self.running_answered = true;
     }
 
-    fn note_wait(&mut self, slot: u32, id: CallId, wait: Wait) {
+    pub(crate) fn note_wait(&mut self, slot: u32, id: CallId, wait: Wait) {
         self.tasks[slot as usize]
             .calls_mut()
             .add(Outstanding { id, progress: Progress::Waiting(wait) });
@@ -571,26 +489,6 @@ impl Run {
             _ => None,
         };
         self.event(slot, EventKind::Answered { id, error });
-    }
-
-    /// Runs a handler's coroutine as a task of its own, which sees only the handlers outside.
-    fn run_handler(
-        &mut self,
-        slot: u32,
-        id: CallId,
-        coroutine: BoxCoroutine,
-        outer: crate::store::Chain,
-        at: &'static Location<'static>,
-    ) -> Wait {
-        let caller = &self.tasks[slot as usize];
-        let parent = caller.tid;
-        let scope = caller.scope.as_deref().cloned().unwrap_or_default();
-        let scope = Rc::new(Scope { handlers: outer, ..scope });
-        let child = self.add_task(coroutine, at, Some(scope), None);
-        self.tasks[child as usize].marks.clear(Mark::Held);
-        self.announce_spawn(child, Some(parent));
-        let node = self.wait_for_task(child, slot, id, 0);
-        Wait::Handler { task: child, node }
     }
 
     /// Answers a call that waits. Its task becomes ready, if it was not.
@@ -700,64 +598,6 @@ impl Run {
         {
             self.keep_unobserved(error);
         }
-    }
-
-    /// Lets the policy choose from the round's tasks.
-    fn plan_round(&mut self) {
-        let mut round = self.ready.take_round();
-        round.retain(|slot| {
-            let over = self.tasks[*slot as usize].state().is_terminal();
-            if over {
-                self.tasks[*slot as usize].marks.clear(Mark::Queued);
-                self.ages.remove(slot);
-                self.reclaim(*slot);
-            }
-            !over
-        });
-        let candidates: Vec<Candidate> = round
-            .iter()
-            .map(|slot| {
-                let task = &self.tasks[*slot as usize];
-                Candidate {
-                    tid: task.tid,
-                    priority: task.priority,
-                    dependents: self.dependents(*slot),
-                    age: self.ages.get(slot).copied().unwrap_or(0),
-                }
-            })
-            .collect();
-        let mut plan = Vec::new();
-        if let Some(policy) = &mut self.policy {
-            policy.plan(&candidates, &mut plan);
-        }
-        let mut left: BTreeMap<Tid, u32> =
-            candidates.iter().map(|candidate| candidate.tid).zip(round.iter().copied()).collect();
-        let mut chosen = Vec::new();
-        for tid in plan {
-            match left.remove(&tid) {
-                Some(slot) => chosen.push(slot),
-                None => self.report_not_ready(tid),
-            }
-        }
-        if chosen.is_empty() {
-            chosen = std::mem::take(&mut round);
-        }
-        let keep: Vec<u32> = round
-            .into_iter()
-            .filter(|slot| left.contains_key(&self.tasks[*slot as usize].tid))
-            .collect();
-        for slot in &chosen {
-            self.ages.remove(slot);
-        }
-        for slot in &keep {
-            *self.ages.entry(*slot).or_default() += 1;
-        }
-        self.ready.set_round(chosen, keep);
-    }
-
-    #[cold]
-    fn report_not_ready(&mut self, tid: Tid) {
-        self.problem_of(tid, EventKind::NotReady);
     }
 }
 

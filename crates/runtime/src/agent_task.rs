@@ -136,7 +136,7 @@ impl<A> StateMachine<A> {
                 };
             }
             Ok(TaskStatus::Failed(error)) => return Step::Failed(error),
-            Err(payload) => return Step::Failed(panic_error(&*payload, "panicked")),
+            Err(payload) => return Step::Failed(panic_error(payload, "panicked")),
         };
         if call.kind().reads_clock() {
             context::with(|context| context.set_clock());
@@ -151,7 +151,7 @@ impl<A> StateMachine<A> {
     fn drop_agent(&mut self) -> Result<(), TaskError> {
         let agent = self.agent.take();
         catch_unwind(AssertUnwindSafe(|| drop(agent)))
-            .map_err(|payload| panic_error(&*payload, "panicked while being dropped"))
+            .map_err(|payload| panic_error(payload, "panicked while being dropped"))
     }
 }
 

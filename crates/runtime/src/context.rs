@@ -3,13 +3,14 @@
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::ManuallyDrop;
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Weak;
 use std::task::Waker;
 
-use tiffany_kernel::{CallId, Port, Release, Site, TaskError};
+use tiffany_kernel::{CallId, Port, Release, RunId, Site, TaskError, TaskRef};
 use tracing::Span;
 use tracing::level_filters::LevelFilter;
 
@@ -29,21 +30,24 @@ pub(crate) struct Context {
     /// Something below this line was left by the coroutine that is being resumed.
     noted: Cell<bool>,
     thrown: Cell<Option<TaskError>>,
-    wakers: RefCell<Vec<(CallId, Option<Waker>)>>,
-    pub(crate) own_waker: RefCell<Option<Weak<TaskWaker>>>,
+    wakers: RefCell<BTreeMap<CallId, Option<Waker>>>,
+    /// The waker of the task being resumed, if it has one, and whose it is.
+    pub(crate) own_waker: RefCell<Option<(TaskRef, Weak<TaskWaker>)>>,
     /// Combinators are being told of replies; that they tell their task in turn is no news.
     pub(crate) delivering: Cell<bool>,
     pub(crate) labels: RefCell<Vec<Cow<'static, str>>>,
     pub(crate) panicked_at: Cell<Option<Site>>,
     pub(crate) panicked_within: RefCell<Vec<Cow<'static, str>>>,
     pulse: Cell<Option<&'static Pulse>>,
+    /// The runs of all runtimes of this thread that are not over.
+    pub(crate) live_runs: RefCell<BTreeSet<RunId>>,
 }
 
 /// What a coroutine left besides its calls.
 pub(crate) struct Notes {
     pub(crate) thrown: Option<TaskError>,
     /// Combinators to wake when a call is answered; `None` where the call is no more.
-    pub(crate) wakers: Vec<(CallId, Option<Waker>)>,
+    pub(crate) wakers: BTreeMap<CallId, Option<Waker>>,
     pub(crate) own_waker: Option<Weak<TaskWaker>>,
 }
 
@@ -54,13 +58,14 @@ impl Context {
             host: RefCell::new(None),
             noted: Cell::new(false),
             thrown: Cell::new(None),
-            wakers: RefCell::new(Vec::new()),
+            wakers: RefCell::new(BTreeMap::new()),
             own_waker: RefCell::new(None),
             delivering: Cell::new(false),
             labels: RefCell::new(Vec::new()),
             panicked_at: Cell::new(None),
             panicked_within: RefCell::new(Vec::new()),
             pulse: Cell::new(None),
+            live_runs: RefCell::new(BTreeSet::new()),
         }
     }
 
@@ -101,7 +106,14 @@ impl Context {
     /// Gives back memory that is not in use, as this is never dropped.
     pub(crate) fn shrink(&self) {
         self.port.shrink();
-        self.wakers.borrow_mut().shrink_to_fit();
+        let mut wakers = self.wakers.borrow_mut();
+        if wakers.is_empty() {
+            *wakers = BTreeMap::new();
+        }
+        let mut live = self.live_runs.borrow_mut();
+        if live.is_empty() {
+            *live = BTreeSet::new();
+        }
         self.labels.borrow_mut().shrink_to_fit();
     }
 
@@ -121,15 +133,13 @@ impl Context {
 
     /// Keeps the waker of a combinator for the call that was polled through it.
     pub(crate) fn keep_waker(&self, id: CallId, waker: Option<&Waker>) {
-        let mut wakers = self.wakers.borrow_mut();
-        wakers.retain(|(kept, _)| *kept != id);
-        wakers.push((id, waker.cloned()));
+        self.wakers.borrow_mut().insert(id, waker.cloned());
         self.noted.set(true);
     }
 
     /// Keeps the waker that was made for the task being resumed.
-    pub(crate) fn keep_own_waker(&self, waker: Weak<TaskWaker>) {
-        *self.own_waker.borrow_mut() = Some(waker);
+    pub(crate) fn keep_own_waker(&self, task: TaskRef, waker: Weak<TaskWaker>) {
+        *self.own_waker.borrow_mut() = Some((task, waker));
         self.noted.set(true);
     }
 
@@ -145,7 +155,11 @@ impl Context {
         Some(Box::new(Notes {
             thrown: self.thrown.take(),
             wakers: self.wakers.take(),
-            own_waker: self.own_waker.take(),
+            own_waker: self
+                .own_waker
+                .take()
+                .filter(|(task, _)| Some(*task) == self.port.task())
+                .map(|(_, waker)| waker),
         }))
     }
 }
@@ -170,9 +184,14 @@ pub(crate) fn place(error: &mut TaskError, call: &'static str, at: &'static Loca
     }
 }
 
-/// Gives a handle back. It goes to its run when a run of this thread has its next turn.
+/// Gives a handle back. It goes to its run when a run of this thread has its next turn; with a run that is
+/// over, it is gone already.
 pub(crate) fn release(release: Release) {
-    try_with(|context| context.port.release(release));
+    try_with(|context| {
+        if context.port.task().is_some() || context.live_runs.borrow().contains(&release.run()) {
+            context.port.release(release);
+        }
+    });
 }
 
 /// While this lives, tasks of this thread find this host.

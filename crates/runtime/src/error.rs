@@ -18,6 +18,9 @@ pub enum RunError {
     /// The run went over one of its limits.
     #[error("{0}")]
     Limit(TaskError),
+    /// The run belongs to another runtime, or was finished before.
+    #[error("{0}")]
+    UnknownRun(TaskError),
     /// A runtime was started inside a task of another.
     #[error("{0}")]
     Nested(TaskError),
@@ -45,6 +48,7 @@ impl RunError {
             RunError::Failed(error)
             | RunError::Cancelled(error)
             | RunError::Limit(error)
+            | RunError::UnknownRun(error)
             | RunError::Nested(error) => error.code(),
             RunError::Deadlock(error) => error.code(),
             RunError::System { .. } => tiffany_kernel::ErrorKind::Host.code(),
@@ -57,6 +61,7 @@ impl RunError {
             RunError::Failed(error)
             | RunError::Cancelled(error)
             | RunError::Limit(error)
+            | RunError::UnknownRun(error)
             | RunError::Nested(error) => Some(error),
             RunError::Deadlock(_) | RunError::System { .. } => None,
         }

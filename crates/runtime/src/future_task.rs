@@ -1,6 +1,7 @@
 //! A Rust future as a coroutine: resumed by polling it, unwound by dropping it. Panics end here.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -11,7 +12,9 @@ use std::sync::atomic::{Ordering, fence};
 use std::task::{Context, Poll, Waker};
 
 use pin_project_lite::pin_project;
-use tiffany_kernel::{CallId, Coroutine, ErrorKind, Port, Step, TaskError, Unwind, Value};
+use tiffany_kernel::{
+    CallId, Coroutine, ErrorKind, Port, Step, TaskError, Unwind, Value, panic_text,
+};
 
 use crate::context::{self, Notes};
 use crate::waker::{TASK_WAKER, TaskWaker};
@@ -40,7 +43,7 @@ struct Foreign {
     /// Lives only while somebody outside has it.
     waker: Option<Weak<TaskWaker>>,
     /// Combinators through which calls were polled.
-    wakers: Vec<(CallId, Waker)>,
+    wakers: BTreeMap<CallId, Waker>,
 }
 
 /// What the output of a task's future means for the task.
@@ -123,7 +126,7 @@ where
         match polled {
             Ok(Poll::Pending) => Step::Pending,
             Ok(Poll::Ready(step)) => step,
-            Err(payload) => panicked(this.future, &*payload),
+            Err(payload) => panicked(this.future, payload),
         }
     }
 
@@ -179,7 +182,7 @@ fn keep_notes(foreign: &mut Option<Box<Foreign>>, notes: Notes) -> Option<TaskEr
 }
 
 #[cold]
-fn panicked<F>(future: Pin<&mut Option<F>>, payload: &(dyn Any + Send)) -> Step {
+fn panicked<F>(future: Pin<&mut Option<F>>, payload: Box<dyn Any + Send>) -> Step {
     let error = panic_error(payload, "panicked");
     let _ = drop_future(future);
     Step::Failed(error)
@@ -188,16 +191,12 @@ fn panicked<F>(future: Pin<&mut Option<F>>, payload: &(dyn Any + Send)) -> Step 
 /// Drops a future, which runs the cleanup of everything in it, innermost first.
 fn drop_future<F>(mut future: Pin<&mut Option<F>>) -> Result<(), TaskError> {
     catch_unwind(AssertUnwindSafe(|| future.set(None)))
-        .map_err(|payload| panic_error(&*payload, "panicked while being dropped"))
+        .map_err(|payload| panic_error(payload, "panicked while being dropped"))
 }
 
 /// A panic as an error, with its message and its line.
-pub(crate) fn panic_error(payload: &(dyn Any + Send), what: &str) -> TaskError {
-    let text = payload
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("a payload that is no text");
+pub(crate) fn panic_error(payload: Box<dyn Any + Send>, what: &str) -> TaskError {
+    let text = panic_text(payload);
     let site = context::with(|context| context.panicked_at.take());
     let mut error = TaskError::new(
         ErrorKind::Panicked,
@@ -217,24 +216,25 @@ impl Foreign {
             waker.rearm();
         }
         context::with(|context| {
-            context.own_waker.borrow_mut().clone_from(&self.waker);
+            *context.own_waker.borrow_mut() = port.task().zip(self.waker.clone());
             if !self.wakers.is_empty() {
-                let answered = port.answered();
                 context.delivering.set(true);
-                self.wakers.retain(|(id, waker)| {
-                    let hit = answered.contains(id);
-                    if hit {
-                        waker.wake_by_ref();
+                for id in port.answered() {
+                    if let Some(waker) = self.wakers.remove(&id) {
+                        waker.wake();
                     }
-                    !hit
-                });
+                }
                 context.delivering.set(false);
             }
         });
     }
 
-    fn add_wakers(&mut self, fresh: Vec<(CallId, Option<Waker>)>) {
-        self.wakers.retain(|(id, _)| fresh.iter().all(|(new, _)| new != id));
-        self.wakers.extend(fresh.into_iter().filter_map(|(id, waker)| Some((id, waker?))));
+    fn add_wakers(&mut self, fresh: BTreeMap<CallId, Option<Waker>>) {
+        for (id, waker) in fresh {
+            match waker {
+                Some(waker) => self.wakers.insert(id, waker),
+                None => self.wakers.remove(&id),
+            };
+        }
     }
 }

@@ -109,7 +109,7 @@ impl Shared {
                 drop(queue);
                 let remote = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
                     Box::new(move || {
-                        Err(crate::future_task::panic_error(&*payload, "blocking work panicked"))
+                        Err(crate::future_task::panic_error(payload, "blocking work panicked"))
                     })
                 });
                 self.inbox.send(Letter::Done(call, remote));

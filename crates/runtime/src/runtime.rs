@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
 use std::marker::PhantomData;
-use std::panic::Location;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +12,7 @@ use std::time::Duration;
 use slab::Slab;
 use tiffany_kernel::{
     BoxCoroutine, Completion, ErrorKind, Event, Events, Order, Run, RunConfig, RunId, TaskError,
-    Time, Value,
+    Time, Value, panic_text,
 };
 
 use crate::builder::Builder;
@@ -62,7 +62,7 @@ pub struct Runtime {
     /// When each run with timers wants to be looked at.
     deadlines: BTreeSet<(Time, usize)>,
     /// Runs that have stopped moving since they were last looked at for a deadlock.
-    stalled: Vec<RunId>,
+    stalled: BTreeSet<RunId>,
     /// The run that is being stepped through by hand.
     stepping: Option<usize>,
     turns_since_poll: usize,
@@ -119,7 +119,7 @@ impl Runtime {
             next: None,
             turns: VecDeque::new(),
             deadlines: BTreeSet::new(),
-            stalled: Vec::new(),
+            stalled: BTreeSet::new(),
             stepping: None,
             turns_since_poll: 0,
             letters: Vec::new(),
@@ -191,6 +191,7 @@ impl Runtime {
         let run = Run::new(id, root, config, self.host.clock.now());
         let place = self.runs.insert(Hosted { run, in_line: false, armed: None });
         self.places.insert(id, place);
+        context::with(|context| context.live_runs.borrow_mut().insert(id));
         self.empty_outbox(place);
         self.line_up(place);
         id
@@ -199,6 +200,9 @@ impl Runtime {
     /// Drives all runs until this one is over, and gives its value.
     #[track_caller]
     pub fn finish<T: 'static>(&mut self, run: RunHandle<T>) -> Result<T, RunError> {
+        if !self.places.contains_key(&run.id) {
+            return Err(unknown_run(run.id));
+        }
         self.drive(run.id, Location::caller())?;
         let value = self.end_run(run.id)?;
         value.take::<T>().map_err(|value| RunError::Failed(wrong_type::<T>(&value)))
@@ -213,14 +217,14 @@ impl Runtime {
     fn drive(&mut self, until: RunId, at: &'static Location<'static>) -> Result<(), RunError> {
         let _entered = Entered::new(&self.host).ok_or_else(|| nested(at))?;
         let _awake = self.watched.as_ref().map(Watched::watch);
-        loop {
+        while !self.is_over(until) {
             self.collect()?;
             match self.next_run() {
                 Some(run) => self.round(run),
-                None if self.is_over(until) => return Ok(()),
                 None => self.idle()?,
             }
         }
+        Ok(())
     }
 
     /// One turn of one task, for those who step by hand. `false`: nobody is ready.
@@ -283,6 +287,7 @@ impl Runtime {
         }
         if self.turns_since_poll >= TURNS_PER_POLL {
             self.poll_descriptors(Some(Duration::ZERO))?;
+            self.check_deadlocks();
         }
         Ok(())
     }
@@ -308,7 +313,7 @@ impl Runtime {
         }
         let run = &self.runs[place].run;
         if !run.is_ready() {
-            self.stalled.push(run.id());
+            self.stalled.insert(run.id());
         }
         self.line_up(place);
     }
@@ -384,9 +389,23 @@ impl Runtime {
                     watched.name(id, tid, name.as_deref());
                 }
             }
-            Order::Elsewhere(release) => {
-                self.with_run(release.run(), |run| run.release(release));
-            }
+            Order::WithdrawElsewhere(maker, call) => match self.places.contains_key(&maker.run) {
+                true => self.with_run(maker.run, |run| run.withdraw_by(maker, call)),
+                false => context::with(|context| {
+                    if context.live_runs.borrow().contains(&maker.run) {
+                        context.port.withdraw(maker, call);
+                    }
+                }),
+            },
+            Order::Elsewhere(release) => match self.places.contains_key(&release.run()) {
+                true => self.with_run(release.run(), |run| run.release(release)),
+                // Perhaps of another runtime of this thread: it is kept for that one's next turn.
+                false => context::with(|context| {
+                    if context.live_runs.borrow().contains(&release.run()) {
+                        context.port.release(release);
+                    }
+                }),
+            },
             _ => {}
         }
     }
@@ -446,7 +465,7 @@ impl Runtime {
             });
             if mail {
                 moved = true;
-                self.stalled.push(id);
+                self.stalled.insert(id);
             }
             self.empty_outbox(place);
             self.line_up(place);
@@ -487,7 +506,7 @@ impl Runtime {
                 Letter::Release(release) => {
                     self.with_run(release.run(), |run| run.release(release))
                 }
-                Letter::GivenUp(run) => self.stalled.push(run),
+                Letter::GivenUp(run) => drop(self.stalled.insert(run)),
             }
         }
         self.letters = letters;
@@ -525,21 +544,20 @@ impl Runtime {
 
     /// Removes a run that is over, and shows the failures nobody waited for.
     fn end_run(&mut self, id: RunId) -> Result<Value, RunError> {
-        let Some(place) = self.places.remove(&id) else {
-            unreachable!("a handle names a run until it is finished")
-        };
+        let Some(place) = self.places.remove(&id) else { return Err(unknown_run(id)) };
+        context::with(|context| context.live_runs.borrow_mut().remove(&id));
         let Hosted { mut run, armed, .. } = self.runs.remove(place);
         if let Some(deadline) = armed {
             self.deadlines.remove(&(deadline, place));
         }
         self.host.inbox.forget_run(id);
         for error in run.take_unobserved() {
-            (self.settings.on_unobserved)(&error);
+            self.show_unobserved(&error);
         }
         let dropped = run.counts().unobserved_dropped;
         if dropped > 0 {
             let message = format!("{dropped} more tasks failed and nobody waited for them");
-            (self.settings.on_unobserved)(&TaskError::failed(message));
+            self.show_unobserved(&TaskError::failed(message));
         }
         let Some(outcome) = run.take_outcome() else { unreachable!("a run that is over has one") };
         let outcome = outcome.map_err(RunError::from);
@@ -548,11 +566,26 @@ impl Runtime {
     }
 }
 
+impl Runtime {
+    /// What is done about such a failure is user code; if it panics, the hook has shown that.
+    fn show_unobserved(&self, error: &TaskError) {
+        let show = AssertUnwindSafe(|| (self.settings.on_unobserved)(error));
+        if let Err(payload) = catch_unwind(show) {
+            panic_text(payload);
+        }
+    }
+}
+
 impl Drop for Runtime {
     fn drop(&mut self) {
         // Unfinished tasks first: what they hold is given back to the port.
         self.runs.clear();
-        context::try_with(|context| context.shrink());
+        context::try_with(|context| {
+            for id in self.places.keys() {
+                context.live_runs.borrow_mut().remove(id);
+            }
+            context.shrink();
+        });
     }
 }
 
@@ -560,6 +593,12 @@ impl Drop for Runtime {
 fn next_run_number() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+#[cold]
+fn unknown_run(id: RunId) -> RunError {
+    let message = format!("{id} is not one of this runtime");
+    RunError::UnknownRun(TaskError::new(ErrorKind::Gone, message))
 }
 
 #[cold]

@@ -152,8 +152,10 @@ impl<W: Waitable + Unpin> StdFuture for Wait<W> {
         });
         let Poll::Ready(reply) = polled else { return Poll::Pending };
         match this.on.take() {
-            // The handle went with the answer.
-            Some(handle) if W::claim() == Claim::Consume => std::mem::forget(handle),
+            // The handle went with the answer. With an error it may not have; giving it back twice is no harm.
+            Some(handle) if W::claim() == Claim::Consume && !matches!(reply, Reply::Error(_)) => {
+                std::mem::forget(handle);
+            }
             handle => drop(handle),
         }
         Poll::Ready(match reply {

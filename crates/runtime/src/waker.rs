@@ -3,8 +3,8 @@
 //!
 //! This file has `unsafe` code because a waker with such a `clone` can only be built from a vtable.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
 use std::task::{RawWaker, RawWakerVTable, Wake, Waker};
 
 use tiffany_kernel::TaskRef;
@@ -23,12 +23,12 @@ static VTABLE: RawWakerVTable = RawWakerVTable::new(make_waker, wake_self, wake_
 fn make_waker(_: *const ()) -> RawWaker {
     let waker = context::try_with(|context| {
         let (task, host) = (context.port.task()?, context.host()?);
-        let kept = context.own_waker.borrow().as_ref().and_then(Weak::upgrade);
+        let kept = context.own_waker.borrow().as_ref().and_then(|(_, waker)| waker.upgrade());
         if let Some(waker) = kept.filter(|waker| waker.task == task) {
             return Some(waker);
         }
         let waker = Arc::new(TaskWaker::new(task, Arc::clone(&host.inbox)));
-        context.keep_own_waker(Arc::downgrade(&waker));
+        context.keep_own_waker(task, Arc::downgrade(&waker));
         Some(waker)
     });
     let waker = match waker.flatten() {

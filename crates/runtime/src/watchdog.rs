@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::panic::Location;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use tiffany_kernel::{ErrorKind, RunId, Site, TaskRef, Tid};
+use tiffany_kernel::{ErrorKind, RunId, Site, TaskRef, Tid, panic_text};
 
 /// What a thread is doing, for the watchdog to look at. Written at every turn, so it is a few words.
 #[derive(Default)]
@@ -235,7 +235,11 @@ impl Watched {
         let name = lock(&self.names).get(&(run, tid)).cloned();
         let spawned_at = Pulse::line(&self.pulse.spawned_at);
         let last_call = Pulse::line(&self.pulse.last_call);
-        (self.on_stuck)(&StuckTask { run, tid, name, spawned_at, last_call, running_for });
+        let stuck = StuckTask { run, tid, name, spawned_at, last_call, running_for };
+        // It is user code, and there is one watchdog for all.
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (self.on_stuck)(&stuck))) {
+            panic_text(payload);
+        }
     }
 }
 

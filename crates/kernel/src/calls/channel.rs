@@ -1,6 +1,6 @@
 //! Channels: messages in the order they were sent, to receivers in the order they came.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::call::{Message, Reply};
 use crate::calls::Answer;
@@ -23,7 +23,7 @@ pub(crate) struct Channel {
     pub(crate) receivers: WaitList,
     pub(crate) senders: WaitList,
     /// What the waiting senders want to send.
-    outgoing: VecDeque<(CallId, Value)>,
+    outgoing: BTreeMap<CallId, Value>,
     pub(crate) sender_handles: u32,
     pub(crate) receiver_handles: u32,
 }
@@ -51,7 +51,7 @@ impl Run {
             left: 0,
             receivers: WaitList::default(),
             senders: WaitList::default(),
-            outgoing: VecDeque::new(),
+            outgoing: BTreeMap::new(),
             sender_handles: 1,
             receiver_handles: 1,
         }) as u32;
@@ -88,7 +88,7 @@ impl Run {
             entry.messages.push_back(value);
             return Ok(Answer::Now(Reply::Unit));
         }
-        entry.outgoing.push_back((id, value));
+        entry.outgoing.insert(id, value);
         let node = self.waits.push(&mut entry.senders, Waiter { task: me, item: 0, call: id });
         Ok(Answer::Later(Wait::Send { channel: slot, node }))
     }
@@ -135,7 +135,7 @@ impl Run {
     fn let_sender_in(&mut self, slot: u32) -> Option<Value> {
         let entry = &mut self.channels[slot as usize];
         let sender = self.waits.pop(&mut entry.senders)?;
-        let (_, value) = entry.outgoing.pop_front()?;
+        let value = entry.outgoing.remove(&sender.call)?;
         self.answer(sender.task, sender.call, Reply::Unit);
         Some(value)
     }
@@ -158,7 +158,7 @@ impl Run {
     pub(crate) fn withdraw_send(&mut self, slot: u32, node: u32, call: CallId) {
         let entry = &mut self.channels[slot as usize];
         self.waits.remove(&mut entry.senders, node);
-        entry.outgoing.retain(|(id, _)| *id != call);
+        entry.outgoing.remove(&call);
     }
 
     /// The last sender is gone: receivers that wait get nothing.

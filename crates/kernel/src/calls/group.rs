@@ -97,6 +97,7 @@ impl Run {
         if entry.members.is_empty() {
             return Ok(Answer::Now(entry.reply()));
         }
+        self.waits_changed = true;
         let node = self.waits.push(&mut entry.waiters, Waiter { task: me, item: 0, call: id });
         Ok(Answer::Later(Wait::Group { group: slot, node }))
     }

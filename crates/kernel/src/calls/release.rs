@@ -111,7 +111,10 @@ impl Run {
     }
 
     /// Takes a call back, whoever made it.
-    pub(crate) fn withdraw_by(&mut self, maker: TaskRef, id: CallId) {
+    pub fn withdraw_by(&mut self, maker: TaskRef, id: CallId) {
+        if maker.run != self.id {
+            return self.order(Order::WithdrawElsewhere(maker, id));
+        }
         let Ok(slot) = self.find_task(maker) else { return };
         let task = &mut self.tasks[slot as usize];
         if task.state().is_terminal() {
@@ -133,6 +136,9 @@ impl Run {
         let task = &mut self.tasks[slot as usize];
         task.done = CallId(0);
         while let Some(call) = self.tasks[slot as usize].calls_mut().pop() {
+            if self.watched() && matches!(call.progress, Progress::Waiting(_)) {
+                self.event(slot, EventKind::Withdrawn { id: call.id });
+            }
             self.withdraw(slot, call.id, call.progress);
         }
     }
@@ -196,6 +202,7 @@ impl Run {
             }
             Reply::Task(task) => self.release(Release::Task(task)),
             Reply::Object(object) => self.discard(object),
+            Reply::External(made) => self.release(Release::Promise(made.0)),
             _ => {}
         }
     }

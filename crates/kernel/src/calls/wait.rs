@@ -117,6 +117,7 @@ impl Run {
 
     /// Registers a call with a task.
     pub(crate) fn wait_for_task(&mut self, task: u32, me: u32, call: CallId, item: u32) -> u32 {
+        self.waits_changed = true;
         self.waits.push(&mut self.tasks[task as usize].waiters, Waiter { task: me, item, call })
     }
 

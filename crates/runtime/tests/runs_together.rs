@@ -1,0 +1,106 @@
+//! Several runs, and several runtimes, on one thread: what one does is not lost on the other.
+
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tiffany::testing::TestScheduler;
+use tiffany::{RunError, Runtime, channel, promise, semaphore, sleep, spawn, wait, yield_now};
+
+#[test]
+fn a_run_ends_beside_one_that_is_always_ready() {
+    let mut runtime = Runtime::new().unwrap();
+    let _busy = runtime.start(async {
+        loop {
+            yield_now().await;
+        }
+    });
+    assert_eq!(runtime.run(async { 1 }).unwrap(), 1);
+}
+
+#[test]
+fn a_deadlock_is_found_beside_a_run_that_never_rests() {
+    let mut runtime = Runtime::new().unwrap();
+    let _busy = runtime.start(async {
+        loop {
+            sleep(Duration::from_nanos(1)).await;
+        }
+    });
+    let error = runtime.run(async {
+        let never = promise::<u32>().await;
+        wait(never.future()).await
+    });
+    assert!(matches!(error, Err(RunError::Deadlock(_))), "{error:?}");
+}
+
+#[test]
+fn a_run_of_another_runtime_is_an_error() {
+    let (mut one, mut other) = (Runtime::new().unwrap(), Runtime::new().unwrap());
+    let run = one.start(async { 1 });
+    let error = other.finish(run).unwrap_err();
+    assert!(matches!(error, RunError::UnknownRun(_)), "{error}");
+    assert_eq!(error.code(), "TFY0031");
+}
+
+type Parked = Rc<RefCell<Option<Pin<Box<dyn Future<Output = ()>>>>>>;
+
+/// Polls a future once, so that its call is made, and puts it where another run can drop it.
+async fn park(place: &Parked, mut future: Pin<Box<dyn Future<Output = ()>>>) {
+    poll_fn(|cx| {
+        assert!(future.as_mut().poll(cx).is_pending());
+        Poll::Ready(())
+    })
+    .await;
+    *place.borrow_mut() = Some(future);
+}
+
+/// Call numbers are unique in one run only: dropping a call of one run must not take back another's.
+#[test]
+fn a_call_dropped_in_another_run_is_withdrawn_in_its_own() {
+    let mut runtime = Runtime::new().unwrap();
+    let place = Parked::default();
+    let (theirs, ours) = (Rc::clone(&place), Rc::clone(&place));
+    let first = runtime.start(async move {
+        let (sender, receiver) = channel::<u32>(1).await;
+        let dead = receiver.clone();
+        park(&theirs, Box::pin(async move { drop(dead.receive().await) })).await;
+        while theirs.borrow().is_some() {
+            yield_now().await;
+        }
+        yield_now().await;
+        sender.send(7).await.unwrap();
+        receiver.receive().await.unwrap()
+    });
+    let second = runtime.start(async move {
+        while ours.borrow().is_none() {
+            yield_now().await;
+        }
+        let task = spawn(async { 5 }).await;
+        drop(ours.borrow_mut().take());
+        task.await.unwrap()
+    });
+    assert_eq!(runtime.finish(second).unwrap(), 5, "its own calls are not touched");
+    assert_eq!(runtime.finish(first).unwrap(), Some(7), "nor is the message lost");
+}
+
+#[test]
+fn what_is_dropped_outside_reaches_its_run_past_another_runtime() {
+    let mut test = TestScheduler::new();
+    let kept = Rc::new(RefCell::new(None));
+    let place = Rc::clone(&kept);
+    let run = test.start(async move {
+        // Something to hope for, so that waiting for the permit is no deadlock.
+        drop(spawn(sleep(Duration::from_secs(60))).await);
+        let semaphore = semaphore(1).await;
+        *place.borrow_mut() = Some(semaphore.acquire().await.unwrap());
+        drop(semaphore.acquire().await.unwrap());
+        7
+    });
+    test.step_until_idle();
+    drop(kept.borrow_mut().take().expect("the permit is ours by now"));
+    assert_eq!(tiffany::run(async { 1 }).unwrap(), 1);
+    assert_eq!(test.finish(run).unwrap(), 7);
+}
