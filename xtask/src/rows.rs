@@ -280,7 +280,7 @@ mod tests {
     fn the_page_has_a_table_for_each_file_in_the_order_of_the_paragraphs() {
         let root = std::env::temp_dir().join(format!("tiffany-rows-{}", std::process::id()));
         let one = root.join("crates/runtime/tests/semantics");
-        let two = root.join("crates/runtime/tests/semantics2/deeper");
+        let two = root.join("crates/runtime/tests/semantics_objects/deeper");
         fs::create_dir_all(&one).unwrap();
         fs::create_dir_all(&two).unwrap();
         fs::write(one.join("gather.rs"), "/// \"all\"\n#[test]\nfn all() {}\n").unwrap();
@@ -291,7 +291,7 @@ mod tests {
         let page = generate(&root);
         fs::remove_dir_all(&root).unwrap();
         let expected = "\
-            \n## Runs\n\n`crates/runtime/tests/semantics2/deeper/runs.rs`\n\n\
+            \n## Runs\n\n`crates/runtime/tests/semantics_objects/deeper/runs.rs`\n\n\
             | sentence | test |\n|---|---|\n| per run | `per_run` |\n\
             \n## Gather\n\n`crates/runtime/tests/semantics/gather.rs`\n\n\
             | sentence | test |\n|---|---|\n| all | `all` |\n\

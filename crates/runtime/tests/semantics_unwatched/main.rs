@@ -1,33 +1,33 @@
-//! The rows of `semantics` once more, in runs that nobody watches: these take the short ways of the
+//! The rows of `semantics_tasks` once more, in runs that nobody watches: these take the short ways of the
 //! kernel that production takes. Rows that read a trace are watched here too.
 
 const WATCHED: bool = false;
 
-#[path = "../semantics/calls.rs"]
+#[path = "../semantics_tasks/calls.rs"]
 mod calls;
-#[path = "../semantics/calls_errors.rs"]
+#[path = "../semantics_tasks/calls_errors.rs"]
 mod calls_errors;
-#[path = "../semantics/cancel.rs"]
+#[path = "../semantics_tasks/cancel.rs"]
 mod cancel;
-#[path = "../semantics/common.rs"]
+#[path = "../semantics_tasks/common.rs"]
 mod common;
-#[path = "../semantics/gather.rs"]
+#[path = "../semantics_tasks/gather.rs"]
 mod gather;
-#[path = "../semantics/order.rs"]
+#[path = "../semantics_tasks/order.rs"]
 mod order;
-#[path = "../semantics/policies.rs"]
+#[path = "../semantics_tasks/policies.rs"]
 mod policies;
-#[path = "../semantics/race.rs"]
+#[path = "../semantics_tasks/race.rs"]
 mod race;
-#[path = "../semantics/runs.rs"]
+#[path = "../semantics_tasks/runs.rs"]
 mod runs;
-#[path = "../semantics/spawn.rs"]
+#[path = "../semantics_tasks/spawn.rs"]
 mod spawn;
-#[path = "../semantics/states.rs"]
+#[path = "../semantics_tasks/states.rs"]
 mod states;
-#[path = "../semantics/targets.rs"]
+#[path = "../semantics_tasks/targets.rs"]
 mod targets;
-#[path = "../semantics/unwind.rs"]
+#[path = "../semantics_tasks/unwind.rs"]
 mod unwind;
-#[path = "../semantics/wait.rs"]
+#[path = "../semantics_tasks/wait.rs"]
 mod wait;

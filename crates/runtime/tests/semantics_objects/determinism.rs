@@ -364,7 +364,7 @@ fn for_every_seed(test: &str, check: impl Fn(u64)) {
     for seed in seeds() {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| check(seed))) {
             eprintln!(
-                "repeat with: TIFFANY_SEED={seed} cargo test -p tiffany --test semantics2 {test}"
+                "repeat with: TIFFANY_SEED={seed} cargo test -p tiffany --test semantics_objects {test}"
             );
             resume_unwind(panic);
         }
