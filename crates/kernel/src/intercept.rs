@@ -72,6 +72,12 @@ impl Run {
                         return self.note_reply(slot, id, Reply::Error(error));
                     }
                     Ok(Verdict::Run(coroutine)) => {
+                        if let Err(error) = self.room_for_task() {
+                            let error = error
+                                .at_call(call.kind(), call.given_name(), at)
+                                .in_task(|| self.label(slot));
+                            return self.note_reply(slot, id, Reply::Error(error));
+                        }
                         let wait = self.run_handler(slot, id, coroutine, here.outer.clone(), at);
                         return self.note_wait(slot, id, wait);
                     }

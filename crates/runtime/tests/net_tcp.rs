@@ -373,3 +373,20 @@ fn a_refused_wait_is_an_error_that_keeps_its_code_and_line() {
         Ok(())
     });
 }
+
+#[test]
+fn a_refusal_of_the_system_names_the_address_and_the_line() {
+    check(async {
+        let first = TcpListener::bind("127.0.0.1:0").await?;
+        let address = first.local_addr()?;
+        let (error, line) = (TcpListener::bind(address).await.unwrap_err(), line!());
+        assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+        let text = error.to_string();
+        assert!(text.starts_with(&format!("cannot bind [{address}]: ")), "{text}");
+        assert!(text.ends_with(&format!("in `bind` at {}:{line}", file!())), "{text}");
+        drop(first);
+        let error = TcpStream::connect(address).await.unwrap_err();
+        assert!(error.to_string().starts_with(&format!("cannot connect {address}: ")), "{error}");
+        Ok(())
+    });
+}

@@ -18,11 +18,8 @@ impl Run {
         options: Option<Box<SpawnOptions>>,
         at: &'static Location<'static>,
     ) -> Answer {
-        if let Some(limit) = self.limits.max_tasks
-            && self.live >= limit
-        {
-            let message = format!("the run has {limit} tasks, which is its limit");
-            return Answer::error(ErrorKind::TaskLimit, message);
+        if let Err(error) = self.room_for_task() {
+            return error.into();
         }
         let parent = &self.tasks[me as usize];
         let parent_tid = parent.tid;
@@ -36,6 +33,18 @@ impl Run {
         };
         self.announce_spawn(child, Some(parent_tid));
         Answer::Now(Reply::Task(self.task_ref(child)))
+    }
+
+    /// An error if the run may have no more tasks, whoever wants one: a spawn, a handler, the environment.
+    #[inline]
+    pub(crate) fn room_for_task(&self) -> Result<(), TaskError> {
+        match self.limits.max_tasks {
+            Some(limit) if self.live >= limit => Err(TaskError::new(
+                ErrorKind::TaskLimit,
+                format!("the run has {limit} tasks, which is its limit"),
+            )),
+            _ => Ok(()),
+        }
     }
 
     fn spawn_with(

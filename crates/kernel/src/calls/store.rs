@@ -57,7 +57,12 @@ impl Run {
                 return Answer::error(ErrorKind::SelfWait, message);
             }
             EnvEntry::Resolving(task) => *task,
-            EnvEntry::Unknown(_) => self.resolve(me, key, at),
+            EnvEntry::Unknown(_) => {
+                if let Err(error) = self.room_for_task() {
+                    return error.into();
+                }
+                self.resolve(me, key, at)
+            }
         };
         Answer::Later(Wait::Resolve { task, node: self.wait_for_task(task, me, id, 0) })
     }

@@ -225,6 +225,17 @@ fn outside_task() -> io::Error {
     into_io_error(TaskError::new(ErrorKind::OutsideTask, message))
 }
 
+/// The system's refusal, with what was asked of it and the line.
+pub(crate) fn refused(
+    error: &io::Error,
+    verb: &str,
+    what: impl std::fmt::Debug,
+    at: &'static Location<'static>,
+) -> io::Error {
+    let place = format!("{}:{}", at.file(), at.line());
+    io::Error::new(error.kind(), format!("cannot {verb} {what:?}: {error}, in `{verb}` at {place}"))
+}
+
 /// An error in a durable run, before anything is done to the world.
 pub(crate) fn refuse_durable(what: &str, at: &'static Location<'static>) -> io::Result<()> {
     if !context::with(|context| context.port.is_durable() && context.port.task().is_some()) {

@@ -11,8 +11,8 @@ use tiffany_kernel::Interest;
 
 use crate::net::addr::{ToSocketAddrs, resolve};
 use crate::net::source::{
-    Attempt, Source, accept, has_descriptor, nonblocking_socket, refuse_durable, stream_reads,
-    stream_writes,
+    Attempt, Source, accept, has_descriptor, nonblocking_socket, refuse_durable, refused,
+    stream_reads, stream_writes,
 };
 use crate::net::split::{self, ReadHalf, WriteHalf};
 use crate::reactor::Assume;
@@ -53,7 +53,9 @@ impl TcpListener {
         let addresses = resolve(address);
         async move {
             refuse_durable("a socket", at)?;
-            TcpListener::from_std(net::TcpListener::bind(&addresses.await?[..])?)
+            let addresses = addresses.await?;
+            let bound = net::TcpListener::bind(&addresses[..]);
+            TcpListener::from_std(bound.map_err(|error| refused(&error, "bind", &addresses, at))?)
         }
     }
 
@@ -120,7 +122,9 @@ impl TcpStream {
             for address in addresses.await? {
                 match TcpStream::connect_to(address, at).await {
                     Ok(stream) => return Ok(stream),
-                    Err(error) => failure = Some(error),
+                    // A task's own error says where it happened; the system's does not.
+                    Err(error) if error.get_ref().is_some() => failure = Some(error),
+                    Err(error) => failure = Some(refused(&error, "connect", address, at)),
                 }
             }
             Err(failure.unwrap_or_else(|| io::ErrorKind::InvalidInput.into()))

@@ -8,7 +8,7 @@ use std::panic::Location;
 use tiffany_kernel::Interest;
 
 use crate::net::addr::{ToSocketAddrs, resolve};
-use crate::net::source::{Attempt, Source, has_descriptor, refuse_durable};
+use crate::net::source::{Attempt, Source, has_descriptor, refuse_durable, refused};
 
 /// A UDP socket. A datagram longer than the buffer it is received into loses its end.
 ///
@@ -40,7 +40,9 @@ impl UdpSocket {
         let addresses = resolve(address);
         async move {
             refuse_durable("a socket", at)?;
-            UdpSocket::from_std(net::UdpSocket::bind(&addresses.await?[..])?)
+            let addresses = addresses.await?;
+            let bound = net::UdpSocket::bind(&addresses[..]);
+            UdpSocket::from_std(bound.map_err(|error| refused(&error, "bind", &addresses, at))?)
         }
     }
 

@@ -89,7 +89,10 @@ pub(crate) fn assert_names(error: &TaskError, code: &str, tid: Tid, call: &str, 
     assert_eq!(error.code(), code, "{text}");
     assert_eq!(error.task().map(|task| task.tid), Some(tid), "{text}");
     assert_eq!(error.call_site().map(|site| site.line), Some(line), "{text}");
-    assert!(error.call_site().is_some_and(|site| site.file.contains("semantics_objects")), "{text}");
+    assert!(
+        error.call_site().is_some_and(|site| site.file.contains("semantics_objects")),
+        "{text}"
+    );
     assert!(text.starts_with(&format!("task {tid}")), "{text}");
     assert!(text.contains(&format!("in `{call}` at ")), "{text}");
     assert_ends_with_next_step(error);

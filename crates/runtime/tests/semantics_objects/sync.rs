@@ -656,3 +656,22 @@ fn receivers_are_shared() {
         })
         .unwrap();
 }
+
+/// "per-run limits (tasks": those a handler starts, and those that find out a key, count too.
+#[test]
+fn the_limit_of_tasks_is_for_all_of_them() {
+    let asks = tiffany::handler("asks", |call, _| match call {
+        tiffany::SystemCall::Charge(_) => tiffany::answer_with(async { 1u32 }),
+        _ => tiffany::Verdict::Pass,
+    });
+    let settings = Runtime::builder()
+        .limits(Limits { max_tasks: Some(1), ..Limits::default() })
+        .env_with("key", || async { 1u32 })
+        .handler(asks);
+    TestScheduler::with(settings)
+        .run(async {
+            assert_eq!(tiffany::charge(1).await.unwrap_err().code(), "TFY0014");
+            assert_eq!(tiffany::ask::<u32>("key").await.unwrap_err().code(), "TFY0014");
+        })
+        .unwrap();
+}
