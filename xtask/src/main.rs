@@ -23,7 +23,11 @@ const CHORES: &[Chore] = &[
         run: bench,
     },
     Chore { name: "rows", what: "writes docs/src/rows.md anew from the semantic tests", run: rows },
-    Chore { name: "sanitize", what: "all tests under AddressSanitizer (nightly)", run: sanitize },
+    Chore {
+        name: "sanitize",
+        what: "all tests under AddressSanitizer and ThreadSanitizer (nightly)",
+        run: sanitize,
+    },
     Chore {
         name: "race",
         what: "random schedules of the cross-thread path (seconds: 60)",
@@ -153,16 +157,26 @@ fn install_nextest(shop: &Shop) -> Result<(), String> {
     shop.step("installing the test runner, once", &mut shop.cargo(install))
 }
 
-/// All tests under AddressSanitizer, which the nightly compiler has.
+/// All tests under AddressSanitizer and ThreadSanitizer, which the nightly compiler has. (Simulated threads
+/// have a test of their own and mean nothing to these.)
 fn sanitize(shop: &Shop, _: &[String]) -> Result<(), String> {
-    let mut command = shop.cargo(["+nightly", "test", "-p", "tiffany", "--lib", "--tests"]);
-    command
-        .args(["--target", "x86_64-unknown-linux-gnu", "--target-dir"])
-        .arg(shop.root.join("target/sanitize-address"))
-        // Unfinished durable coroutines are leaked on purpose, so leaks are no error here.
-        .env("ASAN_OPTIONS", "detect_leaks=0")
-        .env("RUSTFLAGS", "-Zsanitizer=address -Cunsafe-allow-abi-mismatch=sanitizer");
-    shop.step("address sanitizer", &mut command)
+    let suppressions = shop.root.join("xtask/tsan-suppressions.txt");
+    for sanitizer in ["address", "thread"] {
+        let mut command = shop.cargo(["+nightly", "test", "-p", "tiffany", "--lib", "--tests"]);
+        command
+            .args(["--no-fail-fast", "--target", "x86_64-unknown-linux-gnu", "--target-dir"])
+            .arg(shop.root.join("target").join(format!("sanitize-{sanitizer}")))
+            .args(["--", "--skip", "random_schedules", "--skip", "nasty_switches"])
+            // Unfinished durable coroutines are leaked on purpose, so leaks are no error here.
+            .env("ASAN_OPTIONS", "detect_leaks=0")
+            .env("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()))
+            .env(
+                "RUSTFLAGS",
+                format!("-Zsanitizer={sanitizer} -Cunsafe-allow-abi-mismatch=sanitizer"),
+            );
+        shop.step(&format!("{sanitizer} sanitizer"), &mut command)?;
+    }
+    Ok(())
 }
 
 /// Random schedules of senders and reader of the mailbox, for as long as one likes.

@@ -2,7 +2,8 @@
 //! most once for a burst of letters, and not at all while the loop is awake.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 use tiffany_kernel::{CallRef, Release, RunId, TaskError, TaskRef, Uuid, Value};
 
@@ -59,17 +60,17 @@ impl Inbox {
 
     /// From now on this promise may be settled.
     pub(crate) fn announce(&self, uuid: Uuid, run: RunId) {
-        lock(&self.promises).insert(uuid, (run, Settled::No));
+        self.promises.lock().insert(uuid, (run, Settled::No));
     }
 
     /// The run is over: its promises are unknown from now on.
     pub(crate) fn forget_run(&self, run: RunId) {
-        lock(&self.promises).retain(|_, (owner, _)| *owner != run);
+        self.promises.lock().retain(|_, (owner, _)| *owner != run);
     }
 
     /// Settles a promise; `None` if there is none of that name.
     pub(crate) fn settle(&self, uuid: Uuid, result: Remote) -> Option<Settlement> {
-        let mut promises = lock(&self.promises);
+        let mut promises = self.promises.lock();
         let (run, settled) = promises.get_mut(&uuid)?;
         let before = std::mem::replace(settled, Settled::Yes);
         // An answer that comes too late is sent all the same: the run counts it. Sent under the lock, so
@@ -96,9 +97,4 @@ impl Inbox {
     pub(crate) fn woke_up(&self) {
         self.mailbox.woke_up();
     }
-}
-
-/// A lock whose holder panicked is as good as any: no letter is ever half written.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
 //! The protocol between threads that send letters and one that reads them and sleeps when there are none.
 //! It stands alone so that a test can run it on simulated threads, under every kind of schedule.
 
-use crate::primitives::{AtomicBool, Mutex, MutexGuard, Ordering, PoisonError};
+use crate::primitives::{AtomicBool, Mutex, Ordering, lock};
 
 /// The protocol between senders and a reader that sleeps when there is nothing to read.
 ///
@@ -53,9 +53,4 @@ impl<T> Mailbox<T> {
     pub(crate) fn woke_up(&self) {
         self.asleep.store(false, Ordering::SeqCst);
     }
-}
-
-/// A lock whose holder panicked is as good as any: no letter is ever half written.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,9 +3,10 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tiffany_kernel::{CallRef, ErrorKind, TaskError};
 
 use crate::inbox::{Inbox, Letter, Remote};
@@ -98,7 +99,7 @@ impl Drop for Pool {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
     /// What a thread of the pool does.
@@ -120,11 +121,9 @@ impl Shared {
                 break;
             }
             queue.idle += 1;
-            let (woken, timeout) =
-                self.work_came.wait_timeout(queue, IDLE).unwrap_or_else(PoisonError::into_inner);
-            queue = woken;
+            let waited = self.work_came.wait_for(&mut queue, IDLE);
             queue.idle -= 1;
-            if timeout.timed_out() && queue.work.is_empty() {
+            if waited.timed_out() && queue.work.is_empty() {
                 break;
             }
         }

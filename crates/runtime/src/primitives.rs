@@ -1,4 +1,11 @@
 //! The means of synchronisation that the mailbox is built on. Its test puts simulated ones in their place.
 
 pub(crate) use std::sync::atomic::{AtomicBool, Ordering};
-pub(crate) use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub(crate) use parking_lot::Mutex;
+use parking_lot::MutexGuard;
+
+/// Locks a mutex. One whose holder panicked is as good as any: nothing in here is ever half written.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock()
+}

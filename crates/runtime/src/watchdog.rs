@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tiffany_kernel::{ErrorKind, RunId, Site, TaskRef, Tid, panic_text};
 
 /// What a thread is doing, for the watchdog to look at. Written at every turn, so it is a few words.
@@ -27,7 +28,7 @@ impl Pulse {
     pub(crate) fn of_new_thread() -> &'static Pulse {
         static ALL: Mutex<Vec<&'static Pulse>> = Mutex::new(Vec::new());
         let pulse: &'static Pulse = Box::leak(Box::default());
-        lock(&ALL).push(pulse);
+        ALL.lock().push(pulse);
         pulse
     }
 
@@ -110,14 +111,14 @@ impl Watched {
     /// Tells the watchdog what a task is called; `None`: it is over.
     pub(crate) fn name(&self, run: RunId, tid: Tid, name: Option<&str>) {
         match name {
-            Some(name) => lock(&self.names).insert((run, tid), name.into()),
-            None => lock(&self.names).remove(&(run, tid)),
+            Some(name) => self.names.lock().insert((run, tid), name.into()),
+            None => self.names.lock().remove(&(run, tid)),
         };
     }
 
     /// Begins to watch, until the answer is dropped.
     pub(crate) fn watch(self: &Arc<Self>) -> Awake {
-        lock(&dog().watched).push(Arc::clone(self));
+        dog().watched.lock().push(Arc::clone(self));
         self.wake();
         Awake(Arc::clone(self))
     }
@@ -133,7 +134,7 @@ impl Watched {
         let dog = dog();
         if dog.asleep.swap(false, Ordering::SeqCst) {
             // With the lock held, so that the watchdog is not between its look and its wait.
-            let _watched = lock(&dog.watched);
+            let _watched = dog.watched.lock();
             dog.bell.notify_one();
         }
     }
@@ -141,7 +142,7 @@ impl Watched {
 
 impl Drop for Awake {
     fn drop(&mut self) {
-        lock(&dog().watched).retain(|other| !Arc::ptr_eq(other, &self.0));
+        dog().watched.lock().retain(|other| !Arc::ptr_eq(other, &self.0));
     }
 }
 
@@ -160,29 +161,29 @@ struct Seen {
 }
 
 fn dog() -> &'static Dog {
-    static DOG: OnceLock<Dog> = OnceLock::new();
-    static THREAD: std::sync::Once = std::sync::Once::new();
-    let dog = DOG.get_or_init(|| Dog {
-        watched: Mutex::default(),
+    static DOG: Dog = Dog {
+        watched: Mutex::new(Vec::new()),
         asleep: AtomicBool::new(false),
         bell: Condvar::new(),
-    });
-    THREAD.call_once(|| {
+    };
+    static STARTED: AtomicBool = AtomicBool::new(false);
+    if !STARTED.load(Ordering::Relaxed) && !STARTED.swap(true, Ordering::Relaxed) {
         // Without a thread there is no watchdog, and nothing else suffers.
-        let name = std::thread::Builder::new().name("tiffany-watchdog".into());
-        let _ = name.spawn(|| dog.patrol());
-    });
-    dog
+        let thread = std::thread::Builder::new().name("tiffany-watchdog".into());
+        let _ = thread.spawn(|| DOG.patrol());
+    }
+    &DOG
 }
 
 impl Dog {
     /// Looks at all runtimes that are awake, again and again.
     fn patrol(&self) {
         let mut seen: BTreeMap<usize, Seen> = BTreeMap::new();
-        let mut watched = lock(&self.watched);
+        let mut watched = self.watched.lock();
         loop {
             let now = Instant::now();
             let mut next_look = None;
+            let mut reports = Vec::new();
             seen.retain(|key, _| watched.iter().any(|one| Arc::as_ptr(one) as usize == *key));
             for one in watched.iter().filter(|one| one.awake.load(Ordering::SeqCst)) {
                 let turn = one.pulse.turns.load(Ordering::Relaxed);
@@ -194,35 +195,33 @@ impl Dog {
                 let running_for = now - entry.since;
                 if running_for >= one.patience && !entry.reported {
                     entry.reported = true;
-                    one.report(running_for);
+                    reports.push((Arc::clone(one), running_for));
                 }
                 let look = (one.patience / 4).max(Duration::from_millis(5));
                 next_look = Some(next_look.map_or(look, |soonest: Duration| soonest.min(look)));
             }
-            watched = match next_look {
-                Some(look) => {
-                    self.bell.wait_timeout(watched, look).unwrap_or_else(PoisonError::into_inner).0
-                }
+            // What is done about them is user code, which may start a runtime itself.
+            MutexGuard::unlocked(&mut watched, || {
+                reports.into_iter().for_each(|(one, running_for)| one.report(running_for));
+            });
+            match next_look {
+                Some(look) => drop(self.bell.wait_for(&mut watched, look)),
                 None => {
                     seen.clear();
-                    self.sleep(watched)
+                    self.sleep(&mut watched);
                 }
-            };
+            }
         }
     }
 
     /// Nobody is awake: sleeps until somebody is. Both sides say what they do before they look at the
     /// other, so one of them sees it.
-    fn sleep<'a>(
-        &self,
-        watched: MutexGuard<'a, Vec<Arc<Watched>>>,
-    ) -> MutexGuard<'a, Vec<Arc<Watched>>> {
+    fn sleep(&self, watched: &mut MutexGuard<'_, Vec<Arc<Watched>>>) {
         self.asleep.store(true, Ordering::SeqCst);
-        if watched.iter().any(|one| one.awake.load(Ordering::SeqCst)) {
-            self.asleep.store(false, Ordering::SeqCst);
-            return watched;
+        match watched.iter().any(|one| one.awake.load(Ordering::SeqCst)) {
+            true => self.asleep.store(false, Ordering::SeqCst),
+            false => self.bell.wait(watched),
         }
-        self.bell.wait(watched).unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -232,7 +231,7 @@ impl Watched {
             RunId(self.pulse.run.load(Ordering::Relaxed)),
             Tid(self.pulse.tid.load(Ordering::Relaxed)),
         );
-        let name = lock(&self.names).get(&(run, tid)).cloned();
+        let name = self.names.lock().get(&(run, tid)).cloned();
         let spawned_at = Pulse::line(&self.pulse.spawned_at);
         let last_call = Pulse::line(&self.pulse.last_call);
         let stuck = StuckTask { run, tid, name, spawned_at, last_call, running_for };
@@ -241,8 +240,4 @@ impl Watched {
             panic_text(payload);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

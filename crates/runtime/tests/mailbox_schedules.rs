@@ -9,9 +9,13 @@ use shuttle::sync::{Arc, Condvar};
 
 /// The simulated means of synchronisation that the mailbox finds here.
 mod primitives {
+    pub(crate) use shuttle::sync::Mutex;
+    use shuttle::sync::MutexGuard;
     pub(crate) use shuttle::sync::atomic::{AtomicBool, Ordering};
-    pub(crate) use shuttle::sync::{Mutex, MutexGuard};
-    pub(crate) use std::sync::PoisonError;
+
+    pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().unwrap()
+    }
 }
 
 #[path = "../src/mailbox.rs"]
