@@ -23,8 +23,7 @@ pub struct CallRef {
     pub call: CallId,
 }
 
-/// Something for the host to do.
-#[non_exhaustive]
+/// Something for the host to do. Every host must know all of these, or something would be lost.
 pub enum Order {
     /// Tell when the descriptor is ready.
     Watch(CallRef, RawFd, Interest),

@@ -104,6 +104,12 @@ pub(crate) struct Hope {
     pub(crate) externals: usize,
 }
 
+impl Hope {
+    pub(crate) fn is_any(&self) -> bool {
+        self.timers + self.descriptors + self.effects + self.externals > 0
+    }
+}
+
 /// What was passed over, by kind. None of it is an error; a person may want to know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {

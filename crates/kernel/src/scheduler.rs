@@ -108,17 +108,12 @@ impl Run {
         }
     }
 
-    /// Whether nothing but the host can make a task ready, and the host cannot either. Then the run
-    /// fails with a list of who waits for what. The host is asked last whether it has news: a waker may
-    /// have been used and dropped on another thread just now.
+    /// Fails the run, with a list of who waits for what, if nothing is left that could wake it; tells
+    /// whether it did. The host is asked last whether it has news: a waker may have been used and dropped
+    /// on another thread just now.
     pub fn check_deadlock(&mut self, has_news: impl FnOnce() -> bool) -> bool {
-        let hopeless = self.hope.timers == 0
-            && self.hope.descriptors == 0
-            && self.hope.effects == 0
-            && self.hope.externals == 0;
-        let hopeless = hopeless && !self.grace_may_end();
-        let hopeless = hopeless && !self.is_ready() && !self.is_over();
-        if !hopeless || self.foreign_may_wake() || has_news() {
+        let alive = self.is_ready() || self.is_over() || self.hope.is_any();
+        if alive || self.grace_may_end() || self.foreign_may_wake() || has_news() {
             self.report_cycles();
             return false;
         }

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use slab::Slab;
 use tiffany_kernel::{
-    BoxCoroutine, Completion, ErrorKind, Event, Events, Order, Run, RunConfig, RunId, TaskError,
-    Time, Value, panic_text,
+    BoxCoroutine, Completion, ErrorKind, Event, Events, Order, Port, Run, RunConfig, RunId,
+    TaskError, Time, Value, panic_text,
 };
 
 use crate::builder::Builder;
@@ -213,7 +213,7 @@ impl Runtime {
         RuntimeHandle::new(Arc::clone(&self.host.inbox))
     }
 
-    /// The loop. Everything a runtime does, it does from here.
+    /// The loop. (`step` goes the same way by single turns, for the test kit.)
     fn drive(&mut self, until: RunId, at: &'static Location<'static>) -> Result<(), RunError> {
         let _entered = Entered::new(&self.host).ok_or_else(|| nested(at))?;
         let _awake = self.watched.as_ref().map(Watched::watch);
@@ -391,22 +391,12 @@ impl Runtime {
             }
             Order::WithdrawElsewhere(maker, call) => match self.places.contains_key(&maker.run) {
                 true => self.with_run(maker.run, |run| run.withdraw_by(maker, call)),
-                false => context::with(|context| {
-                    if context.live_runs.borrow().contains(&maker.run) {
-                        context.port.withdraw(maker, call);
-                    }
-                }),
+                false => keep_for(maker.run, |port| port.withdraw(maker, call)),
             },
             Order::Elsewhere(release) => match self.places.contains_key(&release.run()) {
                 true => self.with_run(release.run(), |run| run.release(release)),
-                // Perhaps of another runtime of this thread: it is kept for that one's next turn.
-                false => context::with(|context| {
-                    if context.live_runs.borrow().contains(&release.run()) {
-                        context.port.release(release);
-                    }
-                }),
+                false => keep_for(release.run(), |port| port.release(release)),
             },
-            _ => {}
         }
     }
 
@@ -593,6 +583,15 @@ impl Drop for Runtime {
 fn next_run_number() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Keeps a post for a run of another runtime of this thread, until that one has its turn.
+fn keep_for(run: RunId, post: impl FnOnce(&Port)) {
+    context::with(|context| {
+        if context.live_runs.borrow().contains(&run) {
+            post(&context.port);
+        }
+    });
 }
 
 #[cold]

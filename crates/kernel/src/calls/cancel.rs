@@ -13,7 +13,7 @@ use crate::task::Mark;
 use crate::timer::Due;
 
 impl Run {
-    pub(crate) fn cancel(&mut self, _me: u32, task: TaskRef) -> Result<Answer, TaskError> {
+    pub(crate) fn cancel(&mut self, task: TaskRef) -> Result<Answer, TaskError> {
         self.check_run(task.run, "task", task.tid.0)?;
         if let Ok(slot) = self.find_task(task) {
             self.cancel_task(slot);

@@ -66,7 +66,7 @@ impl Run {
                 settle(self.gather(me, id, items, mode, claim))
             }
             SystemCall::Race(items, claim) => settle(self.race(me, id, items, claim)),
-            SystemCall::Cancel(task) => settle(self.cancel(me, task)),
+            SystemCall::Cancel(task) => settle(self.cancel(task)),
             SystemCall::KillTask(tid) => self.kill_task(tid),
             SystemCall::CreatePromise => self.create_promise(),
             SystemCall::CompletePromise(promise, value) => {
