@@ -104,3 +104,41 @@ fn what_is_dropped_outside_reaches_its_run_past_another_runtime() {
     assert_eq!(tiffany::run(async { 1 }).unwrap(), 1);
     assert_eq!(test.finish(run).unwrap(), 7);
 }
+
+/// The same with a call of our own made in the same breath: of the many calls dropped there, one has its
+/// number.
+#[test]
+fn a_call_dropped_in_another_run_does_not_take_the_place_of_one_made_there() {
+    let mut runtime = Runtime::new().unwrap();
+    let place = Rc::new(RefCell::new(Vec::new()));
+    let (theirs, ours) = (Rc::clone(&place), Rc::clone(&place));
+    let first = runtime.start(async move {
+        let never = promise::<u32>().await;
+        let mut parked: Vec<_> = (0..200).map(|_| Box::pin(wait(never.future()))).collect();
+        poll_fn(|cx| {
+            assert!(parked.iter_mut().all(|call| call.as_mut().poll(cx).is_pending()));
+            Poll::Ready(())
+        })
+        .await;
+        *theirs.borrow_mut() = parked;
+        while !theirs.borrow().is_empty() {
+            yield_now().await;
+        }
+    });
+    let second = runtime.start(async move {
+        while ours.borrow().is_empty() {
+            yield_now().await;
+        }
+        let mut own = Box::pin(yield_now());
+        poll_fn(|cx| {
+            assert!(own.as_mut().poll(cx).is_pending());
+            ours.borrow_mut().clear();
+            Poll::Ready(())
+        })
+        .await;
+        own.await;
+        5
+    });
+    assert_eq!(runtime.finish(second).unwrap(), 5);
+    runtime.finish(first).unwrap();
+}
