@@ -55,10 +55,22 @@ pub enum Step {
 
 /// What a coroutine leaves for the scheduler.
 pub(crate) enum Post {
-    Call { id: CallId, call: SystemCall, at: &'static Location<'static> },
+    Call {
+        id: CallId,
+        call: SystemCall,
+        at: &'static Location<'static>,
+    },
     Withdraw(TaskRef, CallId),
     Release(Release),
     Wake,
+    /// A call that was withdrawn.
+    Nothing,
+}
+
+/// A post, with the number the next call had when it was left. A call's own number is that one.
+struct Posted {
+    number: u64,
+    post: Post,
 }
 
 /// Something given back. Unlike a call it has no answer, so it can be made from `Drop`.
@@ -91,11 +103,13 @@ pub enum Release {
 
 /// The meeting place of the running coroutine and the scheduler; one for each thread that runs tasks.
 ///
-/// A coroutine leaves its calls here, in order. The first call of a turn, if it is one of the commonest
-/// kinds, has its arguments in registers, as a system call on a machine has; the others are in a list.
+/// A coroutine leaves its calls here. The commonest turn gives handles back, then makes one call of a common
+/// kind: so there is a list of handles, then one call with its arguments in registers, as a system call on
+/// a machine has; whatever comes after these or is of another kind is in a list of its own.
 /// Replies wait here for the coroutine to take them; what it does not take is kept for its next turn.
 pub struct Port {
-    task: Cell<Option<TaskRef>>,
+    /// The task being resumed; number 0 is none.
+    task: Cell<TaskRef>,
     spawned_at: Cell<&'static Location<'static>>,
     name: RefCell<Option<Rc<str>>>,
     next_call: Cell<u64>,
@@ -105,24 +119,29 @@ pub struct Port {
     clock_is_new: Cell<bool>,
     durable: Cell<bool>,
 
-    // The first call: its kind, number and line, how many posts came before it, and its arguments.
+    /// What was given back before anything else was left.
+    releases: RefCell<Vec<Release>>,
+    has_releases: Cell<bool>,
+
+    // The first call: its kind, number and line, and its arguments.
     first: Cell<First>,
     first_id: Cell<CallId>,
     first_at: Cell<&'static Location<'static>>,
-    first_place: Cell<usize>,
     claim: Cell<Claim>,
     task_argument: Cell<TaskRef>,
     object_argument: Cell<ObjectRef>,
     value_argument: Cell<Value>,
     coroutine_argument: Cell<Option<BoxCoroutine>>,
 
-    posts: RefCell<Vec<Post>>,
-    posted: Cell<usize>,
+    /// What came after that, in order.
+    posts: RefCell<Vec<Posted>>,
+    has_posts: Cell<bool>,
 
-    replies: Cell<Replies>,
+    /// One reply, and the number of its call (0 for none); there are seldom more.
     reply_id: Cell<CallId>,
     reply: Cell<Reply>,
     more_replies: RefCell<BTreeMap<CallId, Reply>>,
+    has_more: Cell<bool>,
 }
 
 /// The kinds of call whose arguments go in registers.
@@ -137,14 +156,8 @@ pub(crate) enum First {
     Spawn,
 }
 
-/// Which replies are there.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Replies {
-    None,
-    Unit,
-    One,
-    Many,
-}
+const NO_RUN: RunId = RunId(0);
+const NO_CALL: CallId = CallId(0);
 
 #[track_caller]
 const fn nowhere() -> &'static Location<'static> {
@@ -160,9 +173,8 @@ impl Default for Port {
 impl Port {
     /// An empty port.
     pub const fn new() -> Port {
-        let no_run = RunId(0);
         Port {
-            task: Cell::new(None),
+            task: Cell::new(TaskRef::NONE),
             spawned_at: Cell::new(nowhere()),
             name: RefCell::new(None),
             next_call: Cell::new(0),
@@ -171,37 +183,45 @@ impl Port {
             clock_is_new: Cell::new(false),
             durable: Cell::new(false),
             first: Cell::new(First::None),
-            first_id: Cell::new(CallId(0)),
+            first_id: Cell::new(NO_CALL),
             first_at: Cell::new(nowhere()),
-            first_place: Cell::new(0),
+            releases: RefCell::new(Vec::new()),
+            has_releases: Cell::new(false),
             claim: Cell::new(Claim::Share),
-            task_argument: Cell::new(TaskRef { run: no_run, slot: 0, tid: Tid(0) }),
-            object_argument: Cell::new(ObjectRef { run: no_run, slot: 0, id: 0 }),
+            task_argument: Cell::new(TaskRef::NONE),
+            object_argument: Cell::new(ObjectRef { run: NO_RUN, slot: 0, id: 0 }),
             value_argument: Cell::new(Value::Unit),
             coroutine_argument: Cell::new(None),
             posts: RefCell::new(Vec::new()),
-            posted: Cell::new(0),
-            replies: Cell::new(Replies::None),
-            reply_id: Cell::new(CallId(0)),
+            has_posts: Cell::new(false),
+            reply_id: Cell::new(NO_CALL),
             reply: Cell::new(Reply::Unit),
             more_replies: RefCell::new(BTreeMap::new()),
+            has_more: Cell::new(false),
         }
     }
 
     /// The task being resumed.
     #[inline]
     pub fn task(&self) -> Option<TaskRef> {
-        self.task.get()
+        let task = self.task.get();
+        (task.tid != TaskRef::NONE.tid).then_some(task)
+    }
+
+    /// Whether this is the task being resumed.
+    #[inline]
+    pub fn is_running(&self, task: TaskRef) -> bool {
+        self.task.get() == task
     }
 
     /// The number of the task being resumed.
     pub fn tid(&self) -> Option<Tid> {
-        self.task.get().map(|task| task.tid)
+        self.task().map(|task| task.tid)
     }
 
     /// The run of the task being resumed.
     pub fn run(&self) -> Option<RunId> {
-        self.task.get().map(|task| task.run)
+        self.task().map(|task| task.run)
     }
 
     /// The name of the task being resumed, if it has one.
@@ -229,8 +249,9 @@ impl Port {
 
     /// Makes a call. It is accepted when the coroutine returns, unless it is withdrawn before.
     pub fn call(&self, call: SystemCall, at: &'static Location<'static>) -> CallId {
-        let id = self.next_id();
+        let id = CallId(self.next_call.get());
         self.push(Post::Call { id, call, at });
+        self.next_call.set(id.0 + 1);
         id
     }
 
@@ -316,52 +337,51 @@ impl Port {
     /// The reply to a call, if it is there.
     #[inline]
     pub fn take_reply(&self, id: CallId) -> Option<Reply> {
-        if self.take_unit(id) {
-            return Some(Reply::Unit);
-        }
-        match self.replies.get() {
-            Replies::None | Replies::Unit => None,
-            Replies::One if self.reply_id.get() == id => {
-                self.replies.set(Replies::None);
-                Some(self.reply.replace(Reply::Unit))
-            }
-            Replies::One => None,
-            Replies::Many => self.take_other_reply(id),
-        }
+        self.is_answered(id).then(|| self.take_answer())
     }
 
-    /// Whether the reply to a call is there and is `Unit`; then it is taken.
+    /// Whether the reply to a call is there. Then it is the one that `take_answer` takes.
     #[inline]
-    pub fn take_unit(&self, id: CallId) -> bool {
-        let unit = self.replies.get() == Replies::Unit && self.reply_id.get() == id;
-        if unit {
-            self.replies.set(Replies::None);
+    pub fn is_answered(&self, id: CallId) -> bool {
+        self.reply_id.get() == id || (self.has_more.get() && self.bring_forward(id))
+    }
+
+    /// Takes the reply of the call that was found to be answered just now.
+    #[inline]
+    pub fn take_answer(&self) -> Reply {
+        self.reply_id.set(NO_CALL);
+        self.reply.replace(Reply::Unit)
+    }
+
+    /// Puts a reply before all others, for `take_answer` to take: an error that the kernel does not see.
+    #[cold]
+    pub fn put_answer(&self, reply: Reply) {
+        let (id, held) = (self.reply_id.get(), self.reply.replace(reply));
+        if id != NO_CALL {
+            self.offer_another(id, held);
         }
-        unit
     }
 
     #[cold]
-    fn take_other_reply(&self, id: CallId) -> Option<Reply> {
+    fn bring_forward(&self, id: CallId) -> bool {
         let mut more = self.more_replies.borrow_mut();
-        let reply = more.remove(&id)?;
-        if more.is_empty() {
-            self.replies.set(Replies::None);
-        }
-        Some(reply)
+        let Some(reply) = more.remove(&id) else { return false };
+        self.has_more.set(!more.is_empty());
+        drop(more);
+        self.put_answer(reply);
+        self.reply_id.set(id);
+        true
     }
 
     /// Calls that were answered and whose replies nobody has taken yet.
     pub fn answered(&self) -> Vec<CallId> {
-        match self.replies.get() {
-            Replies::None => Vec::new(),
-            Replies::Unit | Replies::One => vec![self.reply_id.get()],
-            Replies::Many => self.more_replies.borrow().keys().copied().collect(),
-        }
+        let first = Some(self.reply_id.get()).filter(|id| *id != NO_CALL);
+        first.into_iter().chain(self.more_replies.borrow().keys().copied()).collect()
     }
 
     /// Takes a call back: one that was not accepted yet never happened.
     pub fn withdraw(&self, maker: TaskRef, id: CallId) {
-        if self.task.get() != Some(maker) {
+        if !self.is_running(maker) {
             // Dropped somewhere else. Numbers are unique in one run only.
             return self.push(Post::Withdraw(maker, id));
         }
@@ -373,26 +393,30 @@ impl Port {
             // Accepted in an earlier turn.
             return self.push(Post::Withdraw(maker, id));
         }
-        let mut posts = self.posts.borrow_mut();
-        let is_it = |post: &Post| matches!(post, Post::Call { id: made, .. } if *made == id);
-        if let Some(at) = posts.iter().position(is_it) {
-            let removed = posts.remove(at);
-            self.posted.set(posts.len());
-            if at < self.first_place.get() {
-                self.first_place.set(self.first_place.get() - 1);
-            }
-            drop(posts);
-            drop(removed);
-            return;
+        match self.take_call(id) {
+            Some(call) => drop(call),
+            None => self.push(Post::Withdraw(maker, id)),
         }
-        drop(posts);
-        self.push(Post::Withdraw(maker, id));
+    }
+
+    /// Takes a call out of the list.
+    fn take_call(&self, id: CallId) -> Option<Post> {
+        let mut posts = self.posts.borrow_mut();
+        let from = posts.partition_point(|posted| posted.number < id.0);
+        let mut same = posts[from..].iter_mut().take_while(|posted| posted.number == id.0);
+        let found = same.find(|posted| matches!(posted.post, Post::Call { .. }))?;
+        Some(std::mem::replace(&mut found.post, Post::Nothing))
     }
 
     /// Gives something back.
     #[inline]
     pub fn release(&self, release: Release) {
-        self.push(Post::Release(release));
+        if self.first.get() == First::None && !self.has_posts.get() {
+            self.releases.borrow_mut().push(release);
+            self.has_releases.set(true);
+        } else {
+            self.push(Post::Release(release));
+        }
     }
 
     /// Asks for another turn although no call is outstanding (a foreign future woke itself).
@@ -400,23 +424,22 @@ impl Port {
         self.push(Post::Wake);
     }
 
-    #[inline]
     fn push(&self, post: Post) {
-        self.posts.borrow_mut().push(post);
-        self.posted.set(self.posted.get() + 1);
+        let number = self.next_call.get();
+        self.posts.borrow_mut().push(Posted { number, post });
+        self.has_posts.set(true);
     }
 
-    /// Claims the registers for a call, if they are free.
+    /// Claims the registers for a call, if they are free and nothing else came before.
     #[inline]
     fn begin_first(&self, kind: First, at: &'static Location<'static>) -> Option<CallId> {
-        if self.first.get() != First::None {
+        if self.first.get() != First::None || self.has_posts.get() {
             return None;
         }
         let id = self.next_id();
         self.first.set(kind);
         self.first_id.set(id);
         self.first_at.set(at);
-        self.first_place.set(self.posted.get());
         Some(id)
     }
 
@@ -431,6 +454,9 @@ impl Port {
     pub fn shrink(&self) {
         if let Ok(mut posts) = self.posts.try_borrow_mut() {
             posts.shrink_to_fit();
+        }
+        if let Ok(mut releases) = self.releases.try_borrow_mut() {
+            releases.shrink_to_fit();
         }
         // An emptied map keeps a node; a new one has none.
         if let Ok(mut replies) = self.more_replies.try_borrow_mut()
@@ -451,7 +477,7 @@ impl Port {
 
     #[inline]
     pub(crate) fn enter(&self, task: TaskRef, spawned_at: &'static Location<'static>) {
-        self.task.set(Some(task));
+        self.task.set(task);
         self.spawned_at.set(spawned_at);
         self.turn_began.set(self.next_call.get());
     }
@@ -462,15 +488,19 @@ impl Port {
 
     #[inline]
     pub(crate) fn leave(&self) {
-        self.task.set(None);
+        self.task.set(TaskRef::NONE);
     }
 
     pub(crate) fn next_call(&self) -> u64 {
         self.next_call.get()
     }
 
-    /// The clock, if a coroutine has set it since this was last asked.
     #[inline]
+    pub(crate) fn has_new_clock(&self) -> bool {
+        self.clock_is_new.get()
+    }
+
+    /// The clock, if a coroutine has set it since this was last asked.
     pub(crate) fn new_clock(&self) -> Option<Time> {
         if !self.clock_is_new.get() {
             return None;
@@ -481,90 +511,74 @@ impl Port {
 
     #[inline]
     pub(crate) fn offer(&self, id: CallId, reply: Reply) {
-        if self.replies.get() != Replies::None {
+        if self.has_untaken() {
             return self.offer_another(id, reply);
         }
         self.reply_id.set(id);
-        if let Reply::Unit = reply {
-            self.replies.set(Replies::Unit);
-        } else {
-            self.replies.set(Replies::One);
-            // What was there is `Unit`: nothing is dropped.
-            std::mem::forget(self.reply.replace(reply));
-        }
-    }
-
-    /// Offers the answer that a call is done, before all other replies.
-    #[inline]
-    pub(crate) fn offer_done(&self, id: CallId) {
-        self.reply_id.set(id);
-        self.replies.set(Replies::Unit);
+        // What was there is `Unit`: nothing is dropped.
+        std::mem::forget(self.reply.replace(reply));
     }
 
     #[cold]
     fn offer_another(&self, id: CallId, reply: Reply) {
-        let mut more = self.more_replies.borrow_mut();
-        if self.replies.get() != Replies::Many {
-            more.insert(self.reply_id.get(), self.reply.replace(Reply::Unit));
-            self.replies.set(Replies::Many);
-        }
-        more.insert(id, reply);
+        self.more_replies.borrow_mut().insert(id, reply);
+        self.has_more.set(true);
     }
 
     #[inline]
     pub(crate) fn has_untaken(&self) -> bool {
-        self.replies.get() != Replies::None
+        self.reply_id.get() != NO_CALL || self.has_more.get()
     }
 
     /// Takes back the replies that were not taken.
     #[cold]
     pub(crate) fn untaken(&self) -> Vec<(CallId, Reply)> {
-        let replies = self.replies.replace(Replies::None);
-        match replies {
-            Replies::None => Vec::new(),
-            Replies::Unit | Replies::One => {
-                vec![(self.reply_id.get(), self.reply.replace(Reply::Unit))]
-            }
-            Replies::Many => {
-                std::mem::take(&mut *self.more_replies.borrow_mut()).into_iter().collect()
-            }
+        self.has_more.set(false);
+        let mut all = std::mem::take(&mut *self.more_replies.borrow_mut());
+        let first = self.reply_id.replace(NO_CALL);
+        if first != NO_CALL {
+            all.insert(first, self.reply.replace(Reply::Unit));
         }
+        all.into_iter().collect()
     }
 
-    /// Whether all that the running coroutine did was to yield.
+    /// Whether all that the coroutine did was to yield.
     #[inline]
     pub(crate) fn only_yielded(&self) -> bool {
         self.first.get() == First::Yield
-            && self.posted.get() == 0
-            && self.replies.get() == Replies::None
+            && !self.has_releases.get()
+            && !self.has_posts.get()
+            && !self.has_untaken()
+            && !self.clock_is_new.get()
     }
 
-    /// The kind of the first call, whose arguments are in the registers.
+    /// Whether the coroutine made a common call, and before it did no more than to give handles back.
     #[inline]
-    pub(crate) fn first(&self) -> First {
-        self.first.get()
+    pub(crate) fn has_common_call(&self) -> bool {
+        self.first.get() != First::None && !self.has_posts.get() && !self.has_untaken()
     }
 
-    /// The first call's number and line; the registers are free again, so its arguments go first.
+    /// Whether there is something in one of the lists.
     #[inline]
-    pub(crate) fn end_first(&self) -> (CallId, &'static Location<'static>) {
-        self.first.set(First::None);
-        (self.first_id.get(), self.first_at.get())
+    pub(crate) fn has_listed(&self) -> bool {
+        self.has_releases.get() || self.has_posts.get()
+    }
+
+    /// Whether the coroutine left nothing.
+    #[inline]
+    pub(crate) fn is_clear(&self) -> bool {
+        self.first.get() == First::None && !self.has_listed() && !self.has_untaken()
+    }
+
+    /// The first call's kind, number and line. The registers are free again; its arguments are still there.
+    #[inline]
+    pub(crate) fn end_first(&self) -> (First, CallId, &'static Location<'static>) {
+        (self.first.replace(First::None), self.first_id.get(), self.first_at.get())
     }
 
     #[inline]
-    pub(crate) fn first_id(&self) -> CallId {
-        self.first_id.get()
-    }
-
-    #[inline]
-    pub(crate) fn first_at(&self) -> &'static Location<'static> {
-        self.first_at.get()
-    }
-
-    #[inline]
-    pub(crate) fn target(&self) -> (Waitable, Claim) {
-        let on = match self.first.get() {
+    pub(crate) fn target(&self, kind: First) -> (Waitable, Claim) {
+        let on = match kind {
             First::WaitTask => Waitable::Task(self.task_argument.get()),
             _ => Waitable::Future(self.object_argument.get()),
         };
@@ -589,7 +603,7 @@ impl Port {
             First::Yield => SystemCall::Yield,
             First::CreatePromise => SystemCall::CreatePromise,
             First::WaitTask | First::WaitFuture => {
-                let (on, claim) = self.target();
+                let (on, claim) = self.target(self.first.get());
                 SystemCall::Wait(on, claim)
             }
             First::CompletePromise => {
@@ -602,24 +616,26 @@ impl Port {
         Some(call)
     }
 
-    /// How many posts there are besides the first call, and how many of them came before it.
+    /// The handle at this place. The list is emptied by `clear_releases` after all have been seen.
     #[inline]
-    pub(crate) fn posted(&self) -> (usize, usize) {
-        let posted = self.posted.get();
-        match self.first.get() {
-            First::None => (posted, posted),
-            _ => (posted, self.first_place.get()),
-        }
+    pub(crate) fn released(&self, at: usize) -> Option<Release> {
+        self.releases.borrow().get(at).copied()
+    }
+
+    #[inline]
+    pub(crate) fn clear_releases(&self) {
+        self.releases.borrow_mut().clear();
+        self.has_releases.set(false);
     }
 
     /// Takes the post at this place. The list is emptied by `clear_posts` after all have been taken.
-    #[inline]
     pub(crate) fn take_post(&self, at: usize) -> Option<Post> {
-        self.posts.borrow_mut().get_mut(at).map(|post| std::mem::replace(post, Post::Wake))
+        let mut posts = self.posts.borrow_mut();
+        posts.get_mut(at).map(|posted| std::mem::replace(&mut posted.post, Post::Nothing))
     }
 
     pub(crate) fn clear_posts(&self) {
         self.posts.borrow_mut().clear();
-        self.posted.set(0);
+        self.has_posts.set(false);
     }
 }

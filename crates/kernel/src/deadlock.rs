@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::error::{ErrorKind, Site, TaskLabel};
 use crate::id::Tid;
 use crate::outbox::EventKind;
+use crate::outstanding::{Calls, Wait};
 use crate::run::{Found, Run};
 use crate::state::TaskState;
-use crate::task::{Progress, Wait};
 
 /// Nothing is left that could wake the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,12 +71,10 @@ impl std::error::Error for DeadlockError {}
 impl Run {
     /// The tasks this one cannot go on without.
     fn needs(&self, slot: u32) -> Vec<u32> {
-        let mut calls = self.tasks[slot as usize].calls().iter();
+        let calls = self.tasks[slot as usize].calls();
         // With several calls outstanding, any of them may wake it.
-        let (Some(Progress::Waiting(wait)), None) = (calls.next(), calls.next()) else {
-            return Vec::new();
-        };
-        match *wait {
+        let Some(wait) = calls.and_then(Calls::only_wait) else { return Vec::new() };
+        match wait {
             Wait::Join { task, .. }
             | Wait::Over { task, .. }
             | Wait::Handler { task, .. }
@@ -123,14 +121,10 @@ impl Run {
 
     fn waiting(&self, slot: u32) -> Waiting {
         let task = self.label(slot);
-        let calls = self.tasks[slot as usize].calls().iter();
-        let on: Vec<String> = calls
-            .filter_map(|progress| match progress {
-                Progress::Waiting(wait) => Some(self.describe(wait)),
-                Progress::Answered(_) => None,
-            })
-            .collect();
-        let at = (!on.is_empty()).then(|| self.tasks[slot as usize].called_at.into());
+        let calls = self.tasks[slot as usize].calls();
+        let waits = calls.into_iter().flat_map(Calls::waits);
+        let on: Vec<String> = waits.map(|(wait, _)| self.describe(&wait)).collect();
+        let at = self.tasks[slot as usize].first_wait().map(|(_, at)| at.into());
         let on = match (on.is_empty(), self.tasks[slot as usize].state()) {
             (false, _) => on.join(" or "),
             (true, TaskState::Cancelling) => "the end of its cleanup".into(),

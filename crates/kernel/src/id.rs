@@ -31,6 +31,11 @@ pub struct TaskRef {
     pub tid: Tid,
 }
 
+impl TaskRef {
+    /// No task: what stands where one will be named later.
+    pub const NONE: TaskRef = TaskRef { run: RunId(0), slot: 0, tid: Tid(0) };
+}
+
 /// Where some other object of a run lives: a promise, a channel, a semaphore or a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectRef {

@@ -10,10 +10,11 @@ use crate::error::{ErrorKind, TaskError, panic_text};
 use crate::handler::Verdict;
 use crate::id::{CallId, Tid};
 use crate::outbox::EventKind;
+use crate::outstanding::Wait;
 use crate::run::{Run, RunFailure};
 use crate::state::TaskState;
 use crate::store::{Link, Scope};
-use crate::task::{Body, Mark, Wait};
+use crate::task::{Body, Mark};
 
 impl Run {
     /// The way of a call when somebody watches, handles or limits it.
@@ -60,26 +61,26 @@ impl Run {
                         let error = panic
                             .at_call(call.kind(), call.given_name(), at)
                             .in_task(|| self.label(slot));
-                        return self.note_reply(slot, id, Reply::Error(error));
+                        return self.note_reply(slot, id, Reply::Error(error), at);
                     }
                     Ok(Verdict::Pass) => link = here.outer.clone(),
-                    Ok(Verdict::Answer(reply)) => return self.note_reply(slot, id, reply),
+                    Ok(Verdict::Answer(reply)) => return self.note_reply(slot, id, reply, at),
                     Ok(Verdict::Refuse(why)) => {
                         let message = format!("handler `{}` refused: {why}", here.handler.name());
                         let error = TaskError::new(ErrorKind::Refused, message)
                             .at_call(call.kind(), call.given_name(), at)
                             .in_task(|| self.label(slot));
-                        return self.note_reply(slot, id, Reply::Error(error));
+                        return self.note_reply(slot, id, Reply::Error(error), at);
                     }
                     Ok(Verdict::Run(coroutine)) => {
                         if let Err(error) = self.room_for_task() {
                             let error = error
                                 .at_call(call.kind(), call.given_name(), at)
                                 .in_task(|| self.label(slot));
-                            return self.note_reply(slot, id, Reply::Error(error));
+                            return self.note_reply(slot, id, Reply::Error(error), at);
                         }
                         let wait = self.run_handler(slot, id, coroutine, here.outer.clone(), at);
-                        return self.note_wait(slot, id, wait);
+                        return self.note_wait(slot, id, wait, at);
                     }
                 }
             }

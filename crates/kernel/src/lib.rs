@@ -22,6 +22,7 @@ mod handler;
 mod id;
 mod intercept;
 mod outbox;
+mod outstanding;
 mod planning;
 mod policy;
 mod ready;

@@ -48,7 +48,7 @@ pub struct Run {
 
     pub(crate) tasks: Slab<Task>,
     pub(crate) extras: BTreeMap<u32, Extra>,
-    pub(crate) tids: TidIndex,
+    pub(crate) tids: Option<TidIndex>,
     next_tid: u64,
     pub(crate) live: usize,
     root: u32,
@@ -159,7 +159,7 @@ impl Run {
             careful: config.events == Events::All || config.limits.max_calls.is_some(),
             tasks: Slab::new(),
             extras: BTreeMap::new(),
-            tids: TidIndex::default(),
+            tids: None,
             next_tid: 1,
             live: 0,
             root: 0,
@@ -318,7 +318,24 @@ impl Run {
 
     /// The state of a task, by number; `None` when it is over and forgotten, or never was.
     pub fn task_state(&self, tid: Tid) -> Option<TaskState> {
-        self.tids.get(tid).map(|slot| self.tasks[slot as usize].state())
+        let slot = match &self.tids {
+            Some(tids) => tids.get(tid)?,
+            None => self.slots_by_tid().find(|(known, _)| *known == tid)?.1,
+        };
+        Some(self.tasks[slot as usize].state())
+    }
+
+    /// The slot of a task, by number. Few programs ask for tasks by number, so the index is made when one
+    /// first does.
+    pub(crate) fn slot_of(&mut self, tid: Tid) -> Option<u32> {
+        if self.tids.is_none() {
+            self.tids = Some(TidIndex::new(self.slots_by_tid()));
+        }
+        self.tids.as_ref().and_then(|tids| tids.get(tid))
+    }
+
+    fn slots_by_tid(&self) -> impl Iterator<Item = (Tid, u32)> {
+        self.tasks.iter().map(|(slot, task)| (task.tid, slot as u32))
     }
 
     /// All tasks that are known, in the order of their numbers.
@@ -329,7 +346,7 @@ impl Run {
             .map(|(slot, task)| TaskInfo {
                 label: self.label(slot as u32),
                 state: task.state(),
-                waits_at: task.calls().first_wait().map(|_| task.called_at),
+                waits_at: task.first_wait().map(|(_, at)| at),
             })
             .collect();
         all.sort_by_key(|info| info.label.tid);
@@ -368,7 +385,9 @@ impl Run {
         task.marks.set(Mark::Queued);
         task.marks.set(Mark::Held);
         let slot = self.tasks.insert(task) as u32;
-        self.tids.insert(tid, slot);
+        if let Some(tids) = &mut self.tids {
+            tids.insert(tid, slot);
+        }
         self.live += 1;
         self.ready.push_yielded(slot);
         slot

@@ -9,11 +9,12 @@ use crate::calls::Answer;
 use crate::config::Mode;
 use crate::coroutine::{BoxCoroutine, Coroutine, First, Port, Post, Step, Unwind};
 use crate::error::{ErrorKind, TaskError};
-use crate::id::{CallId, TaskRef, Tid};
+use crate::id::{CallId, RunId, TaskRef, Tid};
 use crate::outbox::{Completion, EventKind};
+use crate::outstanding::Wait;
 use crate::run::{Run, RunFailure};
 use crate::state::{BlockReason, TaskState};
-use crate::task::{Body, Calls, Mark, Outcome, Outstanding, Progress, Task, Wait};
+use crate::task::{Body, Mark, Outcome, Task};
 use crate::time::Time;
 use crate::timer::Due;
 use crate::value::Value;
@@ -28,7 +29,7 @@ impl Run {
             self.begin_round(port, now);
             while let Some(slot) = self.ready.next() {
                 taken += 1;
-                while self.step(slot, port) {
+                while let Next::GoOn = self.turn(slot, port) {
                     if taken >= turns {
                         self.requeue(slot);
                         break;
@@ -65,9 +66,9 @@ impl Run {
             self.accept_strays(port);
             return false;
         };
-        let lone = self.step(slot, port);
+        let next = self.turn(slot, port);
         self.end_round(port);
-        if lone {
+        if let Next::GoOn = next {
             self.requeue(slot);
         }
         true
@@ -135,68 +136,89 @@ impl Run {
         })
     }
 
-    /// One turn of one task. `true`: it can go on, and as no other task is ready it may do so at once;
-    /// it is in the queue only if the caller does not let it.
-    fn step(&mut self, slot: u32, port: &Port) -> bool {
+    /// One turn of one task.
+    #[inline]
+    fn turn(&mut self, slot: u32, port: &Port) -> Next {
+        self.running_answered = false;
         let task = &mut self.tasks[slot as usize];
         task.marks.clear(Mark::Queued);
+        if self.careful || !task.begin_plain_turn() {
+            return self.special_turn(slot, port);
+        }
+        let step = task.resume(self.id, slot, port);
+        match step {
+            Step::Pending if port.only_yielded() => {
+                // By far the commonest turn. The step has nothing to drop.
+                std::mem::forget(step);
+                let (_, id, at) = port.end_first();
+                task.calls_mut().add_answered(id, Reply::Unit, at);
+                task.suspend();
+                self.calls_made += 1;
+                return self.go_on(slot);
+            }
+            _ if port.has_new_clock() => self.take_clock(port),
+            _ => {}
+        }
+        match step {
+            Step::Pending => std::mem::forget(step),
+            Step::Done(value) => return self.last_turn(slot, port, End::Completed(value)),
+            Step::Failed(error) => return self.last_turn(slot, port, End::Failed(error)),
+        }
+        match port.has_common_call() {
+            true => self.after_common_call(slot, port),
+            false => self.after_turn(slot, port),
+        }
+    }
+
+    /// A turn of a task that has a name, that somebody watches, or that does not run on.
+    #[cold]
+    fn special_turn(&mut self, slot: u32, port: &Port) -> Next {
+        let task = &mut self.tasks[slot as usize];
         if !task.begin_turn() {
             self.step_out(slot, port);
-            return false;
+            return Next::Others;
         }
-        let me = TaskRef { run: self.id, slot, tid: task.tid };
-        let spawned_at = task.spawned_at;
-        let special = task.marks.has_either(Mark::Extra, Mark::Foreign) || self.careful;
-        let mut coroutine = task.take_coroutine(port);
-        if special {
-            if task.marks.has(Mark::Foreign) {
-                self.end_foreign(slot, port, coroutine);
-                return false;
-            }
-            self.begin_special_turn(slot, port);
+        if task.marks.has(Mark::Foreign) {
+            self.end_foreign(slot, port);
+            return Next::Others;
         }
-        port.enter(me, spawned_at);
-        let step = coroutine.as_mut().resume(port);
-        port.leave();
-        if special {
-            port.set_name(None);
+        self.show_turn(slot, port);
+        let step = self.tasks[slot as usize].resume(self.id, slot, port);
+        port.set_name(None);
+        self.take_clock(port);
+        match step {
+            Step::Pending => self.after_turn(slot, port),
+            Step::Done(value) => self.last_turn(slot, port, End::Completed(value)),
+            Step::Failed(error) => self.last_turn(slot, port, End::Failed(error)),
         }
+    }
+
+    /// The round's clock, if the coroutine was the first to need it.
+    #[cold]
+    fn take_clock(&mut self, port: &Port) {
         if let Some(now) = port.new_clock() {
             self.set_clock(now);
         }
-        let Step::Pending = step else {
-            drop(coroutine);
-            self.after_last_turn(slot, port, step);
-            return false;
-        };
-        std::mem::forget(step);
-        let task = &mut self.tasks[slot as usize];
-        task.put_coroutine(coroutine);
-        if port.only_yielded() && !special && !task.marks.has(Mark::CancelRequested) {
-            // By far the commonest turn: it goes to the back of the queue.
-            self.calls_made += 1;
-            (task.done, task.called_at) = port.end_first();
-            task.suspend();
-            return self.go_on(slot);
-        }
-        self.after_turn(slot, port)
     }
 
     /// A durable task was woken by something that is no system call, beside one. It ends here.
     #[cold]
-    fn end_foreign(&mut self, slot: u32, port: &Port, mut coroutine: BoxCoroutine) {
-        port.enter(self.task_ref(slot), self.tasks[slot as usize].spawned_at);
+    fn end_foreign(&mut self, slot: u32, port: &Port) {
+        let me = self.task_ref(slot);
+        let task = &mut self.tasks[slot as usize];
+        let (mut coroutine, spawned_at) = (task.take_coroutine(port), task.spawned_at);
+        port.enter(me, spawned_at);
         coroutine.as_mut().unwind(port, Unwind::Begin);
         drop(coroutine);
         port.leave();
         self.keep_untaken(slot, port);
-        self.accept_posts(slot, port);
+        self.accept(slot, port);
         self.finish(slot, End::Failed(not_durable()));
     }
 
-    /// A turn of a task that has a name, or that somebody watches.
+    /// Tells those who watch, and the coroutine, who has the turn.
     #[cold]
-    fn begin_special_turn(&mut self, slot: u32, port: &Port) {
+    fn show_turn(&mut self, slot: u32, port: &Port) {
         port.set_name(self.name(slot));
         self.event(slot, EventKind::Running);
     }
@@ -213,7 +235,7 @@ impl Run {
         let ending = task.marks.has(Mark::Ending);
         let spawned_at = task.spawned_at;
         let mut coroutine = task.take_coroutine(port);
-        self.begin_special_turn(slot, port);
+        self.show_turn(slot, port);
         port.enter(me, spawned_at);
         let step = match (ending, begun) {
             (true, _) => {
@@ -231,52 +253,92 @@ impl Run {
         match step {
             Step::Pending => {
                 self.tasks[slot as usize].put_coroutine(coroutine);
-                if self.after_turn(slot, port) {
+                if let Next::GoOn = self.after_turn(slot, port) {
                     self.requeue(slot);
                 }
             }
             Step::Done(_) => {
                 drop(coroutine);
-                self.accept_posts(slot, port);
+                self.accept(slot, port);
                 self.finish(slot, End::Cancelled);
             }
             Step::Failed(error) => {
                 drop(coroutine);
-                self.accept_posts(slot, port);
+                self.accept(slot, port);
                 self.finish(slot, End::Failed(error));
             }
         }
     }
 
-    /// After a turn that was not its last, a task is ready again or waits. `true`: it is ready, and no
-    /// other is.
-    fn after_turn(&mut self, slot: u32, port: &Port) -> bool {
+    /// After a turn that was not its last, a task is ready again or waits.
+    fn after_turn(&mut self, slot: u32, port: &Port) -> Next {
         self.keep_untaken(slot, port);
-        self.accept_posts(slot, port);
-        if !self.running_answered {
-            self.settle_down(slot);
-            return false;
-        }
-        let task = &mut self.tasks[slot as usize];
-        if !task.suspend() {
-            // In cleanup: it stays Cancelling.
-            if task.state() == TaskState::Cancelling && !task.marks.has(Mark::Queued) {
-                self.requeue(slot);
-            }
-            return false;
-        }
-        self.go_on(slot)
+        self.accept(slot, port);
+        self.line_up(slot)
     }
 
-    /// A task that is ready goes to the back of the queue, unless it is the only one and the host has
-    /// nothing to do: a task that goes on may rely on what it was answered.
+    /// The same after a turn that gave handles back, perhaps, and then made one common call. It does what
+    /// `dispatch` would do, without moving the call about; nothing special is known of the task.
     #[inline]
-    fn go_on(&mut self, slot: u32) -> bool {
+    fn after_common_call(&mut self, slot: u32, port: &Port) -> Next {
+        if port.has_listed() {
+            self.accept_listed(Some(slot), port);
+        }
+        if self.tasks[slot as usize].is_special() {
+            return self.after_turn(slot, port);
+        }
+        self.calls_made += 1;
+        let (kind, id, at) = port.end_first();
+        let answer = match kind {
+            First::None | First::Yield => Answer::Now(Reply::Unit),
+            First::CreatePromise => self.create_promise(),
+            First::WaitTask | First::WaitFuture => {
+                let (on, claim) = port.target(kind);
+                self.wait(slot, id, on, claim)
+            }
+            First::CompletePromise => {
+                let (promise, value) = port.settlement();
+                self.settle_promise(promise, Ok(value))
+            }
+            First::Spawn => self.spawn(slot, port.coroutine(), None, at),
+        };
+        self.note_answer(slot, id, answer, || (kind.call_kind(), None), at);
+        if port.has_listed() {
+            // What was done dropped handles.
+            self.accept_listed(Some(slot), port);
+        }
+        self.line_up(slot)
+    }
+
+    /// After a task's calls were accepted.
+    #[inline]
+    fn line_up(&mut self, slot: u32) -> Next {
+        if !self.running_answered {
+            self.settle_down(slot);
+            return Next::Others;
+        }
+        let task = &mut self.tasks[slot as usize];
+        match task.state() {
+            TaskState::Running => {
+                task.suspend();
+                return self.go_on(slot);
+            }
+            // In cleanup: it stays Cancelling.
+            TaskState::Cancelling if !task.marks.has(Mark::Queued) => self.requeue(slot),
+            _ => {}
+        }
+        Next::Others
+    }
+
+    /// A task that was answered takes its place in the queue.
+    #[inline]
+    fn go_on(&mut self, slot: u32) -> Next {
+        // Alone it may go on, unless the host has something to do first: it may rely on what it was answered.
         if self.ready.is_empty() && !self.careful && !self.has_outbox() {
-            return true;
+            return Next::GoOn;
         }
         self.requeue(slot);
-        false
+        Next::Others
     }
 
     /// Puts a task at the back of the queue.
@@ -290,20 +352,21 @@ impl Run {
     fn keep_untaken(&mut self, slot: u32, port: &Port) {
         if port.has_untaken() {
             for (id, reply) in port.untaken() {
-                self.tasks[slot as usize].note_reply(id, reply);
+                let at = self.tasks[slot as usize].spawned_at;
+                self.tasks[slot as usize].calls_mut().add_answered(id, reply, at);
             }
         }
     }
 
     /// After its last turn a task is over.
-    fn after_last_turn(&mut self, slot: u32, port: &Port, step: Step) {
-        self.keep_untaken(slot, port);
-        self.accept_posts(slot, port);
-        match step {
-            Step::Pending => unreachable!("its last turn"),
-            Step::Done(value) => self.finish(slot, End::Completed(value)),
-            Step::Failed(error) => self.finish(slot, End::Failed(error)),
+    fn last_turn(&mut self, slot: u32, port: &Port, end: End) -> Next {
+        drop(self.tasks[slot as usize].drop_coroutine());
+        if !port.is_clear() {
+            self.keep_untaken(slot, port);
+            self.accept(slot, port);
         }
+        self.finish(slot, end);
+        Next::Others
     }
 
     /// A task that was not answered waits.
@@ -317,7 +380,7 @@ impl Run {
             // It cancelled itself, and now waits without having made another call.
             return self.begin_cancel(slot);
         }
-        let reason = task.calls().first_wait().map(|wait| wait.reason());
+        let reason = task.first_wait().map(|(wait, _)| wait.reason());
         if reason.is_none() && self.mode == Mode::Durable {
             return self.finish(slot, End::Failed(not_durable()));
         }
@@ -329,85 +392,52 @@ impl Run {
     }
 
     /// Accepts what a coroutine left in the port, in the order it was left.
-    #[inline]
-    fn accept_posts(&mut self, slot: u32, port: &Port) {
-        self.running_answered = false;
-        let (posted, before) = port.posted();
-        if posted == 0 {
-            return self.accept_first(slot, port);
+    fn accept(&mut self, slot: u32, port: &Port) {
+        self.accept_releases(port);
+        if let Some(call) = port.take_first() {
+            let (_, id, at) = port.end_first();
+            self.accept_call(slot, id, call, at);
         }
-        for at in 0..before {
-            self.accept_post(slot, port.take_post(at));
-        }
-        self.accept_first(slot, port);
-        // Accepting can drop coroutines, whose handles are then given back too.
-        let mut at = before;
-        while at < port.posted().0 {
-            self.accept_post(slot, port.take_post(at));
-            at += 1;
-        }
-        port.clear_posts();
+        self.accept_listed(Some(slot), port);
     }
 
-    /// Accepts the call whose arguments are in the port's registers.
-    #[inline]
-    fn accept_first(&mut self, slot: u32, port: &Port) {
-        let kind = port.first();
-        if kind == First::None {
-            return;
-        }
-        let task = &mut self.tasks[slot as usize];
-        if self.careful || task.is_special() {
-            if let Some(call) = port.take_first() {
-                let (id, at) = port.end_first();
-                self.accept_call(slot, id, call, at);
-            }
-            return;
-        }
-        self.calls_made += 1;
-        let id = port.first_id();
-        task.called_at = port.first_at();
-        let answer = match kind {
-            First::None | First::Yield => Answer::Now(Reply::Unit),
-            First::CreatePromise => self.create_promise(),
-            First::WaitTask | First::WaitFuture => {
-                let (on, claim) = port.target();
-                self.wait(slot, id, on, claim).unwrap_or_else(Answer::from)
-            }
-            First::CompletePromise => {
-                let (promise, value) = port.settlement();
-                self.settle_promise(promise, Ok(value)).unwrap_or_else(Answer::from)
-            }
-            First::Spawn => self.spawn(slot, port.coroutine(), None, port.first_at()),
-        };
-        port.end_first();
-        self.note_answer(slot, id, answer, kind.call_kind(), None);
-    }
-
-    /// What was left in the port while no task of this thread was running: handles dropped elsewhere,
-    /// or with a value that nobody took. Taking one back may leave another.
-    fn accept_strays(&mut self, port: &Port) {
+    /// Accepts what is in the port's lists. Accepting can drop coroutines, whose handles are given back too.
+    fn accept_listed(&mut self, slot: Option<u32>, port: &Port) {
+        self.accept_releases(port);
         let mut at = 0;
-        while at < port.posted().0 {
-            match port.take_post(at) {
-                Some(Post::Release(release)) => self.release(release),
-                Some(Post::Withdraw(maker, id)) => self.withdraw_by(maker, id),
-                _ => {}
-            }
+        while let Some(post) = port.take_post(at) {
             at += 1;
+            match (post, slot) {
+                (Post::Call { id, call, at }, Some(slot)) => self.accept_call(slot, id, call, at),
+                (Post::Withdraw(maker, id), _) => self.withdraw_by(maker, id),
+                (Post::Release(release), _) => self.release(release),
+                (Post::Wake, Some(_)) => self.running_answered = true,
+                (Post::Nothing | Post::Wake | Post::Call { .. }, _) => {}
+            }
         }
         if at > 0 {
             port.clear_posts();
         }
     }
 
-    fn accept_post(&mut self, slot: u32, post: Option<Post>) {
-        match post {
-            Some(Post::Call { id, call, at }) => self.accept_call(slot, id, call, at),
-            Some(Post::Withdraw(maker, id)) => self.withdraw_by(maker, id),
-            Some(Post::Release(release)) => self.release(release),
-            Some(Post::Wake) => self.running_answered = true,
-            None => {}
+    #[inline]
+    fn accept_releases(&mut self, port: &Port) {
+        let mut at = 0;
+        while let Some(release) = port.released(at) {
+            at += 1;
+            self.release(release);
+        }
+        if at > 0 {
+            port.clear_releases();
+        }
+    }
+
+    /// What was left in the port while no task of this thread was running: handles dropped elsewhere,
+    /// or with a value that nobody took.
+    #[inline]
+    fn accept_strays(&mut self, port: &Port) {
+        if port.has_listed() {
+            self.accept_listed(None, port);
         }
     }
 
@@ -419,9 +449,7 @@ impl Run {
         at: &'static Location<'static>,
     ) {
         self.calls_made += 1;
-        let task = &mut self.tasks[slot as usize];
-        task.called_at = at;
-        if self.careful || task.is_special() {
+        if self.careful || self.tasks[slot as usize].is_special() {
             return self.accept_with_care(slot, id, call, at);
         }
         self.perform(slot, id, call, at);
@@ -437,7 +465,7 @@ impl Run {
     ) {
         let (kind, name) = (call.kind(), call.given_name());
         let answer = self.dispatch(slot, id, call, at);
-        self.note_answer(slot, id, answer, kind, name);
+        self.note_answer(slot, id, answer, || (kind, name), at);
     }
 
     /// What came of the running task's call.
@@ -447,34 +475,45 @@ impl Run {
         slot: u32,
         id: CallId,
         answer: Answer,
-        kind: CallKind,
-        name: Option<&'static str>,
+        call: impl FnOnce() -> (CallKind, Option<&'static str>),
+        at: &'static Location<'static>,
     ) {
         match answer {
             Answer::Now(Reply::Error(error)) => {
-                let at = self.tasks[slot as usize].called_at;
+                let (kind, name) = call();
                 let error = error.at_call(kind, name, at).in_task(|| self.label(slot));
-                self.note_reply(slot, id, Reply::Error(error));
+                self.note_reply(slot, id, Reply::Error(error), at);
             }
-            Answer::Now(reply) => self.note_reply(slot, id, reply),
-            Answer::Later(wait) => self.note_wait(slot, id, wait),
+            Answer::Now(reply) => self.note_reply(slot, id, reply, at),
+            Answer::Later(wait) => self.note_wait(slot, id, wait, at),
         }
     }
 
     /// The running task's call is answered at once.
     #[inline]
-    pub(crate) fn note_reply(&mut self, slot: u32, id: CallId, reply: Reply) {
+    pub(crate) fn note_reply(
+        &mut self,
+        slot: u32,
+        id: CallId,
+        reply: Reply,
+        at: &'static Location<'static>,
+    ) {
         if self.careful {
             self.note_answer_event(slot, id, &reply);
         }
-        self.tasks[slot as usize].note_reply(id, reply);
+        self.tasks[slot as usize].calls_mut().add_answered(id, reply, at);
         self.running_answered = true;
     }
 
-    pub(crate) fn note_wait(&mut self, slot: u32, id: CallId, wait: Wait) {
-        self.tasks[slot as usize]
-            .calls_mut()
-            .add(Outstanding { id, progress: Progress::Waiting(wait) });
+    #[inline]
+    pub(crate) fn note_wait(
+        &mut self,
+        slot: u32,
+        id: CallId,
+        wait: Wait,
+        at: &'static Location<'static>,
+    ) {
+        self.tasks[slot as usize].calls_mut().add_waiting(id, wait, at);
     }
 
     #[cold]
@@ -583,7 +622,9 @@ impl Run {
             return;
         }
         let task = self.tasks.remove(slot as usize);
-        self.tids.remove(task.tid);
+        if let Some(tids) = &mut self.tids {
+            tids.remove(task.tid);
+        }
         if task.marks.has(Mark::Extra) {
             self.extras.remove(&slot);
         }
@@ -630,50 +671,54 @@ impl Coroutine for Nothing {
     }
 }
 
+/// What follows a task's turn.
+enum Next {
+    /// It can go on, and no other task is ready, so it may at once. It is not in the queue.
+    GoOn,
+    /// It is in the queue, or waits, or is over.
+    Others,
+}
+
 impl Task {
+    /// Lets the coroutine run, with the replies its task has.
+    #[inline]
+    fn resume(&mut self, run: RunId, slot: u32, port: &Port) -> Step {
+        let Body::Live { coroutine: Some(coroutine), calls } = &mut self.body else {
+            unreachable!("a task that has a turn has its coroutine")
+        };
+        calls.offer(port);
+        port.enter(TaskRef { run, slot, tid: self.tid }, self.spawned_at);
+        let step = coroutine.as_mut().resume(port);
+        port.leave();
+        step
+    }
+
+    /// Takes the coroutine for its unwinding, and moves the replies the task has into the port.
+    fn take_coroutine(&mut self, port: &Port) -> BoxCoroutine {
+        self.calls_mut().offer(port);
+        self.drop_coroutine().expect("a task that is not over has its coroutine")
+    }
+
+    fn put_coroutine(&mut self, back: BoxCoroutine) {
+        if let Body::Live { coroutine, .. } = &mut self.body {
+            *coroutine = Some(back);
+        }
+    }
+
+    #[inline]
+    fn drop_coroutine(&mut self) -> Option<BoxCoroutine> {
+        match &mut self.body {
+            Body::Live { coroutine, .. } => coroutine.take(),
+            Body::Over { .. } => None,
+        }
+    }
+
     /// Puts the outcome in the place of the coroutine, which nearly always is gone already.
     #[inline]
     fn end_with(&mut self, outcome: Outcome, ended: u64) {
         match std::mem::replace(&mut self.body, Body::Over { outcome, ended }) {
-            Body::Live { coroutine: None, calls: Calls::None } => {}
+            Body::Live { coroutine: None, calls } if calls.is_none() => std::mem::forget(calls),
             other => drop(other),
-        }
-    }
-
-    /// Takes the coroutine for a turn, and moves the replies the task has into the port.
-    #[inline]
-    fn take_coroutine(&mut self, port: &Port) -> BoxCoroutine {
-        if self.done != CallId(0) {
-            port.offer_done(std::mem::replace(&mut self.done, CallId(0)));
-        }
-        let Body::Live { coroutine, calls } = &mut self.body else {
-            unreachable!("a task that has a turn is not over")
-        };
-        if !calls.is_none() {
-            offer_replies(calls, port);
-        }
-        coroutine.take().expect("a task that has a turn has its coroutine")
-    }
-}
-
-fn offer_replies(calls: &mut Calls, port: &Port) {
-    match std::mem::replace(calls, Calls::None) {
-        Calls::None => {}
-        Calls::One(Outstanding { id, progress: Progress::Answered(reply) }) => {
-            port.offer(id, reply)
-        }
-        Calls::One(waiting) => *calls = Calls::One(waiting),
-        Calls::Many(mut all) => {
-            let answered =
-                |_: &CallId, progress: &mut Progress| matches!(progress, Progress::Answered(_));
-            for (id, progress) in all.extract_if(.., answered) {
-                if let Progress::Answered(reply) = progress {
-                    port.offer(id, reply);
-                }
-            }
-            if !all.is_empty() {
-                *calls = Calls::Many(all);
-            }
         }
     }
 }

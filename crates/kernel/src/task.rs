@@ -1,14 +1,14 @@
 //! A task's entry in its run's table. Millions of these are parked at once, so the rare parts (name,
 //! group, what it resolves) live in a side table of the run.
 
-use std::collections::BTreeMap;
 use std::panic::Location;
 use std::rc::Rc;
 
-use crate::call::{Claim, Reply};
+use crate::call::Reply;
 use crate::coroutine::BoxCoroutine;
 use crate::error::{ErrorKind, TaskError};
 use crate::id::{CallId, Tid};
+use crate::outstanding::{Calls, Wait};
 use crate::state::{BlockReason, TaskState};
 use crate::store::Scope;
 use crate::value::Value;
@@ -23,11 +23,6 @@ pub(crate) struct Task {
     pub(crate) log_base: u32,
     pub(crate) waiters: WaitList,
     pub(crate) spawned_at: &'static Location<'static>,
-    /// The line of its last call.
-    pub(crate) called_at: &'static Location<'static>,
-    /// The call that was answered with nothing but that it is done, or 0. It is the commonest answer, and
-    /// with it a turn need not touch `body.calls`.
-    pub(crate) done: CallId,
     pub(crate) scope: Option<Rc<Scope>>,
     pub(crate) body: Body,
 }
@@ -61,8 +56,11 @@ impl Marks {
         self.0 & mark as u8 != 0
     }
 
-    pub(crate) fn has_either(self, one: Mark, other: Mark) -> bool {
-        self.0 & (one as u8 | other as u8) != 0
+    /// Whether a turn needs more than to be taken.
+    #[inline]
+    fn is_special(self) -> bool {
+        const SPECIAL: u8 = Mark::Extra as u8 | Mark::Foreign as u8 | Mark::CancelRequested as u8;
+        self.0 & SPECIAL != 0
     }
 
     /// Sets a mark, and tells whether it was set before.
@@ -119,138 +117,6 @@ impl Outcome {
     }
 }
 
-/// The calls of a task that are not over: nearly always none or one.
-pub(crate) enum Calls {
-    None,
-    One(Outstanding),
-    #[expect(clippy::box_collection, reason = "a map in place would make every parked task larger")]
-    Many(Box<BTreeMap<CallId, Progress>>),
-}
-
-pub(crate) struct Outstanding {
-    pub(crate) id: CallId,
-    pub(crate) progress: Progress,
-}
-
-pub(crate) enum Progress {
-    Waiting(Wait),
-    Answered(Reply),
-}
-
-/// What a call waits for, and where it is registered for that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wait {
-    Join { task: u32, node: u32, claim: Claim },
-    Over { task: u32, node: u32 },
-    Promise { promise: u32, node: u32 },
-    External { promise: u32, node: u32 },
-    Gather { set: u32 },
-    Race { set: u32 },
-    Timer { timer: u32 },
-    Io { fd: i32 },
-    Effect,
-    Receive { channel: u32, node: u32 },
-    Send { channel: u32, node: u32 },
-    Acquire { semaphore: u32, node: u32 },
-    Group { group: u32, node: u32 },
-    Handler { task: u32, node: u32 },
-    Resolve { task: u32, node: u32 },
-}
-
-impl Wait {
-    pub(crate) fn reason(&self) -> BlockReason {
-        match self {
-            Wait::Join { .. } | Wait::Over { .. } | Wait::Group { .. } => BlockReason::Join,
-            Wait::Promise { .. } => BlockReason::Promise,
-            Wait::External { .. } => BlockReason::External,
-            Wait::Gather { .. } => BlockReason::Gather,
-            Wait::Race { .. } => BlockReason::Race,
-            Wait::Timer { .. } => BlockReason::Sleep,
-            Wait::Io { .. } => BlockReason::Io,
-            Wait::Effect | Wait::Handler { .. } | Wait::Resolve { .. } => BlockReason::Effect,
-            Wait::Receive { .. } | Wait::Send { .. } => BlockReason::Message,
-            Wait::Acquire { .. } => BlockReason::Lock,
-        }
-    }
-}
-
-impl Calls {
-    #[inline]
-    pub(crate) fn add(&mut self, call: Outstanding) {
-        if let Calls::None = self {
-            // Nothing is dropped.
-            std::mem::forget(std::mem::replace(self, Calls::One(call)));
-        } else {
-            self.add_another(call);
-        }
-    }
-
-    #[cold]
-    fn add_another(&mut self, call: Outstanding) {
-        let mut all = match std::mem::replace(self, Calls::None) {
-            Calls::None => Box::default(),
-            Calls::One(first) => Box::new(BTreeMap::from([(first.id, first.progress)])),
-            Calls::Many(all) => all,
-        };
-        all.insert(call.id, call.progress);
-        *self = Calls::Many(all);
-    }
-
-    pub(crate) fn get_mut(&mut self, id: CallId) -> Option<&mut Progress> {
-        match self {
-            Calls::One(call) if call.id == id => Some(&mut call.progress),
-            Calls::Many(all) => all.get_mut(&id),
-            _ => None,
-        }
-    }
-
-    /// Removes the one that was made last.
-    pub(crate) fn pop(&mut self) -> Option<Outstanding> {
-        match self {
-            Calls::None => None,
-            Calls::One(_) => match std::mem::replace(self, Calls::None) {
-                Calls::One(call) => Some(call),
-                _ => None,
-            },
-            Calls::Many(all) => all.pop_last().map(|(id, progress)| Outstanding { id, progress }),
-        }
-    }
-
-    pub(crate) fn remove(&mut self, id: CallId) -> Option<Progress> {
-        match self {
-            Calls::One(call) if call.id == id => match std::mem::replace(self, Calls::None) {
-                Calls::One(call) => Some(call.progress),
-                _ => None,
-            },
-            Calls::Many(all) => all.remove(&id),
-            _ => None,
-        }
-    }
-
-    /// How far each call is, in the order they were made.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Progress> {
-        let (one, many) = match self {
-            Calls::None => (None, None),
-            Calls::One(call) => (Some(&call.progress), None),
-            Calls::Many(all) => (None, Some(all.values())),
-        };
-        one.into_iter().chain(many.into_iter().flatten())
-    }
-
-    #[inline]
-    pub(crate) fn is_none(&self) -> bool {
-        matches!(self, Calls::None)
-    }
-
-    /// The first call that still waits.
-    pub(crate) fn first_wait(&self) -> Option<Wait> {
-        self.iter().find_map(|progress| match progress {
-            Progress::Waiting(wait) => Some(*wait),
-            Progress::Answered(_) => None,
-        })
-    }
-}
-
 impl Task {
     pub(crate) fn new(
         tid: Tid,
@@ -267,10 +133,8 @@ impl Task {
             log_base,
             waiters: WaitList::default(),
             spawned_at,
-            called_at: spawned_at,
-            done: CallId(0),
             scope,
-            body: Body::Live { coroutine: Some(coroutine), calls: Calls::None },
+            body: Body::Live { coroutine: Some(coroutine), calls: Calls::new(spawned_at) },
         }
     }
 
@@ -300,55 +164,25 @@ impl Task {
         ready
     }
 
-    /// A running task goes back to the queue. `false`: it is not running.
+    /// The same for a task about which there is nothing special.
     #[inline]
-    pub(crate) fn suspend(&mut self) -> bool {
-        let running = self.state == TaskState::Running;
-        if running {
-            self.state = TaskState::Suspended;
-        }
-        running
+    pub(crate) fn begin_plain_turn(&mut self) -> bool {
+        !self.marks.is_special() && self.begin_turn()
     }
 
+    /// A running task is ready again.
     #[inline]
-    pub(crate) fn put_coroutine(&mut self, back: BoxCoroutine) {
-        if let Body::Live { coroutine, .. } = &mut self.body {
-            // The place is empty: nothing is dropped.
-            std::mem::forget(coroutine.replace(back));
-        }
-    }
-
-    /// Keeps an answer until the task's next turn.
-    #[inline]
-    pub(crate) fn note_reply(&mut self, id: CallId, reply: Reply) {
-        if self.done == CallId(0)
-            && let Reply::Unit = reply
-        {
-            self.done = id;
-        } else {
-            self.calls_mut().add(Outstanding { id, progress: Progress::Answered(reply) });
-        }
+    pub(crate) fn suspend(&mut self) {
+        assert!(self.state == TaskState::Running, "only a running task can be suspended");
+        self.state = TaskState::Suspended;
     }
 
     /// Answers a call that waits. `false`: there is none.
+    #[inline]
     pub(crate) fn answer(&mut self, id: CallId, reply: Reply) -> bool {
-        let done = self.done;
-        let Body::Live { calls, .. } = &mut self.body else { return false };
-        if done == CallId(0)
-            && let Reply::Unit = reply
-        {
-            let found = calls.remove(id).is_some();
-            if found {
-                self.done = id;
-            }
-            return found;
-        }
-        match calls.get_mut(id) {
-            Some(progress) => {
-                *progress = Progress::Answered(reply);
-                true
-            }
-            None => false,
+        match &mut self.body {
+            Body::Live { calls, .. } => calls.answer(id, reply),
+            Body::Over { .. } => false,
         }
     }
 
@@ -367,14 +201,22 @@ impl Task {
         handled || over || self.marks.has(Mark::CancelRequested)
     }
 
-    pub(crate) fn calls(&self) -> &Calls {
+    /// Calls of a task, if it is not over.
+    #[inline]
+    pub(crate) fn calls(&self) -> Option<&Calls> {
         match &self.body {
-            Body::Live { calls, .. } => calls,
-            Body::Over { .. } => &Calls::None,
+            Body::Live { calls, .. } => Some(calls),
+            Body::Over { .. } => None,
         }
     }
 
+    /// The first of its calls that waits, and its line.
+    pub(crate) fn first_wait(&self) -> Option<(Wait, &'static Location<'static>)> {
+        self.calls().and_then(Calls::first_wait)
+    }
+
     /// Calls of a live task.
+    #[inline]
     pub(crate) fn calls_mut(&mut self) -> &mut Calls {
         match &mut self.body {
             Body::Live { calls, .. } => calls,
@@ -400,6 +242,6 @@ mod tests {
     fn sizes() {
         assert!(size_of::<Reply>() <= 24, "Reply is {}", size_of::<Reply>());
         assert!(size_of::<Calls>() <= 40, "Calls is {}", size_of::<Calls>());
-        assert!(size_of::<Task>() <= 104, "Task is {}", size_of::<Task>());
+        assert!(size_of::<Task>() <= 96, "Task is {}", size_of::<Task>());
     }
 }

@@ -22,6 +22,14 @@ struct Page {
 }
 
 impl TidIndex {
+    pub(crate) fn new(tasks: impl Iterator<Item = (Tid, u32)>) -> TidIndex {
+        let mut all: Vec<(Tid, u32)> = tasks.collect();
+        all.sort();
+        let mut index = TidIndex::default();
+        all.into_iter().for_each(|(tid, slot)| index.insert(tid, slot));
+        index
+    }
+
     pub(crate) fn insert(&mut self, tid: Tid, slot: u32) {
         let number = tid.0 / PAGE;
         if self.newest.as_ref().is_none_or(|(at, _)| *at != number) {

@@ -14,7 +14,7 @@ use tiffany_kernel::{
 };
 
 use crate::context;
-use crate::waker::TASK_WAKER;
+use crate::waker::is_task_waker;
 
 /// A call that can hardly go wrong. If it does after all (a limit, a handler that refuses), the task
 /// ends with that error at this line; [`checked`](Call::checked) gives it to the caller instead.
@@ -113,7 +113,8 @@ pub(crate) fn throw<R>(error: TaskError) -> Poll<R> {
 pub(crate) struct Pending {
     /// The call's number, once it is made and while it is not answered; or 0.
     id: CallId,
-    maker: Option<TaskRef>,
+    /// Who made it, once it is made.
+    maker: TaskRef,
     combined: bool,
     at: &'static Location<'static>,
 }
@@ -129,57 +130,45 @@ impl Pending {
 
     #[inline]
     fn new_at(at: &'static Location<'static>) -> Pending {
-        Pending { id: NOT_MADE, maker: None, combined: false, at }
+        Pending { id: NOT_MADE, maker: TaskRef::NONE, combined: false, at }
     }
 
-    /// Makes the call when first polled, and takes its reply at a later poll.
+    /// Makes the call when first polled. Once it is answered, the port has its reply for the taking.
     #[inline]
     pub(crate) fn poll(
         &mut self,
         cx: &mut Context<'_>,
         kind: CallKind,
         make: impl FnOnce(&Port, &'static Location<'static>) -> CallId,
-    ) -> Poll<Reply> {
-        context::with(|context| {
-            let port = &context.port;
-            if self.id == NOT_MADE {
-                self.maker = port.task();
-                if self.maker.is_none() {
-                    return self.outside(kind);
-                }
-                self.id = make(port, self.at);
-                self.combined = keep_waker(context, self.id, cx.waker());
-                return Poll::Pending;
-            }
-            if port.task() != self.maker {
-                return self.moved(kind);
-            }
-            match port.take_reply(self.id) {
-                Some(reply) => {
-                    self.id = NOT_MADE;
-                    context.returned_from(self.at);
-                    Poll::Ready(reply)
-                }
-                None => {
-                    self.combined |= keep_waker(context, self.id, cx.waker());
-                    Poll::Pending
-                }
-            }
-        })
+    ) -> Poll<&'static Port> {
+        let context = context::current();
+        let port = &context.port;
+        if self.id == NOT_MADE {
+            let Some(maker) = port.task() else { return self.outside(kind) };
+            self.maker = maker;
+            self.id = make(port, self.at);
+            self.keep_waker(context, cx.waker());
+            return Poll::Pending;
+        }
+        if !port.is_running(self.maker) {
+            return self.moved(kind);
+        }
+        if !port.is_answered(self.id) {
+            self.keep_waker(context, cx.waker());
+            return Poll::Pending;
+        }
+        self.id = NOT_MADE;
+        context.returned_from(self.at);
+        Poll::Ready(port)
     }
 
-    /// Whether the reply is there and says no more than that the call is done; then it is taken.
+    /// Polled through a combinator, a call keeps that one's waker.
     #[inline]
-    fn take_done(&mut self) -> bool {
-        context::with(|context| {
-            let port = &context.port;
-            let done = self.id != NOT_MADE && port.task() == self.maker && port.take_unit(self.id);
-            if done {
-                self.id = NOT_MADE;
-                context.returned_from(self.at);
-            }
-            done
-        })
+    fn keep_waker(&mut self, context: &context::Context, waker: &Waker) {
+        if !is_task_waker(waker) {
+            self.combined = true;
+            context.keep_waker(self.id, Some(waker));
+        }
     }
 
     /// Gives the reply its type. Errors of the host are told where they happened.
@@ -192,6 +181,19 @@ impl Pending {
         match reply {
             Reply::Error(error) => Err(self.placed(error, kind)),
             reply => D::decode(reply).map_err(|error| self.placed(error, kind)),
+        }
+    }
+
+    /// Takes the reply of a call that has nothing to tell but that it is done.
+    #[inline]
+    pub(crate) fn done(&self, port: &Port, kind: CallKind) -> Result<(), TaskError> {
+        match port.take_answer() {
+            reply @ Reply::Unit => {
+                // There is nothing to drop.
+                std::mem::forget(reply);
+                Ok(())
+            }
+            reply => self.read::<(), Direct>(reply, kind),
         }
     }
 
@@ -209,31 +211,34 @@ impl Pending {
     /// Takes a call back that was not answered, or whose answer was not taken.
     #[cold]
     fn withdraw(&mut self) {
-        let Some(maker) = self.maker else { return };
-        context::try_with(|context| {
-            context.port.withdraw(maker, self.id);
-            if self.combined {
-                context.keep_waker(self.id, None);
-            }
-        });
+        let context = context::current();
+        context.port.withdraw(self.maker, self.id);
+        if self.combined {
+            context.keep_waker(self.id, None);
+        }
     }
 
     #[cold]
-    fn outside(&self, kind: CallKind) -> Poll<Reply> {
+    fn outside(&self, kind: CallKind) -> Poll<&'static Port> {
         let message = format!("`{}` was called outside a task", kind.tag());
-        let mut error = TaskError::new(ErrorKind::OutsideTask, message);
-        context::place(&mut error, kind.tag(), self.at);
-        Poll::Ready(Reply::Error(error))
+        let error = TaskError::new(ErrorKind::OutsideTask, message);
+        self.failed(error, kind)
     }
 
     #[cold]
-    fn moved(&self, kind: CallKind) -> Poll<Reply> {
-        let maker = self.maker.map_or(Tid(0), |maker| maker.tid);
-        let message =
-            format!("`{}` (call {}) was first polled in task {maker}", kind.tag(), self.id.0);
-        let mut error = TaskError::new(ErrorKind::MovedCall, message);
+    fn failed(&self, mut error: TaskError, kind: CallKind) -> Poll<&'static Port> {
         context::place(&mut error, kind.tag(), self.at);
-        Poll::Ready(Reply::Error(error))
+        let port = &context::current().port;
+        port.put_answer(Reply::Error(error));
+        Poll::Ready(port)
+    }
+
+    #[cold]
+    fn moved(&self, kind: CallKind) -> Poll<&'static Port> {
+        let (call, id, maker) = (kind.tag(), self.id.0, self.maker.tid);
+        let message = format!("`{call}` (call {id}) was first polled in task {maker}");
+        let error = TaskError::new(ErrorKind::MovedCall, message);
+        self.failed(error, kind)
     }
 }
 
@@ -244,16 +249,6 @@ impl Drop for Pending {
             self.withdraw();
         }
     }
-}
-
-/// Polled through a combinator, a call keeps that one's waker. Tells whether it does.
-#[inline]
-fn keep_waker(context: &context::Context, id: CallId, waker: &Waker) -> bool {
-    let combined = !waker.will_wake(&TASK_WAKER);
-    if combined {
-        context.keep_waker(id, Some(waker));
-    }
-    combined
 }
 
 /// The future of [`yield_now`](crate::yield_now).
@@ -273,13 +268,12 @@ impl Future for Yield {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.0.take_done() {
-            return Poll::Ready(());
-        }
         match self.0.poll(cx, CallKind::Yield, |port, at| port.yield_now(at)) {
             Poll::Pending => Poll::Pending,
-            Poll::Ready(Reply::Error(error)) => throw(error),
-            Poll::Ready(_) => Poll::Ready(()),
+            Poll::Ready(port) => match self.0.done(port, CallKind::Yield) {
+                Ok(()) => Poll::Ready(()),
+                Err(error) => throw(error),
+            },
         }
     }
 }
@@ -320,7 +314,7 @@ impl RawCall {
             return Poll::Ready(Reply::Error(error.clone()));
         }
         let (request, kind) = (&mut self.request, self.kind);
-        self.pending.poll(cx, kind, |port, at| {
+        let polled = self.pending.poll(cx, kind, |port, at| {
             let Request::New(call) = std::mem::replace(request, Request::Made) else {
                 panic!("a system call was polled after it had returned")
             };
@@ -328,7 +322,8 @@ impl RawCall {
                 context::with(|context| context.set_clock());
             }
             port.call(call, at)
-        })
+        });
+        polled.map(Port::take_answer)
     }
 
     pub(crate) fn read<R, D: Decode<R>>(&self, reply: Reply) -> Result<R, TaskError> {

@@ -4,7 +4,6 @@
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::mem::ManuallyDrop;
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Weak;
@@ -14,14 +13,10 @@ use tiffany_kernel::{CallId, Port, Release, RunId, Site, TaskError, TaskRef};
 use tracing::Span;
 use tracing::level_filters::LevelFilter;
 
+pub(crate) use crate::current::current;
 use crate::host::Host;
 use crate::waker::TaskWaker;
 use crate::watchdog::Pulse;
-
-thread_local! {
-    // Never dropped, so that looking at it needs no check whether the thread is ending.
-    static CONTEXT: ManuallyDrop<Context> = const { ManuallyDrop::new(Context::new()) };
-}
 
 /// The running task's surroundings.
 pub(crate) struct Context {
@@ -52,7 +47,7 @@ pub(crate) struct Notes {
 }
 
 impl Context {
-    const fn new() -> Context {
+    pub(crate) const fn new() -> Context {
         Context {
             port: Port::new(),
             host: RefCell::new(None),
@@ -143,36 +138,30 @@ impl Context {
         self.noted.set(true);
     }
 
-    /// What the coroutine left, if it left anything.
+    /// Whether the coroutine left something besides its calls.
     #[inline]
-    pub(crate) fn take_notes(&self) -> Option<Box<Notes>> {
-        if self.noted.get() { self.take_all_notes() } else { None }
+    pub(crate) fn has_notes(&self) -> bool {
+        self.noted.get()
     }
 
-    #[cold]
-    fn take_all_notes(&self) -> Option<Box<Notes>> {
-        self.noted.set(false);
-        Some(Box::new(Notes {
+    /// What the coroutine left, if it left anything.
+    pub(crate) fn take_notes(&self) -> Option<Notes> {
+        self.noted.replace(false).then(|| Notes {
             thrown: self.thrown.take(),
             wakers: self.wakers.take(),
             own_waker: self
                 .own_waker
                 .take()
-                .filter(|(task, _)| Some(*task) == self.port.task())
+                .filter(|(task, _)| self.port.is_running(*task))
                 .map(|(_, waker)| waker),
-        }))
+        })
     }
 }
 
 /// Looks at this thread's context.
 #[inline]
 pub(crate) fn with<R>(look: impl FnOnce(&Context) -> R) -> R {
-    CONTEXT.with(|context| look(context))
-}
-
-/// The same from code that may run while the thread ends.
-pub(crate) fn try_with<R>(look: impl FnOnce(&Context) -> R) -> Option<R> {
-    CONTEXT.try_with(|context| look(context)).ok()
+    look(current())
 }
 
 /// Names a call, its line and the running task in an error that does not know better.
@@ -187,11 +176,10 @@ pub(crate) fn place(error: &mut TaskError, call: &'static str, at: &'static Loca
 /// Gives a handle back. It goes to its run when a run of this thread has its next turn; with a run that is
 /// over, it is gone already.
 pub(crate) fn release(release: Release) {
-    try_with(|context| {
-        if context.port.task().is_some() || context.live_runs.borrow().contains(&release.run()) {
-            context.port.release(release);
-        }
-    });
+    let context = current();
+    if context.port.task().is_some() || context.live_runs.borrow().contains(&release.run()) {
+        context.port.release(release);
+    }
 }
 
 /// While this lives, tasks of this thread find this host.
@@ -212,6 +200,6 @@ impl Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        try_with(|context| context.host.borrow_mut().take());
+        current().host.borrow_mut().take();
     }
 }

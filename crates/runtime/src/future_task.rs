@@ -107,27 +107,20 @@ where
     #[inline]
     fn resume(self: Pin<&mut Self>, port: &Port) -> Step {
         let mut this = self.project();
-        let traced = context::with(|context| context.begin_turn());
+        let context = context::current();
+        let traced = context.begin_turn();
         if let Some(foreign) = this.foreign {
             foreign.before_poll(port);
         }
+        let mut step = Step::Pending;
         let polled = match traced {
-            false => poll_once::<F, O>(this.future.as_mut()),
-            true => poll_in_span::<F, O>(this.future.as_mut()),
+            false => poll_once::<F, O>(this.future.as_mut(), &mut step),
+            true => poll_in_span::<F, O>(this.future.as_mut(), &mut step),
         };
-        if let Some(notes) = context::with(|context| context.take_notes())
-            && let Some(error) = keep_notes(this.foreign, *notes)
-        {
-            return match drop_future(this.future) {
-                Ok(()) => Step::Failed(error),
-                Err(panic) => Step::Failed(panic),
-            };
+        if context.has_notes() || polled.is_err() {
+            return after_poll(this.future, this.foreign, polled, step);
         }
-        match polled {
-            Ok(Poll::Pending) => Step::Pending,
-            Ok(Poll::Ready(step)) => step,
-            Err(payload) => panicked(this.future, payload),
-        }
+        step
     }
 
     fn unwind(self: Pin<&mut Self>, _: &Port, _: Unwind) -> Step {
@@ -146,28 +139,55 @@ where
     }
 }
 
-type Polled = Result<Poll<Step>, Box<dyn Any + Send>>;
+type Polled = Result<(), Box<dyn Any + Send>>;
 
 /// Polls a future, and drops it as soon as it is ready. What its output means is user code too, as an
 /// error is turned into text.
 #[inline]
-fn poll_once<F: Future, O: Output<F::Output>>(mut future: Pin<&mut Option<F>>) -> Polled {
+fn poll_once<F: Future, O: Output<F::Output>>(
+    mut future: Pin<&mut Option<F>>,
+    step: &mut Step,
+) -> Polled {
     catch_unwind(AssertUnwindSafe(|| {
         let running = future.as_mut().as_pin_mut().expect("a task that is over has no turn");
-        let poll = running.poll(&mut Context::from_waker(&TASK_WAKER));
-        if poll.is_ready() {
+        if let Poll::Ready(output) = running.poll(&mut Context::from_waker(&TASK_WAKER)) {
             future.set(None);
+            *step = O::step(output);
         }
-        poll.map(O::step)
     }))
 }
 
 /// The same with the task's span around it, for what its code logs.
 #[cold]
-fn poll_in_span<F: Future, O: Output<F::Output>>(future: Pin<&mut Option<F>>) -> Polled {
+fn poll_in_span<F: Future, O: Output<F::Output>>(
+    future: Pin<&mut Option<F>>,
+    step: &mut Step,
+) -> Polled {
     let span = context::with(|context| context.task_span());
     let _in_span = span.as_ref().map(|span| span.enter());
-    poll_once::<F, O>(future)
+    poll_once::<F, O>(future, step)
+}
+
+/// After a poll that panicked, or left more than calls.
+#[cold]
+fn after_poll<F>(
+    future: Pin<&mut Option<F>>,
+    foreign: &mut Option<Box<Foreign>>,
+    polled: Polled,
+    step: Step,
+) -> Step {
+    if let Some(notes) = context::current().take_notes()
+        && let Some(error) = keep_notes(foreign, notes)
+    {
+        return match drop_future(future) {
+            Ok(()) => Step::Failed(error),
+            Err(panic) => Step::Failed(panic),
+        };
+    }
+    match polled {
+        Ok(()) => step,
+        Err(payload) => panicked(future, payload),
+    }
 }
 
 /// Keeps the wakers that were left; the answer is the error that was thrown, if one was.

@@ -33,6 +33,7 @@ mod clock;
 #[doc(hidden)]
 pub mod combine;
 mod context;
+mod current;
 mod error;
 pub mod fs;
 mod future_task;

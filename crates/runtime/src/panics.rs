@@ -12,7 +12,7 @@ pub(crate) fn note_where() {
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            context::try_with(|context| {
+            context::with(|context| {
                 if context.port.task().is_some() {
                     let site = info
                         .location()

@@ -61,17 +61,19 @@ struct ExternalHandle {
 impl Drop for ExternalHandle {
     fn drop(&mut self) {
         let release = Release::Promise(self.object);
-        let here = context::try_with(|context| {
-            context.host().is_some_and(|host| Arc::ptr_eq(&host.inbox, &self.inbox))
-        });
-        match here {
-            Some(true) => context::release(release),
-            _ => self.inbox.send(Letter::Release(release)),
+        let host = context::current().host();
+        match host.is_some_and(|host| Arc::ptr_eq(&host.inbox, &self.inbox)) {
+            true => context::release(release),
+            false => self.inbox.send(Letter::Release(release)),
         }
     }
 }
 
 impl<T: 'static> Promise<T> {
+    fn new(object: ObjectRef) -> Promise<T> {
+        Promise { object, spare: Cell::new(true), value: PhantomData }
+    }
+
     /// Settles the promise with a value. Settling it twice is an error, and the first value stays.
     #[inline]
     #[track_caller]
@@ -126,8 +128,7 @@ impl std::future::Future for Complete {
         });
         match polled {
             Poll::Pending => Poll::Pending,
-            Poll::Ready(Reply::Unit) => Poll::Ready(Ok(())),
-            Poll::Ready(reply) => Poll::Ready(this.pending.read::<(), Direct>(reply, kind)),
+            Poll::Ready(port) => Poll::Ready(this.pending.done(port, kind)),
         }
     }
 }
@@ -232,9 +233,12 @@ impl<T: 'static> std::future::Future for NewPromise<T> {
         let kind = CallKind::CreatePromise;
         match this.pending.poll(cx, kind, |port, at| port.create_promise(at)) {
             Poll::Pending => Poll::Pending,
-            Poll::Ready(reply) => match this.pending.read::<Promise<T>, Direct>(reply, kind) {
-                Ok(promise) => Poll::Ready(promise),
-                Err(error) => throw(error),
+            Poll::Ready(port) => match port.take_answer() {
+                Reply::Object(object) => Poll::Ready(Promise::new(object)),
+                reply => match this.pending.read::<Promise<T>, Direct>(reply, kind) {
+                    Ok(promise) => Poll::Ready(promise),
+                    Err(error) => throw(error),
+                },
             },
         }
     }
@@ -279,9 +283,7 @@ impl<T> FromReply for ExternalPromise<T> {
 impl<T: 'static> FromReply for Promise<T> {
     fn from_reply(reply: Reply) -> Result<Promise<T>, TaskError> {
         match reply {
-            Reply::Object(object) => {
-                Ok(Promise { object, spare: Cell::new(true), value: PhantomData })
-            }
+            Reply::Object(object) => Ok(Promise::new(object)),
             _ => unexpected("promise"),
         }
     }

@@ -570,7 +570,7 @@ impl Drop for Runtime {
     fn drop(&mut self) {
         // Unfinished tasks first: what they hold is given back to the port.
         self.runs.clear();
-        context::try_with(|context| {
+        context::with(|context| {
             for id in self.places.keys() {
                 context.live_runs.borrow_mut().remove(id);
             }

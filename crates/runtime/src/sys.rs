@@ -194,11 +194,13 @@ impl<T> Spawn<T> {
         });
         match polled {
             Poll::Pending => Poll::Pending,
-            Poll::Ready(Reply::Task(task)) => Poll::Ready(Ok(Task::new(task))),
-            Poll::Ready(reply) => {
-                let task = self.pending.read::<TaskRef, Direct>(reply, CallKind::Spawn);
-                Poll::Ready(task.map(Task::new))
-            }
+            Poll::Ready(port) => match port.take_answer() {
+                Reply::Task(task) => Poll::Ready(Ok(Task::new(task))),
+                reply => {
+                    let task = self.pending.read::<TaskRef, Direct>(reply, CallKind::Spawn);
+                    Poll::Ready(task.map(Task::new))
+                }
+            },
         }
     }
 }

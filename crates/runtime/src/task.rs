@@ -150,7 +150,8 @@ impl<W: Waitable + Unpin> StdFuture for Wait<W> {
             Some(target) => port.wait(target, W::claim(), at),
             None => panic!("a wait was polled after it had returned"),
         });
-        let Poll::Ready(reply) = polled else { return Poll::Pending };
+        let Poll::Ready(port) = polled else { return Poll::Pending };
+        let reply = port.take_answer();
         match this.on.take() {
             // The handle went with the answer. With an error it may not have; giving it back twice is no harm.
             Some(handle) if W::claim() == Claim::Consume && !matches!(reply, Reply::Error(_)) => {

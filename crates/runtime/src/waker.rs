@@ -17,11 +17,17 @@ use crate::inbox::{Inbox, Letter};
 pub(crate) static TASK_WAKER: Waker =
     unsafe { Waker::from_raw(RawWaker::new(std::ptr::null(), &VTABLE)) };
 
+/// Whether a poll came straight from the task, through no combinator with wakers of its own.
+#[inline]
+pub(crate) fn is_task_waker(waker: &Waker) -> bool {
+    std::ptr::eq(waker.vtable(), &raw const VTABLE)
+}
+
 static VTABLE: RawWakerVTable = RawWakerVTable::new(make_waker, wake_self, wake_self, ignore);
 
 /// A foreign future wants to keep a waker: it gets a real one of the task being polled.
 fn make_waker(_: *const ()) -> RawWaker {
-    let waker = context::try_with(|context| {
+    let waker = context::with(|context| {
         let (task, host) = (context.port.task()?, context.host()?);
         let kept = context.own_waker.borrow().as_ref().and_then(|(_, waker)| waker.upgrade());
         if let Some(waker) = kept.filter(|waker| waker.task == task) {
@@ -31,7 +37,7 @@ fn make_waker(_: *const ()) -> RawWaker {
         context.keep_own_waker(task, Arc::downgrade(&waker));
         Some(waker)
     });
-    let waker = match waker.flatten() {
+    let waker = match waker {
         Some(waker) => Waker::from(waker),
         None => Waker::noop().clone(),
     };
@@ -42,11 +48,10 @@ fn make_waker(_: *const ()) -> RawWaker {
 
 /// A future woke its own task while being polled.
 fn wake_self(_: *const ()) {
-    context::try_with(|context| {
-        if !context.delivering.get() && context.port.task().is_some() {
-            context.port.wake();
-        }
-    });
+    let context = context::current();
+    if !context.delivering.get() && context.port.task().is_some() {
+        context.port.wake();
+    }
 }
 
 fn ignore(_: *const ()) {}
@@ -74,8 +79,8 @@ impl Drop for TaskWaker {
     /// Nobody can wake the task any more. Its run sees that when it next comes to rest; one that rests
     /// already has to be told, because it may wait for nothing else.
     fn drop(&mut self) {
-        let awake = context::try_with(|context| context.port.run() == Some(self.task.run));
-        if awake != Some(true) && !*self.sent.get_mut() {
+        let awake = context::current().port.run() == Some(self.task.run);
+        if !awake && !*self.sent.get_mut() {
             self.inbox.send(Letter::GivenUp(self.task.run));
         }
     }
@@ -87,14 +92,12 @@ impl Wake for TaskWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let handled = context::try_with(|context| {
-            let own = context.port.task() == Some(self.task);
-            if own && !context.delivering.get() {
-                context.port.wake();
-            }
-            own
-        });
-        if handled != Some(true) && !self.sent.swap(true, Ordering::AcqRel) {
+        let context = context::current();
+        let own = context.port.is_running(self.task);
+        if own && !context.delivering.get() {
+            context.port.wake();
+        }
+        if !own && !self.sent.swap(true, Ordering::AcqRel) {
             self.inbox.send(Letter::Wake(self.task));
         }
     }

@@ -22,7 +22,7 @@ impl Run {
     }
 
     pub(crate) fn kill_task(&mut self, tid: Tid) -> Answer {
-        let alive = match self.tids.get(tid) {
+        let alive = match self.slot_of(tid) {
             Some(slot) if !self.tasks[slot as usize].state().is_terminal() => {
                 self.cancel_task(slot);
                 true

@@ -6,8 +6,8 @@ use crate::call::{Message, Reply};
 use crate::calls::Answer;
 use crate::error::{ErrorKind, TaskError};
 use crate::id::{CallId, ObjectRef};
+use crate::outstanding::Wait;
 use crate::run::Run;
-use crate::task::Wait;
 use crate::value::Value;
 use crate::waiters::{WaitList, Waiter};
 

@@ -5,8 +5,8 @@ use crate::calls::Answer;
 use crate::error::{ErrorKind, TaskError};
 use crate::id::CallId;
 use crate::outbox::{CallRef, Order};
+use crate::outstanding::Wait;
 use crate::run::Run;
-use crate::task::{Progress, Wait};
 use crate::value::Value;
 
 impl Run {
@@ -30,13 +30,10 @@ impl Run {
 
     /// The host answers a call it was ordered to look after.
     pub(crate) fn complete_call(&mut self, at: CallRef, result: Result<Value, TaskError>) {
-        let progress = self.tasks.get_mut(at.slot as usize).and_then(|task| match task.state() {
-            state if state.is_terminal() => None,
-            _ => task.calls_mut().get_mut(at.call),
-        });
-        match progress {
-            Some(Progress::Waiting(Wait::Io { .. })) => self.hope.descriptors -= 1,
-            Some(Progress::Waiting(Wait::Effect)) => self.hope.effects -= 1,
+        let calls = self.tasks.get(at.slot as usize).and_then(|task| task.calls());
+        match calls.and_then(|calls| calls.wait_of(at.call)) {
+            Some(Wait::Io { .. }) => self.hope.descriptors -= 1,
+            Some(Wait::Effect) => self.hope.effects -= 1,
             _ => {
                 self.counts.late += 1;
                 return;

@@ -7,9 +7,10 @@ use crate::calls::Answer;
 use crate::error::{ErrorKind, TaskError};
 use crate::id::{CallId, ObjectRef, Tid};
 use crate::outbox::Order;
+use crate::outstanding::Wait;
 use crate::run::Run;
 use crate::state::TaskState;
-use crate::task::{Mark, Outcome, Wait};
+use crate::task::{Mark, Outcome};
 use crate::waiters::{WaitList, Waiter};
 
 /// Tasks that end together.
@@ -167,7 +168,7 @@ impl Run {
         }
         let entry = self.groups.remove(slot as usize);
         if let (false, Some((tid, error))) = (entry.told, entry.failure) {
-            match self.tids.get(tid) {
+            match self.slot_of(tid) {
                 // Somebody has its handle, and may still ask.
                 Some(task) => self.tasks[task as usize].marks.clear(Mark::Observed),
                 None => self.keep_unobserved(error),

@@ -7,8 +7,8 @@ use crate::config::Mode;
 use crate::error::ErrorKind;
 use crate::id::CallId;
 use crate::outbox::{Interest, Order};
+use crate::outstanding::Wait;
 use crate::run::Run;
-use crate::task::Wait;
 
 impl Run {
     pub(crate) fn read_wait(&mut self, me: u32, id: CallId, fd: RawFd) -> Answer {

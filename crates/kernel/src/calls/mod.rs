@@ -19,8 +19,8 @@ use std::panic::Location;
 use crate::call::{Reply, SystemCall};
 use crate::error::{ErrorKind, TaskError};
 use crate::id::CallId;
+use crate::outstanding::Wait;
 use crate::run::Run;
-use crate::task::Wait;
 
 /// What comes of a call.
 pub(crate) enum Answer {
@@ -60,7 +60,7 @@ impl Run {
             SystemCall::Now => Answer::Now(Reply::Time(self.clock)),
             SystemCall::GetHandlers => self.get_handlers(me),
             SystemCall::Spawn(coroutine, options) => self.spawn(me, coroutine, options, at),
-            SystemCall::Wait(on, claim) => settle(self.wait(me, id, on, claim)),
+            SystemCall::Wait(on, claim) => self.wait(me, id, on, claim),
             SystemCall::WaitTask(tid) => self.wait_task(me, id, tid),
             SystemCall::Gather(items, mode, claim) => {
                 settle(self.gather(me, id, items, mode, claim))
@@ -69,12 +69,8 @@ impl Run {
             SystemCall::Cancel(task) => settle(self.cancel(task)),
             SystemCall::KillTask(tid) => self.kill_task(tid),
             SystemCall::CreatePromise => self.create_promise(),
-            SystemCall::CompletePromise(promise, value) => {
-                settle(self.settle_promise(promise, Ok(value)))
-            }
-            SystemCall::FailPromise(promise, error) => {
-                settle(self.settle_promise(promise, Err(error)))
-            }
+            SystemCall::CompletePromise(promise, value) => self.settle_promise(promise, Ok(value)),
+            SystemCall::FailPromise(promise, error) => self.settle_promise(promise, Err(error)),
             SystemCall::CreateExternalPromise(uuid) => self.create_external_promise(uuid),
             SystemCall::Sleep(duration) => self.sleep(me, id, duration),
             SystemCall::SleepUntil(time) => self.sleep_until(me, id, time),

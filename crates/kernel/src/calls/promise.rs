@@ -74,13 +74,17 @@ impl Run {
         &mut self,
         promise: ObjectRef,
         result: Result<Value, TaskError>,
-    ) -> Result<Answer, TaskError> {
-        let slot = self.find_promise(promise)?;
-        if self.promises[slot as usize].settled.is_some() {
-            return Err(settled_already(promise.id));
+    ) -> Answer {
+        match self.find_promise(promise) {
+            Err(error) => error.into(),
+            Ok(slot) if self.promises[slot as usize].settled.is_some() => {
+                settled_already(promise.id).into()
+            }
+            Ok(slot) => {
+                self.settle(slot, result);
+                Answer::Now(Reply::Unit)
+            }
         }
-        self.settle(slot, result);
-        Ok(Answer::Now(Reply::Unit))
     }
 
     /// Somebody outside settled a promise. The first answer wins.

@@ -5,8 +5,9 @@ use crate::coroutine::Release;
 use crate::error::{ErrorKind, TaskError};
 use crate::id::{CallId, ObjectRef, TaskRef};
 use crate::outbox::{EventKind, Order};
+use crate::outstanding::{Pending, Wait};
 use crate::run::{Found, Run};
-use crate::task::{Mark, Progress, Wait};
+use crate::task::Mark;
 
 impl Release {
     /// The run the thing belongs to.
@@ -120,34 +121,28 @@ impl Run {
         if task.state().is_terminal() {
             return;
         }
-        if task.done == id {
-            task.done = CallId(0);
-            return self.event(slot, EventKind::Withdrawn { id });
-        }
-        if let Some(progress) = task.calls_mut().remove(id) {
+        if let Some(what) = task.calls_mut().remove(id) {
             self.event(slot, EventKind::Withdrawn { id });
-            self.withdraw(slot, id, progress);
+            self.withdraw(slot, id, what);
         }
     }
 
     /// Takes all calls of a task back, the last one first, so that messages go back in their order.
     /// One at a time, because what one gives back may answer another that is still waiting.
     pub(crate) fn withdraw_all(&mut self, slot: u32) {
-        let task = &mut self.tasks[slot as usize];
-        task.done = CallId(0);
         while let Some(call) = self.tasks[slot as usize].calls_mut().pop() {
-            if self.watched() && matches!(call.progress, Progress::Waiting(_)) {
+            if self.watched() && matches!(call.what, Pending::Waiting(_)) {
                 self.event(slot, EventKind::Withdrawn { id: call.id });
             }
-            self.withdraw(slot, call.id, call.progress);
+            self.withdraw(slot, call.id, call.what);
         }
     }
 
     /// Undoes what a call registered, or gives back what it was answered with.
-    fn withdraw(&mut self, slot: u32, id: CallId, progress: Progress) {
-        let wait = match progress {
-            Progress::Waiting(wait) => wait,
-            Progress::Answered(reply) => return self.give_back(reply),
+    fn withdraw(&mut self, slot: u32, id: CallId, what: Pending) {
+        let wait = match what {
+            Pending::Waiting(wait) => wait,
+            Pending::Answered(reply) => return self.give_back(reply),
         };
         match wait {
             Wait::Join { task, node, .. }

@@ -4,8 +4,8 @@ use crate::call::{Permits, Reply};
 use crate::calls::Answer;
 use crate::error::{ErrorKind, TaskError};
 use crate::id::{CallId, ObjectRef};
+use crate::outstanding::Wait;
 use crate::run::Run;
-use crate::task::Wait;
 use crate::waiters::{WaitList, Waiter};
 
 /// So many permits, and those who wait for some.

@@ -6,8 +6,8 @@ use crate::call::Reply;
 use crate::calls::Answer;
 use crate::error::ErrorKind;
 use crate::id::CallId;
+use crate::outstanding::Wait;
 use crate::run::Run;
-use crate::task::Wait;
 use crate::time::Time;
 use crate::timer::Due;
 

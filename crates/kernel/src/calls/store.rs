@@ -7,9 +7,10 @@ use crate::call::Reply;
 use crate::calls::Answer;
 use crate::error::ErrorKind;
 use crate::id::CallId;
+use crate::outstanding::Wait;
 use crate::run::Run;
 use crate::store::EnvEntry;
-use crate::task::{Mark, Wait};
+use crate::task::Mark;
 use crate::value::Value;
 
 impl Run {

@@ -7,8 +7,9 @@ use crate::call::{Claim, GatherMode, Reply};
 use crate::calls::Answer;
 use crate::error::{ErrorKind, TaskError};
 use crate::id::{CallId, Tid, Waitable};
+use crate::outstanding::Wait;
 use crate::run::{Found, Run};
-use crate::task::{Body, Mark, Outcome, Progress, Wait};
+use crate::task::{Body, Mark, Outcome};
 use crate::value::Value;
 use crate::waiters::Waiter;
 
@@ -36,21 +37,18 @@ pub(crate) struct Item {
 }
 
 impl Run {
-    pub(crate) fn wait(
-        &mut self,
-        me: u32,
-        id: CallId,
-        on: Waitable,
-        claim: Claim,
-    ) -> Result<Answer, TaskError> {
-        let found = self.find(on)?;
+    pub(crate) fn wait(&mut self, me: u32, id: CallId, on: Waitable, claim: Claim) -> Answer {
+        let found = match self.find(on) {
+            Ok(found) => found,
+            Err(error) => return error.into(),
+        };
         if found == Found::Task(me) {
-            return Err(waits_for_itself());
+            return waits_for_itself().into();
         }
         if self.ended(found).is_some() {
-            return Ok(Answer::Now(reply(self.result(found, claim))));
+            return Answer::Now(reply(self.result(found, claim)));
         }
-        Ok(Answer::Later(match found {
+        Answer::Later(match found {
             Found::Task(task) => {
                 Wait::Join { task, node: self.wait_for_task(task, me, id, 0), claim }
             }
@@ -61,11 +59,11 @@ impl Run {
                     false => Wait::Promise { promise, node },
                 }
             }
-        }))
+        })
     }
 
     pub(crate) fn wait_task(&mut self, me: u32, id: CallId, tid: Tid) -> Answer {
-        match self.tids.get(tid) {
+        match self.slot_of(tid) {
             Some(task) if task == me => waits_for_itself().into(),
             Some(task) if !self.tasks[task as usize].state().is_terminal() => {
                 Answer::Later(Wait::Over { task, node: self.wait_for_task(task, me, id, 0) })
@@ -166,9 +164,9 @@ impl Run {
     /// Tells one waiter that what it waits for is over.
     pub(crate) fn notify(&mut self, waiter: Waiter, over: Found) {
         let Waiter { task, item, call } = waiter;
-        let wait = self.tasks[task as usize].calls_mut().get_mut(call);
-        let Some(Progress::Waiting(wait)) = wait else { return };
-        let answer = match *wait {
+        let calls = self.tasks[task as usize].calls();
+        let Some(wait) = calls.and_then(|calls| calls.wait_of(call)) else { return };
+        let answer = match wait {
             Wait::Gather { set } | Wait::Race { set } => match self.item_over(task, set, item) {
                 Some(answer) => answer,
                 None => return,

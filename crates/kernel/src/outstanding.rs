@@ -1,0 +1,333 @@
+//! The calls of a task that are not over: what they wait for, and the replies the task has not taken yet.
+
+use std::collections::VecDeque;
+use std::panic::Location;
+
+use crate::call::{Claim, Reply};
+use crate::coroutine::Port;
+use crate::id::CallId;
+use crate::state::BlockReason;
+
+/// The calls of a task that are not over: nearly always none or one, which then stands here.
+pub(crate) struct Calls {
+    id: CallId,
+    at: &'static Location<'static>,
+    progress: Progress,
+}
+
+/// How far the one call is. Kept flat, because it is written and read at every turn.
+enum Progress {
+    /// There is no call.
+    None,
+    Waiting(Wait),
+    Answered(Reply),
+    /// There are several calls, or were.
+    Several(Box<Several>),
+}
+
+/// One call of a task, taken from its place.
+pub(crate) struct Outstanding {
+    pub(crate) id: CallId,
+    pub(crate) what: Pending,
+}
+
+/// What a call has come to.
+pub(crate) enum Pending {
+    Waiting(Wait),
+    Answered(Reply),
+}
+
+/// Calls in the order they were made, which is the order of their numbers. One that is gone leaves its
+/// place empty for a while, so that many timeouts that do not happen cost no shifting.
+#[derive(Default)]
+pub(crate) struct Several {
+    calls: VecDeque<Entry>,
+    empty: usize,
+    /// Those whose replies wait for the task's next turn, if they are still there.
+    answered: Vec<CallId>,
+}
+
+struct Entry {
+    id: CallId,
+    at: &'static Location<'static>,
+    what: Option<Pending>,
+}
+
+/// What a call waits for, and where it is registered for that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Join { task: u32, node: u32, claim: Claim },
+    Over { task: u32, node: u32 },
+    Promise { promise: u32, node: u32 },
+    External { promise: u32, node: u32 },
+    Gather { set: u32 },
+    Race { set: u32 },
+    Timer { timer: u32 },
+    Io { fd: i32 },
+    Effect,
+    Receive { channel: u32, node: u32 },
+    Send { channel: u32, node: u32 },
+    Acquire { semaphore: u32, node: u32 },
+    Group { group: u32, node: u32 },
+    Handler { task: u32, node: u32 },
+    Resolve { task: u32, node: u32 },
+}
+
+impl Wait {
+    pub(crate) fn reason(&self) -> BlockReason {
+        match self {
+            Wait::Join { .. } | Wait::Over { .. } | Wait::Group { .. } => BlockReason::Join,
+            Wait::Promise { .. } => BlockReason::Promise,
+            Wait::External { .. } => BlockReason::External,
+            Wait::Gather { .. } => BlockReason::Gather,
+            Wait::Race { .. } => BlockReason::Race,
+            Wait::Timer { .. } => BlockReason::Sleep,
+            Wait::Io { .. } => BlockReason::Io,
+            Wait::Effect | Wait::Handler { .. } | Wait::Resolve { .. } => BlockReason::Effect,
+            Wait::Receive { .. } | Wait::Send { .. } => BlockReason::Message,
+            Wait::Acquire { .. } => BlockReason::Lock,
+        }
+    }
+}
+
+impl Calls {
+    pub(crate) fn new(at: &'static Location<'static>) -> Calls {
+        Calls { id: CallId(0), at, progress: Progress::None }
+    }
+
+    #[inline]
+    pub(crate) fn is_none(&self) -> bool {
+        matches!(self.progress, Progress::None)
+    }
+
+    /// Adds a call that has its answer.
+    #[inline]
+    pub(crate) fn add_answered(
+        &mut self,
+        id: CallId,
+        reply: Reply,
+        at: &'static Location<'static>,
+    ) {
+        if let Progress::None = self.progress {
+            (self.id, self.at) = (id, at);
+            // Nothing is dropped.
+            std::mem::forget(std::mem::replace(&mut self.progress, Progress::Answered(reply)));
+        } else {
+            self.several().add(Entry { id, at, what: Some(Pending::Answered(reply)) });
+        }
+    }
+
+    /// Adds a call that waits.
+    #[inline]
+    pub(crate) fn add_waiting(&mut self, id: CallId, wait: Wait, at: &'static Location<'static>) {
+        if let Progress::None = self.progress {
+            (self.id, self.at) = (id, at);
+            std::mem::forget(std::mem::replace(&mut self.progress, Progress::Waiting(wait)));
+        } else {
+            self.several().add(Entry { id, at, what: Some(Pending::Waiting(wait)) });
+        }
+    }
+
+    /// The list of several calls, made if there is none.
+    #[cold]
+    fn several(&mut self) -> &mut Several {
+        let (id, at) = (self.id, self.at);
+        if !matches!(self.progress, Progress::Several(_)) {
+            let mut several = Box::<Several>::default();
+            if let Some(first) = self.pop() {
+                several.add(Entry { id, at, what: Some(first.what) });
+            }
+            self.progress = Progress::Several(several);
+        }
+        match &mut self.progress {
+            Progress::Several(several) => several,
+            _ => unreachable!("it was made just now"),
+        }
+    }
+
+    /// What a call waits for, if it does.
+    #[inline]
+    pub(crate) fn wait_of(&self, id: CallId) -> Option<Wait> {
+        match &self.progress {
+            Progress::Waiting(wait) if self.id == id => Some(*wait),
+            Progress::Several(several) => several.wait_of(id),
+            _ => None,
+        }
+    }
+
+    /// Answers a call that waits. `false`: there is none.
+    #[inline]
+    pub(crate) fn answer(&mut self, id: CallId, reply: Reply) -> bool {
+        match &mut self.progress {
+            Progress::Waiting(_) if self.id == id => {
+                // A wait has nothing to drop.
+                std::mem::forget(std::mem::replace(&mut self.progress, Progress::Answered(reply)));
+                true
+            }
+            Progress::Several(several) => several.answer(id, reply),
+            _ => false,
+        }
+    }
+
+    /// Removes the one that was made last.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<Outstanding> {
+        match &mut self.progress {
+            Progress::None => None,
+            Progress::Several(several) => several.pop(),
+            _ => self.take_one(),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, id: CallId) -> Option<Pending> {
+        match &mut self.progress {
+            Progress::None => None,
+            Progress::Several(several) => several.remove(id),
+            _ if self.id == id => self.take_one().map(|call| call.what),
+            _ => None,
+        }
+    }
+
+    fn take_one(&mut self) -> Option<Outstanding> {
+        let what = match std::mem::replace(&mut self.progress, Progress::None) {
+            Progress::Waiting(wait) => Pending::Waiting(wait),
+            Progress::Answered(reply) => Pending::Answered(reply),
+            Progress::None | Progress::Several(_) => return None,
+        };
+        Some(Outstanding { id: self.id, what })
+    }
+
+    /// Moves the replies that are there into the port.
+    #[inline]
+    pub(crate) fn offer(&mut self, port: &Port) {
+        match &mut self.progress {
+            Progress::None | Progress::Waiting(_) => {}
+            Progress::Answered(reply) => {
+                port.offer(self.id, std::mem::replace(reply, Reply::Unit));
+                // `Unit` is left, which has nothing to drop.
+                std::mem::forget(std::mem::replace(&mut self.progress, Progress::None));
+            }
+            Progress::Several(several) => several.offer(port),
+        }
+    }
+
+    /// What each call waits for that does, with its line, in the order they were made.
+    pub(crate) fn waits(&self) -> impl Iterator<Item = (Wait, &'static Location<'static>)> {
+        let (one, several) = match &self.progress {
+            Progress::Waiting(wait) => (Some((*wait, self.at)), None),
+            Progress::Several(several) => (None, Some(&several.calls)),
+            Progress::None | Progress::Answered(_) => (None, None),
+        };
+        let several = several.into_iter().flatten().filter_map(|entry| match entry.what {
+            Some(Pending::Waiting(wait)) => Some((wait, entry.at)),
+            _ => None,
+        });
+        one.into_iter().chain(several)
+    }
+
+    /// What the only call waits for, if there is but one and it waits.
+    #[inline]
+    pub(crate) fn only_wait(&self) -> Option<Wait> {
+        match &self.progress {
+            Progress::Waiting(wait) => Some(*wait),
+            Progress::Several(several) => several.only_wait(),
+            _ => None,
+        }
+    }
+
+    /// The first call that still waits, and its line.
+    #[inline]
+    pub(crate) fn first_wait(&self) -> Option<(Wait, &'static Location<'static>)> {
+        match &self.progress {
+            Progress::Waiting(wait) => Some((*wait, self.at)),
+            _ => self.waits().next(),
+        }
+    }
+}
+
+impl Several {
+    fn add(&mut self, entry: Entry) {
+        let id = entry.id;
+        if let Some(Pending::Answered(_)) = entry.what {
+            self.answered.push(id);
+        }
+        match self.calls.back() {
+            // A reply that its task did not take comes back after younger calls were made.
+            Some(last) if last.id >= id => match self.place(id) {
+                Ok(at) => {
+                    self.calls[at] = entry;
+                    self.empty -= 1;
+                }
+                Err(at) => self.calls.insert(at, entry),
+            },
+            _ => self.calls.push_back(entry),
+        }
+    }
+
+    fn place(&self, id: CallId) -> Result<usize, usize> {
+        // Most are asked for in the order they were made.
+        match self.calls.front() {
+            Some(first) if first.id == id => Ok(0),
+            _ => self.calls.binary_search_by_key(&id, |entry| entry.id),
+        }
+    }
+
+    fn wait_of(&self, id: CallId) -> Option<Wait> {
+        match self.calls[self.place(id).ok()?].what {
+            Some(Pending::Waiting(wait)) => Some(wait),
+            _ => None,
+        }
+    }
+
+    fn only_wait(&self) -> Option<Wait> {
+        let mut calls = self.calls.iter().filter_map(|entry| entry.what.as_ref());
+        match (calls.next(), calls.next()) {
+            (Some(Pending::Waiting(wait)), None) => Some(*wait),
+            _ => None,
+        }
+    }
+
+    fn answer(&mut self, id: CallId, reply: Reply) -> bool {
+        let Ok(at) = self.place(id) else { return false };
+        match &mut self.calls[at].what {
+            Some(what) => *what = Pending::Answered(reply),
+            None => return false,
+        }
+        self.answered.push(id);
+        true
+    }
+
+    fn remove(&mut self, id: CallId) -> Option<Pending> {
+        let at = self.place(id).ok()?;
+        let what = self.calls[at].what.take()?;
+        self.empty += 1;
+        while self.calls.front().is_some_and(|entry| entry.what.is_none()) {
+            self.calls.pop_front();
+            self.empty -= 1;
+        }
+        while self.calls.back().is_some_and(|entry| entry.what.is_none()) {
+            self.calls.pop_back();
+            self.empty -= 1;
+        }
+        if self.empty > self.calls.len() / 2 {
+            self.calls.retain(|entry| entry.what.is_some());
+            self.empty = 0;
+        }
+        Some(what)
+    }
+
+    fn pop(&mut self) -> Option<Outstanding> {
+        let id = self.calls.back()?.id;
+        self.remove(id).map(|what| Outstanding { id, what })
+    }
+
+    fn offer(&mut self, port: &Port) {
+        let mut answered = std::mem::take(&mut self.answered);
+        for id in answered.drain(..) {
+            if let Some(Pending::Answered(reply)) = self.remove(id) {
+                port.offer(id, reply);
+            }
+        }
+        self.answered = answered;
+    }
+}
