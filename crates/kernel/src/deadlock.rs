@@ -97,9 +97,9 @@ impl Run {
         let mut seen = BTreeSet::new();
         let mut open = vec![slot];
         while let Some(slot) = open.pop() {
-            for waiter in self.waits.iter(&self.tasks[slot as usize].waiters) {
-                if seen.insert(waiter.task) {
-                    open.push(waiter.task);
+            for waiter in self.waiting_for(slot) {
+                if seen.insert(waiter) {
+                    open.push(waiter);
                 }
             }
         }

@@ -118,7 +118,6 @@ impl Run {
         let child = self.add_task(coroutine, at, Some(scope), None);
         self.tasks[child as usize].marks.clear(Mark::Held);
         self.announce_spawn(child, Some(parent));
-        let node = self.wait_for_task(child, slot, id, 0);
-        Wait::Handler { task: child, node }
+        Wait::Handler { task: child, place: self.wait_for_task(child, slot, id) }
     }
 }

@@ -7,6 +7,7 @@ use crate::call::{Claim, Reply};
 use crate::coroutine::Port;
 use crate::id::CallId;
 use crate::state::BlockReason;
+use crate::waiters::Place;
 
 /// The calls of a task that are not over: nearly always none or one, which then stands here.
 pub(crate) struct Calls {
@@ -56,24 +57,37 @@ struct Entry {
 /// What a call waits for, and where it is registered for that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    Join { task: u32, node: u32, claim: Claim },
-    Over { task: u32, node: u32 },
-    Promise { promise: u32, node: u32 },
-    External { promise: u32, node: u32 },
+    Join { task: u32, place: Place, claim: Claim },
+    Over { task: u32, place: Place },
+    Promise { promise: u32, place: Place },
+    External { promise: u32, place: Place },
     Gather { set: u32 },
     Race { set: u32 },
     Timer { timer: u32 },
     Io { fd: i32 },
     Effect,
-    Receive { channel: u32, node: u32 },
-    Send { channel: u32, node: u32 },
-    Acquire { semaphore: u32, node: u32 },
-    Group { group: u32, node: u32 },
-    Handler { task: u32, node: u32 },
-    Resolve { task: u32, node: u32 },
+    Receive { channel: u32, place: Place },
+    Send { channel: u32, place: Place },
+    Acquire { semaphore: u32, place: Place },
+    Group { group: u32, place: Place },
+    Handler { task: u32, place: Place },
+    Resolve { task: u32, place: Place },
 }
 
 impl Wait {
+    /// Where it stands in the list of a task or a promise.
+    fn place(&self) -> Option<Place> {
+        match *self {
+            Wait::Join { place, .. }
+            | Wait::Over { place, .. }
+            | Wait::Promise { place, .. }
+            | Wait::External { place, .. }
+            | Wait::Handler { place, .. }
+            | Wait::Resolve { place, .. } => Some(place),
+            _ => None,
+        }
+    }
+
     pub(crate) fn reason(&self) -> BlockReason {
         match self {
             Wait::Join { .. } | Wait::Over { .. } | Wait::Group { .. } => BlockReason::Join,
@@ -151,6 +165,16 @@ impl Calls {
         match &self.progress {
             Progress::Waiting(wait) if self.id == id => Some(*wait),
             Progress::Several(several) => several.wait_of(id),
+            _ => None,
+        }
+    }
+
+    /// The call that stands in a list at this place.
+    #[inline]
+    pub(crate) fn waits_at(&self, place: Place) -> Option<CallId> {
+        match &self.progress {
+            Progress::Waiting(_) => Some(self.id),
+            Progress::Several(several) => several.waits_at(place),
             _ => None,
         }
     }
@@ -277,6 +301,14 @@ impl Several {
             Some(Pending::Waiting(wait)) => Some(wait),
             _ => None,
         }
+    }
+
+    fn waits_at(&self, place: Place) -> Option<CallId> {
+        let stands = |entry: &&Entry| match entry.what {
+            Some(Pending::Waiting(wait)) => wait.place() == Some(place),
+            _ => false,
+        };
+        self.calls.iter().find(stands).map(|entry| entry.id)
     }
 
     fn only_wait(&self) -> Option<Wait> {

@@ -12,7 +12,7 @@ use crate::outstanding::{Calls, Wait};
 use crate::state::{BlockReason, TaskState};
 use crate::store::Scope;
 use crate::value::Value;
-use crate::waiters::WaitList;
+use crate::waiters::{Links, WaitList};
 
 pub(crate) struct Task {
     pub(crate) tid: Tid,
@@ -22,6 +22,8 @@ pub(crate) struct Task {
     /// How long the log was when the task was spawned.
     pub(crate) log_base: u32,
     pub(crate) waiters: WaitList,
+    /// Its place in the list of what one of its calls waits for.
+    pub(crate) links: Links,
     pub(crate) spawned_at: &'static Location<'static>,
     pub(crate) scope: Option<Rc<Scope>>,
     pub(crate) body: Body,
@@ -132,6 +134,7 @@ impl Task {
             marks: Marks::default(),
             log_base,
             waiters: WaitList::default(),
+            links: Links::FREE,
             spawned_at,
             scope,
             body: Body::Live { coroutine: Some(coroutine), calls: Calls::new(spawned_at) },
@@ -242,6 +245,6 @@ mod tests {
     fn sizes() {
         assert!(size_of::<Reply>() <= 24, "Reply is {}", size_of::<Reply>());
         assert!(size_of::<Calls>() <= 40, "Calls is {}", size_of::<Calls>());
-        assert!(size_of::<Task>() <= 96, "Task is {}", size_of::<Task>());
+        assert!(size_of::<Task>() <= 104, "Task is {}", size_of::<Task>());
     }
 }

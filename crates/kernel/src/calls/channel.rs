@@ -9,7 +9,7 @@ use crate::id::{CallId, ObjectRef};
 use crate::outstanding::Wait;
 use crate::run::Run;
 use crate::value::Value;
-use crate::waiters::{WaitList, Waiter};
+use crate::waiters::{Place, WaitList, Waiter};
 
 /// A queue of messages between tasks.
 pub(crate) struct Channel {
@@ -89,8 +89,8 @@ impl Run {
             return Ok(Answer::Now(Reply::Unit));
         }
         entry.outgoing.insert(id, value);
-        let node = self.waits.push(&mut entry.senders, Waiter { task: me, item: 0, call: id });
-        Ok(Answer::Later(Wait::Send { channel: slot, node }))
+        let place = self.waits.push(&mut entry.senders, Waiter { task: me, item: 0, call: id });
+        Ok(Answer::Later(Wait::Send { channel: slot, place }))
     }
 
     pub(crate) fn receive(
@@ -107,8 +107,8 @@ impl Run {
         if entry.sender_handles == 0 {
             return Ok(Answer::Now(Reply::Nothing));
         }
-        let node = self.waits.push(&mut entry.receivers, Waiter { task: me, item: 0, call: id });
-        Ok(Answer::Later(Wait::Receive { channel: slot, node }))
+        let place = self.waits.push(&mut entry.receivers, Waiter { task: me, item: 0, call: id });
+        Ok(Answer::Later(Wait::Receive { channel: slot, place }))
     }
 
     /// Takes the oldest message; a sender that waits for room then has it.
@@ -155,9 +155,9 @@ impl Run {
         }
     }
 
-    pub(crate) fn withdraw_send(&mut self, slot: u32, node: u32, call: CallId) {
+    pub(crate) fn withdraw_send(&mut self, slot: u32, place: Place, call: CallId) {
         let entry = &mut self.channels[slot as usize];
-        self.waits.remove(&mut entry.senders, node);
+        self.waits.remove(&mut entry.senders, place);
         entry.outgoing.remove(&call);
     }
 

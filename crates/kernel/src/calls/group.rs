@@ -99,8 +99,8 @@ impl Run {
             return Ok(Answer::Now(entry.reply()));
         }
         self.waits_changed = true;
-        let node = self.waits.push(&mut entry.waiters, Waiter { task: me, item: 0, call: id });
-        Ok(Answer::Later(Wait::Group { group: slot, node }))
+        let place = self.waits.push(&mut entry.waiters, Waiter { task: me, item: 0, call: id });
+        Ok(Answer::Later(Wait::Group { group: slot, place }))
     }
 
     /// A task with an entry in the side table is over.

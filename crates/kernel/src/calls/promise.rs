@@ -112,7 +112,7 @@ impl Run {
         let promise = &mut self.promises[slot as usize];
         promise.settled = Some((outcome, ended));
         let external = promise.is_external();
-        while let Some(waiter) = self.waits.pop(&mut self.promises[slot as usize].waiters) {
+        while let Some(waiter) = self.pop_list(Found::Promise(slot)) {
             self.hope.externals -= usize::from(external);
             self.notify(waiter, Found::Promise(slot));
         }

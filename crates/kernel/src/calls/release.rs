@@ -145,13 +145,13 @@ impl Run {
             Pending::Answered(reply) => return self.give_back(reply),
         };
         match wait {
-            Wait::Join { task, node, .. }
-            | Wait::Over { task, node }
-            | Wait::Resolve { task, node } => {
-                self.stop_waiting(Found::Task(task), node);
+            Wait::Join { task, place, .. }
+            | Wait::Over { task, place }
+            | Wait::Resolve { task, place } => {
+                self.stop_waiting(Found::Task(task), place);
             }
-            Wait::Promise { promise, node, .. } | Wait::External { promise, node, .. } => {
-                self.stop_waiting(Found::Promise(promise), node);
+            Wait::Promise { promise, place, .. } | Wait::External { promise, place, .. } => {
+                self.stop_waiting(Found::Promise(promise), place);
                 self.forget_promise(promise);
             }
             Wait::Gather { set } | Wait::Race { set } => {
@@ -169,19 +169,19 @@ impl Run {
                 self.hope.effects -= 1;
                 self.order(Order::Abort(self.call_ref(slot, id)));
             }
-            Wait::Receive { channel, node } => {
-                self.waits.remove(&mut self.channels[channel as usize].receivers, node);
+            Wait::Receive { channel, place } => {
+                self.waits.remove(&mut self.channels[channel as usize].receivers, place);
             }
-            Wait::Send { channel, node } => self.withdraw_send(channel, node, id),
-            Wait::Acquire { semaphore, node } => {
-                self.waits.remove(&mut self.semaphores[semaphore as usize].waiters, node);
+            Wait::Send { channel, place } => self.withdraw_send(channel, place, id),
+            Wait::Acquire { semaphore, place } => {
+                self.waits.remove(&mut self.semaphores[semaphore as usize].waiters, place);
                 self.serve_waiters(semaphore);
             }
-            Wait::Group { group, node } => {
-                self.waits.remove(&mut self.groups[group as usize].waiters, node);
+            Wait::Group { group, place } => {
+                self.waits.remove(&mut self.groups[group as usize].waiters, place);
             }
-            Wait::Handler { task, node } => {
-                self.stop_waiting(Found::Task(task), node);
+            Wait::Handler { task, place } => {
+                self.stop_waiting(Found::Task(task), place);
                 self.cancel_task(task);
             }
         }

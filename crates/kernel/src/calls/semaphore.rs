@@ -55,8 +55,8 @@ impl Run {
                 id: semaphore.id,
             })));
         }
-        let node = self.waits.push(&mut entry.waiters, Waiter { task: me, item, call: id });
-        Ok(Answer::Later(Wait::Acquire { semaphore: slot, node }))
+        let place = self.waits.push(&mut entry.waiters, Waiter { task: me, item, call: id });
+        Ok(Answer::Later(Wait::Acquire { semaphore: slot, place }))
     }
 
     /// Puts permits back and serves those who waited for them, in order.

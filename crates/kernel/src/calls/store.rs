@@ -65,7 +65,7 @@ impl Run {
                 self.resolve(me, key, at)
             }
         };
-        Answer::Later(Wait::Resolve { task, node: self.wait_for_task(task, me, id, 0) })
+        Answer::Later(Wait::Resolve { task, place: self.wait_for_task(task, me, id) })
     }
 
     /// Starts a task that finds out a key of the environment.

@@ -11,9 +11,7 @@ use crate::outstanding::Wait;
 use crate::run::{Found, Run};
 use crate::task::{Body, Mark, Outcome};
 use crate::value::Value;
-use crate::waiters::Waiter;
-
-const NO_NODE: u32 = u32::MAX;
+use crate::waiters::{Place, Waiter};
 
 /// What a Gather or a Race waits for.
 pub(crate) struct WaitSet {
@@ -33,7 +31,7 @@ enum SetKind {
 #[derive(Clone, Copy)]
 pub(crate) struct Item {
     pub(crate) on: Found,
-    node: u32,
+    place: Place,
 }
 
 impl Run {
@@ -50,13 +48,16 @@ impl Run {
         }
         Answer::Later(match found {
             Found::Task(task) => {
-                Wait::Join { task, node: self.wait_for_task(task, me, id, 0), claim }
+                Wait::Join { task, place: self.wait_for_task(task, me, id), claim }
             }
             Found::Promise(promise) => {
-                let node = self.wait_for_promise(promise, me, id, 0);
+                let place = self.join_list(found, me, id);
                 match self.promises[promise as usize].is_external() {
-                    true => Wait::External { promise, node },
-                    false => Wait::Promise { promise, node },
+                    true => {
+                        self.hope.externals += 1;
+                        Wait::External { promise, place }
+                    }
+                    false => Wait::Promise { promise, place },
                 }
             }
         })
@@ -66,7 +67,7 @@ impl Run {
         match self.slot_of(tid) {
             Some(task) if task == me => waits_for_itself().into(),
             Some(task) if !self.tasks[task as usize].state().is_terminal() => {
-                Answer::Later(Wait::Over { task, node: self.wait_for_task(task, me, id, 0) })
+                Answer::Later(Wait::Over { task, place: self.wait_for_task(task, me, id) })
             }
             _ => Answer::Now(Reply::Flag(false)),
         }
@@ -114,16 +115,22 @@ impl Run {
     }
 
     /// Registers a call with a task.
-    pub(crate) fn wait_for_task(&mut self, task: u32, me: u32, call: CallId, item: u32) -> u32 {
+    #[inline]
+    pub(crate) fn wait_for_task(&mut self, task: u32, me: u32, call: CallId) -> Place {
         self.waits_changed = true;
-        self.waits.push(&mut self.tasks[task as usize].waiters, Waiter { task: me, item, call })
+        self.join_list(Found::Task(task), me, call)
     }
 
-    /// Registers a call with a promise.
-    fn wait_for_promise(&mut self, promise: u32, me: u32, call: CallId, item: u32) -> u32 {
-        let entry = &mut self.promises[promise as usize];
-        self.hope.externals += usize::from(entry.is_external());
-        self.waits.push(&mut entry.waiters, Waiter { task: me, item, call })
+    /// Registers one item of a call.
+    fn wait_for_item(&mut self, on: Found, waiter: Waiter) -> Place {
+        match on {
+            Found::Task(_) => self.waits_changed = true,
+            Found::Promise(promise) => {
+                let external = self.promises[promise as usize].is_external();
+                self.hope.externals += usize::from(external);
+            }
+        }
+        self.join_list_by_node(on, waiter)
     }
 
     fn wait_for_set(
@@ -139,13 +146,14 @@ impl Run {
             .into_iter()
             .enumerate()
             .map(|(at, on)| {
-                let node = match on {
-                    _ if self.ended(on).is_some() => NO_NODE,
-                    Found::Task(task) => self.wait_for_task(task, me, id, at as u32),
-                    Found::Promise(promise) => self.wait_for_promise(promise, me, id, at as u32),
+                let place = match self.ended(on) {
+                    Some(_) => Place::NONE,
+                    None => {
+                        pending += 1;
+                        self.wait_for_item(on, Waiter { task: me, item: at as u32, call: id })
+                    }
                 };
-                pending += usize::from(node != NO_NODE);
-                Item { on, node }
+                Item { on, place }
             })
             .collect();
         self.sets.insert(WaitSet { kind, claim, items, pending }) as u32
@@ -154,8 +162,9 @@ impl Run {
     /// Tells all who wait for a task that it is over.
     pub(crate) fn tell_task_waiters(&mut self, task: u32) {
         // A consumed handle forgets the task with its last waiter.
-        while let Some(entry) = self.tasks.get_mut(task as usize)
-            && let Some(waiter) = self.waits.pop(&mut entry.waiters)
+        while let Some(entry) = self.tasks.get(task as usize)
+            && !entry.waiters.is_empty()
+            && let Some(waiter) = self.pop_list(Found::Task(task))
         {
             self.notify(waiter, Found::Task(task));
         }
@@ -182,7 +191,7 @@ impl Run {
     /// One item of a set is over; the answer is there if that decides the set.
     fn item_over(&mut self, me: u32, set: u32, item: u32) -> Option<Reply> {
         let entry = &mut self.sets[set as usize];
-        entry.items[item as usize].node = NO_NODE;
+        entry.items[item as usize].place = Place::NONE;
         entry.pending -= 1;
         let (kind, claim, pending) = (entry.kind, entry.claim, entry.pending);
         let on = entry.items[item as usize].on;
@@ -207,25 +216,20 @@ impl Run {
     pub(crate) fn leave_set(&mut self, set: u32) -> Vec<Found> {
         let set = self.sets.remove(set as usize);
         for item in &set.items {
-            if item.node != NO_NODE {
-                self.stop_waiting(item.on, item.node);
+            if item.place != Place::NONE {
+                self.stop_waiting(item.on, item.place);
             }
         }
         set.items.into_iter().map(|item| item.on).collect()
     }
 
     /// Unregisters a call from a task or a promise.
-    pub(crate) fn stop_waiting(&mut self, on: Found, node: u32) {
-        match on {
-            Found::Task(task) => {
-                self.waits.remove(&mut self.tasks[task as usize].waiters, node);
-            }
-            Found::Promise(promise) => {
-                let entry = &mut self.promises[promise as usize];
-                self.hope.externals -= usize::from(entry.is_external());
-                self.waits.remove(&mut entry.waiters, node);
-            }
+    pub(crate) fn stop_waiting(&mut self, on: Found, place: Place) {
+        if let Found::Promise(promise) = on {
+            let external = self.promises[promise as usize].is_external();
+            self.hope.externals -= usize::from(external);
         }
+        self.leave_list(on, place);
     }
 
     fn find_all(&self, me: u32, items: Vec<Waitable>) -> Result<Vec<Found>, TaskError> {
