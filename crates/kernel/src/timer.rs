@@ -1,5 +1,6 @@
-//! Timers: a 4-ary heap by (deadline, order of arming), with each timer's place kept so that one can
-//! be disarmed without a search. Four children to a node keep the heap flat and its nodes in one line.
+//! Timers: a 4-ary heap by (deadline, order of arming). Four children to a node keep the heap flat and its
+//! nodes in one line. Most timers are timeouts that do not happen: one that is disarmed leaves its entry in
+//! the heap, and all such entries are swept out together when they are as many as the others.
 
 use slab::Slab;
 
@@ -7,10 +8,13 @@ use crate::id::CallId;
 use crate::time::Time;
 
 const ARITY: usize = 4;
+/// So few entries of disarmed timers are not worth a sweep.
+const FEW: usize = 64;
 
 /// The timers of one run.
 #[derive(Default)]
 pub(crate) struct Timers {
+    /// The first entry is that of an armed timer.
     heap: Vec<Entry>,
     armed: Slab<Armed>,
     next_order: u64,
@@ -24,7 +28,7 @@ struct Entry {
 }
 
 struct Armed {
-    place: u32,
+    order: u64,
     target: Due,
 }
 
@@ -42,26 +46,30 @@ pub(crate) enum Due {
 impl Timers {
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.heap.is_empty()
+        self.armed.is_empty() && self.heap.is_empty()
     }
 
+    #[inline]
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.heap.first().map(|entry| entry.deadline)
     }
 
     /// Arms a timer; the answer names it for `disarm`.
     pub(crate) fn arm(&mut self, deadline: Time, target: Due) -> u32 {
-        let place = self.heap.len();
-        let slot = self.armed.insert(Armed { place: place as u32, target }) as u32;
-        self.heap.push(Entry { deadline, order: self.next_order, slot });
+        let order = self.next_order;
         self.next_order += 1;
-        self.rise(place);
+        let slot = self.armed.insert(Armed { order, target }) as u32;
+        self.heap.push(Entry { deadline, order, slot });
+        self.rise(self.heap.len() - 1);
         slot
     }
 
     pub(crate) fn disarm(&mut self, slot: u32) {
-        let place = self.armed.remove(slot as usize).place as usize;
-        self.remove_at(place);
+        self.armed.remove(slot as usize);
+        if self.heap.len() > 2 * self.armed.len() + FEW {
+            self.sweep();
+        }
+        self.drop_disarmed();
     }
 
     /// The next timer that is due, disarmed.
@@ -70,52 +78,68 @@ impl Timers {
         if first.deadline > now {
             return None;
         }
-        self.remove_at(0);
-        Some(self.armed.remove(first.slot as usize).target)
+        let armed = self.armed.remove(first.slot as usize);
+        self.pop();
+        self.drop_disarmed();
+        Some(armed.target)
     }
 
-    fn remove_at(&mut self, place: usize) {
-        let last = self.heap.len() - 1;
-        self.heap.swap_remove(place);
-        if place < last {
-            self.note(place);
-            self.sink(place);
-            self.rise(place);
+    fn is_armed(&self, entry: &Entry) -> bool {
+        self.armed.get(entry.slot as usize).is_some_and(|armed| armed.order == entry.order)
+    }
+
+    /// Brings an armed timer to the front.
+    #[inline]
+    fn drop_disarmed(&mut self) {
+        while let Some(first) = self.heap.first()
+            && !self.is_armed(first)
+        {
+            self.pop();
         }
+    }
+
+    /// Removes the entries of all disarmed timers.
+    fn sweep(&mut self) {
+        let armed = &self.armed;
+        self.heap.retain(|entry| {
+            armed.get(entry.slot as usize).is_some_and(|armed| armed.order == entry.order)
+        });
+        for place in (0..self.heap.len().div_ceil(ARITY)).rev() {
+            self.sink(place);
+        }
+    }
+
+    fn pop(&mut self) {
+        self.heap.swap_remove(0);
+        self.sink(0);
     }
 
     fn rise(&mut self, mut place: usize) {
+        let entry = self.heap[place];
         while place > 0 {
             let parent = (place - 1) / ARITY;
-            if self.heap[parent] <= self.heap[place] {
+            if self.heap[parent] <= entry {
                 break;
             }
-            self.heap.swap(parent, place);
-            self.note(place);
+            self.heap[place] = self.heap[parent];
             place = parent;
         }
-        self.note(place);
+        self.heap[place] = entry;
     }
 
     fn sink(&mut self, mut place: usize) {
+        let Some(entry) = self.heap.get(place).copied() else { return };
         loop {
             let first = place * ARITY + 1;
             let children = first..(first + ARITY).min(self.heap.len());
             let Some(least) = children.min_by_key(|child| self.heap[*child]) else { break };
-            if self.heap[place] <= self.heap[least] {
+            if entry <= self.heap[least] {
                 break;
             }
-            self.heap.swap(place, least);
-            self.note(place);
+            self.heap[place] = self.heap[least];
             place = least;
         }
-        self.note(place);
-    }
-
-    /// Tells the timer at this place where it is.
-    fn note(&mut self, place: usize) {
-        let slot = self.heap[place].slot as usize;
-        self.armed[slot].place = place as u32;
+        self.heap[place] = entry;
     }
 }
 
@@ -138,8 +162,8 @@ mod tests {
         for _ in 0..200 {
             let mut timers = Timers::default();
             let mut model: Vec<(u64, u64, u32)> = Vec::new();
-            for n in 0..(next() % 200) {
-                if next() % 4 == 0 && !model.is_empty() {
+            for n in 0..(next() % 600) {
+                if next() % 8 < 3 && !model.is_empty() {
                     let (_, _, slot) = model.remove(next() as usize % model.len());
                     timers.disarm(slot);
                 } else {

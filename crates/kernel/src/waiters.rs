@@ -35,11 +35,6 @@ impl Place {
     fn node(self) -> Option<usize> {
         (self.0 & Place::NODE != 0).then_some((self.0 & !Place::NODE) as usize)
     }
-
-    /// Whether the waiter stands in its task.
-    pub(crate) fn is_task(self) -> bool {
-        self.0 & Place::NODE == 0
-    }
 }
 
 /// The neighbours of a waiter.
