@@ -471,6 +471,11 @@ impl Port {
     pub(crate) fn begin(&self, next_call: u64, clock: Option<Time>, durable: bool) {
         self.durable.set(durable);
         self.next_call.set(next_call);
+        self.begin_round(clock);
+    }
+
+    #[inline]
+    pub(crate) fn begin_round(&self, clock: Option<Time>) {
         self.clock.set(clock);
         self.clock_is_new.set(false);
     }

@@ -333,6 +333,9 @@ impl Several {
         let at = self.place(id).ok()?;
         let what = self.calls[at].what.take()?;
         self.empty += 1;
+        if at > 0 && at + 1 < self.calls.len() && self.empty <= self.calls.len() / 2 {
+            return Some(what);
+        }
         while self.calls.front().is_some_and(|entry| entry.what.is_none()) {
             self.calls.pop_front();
             self.empty -= 1;

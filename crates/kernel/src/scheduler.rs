@@ -25,8 +25,9 @@ impl Run {
     /// the clock here, or leaves that to the first coroutine of a round that needs it.
     pub fn rounds(&mut self, port: &Port, now: Option<Time>, turns: usize) -> usize {
         let mut taken = 0;
+        self.enter(port, now);
         loop {
-            self.begin_round(port, now);
+            self.line_up_round(port);
             while let Some(slot) = self.ready.next() {
                 taken += 1;
                 while let Next::GoOn = self.turn(slot, port) {
@@ -46,12 +47,18 @@ impl Run {
             {
                 return taken;
             }
+            port.begin_round(now);
         }
     }
 
     /// Begins a round that `step_round` goes through by single steps.
     pub fn begin_round(&mut self, port: &Port, now: Option<Time>) {
         self.enter(port, now);
+        self.line_up_round(port);
+    }
+
+    #[inline]
+    fn line_up_round(&mut self, port: &Port) {
         self.accept_strays(port);
         self.ready.begin_round();
         if self.policy.is_some() {
@@ -302,12 +309,29 @@ impl Run {
             }
             First::Spawn => self.spawn(slot, port.coroutine(), None, at),
         };
-        self.note_answer(slot, id, answer, || (kind.call_kind(), None), at);
-        if port.has_listed() {
-            // What was done dropped handles.
+        // What was done may have dropped handles, or answered another call of the same task.
+        if port.has_listed() || self.running_answered {
+            self.note_answer(slot, id, answer, || (kind.call_kind(), None), at);
             self.accept_listed(Some(slot), port);
+            return self.line_up(slot);
         }
-        self.line_up(slot)
+        let task = &mut self.tasks[slot as usize];
+        match answer {
+            Answer::Now(Reply::Error(_)) => {
+                self.note_answer(slot, id, answer, || (kind.call_kind(), None), at);
+                self.line_up(slot)
+            }
+            Answer::Now(reply) => {
+                task.calls_mut().add_answered(id, reply, at);
+                task.suspend();
+                self.go_on(slot)
+            }
+            Answer::Later(wait) => {
+                task.calls_mut().add_waiting(id, wait, at);
+                task.block(wait.reason());
+                Next::Others
+            }
+        }
     }
 
     /// After a task's calls were accepted.
@@ -365,7 +389,10 @@ impl Run {
             self.keep_untaken(slot, port);
             self.accept(slot, port);
         }
-        self.finish(slot, end);
+        match end {
+            End::Completed(value) if self.ends_quietly(slot) => self.complete_quietly(slot, value),
+            end => self.finish(slot, end),
+        }
         Next::Others
     }
 
@@ -571,6 +598,26 @@ impl Run {
             }
             self.ready.push_woken(slot);
             self.event(slot, EventKind::Woken);
+        }
+    }
+
+    /// Whether nobody has to be told that a task is completed.
+    #[inline]
+    fn ends_quietly(&self, slot: u32) -> bool {
+        let task = &self.tasks[slot as usize];
+        slot != self.root().slot && !self.careful && task.ends_quietly()
+    }
+
+    /// Ends such a task.
+    #[inline]
+    fn complete_quietly(&mut self, slot: u32, value: Value) {
+        let ended = self.next_end();
+        self.live -= 1;
+        let task = &mut self.tasks[slot as usize];
+        task.become_state(TaskState::Completed);
+        task.end_with(Outcome::Value(value), ended);
+        if !task.marks.has(Mark::Held) {
+            self.reclaim(slot);
         }
     }
 

@@ -204,6 +204,13 @@ impl Task {
         handled || over || self.marks.has(Mark::CancelRequested)
     }
 
+    /// Whether nobody waits for its end, or knows it by name or group, and no call of it is outstanding.
+    #[inline]
+    pub(crate) fn ends_quietly(&self) -> bool {
+        let idle = self.calls().is_some_and(Calls::is_none);
+        idle && self.waiters.is_empty() && !self.marks.has(Mark::Extra)
+    }
+
     /// Calls of a task, if it is not over.
     #[inline]
     pub(crate) fn calls(&self) -> Option<&Calls> {

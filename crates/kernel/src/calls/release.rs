@@ -122,7 +122,9 @@ impl Run {
             return;
         }
         if let Some(what) = task.calls_mut().remove(id) {
-            self.event(slot, EventKind::Withdrawn { id });
+            if self.watched() {
+                self.event(slot, EventKind::Withdrawn { id });
+            }
             self.withdraw(slot, id, what);
         }
     }
