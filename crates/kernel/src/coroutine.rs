@@ -140,6 +140,8 @@ pub struct Port {
     /// One reply, and the number of its call (0 for none); there are seldom more.
     reply_id: Cell<CallId>,
     reply: Cell<Reply>,
+    /// It is `Unit`, and `reply` was not touched.
+    is_done: Cell<bool>,
     more_replies: RefCell<BTreeMap<CallId, Reply>>,
     has_more: Cell<bool>,
 }
@@ -196,6 +198,7 @@ impl Port {
             has_posts: Cell::new(false),
             reply_id: Cell::new(NO_CALL),
             reply: Cell::new(Reply::Unit),
+            is_done: Cell::new(false),
             more_replies: RefCell::new(BTreeMap::new()),
             has_more: Cell::new(false),
         }
@@ -350,16 +353,32 @@ impl Port {
     #[inline]
     pub fn take_answer(&self) -> Reply {
         self.reply_id.set(NO_CALL);
-        self.reply.replace(Reply::Unit)
+        match self.is_done.get() {
+            true => Reply::Unit,
+            false => self.reply.replace(Reply::Unit),
+        }
+    }
+
+    /// The same if the reply says no more than that the call is done. `false`: take it as any other.
+    #[inline]
+    pub fn take_done(&self) -> bool {
+        let done = self.is_done.get();
+        if done {
+            self.reply_id.set(NO_CALL);
+        }
+        done
     }
 
     /// Puts a reply before all others, for `take_answer` to take: an error that the kernel does not see.
     #[cold]
     pub fn put_answer(&self, reply: Reply) {
-        let (id, held) = (self.reply_id.get(), self.reply.replace(reply));
+        let id = self.reply_id.get();
+        let held = self.take_answer();
         if id != NO_CALL {
             self.offer_another(id, held);
         }
+        self.is_done.set(false);
+        self.reply.set(reply);
     }
 
     #[cold]
@@ -516,12 +535,26 @@ impl Port {
 
     #[inline]
     pub(crate) fn offer(&self, id: CallId, reply: Reply) {
-        if self.has_untaken() {
-            return self.offer_another(id, reply);
+        match self.has_untaken() {
+            true => self.offer_another(id, reply),
+            false => self.offer_first(id, reply),
         }
+    }
+
+    /// The same when there are no other replies.
+    #[inline]
+    pub(crate) fn offer_first(&self, id: CallId, reply: Reply) {
         self.reply_id.set(id);
+        self.is_done.set(false);
         // What was there is `Unit`: nothing is dropped.
         std::mem::forget(self.reply.replace(reply));
+    }
+
+    /// The same for the reply that a call is done.
+    #[inline]
+    pub(crate) fn offer_done(&self, id: CallId) {
+        self.reply_id.set(id);
+        self.is_done.set(true);
     }
 
     #[cold]
@@ -540,9 +573,9 @@ impl Port {
     pub(crate) fn untaken(&self) -> Vec<(CallId, Reply)> {
         self.has_more.set(false);
         let mut all = std::mem::take(&mut *self.more_replies.borrow_mut());
-        let first = self.reply_id.replace(NO_CALL);
+        let first = self.reply_id.get();
         if first != NO_CALL {
-            all.insert(first, self.reply.replace(Reply::Unit));
+            all.insert(first, self.take_answer());
         }
         all.into_iter().collect()
     }

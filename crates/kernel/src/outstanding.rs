@@ -21,6 +21,8 @@ enum Progress {
     /// There is no call.
     None,
     Waiting(Wait),
+    /// Answered with `Reply::Unit`, the commonest reply.
+    Done,
     Answered(Reply),
     /// There are several calls, or were.
     Several(Box<Several>),
@@ -112,6 +114,17 @@ impl Calls {
     #[inline]
     pub(crate) fn is_none(&self) -> bool {
         matches!(self.progress, Progress::None)
+    }
+
+    /// Adds a call that is done.
+    #[inline]
+    pub(crate) fn add_done(&mut self, id: CallId, at: &'static Location<'static>) {
+        if let Progress::None = self.progress {
+            (self.id, self.at) = (id, at);
+            std::mem::forget(std::mem::replace(&mut self.progress, Progress::Done));
+        } else {
+            self.several().add(Entry { id, at, what: Some(Pending::Answered(Reply::Unit)) });
+        }
     }
 
     /// Adds a call that has its answer.
@@ -216,6 +229,7 @@ impl Calls {
         let what = match std::mem::replace(&mut self.progress, Progress::None) {
             Progress::Waiting(wait) => Pending::Waiting(wait),
             Progress::Answered(reply) => Pending::Answered(reply),
+            Progress::Done => Pending::Answered(Reply::Unit),
             Progress::None | Progress::Several(_) => return None,
         };
         Some(Outstanding { id: self.id, what })
@@ -226,8 +240,12 @@ impl Calls {
     pub(crate) fn offer(&mut self, port: &Port) {
         match &mut self.progress {
             Progress::None | Progress::Waiting(_) => {}
+            Progress::Done => {
+                port.offer_done(self.id);
+                std::mem::forget(std::mem::replace(&mut self.progress, Progress::None));
+            }
             Progress::Answered(reply) => {
-                port.offer(self.id, std::mem::replace(reply, Reply::Unit));
+                port.offer_first(self.id, std::mem::replace(reply, Reply::Unit));
                 // `Unit` is left, which has nothing to drop.
                 std::mem::forget(std::mem::replace(&mut self.progress, Progress::None));
             }
@@ -240,7 +258,7 @@ impl Calls {
         let (one, several) = match &self.progress {
             Progress::Waiting(wait) => (Some((*wait, self.at)), None),
             Progress::Several(several) => (None, Some(&several.calls)),
-            Progress::None | Progress::Answered(_) => (None, None),
+            Progress::None | Progress::Done | Progress::Answered(_) => (None, None),
         };
         let several = several.into_iter().flatten().filter_map(|entry| match entry.what {
             Some(Pending::Waiting(wait)) => Some((wait, entry.at)),

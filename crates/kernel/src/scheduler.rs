@@ -144,7 +144,7 @@ impl Run {
     }
 
     /// One turn of one task.
-    #[inline]
+    #[inline(always)]
     fn turn(&mut self, slot: u32, port: &Port) -> Next {
         self.running_answered = false;
         let task = &mut self.tasks[slot as usize];
@@ -158,7 +158,7 @@ impl Run {
                 // By far the commonest turn. The step has nothing to drop.
                 std::mem::forget(step);
                 let (_, id, at) = port.end_first();
-                task.calls_mut().add_answered(id, Reply::Unit, at);
+                task.calls_mut().add_done(id, at);
                 task.suspend();
                 self.calls_made += 1;
                 return self.go_on(slot);
@@ -321,6 +321,11 @@ impl Run {
                 self.note_answer(slot, id, answer, || (kind.call_kind(), None), at);
                 self.line_up(slot)
             }
+            Answer::Now(Reply::Unit) => {
+                task.calls_mut().add_done(id, at);
+                task.suspend();
+                self.go_on(slot)
+            }
             Answer::Now(reply) => {
                 task.calls_mut().add_answered(id, reply, at);
                 task.suspend();
@@ -361,7 +366,7 @@ impl Run {
         if self.ready.is_empty() && !self.careful && !self.has_outbox() {
             return Next::GoOn;
         }
-        self.requeue(slot);
+        self.ready.push_yielded(slot);
         Next::Others
     }
 

@@ -173,11 +173,12 @@ impl Task {
         !self.marks.is_special() && self.begin_turn()
     }
 
-    /// A running task is ready again.
+    /// A running task is ready again, and takes its place in the queue.
     #[inline]
     pub(crate) fn suspend(&mut self) {
         assert!(self.state == TaskState::Running, "only a running task can be suspended");
         self.state = TaskState::Suspended;
+        self.marks.set(Mark::Queued);
     }
 
     /// Answers a call that waits. `false`: there is none.

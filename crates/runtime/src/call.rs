@@ -187,13 +187,9 @@ impl Pending {
     /// Takes the reply of a call that has nothing to tell but that it is done.
     #[inline]
     pub(crate) fn done(&self, port: &Port, kind: CallKind) -> Result<(), TaskError> {
-        match port.take_answer() {
-            reply @ Reply::Unit => {
-                // There is nothing to drop.
-                std::mem::forget(reply);
-                Ok(())
-            }
-            reply => self.read::<(), Direct>(reply, kind),
+        match port.take_done() {
+            true => Ok(()),
+            false => self.read::<(), Direct>(port.take_answer(), kind),
         }
     }
 
