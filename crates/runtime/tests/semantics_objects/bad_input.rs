@@ -370,7 +370,7 @@ fn a_runtime_inside_a_runtime() {
     assert_eq!(beside.unwrap().unwrap(), 2, "on another thread it is none");
 }
 
-/// "Cancelling → Failed": a panic in Drop while a task is cancelled fails that task alone, tells its waiters,
+/// "When it ends": by a panic, it is Failed. A panic in Drop while a task is cancelled fails that task alone, tells its waiters,
 /// and the rest of its cleanup is done.
 #[test]
 fn a_panic_in_drop_during_cancel() {
@@ -434,7 +434,7 @@ fn a_handler_that_calls_itself() {
     assert_eq!(seen.take(), [Tid(1)]);
 }
 
-/// "await a call in the task that first polled it": one that was begun in a task and is polled in another is an
+/// "A call finds its task through a thread-local": one that was begun in a task and is polled in another is an
 /// error (TFY0027) that names both; it is not answered twice.
 #[test]
 fn a_call_that_moves_to_another_task() {
