@@ -50,7 +50,8 @@ impl Semaphore {
         self.acquire_many(1)
     }
 
-    /// Takes so many permits at once, waiting until all are there.
+    /// Takes so many permits at once, waiting until all are there. To ask for more than there are in all is
+    /// an error (TFY0033), as nobody could ever give them.
     #[track_caller]
     pub fn acquire_many(&self, permits: usize) -> Acquire {
         let call = TryCall::new(SystemCall::Acquire(self.inner.0, permits));
@@ -149,7 +150,7 @@ pub struct MutexGuard<'a, T> {
 /// A new mutex.
 #[track_caller]
 pub fn mutex<T: 'static>(value: T) -> NewMutex<T> {
-    NewMutex { call: semaphore(1), value: Some(value) }
+    NewMutex { call: Call::new(SystemCall::CreateMutex), value: Some(value) }
 }
 
 /// The future of [`mutex`].

@@ -217,6 +217,28 @@ fn negative_and_overflowing_durations() {
         .unwrap();
 }
 
+/// "Errors give the line of the call": more permits than there are in all, which nobody could ever give, are an
+/// error (TFY0033) at the call. It takes none, and those behind it are not held up.
+#[test]
+fn more_permits_than_there_are() {
+    TestScheduler::new()
+        .run(async {
+            let permits = semaphore(2).await;
+            let held = permits.acquire().await.unwrap();
+            let line = line!() + 1;
+            let error = permits.acquire_many(3).await.unwrap_err();
+            assert_names(&error, "TFY0033", Tid(1), "acquire", line);
+            assert!(error.message().contains("2 permits in all, and not 3"), "{error}");
+            drop(permits.acquire().await.unwrap());
+            drop(held);
+            drop(permits.acquire_many(2).await.unwrap());
+            let none = semaphore(0).await;
+            assert_eq!(none.acquire().await.unwrap_err().code(), "TFY0033");
+            drop(none.acquire_many(0).await.unwrap());
+        })
+        .unwrap();
+}
+
 /// "per-run limits (tasks": ten thousand where a thousand are allowed. The spawner gets the error at its line;
 /// those that were spawned go on and complete.
 #[test]

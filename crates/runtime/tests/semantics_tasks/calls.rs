@@ -311,8 +311,9 @@ fn a_permit_not_taken_goes_back() {
 #[test]
 fn permits_go_to_others_when_the_task_is_cancelled() {
     run(async {
-        let semaphore = semaphore(2).await;
-        let calls = [semaphore.acquire_many(5), semaphore.acquire(), semaphore.acquire()];
+        let semaphore = semaphore(3).await;
+        let _one = semaphore.acquire().await.unwrap();
+        let calls = [semaphore.acquire_many(3), semaphore.acquire(), semaphore.acquire()];
         let doomed = spawn(async move { join_all(calls).await.len() }).await;
         let next = semaphore.clone();
         let next = spawn(async move { next.acquire_many(2).await.map(drop) }).await;
