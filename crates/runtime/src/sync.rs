@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-use tiffany_kernel::{ObjectRef, Release, Reply, SystemCall, TaskError};
+use tiffany_kernel::{ObjectRef, Permits, Release, Reply, SystemCall, TaskError};
 
 use crate::call::{Call, FromReply, TryCall, unexpected};
 use crate::context;
@@ -44,6 +44,15 @@ pub fn semaphore(permits: usize) -> Call<Semaphore> {
 }
 
 impl Semaphore {
+    pub(crate) fn object(&self) -> ObjectRef {
+        self.inner.0
+    }
+
+    /// The handle of permits that were taken by a call that is no [`Acquire`].
+    pub(crate) fn permit(&self, permits: Permits) -> Permit {
+        Permit { semaphore: Rc::clone(&self.inner), count: permits.count as usize }
+    }
+
     /// Takes a permit, waiting for it.
     #[track_caller]
     pub fn acquire(&self) -> Acquire {
@@ -62,7 +71,7 @@ impl Semaphore {
 /// The future of [`Semaphore::acquire`].
 #[must_use = "a system call does nothing until it is awaited: add `.await`"]
 pub struct Acquire {
-    call: TryCall<tiffany_kernel::Permits>,
+    call: TryCall<Permits>,
     semaphore: Rc<SemaphoreHandle>,
 }
 

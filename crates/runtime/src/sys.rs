@@ -185,6 +185,12 @@ impl<T> Spawn<T> {
         TrySpawn(self)
     }
 
+    /// The call itself, for one who does not await it.
+    pub(crate) fn into_call(mut self) -> SystemCall {
+        let coroutine = self.coroutine.take().expect("nobody has polled it");
+        SystemCall::Spawn(coroutine, self.options.take())
+    }
+
     #[inline]
     fn poll_spawn(&mut self, cx: &mut Context<'_>) -> Poll<Result<Task<T>, TaskError>> {
         let (coroutine, options) = (&mut self.coroutine, &mut self.options);

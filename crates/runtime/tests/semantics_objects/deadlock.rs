@@ -419,7 +419,7 @@ fn a_cycle_beside_other_life() {
 #[test]
 fn a_cycle_of_mutexes_beside_other_life() {
     let mut test = TestScheduler::new();
-    test.start(async {
+    let _run = test.start(async {
         drop(crossed_locks().await);
         sleep(secs(1)).await;
     });
