@@ -42,6 +42,7 @@ mod handler;
 mod host;
 mod inbox;
 pub mod io;
+mod line;
 #[cfg(feature = "logging")]
 pub mod logging;
 mod mailbox;
