@@ -2,20 +2,44 @@
 //! when there is work and nobody to do it, and end after a while without any.
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tiffany_kernel::{CallRef, ErrorKind, TaskError};
 
+use crate::future_task::panic_error;
 use crate::inbox::{Inbox, Letter, Remote};
+use crate::panics;
 
 /// How long a thread waits for work before it ends.
 const IDLE: Duration = Duration::from_secs(5);
 
 /// Work that runs on a thread of the pool and makes a result there.
-pub(crate) type Work = Box<dyn FnOnce() -> Remote + Send>;
+pub(crate) struct Work {
+    /// What the work is called, and the line that asked for it, for errors.
+    pub(crate) name: &'static str,
+    pub(crate) at: &'static Location<'static>,
+    pub(crate) job: Box<dyn FnOnce() -> Remote + Send>,
+}
+
+impl Work {
+    /// Does it. A panic in it is an error with the line it came from.
+    fn run(self) -> Remote {
+        let Work { name, at, job } = self;
+        panics::noting(job).unwrap_or_else(|payload| {
+            // Here and not where it is read: this thread knows the line.
+            failed(panic_error(payload, "blocking work panicked"), name, at)
+        })
+    }
+}
+
+/// An error of this work.
+fn failed(mut error: TaskError, name: &'static str, at: &'static Location<'static>) -> Remote {
+    error.add_call(name, at);
+    Box::new(move || Err(error))
+}
 
 /// The threads and the work that waits for them.
 pub(crate) struct Pool {
@@ -79,10 +103,10 @@ impl Pool {
         if queue.threads > 0 {
             return;
         }
-        for (call, _) in std::mem::take(&mut queue.work) {
+        for (call, work) in std::mem::take(&mut queue.work) {
             let message = format!("the system gives no thread for blocking work: {error}");
-            let remote = Box::new(move || Err(TaskError::new(ErrorKind::Host, message)));
-            self.shared.inbox.send(Letter::Done(call, remote));
+            let error = TaskError::new(ErrorKind::Host, message);
+            self.shared.inbox.send(Letter::Done(call, failed(error, work.name, work.at)));
         }
     }
 }
@@ -108,12 +132,7 @@ impl Shared {
         loop {
             if let Some((call, work)) = queue.work.pop_front() {
                 drop(queue);
-                let remote = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
-                    Box::new(move || {
-                        Err(crate::future_task::panic_error(payload, "blocking work panicked"))
-                    })
-                });
-                self.inbox.send(Letter::Done(call, remote));
+                self.inbox.send(Letter::Done(call, work.run()));
                 queue = self.lock();
                 continue;
             }
