@@ -73,7 +73,7 @@ pub use channel::{Received, Receiver, Sender, channel, unbounded_channel};
 pub use combine::{join_all, timeout};
 pub use error::RunError;
 pub use group::{Group, group};
-pub use handle::RuntimeHandle;
+pub use handle::{RuntimeHandle, handle};
 pub use handler::{CustomCall, answer_with, answering, call, handler, try_answer_with};
 pub use inbox::Settlement;
 pub use promise::{

@@ -345,6 +345,9 @@ fn a_call_from_outside_a_task() {
         panic!("no error")
     };
     assert_eq!(error.code(), "TFY0004");
+    let line = line!() + 1;
+    let error = tiffany::handle().unwrap_err();
+    assert_eq!((error.code(), error.call_site().map(|at| at.line)), ("TFY0004", Some(line)));
     let line = line!() + 2;
     let texts = [
         text(yield_now()),
