@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::io;
-use std::net::Shutdown;
 use std::os::unix::net::{self, SocketAddr};
 use std::panic::Location;
 use std::path::Path;
@@ -14,10 +13,9 @@ use tiffany_kernel::{Interest, SystemCall};
 
 use crate::call::TryCall;
 use crate::net::source::{
-    Attempt, Source, accept, has_descriptor, into_io_error, nonblocking_socket, refuse_durable,
-    stream_reads, stream_writes,
+    Attempt, Source, accept, datagrams, has_descriptor, into_io_error, nonblocking_socket,
+    refuse_durable, stream_reads, stream_sides, stream_writes,
 };
-use crate::net::split::{self, ReadHalf, WriteHalf};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
@@ -133,33 +131,6 @@ impl UnixStream {
         let (one, two) = net::UnixStream::pair()?;
         Ok((UnixStream::from_std(one)?, UnixStream::from_std(two)?))
     }
-
-    /// Takes a stream of the standard library over.
-    #[track_caller]
-    pub fn from_std(stream: net::UnixStream) -> io::Result<UnixStream> {
-        stream.set_nonblocking(true)?;
-        Ok(UnixStream { source: Source::new(stream)? })
-    }
-
-    /// Two sides of the stream, so that one task can read while another writes.
-    pub fn split(self) -> (ReadHalf<UnixStream>, WriteHalf<UnixStream>) {
-        split::split(self)
-    }
-
-    /// Ends reading, writing, or both. Never blocks.
-    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        self.source.get().shutdown(how)
-    }
-
-    /// The address of the other side.
-    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.source.get().peer_addr()
-    }
-
-    /// The address of this side.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.source.get().local_addr()
-    }
 }
 
 /// A Unix socket for datagrams.
@@ -200,30 +171,9 @@ impl UnixDatagram {
         Ok((UnixDatagram::from_std(one)?, UnixDatagram::from_std(two)?))
     }
 
-    /// Takes a socket of the standard library over.
-    #[track_caller]
-    pub fn from_std(socket: net::UnixDatagram) -> io::Result<UnixDatagram> {
-        socket.set_nonblocking(true)?;
-        Ok(UnixDatagram { source: Source::new(socket)? })
-    }
-
     /// Sets the path for [`send`](UnixDatagram::send).
     pub fn connect(&self, path: impl AsRef<Path>) -> io::Result<()> {
         self.source.get().connect(path)
-    }
-
-    /// Sends a datagram to the socket it is connected to; waits while that one has no room.
-    #[track_caller]
-    pub fn send(&self, bytes: &[u8]) -> impl Future<Output = io::Result<usize>> {
-        let at = Location::caller();
-        self.source.operate(Interest::Write, at, move |io| io.send(bytes).map(Attempt::Done))
-    }
-
-    /// Receives a datagram.
-    #[track_caller]
-    pub fn recv(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<usize>> {
-        let at = Location::caller();
-        self.source.operate(Interest::Read, at, move |io| io.recv(buffer).map(Attempt::Done))
     }
 
     /// Sends a datagram to the socket at that path; waits while that one has no room.
@@ -247,25 +197,12 @@ impl UnixDatagram {
             }
         }
     }
-
-    /// Receives a datagram, and tells where it came from.
-    #[track_caller]
-    pub fn recv_from(
-        &self,
-        buffer: &mut [u8],
-    ) -> impl Future<Output = io::Result<(usize, SocketAddr)>> {
-        let at = Location::caller();
-        self.source.operate(Interest::Read, at, move |io| io.recv_from(buffer).map(Attempt::Done))
-    }
-
-    /// The address it is bound to.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.source.get().local_addr()
-    }
 }
 
 stream_reads!(UnixStream);
 stream_writes!(UnixStream);
+stream_sides!(UnixStream, net::UnixStream);
+datagrams!(UnixDatagram, net::UnixDatagram);
 has_descriptor!(UnixListener);
 has_descriptor!(UnixStream);
 has_descriptor!(UnixDatagram);
