@@ -14,7 +14,7 @@ use tiffany_kernel::{Interest, SystemCall};
 use crate::call::TryCall;
 use crate::net::source::{
     Attempt, Source, accept, datagrams, has_descriptor, into_io_error, nonblocking_socket,
-    refuse_durable, stream_reads, stream_sides, stream_writes,
+    refuse_durable, refused, stream_reads, stream_sides, stream_writes,
 };
 
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
@@ -25,6 +25,14 @@ async fn pause(length: &mut Duration, at: &'static Location<'static>) -> io::Res
     let slept = TryCall::<()>::new_at(SystemCall::Sleep(*length), at).await;
     *length = (*length * 2).min(LONGEST_PAUSE);
     slept.map_err(into_io_error)
+}
+
+/// Makes a socket at a path. In a durable run nothing is made, not even for a moment.
+#[track_caller]
+fn bind<S>(path: &Path, make: impl FnOnce(&Path) -> io::Result<S>) -> io::Result<S> {
+    let at = Location::caller();
+    refuse_durable("a socket", at)?;
+    make(path).map_err(|error| refused(&error, "bind", path, at))
 }
 
 /// Accepts Unix connections at a path. The file stays when the listener is dropped.
@@ -53,7 +61,7 @@ impl UnixListener {
     /// Listens at that path, which must not be there yet.
     #[track_caller]
     pub fn bind(path: impl AsRef<Path>) -> io::Result<UnixListener> {
-        UnixListener::from_std(net::UnixListener::bind(path)?)
+        UnixListener::from_std(bind(path.as_ref(), |path| net::UnixListener::bind(path))?)
     }
 
     /// Takes a listener of the standard library over.
@@ -108,10 +116,11 @@ impl UnixStream {
     #[track_caller]
     pub fn connect(path: impl AsRef<Path>) -> impl Future<Output = io::Result<UnixStream>> {
         let at = Location::caller();
-        let address = SocketAddrUnix::new(path.as_ref());
+        let path = path.as_ref().to_owned();
         async move {
             refuse_durable("a socket", at)?;
-            let address = address?;
+            let refused = |errno: Errno| refused(&errno.into(), "connect", &path, at);
+            let address = SocketAddrUnix::new(&path).map_err(refused)?;
             let mut length = FIRST_PAUSE;
             let socket = nonblocking_socket(AddressFamily::UNIX, SocketType::STREAM)?;
             loop {
@@ -119,7 +128,7 @@ impl UnixStream {
                     Ok(()) => break,
                     Err(Errno::INTR) => {}
                     Err(Errno::AGAIN) => pause(&mut length, at).await?,
-                    Err(errno) => return Err(errno.into()),
+                    Err(errno) => return Err(refused(errno)),
                 }
             }
             Ok(UnixStream { source: Source::new(net::UnixStream::from(socket))? })
@@ -156,7 +165,7 @@ impl UnixDatagram {
     /// Receives at that path, which must not be there yet.
     #[track_caller]
     pub fn bind(path: impl AsRef<Path>) -> io::Result<UnixDatagram> {
-        UnixDatagram::from_std(net::UnixDatagram::bind(path)?)
+        UnixDatagram::from_std(bind(path.as_ref(), |path| net::UnixDatagram::bind(path))?)
     }
 
     /// A socket without a path of its own: it can send.
