@@ -10,7 +10,7 @@ const SHORT: usize = 32;
 pub(crate) struct Line<C> {
     /// In order. With an index, those that are not in it have left.
     queue: VecDeque<C>,
-    index: Option<Box<BTreeSet<C>>>,
+    index: Option<BTreeSet<C>>,
 }
 
 impl<C> Default for Line<C> {
@@ -25,7 +25,7 @@ impl<C: Copy + Ord> Line<C> {
         if let Some(index) = &mut self.index {
             index.insert(call);
         } else if self.queue.len() > SHORT {
-            self.index = Some(Box::new(self.queue.iter().copied().collect()));
+            self.index = Some(self.queue.iter().copied().collect());
         }
     }
 
