@@ -1,65 +1,142 @@
-//! The book's table of rows: which sentence of the specification is checked by which test. It is read
+//! The book's table of rows: which clause of the specification is checked by which test. It is read
 //! from the doc comments of the semantic tests, line by line, and never written by hand.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Files in the order of the specification's paragraphs; those not named here come after them.
-const PARAGRAPHS: &[&str] = &[
-    "runs",
-    "states",
-    "order",
-    "policies",
-    "spawn",
-    "wait",
-    "gather",
-    "race",
-    "cancel",
-    "unwind",
-    "promises",
-    "external",
-    "store",
-    "time",
-    "descriptors",
-    "sync",
-    "handlers",
-    "failure",
-    "end",
-    "deadlock",
-    "calls",
-    "calls_errors",
-    "bad_input",
-    "determinism",
+use crate::specification::{self, Place};
+
+/// Files of tests with the paragraph whose words they quote, if it is always the same one.
+const FILES: &[(&str, &str)] = &[
+    ("runs", "Runs"),
+    ("states", "States"),
+    ("state", "States"),
+    ("order", "Order"),
+    ("policies", "Order"),
+    ("spawn", "Spawn"),
+    ("wait", "Wait"),
+    ("gather", "Gather"),
+    ("race", "Race"),
+    ("cancel", "Cancel"),
+    ("unwind", "Cancel"),
+    ("promises", "Promises"),
+    ("external", "Promises"),
+    ("store", "Store"),
+    ("time", "Time"),
+    ("descriptors", "Descriptors"),
+    ("sync", "Also there"),
+    ("handlers", "Handlers"),
+    ("failure", "Failure"),
+    ("end", "The end"),
+    ("deadlock", "Deadlock"),
+    ("calls", "Calls"),
+    ("calls_errors", "Calls"),
 ];
 
-/// The page: a heading for each file of tests, and under it a table of its rows.
-pub(crate) fn generate(root: &Path) -> String {
+/// What may stand around the words of a clause.
+const PUNCTUATION: [char; 6] = ['(', ')', ',', ';', ':', '.'];
+
+/// The page, and what is missing: clauses without a test, quotations of words that are not there.
+pub(crate) struct Rows {
+    pub(crate) page: String,
+    pub(crate) gaps: Vec<String>,
+}
+
+/// The page: a heading for each paragraph of the specification, and under it a table of its clauses, each
+/// with its tests.
+pub(crate) fn generate(root: &Path) -> Rows {
+    let book = |name: &str| fs::read_to_string(root.join("docs/src").join(name));
+    let paragraphs = specification::paragraphs(&book("specification.md").unwrap_or_default());
+    let mut gaps = Vec::new();
+    let mut cells: BTreeMap<Place, Vec<String>> = BTreeMap::new();
+    let mut others = Vec::new();
+    let mut files = String::new();
+    let mut count = 0;
+    for (file, rows) in test_rows(root) {
+        let stem = stem(&file);
+        let shown = file.strip_prefix(root).unwrap_or(&file).to_string_lossy().replace('\\', "/");
+        files.push_str(&format!("- `{stem}`: `{shown}`\n"));
+        count += rows.len();
+        let home = FILES.iter().find(|(name, _)| *name == stem).map(|(_, home)| *home);
+        for row in rows {
+            let cell = row.cell(&stem);
+            let places = specification::find(&paragraphs, home, &row.sentence);
+            match (places.is_empty(), row.sentence.is_empty()) {
+                (false, _) => {
+                    places.iter().for_each(|at| cells.entry(*at).or_default().push(cell.clone()));
+                }
+                (true, true) => others.push(cell),
+                (true, false) => gaps.push(format!(
+                    "{shown}: `{}` quotes what the specification does not say: {:?}",
+                    row.test, row.sentence
+                )),
+            }
+        }
+    }
+    for untested in specification::untested(&book("semantics.md").unwrap_or_default()) {
+        let places = specification::find(&paragraphs, Some(&untested.title), &untested.words);
+        if !places.iter().any(|(at, _)| paragraphs[*at].title == untested.title) {
+            let (title, words) = (&untested.title, &untested.words);
+            gaps.push(format!("docs/src/semantics.md: the paragraph {title} has no {words:?}"));
+        }
+        for at in places {
+            let whole =
+                untested.words.contains(paragraphs[at.0].clauses[at.1].trim_matches(PUNCTUATION));
+            let what = if whole { "not testable yet" } else { &format!("{:?}", untested.words) };
+            let waits_for = format!("*{what}: waits for {}*", untested.waits_for);
+            cells.entry(at).or_default().push(waits_for);
+        }
+    }
     let mut page = String::from(
         "# Rows\n\n\
-         Which sentence of the semantics is checked by which test. This page is made from the tests by \
-         `cargo xtask rows`; do not edit it.\n",
+         Which clause of the [specification](specification.md) is checked by which test. This page is made from \
+         the tests by `cargo xtask rows`; do not edit it.\n",
     );
-    let mut files = test_files(&root.join("crates/runtime/tests"));
-    files.sort_by_key(|file| (place(file), stem(file), file.clone()));
-    let mut count = 0;
-    for file in files {
-        let rows = read_rows(&fs::read_to_string(&file).unwrap_or_default());
-        if rows.is_empty() {
-            continue;
+    for (at, paragraph) in paragraphs.iter().enumerate() {
+        page.push_str(&format!("\n## {}\n\n| clause | test |\n|---|---|\n", paragraph.title));
+        for (number, clause) in paragraph.clauses.iter().enumerate() {
+            let Some(tests) = cells.get(&(at, number)) else {
+                gaps.push(format!(
+                    "{}: no test quotes {clause:?}, and it is not in the list of docs/src/semantics.md",
+                    paragraph.title
+                ));
+                continue;
+            };
+            for (at, test) in tests.iter().enumerate() {
+                let clause = if at == 0 { format!("{} ", cell(clause)) } else { String::new() };
+                page.push_str(&format!("| {clause}| {test} |\n"));
+            }
         }
-        count += rows.len();
-        let shown = file.strip_prefix(root).unwrap_or(&file).to_string_lossy().replace('\\', "/");
-        page.push_str(&format!("\n## {}\n\n`{shown}`\n\n", title(&stem(&file))));
-        page.push_str("| sentence | test |\n|---|---|\n");
-        for row in rows {
-            page.push_str(&row.line());
-        }
+    }
+    if !others.is_empty() {
+        page.push_str("\n## Beside the specification\n\n");
+        others.iter().for_each(|test| page.push_str(&format!("- {test}\n")));
     }
     page.push_str(&match count {
         0 => "\nThere are no semantic tests.\n".to_string(),
-        count => format!("\n{count} rows.\n"),
+        count => format!("\n## Files\n\n{files}\n{count} tests.\n"),
     });
-    page
+    Rows { page, gaps }
+}
+
+/// The tests of each file, files in the order of the paragraphs; those not named come after them.
+fn test_rows(root: &Path) -> Vec<(PathBuf, Vec<Row>)> {
+    let read = |file: PathBuf| {
+        let rows = read_rows(&fs::read_to_string(&file).unwrap_or_default());
+        (file, rows)
+    };
+    let semantic = test_files(&root.join("crates/runtime/tests")).into_iter().map(read);
+    // What only the kernel can see it tests itself; of its own tests, those that quote are rows.
+    let inside = entries(&root.join("crates/kernel/src")).into_iter().map(read);
+    let inside = inside.map(|(file, mut rows)| {
+        rows.retain(|row| !row.sentence.is_empty());
+        (file, rows)
+    });
+    let mut all: Vec<(PathBuf, Vec<Row>)> =
+        semantic.chain(inside).filter(|(_, rows)| !rows.is_empty()).collect();
+    all.sort_by_key(|(file, _)| (place(file), stem(file), file.clone()));
+    all
 }
 
 /// One test and the words it checks.
@@ -73,12 +150,10 @@ struct Row {
 }
 
 impl Row {
-    fn line(&self) -> String {
-        let sentence =
-            if self.sentence.is_empty() { "—".to_string() } else { cell(&self.sentence) };
+    fn cell(&self, file: &str) -> String {
         match self.remark.is_empty() {
-            true => format!("| {sentence} | `{}` |\n", self.test),
-            false => format!("| {sentence} | `{}`: {} |\n", self.test, cell(&self.remark)),
+            true => format!("`{file}::{}`", self.test),
+            false => format!("`{file}::{}`: {}", self.test, cell(&self.remark)),
         }
     }
 }
@@ -188,17 +263,7 @@ fn stem(file: &Path) -> String {
 
 fn place(file: &Path) -> usize {
     let stem = stem(file);
-    PARAGRAPHS.iter().position(|known| *known == stem).unwrap_or(PARAGRAPHS.len())
-}
-
-/// `bad_input` as a heading: `Bad input`.
-fn title(stem: &str) -> String {
-    let words = stem.replace('_', " ");
-    let mut letters = words.chars();
-    match letters.next() {
-        Some(first) => first.to_uppercase().chain(letters).collect(),
-        None => words,
-    }
+    FILES.iter().position(|(known, _)| *known == stem).unwrap_or(FILES.len())
 }
 
 #[cfg(test)]
@@ -214,13 +279,15 @@ mod tests {
     #[test]
     fn a_row_is_the_quotation_and_the_name() {
         let row = one("/// \"`[]` for nothing\"\n#[test]\nfn nothing_gives_nothing() {\n");
-        assert_eq!(row.line(), "| `[]` for nothing | `nothing_gives_nothing` |\n");
+        assert_eq!(row.sentence, "`[]` for nothing");
+        assert_eq!(row.cell("gather"), "`gather::nothing_gives_nothing`");
     }
 
     #[test]
     fn what_follows_the_quotation_is_a_remark() {
         let row = one("/// \"in order\": whatever\n/// comes first.\n#[test]\nfn order() {}\n");
-        assert_eq!(row.line(), "| in order | `order`: whatever comes first. |\n");
+        assert_eq!(row.sentence, "in order");
+        assert_eq!(row.cell("file"), "`file::order`: whatever comes first.");
         let row = one("/// \"It ends.\" By itself.\n#[test]\nfn end() {}\n");
         assert_eq!((row.sentence.as_str(), row.remark.as_str()), ("It ends.", "By itself."));
     }
@@ -236,8 +303,9 @@ mod tests {
     #[test]
     fn a_test_without_a_quotation_is_listed_with_what_it_says() {
         let row = one("/// A value moves.\n#[test]\nfn moves() {}\n");
-        assert_eq!(row.line(), "| — | `moves`: A value moves. |\n");
-        assert_eq!(one("#[test]\nfn bare() {}\n").line(), "| — | `bare` |\n");
+        assert_eq!(row.cell("file"), "`file::moves`: A value moves.");
+        assert_eq!(row.sentence, "");
+        assert_eq!(one("#[test]\nfn bare() {}\n").cell("file"), "`file::bare`");
     }
 
     #[test]
@@ -270,40 +338,84 @@ mod tests {
         assert_eq!(cell("a | b <T> `<T>`"), "a \\| b &lt;T> `<T>`");
     }
 
-    #[test]
-    fn titles_are_words() {
-        assert_eq!(title("bad_input"), "Bad input");
-        assert_eq!(title(""), "");
+    /// A repository of these files, and what is made of it.
+    fn rows_of(name: &str, files: &[(&str, &str)]) -> Rows {
+        let root = std::env::temp_dir().join(format!("tiffany-{name}-{}", std::process::id()));
+        for (path, text) in files {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let rows = generate(&root);
+        fs::remove_dir_all(&root).unwrap();
+        rows
     }
 
     #[test]
-    fn the_page_has_a_table_for_each_file_in_the_order_of_the_paragraphs() {
-        let root = std::env::temp_dir().join(format!("tiffany-rows-{}", std::process::id()));
-        let one = root.join("crates/runtime/tests/semantics");
-        let two = root.join("crates/runtime/tests/semantics_objects/deeper");
-        fs::create_dir_all(&one).unwrap();
-        fs::create_dir_all(&two).unwrap();
-        fs::write(one.join("gather.rs"), "/// \"all\"\n#[test]\nfn all() {}\n").unwrap();
-        fs::write(one.join("common.rs"), "fn helper() {}\n").unwrap();
-        fs::write(one.join("aside.rs"), "#[test]\nfn aside() {}\n").unwrap();
-        fs::write(two.join("runs.rs"), "/// \"per run\"\n#[test]\nfn per_run() {}\n").unwrap();
-        fs::write(root.join("crates/runtime/tests/logging.rs"), "#[test]\nfn no() {}\n").unwrap();
-        let page = generate(&root);
-        fs::remove_dir_all(&root).unwrap();
+    fn the_page_has_a_table_for_each_paragraph() {
+        let rows = rows_of(
+            "rows",
+            &[
+                (
+                    "docs/src/specification.md",
+                    "## Runs\n\n- per run;\n- a log.\n\n## Gather\n\n- all\n",
+                ),
+                ("docs/src/semantics.md", "\n## Not testable yet\n\n- Runs, \"a log\": it.\n"),
+                ("crates/runtime/tests/semantics/gather.rs", "/// \"all\"\n#[test]\nfn all() {}\n"),
+                ("crates/runtime/tests/semantics/common.rs", "fn helper() {}\n"),
+                ("crates/runtime/tests/semantics/aside.rs", "#[test]\nfn aside() {}\n"),
+                (
+                    "crates/runtime/tests/semantics_objects/deeper/runs.rs",
+                    "/// \"per run\"\n#[test]\nfn one() {}\n/// \"per run\"\n#[test]\nfn two() {}\n",
+                ),
+                ("crates/runtime/tests/logging.rs", "#[test]\nfn no() {}\n"),
+                (
+                    "crates/kernel/src/state.rs",
+                    "#[test]\nfn no() {}\n/// \"all\"\n#[test]\nfn yes() {}\n",
+                ),
+            ],
+        );
         let expected = "\
-            \n## Runs\n\n`crates/runtime/tests/semantics_objects/deeper/runs.rs`\n\n\
-            | sentence | test |\n|---|---|\n| per run | `per_run` |\n\
-            \n## Gather\n\n`crates/runtime/tests/semantics/gather.rs`\n\n\
-            | sentence | test |\n|---|---|\n| all | `all` |\n\
-            \n## Aside\n\n`crates/runtime/tests/semantics/aside.rs`\n\n\
-            | sentence | test |\n|---|---|\n| — | `aside` |\n\
-            \n3 rows.\n";
-        assert!(page.ends_with(expected), "{page}");
+            \n## Runs\n\n| clause | test |\n|---|---|\n\
+            | per run; | `runs::one` |\n| | `runs::two` |\n\
+            | a log. | *not testable yet: waits for it* |\n\
+            \n## Gather\n\n| clause | test |\n|---|---|\n\
+            | all | `state::yes` |\n| | `gather::all` |\n\
+            \n## Beside the specification\n\n- `aside::aside`\n\
+            \n## Files\n\n\
+            - `runs`: `crates/runtime/tests/semantics_objects/deeper/runs.rs`\n\
+            - `state`: `crates/kernel/src/state.rs`\n\
+            - `gather`: `crates/runtime/tests/semantics/gather.rs`\n\
+            - `aside`: `crates/runtime/tests/semantics/aside.rs`\n\
+            \n5 tests.\n";
+        assert!(rows.page.ends_with(expected), "{}", rows.page);
+        assert_eq!(rows.gaps, [""; 0]);
+    }
+
+    #[test]
+    fn what_is_missing_is_told() {
+        let rows = rows_of(
+            "gaps",
+            &[
+                ("docs/src/specification.md", "## Runs\n\n- per run;\n- in order.\n"),
+                ("docs/src/semantics.md", "\n## Not testable yet\n\n- Runs, \"a log\": it.\n"),
+                (
+                    "crates/runtime/tests/semantics/runs.rs",
+                    "/// \"per run\"\n#[test]\nfn one() {}\n/// \"for all\"\n#[test]\nfn two() {}\n",
+                ),
+            ],
+        );
+        let told = [
+            "crates/runtime/tests/semantics/runs.rs: `two` quotes what the specification does not say: \"for all\"",
+            "docs/src/semantics.md: the paragraph Runs has no \"a log\"",
+            "Runs: no test quotes \"in order.\", and it is not in the list of docs/src/semantics.md",
+        ];
+        assert_eq!(rows.gaps, told);
     }
 
     #[test]
     fn without_tests_the_page_says_so() {
-        let page = generate(Path::new("/nowhere/at/all"));
+        let page = generate(Path::new("/nowhere/at/all")).page;
         assert!(page.ends_with("There are no semantic tests.\n"));
     }
 }

@@ -78,6 +78,8 @@ pub enum SystemCall {
     Receive(ObjectRef),
     /// A new semaphore with so many permits.
     CreateSemaphore(usize),
+    /// A new mutex: a semaphore with one permit, which the task that took it keeps.
+    CreateMutex,
     /// Take so many permits, waiting for them.
     Acquire(ObjectRef, usize),
 
@@ -262,6 +264,7 @@ call_kinds! {
     Send "send" SystemCall::Send(..),
     Receive "receive" SystemCall::Receive(_),
     CreateSemaphore "create_semaphore" SystemCall::CreateSemaphore(_),
+    CreateMutex "create_mutex" SystemCall::CreateMutex,
     Acquire "acquire" SystemCall::Acquire(..),
     CreateGroup "create_group" SystemCall::CreateGroup,
     JoinGroup "join_group" SystemCall::JoinGroup(_),

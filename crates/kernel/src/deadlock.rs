@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::calls::semaphore::{Lock, Semaphore, Taken};
 use crate::error::{ErrorKind, Site, TaskLabel};
 use crate::id::Tid;
 use crate::outbox::EventKind;
@@ -88,8 +89,22 @@ impl Run {
                 tasks.filter(live).collect()
             }
             Wait::Group { group, .. } => self.groups[group as usize].members().collect(),
+            Wait::Acquire { semaphore, .. } => self.keeper(semaphore).into_iter().collect(),
             _ => Vec::new(),
         }
+    }
+
+    /// The task that keeps a mutex from the others. A permit of a semaphore may be with any task, a mutex's
+    /// guard stays where it was made.
+    fn keeper(&self, semaphore: u32) -> Option<u32> {
+        let entry = &self.semaphores[semaphore as usize];
+        let taken = entry.taken.filter(|_| entry.lock == Lock::Mutex && entry.permits == 0)?;
+        self.is_live(taken).then_some(taken.slot)
+    }
+
+    fn is_live(&self, taken: Taken) -> bool {
+        let task = self.tasks.get(taken.slot as usize);
+        task.is_some_and(|task| task.tid == taken.tid && !task.state().is_terminal())
     }
 
     /// How many tasks wait for this one, directly or through others.
@@ -161,12 +176,32 @@ impl Run {
                 format!("room in channel {}", self.channels[channel as usize].id)
             }
             Wait::Acquire { semaphore, .. } => {
-                format!("a permit of semaphore {}", self.semaphores[semaphore as usize].id)
+                self.describe_lock(&self.semaphores[semaphore as usize], name)
             }
             Wait::Group { group, .. } => {
                 let members = self.in_spawn_order(self.groups[group as usize].members());
                 let members: Vec<String> = members.into_iter().map(name).collect();
                 format!("group {} ({})", self.groups[group as usize].id(), members.join(", "))
+            }
+        }
+    }
+
+    /// A mutex or a semaphore, how many permits are free, and who took the last of those that are not.
+    fn describe_lock(&self, entry: &Semaphore, name: impl Fn(u32) -> String) -> String {
+        let Semaphore { id, total, permits, .. } = entry;
+        let taken = entry.taken.filter(|_| permits < total).map(|taken| {
+            let task = match self.is_live(taken) {
+                true => name(taken.slot),
+                false => format!("task {}, which is over,", taken.tid),
+            };
+            format!("by {task} at {}", Site::from(taken.at))
+        });
+        match (entry.lock, taken) {
+            (Lock::Mutex, None) => format!("mutex {id}"),
+            (Lock::Mutex, Some(taken)) => format!("mutex {id} (locked {taken})"),
+            (Lock::Semaphore, taken) => {
+                let taken = taken.map(|taken| format!(", last taken {taken}")).unwrap_or_default();
+                format!("a permit of semaphore {id} ({permits} of {total} free{taken})")
             }
         }
     }

@@ -158,6 +158,8 @@ kinds! {
     Gone = "TFY0031", "keep the handle for as long as the thing is used";
     /// An argument that no call of this kind can have.
     BadArgument = "TFY0032", "see the message for what it may be";
+    /// More permits than the semaphore has in all.
+    TooManyPermits = "TFY0033", "ask for fewer permits, or make the semaphore with more";
 }
 
 /// An error a task was given, or ended with.

@@ -126,3 +126,63 @@ impl fmt::Display for BlockReason {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+    use std::pin::Pin;
+
+    use super::*;
+    use crate::coroutine::{Coroutine, Port, Step, Unwind};
+    use crate::id::Tid;
+    use crate::task::Task;
+
+    struct Nothing;
+
+    impl Coroutine for Nothing {
+        fn resume(self: Pin<&mut Self>, _: &Port) -> Step {
+            Step::Pending
+        }
+
+        fn unwind(self: Pin<&mut Self>, _: &Port, _: Unwind) -> Step {
+            Step::Pending
+        }
+    }
+
+    /// A task that has come to this state by legal moves.
+    fn task_in(state: TaskState) -> Task {
+        use TaskState::*;
+        let way: &[TaskState] = match state {
+            Pending => &[],
+            Running => &[Running],
+            Cancelling => &[Running, Cancelling],
+            Cancelled => &[Cancelled],
+            _ => &[Running, state],
+        };
+        let mut task = Task::new(Tid(7), Box::pin(Nothing), Location::caller(), None);
+        way.iter().for_each(|next| task.become_state(*next));
+        task
+    }
+
+    /// "an illegal one is a bug and is asserted in release builds too": whatever is not in the table stops the
+    /// program and changes nothing. (`cargo xtask test` runs this test in a release build as well.)
+    #[test]
+    fn an_illegal_move_is_asserted() {
+        use TaskState::*;
+        let io = Blocked(BlockReason::Io);
+        let all = [Pending, Running, Suspended, io, Cancelling, Completed, Failed, Cancelled];
+        for (from, to) in all.iter().flat_map(|from| all.iter().map(move |to| (*from, *to))) {
+            let mut task = task_in(from);
+            let moved = catch_unwind(AssertUnwindSafe(|| task.become_state(to)));
+            assert_eq!(moved.is_ok(), from.may_become(to), "from {from} to {to}");
+            match moved {
+                Ok(()) => assert_eq!(task.state(), to),
+                Err(payload) => {
+                    let text = crate::panic_text(payload);
+                    assert_eq!(text, format!("task 7 may not go from {from} to {to}"));
+                    assert_eq!(task.state(), from);
+                }
+            }
+        }
+    }
+}

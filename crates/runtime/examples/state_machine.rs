@@ -7,9 +7,7 @@
 use std::time::Duration;
 
 use tiffany::prelude::*;
-use tiffany::{
-    AgentTask, Claim, Future, Moved, SystemCall, TaskContext, TaskStatus, Waitable, spawn_agent,
-};
+use tiffany::{AgentTask, Future, TaskContext, TaskStatus, spawn_agent};
 
 const STEPS: [&str; 3] = ["copy files", "migrate tables", "switch traffic"];
 
@@ -41,14 +39,14 @@ impl AgentTask for Rollout {
             State::Act if self.taken < STEPS.len() => {
                 (self.say)(format!("  act: {}", STEPS[self.taken]));
                 self.taken += 1;
-                TaskStatus::Waiting(SystemCall::Sleep(Duration::from_millis(5)))
+                TaskStatus::sleep(Duration::from_millis(5))
             }
             State::Act => {
                 (self.say)("  confirm?".into());
                 self.state = State::Confirm;
-                TaskStatus::Waiting(SystemCall::Wait(self.approval.target(), Claim::Share))
+                TaskStatus::wait(&self.approval)
             }
-            State::Confirm => match ctx.reply::<bool, Moved>() {
+            State::Confirm => match ctx.output(&self.approval) {
                 Ok(true) => TaskStatus::Completed(self.taken),
                 Ok(false) => TaskStatus::Failed(TaskError::failed("it was not approved")),
                 Err(error) => TaskStatus::Failed(error),
@@ -63,7 +61,7 @@ impl AgentTask for Rollout {
         }
         self.taken -= 1;
         (self.say)(format!("  undo: {}", STEPS[self.taken]));
-        TaskStatus::Waiting(SystemCall::Sleep(Duration::from_millis(5)))
+        TaskStatus::sleep(Duration::from_millis(5))
     }
 }
 

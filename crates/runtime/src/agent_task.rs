@@ -3,46 +3,90 @@
 
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::pin::Pin;
+use std::time::Duration;
 
 use tiffany_kernel::{
-    CallId, Coroutine, Port, Reply, Step, SystemCall, TaskError, Tid, Unwind, Value,
+    CallId, CallKind, Claim, Coroutine, Permits, Port, Reply, Step, SystemCall, TaskError, TaskRef,
+    Tid, Unwind, Value,
 };
 
-use crate::call::Decode;
+use crate::call::{Decode, Direct, Moved};
+use crate::channel::{Received, Receiver, Sender};
 use crate::context;
 use crate::future_task::panic_error;
+use crate::handler::CustomCall;
+use crate::sync::{Permit, Semaphore};
+use crate::sys::Spawn;
+use crate::task::{Task, Waitable};
 
 /// A task written as a state machine.
 ///
 /// `poll` is called when the task has its turn. It looks at the answer to its last call, changes its
-/// state, and says what it wants next.
+/// state, and says what it wants next. [`TaskStatus`] has a function for each of the usual calls, and
+/// [`TaskContext`] one for its answer.
 ///
 /// ```
-/// use tiffany::{AgentTask, Direct, SystemCall, TaskContext, TaskStatus, Tid, spawn_agent};
+/// use std::time::Duration;
+/// use tiffany::{AgentTask, Permit, Receiver, Semaphore, TaskContext, TaskError, TaskStatus};
+/// use tiffany::{channel, semaphore, spawn_agent};
 ///
-/// enum WhoAmI { Start, Asked }
+/// /// Adds up what comes, with a pause after each, and has a permit meanwhile.
+/// struct Adder {
+///     state: State,
+///     numbers: Receiver<u32>,
+///     permits: Semaphore,
+///     sum: u32,
+/// }
 ///
-/// impl AgentTask for WhoAmI {
-///     type Output = Tid;
+/// enum State {
+///     Start,
+///     Acquiring,
+///     Receiving(Permit),
+///     Pausing(Permit),
+/// }
 ///
-///     fn poll(&mut self, ctx: &mut TaskContext<'_>) -> TaskStatus<Tid> {
-///         match self {
-///             WhoAmI::Start => {
-///                 *self = WhoAmI::Asked;
-///                 TaskStatus::Waiting(SystemCall::GetTid)
+/// impl Adder {
+///     fn step(&mut self, ctx: &mut TaskContext<'_>) -> Result<TaskStatus<u32>, TaskError> {
+///         let (state, status) = match std::mem::replace(&mut self.state, State::Start) {
+///             State::Start => (State::Acquiring, TaskStatus::acquire(&self.permits)),
+///             State::Acquiring => {
+///                 let permit = ctx.permit(&self.permits)?;
+///                 (State::Receiving(permit), TaskStatus::receive(&self.numbers))
 ///             }
-///             WhoAmI::Asked => match ctx.reply::<Tid, Direct>() {
-///                 Ok(tid) => TaskStatus::Completed(tid),
-///                 Err(error) => TaskStatus::Failed(error),
+///             State::Receiving(permit) => match ctx.message(&self.numbers)? {
+///                 Some(number) => {
+///                     self.sum += number;
+///                     (State::Pausing(permit), TaskStatus::sleep(Duration::from_millis(1)))
+///                 }
+///                 None => return Ok(TaskStatus::Completed(self.sum)),
 ///             },
-///         }
+///             State::Pausing(permit) => {
+///                 (State::Receiving(permit), TaskStatus::receive(&self.numbers))
+///             }
+///         };
+///         self.state = state;
+///         Ok(status)
+///     }
+/// }
+///
+/// impl AgentTask for Adder {
+///     type Output = u32;
+///
+///     fn poll(&mut self, ctx: &mut TaskContext<'_>) -> TaskStatus<u32> {
+///         self.step(ctx).unwrap_or_else(TaskStatus::Failed)
 ///     }
 /// }
 ///
 /// tiffany::try_run(async {
-///     let task = spawn_agent(WhoAmI::Start).await;
-///     assert_eq!(task.tid(), task.await?);
-///     Ok::<(), tiffany::TaskError>(())
+///     let (sender, numbers) = channel(8).await;
+///     let permits = semaphore(1).await;
+///     let adder = spawn_agent(Adder { state: State::Start, numbers, permits, sum: 0 }).await;
+///     for number in 1..=3 {
+///         sender.send(number).await?;
+///     }
+///     drop(sender);
+///     assert_eq!(adder.await?, 6);
+///     Ok::<(), TaskError>(())
 /// })?;
 /// # Ok::<(), tiffany::RunError>(())
 /// ```
@@ -73,10 +117,62 @@ pub enum TaskStatus<T> {
     Failed(TaskError),
 }
 
+impl<T> TaskStatus<T> {
+    /// To sleep for so long.
+    pub fn sleep(duration: Duration) -> TaskStatus<T> {
+        TaskStatus::Waiting(SystemCall::Sleep(duration))
+    }
+
+    /// The end of a task, or the value of a promise: [`TaskContext::output`].
+    pub fn wait<W: Waitable>(on: &W) -> TaskStatus<T> {
+        // The handle stays with the state machine.
+        let claim = match W::claim() {
+            Claim::Consume => Claim::Take,
+            claim => claim,
+        };
+        TaskStatus::Waiting(SystemCall::Wait(on.target(), claim))
+    }
+
+    /// The next message of a channel: [`TaskContext::message`].
+    pub fn receive<M>(from: &Receiver<M>) -> TaskStatus<T> {
+        TaskStatus::Waiting(SystemCall::Receive(from.object()))
+    }
+
+    /// To send a message, with room for it: [`TaskContext::done`] tells whether the receiver is gone.
+    pub fn send<M: 'static>(to: &Sender<M>, message: M) -> TaskStatus<T> {
+        TaskStatus::Waiting(SystemCall::Send(to.object(), Value::new(message)))
+    }
+
+    /// A permit of a semaphore: [`TaskContext::permit`].
+    pub fn acquire(semaphore: &Semaphore) -> TaskStatus<T> {
+        TaskStatus::acquire_many(semaphore, 1)
+    }
+
+    /// So many permits at once: [`TaskContext::permit`].
+    pub fn acquire_many(semaphore: &Semaphore, permits: usize) -> TaskStatus<T> {
+        TaskStatus::Waiting(SystemCall::Acquire(semaphore.object(), permits))
+    }
+
+    /// A new task, made by `spawn`, `try_spawn` or `spawn_agent`: [`TaskContext::task`].
+    pub fn spawn<R>(task: Spawn<R>) -> TaskStatus<T> {
+        TaskStatus::Waiting(task.into_call())
+    }
+
+    /// The answer to a call of the user's own: [`TaskContext::answer`].
+    pub fn call<C: CustomCall>(request: C) -> TaskStatus<T> {
+        TaskStatus::Waiting(SystemCall::Custom(C::NAME, Value::new(request)))
+    }
+}
+
 /// What a state machine has at its turn.
+///
+/// An answer that it does not take goes back, if it is something: a message to the front of its channel, a
+/// permit to its semaphore.
 pub struct TaskContext<'a> {
     tid: Tid,
-    reply: &'a mut Option<Reply>,
+    port: &'a Port,
+    /// The call that was answered, as long as nobody has taken the answer.
+    answered: Option<CallId>,
 }
 
 impl TaskContext<'_> {
@@ -87,10 +183,41 @@ impl TaskContext<'_> {
 
     /// The answer to the last call, decoded. Without one it is `()`.
     pub fn reply<R, D: Decode<R>>(&mut self) -> Result<R, TaskError> {
-        match self.reply.take().unwrap_or(Reply::Unit) {
+        let reply = self.answered.take().and_then(|call| self.port.take_reply(call));
+        match reply.unwrap_or(Reply::Unit) {
             Reply::Error(error) => Err(error),
             reply => D::decode(reply),
         }
+    }
+
+    /// Whether the last call went well, if it gives nothing else.
+    pub fn done(&mut self) -> Result<(), TaskError> {
+        self.reply::<(), Direct>()
+    }
+
+    /// What [`TaskStatus::wait`] waited for.
+    pub fn output<W: Waitable>(&mut self, _: &W) -> Result<W::Output, TaskError> {
+        self.reply::<Value, Direct>().and_then(W::output)
+    }
+
+    /// The message, or `None` when all senders are gone.
+    pub fn message<M: 'static>(&mut self, _: &Receiver<M>) -> Result<Option<M>, TaskError> {
+        self.reply::<Option<M>, Received>()
+    }
+
+    /// The permits that were asked of this semaphore. They go back when this is dropped.
+    pub fn permit(&mut self, semaphore: &Semaphore) -> Result<Permit, TaskError> {
+        self.reply::<Permits, Direct>().map(|permits| semaphore.permit(permits))
+    }
+
+    /// The task that was started.
+    pub fn task<T>(&mut self) -> Result<Task<T>, TaskError> {
+        self.reply::<TaskRef, Direct>().map(Task::new)
+    }
+
+    /// The answer to a call of the user's own.
+    pub fn answer<C: CustomCall>(&mut self) -> Result<C::Answer, TaskError> {
+        self.reply::<C::Answer, Moved>()
     }
 }
 
@@ -98,7 +225,7 @@ impl TaskContext<'_> {
 pub(crate) struct StateMachine<A> {
     /// Dropped where a panic in it is caught.
     agent: Option<A>,
-    call: Option<CallId>,
+    call: Option<(CallId, CallKind)>,
     at: &'static Location<'static>,
 }
 
@@ -118,14 +245,16 @@ impl<A> StateMachine<A> {
         let span = traced.then(|| context::with(|context| context.task_span())).flatten();
         let _in_span = span.as_ref().map(|span| span.enter());
         let tid = port.tid().unwrap_or(Tid(0));
-        let mut reply = self.call.take().and_then(|call| port.take_reply(call));
-        if reply.is_some() {
+        let call = self.call.take();
+        if call.is_some() {
             context::with(|context| context.returned_from(self.at));
         }
         let agent = self.agent.as_mut().expect("a task that is over has no turn");
-        let status = catch_unwind(AssertUnwindSafe(|| {
-            poll(agent, &mut TaskContext { tid, reply: &mut reply })
-        }));
+        let mut ctx = TaskContext { tid, port, answered: call.map(|(id, _)| id) };
+        let status = catch_unwind(AssertUnwindSafe(|| poll(agent, &mut ctx)));
+        if let (Some(id), Some((_, kind))) = (ctx.answered, call) {
+            give_back(port, id, kind);
+        }
         let call = match status {
             Ok(TaskStatus::Ready) => SystemCall::Yield,
             Ok(TaskStatus::Waiting(call)) => call,
@@ -141,8 +270,29 @@ impl<A> StateMachine<A> {
         if call.kind().reads_clock() {
             context::with(|context| context.set_clock());
         }
-        self.call = Some(port.call(call, self.at));
+        let kind = call.kind();
+        self.call = Some((port.call(call, self.at), kind));
         Step::Pending
+    }
+}
+
+/// An answer that was not taken: what has an owner goes back to where it came from.
+fn give_back(port: &Port, call: CallId, kind: CallKind) {
+    use CallKind::*;
+    match (kind, port.task()) {
+        (
+            Receive
+            | Acquire
+            | Spawn
+            | CreatePromise
+            | CreateExternalPromise
+            | CreateChannel
+            | CreateSemaphore
+            | CreateMutex
+            | CreateGroup,
+            Some(maker),
+        ) => port.withdraw(maker, call),
+        _ => drop(port.take_reply(call)),
     }
 }
 

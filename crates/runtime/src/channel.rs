@@ -55,6 +55,18 @@ pub fn unbounded_channel<T: 'static>() -> Call<(Sender<T>, Receiver<T>)> {
     Call::new(SystemCall::CreateChannel(None))
 }
 
+impl<T> Sender<T> {
+    pub(crate) fn object(&self) -> ObjectRef {
+        self.object
+    }
+}
+
+impl<T> Receiver<T> {
+    pub(crate) fn object(&self) -> ObjectRef {
+        self.object
+    }
+}
+
 impl<T: 'static> Sender<T> {
     /// Sends a message, waiting for room. An error means that the receiver is gone.
     #[track_caller]
@@ -66,15 +78,15 @@ impl<T: 'static> Sender<T> {
 impl<T: 'static> Receiver<T> {
     /// Receives the next message; `None` when all senders are gone.
     #[track_caller]
-    pub fn receive(&self) -> TryCall<Option<T>, Message> {
+    pub fn receive(&self) -> TryCall<Option<T>, Received> {
         TryCall::new(SystemCall::Receive(self.object))
     }
 }
 
 /// The reply is a message, or the end of them.
-pub struct Message;
+pub struct Received;
 
-impl<T: 'static> Decode<Option<T>> for Message {
+impl<T: 'static> Decode<Option<T>> for Received {
     fn decode(reply: Reply) -> Result<Option<T>, TaskError> {
         match reply {
             Reply::Message(message) => typed(message.value).map(Some),

@@ -1,12 +1,44 @@
 //! Reaching a runtime from other threads.
 
+use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 
 use tiffany_kernel::{ErrorKind, RunId, TaskError, Uuid, Value};
 
+use crate::context;
 use crate::inbox::{Inbox, Letter, Settlement};
 
-/// Reaches a runtime from any thread.
+/// The handle of the runtime that runs this task, to be given to other threads. It is no call: the task keeps its
+/// turn. Outside a task there is none, and that is an error.
+///
+/// ```
+/// use tiffany::{external_promise, handle};
+///
+/// let answer = tiffany::try_run(async {
+///     let promise = external_promise::<u32>().await;
+///     let (handle, uuid) = (handle()?, promise.uuid());
+///     std::thread::spawn(move || handle.complete(uuid, 42u32));
+///     promise.future().await
+/// })?;
+/// assert_eq!(answer, 42);
+/// assert_eq!(handle().unwrap_err().code(), "TFY0004");
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+#[track_caller]
+pub fn handle() -> Result<RuntimeHandle, TaskError> {
+    let at = Location::caller();
+    let host = context::with(|context| context.port.task().and_then(|_| context.host()));
+    host.map(|host| RuntimeHandle::new(Arc::clone(&host.inbox))).ok_or_else(|| {
+        let mut error =
+            TaskError::new(ErrorKind::OutsideTask, "`handle` was called outside a task");
+        error.add_call("handle", at);
+        error
+    })
+}
+
+/// Reaches a runtime from any thread. There is one from [`Runtime::handle`](crate::Runtime::handle), and inside a
+/// task from [`handle`].
 ///
 /// ```
 /// use tiffany::{Runtime, external_promise};
@@ -25,6 +57,12 @@ use crate::inbox::{Inbox, Letter, Settlement};
 #[derive(Clone)]
 pub struct RuntimeHandle {
     inbox: Arc<Inbox>,
+}
+
+impl fmt::Debug for RuntimeHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RuntimeHandle")
+    }
 }
 
 impl RuntimeHandle {

@@ -43,6 +43,7 @@ mod handler;
 mod host;
 mod inbox;
 pub mod io;
+mod line;
 #[cfg(feature = "logging")]
 pub mod logging;
 mod mailbox;
@@ -69,11 +70,11 @@ use std::future::Future as StdFuture;
 pub use agent_task::{AgentTask, TaskContext, TaskStatus};
 pub use builder::Builder;
 pub use call::{Call, Cloned, Decode, Direct, FromReply, Moved, Optional, TryCall, Yield};
-pub use channel::{Receiver, Sender, channel, unbounded_channel};
+pub use channel::{Received, Receiver, Sender, channel, unbounded_channel};
 pub use combine::{join_all, timeout};
 pub use error::RunError;
 pub use group::{Group, group};
-pub use handle::RuntimeHandle;
+pub use handle::{RuntimeHandle, handle};
 pub use handler::{CustomCall, answer_with, answering, call, handler, try_answer_with};
 pub use inbox::Settlement;
 pub use promise::{
@@ -96,6 +97,33 @@ pub use tiffany_kernel::{
     TaskError, TaskInfo, TaskLabel, TaskState, Tid, Time, Uuid, Value, Verdict, Waiting,
 };
 pub use watchdog::StuckTask;
+
+/// What calls, their answers and coroutines are made of. Who writes handlers, policies or state machines
+/// meets these; other programs do not need them.
+///
+/// ```
+/// use tiffany::kernel::{GatherMode, Waitable};
+/// use tiffany::{SystemCall, Verdict, handler};
+///
+/// // Counts what is waited for.
+/// let counts = handler("counts", |call, _| {
+///     let of: &[Waitable] = match call {
+///         SystemCall::Wait(one, _) => std::slice::from_ref(one),
+///         SystemCall::Gather(all, GatherMode::FailFast | GatherMode::Settle, _) => all,
+///         _ => &[],
+///     };
+///     println!("{}", of.len());
+///     Verdict::Pass
+/// });
+/// # let _ = counts;
+/// ```
+pub mod kernel {
+    pub use tiffany_kernel::{
+        BoxCoroutine, CallId, Coroutine, EffectWork, GatherMode, Handlers, Message, Object,
+        ObjectRef, Permits, Port, Release, RunFailure, SpawnOptions, Step, TaskRef, Unwind,
+        Waitable, WrongType,
+    };
+}
 
 /// Runs a future as the root task of a new run, and gives its value when all of its tasks are over.
 ///

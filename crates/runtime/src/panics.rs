@@ -1,10 +1,28 @@
-//! Where a task panicked, and within which labels. The payload does not say; the panic hook knows.
+//! Where a task or blocking work panicked, and within which labels. The payload does not say; the panic
+//! hook knows.
 
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
 use tiffany_kernel::Site;
 
 use crate::context;
+
+thread_local! {
+    /// This thread does work for a task that runs elsewhere.
+    static AT_WORK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does work that is no task's turn; where it panics is noted for `panic_error` on this thread.
+pub(crate) fn noting<R>(work: impl FnOnce() -> R) -> Result<R, Box<dyn Any + Send>> {
+    context::with(|context| context.panicked_at.take());
+    AT_WORK.set(true);
+    let result = catch_unwind(AssertUnwindSafe(work));
+    AT_WORK.set(false);
+    result
+}
 
 /// Makes the panic hook note the line of panics inside tasks. What it did before, it still does.
 pub(crate) fn note_where() {
@@ -13,7 +31,7 @@ pub(crate) fn note_where() {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             context::with(|context| {
-                if context.port.task().is_some() {
+                if context.port.task().is_some() || AT_WORK.get() {
                     let site = info
                         .location()
                         .map(|at| Site { file: at.file().to_string().into(), line: at.line() });

@@ -1,21 +1,46 @@
 //! A few threads for work that blocks: files, name look-ups, a closure of the user's. Threads start
 //! when there is work and nobody to do it, and end after a while without any.
 
-use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::collections::BTreeMap;
+use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tiffany_kernel::{CallRef, ErrorKind, TaskError};
 
+use crate::future_task::panic_error;
 use crate::inbox::{Inbox, Letter, Remote};
+use crate::line::Line;
+use crate::panics;
 
 /// How long a thread waits for work before it ends.
 const IDLE: Duration = Duration::from_secs(5);
 
 /// Work that runs on a thread of the pool and makes a result there.
-pub(crate) type Work = Box<dyn FnOnce() -> Remote + Send>;
+pub(crate) struct Work {
+    /// What the work is called, and the line that asked for it, for errors.
+    pub(crate) name: &'static str,
+    pub(crate) at: &'static Location<'static>,
+    pub(crate) job: Box<dyn FnOnce() -> Remote + Send>,
+}
+
+impl Work {
+    /// Does it. A panic in it is an error with the line it came from.
+    fn run(self) -> Remote {
+        let Work { name, at, job } = self;
+        panics::noting(job).unwrap_or_else(|payload| {
+            // Here and not where it is read: this thread knows the line.
+            failed(panic_error(payload, "blocking work panicked"), name, at)
+        })
+    }
+}
+
+/// An error of this work.
+fn failed(mut error: TaskError, name: &'static str, at: &'static Location<'static>) -> Remote {
+    error.add_call(name, at);
+    Box::new(move || Err(error))
+}
 
 /// The threads and the work that waits for them.
 pub(crate) struct Pool {
@@ -31,10 +56,38 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    work: VecDeque<(CallRef, Work)>,
+    work: Backlog,
     threads: usize,
     idle: usize,
     closed: bool,
+}
+
+/// Work that has not begun, in order. Any of it can be taken back.
+#[derive(Default)]
+struct Backlog {
+    line: Line<CallRef>,
+    work: BTreeMap<CallRef, Work>,
+}
+
+impl Backlog {
+    fn push(&mut self, call: CallRef, work: Work) {
+        self.line.push_back(call);
+        self.work.insert(call, work);
+    }
+
+    fn pop(&mut self) -> Option<(CallRef, Work)> {
+        let call = self.line.pop_front()?;
+        self.work.remove(&call).map(|work| (call, work))
+    }
+
+    fn remove(&mut self, call: CallRef) -> Option<Work> {
+        self.line.remove(call);
+        self.work.remove(&call)
+    }
+
+    fn len(&self) -> usize {
+        self.work.len()
+    }
 }
 
 impl Pool {
@@ -46,7 +99,7 @@ impl Pool {
     /// Queues work; its result comes to the inbox.
     pub(crate) fn start(&self, call: CallRef, work: Work) {
         let mut queue = self.shared.lock();
-        queue.work.push_back((call, work));
+        queue.work.push(call, work);
         if queue.idle >= queue.work.len() || queue.threads >= self.limit.max(1) {
             drop(queue);
             self.shared.work_came.notify_one();
@@ -65,8 +118,7 @@ impl Pool {
     /// Takes back work that has not begun.
     pub(crate) fn abort(&self, call: CallRef) {
         let mut queue = self.shared.lock();
-        let at = queue.work.iter().position(|(other, _)| *other == call);
-        let work = at.and_then(|at| queue.work.remove(at));
+        let work = queue.work.remove(call);
         drop(queue);
         // Dropping it may run code of the user's, which must not happen under the lock.
         drop(work);
@@ -79,10 +131,12 @@ impl Pool {
         if queue.threads > 0 {
             return;
         }
-        for (call, _) in std::mem::take(&mut queue.work) {
+        let mut backlog = std::mem::take(&mut queue.work);
+        drop(queue);
+        while let Some((call, work)) = backlog.pop() {
             let message = format!("the system gives no thread for blocking work: {error}");
-            let remote = Box::new(move || Err(TaskError::new(ErrorKind::Host, message)));
-            self.shared.inbox.send(Letter::Done(call, remote));
+            let error = TaskError::new(ErrorKind::Host, message);
+            self.shared.inbox.send(Letter::Done(call, failed(error, work.name, work.at)));
         }
     }
 }
@@ -91,9 +145,11 @@ impl Drop for Pool {
     fn drop(&mut self) {
         let mut queue = self.shared.lock();
         queue.closed = true;
-        queue.work.clear();
+        let backlog = std::mem::take(&mut queue.work);
         drop(queue);
         self.shared.work_came.notify_all();
+        // Not under the lock: it may run code of the user's.
+        drop(backlog);
     }
 }
 
@@ -106,14 +162,9 @@ impl Shared {
     fn serve(&self) {
         let mut queue = self.lock();
         loop {
-            if let Some((call, work)) = queue.work.pop_front() {
+            if let Some((call, work)) = queue.work.pop() {
                 drop(queue);
-                let remote = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
-                    Box::new(move || {
-                        Err(crate::future_task::panic_error(payload, "blocking work panicked"))
-                    })
-                });
-                self.inbox.send(Letter::Done(call, remote));
+                self.inbox.send(Letter::Done(call, work.run()));
                 queue = self.lock();
                 continue;
             }
@@ -123,7 +174,7 @@ impl Shared {
             queue.idle += 1;
             let waited = self.work_came.wait_for(&mut queue, IDLE);
             queue.idle -= 1;
-            if waited.timed_out() && queue.work.is_empty() {
+            if waited.timed_out() && queue.work.len() == 0 {
                 break;
             }
         }

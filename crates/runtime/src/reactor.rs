@@ -5,7 +5,6 @@
 //! This file has `unsafe` code because a raw descriptor is a promise nobody can check.
 
 use std::cell::Cell;
-use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,6 +15,8 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use slab::Slab;
 use tiffany_kernel::{CallRef, ErrorKind, Interest, TaskError};
+
+use crate::line::Line;
 
 /// What the bell's events are called.
 const BELL: u64 = u64::MAX;
@@ -58,8 +59,8 @@ struct Source {
     fd: RawFd,
     serial: u32,
     owner: Owner,
-    readers: VecDeque<CallRef>,
-    writers: VecDeque<CallRef>,
+    readers: Line<CallRef>,
+    writers: Line<CallRef>,
 }
 
 /// Whose descriptor it is.
@@ -188,7 +189,7 @@ impl Reactor {
     }
 
     /// Makes room for an owner where the number is known already; gives those who wait for it.
-    fn replace(&mut self, slot: u32) -> std::io::Result<(VecDeque<CallRef>, VecDeque<CallRef>)> {
+    fn replace(&mut self, slot: u32) -> std::io::Result<(Line<CallRef>, Line<CallRef>)> {
         if self.arm(slot, both_directions()).is_err() {
             // Closed without our knowledge: the number names another file now.
             self.forget(slot);
@@ -277,11 +278,9 @@ impl Reactor {
     pub(crate) fn unwatch(&mut self, call: CallRef, fd: RawFd) {
         let Some(slot) = self.source_of(fd) else { return };
         let source = &mut self.sources[slot as usize];
-        let before = source.waiters();
-        source.readers.retain(|other| *other != call);
-        source.writers.retain(|other| *other != call);
-        if !source.is_owned() {
-            self.raw_waiting -= before - source.waiters();
+        let was_there = source.readers.remove(call) || source.writers.remove(call);
+        if was_there && !source.is_owned() {
+            self.raw_waiting -= 1;
         }
     }
 
@@ -452,7 +451,7 @@ impl Reactor {
         let source = self.sources.remove(slot as usize);
         self.by_fd[source.fd as usize] = NO_SOURCE;
         self.raw_waiting -= if source.is_owned() { 0 } else { source.waiters() };
-        for call in source.readers.into_iter().chain(source.writers) {
+        for call in source.readers.into_iter().chain(source.writers.into_iter()) {
             let message = format!("descriptor {} was closed while a task waited for it", source.fd);
             let error = TaskError::new(ErrorKind::DescriptorClosed, message);
             self.closed.push((call, Err(error)));
@@ -486,7 +485,7 @@ impl Source {
         free
     }
 
-    fn queue(&mut self, interest: Interest) -> &mut VecDeque<CallRef> {
+    fn queue(&mut self, interest: Interest) -> &mut Line<CallRef> {
         match interest {
             Interest::Read => &mut self.readers,
             Interest::Write => &mut self.writers,

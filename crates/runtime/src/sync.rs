@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-use tiffany_kernel::{ObjectRef, Release, Reply, SystemCall, TaskError};
+use tiffany_kernel::{ObjectRef, Permits, Release, Reply, SystemCall, TaskError};
 
 use crate::call::{Call, FromReply, TryCall, unexpected};
 use crate::context;
@@ -44,13 +44,23 @@ pub fn semaphore(permits: usize) -> Call<Semaphore> {
 }
 
 impl Semaphore {
+    pub(crate) fn object(&self) -> ObjectRef {
+        self.inner.0
+    }
+
+    /// The handle of permits that were taken by a call that is no [`Acquire`].
+    pub(crate) fn permit(&self, permits: Permits) -> Permit {
+        Permit { semaphore: Rc::clone(&self.inner), count: permits.count as usize }
+    }
+
     /// Takes a permit, waiting for it.
     #[track_caller]
     pub fn acquire(&self) -> Acquire {
         self.acquire_many(1)
     }
 
-    /// Takes so many permits at once, waiting until all are there.
+    /// Takes so many permits at once, waiting until all are there. To ask for more than there are in all is
+    /// an error (TFY0033), as nobody could ever give them.
     #[track_caller]
     pub fn acquire_many(&self, permits: usize) -> Acquire {
         let call = TryCall::new(SystemCall::Acquire(self.inner.0, permits));
@@ -61,7 +71,7 @@ impl Semaphore {
 /// The future of [`Semaphore::acquire`].
 #[must_use = "a system call does nothing until it is awaited: add `.await`"]
 pub struct Acquire {
-    call: TryCall<tiffany_kernel::Permits>,
+    call: TryCall<Permits>,
     semaphore: Rc<SemaphoreHandle>,
 }
 
@@ -149,7 +159,7 @@ pub struct MutexGuard<'a, T> {
 /// A new mutex.
 #[track_caller]
 pub fn mutex<T: 'static>(value: T) -> NewMutex<T> {
-    NewMutex { call: semaphore(1), value: Some(value) }
+    NewMutex { call: Call::new(SystemCall::CreateMutex), value: Some(value) }
 }
 
 /// The future of [`mutex`].

@@ -6,6 +6,7 @@ use std::fmt::Display;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, RawFd};
+use std::panic::Location;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -185,6 +186,12 @@ impl<T> Spawn<T> {
         TrySpawn(self)
     }
 
+    /// The call itself, for one who does not await it.
+    pub(crate) fn into_call(mut self) -> SystemCall {
+        let coroutine = self.coroutine.take().expect("nobody has polled it");
+        SystemCall::Spawn(coroutine, self.options.take())
+    }
+
     #[inline]
     fn poll_spawn(&mut self, cx: &mut Context<'_>) -> Poll<Result<Task<T>, TaskError>> {
         let (coroutine, options) = (&mut self.coroutine, &mut self.options);
@@ -336,7 +343,8 @@ pub fn charge(cost: u64) -> TryCall<()> {
     TryCall::new(SystemCall::Charge(cost))
 }
 
-/// Does blocking work (files, name look-ups, a long computation) on a thread of its own.
+/// Does blocking work (files, name look-ups, a long computation) on a thread of its own. A panic in it is an
+/// error (TFY0002) with the line of the panic; [`named`] gives the work a label there.
 ///
 /// ```
 /// use tiffany::blocking;
@@ -354,11 +362,12 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let work: Work = Box::new(move || -> Remote {
+    let job = Box::new(move || -> Remote {
         let value = work();
         Box::new(move || Ok(Value::new(value)))
     });
-    TryCall::new(SystemCall::Effect(EffectWork { name: "blocking", work: Box::new(work) }))
+    let work = Work { name: "blocking", at: Location::caller(), job };
+    TryCall::new(SystemCall::Effect(EffectWork { name: work.name, work: Box::new(work) }))
 }
 
 /// Gives a part of a task a label, which errors in it carry.

@@ -284,6 +284,28 @@ impl<W: Waitable + Unpin> StdFuture for GatherSettled<W> {
 /// })?;
 /// # Ok::<(), tiffany::RunError>(())
 /// ```
+///
+/// With the winner's value the result has all handles. With its error there is nothing but the error: tasks
+/// that were given by value lose their handles then, and the losers go on by themselves. Who wants to cancel
+/// the others whatever happens races references:
+///
+/// ```
+/// use tiffany::{cancel, race, sleep, spawn, try_spawn};
+/// use std::time::Duration;
+///
+/// tiffany::try_run(async {
+///     let slow = spawn(async { sleep(Duration::from_secs(3600)).await; "slow" }).await;
+///     let bad = try_spawn(async { Err::<&str, _>("no") }).await;
+///     let tasks = [slow, bad];
+///     let error = race(&tasks).await.unwrap_err();
+///     assert_eq!(error.message(), "no");
+///     for task in &tasks {
+///         cancel(task).await; // No effect on one that is over.
+///     }
+///     Ok::<(), tiffany::TaskError>(())
+/// })?;
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
 #[track_caller]
 pub fn race<W: Waitable>(items: impl IntoIterator<Item = W>) -> Race<W> {
     // All handles come back in the result, so none goes with the answer.

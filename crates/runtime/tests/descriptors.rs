@@ -167,6 +167,32 @@ fn a_cancelled_waiter_does_not_take_the_turn_of_the_next() {
     });
 }
 
+/// As many as a busy program may have: to search for each among the others would take very long.
+#[test]
+fn many_waiters_on_one_descriptor_are_cancelled_quickly() {
+    const MANY: usize = 30_000;
+    check(async {
+        let (reader, mut writer) = pipe();
+        let reader = Rc::new(reader);
+        let mut tasks = Vec::new();
+        for _ in 0..MANY {
+            let reader = Rc::clone(&reader);
+            tasks.push(spawn(async move { read_wait(&*reader).await }).await);
+        }
+        sleep(Duration::from_millis(5)).await;
+        let began = Instant::now();
+        // The last first, which is the longest search; one in the middle stays.
+        let stays = tasks.swap_remove(MANY / 2);
+        for task in tasks.iter().rev() {
+            cancel(task).await;
+        }
+        sleep(Duration::from_millis(5)).await;
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+        writer.write_all(b"x").unwrap();
+        stays.await.unwrap().unwrap();
+    });
+}
+
 #[test]
 fn reading_and_writing_are_waited_for_apart() {
     check(async {

@@ -1,6 +1,6 @@
 //! A task that has its external promise may hand it out at once: whoever gets it can settle it.
 
-use tiffany::{Runtime, Settlement, TaskError, external_promise};
+use tiffany::{Runtime, Settlement, TaskError, blocking, external_promise};
 
 #[test]
 fn can_be_settled_as_soon_as_its_task_has_it() {
@@ -37,4 +37,23 @@ fn a_settled_promise_is_forgotten_with_its_last_handle() {
         })
         .unwrap();
     assert!(runtime.handle().complete(uuid, 5u32).is_err(), "unknown once its run is over");
+}
+
+/// A task asks for the handle of its own runtime, not of one beside it or around it.
+#[test]
+fn the_handle_of_the_runtime_a_task_is_in() {
+    let answer = tiffany::try_run(async {
+        let promise = external_promise::<u32>().await;
+        let uuid = promise.uuid();
+        let handle = tiffany::handle()?;
+        let inner = move || {
+            let inner = tiffany::run(async { tiffany::handle().unwrap() }).unwrap();
+            assert!(inner.complete(uuid, 1u32).is_err(), "another runtime knows nothing of it");
+            assert!(tiffany::handle().is_err(), "after the run there is none");
+            handle.complete(uuid, 2u32).unwrap();
+        };
+        blocking(inner).await?;
+        promise.future().await
+    });
+    assert_eq!(answer.unwrap(), 2);
 }

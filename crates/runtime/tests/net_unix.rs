@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use bounded::check;
 use tiffany::net::{UnixDatagram, UnixListener, UnixStream};
-use tiffany::{gather, sleep, try_spawn};
+use tiffany::testing::TestScheduler;
+use tiffany::{Runtime, gather, sleep, try_spawn};
 
 struct Directory(PathBuf);
 
@@ -126,4 +127,42 @@ fn datagrams_wait_for_room() {
         assert!(numbers == (0..200).collect::<Vec<u8>>());
         Ok(())
     });
+}
+
+#[test]
+fn a_refusal_of_the_system_names_the_path_and_the_line() {
+    check(async {
+        let directory = Directory::new("refusal");
+        let path = directory.path("no/such/socket");
+        let bind = UnixListener::bind(&path).map(drop).unwrap_err();
+        let receive = UnixDatagram::bind(&path).map(drop).unwrap_err();
+        let connect = UnixStream::connect(&path).await.map(drop).unwrap_err();
+        let line = line!() - 3;
+        for (error, verb, line) in
+            [(bind, "bind", line), (receive, "bind", line + 1), (connect, "connect", line + 2)]
+        {
+            let text = error.to_string();
+            assert_eq!(error.kind(), io::ErrorKind::NotFound, "{text}");
+            assert!(text.starts_with(&format!("cannot {verb} {path:?}: ")), "{text}");
+            assert!(text.ends_with(&format!("in `{verb}` at {}:{line}", file!())), "{text}");
+        }
+    });
+}
+
+/// An error, and no file at the path.
+#[test]
+fn a_durable_task_makes_no_socket() {
+    let directory = Directory::new("durable");
+    let path = directory.path("socket");
+    let mut test = TestScheduler::durable_rules(Runtime::builder());
+    let at = path.clone();
+    let errors = test.run(async move {
+        [UnixListener::bind(&at).map(drop), UnixDatagram::bind(&at).map(drop)]
+            .map(Result::unwrap_err)
+    });
+    for error in errors.unwrap() {
+        assert!(error.to_string().contains("[TFY0020]"), "{error}");
+        assert!(error.to_string().contains(file!()), "{error}");
+    }
+    assert!(!path.exists());
 }

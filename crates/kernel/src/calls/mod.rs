@@ -17,6 +17,7 @@ pub(crate) mod wait;
 use std::panic::Location;
 
 use crate::call::{Reply, SystemCall};
+use crate::calls::semaphore::Lock;
 use crate::error::{ErrorKind, TaskError};
 use crate::id::CallId;
 use crate::outstanding::Wait;
@@ -84,9 +85,10 @@ impl Run {
             SystemCall::CreateChannel(capacity) => self.create_channel(capacity),
             SystemCall::Send(channel, value) => settle(self.send(me, id, channel, value)),
             SystemCall::Receive(channel) => settle(self.receive(me, id, channel)),
-            SystemCall::CreateSemaphore(permits) => self.create_semaphore(permits),
+            SystemCall::CreateSemaphore(permits) => self.create_semaphore(permits, Lock::Semaphore),
+            SystemCall::CreateMutex => self.create_semaphore(1, Lock::Mutex),
             SystemCall::Acquire(semaphore, permits) => {
-                settle(self.acquire(me, id, semaphore, permits))
+                settle(self.acquire(me, id, semaphore, permits, at))
             }
             SystemCall::CreateGroup => self.create_group(),
             SystemCall::JoinGroup(group) => settle(self.join_group(me, id, group)),

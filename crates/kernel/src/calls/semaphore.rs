@@ -1,9 +1,12 @@
-//! Semaphores: permits in the order they were asked for, so that a large request is not passed by.
+//! Semaphores: permits in the order they were asked for, so that a large request is not passed by. A mutex
+//! is one with a single permit.
+
+use std::panic::Location;
 
 use crate::call::{Permits, Reply};
 use crate::calls::Answer;
 use crate::error::{ErrorKind, TaskError};
-use crate::id::{CallId, ObjectRef};
+use crate::id::{CallId, ObjectRef, Tid};
 use crate::outstanding::Wait;
 use crate::run::Run;
 use crate::waiters::{WaitList, Waiter};
@@ -11,15 +14,37 @@ use crate::waiters::{WaitList, Waiter};
 /// So many permits, and those who wait for some.
 pub(crate) struct Semaphore {
     pub(crate) id: u64,
-    permits: usize,
+    pub(crate) lock: Lock,
+    /// How many there are in all. Nothing adds to them.
+    pub(crate) total: usize,
+    /// How many are free.
+    pub(crate) permits: usize,
+    /// Who took some last, for reports. A permit may have moved to another task since.
+    pub(crate) taken: Option<Taken>,
     /// A waiter's item is the number of permits it wants.
     pub(crate) waiters: WaitList,
 }
 
+/// What people call it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lock {
+    Semaphore,
+    Mutex,
+}
+
+/// A task that took permits, and where.
+#[derive(Clone, Copy)]
+pub(crate) struct Taken {
+    pub(crate) slot: u32,
+    pub(crate) tid: Tid,
+    pub(crate) at: &'static Location<'static>,
+}
+
 impl Run {
-    pub(crate) fn create_semaphore(&mut self, permits: usize) -> Answer {
+    pub(crate) fn create_semaphore(&mut self, permits: usize, lock: Lock) -> Answer {
         let id = self.next_object_id();
-        let entry = Semaphore { id, permits, waiters: WaitList::default() };
+        let waiters = WaitList::default();
+        let entry = Semaphore { id, lock, total: permits, permits, taken: None, waiters };
         let slot = self.semaphores.insert(entry) as u32;
         Answer::Now(Reply::Object(self.object_ref(slot, id)))
     }
@@ -40,21 +65,31 @@ impl Run {
         id: CallId,
         semaphore: ObjectRef,
         permits: usize,
+        at: &'static Location<'static>,
     ) -> Result<Answer, TaskError> {
         let slot = self.find_semaphore(semaphore)?;
         let Ok(item) = u32::try_from(permits) else {
             let message = format!("{permits} permits are more than a semaphore can have");
             return Err(TaskError::new(ErrorKind::BadArgument, message));
         };
+        let taken = Taken { slot: me, tid: self.tasks[me as usize].tid, at };
         let entry = &mut self.semaphores[slot as usize];
+        if permits > entry.total {
+            let (id, total) = (entry.id, entry.total);
+            let message = format!("semaphore {id} has {total} permits in all, and not {permits}");
+            return Err(TaskError::new(ErrorKind::TooManyPermits, message));
+        }
         if entry.waiters.is_empty() && entry.permits >= permits {
             entry.permits -= permits;
+            entry.taken = Some(taken);
             return Ok(Answer::Now(Reply::Permits(Permits {
                 slot,
                 count: item,
                 id: semaphore.id,
             })));
         }
+        // Tasks that wait for each other's mutexes are a ring.
+        self.waits_changed |= entry.lock == Lock::Mutex;
         let place = self.waits.push(&mut entry.waiters, Waiter { task: me, item, call: id });
         Ok(Answer::Later(Wait::Acquire { semaphore: slot, place }))
     }
@@ -69,11 +104,15 @@ impl Run {
     pub(crate) fn serve_waiters(&mut self, slot: u32) {
         let id = self.semaphores[slot as usize].id;
         while let Some(first) = self.waits.first(&self.semaphores[slot as usize].waiters) {
+            let task = &self.tasks[first.task as usize];
+            let at = task.first_wait().map_or(task.spawned_at, |(_, at)| at);
+            let taken = Taken { slot: first.task, tid: task.tid, at };
             let entry = &mut self.semaphores[slot as usize];
             if entry.permits < first.item as usize {
                 break;
             }
             entry.permits -= first.item as usize;
+            entry.taken = Some(taken);
             self.waits.pop(&mut entry.waiters);
             self.answer(
                 first.task,

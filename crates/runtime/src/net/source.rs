@@ -340,6 +340,90 @@ macro_rules! stream_writes {
     };
 }
 
+/// What a public type has besides reading and writing whose field `source` is a stream of the standard library.
+macro_rules! stream_sides {
+    ($name:ident, $std:ty) => {
+        impl $name {
+            /// Takes a stream of the standard library over.
+            #[track_caller]
+            pub fn from_std(stream: $std) -> io::Result<$name> {
+                stream.set_nonblocking(true)?;
+                Ok($name { source: Source::new(stream)? })
+            }
+
+            /// Two sides of the stream, so that one task can read while another writes. See
+            /// [`ReadHalf`](crate::net::ReadHalf).
+            pub fn split(self) -> (crate::net::ReadHalf<$name>, crate::net::WriteHalf<$name>) {
+                crate::net::split::split(self)
+            }
+
+            /// Ends reading, writing, or both. Never blocks.
+            pub fn shutdown(&self, how: std::net::Shutdown) -> io::Result<()> {
+                self.source.get().shutdown(how)
+            }
+
+            /// The address of the other side.
+            pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+                self.source.get().peer_addr()
+            }
+
+            /// The address of this side.
+            pub fn local_addr(&self) -> io::Result<SocketAddr> {
+                self.source.get().local_addr()
+            }
+        }
+
+        impl crate::net::split::Stream for $name {
+            fn end_writing(&self) -> io::Result<()> {
+                self.shutdown(std::net::Shutdown::Write)
+            }
+        }
+    };
+}
+
+/// What a public type has whose field `source` is a socket for datagrams of the standard library.
+macro_rules! datagrams {
+    ($name:ident, $std:ty) => {
+        impl $name {
+            /// Takes a socket of the standard library over.
+            #[track_caller]
+            pub fn from_std(socket: $std) -> io::Result<$name> {
+                socket.set_nonblocking(true)?;
+                Ok($name { source: Source::new(socket)? })
+            }
+
+            /// Sends a datagram to where it is connected; waits while there is no room.
+            #[track_caller]
+            pub fn send(&self, bytes: &[u8]) -> impl Future<Output = io::Result<usize>> {
+                let send = move |io: &$std| io.send(bytes).map(Attempt::Done);
+                self.source.operate(Interest::Write, Location::caller(), send)
+            }
+
+            /// Receives a datagram; if it is connected, from there.
+            #[track_caller]
+            pub fn recv(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<usize>> {
+                let receive = move |io: &$std| io.recv(buffer).map(Attempt::Done);
+                self.source.operate(Interest::Read, Location::caller(), receive)
+            }
+
+            /// Receives a datagram, and tells where it came from.
+            #[track_caller]
+            pub fn recv_from(
+                &self,
+                buffer: &mut [u8],
+            ) -> impl Future<Output = io::Result<(usize, SocketAddr)>> {
+                let receive = move |io: &$std| io.recv_from(buffer).map(Attempt::Done);
+                self.source.operate(Interest::Read, Location::caller(), receive)
+            }
+
+            /// The address it is bound to.
+            pub fn local_addr(&self) -> io::Result<SocketAddr> {
+                self.source.get().local_addr()
+            }
+        }
+    };
+}
+
 /// The descriptor of a public type whose field `source` has one, for `read_wait` and system calls.
 macro_rules! has_descriptor {
     ($name:ty) => {
@@ -357,4 +441,4 @@ macro_rules! has_descriptor {
     };
 }
 
-pub(crate) use {has_descriptor, stream_reads, stream_writes};
+pub(crate) use {datagrams, has_descriptor, stream_reads, stream_sides, stream_writes};

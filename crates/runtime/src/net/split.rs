@@ -2,15 +2,32 @@
 
 use std::future::Future;
 use std::io;
-use std::net::Shutdown;
 use std::ops::Deref;
 use std::panic::Location;
 use std::rc::Rc;
 
 use crate::io::{AsyncRead, AsyncWrite};
-use crate::net::{TcpStream, UnixStream};
 
 /// The reading side of a stream that was split.
+///
+/// ```
+/// use tiffany::net::{TcpListener, TcpStream};
+///
+/// tiffany::try_run(async {
+///     let listener = TcpListener::bind("127.0.0.1:0").await?;
+///     let near = TcpStream::connect(listener.local_addr()?).await?;
+///     let (far, _) = listener.accept().await?;
+///     let (reader, writer) = near.split();
+///     writer.write_all(b"all").await?;
+///     drop(writer); // ends what the other side reads
+///     let mut bytes = Vec::new();
+///     far.read_to_end(&mut bytes).await?;
+///     assert_eq!(bytes, b"all");
+///     assert!(reader.peer_addr().is_ok());
+///     Ok::<(), std::io::Error>(())
+/// })?;
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
 pub struct ReadHalf<S>(Rc<S>);
 
 /// The writing side of a stream that was split. Dropped, it ends what the other side reads.
@@ -101,17 +118,5 @@ impl<S: Stream> AsyncWrite for WriteHalf<S> {
         at: &'static Location<'static>,
     ) -> impl Future<Output = io::Result<usize>> {
         self.0.write_at(bytes, at)
-    }
-}
-
-impl Stream for TcpStream {
-    fn end_writing(&self) -> io::Result<()> {
-        self.shutdown(Shutdown::Write)
-    }
-}
-
-impl Stream for UnixStream {
-    fn end_writing(&self) -> io::Result<()> {
-        self.shutdown(Shutdown::Write)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io;
-use std::net::{self, Shutdown, SocketAddr};
+use std::net::{self, SocketAddr};
 use std::panic::Location;
 
 use rustix::io::Errno;
@@ -12,9 +12,8 @@ use tiffany_kernel::Interest;
 use crate::net::addr::{ToSocketAddrs, resolve};
 use crate::net::source::{
     Attempt, Source, accept, has_descriptor, nonblocking_socket, refuse_durable, refused,
-    stream_reads, stream_writes,
+    stream_reads, stream_sides, stream_writes,
 };
-use crate::net::split::{self, ReadHalf, WriteHalf};
 use crate::reactor::Assume;
 
 /// Accepts TCP connections.
@@ -153,52 +152,6 @@ impl TcpStream {
         Ok(TcpStream { source })
     }
 
-    /// Takes a stream of the standard library over.
-    #[track_caller]
-    pub fn from_std(stream: net::TcpStream) -> io::Result<TcpStream> {
-        stream.set_nonblocking(true)?;
-        Ok(TcpStream { source: Source::new(stream)? })
-    }
-
-    /// Two sides of the stream, so that one task can read while another writes.
-    ///
-    /// ```
-    /// use tiffany::net::{TcpListener, TcpStream};
-    ///
-    /// tiffany::try_run(async {
-    ///     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    ///     let near = TcpStream::connect(listener.local_addr()?).await?;
-    ///     let (far, _) = listener.accept().await?;
-    ///     let (reader, writer) = near.split();
-    ///     writer.write_all(b"all").await?;
-    ///     drop(writer); // ends what the other side reads
-    ///     let mut bytes = Vec::new();
-    ///     far.read_to_end(&mut bytes).await?;
-    ///     assert_eq!(bytes, b"all");
-    ///     assert!(reader.peer_addr().is_ok());
-    ///     Ok::<(), std::io::Error>(())
-    /// })?;
-    /// # Ok::<(), tiffany::RunError>(())
-    /// ```
-    pub fn split(self) -> (ReadHalf<TcpStream>, WriteHalf<TcpStream>) {
-        split::split(self)
-    }
-
-    /// Ends reading, writing, or both. Never blocks.
-    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        self.source.get().shutdown(how)
-    }
-
-    /// The address of the other side.
-    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.source.get().peer_addr()
-    }
-
-    /// The address of this side.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.source.get().local_addr()
-    }
-
     /// Whether small writes are sent at once instead of being gathered.
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         self.source.get().set_nodelay(nodelay)
@@ -221,5 +174,6 @@ fn connected(stream: &net::TcpStream) -> io::Result<Attempt<()>> {
 
 stream_reads!(TcpStream);
 stream_writes!(TcpStream);
+stream_sides!(TcpStream, net::TcpStream);
 has_descriptor!(TcpStream);
 has_descriptor!(TcpListener);

@@ -8,7 +8,7 @@ use std::panic::Location;
 use tiffany_kernel::Interest;
 
 use crate::net::addr::{ToSocketAddrs, resolve};
-use crate::net::source::{Attempt, Source, has_descriptor, refuse_durable, refused};
+use crate::net::source::{Attempt, Source, datagrams, has_descriptor, refuse_durable, refused};
 
 /// A UDP socket. A datagram longer than the buffer it is received into loses its end.
 ///
@@ -46,32 +46,11 @@ impl UdpSocket {
         }
     }
 
-    /// Takes a socket of the standard library over.
-    #[track_caller]
-    pub fn from_std(socket: net::UdpSocket) -> io::Result<UdpSocket> {
-        socket.set_nonblocking(true)?;
-        Ok(UdpSocket { source: Source::new(socket)? })
-    }
-
     /// Sets the address for [`send`](UdpSocket::send); only datagrams from there are received then.
     #[track_caller]
     pub fn connect(&self, address: impl ToSocketAddrs) -> impl Future<Output = io::Result<()>> {
         let addresses = resolve(address);
         async move { self.source.get().connect(&addresses.await?[..]) }
-    }
-
-    /// Sends a datagram to the address it is connected to.
-    #[track_caller]
-    pub fn send(&self, bytes: &[u8]) -> impl Future<Output = io::Result<usize>> {
-        let at = Location::caller();
-        self.source.operate(Interest::Write, at, move |io| io.send(bytes).map(Attempt::Done))
-    }
-
-    /// Receives a datagram from the address it is connected to.
-    #[track_caller]
-    pub fn recv(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<usize>> {
-        let at = Location::caller();
-        self.source.operate(Interest::Read, at, move |io| io.recv(buffer).map(Attempt::Done))
     }
 
     /// Sends a datagram to this address, the first if there are several.
@@ -90,25 +69,11 @@ impl UdpSocket {
         }
     }
 
-    /// Receives a datagram, and tells where it came from.
-    #[track_caller]
-    pub fn recv_from(
-        &self,
-        buffer: &mut [u8],
-    ) -> impl Future<Output = io::Result<(usize, SocketAddr)>> {
-        let at = Location::caller();
-        self.source.operate(Interest::Read, at, move |io| io.recv_from(buffer).map(Attempt::Done))
-    }
-
-    /// The address it is bound to.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.source.get().local_addr()
-    }
-
     /// The address it is connected to.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.source.get().peer_addr()
     }
 }
 
+datagrams!(UdpSocket, net::UdpSocket);
 has_descriptor!(UdpSocket);

@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::io;
-use std::net::Shutdown;
 use std::os::unix::net::{self, SocketAddr};
 use std::panic::Location;
 use std::path::Path;
@@ -14,10 +13,9 @@ use tiffany_kernel::{Interest, SystemCall};
 
 use crate::call::TryCall;
 use crate::net::source::{
-    Attempt, Source, accept, has_descriptor, into_io_error, nonblocking_socket, refuse_durable,
-    stream_reads, stream_writes,
+    Attempt, Source, accept, datagrams, has_descriptor, into_io_error, nonblocking_socket,
+    refuse_durable, refused, stream_reads, stream_sides, stream_writes,
 };
-use crate::net::split::{self, ReadHalf, WriteHalf};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
@@ -27,6 +25,14 @@ async fn pause(length: &mut Duration, at: &'static Location<'static>) -> io::Res
     let slept = TryCall::<()>::new_at(SystemCall::Sleep(*length), at).await;
     *length = (*length * 2).min(LONGEST_PAUSE);
     slept.map_err(into_io_error)
+}
+
+/// Makes a socket at a path. In a durable run nothing is made, not even for a moment.
+#[track_caller]
+fn bind<S>(path: &Path, make: impl FnOnce(&Path) -> io::Result<S>) -> io::Result<S> {
+    let at = Location::caller();
+    refuse_durable("a socket", at)?;
+    make(path).map_err(|error| refused(&error, "bind", path, at))
 }
 
 /// Accepts Unix connections at a path. The file stays when the listener is dropped.
@@ -55,7 +61,7 @@ impl UnixListener {
     /// Listens at that path, which must not be there yet.
     #[track_caller]
     pub fn bind(path: impl AsRef<Path>) -> io::Result<UnixListener> {
-        UnixListener::from_std(net::UnixListener::bind(path)?)
+        UnixListener::from_std(bind(path.as_ref(), |path| net::UnixListener::bind(path))?)
     }
 
     /// Takes a listener of the standard library over.
@@ -110,10 +116,11 @@ impl UnixStream {
     #[track_caller]
     pub fn connect(path: impl AsRef<Path>) -> impl Future<Output = io::Result<UnixStream>> {
         let at = Location::caller();
-        let address = SocketAddrUnix::new(path.as_ref());
+        let path = path.as_ref().to_owned();
         async move {
             refuse_durable("a socket", at)?;
-            let address = address?;
+            let refused = |errno: Errno| refused(&errno.into(), "connect", &path, at);
+            let address = SocketAddrUnix::new(&path).map_err(refused)?;
             let mut length = FIRST_PAUSE;
             let socket = nonblocking_socket(AddressFamily::UNIX, SocketType::STREAM)?;
             loop {
@@ -121,7 +128,7 @@ impl UnixStream {
                     Ok(()) => break,
                     Err(Errno::INTR) => {}
                     Err(Errno::AGAIN) => pause(&mut length, at).await?,
-                    Err(errno) => return Err(errno.into()),
+                    Err(errno) => return Err(refused(errno)),
                 }
             }
             Ok(UnixStream { source: Source::new(net::UnixStream::from(socket))? })
@@ -132,33 +139,6 @@ impl UnixStream {
     pub fn pair() -> io::Result<(UnixStream, UnixStream)> {
         let (one, two) = net::UnixStream::pair()?;
         Ok((UnixStream::from_std(one)?, UnixStream::from_std(two)?))
-    }
-
-    /// Takes a stream of the standard library over.
-    #[track_caller]
-    pub fn from_std(stream: net::UnixStream) -> io::Result<UnixStream> {
-        stream.set_nonblocking(true)?;
-        Ok(UnixStream { source: Source::new(stream)? })
-    }
-
-    /// Two sides of the stream, so that one task can read while another writes.
-    pub fn split(self) -> (ReadHalf<UnixStream>, WriteHalf<UnixStream>) {
-        split::split(self)
-    }
-
-    /// Ends reading, writing, or both. Never blocks.
-    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        self.source.get().shutdown(how)
-    }
-
-    /// The address of the other side.
-    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.source.get().peer_addr()
-    }
-
-    /// The address of this side.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.source.get().local_addr()
     }
 }
 
@@ -185,7 +165,7 @@ impl UnixDatagram {
     /// Receives at that path, which must not be there yet.
     #[track_caller]
     pub fn bind(path: impl AsRef<Path>) -> io::Result<UnixDatagram> {
-        UnixDatagram::from_std(net::UnixDatagram::bind(path)?)
+        UnixDatagram::from_std(bind(path.as_ref(), |path| net::UnixDatagram::bind(path))?)
     }
 
     /// A socket without a path of its own: it can send.
@@ -200,30 +180,9 @@ impl UnixDatagram {
         Ok((UnixDatagram::from_std(one)?, UnixDatagram::from_std(two)?))
     }
 
-    /// Takes a socket of the standard library over.
-    #[track_caller]
-    pub fn from_std(socket: net::UnixDatagram) -> io::Result<UnixDatagram> {
-        socket.set_nonblocking(true)?;
-        Ok(UnixDatagram { source: Source::new(socket)? })
-    }
-
     /// Sets the path for [`send`](UnixDatagram::send).
     pub fn connect(&self, path: impl AsRef<Path>) -> io::Result<()> {
         self.source.get().connect(path)
-    }
-
-    /// Sends a datagram to the socket it is connected to; waits while that one has no room.
-    #[track_caller]
-    pub fn send(&self, bytes: &[u8]) -> impl Future<Output = io::Result<usize>> {
-        let at = Location::caller();
-        self.source.operate(Interest::Write, at, move |io| io.send(bytes).map(Attempt::Done))
-    }
-
-    /// Receives a datagram.
-    #[track_caller]
-    pub fn recv(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<usize>> {
-        let at = Location::caller();
-        self.source.operate(Interest::Read, at, move |io| io.recv(buffer).map(Attempt::Done))
     }
 
     /// Sends a datagram to the socket at that path; waits while that one has no room.
@@ -247,25 +206,12 @@ impl UnixDatagram {
             }
         }
     }
-
-    /// Receives a datagram, and tells where it came from.
-    #[track_caller]
-    pub fn recv_from(
-        &self,
-        buffer: &mut [u8],
-    ) -> impl Future<Output = io::Result<(usize, SocketAddr)>> {
-        let at = Location::caller();
-        self.source.operate(Interest::Read, at, move |io| io.recv_from(buffer).map(Attempt::Done))
-    }
-
-    /// The address it is bound to.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.source.get().local_addr()
-    }
 }
 
 stream_reads!(UnixStream);
 stream_writes!(UnixStream);
+stream_sides!(UnixStream, net::UnixStream);
+datagrams!(UnixDatagram, net::UnixDatagram);
 has_descriptor!(UnixListener);
 has_descriptor!(UnixStream);
 has_descriptor!(UnixDatagram);

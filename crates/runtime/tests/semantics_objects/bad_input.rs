@@ -217,6 +217,28 @@ fn negative_and_overflowing_durations() {
         .unwrap();
 }
 
+/// "Errors give the line of the call": more permits than there are in all, which nobody could ever give, are an
+/// error (TFY0033) at the call. It takes none, and those behind it are not held up.
+#[test]
+fn more_permits_than_there_are() {
+    TestScheduler::new()
+        .run(async {
+            let permits = semaphore(2).await;
+            let held = permits.acquire().await.unwrap();
+            let line = line!() + 1;
+            let error = permits.acquire_many(3).await.unwrap_err();
+            assert_names(&error, "TFY0033", Tid(1), "acquire", line);
+            assert!(error.message().contains("2 permits in all, and not 3"), "{error}");
+            drop(permits.acquire().await.unwrap());
+            drop(held);
+            drop(permits.acquire_many(2).await.unwrap());
+            let none = semaphore(0).await;
+            assert_eq!(none.acquire().await.unwrap_err().code(), "TFY0033");
+            drop(none.acquire_many(0).await.unwrap());
+        })
+        .unwrap();
+}
+
 /// "per-run limits (tasks": ten thousand where a thousand are allowed. The spawner gets the error at its line;
 /// those that were spawned go on and complete.
 #[test]
@@ -323,6 +345,9 @@ fn a_call_from_outside_a_task() {
         panic!("no error")
     };
     assert_eq!(error.code(), "TFY0004");
+    let line = line!() + 1;
+    let error = tiffany::handle().unwrap_err();
+    assert_eq!((error.code(), error.call_site().map(|at| at.line)), ("TFY0004", Some(line)));
     let line = line!() + 2;
     let texts = [
         text(yield_now()),
@@ -370,7 +395,7 @@ fn a_runtime_inside_a_runtime() {
     assert_eq!(beside.unwrap().unwrap(), 2, "on another thread it is none");
 }
 
-/// "Cancelling → Failed": a panic in Drop while a task is cancelled fails that task alone, tells its waiters,
+/// "When it ends": by a panic, it is Failed. A panic in Drop while a task is cancelled fails that task alone, tells its waiters,
 /// and the rest of its cleanup is done.
 #[test]
 fn a_panic_in_drop_during_cancel() {
@@ -434,7 +459,7 @@ fn a_handler_that_calls_itself() {
     assert_eq!(seen.take(), [Tid(1)]);
 }
 
-/// "await a call in the task that first polled it": one that was begun in a task and is polled in another is an
+/// "A call finds its task through a thread-local": one that was begun in a task and is polled in another is an
 /// error (TFY0027) that names both; it is not answered twice.
 #[test]
 fn a_call_that_moves_to_another_task() {

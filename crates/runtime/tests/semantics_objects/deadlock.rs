@@ -11,8 +11,8 @@ use std::thread;
 use tiffany::testing::TestScheduler;
 use tiffany::{
     DeadlockError, EventKind, RunError, Runtime, Task, TaskError, Tid, blocking, cancel, channel,
-    external_promise, gather, group, promise, race, read_wait, semaphore, sleep, spawn, wait,
-    yield_now,
+    external_promise, gather, group, mutex, promise, race, read_wait, semaphore, sleep, spawn,
+    wait, yield_now,
 };
 
 use crate::{Notes, ms, secs};
@@ -78,11 +78,21 @@ fn what_can_be_waited_for_in_vain() {
                 drop(semaphore.acquire().await.unwrap());
             })
         }),
-        ("more permits than there are", "a permit of semaphore ", || {
-            Box::pin(async {
-                drop(semaphore(1).await.acquire_many(2).await.unwrap());
-            })
-        }),
+        (
+            "a mutex that its guard has outlived",
+            "mutex 1 (locked by task 2, which is over, at ",
+            || {
+                Box::pin(async {
+                    let value = mutex(()).await;
+                    let other = value.clone();
+                    spawn(async move { std::mem::forget(other.lock().await.unwrap()) })
+                        .await
+                        .await
+                        .unwrap();
+                    drop(value.lock().await.unwrap());
+                })
+            },
+        ),
         ("a task", "task 2", || {
             Box::pin(async { spawn(std::future::pending::<()>()).await.await.unwrap() })
         }),
@@ -219,6 +229,59 @@ fn a_cycle_through_gather_and_group() {
     assert_eq!(cycle, [Tid(2), Tid(3), Tid(4)], "{report}");
 }
 
+/// Two tasks, 2 and 3, each with a mutex that the other wants.
+async fn crossed_locks() -> Vec<Task<()>> {
+    let (first, second) = (mutex(1).await, mutex(2).await);
+    let mut tasks = Vec::new();
+    for (name, first, second) in [("left", first.clone(), second.clone()), ("right", second, first)]
+    {
+        let task = spawn(async move {
+            let first = first.lock().await.unwrap();
+            yield_now().await;
+            let second = second.lock().await.unwrap();
+            drop((first, second));
+        });
+        tasks.push(task.name(name).await);
+    }
+    tasks
+}
+
+/// "which lists who waits for what": a mutex by that name, with the task that locked it and the line; a
+/// semaphore with what is free and who took a permit last. "With the cycle where there is one", of mutexes too.
+#[test]
+fn locks_say_who_has_them() {
+    let report = deadlock(TestScheduler::new().run(async {
+        let _tasks = crossed_locks().await;
+        let permits = semaphore(3).await;
+        let _two = permits.acquire_many(2).await.unwrap();
+        let _more = permits.acquire_many(2).await.unwrap();
+    }));
+    let line = |task: usize| report.waiting[task].at.as_ref().unwrap().line;
+    let on: Vec<&str> = report.waiting.iter().map(|waiting| waiting.on.as_str()).collect();
+    let file = file!();
+    let expected = [
+        format!(
+            "a permit of semaphore 3 (1 of 3 free, last taken by task 1 at {file}:{})",
+            line(0) - 1
+        ),
+        format!("mutex 2 (locked by task 3 `right` at {file}:{})", line(1) - 2),
+        format!("mutex 1 (locked by task 2 `left` at {file}:{})", line(2) - 2),
+    ];
+    assert_eq!(on, expected);
+    assert_eq!(report.cycle, [Tid(2), Tid(3)]);
+}
+
+/// "with the cycle where there is one": a task that locks what it has locked is one by itself.
+#[test]
+fn a_mutex_locked_twice() {
+    let report = deadlock(TestScheduler::new().run(async {
+        let value = mutex(1).await;
+        let _held = value.lock().await.unwrap();
+        let _again = value.lock().await.unwrap();
+    }));
+    assert_eq!(report.cycle, [Tid(1)], "{report}");
+}
+
 /// "no timer, descriptor, effect or live external waiter left to hope for": while there is one, there is no
 /// deadlock, and the run goes on when it comes.
 #[test]
@@ -322,6 +385,16 @@ fn hope_that_is_withdrawn() {
     assert_eq!(report.waiting.len(), 1, "{report}");
 }
 
+/// The cycles that were reported while others lived.
+fn cycles(test: &TestScheduler) -> Vec<Vec<Tid>> {
+    let trace = test.trace();
+    let cycles = trace.events().iter().filter_map(|event| match &event.kind {
+        EventKind::Cycle(tids) => Some(tids.clone()),
+        _ => None,
+    });
+    cycles.collect()
+}
+
 /// "A cycle beside other life is reported as an event", once, when the run next comes to rest.
 #[test]
 fn a_cycle_beside_other_life() {
@@ -335,21 +408,24 @@ fn a_cycle_beside_other_life() {
     test.step_until_idle();
     test.advance(secs(1));
     test.step_until_idle();
-    let cycles = |test: &TestScheduler| -> Vec<Vec<Tid>> {
-        let trace = test.trace();
-        let events = trace.events().iter();
-        events
-            .filter_map(|event| match &event.kind {
-                EventKind::Cycle(tids) => Some(tids.clone()),
-                _ => None,
-            })
-            .collect()
-    };
     assert_eq!(cycles(&test), [vec![Tid(2), Tid(3)]]);
     assert_eq!(test.task_state(Tid(1)).unwrap().to_string(), "Blocked(sleep)", "life goes on");
     let report = deadlock(test.finish(run));
     assert_eq!(report.cycle, [Tid(2), Tid(3)], "and when that is over it is a deadlock");
     assert_eq!(cycles(&test).len(), 1);
+}
+
+/// "A cycle beside other life is reported as an event": of mutexes too.
+#[test]
+fn a_cycle_of_mutexes_beside_other_life() {
+    let mut test = TestScheduler::new();
+    let _run = test.start(async {
+        drop(crossed_locks().await);
+        sleep(secs(1)).await;
+    });
+    test.step_until_idle();
+    test.advance(secs(2));
+    assert_eq!(cycles(&test), [vec![Tid(2), Tid(3)]]);
 }
 
 /// "the run fails with DeadlockError": its tasks are unwound, and the next run is none the worse; a run beside

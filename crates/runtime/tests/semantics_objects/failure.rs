@@ -6,9 +6,9 @@ use std::rc::Rc;
 
 use tiffany::testing::TestScheduler;
 use tiffany::{
-    ErrorKind, EventKind, RunError, Runtime, Task, TaskError, TaskState, Tid, cancel, channel,
-    gather, gather_settled, group, promise, put, race, sleep, spawn, try_spawn, wait, wait_task,
-    yield_now,
+    ErrorKind, EventKind, RunError, Runtime, Task, TaskError, TaskState, Tid, blocking, cancel,
+    channel, gather, gather_settled, group, named, promise, put, race, sleep, spawn, try_spawn,
+    wait, wait_task, yield_now,
 };
 
 use crate::{Notes, secs};
@@ -68,6 +68,28 @@ fn the_error_of_a_panic() {
         crate::assert_ends_with_next_step(&error);
         let task = spawn(async { std::panic::panic_any(7u8) }).await;
         assert_eq!(task.await.unwrap_err().kind(), ErrorKind::Panicked);
+    })
+    .unwrap();
+}
+
+/// "a panic or exception ends that task alone": a panic in blocking work is an error of the call, which says so,
+/// with the line of the panic, the line of the call and its label. The thread goes on to other work.
+#[test]
+fn the_error_of_a_panic_in_blocking_work() {
+    fn deep() -> u32 {
+        panic!("number {}", 7)
+    }
+    let panics_at = line!() - 2;
+    tiffany::run(async move {
+        let line = line!() + 1;
+        let error = named("count", blocking(deep)).await.unwrap_err();
+        crate::assert_names(&error, "TFY0002", Tid(1), "blocking", line);
+        let message = format!("blocking work panicked at {}:{panics_at}: number 7", file!());
+        assert_eq!(error.message(), message);
+        assert_eq!(error.within(), ["count"]);
+        let task = spawn(async { blocking(deep).await.unwrap() }).await;
+        assert!(task.await.unwrap_err().message().contains(&message), "as the task's own panic");
+        assert_eq!(blocking(|| 7).await.unwrap(), 7);
     })
     .unwrap();
 }

@@ -8,8 +8,8 @@ use tiffany::{
     CallKind, CustomCall, ErrorKind, EventKind, Handler, Reply, Runtime, SystemCall, TaskError,
     Tid, Time, Value, Verdict, answer_with, answering, ask, blocking, call, cancel, channel,
     charge, external_promise, gather, get, get_handlers, get_log, get_tid, group, handler,
-    kill_task, now, promise, put, race, read_wait, semaphore, sleep, sleep_until, spawn, tell,
-    try_answer_with, wait, wait_task, write_wait, yield_now,
+    kill_task, mutex, now, promise, put, race, read_wait, semaphore, sleep, sleep_until, spawn,
+    tell, try_answer_with, wait, wait_task, write_wait, yield_now,
 };
 
 use crate::{Notes, assert_names, ms, secs};
@@ -240,6 +240,7 @@ fn any_call_but_the_scheduling_ones() {
             sender.send(1).await.unwrap();
             receiver.receive().await.unwrap();
             drop(semaphore(1).await.acquire().await.unwrap());
+            drop(mutex(1).await.lock().await.unwrap());
             blocking(|| ()).await.unwrap();
             charge(1).await.unwrap();
             call(Add(1, 2)).await.unwrap();

@@ -8,8 +8,9 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tiffany::testing::TestScheduler;
 use tiffany::{
-    Call, Task, Tid, cancel, channel, get_log, get_tid, join, join_all, now, promise, select,
-    semaphore, sleep, spawn, tell, timeout, unbounded_channel, wait, yield_now,
+    AgentTask, Call, SystemCall, Task, TaskContext, TaskStatus, Tid, cancel, channel, get_log,
+    get_tid, join, join_all, now, promise, select, semaphore, sleep, spawn, spawn_agent, tell,
+    timeout, unbounded_channel, wait, yield_now,
 };
 
 use crate::common::{Flag, Log, chant, poll_once, quiet, run, scheduler, secs, turns};
@@ -311,8 +312,9 @@ fn a_permit_not_taken_goes_back() {
 #[test]
 fn permits_go_to_others_when_the_task_is_cancelled() {
     run(async {
-        let semaphore = semaphore(2).await;
-        let calls = [semaphore.acquire_many(5), semaphore.acquire(), semaphore.acquire()];
+        let semaphore = semaphore(3).await;
+        let _one = semaphore.acquire().await.unwrap();
+        let calls = [semaphore.acquire_many(3), semaphore.acquire(), semaphore.acquire()];
         let doomed = spawn(async move { join_all(calls).await.len() }).await;
         let next = semaphore.clone();
         let next = spawn(async move { next.acquire_many(2).await.map(drop) }).await;
@@ -321,6 +323,49 @@ fn permits_go_to_others_when_the_task_is_cancelled() {
         assert_eq!(next.await.unwrap(), Ok(()));
         assert!(doomed.await.is_err());
         drop(semaphore.acquire_many(2).await.unwrap());
+    });
+}
+
+/// A state machine of one call, whose answer it does not look at.
+struct Indifferent(Option<SystemCall>);
+
+impl AgentTask for Indifferent {
+    type Output = ();
+
+    fn poll(&mut self, _: &mut TaskContext<'_>) -> TaskStatus<()> {
+        match self.0.take() {
+            Some(call) => TaskStatus::Waiting(call),
+            None => TaskStatus::Completed(()),
+        }
+    }
+}
+
+/// What a state machine would ask for.
+fn asked(status: TaskStatus<()>) -> Indifferent {
+    match status {
+        TaskStatus::Waiting(call) => Indifferent(Some(call)),
+        _ => panic!("no call"),
+    }
+}
+
+/// "and a reply delivered but not yet taken goes back (a message to the front of its channel, a permit to its
+/// semaphore)": so does one that a state machine does not look at, and a task's handle is let go.
+#[test]
+fn what_a_state_machine_does_not_take_goes_back() {
+    run(async {
+        let semaphore = semaphore(2).await;
+        spawn_agent(asked(TaskStatus::acquire_many(&semaphore, 2))).await.await.unwrap();
+        drop(semaphore.acquire_many(2).await.unwrap());
+        let (sender, receiver) = channel(2).await;
+        sender.send("first").await.unwrap();
+        sender.send("second").await.unwrap();
+        spawn_agent(asked(TaskStatus::receive(&receiver))).await.await.unwrap();
+        assert_eq!(receiver.receive().await.unwrap(), Some("first"));
+        let value = Rc::new(());
+        let held = Rc::clone(&value);
+        spawn_agent(asked(TaskStatus::spawn(spawn(async move { held })))).await.await.unwrap();
+        turns(2).await;
+        assert_eq!(Rc::strong_count(&value), 1, "nobody holds the child's value");
     });
 }
 

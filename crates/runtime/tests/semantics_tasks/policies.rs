@@ -54,6 +54,30 @@ fn fifo_does_not_look_at_priorities() {
     assert_eq!(order(quiet(), &[("a", 0), ("b", 9), ("c", 3)], 2), "a b c a b c");
 }
 
+/// "priorities": a task has the one it is spawned with, which its children do not inherit; without, it has the
+/// lowest.
+#[test]
+fn a_task_has_the_priority_it_is_given() {
+    struct Look(Rc<RefCell<Vec<(Tid, u8)>>>);
+    impl Policy for Look {
+        fn plan(&mut self, candidates: &[Candidate], _: &mut Vec<Tid>) {
+            self.0.borrow_mut().extend(candidates.iter().map(|one| (one.tid, one.priority)));
+        }
+    }
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let shared = Rc::clone(&seen);
+    scheduler(quiet().policy(move || Look(Rc::clone(&shared))))
+        .run(async {
+            let parent = spawn(async { spawn(async {}).await.await.unwrap() }).priority(200).await;
+            parent.await.unwrap();
+        })
+        .unwrap();
+    let mut seen = seen.take();
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen, [(Tid(1), 0), (Tid(2), 200), (Tid(3), 0)]);
+}
+
 /// "priority (FIFO inside a level)"
 #[test]
 fn priority_takes_the_highest_level_first_in_first_out() {

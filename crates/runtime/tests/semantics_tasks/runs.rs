@@ -300,7 +300,7 @@ fn durable_tasks_may_not_use_sockets_or_child_processes() {
     assert_eq!(nobody.kind(), std::io::ErrorKind::WouldBlock, "nothing was done to the world");
 }
 
-/// "foreign futures are errors there": beside a system call too, as soon as they wake the task.
+/// "in a durable run that is an error": beside a system call too, as soon as they wake the task.
 #[test]
 fn durable_tasks_may_not_select_on_foreign_futures() {
     let mut test = TestScheduler::durable_rules(quiet());

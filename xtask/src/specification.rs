@@ -1,0 +1,167 @@
+//! The clauses of the specification, and which words of a test's quotation stand in which of them.
+
+/// A heading of the specification with its clauses.
+pub(crate) struct Paragraph {
+    pub(crate) title: String,
+    pub(crate) clauses: Vec<String>,
+}
+
+/// Something that cannot be tested yet, and what that waits for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Untested {
+    pub(crate) title: String,
+    pub(crate) words: String,
+    pub(crate) waits_for: String,
+}
+
+/// The place of a clause: its paragraph, and its number there.
+pub(crate) type Place = (usize, usize);
+
+/// Headings and the points under them.
+pub(crate) fn paragraphs(page: &str) -> Vec<Paragraph> {
+    let mut all: Vec<Paragraph> = Vec::new();
+    for line in page.lines() {
+        if let Some(title) = line.strip_prefix("## ") {
+            all.push(Paragraph { title: title.trim().into(), clauses: Vec::new() });
+        } else if let (Some(clause), Some(last)) = (line.strip_prefix("- "), all.last_mut()) {
+            last.clauses.push(clause.trim().into());
+        }
+    }
+    all
+}
+
+/// The points under the heading "Not testable yet", each a paragraph's title, words of it, and what they
+/// wait for: `- Failure, "recorded": the log.`
+pub(crate) fn untested(page: &str) -> Vec<Untested> {
+    let after = page.split("\n## Not testable yet\n").nth(1).unwrap_or_default();
+    let list = after.split("\n## ").next().unwrap_or_default();
+    let points = list.lines().filter_map(|line| line.strip_prefix("- "));
+    points
+        .filter_map(|point| {
+            let (title, rest) = point.split_once(", \"")?;
+            let (words, waits_for) = rest.split_once("\": ")?;
+            Some(Untested {
+                title: title.into(),
+                words: words.into(),
+                waits_for: waits_for.trim_end_matches('.').into(),
+            })
+        })
+        .collect()
+}
+
+/// The clauses a quotation touches: in its home paragraph, or else in the first that has all its words. A
+/// gap in a quotation is `…`, or anything in square brackets.
+pub(crate) fn find(all: &[Paragraph], home: Option<&str>, quotation: &str) -> Vec<Place> {
+    let parts = parts(quotation);
+    let is_home = |paragraph: &Paragraph| home == Some(paragraph.title.as_str());
+    let (first, others): (Vec<usize>, Vec<usize>) =
+        (0..all.len()).partition(|at| is_home(&all[*at]));
+    let places = first.into_iter().chain(others).filter_map(|at| {
+        let clauses = find_in(&all[at], &parts)?;
+        Some(clauses.into_iter().map(|clause| (at, clause)).collect())
+    });
+    places.into_iter().next().unwrap_or_default()
+}
+
+fn find_in(paragraph: &Paragraph, parts: &[String]) -> Option<Vec<usize>> {
+    // The text, and where each clause ends in it.
+    let mut text = String::new();
+    let mut ends = Vec::new();
+    for clause in &paragraph.clauses {
+        text.push_str(&plain(clause));
+        text.push(' ');
+        ends.push(text.len());
+    }
+    let mut touched = Vec::new();
+    let mut from = 0;
+    for part in parts {
+        let start = words_at(&text, part, from).or_else(|| words_at(&text, part, 0))?;
+        from = start + part.len();
+        let first = ends.iter().position(|end| start < *end)?;
+        let last = ends.iter().position(|end| from <= *end)?;
+        touched.extend(first..=last);
+    }
+    touched.sort_unstable();
+    touched.dedup();
+    (!touched.is_empty()).then_some(touched)
+}
+
+/// Where these words stand, not as a part of longer ones.
+fn words_at(text: &str, words: &str, from: usize) -> Option<usize> {
+    let in_word = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
+    let found = text[from..].match_indices(words).map(|(at, _)| from + at);
+    found.into_iter().find(|at| {
+        let before = text[..*at].chars().next_back();
+        let after = text[at + words.len()..].chars().next();
+        !in_word(before) && !in_word(after)
+    })
+}
+
+/// A quotation without its gaps.
+fn parts(quotation: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut in_brackets = false;
+    for letter in plain(quotation).chars() {
+        match letter {
+            '[' => in_brackets = true,
+            ']' => in_brackets = false,
+            _ if in_brackets => {}
+            '…' => {}
+            other => {
+                parts.last_mut().expect("there is one").push(other);
+                continue;
+            }
+        }
+        parts.push(String::new());
+    }
+    let trim = |part: &String| part.trim_matches(|c: char| !c.is_alphanumeric()).to_string();
+    parts.iter().map(trim).filter(|part| !part.is_empty()).collect()
+}
+
+/// Without emphasis, and with single spaces.
+fn plain(text: &str) -> String {
+    text.replace('*', "").split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = "# S\n\n- no clause\n\n## Wait\n\n- **Wait** gives (shared: many);\n\
+                        - on itself is an error;\n- else blocks.\n\n## Race\n\n- the first wins\n\
+                        - on nothing is an error.\n";
+
+    #[test]
+    fn clauses_stand_under_their_headings() {
+        let all = paragraphs(PAGE);
+        let shape: Vec<(&str, usize)> =
+            all.iter().map(|paragraph| (&*paragraph.title, paragraph.clauses.len())).collect();
+        assert_eq!(shape, [("Wait", 3), ("Race", 2)]);
+    }
+
+    #[test]
+    fn a_quotation_touches_the_clauses_it_has_words_of() {
+        let all = paragraphs(PAGE);
+        let find = |home, words| find(&all, home, words);
+        assert_eq!(find(None, "Wait gives […] else blocks."), [(0, 0), (0, 2)]);
+        assert_eq!(find(None, "(shared: many); on itself"), [(0, 0), (0, 1)]);
+        assert_eq!(find(None, "is an error"), [(0, 1)]);
+        assert_eq!(find(Some("Race"), "is an error"), [(1, 1)]);
+        assert_eq!(find(Some("Race"), "on itself … error"), [(0, 1)]);
+        assert_eq!(find(None, "its"), [], "a part of a word is none");
+        assert_eq!(find(None, "is a mistake"), []);
+        assert_eq!(find(None, "…"), []);
+    }
+
+    #[test]
+    fn what_is_untested_is_a_list() {
+        let page = "- Wait, \"no\": yes.\n\n## Not testable yet\n\nWords.\n\n\
+                    - Wait, \"else blocks\": the log.\n\n## After\n\n- Race, \"no\": no.\n";
+        let expected = Untested {
+            title: "Wait".into(),
+            words: "else blocks".into(),
+            waits_for: "the log".into(),
+        };
+        assert_eq!(untested(page), [expected]);
+    }
+}
