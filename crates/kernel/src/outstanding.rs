@@ -384,3 +384,110 @@ impl Several {
         self.answered = answered;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::value::Value;
+
+    /// What is known of each call: the timer it waits for, or the number it was answered with.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Known {
+        Waits(u32),
+        Answer(u64),
+    }
+
+    fn known(what: Pending) -> Known {
+        match what {
+            Pending::Waiting(Wait::Timer { timer }) => Known::Waits(timer),
+            Pending::Answered(Reply::Value(Value::Uint(n))) => Known::Answer(n),
+            Pending::Answered(Reply::Unit) => Known::Answer(0),
+            _ => unreachable!("nothing else was put in"),
+        }
+    }
+
+    /// Against a map: whatever is added, answered, removed, taken back and offered, in any order.
+    #[test]
+    fn calls_are_a_map_by_number() {
+        let here = Location::caller();
+        for seed in 1..=300u64 {
+            let mut state = seed;
+            let mut dice = |sides: u64| {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                (state >> 33) % sides
+            };
+            let (port, mut calls) = (Port::new(), Calls::new(here));
+            let mut model: BTreeMap<u64, Known> = BTreeMap::new();
+            // Some never have more than one call, some have many.
+            let most = [1, 3, 50][dice(3) as usize];
+            let mut next = 1;
+            for _ in 0..dice(400) {
+                let some = model.keys().nth(dice(model.len().max(1) as u64) as usize).copied();
+                match (dice(8), some) {
+                    (0..=3, _) if model.len() < most => {
+                        let id = CallId(next);
+                        model.insert(
+                            next,
+                            match dice(3) {
+                                0 => {
+                                    calls.add_done(id, here);
+                                    Known::Answer(0)
+                                }
+                                1 => {
+                                    calls.add_answered(id, Reply::Value(Value::Uint(next)), here);
+                                    Known::Answer(next)
+                                }
+                                _ => {
+                                    calls.add_waiting(id, Wait::Timer { timer: next as u32 }, here);
+                                    Known::Waits(next as u32)
+                                }
+                            },
+                        );
+                        next += 1;
+                    }
+                    (4, Some(id)) => {
+                        let waits = matches!(model[&id], Known::Waits(_));
+                        assert_eq!(calls.wait_of(CallId(id)).is_some(), waits);
+                        if waits {
+                            assert!(calls.answer(CallId(id), Reply::Value(Value::Uint(id))));
+                            model.insert(id, Known::Answer(id));
+                        }
+                    }
+                    (5, Some(id)) => {
+                        assert_eq!(calls.remove(CallId(id)).map(known), model.remove(&id));
+                        assert!(calls.remove(CallId(id)).is_none());
+                        assert!(!calls.answer(CallId(id), Reply::Unit));
+                    }
+                    (6, _) => {
+                        let last = model.pop_last();
+                        let popped = calls.pop().map(|call| (call.id.0, known(call.what)));
+                        assert_eq!(popped, last, "seed {seed}");
+                    }
+                    (7, _) => {
+                        calls.offer(&port);
+                        let mut back = Vec::new();
+                        for (id, reply) in port.untaken() {
+                            let answer = known(Pending::Answered(reply));
+                            assert_eq!(model.remove(&id.0), Some(answer), "seed {seed}");
+                            back.push((id, answer));
+                        }
+                        assert!(model.values().all(|known| matches!(known, Known::Waits(_))));
+                        // What is not taken comes back, after younger calls were made.
+                        for (id, answer) in back.into_iter().filter(|_| dice(2) == 0) {
+                            let Known::Answer(n) = answer else { unreachable!("it was offered") };
+                            if model.len() < most {
+                                calls.add_answered(id, Reply::Value(Value::Uint(n)), here);
+                                model.insert(id.0, answer);
+                            }
+                        }
+                    }
+                    _ => {}
+                }
+                let waits = model.values().filter(|known| matches!(known, Known::Waits(_)));
+                assert_eq!(calls.waits().count(), waits.count(), "seed {seed}");
+            }
+        }
+    }
+}
