@@ -22,6 +22,10 @@ pub enum SystemCall {
     GetTid,
     /// The run's clock.
     Now,
+    /// A random number, from the run's seed.
+    Random,
+    /// A new identity, which the host drew.
+    NewUuid(Uuid),
     /// The caller's handler chain, innermost first.
     GetHandlers,
 
@@ -76,6 +80,8 @@ pub enum SystemCall {
     Send(ObjectRef, Value),
     /// Take a message out of a channel, waiting for one.
     Receive(ObjectRef),
+    /// Take a message that was sent to the run under this name, waiting for one.
+    ReceiveMessage(Rc<str>),
     /// A new semaphore with so many permits.
     CreateSemaphore(usize),
     /// A new mutex: a semaphore with one permit, which the task that took it keeps.
@@ -146,6 +152,8 @@ pub enum Handlers {
 pub struct EffectWork {
     /// A name for people.
     pub name: &'static str,
+    /// What the host wants to find in the log beside the name, as JSON.
+    pub about: Option<Rc<str>>,
     /// The work, as the host wrapped it.
     pub work: Box<dyn std::any::Any>,
 }
@@ -169,6 +177,8 @@ pub enum Reply {
     Tid(Tid),
     /// A moment.
     Time(Time),
+    /// A number.
+    Number(u64),
     /// A new task.
     Task(TaskRef),
     /// A new promise, channel, semaphore or group.
@@ -239,6 +249,8 @@ call_kinds! {
     Yield "yield" SystemCall::Yield,
     GetTid "get_tid" SystemCall::GetTid,
     Now "now" SystemCall::Now,
+    Random "random" SystemCall::Random,
+    NewUuid "new_uuid" SystemCall::NewUuid(_),
     GetHandlers "get_handlers" SystemCall::GetHandlers,
     Spawn "spawn" SystemCall::Spawn(..),
     Wait "wait" SystemCall::Wait(..),
@@ -263,6 +275,7 @@ call_kinds! {
     CreateChannel "create_channel" SystemCall::CreateChannel(_),
     Send "send" SystemCall::Send(..),
     Receive "receive" SystemCall::Receive(_),
+    ReceiveMessage "receive_message" SystemCall::ReceiveMessage(_),
     CreateSemaphore "create_semaphore" SystemCall::CreateSemaphore(_),
     CreateMutex "create_mutex" SystemCall::CreateMutex,
     Acquire "acquire" SystemCall::Acquire(..),
@@ -335,7 +348,9 @@ impl fmt::Display for SystemCall {
             SystemCall::FailPromise(p, error) => write!(f, "{tag}({}, {})", p.id, error.code()),
             SystemCall::Sleep(duration) => write!(f, "{tag}({duration:?})"),
             SystemCall::SleepUntil(time) => write!(f, "{tag}({time} s)"),
-            SystemCall::Get(key) | SystemCall::Ask(key) => write!(f, "{tag}({key:?})"),
+            SystemCall::Get(key) | SystemCall::Ask(key) | SystemCall::ReceiveMessage(key) => {
+                write!(f, "{tag}({key:?})")
+            }
             SystemCall::Put(key, value) => write!(f, "{tag}({key:?}, {value:?})"),
             SystemCall::Tell(value) => write!(f, "{tag}({value:?})"),
             SystemCall::Send(channel, value) => write!(f, "{tag}({}, {value:?})", channel.id),

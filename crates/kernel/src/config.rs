@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::handler::Handler;
 use crate::policy::Policy;
+use crate::record::Recording;
 use crate::store::Env;
 
 /// The settings of a run. All have defaults.
@@ -28,6 +29,10 @@ pub struct RunConfig {
     pub name: Option<Rc<str>>,
     /// Whether events are left in the outbox.
     pub events: Events,
+    /// Which calls are written down.
+    pub recording: Recording,
+    /// Where random numbers come from.
+    pub seed: u64,
     /// The line that started the run.
     pub started_at: &'static Location<'static>,
 }
@@ -90,6 +95,8 @@ impl Default for RunConfig {
             handlers: Vec::new(),
             name: None,
             events: Events::default(),
+            recording: Recording::default(),
+            seed: 0,
             started_at: Location::caller(),
         }
     }

@@ -169,6 +169,7 @@ impl Run {
             Wait::Timer { .. } => "a timer".into(),
             Wait::Io { fd } => format!("descriptor {fd}"),
             Wait::Effect => "an effect".into(),
+            Wait::Commit { .. } => "the log".into(),
             Wait::Receive { channel, .. } => {
                 format!("a message in channel {}", self.channels[channel as usize].id)
             }

@@ -33,6 +33,8 @@ pub enum Order {
     Start(CallRef, EffectWork),
     /// Nobody waits for that work any more.
     Abort(CallRef),
+    /// Tell when all that happened so far is safe in the log.
+    Commit(CallRef),
     /// From now on this UUID may be settled.
     Announce(Uuid, ObjectRef),
     /// The task goes by this name from now on; `None`: it is over.
@@ -57,6 +59,14 @@ pub enum Interest {
 pub enum Completion {
     /// A call that the host was ordered to look after has its answer.
     Call(CallRef, Result<Value, TaskError>),
+    /// The timer of a call was due, says the log. (In a live run the kernel knows by itself.)
+    Timer(CallRef),
+    /// The time that a cancelled task had for its cleanup is over, says the log.
+    CutShort(crate::id::TaskRef),
+    /// The run's time is over, says the log.
+    OverTime,
+    /// A message was sent to the run, under this name.
+    Message(Rc<str>, Value),
     /// An external promise was settled.
     Settle(Uuid, Result<Value, TaskError>),
     /// A foreign future can go on.

@@ -59,21 +59,64 @@ struct Entry {
 /// What a call waits for, and where it is registered for that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    Join { task: u32, place: Place, claim: Claim },
-    Over { task: u32, place: Place },
-    Promise { promise: u32, place: Place },
-    External { promise: u32, place: Place },
-    Gather { set: u32 },
-    Race { set: u32 },
-    Timer { timer: u32 },
-    Io { fd: i32 },
+    Join {
+        task: u32,
+        place: Place,
+        claim: Claim,
+    },
+    Over {
+        task: u32,
+        place: Place,
+    },
+    Promise {
+        promise: u32,
+        place: Place,
+    },
+    External {
+        promise: u32,
+        place: Place,
+    },
+    Gather {
+        set: u32,
+    },
+    Race {
+        set: u32,
+    },
+    Timer {
+        timer: u32,
+    },
+    Io {
+        fd: i32,
+    },
     Effect,
-    Receive { channel: u32, place: Place },
-    Send { channel: u32, place: Place },
-    Acquire { semaphore: u32, place: Place },
-    Group { group: u32, place: Place },
-    Handler { task: u32, place: Place },
-    Resolve { task: u32, place: Place },
+    /// For the log.
+    Commit {
+        promise: u32,
+    },
+    Receive {
+        channel: u32,
+        place: Place,
+    },
+    Send {
+        channel: u32,
+        place: Place,
+    },
+    Acquire {
+        semaphore: u32,
+        place: Place,
+    },
+    Group {
+        group: u32,
+        place: Place,
+    },
+    Handler {
+        task: u32,
+        place: Place,
+    },
+    Resolve {
+        task: u32,
+        place: Place,
+    },
 }
 
 impl Wait {
@@ -99,6 +142,7 @@ impl Wait {
             Wait::Race { .. } => BlockReason::Race,
             Wait::Timer { .. } => BlockReason::Sleep,
             Wait::Io { .. } => BlockReason::Io,
+            Wait::Commit { .. } => BlockReason::Commit,
             Wait::Effect | Wait::Handler { .. } | Wait::Resolve { .. } => BlockReason::Effect,
             Wait::Receive { .. } | Wait::Send { .. } => BlockReason::Message,
             Wait::Acquire { .. } => BlockReason::Lock,

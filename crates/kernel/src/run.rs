@@ -21,6 +21,7 @@ use crate::id::{CallId, ObjectRef, RunId, TaskRef, Tid, Uuid, Waitable};
 use crate::outbox::{CallRef, Event, EventKind, Order};
 use crate::policy::Policy;
 use crate::ready::Ready;
+use crate::record::{Record, Recording};
 use crate::state::TaskState;
 use crate::store::{Env, Scope, chain};
 use crate::task::{Body, Mark, Outcome, Task};
@@ -43,8 +44,13 @@ pub struct Run {
     pub(crate) env: Env,
     pub(crate) policy: Option<Box<dyn Policy>>,
     events_wanted: Events,
-    /// Calls are watched or counted, so they take the longer way.
+    pub(crate) recording: Recording,
+    /// Calls are watched, counted or written down, so they take the longer way.
     pub(crate) careful: bool,
+    /// Turns taken so far.
+    pub(crate) steps: u64,
+    /// Where random numbers come from.
+    random: u64,
 
     pub(crate) tasks: Slab<Task>,
     pub(crate) extras: BTreeMap<u32, Extra>,
@@ -64,6 +70,8 @@ pub struct Run {
     pub(crate) promises: Slab<Promise>,
     pub(crate) externals: BTreeMap<Uuid, u32>,
     pub(crate) channels: Slab<Channel>,
+    /// Channels for messages from outside, by name.
+    pub(crate) inboxes: BTreeMap<Rc<str>, ObjectRef>,
     pub(crate) semaphores: Slab<Semaphore>,
     pub(crate) groups: Slab<Group>,
     next_object: u64,
@@ -77,6 +85,7 @@ pub struct Run {
 
     orders: Vec<Order>,
     events: Vec<Event>,
+    records: Vec<Record>,
     pub(crate) counts: Counts,
     pub(crate) reported_cycles: BTreeSet<Vec<Tid>>,
     /// Somebody has begun to wait since cycles were last looked for.
@@ -156,7 +165,8 @@ impl Run {
             env: config.env,
             policy: config.policy,
             events_wanted: config.events,
-            careful: config.events == Events::All || config.limits.max_calls.is_some(),
+            careful: false,
+            recording: config.recording,
             tasks: Slab::new(),
             extras: BTreeMap::new(),
             tids: None,
@@ -172,6 +182,9 @@ impl Run {
             promises: Slab::new(),
             externals: BTreeMap::new(),
             channels: Slab::new(),
+            inboxes: BTreeMap::new(),
+            steps: 0,
+            random: config.seed,
             semaphores: Slab::new(),
             groups: Slab::new(),
             next_object: 1,
@@ -183,12 +196,14 @@ impl Run {
             hope: Hope::default(),
             orders: Vec::new(),
             events: Vec::new(),
+            records: Vec::new(),
             counts: Counts::default(),
             reported_cycles: BTreeSet::new(),
             waits_changed: false,
             failure: None,
             unobserved: Vec::new(),
         };
+        run.want_events(config.events);
         if let Some(deadline) = config.limits.max_time.and_then(|limit| now.checked_add(limit)) {
             run.timers.arm(deadline, Due::Limit);
         }
@@ -269,7 +284,35 @@ impl Run {
     /// Whether the host has something to do or to tell.
     #[inline]
     pub fn has_outbox(&self) -> bool {
-        !self.orders.is_empty() || !self.events.is_empty()
+        !self.orders.is_empty() || !self.events.is_empty() || !self.records.is_empty()
+    }
+
+    /// What has to be written down since this was last asked. The records leave this list in order.
+    pub fn take_records(&mut self) -> std::vec::Drain<'_, Record> {
+        self.records.drain(..)
+    }
+
+    pub(crate) fn push_record(&mut self, record: Record) {
+        self.records.push(record);
+    }
+
+    /// How many turns tasks of this run have had.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// The number of the task that made a call.
+    pub fn caller(&self, call: CallRef) -> Option<Tid> {
+        self.tasks.get(call.slot as usize).map(|task| task.tid)
+    }
+
+    /// The next random number (SplitMix64).
+    pub(crate) fn random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
     }
 
     /// What happened since this was last asked.
@@ -280,7 +323,8 @@ impl Run {
     /// Starts or stops leaving events in the outbox.
     pub fn want_events(&mut self, wanted: Events) {
         self.events_wanted = wanted;
-        self.careful = wanted == Events::All || self.limits.max_calls.is_some();
+        let watched = wanted == Events::All || self.recording != Recording::Off;
+        self.careful = watched || self.limits.max_calls.is_some();
     }
 
     /// How the run ended, once its outcome is fixed: at the latest when it is over.

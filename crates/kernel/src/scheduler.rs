@@ -12,6 +12,7 @@ use crate::error::{ErrorKind, TaskError};
 use crate::id::{CallId, RunId, TaskRef, Tid};
 use crate::outbox::{Completion, EventKind};
 use crate::outstanding::Wait;
+use crate::record::{About, CallRecord, RecordKind};
 use crate::run::{Run, RunFailure};
 use crate::state::{BlockReason, TaskState};
 use crate::task::{Body, Mark, Outcome, Task};
@@ -97,10 +98,7 @@ impl Run {
         self.set_clock(now);
         while let Some(due) = self.timers.pop_due(self.clock) {
             match due {
-                Due::Call { task, call } => {
-                    self.hope.timers -= 1;
-                    self.answer(task, call, Reply::Unit);
-                }
+                Due::Call { task, call } => self.fire(task, call),
                 Due::Grace { task, tid } => self.end_grace(task, Tid(tid)),
                 Due::Limit => self.over_time(),
             }
@@ -111,6 +109,10 @@ impl Run {
     pub fn complete(&mut self, completion: Completion) {
         match completion {
             Completion::Call(at, result) => self.complete_call(at, result),
+            Completion::Timer(at) => self.complete_timer(at),
+            Completion::CutShort(task) => self.end_grace(task.slot, task.tid),
+            Completion::OverTime => self.over_time(),
+            Completion::Message(name, value) => self.deliver(&name, value),
             Completion::Settle(uuid, result) => self.settle_external(uuid, result),
             Completion::Wake(task) => self.wake_foreign(task),
         }
@@ -120,7 +122,8 @@ impl Run {
     /// whether it did. The host is asked last whether it has news: a waker may have been used and dropped
     /// on another thread just now.
     pub fn check_deadlock(&mut self, has_news: impl FnOnce() -> bool) -> bool {
-        let alive = self.is_ready() || self.is_over() || self.hope.is_any();
+        let alive =
+            self.is_ready() || self.is_over() || self.hope.is_any() || self.awaits_message();
         if alive || self.grace_may_end() || self.foreign_may_wake() || has_news() {
             self.report_cycles();
             return false;
@@ -147,6 +150,7 @@ impl Run {
     #[inline(always)]
     fn turn(&mut self, slot: u32, port: &Port) -> Next {
         self.running_answered = false;
+        self.steps += 1;
         let task = &mut self.tasks[slot as usize];
         task.marks.clear(Mark::Queued);
         if self.careful || !task.begin_plain_turn() {
@@ -496,7 +500,18 @@ impl Run {
         at: &'static Location<'static>,
     ) {
         let (kind, name) = (call.kind(), call.given_name());
+        let record = self.records(kind).then(|| CallRecord {
+            call: self.call_ref(slot, id),
+            kind,
+            name,
+            about: About::call(&call, self.clock),
+            at,
+            error: None,
+        });
         let answer = self.dispatch(slot, id, call, at);
+        if let Some(record) = record {
+            self.record_call(slot, record, &answer);
+        }
         self.note_answer(slot, id, answer, || (kind, name), at);
     }
 
@@ -643,6 +658,14 @@ impl Run {
         let task = &mut self.tasks[slot as usize];
         task.become_state(state);
         self.live -= 1;
+        self.record(slot, |run| match (&outcome, state) {
+            (_, TaskState::Cancelled) => RecordKind::Cancelled,
+            (Outcome::Error(error), _) => RecordKind::Failed(error.clone()),
+            (Outcome::Value(value), _) if slot == run.root().slot => {
+                RecordKind::Completed(Some(value.clone()))
+            }
+            _ => RecordKind::Completed(None),
+        });
         match (&outcome, state) {
             (_, TaskState::Cancelled) => self.event(slot, EventKind::Cancelled),
             (Outcome::Error(error), _) => self.problem(slot, EventKind::Failed(error.clone())),

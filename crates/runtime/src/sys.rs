@@ -367,7 +367,11 @@ where
         Box::new(move || Ok(Value::new(value)))
     });
     let work = Work { name: "blocking", at: Location::caller(), job };
-    TryCall::new(SystemCall::Effect(EffectWork { name: work.name, work: Box::new(work) }))
+    TryCall::new(SystemCall::Effect(EffectWork {
+        name: work.name,
+        about: None,
+        work: Box::new(work),
+    }))
 }
 
 /// Gives a part of a task a label, which errors in it carry.

@@ -6,6 +6,7 @@ use crate::calls::Answer;
 use crate::error::{ErrorKind, TaskError};
 use crate::id::{TaskRef, Tid};
 use crate::outbox::EventKind;
+use crate::record::RecordKind;
 use crate::run::{Run, RunFailure};
 use crate::scheduler::End;
 use crate::state::TaskState;
@@ -85,6 +86,7 @@ impl Run {
             && task.tid == tid
             && task.state() == TaskState::Cancelling
         {
+            self.record(slot, |_| RecordKind::CutShort);
             self.end_now(slot);
         }
     }
@@ -92,6 +94,7 @@ impl Run {
     /// The run has taken longer than it may.
     pub(crate) fn over_time(&mut self) {
         let limit = self.limits.max_time.unwrap_or_default();
+        self.record(self.root().slot, |_| RecordKind::OverTime);
         let message = format!("the run took longer than {limit:?}");
         self.fail(RunFailure::Limit(TaskError::new(ErrorKind::TimeLimit, message)));
     }

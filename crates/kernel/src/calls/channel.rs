@@ -1,6 +1,7 @@
 //! Channels: messages in the order they were sent, to receivers in the order they came.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 
 use crate::call::{Message, Reply};
 use crate::calls::Answer;
@@ -42,6 +43,10 @@ impl Channel {
 
 impl Run {
     pub(crate) fn create_channel(&mut self, capacity: Option<usize>) -> Answer {
+        Answer::Now(Reply::Object(self.add_channel(capacity)))
+    }
+
+    fn add_channel(&mut self, capacity: Option<usize>) -> ObjectRef {
         let id = self.next_object_id();
         let slot = self.channels.insert(Channel {
             id,
@@ -55,7 +60,46 @@ impl Run {
             sender_handles: 1,
             receiver_handles: 1,
         }) as u32;
-        Answer::Now(Reply::Object(self.object_ref(slot, id)))
+        self.object_ref(slot, id)
+    }
+
+    /// The channel that messages to the run of this name go through. Both its ends are the run's own.
+    fn inbox(&mut self, name: &Rc<str>) -> ObjectRef {
+        if let Some(inbox) = self.inboxes.get(name) {
+            return *inbox;
+        }
+        let inbox = self.add_channel(None);
+        self.inboxes.insert(Rc::clone(name), inbox);
+        inbox
+    }
+
+    pub(crate) fn receive_message(
+        &mut self,
+        me: u32,
+        id: CallId,
+        name: &Rc<str>,
+    ) -> Result<Answer, TaskError> {
+        let inbox = self.inbox(name);
+        self.receive(me, id, inbox)
+    }
+
+    /// Somebody outside sent the run a message.
+    pub(crate) fn deliver(&mut self, name: &Rc<str>, value: Value) {
+        let inbox = self.inbox(name);
+        let entry = &mut self.channels[inbox.slot as usize];
+        match self.waits.pop(&mut entry.receivers) {
+            Some(receiver) => {
+                let order = entry.next_order();
+                let message = Box::new(Message { channel: inbox, order, value });
+                self.answer(receiver.task, receiver.call, Reply::Message(message));
+            }
+            None => entry.messages.push_back(value),
+        }
+    }
+
+    /// Whether a task waits for a message from outside.
+    pub(crate) fn awaits_message(&self) -> bool {
+        self.inboxes.values().any(|inbox| !self.channels[inbox.slot as usize].receivers.is_empty())
     }
 
     pub(crate) fn find_channel(&self, channel: ObjectRef) -> Result<u32, TaskError> {

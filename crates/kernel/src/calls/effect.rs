@@ -6,6 +6,7 @@ use crate::error::{ErrorKind, TaskError};
 use crate::id::CallId;
 use crate::outbox::{CallRef, Order};
 use crate::outstanding::Wait;
+use crate::record::RecordKind;
 use crate::run::Run;
 use crate::value::Value;
 
@@ -28,12 +29,35 @@ impl Run {
         Answer::Now(Reply::Unit)
     }
 
+    /// A replay says that the timer of a call was due.
+    pub(crate) fn complete_timer(&mut self, at: CallRef) {
+        let calls = self.tasks.get(at.slot as usize).and_then(|task| task.calls());
+        if let Some(Wait::Timer { timer }) = calls.and_then(|calls| calls.wait_of(at.call)) {
+            self.timers.disarm(timer);
+            self.fire(at.slot, at.call);
+        }
+    }
+
+    /// The timer of a call is due.
+    pub(crate) fn fire(&mut self, slot: u32, call: CallId) {
+        self.hope.timers -= 1;
+        self.record(slot, |run| RecordKind::Woken(run.call_ref(slot, call)));
+        self.answer(slot, call, Reply::Unit);
+    }
+
     /// The host answers a call it was ordered to look after.
     pub(crate) fn complete_call(&mut self, at: CallRef, result: Result<Value, TaskError>) {
         let calls = self.tasks.get(at.slot as usize).and_then(|task| task.calls());
         match calls.and_then(|calls| calls.wait_of(at.call)) {
             Some(Wait::Io { .. }) => self.hope.descriptors -= 1,
             Some(Wait::Effect) => self.hope.effects -= 1,
+            Some(Wait::Commit { promise }) => {
+                self.hope.effects -= 1;
+                if result.is_ok() {
+                    let reply = self.committed(promise);
+                    return self.answer(at.slot, at.call, reply);
+                }
+            }
             _ => {
                 self.counts.late += 1;
                 return;

@@ -22,6 +22,7 @@ use crate::error::{ErrorKind, TaskError};
 use crate::id::CallId;
 use crate::outstanding::Wait;
 use crate::run::Run;
+use crate::value::Value;
 
 /// What comes of a call.
 pub(crate) enum Answer {
@@ -59,6 +60,8 @@ impl Run {
             SystemCall::Yield => Answer::Now(Reply::Unit),
             SystemCall::GetTid => Answer::Now(Reply::Tid(self.tasks[me as usize].tid)),
             SystemCall::Now => Answer::Now(Reply::Time(self.clock)),
+            SystemCall::Random => Answer::Now(Reply::Number(self.random())),
+            SystemCall::NewUuid(uuid) => Answer::Now(Reply::Value(Value::new(uuid))),
             SystemCall::GetHandlers => self.get_handlers(me),
             SystemCall::Spawn(coroutine, options) => self.spawn(me, coroutine, options, at),
             SystemCall::Wait(on, claim) => self.wait(me, id, on, claim),
@@ -72,7 +75,7 @@ impl Run {
             SystemCall::CreatePromise => self.create_promise(),
             SystemCall::CompletePromise(promise, value) => self.settle_promise(promise, Ok(value)),
             SystemCall::FailPromise(promise, error) => self.settle_promise(promise, Err(error)),
-            SystemCall::CreateExternalPromise(uuid) => self.create_external_promise(uuid),
+            SystemCall::CreateExternalPromise(uuid) => self.create_external_promise(me, id, uuid),
             SystemCall::Sleep(duration) => self.sleep(me, id, duration),
             SystemCall::SleepUntil(time) => self.sleep_until(me, id, time),
             SystemCall::ReadWait(fd) => self.read_wait(me, id, fd),
@@ -85,6 +88,7 @@ impl Run {
             SystemCall::CreateChannel(capacity) => self.create_channel(capacity),
             SystemCall::Send(channel, value) => settle(self.send(me, id, channel, value)),
             SystemCall::Receive(channel) => settle(self.receive(me, id, channel)),
+            SystemCall::ReceiveMessage(name) => settle(self.receive_message(me, id, &name)),
             SystemCall::CreateSemaphore(permits) => self.create_semaphore(permits, Lock::Semaphore),
             SystemCall::CreateMutex => self.create_semaphore(1, Lock::Mutex),
             SystemCall::Acquire(semaphore, permits) => {

@@ -3,8 +3,10 @@
 use crate::call::Reply;
 use crate::calls::Answer;
 use crate::error::{ErrorKind, TaskError};
-use crate::id::{ObjectRef, Uuid};
+use crate::id::{CallId, ObjectRef, Uuid};
 use crate::outbox::{EventKind, Order};
+use crate::outstanding::Wait;
+use crate::record::Recording;
 use crate::run::{Found, Run};
 use crate::task::Outcome;
 use crate::value::Value;
@@ -41,11 +43,24 @@ impl Run {
         Answer::Now(Reply::Object(self.add_promise(None)))
     }
 
-    pub(crate) fn create_external_promise(&mut self, uuid: Uuid) -> Answer {
+    /// Nobody may learn the UUID of a durable run's promise before it is written down.
+    pub(crate) fn create_external_promise(&mut self, me: u32, id: CallId, uuid: Uuid) -> Answer {
         let promise = self.add_promise(Some(uuid));
         self.externals.insert(uuid, promise.slot);
         self.order(Order::Announce(uuid, promise));
-        Answer::Now(Reply::External(Box::new((promise, uuid))))
+        if self.recording == Recording::Off {
+            return Answer::Now(Reply::External(Box::new((promise, uuid))));
+        }
+        self.hope.effects += 1;
+        self.order(Order::Commit(self.call_ref(me, id)));
+        Answer::Later(Wait::Commit { promise: promise.slot })
+    }
+
+    /// The host has written down what a call waited for.
+    pub(crate) fn committed(&mut self, promise: u32) -> Reply {
+        let entry = &self.promises[promise as usize];
+        let uuid = entry.uuid.expect("only external promises wait for the log");
+        Reply::External(Box::new((self.object_ref(promise, entry.id), uuid)))
     }
 
     fn add_promise(&mut self, uuid: Option<Uuid>) -> ObjectRef {

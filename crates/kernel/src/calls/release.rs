@@ -171,6 +171,12 @@ impl Run {
                 self.hope.effects -= 1;
                 self.order(Order::Abort(self.call_ref(slot, id)));
             }
+            Wait::Commit { promise } => {
+                self.hope.effects -= 1;
+                self.order(Order::Abort(self.call_ref(slot, id)));
+                let promise = self.object_ref(promise, self.promises[promise as usize].id());
+                self.release(Release::Promise(promise));
+            }
             Wait::Receive { channel, place } => {
                 self.waits.remove(&mut self.channels[channel as usize].receivers, place);
             }
