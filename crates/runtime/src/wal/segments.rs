@@ -1,0 +1,151 @@
+//! The files of the commit log: which segment is written, which may be used again. It knows blocks by their
+//! size and number only.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::block::ALIGN;
+use super::disk::{Barrier, Disk, DiskFile, OpenMode};
+use super::error::{Doing, LogError};
+
+/// How much is written at once while a segment is made.
+const FILL: usize = 1 << 20;
+
+/// One file of the commit log.
+#[derive(Clone)]
+pub(crate) struct Segment {
+    pub(crate) name: u32,
+    pub(crate) path: PathBuf,
+    pub(crate) file: Arc<dyn DiskFile>,
+    size: u64,
+    /// The last block in it; 0 if it may be used.
+    last_block: u64,
+}
+
+impl Segment {
+    /// The number in a segment's file name.
+    pub(crate) fn number(file_name: &str) -> Option<u32> {
+        file_name.strip_suffix(".seg").filter(|digits| digits.len() == 4)?.parse().ok()
+    }
+
+    /// Opens one that is there.
+    pub(crate) fn open(disk: &dyn Disk, dir: &Path, name: u32) -> Result<Segment, LogError> {
+        let path = dir.join(format!("{name:04}.seg"));
+        let file = disk.open(&path, OpenMode::Write).doing("open", &path)?;
+        let size = file.size().doing("look at", &path)?;
+        Ok(Segment { name, path, file, size, last_block: 0 })
+    }
+
+    /// Makes one, full of zeros: a sync of a block in it then has no metadata to write.
+    pub(crate) fn make(
+        disk: &dyn Disk,
+        dir: &Path,
+        name: u32,
+        size: u64,
+    ) -> Result<Segment, LogError> {
+        let path = dir.join(format!("{name:04}.seg"));
+        let file = disk.open(&path, OpenMode::Create).doing("make", &path)?;
+        let zeros = vec![0; FILL.min(size as usize)];
+        let mut at = 0;
+        while at < size {
+            let length = zeros.len().min((size - at) as usize);
+            file.write_at(&zeros[..length], at).doing("write", &path)?;
+            at += length as u64;
+        }
+        file.sync(Barrier::Segment).doing("sync", &path)?;
+        disk.sync_dir(dir, Barrier::SegmentName).doing("sync", dir)?;
+        Ok(Segment { name, path, file, size, last_block: 0 })
+    }
+}
+
+/// All segments of a log that is open.
+pub(crate) struct Segments {
+    list: Vec<Segment>,
+    current: usize,
+    /// Where the next block goes in the current segment.
+    at: u64,
+    pub(crate) generation: u64,
+    size: u64,
+}
+
+impl Segments {
+    /// Segments that may all be used, the first of them at once.
+    pub(crate) fn new(list: Vec<Segment>, generation: u64, size: u64) -> Segments {
+        let size = size.next_multiple_of(ALIGN as u64);
+        Segments { list, current: 0, at: 0, generation, size }
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.list.len()
+    }
+
+    /// How many wait for a checkpoint before they can be used again.
+    pub(crate) fn full(&self) -> usize {
+        let others = self.list.iter().enumerate().filter(|(at, _)| *at != self.current);
+        others.filter(|(_, segment)| segment.last_block != 0).count()
+    }
+
+    /// How many could be used next.
+    pub(crate) fn free(&self) -> usize {
+        let others = self.list.iter().enumerate().filter(|(at, _)| *at != self.current);
+        others.filter(|(_, segment)| segment.last_block == 0).count()
+    }
+
+    pub(crate) fn is_half_full(&self) -> bool {
+        self.at * 2 >= self.list[self.current].size
+    }
+
+    pub(crate) fn next_name(&self) -> u32 {
+        self.list.iter().map(|segment| segment.name).max().map_or(0, |name| name + 1)
+    }
+
+    pub(crate) fn add(&mut self, segment: Segment) {
+        self.list.push(segment);
+    }
+
+    /// Is there room for a block where the last one ended? One that is too large for any segment lengthens
+    /// an empty one.
+    pub(crate) fn fits(&self, size: u64) -> bool {
+        self.at == 0 || self.at + size <= self.list[self.current].size
+    }
+
+    /// Goes to a segment that may be used. False if there is none.
+    pub(crate) fn turn(&mut self) -> bool {
+        let count = self.list.len();
+        let next = (1..count)
+            .map(|step| (self.current + step) % count)
+            .find(|at| self.list[*at].last_block == 0);
+        let Some(next) = next else { return false };
+        self.current = next;
+        self.at = 0;
+        self.generation += 1;
+        true
+    }
+
+    pub(crate) fn write(&mut self, block: &[u8], number: u64) -> Result<(), LogError> {
+        let segment = &mut self.list[self.current];
+        segment.file.write_at(block, self.at).doing("write", &segment.path)?;
+        self.at += block.len() as u64;
+        segment.size = segment.size.max(self.at);
+        segment.last_block = number;
+        Ok(())
+    }
+
+    pub(crate) fn sync(&self) -> Result<(), LogError> {
+        let segment = &self.list[self.current];
+        segment.file.sync(Barrier::Block).doing("sync", &segment.path)
+    }
+
+    /// All blocks up to this one are in the run files for good.
+    pub(crate) fn release(&mut self, upto: u64) {
+        for segment in &mut self.list {
+            if segment.last_block <= upto {
+                segment.last_block = 0;
+            }
+        }
+    }
+}
