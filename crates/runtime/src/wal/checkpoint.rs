@@ -69,6 +69,7 @@ pub(crate) struct Checkpoint {
     pub(crate) upto: u64,
     pub(crate) life: u64,
     pub(crate) salt: u32,
+    pub(crate) segments: u32,
 }
 
 pub(crate) struct CheckpointDone {
@@ -80,8 +81,8 @@ pub(crate) struct CheckpointDone {
 impl Checkpoint {
     pub(crate) fn run(mut self, disk: &dyn Disk) -> Result<CheckpointDone, LogError> {
         self.sync_files(disk)?;
-        let Checkpoint { upto, life, salt, .. } = self;
-        let frame = Frame { upto, life, salt, entries: &self.entries }.encode();
+        let Checkpoint { upto, life, salt, segments, .. } = self;
+        let frame = Frame { upto, life, salt, segments, entries: &self.entries }.encode();
         let (index, index_entries) = if self.whole {
             let index = IndexFile::replace(disk, &self.places.commit, &frame)?;
             (index, self.entries.len())

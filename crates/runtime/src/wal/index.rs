@@ -61,6 +61,8 @@ pub(crate) struct IndexState {
     pub(crate) life: u64,
     /// Goes into the checksums of the commit log, so that no payload can pass for a block.
     pub(crate) salt: u32,
+    /// So many segments there are at least.
+    pub(crate) segments: u32,
     /// Where the last good frame ends.
     pub(crate) len: u64,
     /// How many entries the frames have, doubles included.
@@ -74,6 +76,7 @@ pub(crate) struct Frame<'a> {
     pub(crate) upto: u64,
     pub(crate) life: u64,
     pub(crate) salt: u32,
+    pub(crate) segments: u32,
     pub(crate) entries: &'a [(Uuid, RunEntry)],
 }
 
@@ -96,6 +99,7 @@ impl Frame<'_> {
         out[32..36].copy_from_slice(&(self.entries.len() as u32).to_le_bytes());
         out[36..40].copy_from_slice(&table_crc.to_le_bytes());
         out[40..44].copy_from_slice(&self.salt.to_le_bytes());
+        out[44..48].copy_from_slice(&self.segments.to_le_bytes());
         let crc = header_crc(&out);
         out[12..16].copy_from_slice(&crc.to_le_bytes());
         out
@@ -156,6 +160,7 @@ impl IndexState {
         }
         (self.upto, self.life, self.salt) =
             (u64_at(bytes, 16), u64_at(bytes, 24), u32_at(bytes, 40));
+        self.segments = u32_at(bytes, 44);
         self.entries += count;
         Ok(HEADER + table.len())
     }

@@ -91,6 +91,22 @@ struct Plan {
     pieces: Vec<Piece>,
 }
 
+impl Plan {
+    /// Does the commit log go on at another place than where the index ends? It can, if the index lost its
+    /// last frame.
+    fn starts_elsewhere(&self) -> bool {
+        let start = self.pieces[0].offset;
+        start > 0 && (self.base.generation != self.entry.generation || self.base.len != start)
+    }
+
+    fn crc_before(&self) -> u32 {
+        match self.pieces[0].part.kind {
+            PartKind::Lines { crc_before, .. } => crc_before,
+            PartKind::Blob(_) | PartKind::Remove(_) => 0,
+        }
+    }
+}
+
 impl Writer {
     /// Opens the log in a directory, which is made if it is not there (its parent must be). What a crash
     /// left is mended and told.
@@ -115,7 +131,7 @@ impl Writer {
             }
         };
         let (index, state) = load_or_make(&*disk, &places)?;
-        let segments = open_segments(&*disk, &places)?;
+        let segments = Segment::open_all(&*disk, &places.commit, state.segments, state.upto + 1)?;
         let scan = Scan::new(&segments, state.salt, state.upto, state.life)?;
         let life = scan.max_generation + 1;
         let chained = scan.chain(|found| proven(&*disk, &places, found))?;
@@ -310,7 +326,10 @@ impl Writer {
             None => Vec::new(),
         };
         let (content, bad) = gather(segments, plan, &tail)?;
-        if let Some(flaw_at) = bad.or((present < start).then_some(present)) {
+        let short = (present < start).then_some(present);
+        let unknown = plan.starts_elsewhere().then(|| self.check_up_to(run, plan, file.as_deref()));
+        let unknown = unknown.transpose()?.flatten();
+        if let Some(flaw_at) = bad.or(short).or(unknown) {
             let error = missing_from(run, &path, file.as_deref(), flaw_at)?;
             return self.set_aside(run, &path, &content, error, recovery);
         }
@@ -332,9 +351,27 @@ impl Writer {
             }
             _ => begin_run_file(&*self.disk, &path, plan.entry.generation, &content)?,
         };
-        debug_assert!(plan.base.generation != plan.entry.generation || plan.base.len == start);
         self.handles.put(run, file);
         Ok(())
+    }
+
+    /// For a run of which the index knows another end than the commit log: is its file good up to where that
+    /// goes on? Gives the place where it is not.
+    fn check_up_to(
+        &self,
+        run: Uuid,
+        plan: &Plan,
+        file: Option<&dyn DiskFile>,
+    ) -> Result<Option<u64>, LogError> {
+        let path = self.places.run_file(run);
+        let Some(file) = file else { return Ok(Some(0)) };
+        let mut bytes = read_from(file, 0).doing("read", &path)?;
+        bytes.truncate(plan.pieces[0].offset as usize);
+        let mut reader = Reader::new(&bytes, Some(run));
+        let good = reader.by_ref().all(|record| record.is_ok());
+        let crc = reader.checker().chain().map(super::line::Chain::crc);
+        let follows = good && crc == Some(plan.crc_before());
+        Ok((!follows).then_some(reader.checker().offset()))
     }
 
     /// Keeps lines that have no place, for a person to look at.
@@ -499,7 +536,7 @@ fn load_or_make(disk: &dyn Disk, places: &Places) -> Result<(IndexFile, IndexSta
         return Ok(loaded);
     }
     let files = disk.list(&places.commit).doing("list", &places.commit)?;
-    if files.iter().any(|(name, _)| Segment::number(name).is_some()) {
+    if files.iter().any(|(name, _)| Segment::parse_name(name).is_some()) {
         return Err(LogError::DamagedIndex { path: places.commit.join("index"), offset: 0 });
     }
     for dir in [places.root.parent(), Some(&places.root), Some(&places.wal)] {
@@ -508,17 +545,10 @@ fn load_or_make(disk: &dyn Disk, places: &Places) -> Result<(IndexFile, IndexSta
         disk.sync_dir(dir, Barrier::Tree).doing("sync", dir)?;
     }
     let salt = disk.random().doing("draw random bits for", &places.root)?;
-    let frame = Frame { upto: 0, life: 0, salt, entries: &[] }.encode();
+    let frame = Frame { upto: 0, life: 0, salt, segments: 0, entries: &[] }.encode();
     let index = IndexFile::replace(disk, &places.commit, &frame)?;
     let len = index.len;
     Ok((index, IndexState { salt, len, ..IndexState::default() }))
-}
-
-fn open_segments(disk: &dyn Disk, places: &Places) -> Result<Vec<Segment>, LogError> {
-    let files = disk.list(&places.commit).doing("list", &places.commit)?;
-    let mut names: Vec<u32> = files.iter().filter_map(|(name, _)| Segment::number(name)).collect();
-    names.sort_unstable();
-    names.into_iter().map(|name| Segment::open(disk, &places.commit, name)).collect()
 }
 
 /// Does the file of any run have lines of this block?

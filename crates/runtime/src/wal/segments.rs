@@ -23,17 +23,39 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// The number in a segment's file name.
-    pub(crate) fn number(file_name: &str) -> Option<u32> {
-        file_name.strip_suffix(".seg").filter(|digits| digits.len() == 4)?.parse().ok()
+    /// What a segment's file name says: its number, and the size it was made with.
+    pub(crate) fn parse_name(file_name: &str) -> Option<(u32, u64)> {
+        let (number, size) = file_name.strip_suffix(".seg")?.split_once('-')?;
+        Some((number.parse().ok()?, size.parse().ok()?))
     }
 
-    /// Opens one that is there.
-    pub(crate) fn open(disk: &dyn Disk, dir: &Path, name: u32) -> Result<Segment, LogError> {
-        let path = dir.join(format!("{name:04}.seg"));
-        let file = disk.open(&path, OpenMode::Write).doing("open", &path)?;
-        let size = file.size().doing("look at", &path)?;
-        Ok(Segment { name, path, file, size, last_block: 0 })
+    /// Opens all that are there, in order. Each is at least as long as its name says: it gets its name after
+    /// that.
+    pub(crate) fn open_all(
+        disk: &dyn Disk,
+        dir: &Path,
+        at_least: u32,
+        next_block: u64,
+    ) -> Result<Vec<Segment>, LogError> {
+        let mut list = Vec::new();
+        for (file_name, size) in disk.list(dir).doing("list", dir)? {
+            let path = dir.join(&file_name);
+            if file_name.ends_with(".seg.new") {
+                disk.remove(&path).doing("remove", &path)?;
+            }
+            let Some((name, made)) = Segment::parse_name(&file_name) else { continue };
+            if size < made {
+                return Err(LogError::DamagedCommitLog { path, offset: size, block: next_block });
+            }
+            let file = disk.open(&path, OpenMode::Write).doing("open", &path)?;
+            list.push(Segment { name, path, file, size, last_block: 0 });
+        }
+        if (list.len() as u32) < at_least {
+            let path = dir.to_path_buf();
+            return Err(LogError::DamagedCommitLog { path, offset: 0, block: next_block });
+        }
+        list.sort_unstable_by_key(|segment| segment.name);
+        Ok(list)
     }
 
     /// Makes one, full of zeros: a sync of a block in it then has no metadata to write.
@@ -43,16 +65,18 @@ impl Segment {
         name: u32,
         size: u64,
     ) -> Result<Segment, LogError> {
-        let path = dir.join(format!("{name:04}.seg"));
-        let file = disk.open(&path, OpenMode::Create).doing("make", &path)?;
+        let path = dir.join(format!("{name:04}-{size}.seg"));
+        let new = path.with_extension("seg.new");
+        let file = disk.open(&new, OpenMode::Create).doing("make", &new)?;
         let zeros = vec![0; FILL.min(size as usize)];
         let mut at = 0;
         while at < size {
             let length = zeros.len().min((size - at) as usize);
-            file.write_at(&zeros[..length], at).doing("write", &path)?;
+            file.write_at(&zeros[..length], at).doing("write", &new)?;
             at += length as u64;
         }
-        file.sync(Barrier::Segment).doing("sync", &path)?;
+        file.sync(Barrier::Segment).doing("sync", &new)?;
+        disk.rename(&new, &path).doing("rename", &new)?;
         disk.sync_dir(dir, Barrier::SegmentName).doing("sync", dir)?;
         Ok(Segment { name, path, file, size, last_block: 0 })
     }

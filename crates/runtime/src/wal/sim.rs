@@ -111,6 +111,8 @@ struct State {
     dirs: BTreeMap<PathBuf, Names>,
     locks: BTreeMap<PathBuf, String>,
     operations: Vec<Operation>,
+    /// The most bytes one sync of a kind had to write.
+    flushed: BTreeMap<Barrier, usize>,
     /// Handles from before a crash are dead.
     life: u64,
     faults: Faults,
@@ -174,6 +176,10 @@ impl NameChange {
 }
 
 impl ChangeKind {
+    fn len(&self) -> usize {
+        if let ChangeKind::Write(_, data) = self { data.len() } else { 0 }
+    }
+
     fn apply(&self, bytes: &mut Vec<u8>) {
         match self {
             ChangeKind::Write(offset, data) => {
@@ -416,6 +422,11 @@ impl SimDisk {
         self.state.lock().faults.late.insert(part);
     }
 
+    /// The most bytes that one sync of a file had to write, for a kind of sync.
+    pub fn most_flushed_by(&self, barrier: Barrier) -> usize {
+        self.state.lock().flushed.get(&barrier).copied().unwrap_or(0)
+    }
+
     /// What is in a file, as programs see it.
     pub fn contents(&self, path: &Path) -> Option<Vec<u8>> {
         let state = self.state.lock();
@@ -622,6 +633,10 @@ impl DiskFile for SimFile {
         self.with(|state| {
             state.begin(Operation::Sync(barrier)).map_err(|(error, _)| error)?;
             if state.heeds(barrier) {
+                let bytes: usize =
+                    state.files[self.inode].pending.iter().map(|c| c.kind.len()).sum();
+                let most = state.flushed.entry(barrier).or_default();
+                *most = bytes.max(*most);
                 state.files[self.inode].sync();
             }
             Ok(())

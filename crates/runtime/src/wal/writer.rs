@@ -225,12 +225,13 @@ impl Writer {
 
     /// Writes the block of a batch, and syncs it if that is to be done at once.
     fn append(&mut self, batch: &Batch) -> Result<(), LogError> {
-        self.place(batch)?;
         let parts = batch.parts.len() + batch.blobs.len() + batch.removed.len();
         let size = (HEADER + parts * PART + batch.len()).next_multiple_of(ALIGN) as u64;
         if !self.segments.fits(size) {
             self.next_segment()?;
         }
+        // After the turn: a checkpoint made there must not know of lines that are in no block yet.
+        self.place(batch)?;
         let number = self.written + 1;
         let head = Head { generation: self.segments.generation, number, durable: self.synced };
         block::encode(&mut self.block, self.salt, head, batch, &self.offsets);
@@ -438,6 +439,7 @@ impl Writer {
             upto: self.applied,
             life: self.life,
             salt: self.salt,
+            segments: self.segments.count() as u32,
         })
     }
 }
