@@ -102,6 +102,12 @@ fn header_crc(salt: u32, header: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c_append(salt, &header[..12]), &header[16..HEADER])
 }
 
+/// How large the block of a batch is.
+pub(crate) fn size(batch: &Batch) -> u64 {
+    let parts = batch.parts.len() + batch.blobs.len() + batch.removed.len();
+    (HEADER + parts * PART + batch.len()).next_multiple_of(ALIGN) as u64
+}
+
 /// Makes the bytes of a block. `offsets` are the places of the batch's lines in their files.
 pub(crate) fn encode(out: &mut Vec<u8>, salt: u32, head: Head, batch: &Batch, offsets: &[u64]) {
     out.clear();

@@ -13,6 +13,7 @@ const PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819\
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
 /// Appends a number in decimal.
+#[inline]
 pub(crate) fn push_u64(out: &mut Vec<u8>, mut number: u64) {
     let mut digits = [0; 20];
     let mut at = digits.len();

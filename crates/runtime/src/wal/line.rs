@@ -80,11 +80,15 @@ record_types! {
     TaskComplete,
 }
 
+const BEFORE: &[u8] = b"\",\"task_id\":\"";
+const AFTER: &[u8] = b"\",\"tid\":";
+
 /// Where a run's log stands: what the next line must follow.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Chain {
     run: Uuid,
-    run_text: [u8; 36],
+    /// The UUID with what stands around it in a line.
+    piece: [u8; BEFORE.len() + 36 + AFTER.len()],
     generation: u32,
     seq: u64,
     crc: u32,
@@ -99,8 +103,11 @@ impl Chain {
     /// A run whose last line in `generation` has this number and checksum.
     pub fn at(run: Uuid, generation: u32, seq: u64, crc: u32) -> Chain {
         let text = run.to_string();
-        let run_text = text.as_bytes().try_into().expect("a UUID has 36 characters");
-        Chain { run, run_text, generation, seq, crc }
+        let mut piece = [0; BEFORE.len() + 36 + AFTER.len()];
+        piece[..BEFORE.len()].copy_from_slice(BEFORE);
+        piece[BEFORE.len()..BEFORE.len() + 36].copy_from_slice(text.as_bytes());
+        piece[BEFORE.len() + 36..].copy_from_slice(AFTER);
+        Chain { run, piece, generation, seq, crc }
     }
 
     /// The beginning of the run's next generation, which replaces this one.
@@ -129,8 +136,8 @@ impl Chain {
         self.crc
     }
 
-    pub(crate) fn run_text(&self) -> &[u8; 36] {
-        &self.run_text
+    pub(crate) fn run_text(&self) -> &[u8] {
+        &self.piece[BEFORE.len()..BEFORE.len() + 36]
     }
 
     pub(crate) fn went_on(&mut self, seq: u64, crc: u32) {
@@ -161,6 +168,7 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
+    #[inline]
     pub(crate) fn begin(
         batch: &'a mut Batch,
         chain: &'a mut Chain,
@@ -173,13 +181,9 @@ impl<'a> Line<'a> {
         out.reserve(192);
         out.extend_from_slice(b"{\"v\":1,\"seq\":");
         push_u64(out, chain.seq + 1);
-        out.extend_from_slice(b",\"ts\":\"");
-        out.extend_from_slice(stamp.as_bytes());
-        out.extend_from_slice(b"\",\"type\":\"");
+        out.extend_from_slice(stamp.piece());
         out.extend_from_slice(kind.as_bytes());
-        out.extend_from_slice(b"\",\"task_id\":\"");
-        out.extend_from_slice(&chain.run_text);
-        out.extend_from_slice(b"\",\"tid\":");
+        out.extend_from_slice(&chain.piece);
         push_u64(out, tid.0);
         if chain.seq == 0 {
             out.extend_from_slice(b",\"gen\":");
@@ -188,6 +192,7 @@ impl<'a> Line<'a> {
         Line { batch, chain, start }
     }
 
+    #[inline]
     fn name(&mut self, field: &str) -> &mut Vec<u8> {
         debug_assert!(
             field.bytes().all(|b| b.is_ascii_graphic() && b != b'"' && b != b'\\'),

@@ -90,13 +90,15 @@ pub(crate) struct Segments {
     at: u64,
     pub(crate) generation: u64,
     size: u64,
+    next_name: u32,
 }
 
 impl Segments {
     /// Segments that may all be used, the first of them at once.
     pub(crate) fn new(list: Vec<Segment>, generation: u64, size: u64) -> Segments {
         let size = size.next_multiple_of(ALIGN as u64);
-        Segments { list, current: 0, at: 0, generation, size }
+        let next_name = list.iter().map(|segment| segment.name + 1).max().unwrap_or(0);
+        Segments { list, current: 0, at: 0, generation, size, next_name }
     }
 
     pub(crate) fn size(&self) -> u64 {
@@ -123,8 +125,10 @@ impl Segments {
         self.at * 2 >= self.list[self.current].size
     }
 
-    pub(crate) fn next_name(&self) -> u32 {
-        self.list.iter().map(|segment| segment.name).max().map_or(0, |name| name + 1)
+    /// A name for a new segment. It is not given twice: one may be made here and one in the background.
+    pub(crate) fn new_name(&mut self) -> u32 {
+        self.next_name += 1;
+        self.next_name - 1
     }
 
     pub(crate) fn add(&mut self, segment: Segment) {

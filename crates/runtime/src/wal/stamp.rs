@@ -16,9 +16,13 @@ const DAY_SECS: u64 = 86_400;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    text: [u8; LENGTH],
+    /// With what stands around it in a line, so that a line takes it in one piece.
+    piece: [u8; BEFORE.len() + LENGTH + AFTER.len()],
     nanos: u64,
 }
+
+const BEFORE: &[u8] = b",\"ts\":\"";
+const AFTER: &[u8] = b"\",\"type\":\"";
 
 impl Stamp {
     /// The moment so many nanoseconds after 1970. It holds until the year 2554.
@@ -39,7 +43,11 @@ impl Stamp {
             *digit = b'0' + (fraction % 10) as u8;
             fraction /= 10;
         }
-        Stamp { text, nanos }
+        let mut piece = [0; BEFORE.len() + LENGTH + AFTER.len()];
+        piece[..BEFORE.len()].copy_from_slice(BEFORE);
+        piece[BEFORE.len()..BEFORE.len() + LENGTH].copy_from_slice(&text);
+        piece[BEFORE.len() + LENGTH..].copy_from_slice(AFTER);
+        Stamp { piece, nanos }
     }
 
     /// Reads what [`Stamp::as_str`] gives, in that form only.
@@ -55,7 +63,7 @@ impl Stamp {
         let total = (days * DAY_SECS + secs).checked_mul(1_000_000_000)?;
         let stamp = Stamp::from_unix_nanos(total.checked_add(number(20, 29)?)?);
         // Whatever has another form or no such day does not come back the same.
-        (stamp.text == *text).then_some(stamp)
+        (stamp.text() == text).then_some(stamp)
     }
 
     /// Nanoseconds since 1970.
@@ -65,11 +73,16 @@ impl Stamp {
 
     /// The text.
     pub fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.text).expect("a stamp is ASCII")
+        std::str::from_utf8(self.text()).expect("a stamp is ASCII")
     }
 
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        &self.text
+    fn text(&self) -> &[u8] {
+        &self.piece[BEFORE.len()..BEFORE.len() + LENGTH]
+    }
+
+    /// `,"ts":"…","type":"`
+    pub(crate) fn piece(&self) -> &[u8] {
+        &self.piece
     }
 }
 

@@ -225,7 +225,7 @@ impl Serving {
                 // There may be more to do for the background now.
                 break;
             }
-            if self.writer.is_behind() {
+            if self.writer.should_wait(&queue.pending) {
                 shared.something_came.wait(&mut queue);
                 continue;
             }
@@ -237,7 +237,7 @@ impl Serving {
                 break;
             }
         }
-        if self.writer.is_behind() {
+        if self.writer.should_wait(&queue.pending) {
             return Ok((Ticket(0), false));
         }
         std::mem::swap(batch, &mut queue.pending);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tiffany_kernel::Uuid;
 
 use super::batch::{Batch, LinesPart};
-use super::block::{self, ALIGN, HEADER, Head, PART};
+use super::block::{self, Head};
 use super::checkpoint::{Checkpoint, Work, WorkDone};
 use super::disk::{Disk, DiskFile, Hold, OpenMode, read_from};
 use super::error::{Doing, LogError};
@@ -169,9 +169,10 @@ impl Writer {
         self.synced < self.written
     }
 
-    /// True while so many segments wait for the background that more commits should wait too.
-    pub fn is_behind(&self) -> bool {
-        self.work_under_way && self.segments.full() + 1 >= self.settings.segments.max(2)
+    /// True if this batch should wait until the work under way comes back, because it needs a segment that is
+    /// not ready. Committed all the same, it gets one segment more than the settings say.
+    pub fn should_wait(&self, batch: &Batch) -> bool {
+        self.work_under_way && !self.segments.fits(block::size(batch)) && self.segments.free() == 0
     }
 
     /// Syncs everything and writes the index, so that the next opening has nothing to do. While work is under
@@ -225,8 +226,7 @@ impl Writer {
 
     /// Writes the block of a batch, and syncs it if that is to be done at once.
     fn append(&mut self, batch: &Batch) -> Result<(), LogError> {
-        let parts = batch.parts.len() + batch.blobs.len() + batch.removed.len();
-        let size = (HEADER + parts * PART + batch.len()).next_multiple_of(ALIGN) as u64;
+        let size = block::size(batch);
         if !self.segments.fits(size) {
             self.next_segment()?;
         }
@@ -283,7 +283,7 @@ impl Writer {
             self.checkpoint_here()?;
         }
         if !self.segments.turn() {
-            let name = self.segments.next_name();
+            let name = self.segments.new_name();
             let size = self.segments.size();
             let segment = Segment::make(&*self.disk, &self.places.commit, name, size)?;
             self.segments.add(segment);
@@ -384,7 +384,7 @@ impl Writer {
             return Ok(None);
         }
         self.work_under_way = true;
-        let segment = want_segment.then(|| (self.segments.next_name(), self.segments.size()));
+        let segment = want_segment.then(|| (self.segments.new_name(), self.segments.size()));
         Ok(Some(Work {
             disk: Arc::clone(&self.disk),
             dir: self.places.commit.clone(),
