@@ -196,13 +196,26 @@ fn opening(dir: &Path) {
     );
 }
 
+fn blobs(dir: &Path) {
+    for (round, steps) in [5, 20, 20].into_iter().enumerate() {
+        let rate = concurrent(&dir.join("w5"), 200, steps, 50_000, (7 + round as u128) << 50);
+        let bare = raw(dir, 64 * 50_000, 3 * steps) * 64.0;
+        println!(
+            "50 kB x{steps}: {rate:.0} steps/s; raw 64-way {bare:.0}; ratio {:.2}",
+            rate / bare
+        );
+    }
+}
+
 fn main() {
     let base = std::env::args().nth(1).map_or_else(std::env::temp_dir, PathBuf::from);
     let dir = base.join(format!("wal-speed-{}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a directory");
     lines_and_records();
-    if std::env::args().nth(2).is_some() {
-        return;
+    match std::env::args().nth(2).as_deref() {
+        Some("lines") => return,
+        Some("blobs") => return blobs(&dir),
+        _ => {}
     }
     for round in 0..3_u128 {
         let steps = sequential(&dir.join("w1"), 1000, round << 32);
@@ -218,9 +231,7 @@ fn main() {
             rate / bare
         );
     }
-    let rate = concurrent(&dir.join("w5"), 200, 5, 50_000, 7 << 50);
-    let bare = raw(&dir, 64 * 50_000, 10) * 64.0;
-    println!("50 kB: {rate:.0} steps/s; raw 64-way {bare:.0}; ratio {:.2}", rate / bare);
+    blobs(&dir);
     opening(&dir.join("open"));
     std::fs::remove_dir_all(dir).expect("to clean up");
 }

@@ -130,6 +130,12 @@ pub(crate) fn read_from(file: &dyn DiskFile, offset: u64) -> io::Result<Vec<u8>>
     Ok(bytes)
 }
 
+/// Empties a file that has something in it. One that was just made is left alone: file systems take a cut for the
+/// wish to replace a file, and write it out when it is closed.
+pub(crate) fn empty(file: &dyn DiskFile) -> io::Result<()> {
+    if file.size()? > 0 { file.set_size(0) } else { Ok(()) }
+}
+
 /// The file system of the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tiffany_kernel::Uuid;
 
-use super::disk::{Barrier, Disk, DiskFile, OpenMode, read_from};
+use super::disk::{Barrier, Disk, DiskFile, OpenMode, empty, read_from};
 use super::error::{Doing, LogError};
 use super::line::Chain;
 
@@ -231,7 +231,7 @@ impl IndexFile {
     ) -> Result<IndexFile, LogError> {
         let (path, new) = (commit_dir.join("index"), commit_dir.join("index.new"));
         let file = disk.open(&new, OpenMode::Create).doing("make", &new)?;
-        file.set_size(0).doing("empty", &new)?;
+        empty(&*file).doing("empty", &new)?;
         file.write_at(whole, 0).doing("write", &new)?;
         file.sync(Barrier::NewIndex).doing("sync", &new)?;
         disk.rename(&new, &path).doing("rename", &new)?;

@@ -10,7 +10,7 @@ use tiffany_kernel::Uuid;
 
 use super::blob::BlobHash;
 use super::block::{Part, PartKind};
-use super::disk::{Barrier, Disk, DiskFile, Locking, OpenMode, read_from};
+use super::disk::{Barrier, Disk, DiskFile, Locking, OpenMode, empty, read_from};
 use super::error::{Doing, LogError};
 use super::handles::Handles;
 use super::index::{Frame, IndexFile, IndexState, RunEntry, RunState};
@@ -177,8 +177,8 @@ impl Writer {
             index.file.set_size(index.len).doing("cut", &index.path)?;
         }
         if self.segments.count() == 0 {
-            let size = self.segments.size();
-            self.segments.add(Segment::make(&*self.disk, &self.places.commit, 0, size)?);
+            let (name, size) = (self.segments.new_name(), self.segments.size());
+            self.segments.add(Segment::make(&*self.disk, &self.places.commit, name, size)?);
         }
         self.checkpoint_here()
     }
@@ -385,7 +385,7 @@ impl Writer {
     ) -> Result<(), LogError> {
         let aside = path.with_extension("wal.unplaced");
         let file = self.disk.open(&aside, OpenMode::Create).doing("make", &aside)?;
-        file.set_size(0).doing("empty", &aside)?;
+        empty(&*file).doing("empty", &aside)?;
         file.write_at(lines, 0).doing("write", &aside)?;
         self.touched.add_blob(file, self.settings.single_syncs);
         self.touched.run_names = true;

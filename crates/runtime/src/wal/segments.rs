@@ -132,6 +132,10 @@ impl Segments {
     }
 
     pub(crate) fn add(&mut self, segment: Segment) {
+        assert!(
+            self.list.iter().all(|known| known.name != segment.name),
+            "two segments of one name"
+        );
         self.list.push(segment);
     }
 

@@ -36,6 +36,8 @@ pub struct Settings {
     pub open_files: usize,
     /// Up to this many files are synced one by one; more are synced by one sync of the file system.
     pub single_syncs: usize,
+    /// How many entries the index may have beyond twice the number of runs before it is written anew.
+    pub index_slack: usize,
 }
 
 impl Default for Settings {
@@ -46,8 +48,9 @@ impl Default for Settings {
             segment_bytes: 16 << 20,
             segments: 4,
             blob_limit: BLOB_LIMIT,
-            open_files: 256,
+            open_files: 512,
             single_syncs: 16,
+            index_slack: 1024,
         }
     }
 }

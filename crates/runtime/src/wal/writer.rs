@@ -11,7 +11,7 @@ use tiffany_kernel::Uuid;
 use super::batch::{Batch, LinesPart};
 use super::block::{self, Head};
 use super::checkpoint::{Checkpoint, Work, WorkDone};
-use super::disk::{Disk, DiskFile, Hold, OpenMode, read_from};
+use super::disk::{Disk, DiskFile, Hold, OpenMode, empty, read_from};
 use super::error::{Doing, LogError};
 use super::handles::Handles;
 use super::index::{IndexFile, RunEntry, RunState};
@@ -363,7 +363,7 @@ impl Writer {
         // The same content has the same name: what is there and whole need not be written again.
         let same_size = file.size().doing("look at", &path)? == content.len() as u64;
         if !same_size || read_from(&*file, 0).doing("read", &path)? != content {
-            file.set_size(0).doing("empty", &path)?;
+            empty(&*file).doing("empty", &path)?;
             file.write_at(content, 0).doing("write", &path)?;
         }
         self.touched.add_blob(file, self.settings.single_syncs);
@@ -420,7 +420,8 @@ impl Writer {
                 run_files.push((path.clone(), self.handles.get(run, open)?));
             }
         }
-        let whole = self.index_entries + entries.len() > 2 * self.runs.len() + 1024;
+        let limit = 2 * self.runs.len() + self.settings.index_slack;
+        let whole = self.index_entries + entries.len() > limit;
         if whole {
             entries = self.runs().collect();
         }
@@ -454,15 +455,13 @@ pub(crate) fn begin_run_file(
 ) -> Result<Arc<dyn DiskFile>, LogError> {
     if generation == 1 {
         let file = disk.open(path, OpenMode::Create).doing("make", path)?;
-        if file.size().doing("look at", path)? > 0 {
-            file.set_size(0).doing("empty", path)?;
-        }
+        empty(&*file).doing("empty", path)?;
         file.write_at(lines, 0).doing("write", path)?;
         return Ok(file);
     }
     let new = path.with_extension("wal.new");
     let file = disk.open(&new, OpenMode::Create).doing("make", &new)?;
-    file.set_size(0).doing("empty", &new)?;
+    empty(&*file).doing("empty", &new)?;
     file.write_at(lines, 0).doing("write", &new)?;
     disk.rename(&new, path).doing("rename", &new)?;
     Ok(file)

@@ -36,6 +36,7 @@ pub(crate) fn small() -> Settings {
         blob_limit: BLOB_LIMIT,
         open_files: 4,
         single_syncs: 4,
+        index_slack: 2,
         ..Settings::default()
     }
 }
