@@ -62,6 +62,7 @@ mod task;
 pub mod testing;
 mod trace;
 mod waker;
+pub mod wal;
 mod watchdog;
 
 use std::fmt::Display;

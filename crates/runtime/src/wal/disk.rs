@@ -1,0 +1,247 @@
+//! The seam between the log and the medium: what the log asks of a disk, and the real one. Its twin for
+//! tests is in `sim.rs`. It knows nothing of lines or blocks.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Every sync the log makes, by what it protects. Each is made at one place of the code, so that a test can
+/// leave out one at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Barrier {
+    /// The names of the log's directories, before anything is put into them.
+    Tree,
+    /// A new index, before it takes its name.
+    NewIndex,
+    /// The name of the index, before anything relies on it.
+    IndexName,
+    /// The zeros of a new segment, so that later syncs change no metadata.
+    Segment,
+    /// The name of a new segment, before a block is in it.
+    SegmentName,
+    /// A block: after this its lines are durable.
+    Block,
+    /// A run's lines, before the index counts on them.
+    RunFile,
+    /// The names of run files, before the index counts on them.
+    RunNames,
+    /// A blob, before the index counts on it.
+    BlobFile,
+    /// The names of blobs, before the index counts on them.
+    BlobNames,
+    /// All of that at once, when it is many files.
+    Everything,
+    /// An entry of the index, before the segments it covers are used again.
+    Index,
+}
+
+impl Barrier {
+    /// All of them.
+    pub const ALL: &[Barrier] = &[
+        Barrier::Tree,
+        Barrier::NewIndex,
+        Barrier::IndexName,
+        Barrier::Segment,
+        Barrier::SegmentName,
+        Barrier::Block,
+        Barrier::RunFile,
+        Barrier::RunNames,
+        Barrier::BlobFile,
+        Barrier::BlobNames,
+        Barrier::Everything,
+        Barrier::Index,
+    ];
+}
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// To read; it must be there.
+    Read,
+    /// To read and write; it must be there.
+    Write,
+    /// To read and write; it is made if it is not there.
+    Create,
+}
+
+/// What a file system is to the log. Paths are whole.
+pub trait Disk: Send + Sync {
+    /// Makes a directory; its parent must be there. One that is there already is fine.
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+    /// Opens a file.
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>>;
+    /// Gives a file another name in the same directory, in place of what had it.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Takes a file's name away.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// The files of a directory with their lengths, in any order. Directories are left out.
+    fn list(&self, dir: &Path) -> io::Result<Vec<(String, u64)>>;
+    /// Makes the names in a directory durable.
+    fn sync_dir(&self, dir: &Path, barrier: Barrier) -> io::Result<()>;
+    /// Draws random bits.
+    fn random(&self) -> io::Result<u32>;
+    /// Takes the lock at this path for as long as the answer lives, and leaves a note on who has it.
+    fn lock(&self, path: &Path, owner: &str) -> io::Result<Locking>;
+}
+
+/// An open file. Several threads may use it at once.
+pub trait DiskFile: Send + Sync {
+    /// Reads some bytes; 0 at the end.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Writes all bytes.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    /// How long it is.
+    fn size(&self) -> io::Result<u64>;
+    /// Cuts it, or lengthens it with zeros.
+    fn set_size(&self, size: u64) -> io::Result<()>;
+    /// Makes its bytes and its length durable, but not its name.
+    fn sync(&self, barrier: Barrier) -> io::Result<()>;
+}
+
+/// What became of the wish for a lock.
+pub enum Locking {
+    /// It is ours until this is dropped.
+    Ours(Box<dyn Hold>),
+    /// Another has it, and left this note.
+    Theirs(String),
+}
+
+/// A held directory.
+pub trait Hold: Send + Sync {
+    /// Makes all files and names of the file system durable, and reports any write to it that has failed since
+    /// the directory is held.
+    fn sync_everything(&self, barrier: Barrier) -> io::Result<()>;
+}
+
+/// Reads from `offset` to the end of a file.
+pub(crate) fn read_from(file: &dyn DiskFile, offset: u64) -> io::Result<Vec<u8>> {
+    let size = file.size()?.saturating_sub(offset);
+    let mut bytes = vec![0; usize::try_from(size).map_err(io::Error::other)?];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match file.read_at(&mut bytes[filled..], offset + filled as u64)? {
+            0 => break,
+            more => filled += more,
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
+}
+
+/// Empties a file that has something in it. One that was just made is left alone: file systems take a cut for the
+/// wish to replace a file, and write it out when it is closed.
+pub(crate) fn empty(file: &dyn DiskFile) -> io::Result<()> {
+    if file.size()? > 0 { file.set_size(0) } else { Ok(()) }
+}
+
+/// The file system of the machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealDisk;
+
+impl Disk for RealDisk {
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        match std::fs::create_dir(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+            other => other,
+        }
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(mode != OpenMode::Read).create(mode == OpenMode::Create);
+        Ok(Arc::new(RealFile(options.open(path)?)))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<(String, u64)>> {
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(dir)? {
+            let entry = entry?;
+            if entry.file_type()?.is_file() {
+                // Names of the log are plain; whatever else lies there keeps a name of some kind.
+                let name = entry.file_name().to_string_lossy().into_owned();
+                files.push((name, entry.metadata()?.len()));
+            }
+        }
+        Ok(files)
+    }
+
+    fn sync_dir(&self, dir: &Path, _: Barrier) -> io::Result<()> {
+        File::open(dir)?.sync_all()
+    }
+
+    fn random(&self) -> io::Result<u32> {
+        let mut bits = [0; 4];
+        rustix::rand::getrandom(&mut bits, rustix::rand::GetRandomFlags::empty())?;
+        Ok(u32::from_le_bytes(bits))
+    }
+
+    fn lock(&self, path: &Path, owner: &str) -> io::Result<Locking> {
+        let mut options = OpenOptions::new();
+        // Not truncated: what is in it tells who holds the lock.
+        options.read(true).write(true).create(true).truncate(false);
+        let mut file = options.open(path)?;
+        match file.try_lock() {
+            Ok(()) => {
+                file.set_len(0)?;
+                file.write_all(owner.as_bytes())?;
+                Ok(Locking::Ours(Box::new(RealHold(file))))
+            }
+            Err(TryLockError::WouldBlock) => {
+                let mut note = String::new();
+                file.read_to_string(&mut note)?;
+                Ok(Locking::Theirs(note))
+            }
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+struct RealFile(File);
+
+impl DiskFile for RealFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        loop {
+            match self.0.read_at(buf, offset) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => return other,
+            }
+        }
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn set_size(&self, size: u64) -> io::Result<()> {
+        self.0.set_len(size)
+    }
+
+    fn sync(&self, _: Barrier) -> io::Result<()> {
+        // `fdatasync` covers the length too where that is needed to read the bytes again.
+        self.0.sync_data()
+    }
+}
+
+/// The descriptor of the lock, which saw no earlier error of the file system: what fails after it was opened,
+/// `syncfs` tells it, even if the file that failed was closed meanwhile.
+struct RealHold(File);
+
+impl Hold for RealHold {
+    fn sync_everything(&self, _: Barrier) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(&self.0)?)
+    }
+}

@@ -1,0 +1,184 @@
+//! What can go wrong with the log on disk. Errors of tasks are elsewhere; a bug of the log is an assertion.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tiffany_kernel::Uuid;
+
+use super::blob::BlobHash;
+use super::read::{Broken, Flaw};
+
+/// Why the log could not be opened, written or read.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// Another process has the directory.
+    #[error("{} is in use by {owner} [TFY0101]; stop that process, or use another directory", .dir.display())]
+    Locked {
+        /// The directory.
+        dir: PathBuf,
+        /// What the other process says of itself.
+        owner: String,
+    },
+    /// The system refused something.
+    #[error("cannot {act} {}: {why} [TFY0102]; see the system's message", .path.display())]
+    Io {
+        /// What was tried.
+        act: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system said.
+        why: String,
+    },
+    /// The disk is full.
+    #[error("cannot {act} {}: the disk is full [TFY0103]; make room, then open the log again", .path.display())]
+    Full {
+        /// What was tried.
+        act: &'static str,
+        /// On what.
+        path: PathBuf,
+    },
+    /// The directory may not be written.
+    #[error("cannot {act} {}: it may not be written [TFY0104]; check its permissions and how it is mounted", .path.display())]
+    ReadOnly {
+        /// What was tried.
+        act: &'static str,
+        /// On what.
+        path: PathBuf,
+    },
+    /// A directory or file of the log is not there.
+    #[error("cannot {act} {}: it is not there [TFY0105]; check that nobody moved or removed the log's directory", .path.display())]
+    Vanished {
+        /// What was tried.
+        act: &'static str,
+        /// On what.
+        path: PathBuf,
+    },
+    /// The log stopped at an earlier failure.
+    #[error(
+        "the log stopped at an earlier failure [TFY0106]; mend its cause and open the log again: {0}"
+    )]
+    Poisoned(Arc<LogError>),
+    /// A run's file is not what was written.
+    #[error(
+        "run {run} is damaged: {broken} [TFY0107]; restore {run}.wal from a copy, or remove the run"
+    )]
+    DamagedRun {
+        /// The run.
+        run: Uuid,
+        /// Where and how.
+        broken: Broken,
+    },
+    /// The commit log lacks a block that was durable.
+    #[error("the commit log is damaged: block {block} at byte {offset} of {} cannot be read [TFY0108]; restore the directory from a copy", .path.display())]
+    DamagedCommitLog {
+        /// The segment.
+        path: PathBuf,
+        /// Where the block is, or should be.
+        offset: u64,
+        /// Its number.
+        block: u64,
+    },
+    /// The index is not what was written.
+    #[error("the index is damaged at byte {offset} of {} [TFY0109]; restore the directory from a copy", .path.display())]
+    DamagedIndex {
+        /// The file.
+        path: PathBuf,
+        /// Where.
+        offset: u64,
+    },
+    /// Written by a newer version.
+    #[error("{} has format version {version}, which is newer than this program [TFY0110]; use a newer program", .path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        version: u64,
+    },
+    /// A blob is not there.
+    #[error("blob {0} is missing [TFY0111]; restore wal/blobs from a copy")]
+    MissingBlob(BlobHash),
+    /// A blob is not what was written.
+    #[error(
+        "blob {0} is damaged: its content has another hash [TFY0112]; restore wal/blobs from a copy"
+    )]
+    DamagedBlob(BlobHash),
+    /// No such run.
+    #[error("there is no run {0} [TFY0113]; check the UUID, and that the run was not removed")]
+    UnknownRun(Uuid),
+    /// Lines that do not follow what the run has.
+    #[error(
+        "lines of run {run} do not follow its record {seq} of generation {generation} [TFY0114]; write a run's lines with one chain, in one order"
+    )]
+    OutOfOrder {
+        /// The run.
+        run: Uuid,
+        /// Where it stands.
+        generation: u32,
+        /// Its last record.
+        seq: u64,
+    },
+}
+
+impl LogError {
+    /// All codes, in order.
+    pub const CODES: &[&str] = &[
+        "TFY0101", "TFY0102", "TFY0103", "TFY0104", "TFY0105", "TFY0106", "TFY0107", "TFY0108",
+        "TFY0109", "TFY0110", "TFY0111", "TFY0112", "TFY0113", "TFY0114",
+    ];
+
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            LogError::Locked { .. } => "TFY0101",
+            LogError::Io { .. } => "TFY0102",
+            LogError::Full { .. } => "TFY0103",
+            LogError::ReadOnly { .. } => "TFY0104",
+            LogError::Vanished { .. } => "TFY0105",
+            LogError::Poisoned(_) => "TFY0106",
+            LogError::DamagedRun { .. } => "TFY0107",
+            LogError::DamagedCommitLog { .. } => "TFY0108",
+            LogError::DamagedIndex { .. } => "TFY0109",
+            LogError::Newer { .. } => "TFY0110",
+            LogError::MissingBlob(_) => "TFY0111",
+            LogError::DamagedBlob(_) => "TFY0112",
+            LogError::UnknownRun(_) => "TFY0113",
+            LogError::OutOfOrder { .. } => "TFY0114",
+        }
+    }
+
+    pub(crate) fn io(act: &'static str, path: &Path, error: &io::Error) -> LogError {
+        let path = path.to_path_buf();
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                LogError::Full { act, path }
+            }
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                LogError::ReadOnly { act, path }
+            }
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                LogError::Vanished { act, path }
+            }
+            _ => LogError::Io { act, path, why: error.to_string() },
+        }
+    }
+
+    pub(crate) fn run(run: Uuid, path: &Path, broken: Broken) -> LogError {
+        match broken.flaw {
+            Flaw::Newer(version) => LogError::Newer { path: path.to_path_buf(), version },
+            _ => LogError::DamagedRun { run, broken },
+        }
+    }
+}
+
+/// Says what was being done when the system refused it.
+pub(crate) trait Doing<T> {
+    fn doing(self, act: &'static str, path: &Path) -> Result<T, LogError>;
+}
+
+impl<T> Doing<T> for io::Result<T> {
+    fn doing(self, act: &'static str, path: &Path) -> Result<T, LogError> {
+        self.map_err(|error| LogError::io(act, path, &error))
+    }
+}

@@ -1,0 +1,279 @@
+//! One line of a run's log while it is written: straight into the bytes of a batch, without a tree and
+//! without an allocation. It decides the form of a line, not which fields a record has.
+
+use tiffany_kernel::{Tid, Uuid};
+
+use super::batch::Batch;
+use super::json::{hex32, push_base64, push_i64, push_on_one_line, push_string, push_u64};
+use super::stamp::Stamp;
+
+/// The version of the line format, `v`.
+pub const LINE_VERSION: u64 = 1;
+
+/// What a line ends with: `,"crc":"xxxxxxxx"}` and the line break.
+pub(crate) const LINE_END: usize = 19;
+
+macro_rules! record_types {
+    ($($(#[$doc:meta])* $name:ident,)+) => {
+        /// What a record tells. A log may hold types that are not here; a reader passes over them.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum RecordType { $($(#[$doc])* $name,)+ }
+
+        impl RecordType {
+            /// All types.
+            pub const ALL: &[RecordType] = &[$(RecordType::$name),+];
+
+            /// The name, as `type` has it.
+            pub const fn name(self) -> &'static str {
+                match self { $(RecordType::$name => stringify!($name)),+ }
+            }
+
+            /// The type of this name, if it is known.
+            pub fn parse(name: &str) -> Option<RecordType> {
+                match name { $(stringify!($name) => Some(RecordType::$name),)+ _ => None }
+            }
+        }
+    };
+}
+
+record_types! {
+    /// The first line of a run: its function and its input.
+    RunStart,
+    /// A task was spawned.
+    TaskSpawn,
+    /// A task made a call that was answered at once.
+    TaskYield,
+    /// A task that waited goes on.
+    TaskWake,
+    /// A task ended with its value.
+    TaskExit,
+    /// A task ended with an error.
+    TaskAbort,
+    /// A task was cancelled.
+    TaskCancel,
+    /// An effect leaves its queue.
+    EffectStart,
+    /// An effect's answer.
+    EffectResult,
+    /// A promise was settled.
+    PromiseSettled,
+    /// A message came for the run.
+    Message,
+    /// The first line of a later generation: all that the run was.
+    Snapshot,
+    /// The process ended in good order.
+    ShutdownMarker,
+    /// Kept free for agents (ADR-0006).
+    InstructionStart,
+    /// Kept free for agents (ADR-0006).
+    LLMPlan,
+    /// Kept free for agents (ADR-0006).
+    StepStart,
+    /// Kept free for agents (ADR-0006).
+    ToolResult,
+    /// Kept free for agents (ADR-0006).
+    PatchPreview,
+    /// Kept free for agents (ADR-0006).
+    Commit,
+    /// Kept free for agents (ADR-0006).
+    TaskComplete,
+}
+
+const BEFORE: &[u8] = b"\",\"task_id\":\"";
+const AFTER: &[u8] = b"\",\"tid\":";
+
+/// Where a run's log stands: what the next line must follow.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Chain {
+    run: Uuid,
+    /// The UUID with what stands around it in a line.
+    piece: [u8; BEFORE.len() + 36 + AFTER.len()],
+    generation: u32,
+    seq: u64,
+    crc: u32,
+}
+
+impl Chain {
+    /// A run that has no line yet. Its first generation is 1.
+    pub fn new(run: Uuid) -> Chain {
+        Chain::at(run, 1, 0, seed(run, 1))
+    }
+
+    /// A run whose last line in `generation` has this number and checksum.
+    pub fn at(run: Uuid, generation: u32, seq: u64, crc: u32) -> Chain {
+        let text = run.to_string();
+        let mut piece = [0; BEFORE.len() + 36 + AFTER.len()];
+        piece[..BEFORE.len()].copy_from_slice(BEFORE);
+        piece[BEFORE.len()..BEFORE.len() + 36].copy_from_slice(text.as_bytes());
+        piece[BEFORE.len() + 36..].copy_from_slice(AFTER);
+        Chain { run, piece, generation, seq, crc }
+    }
+
+    /// The beginning of the run's next generation, which replaces this one.
+    pub fn next_generation(&self) -> Chain {
+        let generation = self.generation + 1;
+        Chain { generation, seq: 0, crc: seed(self.run, generation), ..self.clone() }
+    }
+
+    /// The run.
+    pub fn run(&self) -> Uuid {
+        self.run
+    }
+
+    /// The generation its lines belong to.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// The number of the last line; 0 before the first.
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// The checksum of the last line, or what the first one follows.
+    pub fn crc(&self) -> u32 {
+        self.crc
+    }
+
+    pub(crate) fn run_text(&self) -> &[u8] {
+        &self.piece[BEFORE.len()..BEFORE.len() + 36]
+    }
+
+    pub(crate) fn went_on(&mut self, seq: u64, crc: u32) {
+        self.seq = seq;
+        self.crc = crc;
+    }
+}
+
+impl std::fmt::Debug for Chain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{} after {} ({:08x})", self.run, self.generation, self.seq, self.crc)
+    }
+}
+
+/// What the first line of a generation follows: the checksum of the run's UUID and the generation, so that a
+/// file under another name is found out.
+pub(crate) fn seed(run: Uuid, generation: u32) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&run.0.to_be_bytes()), &generation.to_le_bytes())
+}
+
+/// A line under way, from [`Batch::line`]. Until [`Line::end`] it does not count: dropped before, it never
+/// was.
+#[must_use = "a line counts only after `end`"]
+pub struct Line<'a> {
+    batch: &'a mut Batch,
+    chain: &'a mut Chain,
+    start: usize,
+}
+
+impl<'a> Line<'a> {
+    #[inline]
+    pub(crate) fn begin(
+        batch: &'a mut Batch,
+        chain: &'a mut Chain,
+        stamp: &Stamp,
+        kind: &str,
+        tid: Tid,
+    ) -> Line<'a> {
+        let start = batch.begin_line();
+        let out = &mut batch.lines;
+        out.reserve(192);
+        out.extend_from_slice(b"{\"v\":1,\"seq\":");
+        push_u64(out, chain.seq + 1);
+        out.extend_from_slice(stamp.piece());
+        out.extend_from_slice(kind.as_bytes());
+        out.extend_from_slice(&chain.piece);
+        push_u64(out, tid.0);
+        if chain.seq == 0 {
+            out.extend_from_slice(b",\"gen\":");
+            push_u64(out, u64::from(chain.generation));
+        }
+        Line { batch, chain, start }
+    }
+
+    #[inline]
+    fn name(&mut self, field: &str) -> &mut Vec<u8> {
+        debug_assert!(
+            field.bytes().all(|b| b.is_ascii_graphic() && b != b'"' && b != b'\\'),
+            "the name of a field must be plain: {field:?}"
+        );
+        let out = &mut self.batch.lines;
+        out.extend_from_slice(b",\"");
+        out.extend_from_slice(field.as_bytes());
+        out.extend_from_slice(b"\":");
+        out
+    }
+
+    /// A text.
+    pub fn str(mut self, field: &str, text: &str) -> Line<'a> {
+        push_string(self.name(field), text);
+        self
+    }
+
+    /// A number.
+    pub fn uint(mut self, field: &str, number: u64) -> Line<'a> {
+        push_u64(self.name(field), number);
+        self
+    }
+
+    /// A number that may be negative.
+    pub fn int(mut self, field: &str, number: i64) -> Line<'a> {
+        push_i64(self.name(field), number);
+        self
+    }
+
+    /// Yes or no.
+    pub fn flag(mut self, field: &str, value: bool) -> Line<'a> {
+        let text: &[u8] = if value { b"true" } else { b"false" };
+        self.name(field).extend_from_slice(text);
+        self
+    }
+
+    /// A value that is JSON already. Above the batch's blob limit it becomes a blob. It must be one whole
+    /// value; nothing here looks into it.
+    pub fn json(mut self, field: &str, json: &str) -> Line<'a> {
+        if json.len() > self.batch.blob_limit() {
+            self.blob(field, json.as_bytes(), "");
+        } else {
+            push_on_one_line(self.name(field), json);
+        }
+        self
+    }
+
+    /// Bytes: `{"$base64":"…"}`, or a blob above the batch's limit.
+    pub fn bytes(mut self, field: &str, bytes: &[u8]) -> Line<'a> {
+        if bytes.len() > self.batch.blob_limit() {
+            self.blob(field, bytes, ",\"as\":\"bytes\"");
+        } else {
+            let out = self.name(field);
+            out.extend_from_slice(b"{\"$base64\":\"");
+            push_base64(out, bytes);
+            out.extend_from_slice(b"\"}");
+        }
+        self
+    }
+
+    fn blob(&mut self, field: &str, content: &[u8], form: &str) {
+        let hash = self.batch.add_blob(content);
+        let out = self.name(field);
+        out.extend_from_slice(b"{\"$blob\":\"");
+        hash.push_to(out);
+        out.extend_from_slice(b"\",\"len\":");
+        push_u64(out, content.len() as u64);
+        out.extend_from_slice(form.as_bytes());
+        out.push(b'}');
+    }
+
+    /// Ends the line and gives its number. From here on the batch has it.
+    pub fn end(self) -> u64 {
+        let out = &mut self.batch.lines;
+        let crc = crc32c::crc32c_append(self.chain.crc, &out[self.start..]);
+        let mut end = *b",\"crc\":\"00000000\"}\n";
+        end[8..16].copy_from_slice(&hex32(crc));
+        out.extend_from_slice(&end);
+        self.batch.end_line(self.chain, crc, self.start);
+        self.chain.went_on(self.chain.seq + 1, crc);
+        self.chain.seq
+    }
+}

@@ -1,0 +1,40 @@
+//! The log on disk.
+
+mod batch;
+mod blob;
+mod block;
+mod checkpoint;
+mod disk;
+mod error;
+mod handles;
+mod index;
+mod json;
+mod line;
+mod lock;
+mod read;
+mod recover;
+mod run_reader;
+mod scan;
+mod segments;
+mod settings;
+pub mod sim;
+mod stamp;
+mod thread;
+mod writer;
+
+pub use batch::{BLOB_LIMIT, Batch, RunEnd};
+pub use blob::BlobHash;
+pub use checkpoint::{Work, WorkDone};
+pub use disk::{Barrier, Disk, DiskFile, Hold, Locking, OpenMode, RealDisk};
+pub use error::LogError;
+pub use index::{RunEntry, RunState};
+pub use json::Fields;
+pub use line::{Chain, LINE_VERSION, Line, RecordType};
+pub use read::{BlobForm, Broken, Checker, Flaw, Payload, Reader, Record};
+pub use recover::{Cut, Recovery};
+pub use run_reader::{RunReader, read_blob};
+pub use scan::TornBlock;
+pub use settings::{Settings, SyncWhen};
+pub use stamp::Stamp;
+pub use thread::{LogThread, Notice, Ticket};
+pub use writer::{Durable, Writer};

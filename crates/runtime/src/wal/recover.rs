@@ -1,0 +1,617 @@
+//! Opening a log: what a crash left is read, the files of the runs are completed from the commit log and cut
+//! to their committed end, and all of it is synced before the first new commit. Doing it twice, or being
+//! stopped in the middle, changes nothing.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+
+use tiffany_kernel::Uuid;
+
+use super::blob::BlobHash;
+use super::block::{Part, PartKind};
+use super::disk::{Barrier, Disk, DiskFile, Locking, OpenMode, empty, read_from};
+use super::error::{Doing, LogError};
+use super::handles::Handles;
+use super::index::{Frame, IndexFile, IndexState, RunEntry, RunState};
+use super::lock::owner;
+use super::read::{Flaw, Reader};
+use super::scan::{Chained, Found, Scan, TornBlock, fill};
+use super::segments::{Segment, Segments};
+use super::settings::Settings;
+use super::writer::{Known, Places, Touched, Writer, begin_run_file};
+
+/// What was found and mended when a log was opened.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Recovery {
+    /// How many blocks of the commit log were read back.
+    pub blocks: usize,
+    /// A block that was being written: nobody was told that it is durable, and it was dropped.
+    pub torn_block: Option<TornBlock>,
+    /// Blocks behind a gap, which can be after a loss of power if commits are not synced at once.
+    pub dropped_blocks: usize,
+    /// The index had a frame that was cut off.
+    pub torn_index: bool,
+    /// Runs whose files lacked lines that the commit log had.
+    pub completed: Vec<Uuid>,
+    /// Runs whose files were longer than what was committed.
+    pub cut: Vec<Cut>,
+    /// Runs whose files have good lines that the commit log lacks, with their number. They were kept.
+    pub rescued: Vec<(Uuid, u64)>,
+    /// Files of runs that nothing else knew. They were taken in.
+    pub adopted: Vec<Uuid>,
+    /// Files in `wal/` that are no run's. They were left alone.
+    pub stray: Vec<String>,
+    /// Runs that cannot go on, and why.
+    pub refused: Vec<(Uuid, LogError)>,
+    /// Blobs that were committed and are gone.
+    pub missing_blobs: Vec<BlobHash>,
+}
+
+/// A file that was cut to its committed end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Whose file it is.
+    pub run: Uuid,
+    /// How long it was.
+    pub from: u64,
+    /// How long it is.
+    pub to: u64,
+}
+
+impl Recovery {
+    /// True if all was as a process in good order leaves it.
+    pub fn is_clean(&self) -> bool {
+        self.blocks == 0
+            && self.torn_block.is_none()
+            && self.dropped_blocks == 0
+            && !self.torn_index
+            && self.cut.is_empty()
+            && self.rescued.is_empty()
+            && self.adopted.is_empty()
+            && self.refused.is_empty()
+            && self.missing_blobs.is_empty()
+    }
+}
+
+/// Where some lines of a run are in the commit log.
+struct Piece {
+    segment: usize,
+    at: u64,
+    part: Part,
+    offset: u64,
+    intact: bool,
+}
+
+/// What the commit log adds to a run.
+struct Plan {
+    base: RunEntry,
+    entry: RunEntry,
+    pieces: Vec<Piece>,
+}
+
+impl Plan {
+    /// Does the commit log go on at another place than where the index ends? It can, if the index lost its
+    /// last frame.
+    fn starts_elsewhere(&self) -> bool {
+        let start = self.pieces[0].offset;
+        start > 0 && (self.base.generation != self.entry.generation || self.base.len != start)
+    }
+
+    fn crc_before(&self) -> u32 {
+        match self.pieces[0].part.kind {
+            PartKind::Lines { crc_before, .. } => crc_before,
+            PartKind::Blob(_) | PartKind::Remove(_) => 0,
+        }
+    }
+}
+
+impl Writer {
+    /// Opens the log in a directory, which is made if it is not there (its parent must be). What a crash
+    /// left is mended and told.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        root: &Path,
+        mut settings: Settings,
+    ) -> Result<(Writer, Recovery), LogError> {
+        settings.open_files = settings.open_files.max(1);
+        // A file that is synced by itself must still be open, or a failed write of it could go unseen.
+        settings.single_syncs = settings.single_syncs.min(settings.open_files);
+        let places = Places::new(root);
+        disk.create_dir(root).doing("make", root)?;
+        let lock = root.join("lock");
+        let hold = match disk.lock(&lock, &owner()).doing("lock", &lock)? {
+            Locking::Ours(hold) => Arc::from(hold),
+            Locking::Theirs(owner) => {
+                return Err(LogError::Locked {
+                    dir: root.into(),
+                    owner: super::lock::describe(&owner),
+                });
+            }
+        };
+        let (index, state) = load_or_make(&*disk, &places)?;
+        let segments = Segment::open_all(&*disk, &places.commit, state.segments, state.upto + 1)?;
+        let scan = Scan::new(&segments, state.salt, state.upto, state.life)?;
+        let life = scan.max_generation + 1;
+        let chained = scan.chain(|found| proven(&*disk, &places, found))?;
+
+        let mut recovery = Recovery { torn_index: state.torn, ..Recovery::default() };
+        let IndexState { runs, upto, salt, entries: index_entries, .. } = state;
+        let last = upto + chained.blocks.len() as u64;
+        let known = |entry| Known { entry, touched: false };
+        let size = settings.segment_bytes;
+        let mut writer = Writer {
+            handles: Handles::new(settings.open_files),
+            disk,
+            places,
+            settings,
+            hold,
+            runs: runs.into_iter().map(|(run, entry)| (run, known(entry))).collect(),
+            refused: HashMap::new(),
+            segments: Segments::new(Vec::new(), life, size),
+            index,
+            index_entries,
+            salt,
+            life,
+            written: last,
+            synced: last,
+            applied: last,
+            touched: Touched::default(),
+            deferred: Vec::new(),
+            work_under_way: false,
+            poison: None,
+            block: Vec::new(),
+            offsets: Vec::new(),
+        };
+        writer.mend(&segments, chained, &mut recovery)?;
+        writer.segments = Segments::new(segments, life, size);
+        writer.begin_life()?;
+        Ok((writer, recovery))
+    }
+
+    /// After this nothing of earlier lives is needed any more.
+    fn begin_life(&mut self) -> Result<(), LogError> {
+        let index = &self.index;
+        if index.file.size().doing("look at", &index.path)? > index.len {
+            index.file.set_size(index.len).doing("cut", &index.path)?;
+        }
+        if self.segments.count() == 0 {
+            let (name, size) = (self.segments.new_name(), self.segments.size());
+            self.segments.add(Segment::make(&*self.disk, &self.places.commit, name, size)?);
+        }
+        self.checkpoint_here()
+    }
+
+    fn mend(
+        &mut self,
+        segments: &[Segment],
+        chained: Chained,
+        recovery: &mut Recovery,
+    ) -> Result<(), LogError> {
+        recovery.blocks = chained.blocks.len();
+        recovery.torn_block = chained.torn;
+        recovery.dropped_blocks = chained.dropped;
+        let mut plans = BTreeMap::new();
+        for found in &chained.blocks {
+            self.plan(segments, found, &mut plans, recovery)?;
+        }
+        let sizes: HashMap<String, u64> =
+            self.disk.list(&self.places.wal).doing("list", &self.places.wal)?.into_iter().collect();
+        for (run, plan) in &plans {
+            self.touch(*run, plan.entry);
+            self.complete(segments, *run, plan, recovery)?;
+        }
+        let mut others: Vec<Uuid> =
+            self.runs.keys().filter(|run| !plans.contains_key(run)).copied().collect();
+        others.sort_unstable();
+        for run in others {
+            self.check_size(run, sizes.get(&format!("{run}.wal")).copied(), recovery)?;
+        }
+        self.take_in_the_rest(sizes, recovery)
+    }
+
+    fn touch(&mut self, run: Uuid, entry: RunEntry) {
+        let known = self.runs.entry(run).or_insert_with(|| Known::unborn(run));
+        known.entry = entry;
+        if !std::mem::replace(&mut known.touched, true) {
+            self.touched.runs.push(run);
+        }
+    }
+
+    fn refuse(&mut self, run: Uuid, error: LogError, recovery: &mut Recovery) {
+        recovery.refused.push((run, error.clone()));
+        self.refused.insert(run, error);
+    }
+
+    /// Sorts the parts of a block by their runs, and stores its blobs.
+    fn plan(
+        &mut self,
+        segments: &[Segment],
+        found: &Found,
+        plans: &mut BTreeMap<Uuid, Plan>,
+        recovery: &mut Recovery,
+    ) -> Result<(), LogError> {
+        let mut at = found.content_at;
+        for (part, intact) in found.block.parts.iter().zip(&found.intact) {
+            let place = (found.segment, at);
+            at += part.len as u64;
+            match &part.kind {
+                PartKind::Blob(hash) => {
+                    let content = read_part(&segments[place.0], place.1, part.len)?;
+                    self.mend_blob(*hash, &content, recovery)?;
+                }
+                PartKind::Remove(run) => {
+                    let plan = plans.entry(*run).or_insert_with(|| self.plan_for(*run));
+                    plan.pieces.clear();
+                    plan.entry.state = RunState::Removed;
+                    plan.entry.len = 0;
+                }
+                PartKind::Lines {
+                    run, generation, offset, last_seq, crc_after, finishes, ..
+                } => {
+                    let plan = plans.entry(*run).or_insert_with(|| self.plan_for(*run));
+                    if *offset == 0 {
+                        plan.pieces.clear();
+                    }
+                    plan.entry = RunEntry {
+                        state: if *finishes { RunState::Finished } else { RunState::Live },
+                        generation: *generation,
+                        len: offset + part.len as u64,
+                        seq: *last_seq,
+                        crc: *crc_after,
+                    };
+                    plan.pieces.push(Piece {
+                        segment: place.0,
+                        at: place.1,
+                        part: part.clone(),
+                        offset: *offset,
+                        intact: *intact,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn plan_for(&self, run: Uuid) -> Plan {
+        let known = self.runs.get(&run).copied().unwrap_or_else(|| Known::unborn(run));
+        Plan { base: known.entry, entry: known.entry, pieces: Vec::new() }
+    }
+
+    fn mend_blob(
+        &mut self,
+        hash: BlobHash,
+        content: &[u8],
+        recovery: &mut Recovery,
+    ) -> Result<(), LogError> {
+        if BlobHash::of(content) == hash {
+            return self.store_blob(&hash.to_string(), content);
+        }
+        match super::run_reader::read_blob(&*self.disk, &self.places.root, hash) {
+            // Its part of the block is damaged, but its file is whole: that only has to be synced.
+            Ok(content) => self.store_blob(&hash.to_string(), &content),
+            Err(LogError::MissingBlob(_) | LogError::DamagedBlob(_)) => {
+                recovery.missing_blobs.push(hash);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes the file of a run what the commit log says.
+    fn complete(
+        &mut self,
+        segments: &[Segment],
+        run: Uuid,
+        plan: &Plan,
+        recovery: &mut Recovery,
+    ) -> Result<(), LogError> {
+        let path = self.places.run_file(run);
+        if plan.entry.state == RunState::Removed {
+            return self.remove_file(&path);
+        }
+        let file = match self.disk.open(&path, OpenMode::Write) {
+            Ok(file) => Some(file),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => return Err(LogError::io("open", &path, &error)),
+        };
+        let start = plan.pieces[0].offset;
+        let present = match &file {
+            Some(file) => file.size().doing("look at", &path)?,
+            None => 0,
+        };
+        let tail = match &file {
+            Some(file) => read_from(&**file, start).doing("read", &path)?,
+            None => Vec::new(),
+        };
+        let (content, bad) = gather(segments, plan, &tail)?;
+        let short = (present < start).then_some(present);
+        let unknown = plan.starts_elsewhere().then(|| self.check_up_to(run, plan, file.as_deref()));
+        let unknown = unknown.transpose()?.flatten();
+        if let Some(flaw_at) = bad.or(short).or(unknown) {
+            let error = missing_from(run, &path, file.as_deref(), flaw_at)?;
+            return self.set_aside(run, &path, &content, error, recovery);
+        }
+        if tail.starts_with(&content) {
+            self.touched.run_names = true;
+            let file = file.expect("a file that has the lines");
+            self.handles.put(run, Arc::clone(&file));
+            return self.look_beyond(run, &*file, &path, &tail[content.len()..], recovery);
+        }
+        recovery.completed.push(run);
+        self.touched.run_names = true;
+        let file = match file {
+            Some(file) if start > 0 => {
+                file.write_at(&content, start).doing("write", &path)?;
+                if present > plan.entry.len {
+                    file.set_size(plan.entry.len).doing("cut", &path)?;
+                }
+                file
+            }
+            _ => begin_run_file(&*self.disk, &path, plan.entry.generation, &content)?,
+        };
+        self.handles.put(run, file);
+        Ok(())
+    }
+
+    /// For a run of which the index knows another end than the commit log: is its file good up to where that
+    /// goes on? Gives the place where it is not.
+    fn check_up_to(
+        &self,
+        run: Uuid,
+        plan: &Plan,
+        file: Option<&dyn DiskFile>,
+    ) -> Result<Option<u64>, LogError> {
+        let path = self.places.run_file(run);
+        let Some(file) = file else { return Ok(Some(0)) };
+        let mut bytes = read_from(file, 0).doing("read", &path)?;
+        bytes.truncate(plan.pieces[0].offset as usize);
+        let mut reader = Reader::new(&bytes, Some(run));
+        let good = reader.by_ref().all(|record| record.is_ok());
+        let crc = reader.checker().chain().map(super::line::Chain::crc);
+        let follows = good && crc == Some(plan.crc_before());
+        Ok((!follows).then_some(reader.checker().offset()))
+    }
+
+    /// Keeps lines that have no place, for a person to look at.
+    fn set_aside(
+        &mut self,
+        run: Uuid,
+        path: &Path,
+        lines: &[u8],
+        error: LogError,
+        recovery: &mut Recovery,
+    ) -> Result<(), LogError> {
+        let aside = path.with_extension("wal.unplaced");
+        let file = self.disk.open(&aside, OpenMode::Create).doing("make", &aside)?;
+        empty(&*file).doing("empty", &aside)?;
+        file.write_at(lines, 0).doing("write", &aside)?;
+        self.touched.add_blob(file, self.settings.single_syncs);
+        self.touched.run_names = true;
+        self.refuse(run, error, recovery);
+        Ok(())
+    }
+
+    /// Looks at what a file has behind its committed end. A line gets into a file only after it is durable, so
+    /// good lines there were committed, and it is the commit log that lost them. All else is cut off.
+    fn look_beyond(
+        &mut self,
+        run: Uuid,
+        file: &dyn DiskFile,
+        path: &Path,
+        beyond: &[u8],
+        recovery: &mut Recovery,
+    ) -> Result<(), LogError> {
+        if beyond.is_empty() {
+            return Ok(());
+        }
+        let mut entry = self.runs[&run].entry;
+        let size = entry.len + beyond.len() as u64;
+        let mut reader = Reader::after(beyond, entry.chain(run), entry.len);
+        let good = reader.by_ref().take_while(Result::is_ok).count();
+        let checker = reader.checker();
+        if good > 0 {
+            let chain = checker.chain().expect("a chain that went on");
+            (entry.len, entry.seq, entry.crc) = (checker.offset(), chain.seq(), chain.crc());
+            recovery.rescued.push((run, good as u64));
+        }
+        if entry.len < size {
+            file.set_size(entry.len).doing("cut", path)?;
+            recovery.cut.push(Cut { run, from: size, to: entry.len });
+        }
+        self.touch(run, entry);
+        Ok(())
+    }
+
+    /// Looks at a run the commit log says nothing about: its file must be as long as the index says.
+    fn check_size(
+        &mut self,
+        run: Uuid,
+        size: Option<u64>,
+        recovery: &mut Recovery,
+    ) -> Result<(), LogError> {
+        let entry = self.runs[&run].entry;
+        let path = self.places.run_file(run);
+        match size {
+            Some(_) if entry.state == RunState::Removed => {
+                self.touch(run, entry);
+                self.remove_file(&path)
+            }
+            None if entry.state == RunState::Removed => Ok(()),
+            Some(size) if size == entry.len => Ok(()),
+            Some(size) if size > entry.len => {
+                let file = self.disk.open(&path, OpenMode::Write).doing("open", &path)?;
+                let beyond = read_from(&*file, entry.len).doing("read", &path)?;
+                self.look_beyond(run, &*file, &path, &beyond, recovery)
+            }
+            size => {
+                let file = match size {
+                    Some(_) => Some(self.disk.open(&path, OpenMode::Read).doing("open", &path)?),
+                    None => None,
+                };
+                let error = missing_from(run, &path, file.as_deref(), size.unwrap_or(0))?;
+                self.refuse(run, error, recovery);
+                Ok(())
+            }
+        }
+    }
+
+    fn remove_file(&mut self, path: &Path) -> Result<(), LogError> {
+        self.touched.run_names = true;
+        match self.disk.remove(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(LogError::io("remove", path, &error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Files that nothing speaks of: a run whose block was lost, a copy somebody put there, half a file.
+    fn take_in_the_rest(
+        &mut self,
+        sizes: HashMap<String, u64>,
+        recovery: &mut Recovery,
+    ) -> Result<(), LogError> {
+        let mut names: Vec<String> = sizes.into_keys().collect();
+        names.sort_unstable();
+        for name in names {
+            let path = self.places.wal.join(&name);
+            if name.ends_with(".wal.new") {
+                self.remove_file(&path)?;
+                continue;
+            }
+            let run = name.strip_suffix(".wal").and_then(Uuid::parse);
+            let Some(run) = run.filter(|run| format!("{run}.wal") == name) else {
+                recovery.stray.push(name);
+                continue;
+            };
+            if !self.runs.contains_key(&run) {
+                self.adopt(run, &path, name, recovery)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn adopt(
+        &mut self,
+        run: Uuid,
+        path: &Path,
+        name: String,
+        recovery: &mut Recovery,
+    ) -> Result<(), LogError> {
+        let file = self.disk.open(path, OpenMode::Write).doing("open", path)?;
+        let bytes = read_from(&*file, 0).doing("read", path)?;
+        let mut reader = Reader::new(&bytes, Some(run));
+        let good = reader.by_ref().take_while(Result::is_ok).count();
+        let Some(chain) = reader.checker().chain().filter(|_| good > 0) else {
+            recovery.stray.push(name);
+            return Ok(());
+        };
+        let len = reader.checker().offset();
+        let entry = RunEntry {
+            state: RunState::Live,
+            generation: chain.generation(),
+            len,
+            seq: chain.seq(),
+            crc: chain.crc(),
+        };
+        recovery.adopted.push(run);
+        if len < bytes.len() as u64 {
+            file.set_size(len).doing("cut", path)?;
+            recovery.cut.push(Cut { run, from: bytes.len() as u64, to: len });
+        }
+        self.touched.run_names = true;
+        self.touch(run, entry);
+        Ok(())
+    }
+}
+
+/// Reads the index. A directory without one is new, unless it has a commit log.
+fn load_or_make(disk: &dyn Disk, places: &Places) -> Result<(IndexFile, IndexState), LogError> {
+    for dir in [&places.commit, &places.wal, &places.blobs] {
+        disk.create_dir(dir).doing("make", dir)?;
+    }
+    if let Some(loaded) = IndexFile::load(disk, &places.commit)? {
+        return Ok(loaded);
+    }
+    let files = disk.list(&places.commit).doing("list", &places.commit)?;
+    if files.iter().any(|(name, _)| Segment::parse_name(name).is_some()) {
+        return Err(LogError::DamagedIndex { path: places.commit.join("index"), offset: 0 });
+    }
+    for dir in [places.root.parent(), Some(&places.root), Some(&places.wal)] {
+        // A path of one part has the working directory for a parent.
+        let dir = dir.filter(|dir| *dir != Path::new("")).unwrap_or(Path::new("."));
+        disk.sync_dir(dir, Barrier::Tree).doing("sync", dir)?;
+    }
+    let salt = disk.random().doing("draw random bits for", &places.root)?;
+    let frame = Frame { upto: 0, life: 0, salt, segments: 0, entries: &[] }.encode();
+    let index = IndexFile::replace(disk, &places.commit, &frame)?;
+    let len = index.len;
+    Ok((index, IndexState { salt, len, ..IndexState::default() }))
+}
+
+/// Does the file of any run have lines of this block?
+fn proven(disk: &dyn Disk, places: &Places, found: &Found) -> Result<bool, LogError> {
+    for part in &found.block.parts {
+        let PartKind::Lines { run, offset, .. } = part.kind else { continue };
+        let path = places.run_file(run);
+        let Ok(file) = disk.open(&path, OpenMode::Read) else { continue };
+        let mut lines = vec![0; part.len];
+        if fill(&*file, &mut lines, offset).is_ok() && crc32c::crc32c(&lines) == part.crc {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn read_part(segment: &Segment, at: u64, len: usize) -> Result<Vec<u8>, LogError> {
+    let mut bytes = vec![0; len];
+    fill(&*segment.file, &mut bytes, at).doing("read", &segment.path)?;
+    Ok(bytes)
+}
+
+/// The lines of a plan, one after the other; and where in the file they are damaged, if they are and the
+/// file does not have them either.
+fn gather(
+    segments: &[Segment],
+    plan: &Plan,
+    tail: &[u8],
+) -> Result<(Vec<u8>, Option<u64>), LogError> {
+    let mut content = Vec::new();
+    let mut bad = None;
+    for piece in &plan.pieces {
+        let read = read_part(&segments[piece.segment], piece.at, piece.part.len)?;
+        let there = tail.get(content.len()..content.len() + piece.part.len);
+        match there.filter(|there| crc32c::crc32c(there) == piece.part.crc) {
+            Some(there) if !piece.intact => content.extend_from_slice(there),
+            _ => {
+                if !piece.intact {
+                    bad = bad.or(Some(piece.offset));
+                }
+                content.extend_from_slice(&read);
+            }
+        }
+    }
+    Ok((content, bad))
+}
+
+/// Says from which record on a file lacks what was committed.
+fn missing_from(
+    run: Uuid,
+    path: &Path,
+    file: Option<&dyn DiskFile>,
+    limit: u64,
+) -> Result<LogError, LogError> {
+    let mut bytes = match file {
+        Some(file) => read_from(file, 0).doing("read", path)?,
+        None => Vec::new(),
+    };
+    bytes.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    let mut reader = Reader::new(&bytes, Some(run));
+    let broken = match reader.by_ref().find_map(Result::err) {
+        Some(broken) if broken.flaw != Flaw::Torn => broken,
+        _ => reader.checker().broken(Flaw::Missing),
+    };
+    Ok(LogError::run(run, path, broken))
+}

@@ -1,0 +1,56 @@
+//! What can be set about the log.
+
+use std::time::Duration;
+
+use super::batch::BLOB_LIMIT;
+
+/// When a commit is synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum SyncWhen {
+    /// At every commit. What is reported durable survives a loss of power.
+    #[default]
+    Commit,
+    /// At this distance. What is reported survives the end of the process at once, and a loss of power after
+    /// the next sync.
+    Interval(Duration),
+    /// When the system likes to. What is reported survives the end of the process; after a loss of power each run
+    /// has some beginning of its lines.
+    Never,
+}
+
+/// How the log is kept.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// When a commit is synced.
+    pub sync: SyncWhen,
+    /// How long the log thread waits for more before it commits. Usually not at all: while the disk is busy,
+    /// more comes anyway.
+    pub batch_window: Duration,
+    /// The size of a segment of the commit log, in bytes.
+    pub segment_bytes: u64,
+    /// How many segments there are at most, as long as the background keeps up.
+    pub segments: usize,
+    /// Payloads of more bytes than this are stored by their content.
+    pub blob_limit: usize,
+    /// How many run files are held open.
+    pub open_files: usize,
+    /// Up to this many files are synced one by one; more are synced by one sync of the file system.
+    pub single_syncs: usize,
+    /// How many entries the index may have beyond twice the number of runs before it is written anew.
+    pub index_slack: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            sync: SyncWhen::Commit,
+            batch_window: Duration::ZERO,
+            segment_bytes: 16 << 20,
+            segments: 4,
+            blob_limit: BLOB_LIMIT,
+            open_files: 512,
+            single_syncs: 16,
+            index_slack: 1024,
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The threat: the process or the machine stops at any moment. Crashes before and inside every operation on
+//! the disk, with nothing, all or some of the unsynced bytes left, then recovery, then more of the same.
+//! And the test of the tests: every sync that is left out and every write that comes late is noticed.
+
+mod wal_kit;
+
+use tiffany::wal::sim::{Operation, Part, SimDisk, Survivors};
+use tiffany::wal::{Barrier, Settings};
+use wal_kit::{Act, Play, Step, everything, small};
+
+/// A way in which a disk can lie.
+#[derive(Clone, Copy, Debug)]
+enum Lie {
+    Ignore(Barrier),
+    Late(Part),
+}
+
+fn disk_with(lie: Option<Lie>) -> SimDisk {
+    let disk = SimDisk::new();
+    match lie {
+        Some(Lie::Ignore(barrier)) => disk.ignore(barrier),
+        Some(Lie::Late(part)) => disk.late(part),
+        None => {}
+    }
+    disk
+}
+
+/// Where to crash inside an operation: at its beginning, and for writes also inside and after.
+fn tears(operation: &Operation, stride: usize) -> Vec<usize> {
+    let Operation::Write { len, .. } = operation else { return vec![0] };
+    let ends = [0, 1, len / 2, len.saturating_sub(1), *len];
+    let mut tears: Vec<usize> = (0..*len).step_by(stride).chain(ends).collect();
+    tears.sort_unstable();
+    tears.dedup();
+    tears
+}
+
+/// One crash, the recovery after it, and a life after that.
+fn crash_once(
+    steps: &[Step],
+    settings: &Settings,
+    lie: Option<Lie>,
+    (at, torn): (usize, usize),
+    survivors: Survivors,
+) -> Result<(), String> {
+    let disk = disk_with(lie);
+    disk.crash_at(at, torn);
+    let mut play = Play::new(disk.clone(), settings.clone());
+    let writer = play.play(steps);
+    drop(writer);
+    disk.crash(survivors);
+    let (mut writer, recovery) = play.open().map_err(|error| format!("first opening: {error}"))?;
+    let fits = play.check(&writer, &recovery)?;
+    // What came back is the truth from here on, and must stay it.
+    let after = play.models[fits].clone();
+    let mut more = Play::resumed(disk.clone(), settings.clone(), &after, &writer);
+    for _ in 0..3 {
+        let known: Vec<Act> = more.live().into_iter().map(|run| Act::Lines(run, 1, 4)).collect();
+        let acts = [known, vec![Act::Lines(77, 1, 4)]].concat();
+        more.commit(&mut writer, &acts).map_err(|error| format!("going on: {error}"))?;
+    }
+    drop(writer);
+    disk.crash(Survivors::Nothing);
+    let (writer, recovery) = more.open().map_err(|error| format!("second opening: {error}"))?;
+    more.check(&writer, &recovery).map_err(|error| format!("second time: {error}"))?;
+    writer.close().map_err(|error| format!("closing: {error}"))?;
+    let (writer, recovery) = more.open().map_err(|error| format!("third opening: {error}"))?;
+    if !recovery.is_clean() {
+        return Err(format!("not clean after a good end: {recovery:?}"));
+    }
+    more.check(&writer, &recovery).map(|_| ()).map_err(|error| format!("third time: {error}"))
+}
+
+/// Crashes everywhere. The first thing that is wrong is told, with what repeats it.
+fn sweep(
+    steps: &[Step],
+    settings: &Settings,
+    lie: Option<Lie>,
+    stride: usize,
+) -> Result<usize, String> {
+    let disk = disk_with(lie);
+    let mut play = Play::new(disk.clone(), settings.clone());
+    let undisturbed = play.play(steps).map_err(|error| format!("undisturbed: {error}"));
+    drop(undisturbed?);
+    let operations = disk.operations();
+    let mut crashes = 0;
+    for (at, operation) in operations.iter().enumerate() {
+        for torn in tears(operation, stride) {
+            let seeds = [at as u64, at as u64 * 31 + torn as u64 + 1].map(Survivors::Some);
+            for survivors in [Survivors::Nothing, Survivors::All, seeds[0], seeds[1]] {
+                crashes += 1;
+                crash_once(steps, settings, lie, (at, torn), survivors).map_err(|error| {
+                    format!("crash in operation {at} ({operation:?}) after {torn} bytes, {survivors:?}: {error}")
+                })?;
+            }
+        }
+    }
+    Ok(crashes)
+}
+
+#[test]
+fn a_crash_at_any_operation_loses_nothing_that_was_durable() {
+    let crashes = sweep(&everything(), &small(), None, 2048).unwrap();
+    assert!(crashes > 1000, "{crashes} crashes");
+}
+
+#[test]
+fn the_same_when_all_files_are_synced_at_once() {
+    let settings = Settings { single_syncs: 0, ..small() };
+    sweep(&everything(), &settings, None, 4096).unwrap();
+}
+
+#[test]
+fn a_crash_at_any_byte_of_a_short_log_loses_nothing_that_was_durable() {
+    let steps = [
+        Step::Commit(vec![Act::Lines(1, 1, 4), Act::Lines(2, 1, 210)]),
+        Step::Commit(vec![Act::Lines(1, 2, 4)]),
+    ];
+    let settings = Settings { segment_bytes: 4096, ..small() };
+    let disk = SimDisk::new();
+    let mut play = Play::new(disk.clone(), settings.clone());
+    drop(play.play(&steps).unwrap());
+    for (at, operation) in disk.operations().iter().enumerate() {
+        let Operation::Write { len, .. } = operation else { continue };
+        for torn in 0..=(*len).min(900) {
+            for survivors in [Survivors::All, Survivors::Some(torn as u64)] {
+                crash_once(&steps, &settings, None, (at, torn), survivors).unwrap_or_else(
+                    |error| panic!("{operation:?} after {torn} bytes, {survivors:?}: {error}"),
+                );
+            }
+        }
+    }
+}
+
+/// Which settings make a sync of this kind happen.
+fn settings_for(barrier: Barrier) -> Settings {
+    match barrier {
+        Barrier::Everything => Settings { single_syncs: 0, ..small() },
+        _ => small(),
+    }
+}
+
+#[test]
+fn every_sync_that_is_left_out_is_noticed() {
+    for barrier in Barrier::ALL {
+        let lie = Some(Lie::Ignore(*barrier));
+        let outcome = sweep(&everything(), &settings_for(*barrier), lie, 4096);
+        let noticed = outcome.expect_err(&format!("nothing noticed that {barrier:?} was left out"));
+        println!("{barrier:?}: {noticed}");
+    }
+}
+
+#[test]
+fn every_write_that_comes_after_its_sync_is_noticed() {
+    for part in Part::ALL {
+        let outcome = sweep(&everything(), &small(), Some(Lie::Late(*part)), 4096);
+        let noticed = outcome.expect_err(&format!("nothing noticed that {part:?} was late"));
+        println!("{part:?}: {noticed}");
+    }
+}
+
+/// A commit must not have to write the zeros of its segment: that is the other reason for syncing a new one.
+#[test]
+fn a_commit_syncs_no_more_than_its_block() {
+    let flushed = |lie| {
+        let disk = disk_with(lie);
+        let mut play = Play::new(disk.clone(), small());
+        drop(play.play(&everything()).unwrap());
+        disk.most_flushed_by(Barrier::Block)
+    };
+    assert_eq!(flushed(None), 4096);
+    assert!(flushed(Some(Lie::Ignore(Barrier::Segment))) > 4096);
+}

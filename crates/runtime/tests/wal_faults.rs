@@ -1,0 +1,132 @@
+//! The threat: the disk is full, or fails. The first failure stops the log for good, everything after it says so
+//! with the first cause, and opening it again on a healthy disk finds all that was durable.
+
+mod wal_kit;
+
+use tiffany::wal::sim::{Operation, Part, SimDisk, Survivors};
+use tiffany::wal::{Barrier, LogError, Settings};
+use wal_kit::{Act, Play, everything, small};
+
+const ENOSPC: i32 = 28;
+const EIO: i32 = 5;
+const EROFS: i32 = 30;
+const EACCES: i32 = 13;
+
+/// After a failure: nothing works, and the first cause is named.
+fn is_poisoned(play: &mut Play, mut writer: tiffany::wal::Writer, first: &LogError) {
+    let acked = play.acked;
+    let told = play.commit(&mut writer, &[Act::Lines(9, 1, 4)]).unwrap_err();
+    assert_eq!(told.code(), "TFY0106");
+    assert!(told.to_string().contains("earlier failure"), "{told}");
+    assert!(told.to_string().contains(&first.to_string()), "{told} does not name {first}");
+    assert_eq!(play.acked, acked, "a stopped log reported a commit");
+    assert_eq!(writer.sync().unwrap_err().code(), "TFY0106");
+    assert_eq!(writer.work().map(|_| ()).unwrap_err().code(), "TFY0106");
+    assert_eq!(writer.close().unwrap_err().code(), "TFY0106");
+    play.models.pop();
+}
+
+#[test]
+fn every_operation_that_fails_stops_the_log_and_loses_nothing_durable() {
+    let steps = everything();
+    let settings = small();
+    let disk = SimDisk::new();
+    drop(Play::new(disk.clone(), settings.clone()).play(&steps).unwrap());
+    for (at, operation) in disk.operations().iter().enumerate() {
+        for errno in [ENOSPC, EIO] {
+            let disk = SimDisk::new();
+            disk.fail(at, errno);
+            let mut play = Play::new(disk.clone(), settings.clone());
+            let error = match play.play(&steps) {
+                Err(error) => error,
+                Ok(_) => panic!("{operation:?} failed, and nobody noticed"),
+            };
+            let expected = if errno == ENOSPC { "TFY0103" } else { "TFY0102" };
+            assert_eq!(error.code(), expected, "{operation:?}: {error}");
+            disk.heal();
+            disk.crash(Survivors::Some(at as u64));
+            let (writer, recovery) = play.open().unwrap();
+            let found = play.check(&writer, &recovery);
+            found
+                .unwrap_or_else(|error| panic!("after {operation:?} failed with {errno}: {error}"));
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_poisons_wherever_it_is_met() {
+    for part in [Part::Segment, Part::RunFile, Part::Blob] {
+        let disk = SimDisk::new();
+        let mut play = Play::new(disk.clone(), small());
+        let (mut writer, _) = play.open().unwrap();
+        play.commit(&mut writer, &[Act::Lines(1, 1, 4)]).unwrap();
+        disk.fail_write(part, ENOSPC);
+        let first = play.commit(&mut writer, &[Act::Lines(1, 1, 300)]).unwrap_err();
+        assert_eq!(first.code(), "TFY0103", "{part:?}");
+        // In the run's file and the blob's it fails after the commit.
+        assert_eq!(play.acked, if part == Part::Segment { 1 } else { 2 }, "{part:?}");
+        disk.heal(); // no retry: it stays stopped
+        is_poisoned(&mut play, writer, &first);
+        let (writer, recovery) = play.open().unwrap();
+        play.check(&writer, &recovery).unwrap();
+    }
+}
+
+#[test]
+fn a_failed_sync_poisons_in_the_background_too() {
+    let background = [
+        Barrier::RunFile,
+        Barrier::RunNames,
+        Barrier::BlobFile,
+        Barrier::BlobNames,
+        Barrier::Index,
+        Barrier::Everything,
+    ];
+    for barrier in background {
+        let disk = SimDisk::new();
+        let single_syncs = if barrier == Barrier::Everything { 0 } else { 4 };
+        let mut play = Play::new(disk.clone(), Settings { segments: 3, single_syncs, ..small() });
+        let (mut writer, _) = play.open().unwrap();
+        disk.fail_barrier(barrier, EIO);
+        let first = loop {
+            play.commit(&mut writer, &[Act::Lines(1, 1, 300), Act::Lines(2, 1, 4)]).unwrap();
+            // The first work may only prepare a segment.
+            if let Some(work) = writer.work().unwrap()
+                && let Err(first) = writer.work_done(work.run())
+            {
+                break first;
+            }
+            assert!(play.acked < 50, "{barrier:?} never happened");
+        };
+        assert_eq!(first.code(), "TFY0102", "{barrier:?}: {first}");
+        is_poisoned(&mut play, writer, &first);
+        disk.heal();
+        let (writer, recovery) = play.open().unwrap();
+        play.check(&writer, &recovery).unwrap();
+    }
+}
+
+#[test]
+fn a_failed_sync_of_a_commit_reports_nothing_durable() {
+    let disk = SimDisk::new();
+    let mut play = Play::new(disk.clone(), small());
+    let (mut writer, _) = play.open().unwrap();
+    disk.fail_barrier(Barrier::Block, EIO);
+    let first = play.commit(&mut writer, &[Act::Lines(1, 1, 4)]).unwrap_err();
+    assert_eq!((first.code(), play.acked), ("TFY0102", 0));
+    assert!(disk.operations().iter().all(|operation| {
+        !matches!(operation, Operation::Write { path, .. } if path.extension().is_some_and(|e| e == "wal"))
+    }), "lines went to a run's file before they were durable");
+    disk.heal();
+    is_poisoned(&mut play, writer, &first);
+}
+
+#[test]
+fn a_directory_that_may_not_be_written_has_its_own_code() {
+    for errno in [EROFS, EACCES] {
+        let disk = SimDisk::new();
+        disk.fail(0, errno);
+        let error = Play::new(disk, small()).open().map(|_| ()).unwrap_err();
+        assert_eq!(error.code(), "TFY0104", "{error}");
+    }
+}
