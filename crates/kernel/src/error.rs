@@ -160,6 +160,18 @@ kinds! {
     BadArgument = "TFY0032", "see the message for what it may be";
     /// More permits than the semaphore has in all.
     TooManyPermits = "TFY0033", "ask for fewer permits, or make the semaphore with more";
+    /// A value that has to be written down cannot be.
+    Unserializable = "TFY0034", "give that part of the value a form that JSON has";
+    /// What was written down cannot be read as the type that is wanted.
+    Unreadable = "TFY0035", "let the type read what older versions wrote, or correct the input";
+    /// A durable run did something else than its log says it did.
+    Diverged = "TFY0036", "bring the recorded call back, or let new code live with old runs by `patched`";
+    /// An id that belongs to a run with another function or another input.
+    OtherRun = "TFY0037", "use another id, or ask for the run that has it";
+    /// No function of this name is registered.
+    Unregistered = "TFY0038", "register the function before the runtime is built";
+    /// The log has stopped, and with it all that needs it.
+    LogFailed = "TFY0039", "mend the cause and open the log again";
 }
 
 /// An error a task was given, or ended with.

@@ -62,7 +62,7 @@ pub enum Completion {
     /// The timer of a call was due, says the log. (In a live run the kernel knows by itself.)
     Timer(CallRef),
     /// The time that a cancelled task had for its cleanup is over, says the log.
-    CutShort(crate::id::TaskRef),
+    CutShort(Tid),
     /// The run's time is over, says the log.
     OverTime,
     /// A message was sent to the run, under this name.

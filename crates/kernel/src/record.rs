@@ -32,6 +32,8 @@ pub struct Record {
     pub tid: Tid,
     /// The run's clock.
     pub clock: Time,
+    /// How many turns tasks of the run had had.
+    pub step: u64,
     /// What happened.
     pub kind: RecordKind,
 }
@@ -43,6 +45,8 @@ pub enum RecordKind {
     Called(CallRecord),
     /// A timer that one of its calls waits for was due.
     Woken(CallRef),
+    /// It took a call back that waited for the world.
+    Withdrawn(CallRef),
     /// It took longer for its cleanup than it may.
     CutShort,
     /// The run took longer than it may.
@@ -131,8 +135,8 @@ impl Run {
     #[inline]
     pub(crate) fn record(&mut self, slot: u32, kind: impl FnOnce(&Run) -> RecordKind) {
         if self.recording != Recording::Off {
-            let (tid, clock, kind) = (self.tasks[slot as usize].tid, self.clock, kind(self));
-            self.push_record(Record { tid, clock, kind });
+            let (tid, kind) = (self.tasks[slot as usize].tid, kind(self));
+            self.push_record(Record { tid, clock: self.clock, step: self.steps, kind });
         }
     }
 

@@ -110,7 +110,11 @@ impl Run {
         match completion {
             Completion::Call(at, result) => self.complete_call(at, result),
             Completion::Timer(at) => self.complete_timer(at),
-            Completion::CutShort(task) => self.end_grace(task.slot, task.tid),
+            Completion::CutShort(tid) => {
+                if let Some(slot) = self.slot_of(tid) {
+                    self.end_grace(slot, tid);
+                }
+            }
             Completion::OverTime => self.over_time(),
             Completion::Message(name, value) => self.deliver(&name, value),
             Completion::Settle(uuid, result) => self.settle_external(uuid, result),

@@ -1,19 +1,25 @@
 //! Settings of a runtime and of the runs it starts.
 
+use std::fmt::Display;
 use std::future::Future;
 use std::panic::Location;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tiffany_kernel::{
-    BoxCoroutine, End, Env, Events, Handler, Limits, Mode, Policy, RunConfig, TaskError, Value,
+    BoxCoroutine, End, Env, Events, Handler, Limits, Mode, Policy, Recording, RunConfig, TaskError,
+    Value,
 };
 
 use tracing::Level;
 
 use crate::clock::Clock;
 use crate::context;
+use crate::durable::Registry;
 use crate::error::RunError;
 use crate::future_task::{FutureTask, Plain};
 use crate::host::{Entropy, Host};
@@ -48,6 +54,10 @@ pub struct Builder {
     handlers: Vec<Rc<dyn Handler>>,
     name: Option<Rc<str>>,
     threads: usize,
+    log_dir: Option<PathBuf>,
+    pub(crate) log_settings: crate::wal::Settings,
+    pub(crate) registry: Registry,
+    pub(crate) recording: Recording,
     agent_id: String,
     node: String,
     watchdog: Option<Duration>,
@@ -81,6 +91,10 @@ impl Builder {
             handlers: Vec::new(),
             name: None,
             threads: 4,
+            log_dir: None,
+            log_settings: crate::wal::Settings::default(),
+            registry: Registry::default(),
+            recording: Recording::Every,
             agent_id: String::new(),
             node: String::new(),
             watchdog: Some(Duration::from_secs(1)),
@@ -196,6 +210,39 @@ impl Builder {
         self
     }
 
+    /// Where durable runs are written down. Those that are there and unfinished go on when the runtime is built.
+    pub fn log_dir(mut self, dir: impl Into<PathBuf>) -> Builder {
+        self.log_dir = Some(dir.into());
+        self
+    }
+
+    /// How the log is kept.
+    pub fn log_settings(mut self, settings: crate::wal::Settings) -> Builder {
+        self.log_settings = settings;
+        self
+    }
+
+    /// Which calls of durable runs are written down: every one, which makes a log that tells everything, or only
+    /// those that concern the world, which is enough to bring a run back.
+    pub fn record_outward_only(mut self) -> Builder {
+        self.recording = Recording::Outward;
+        self
+    }
+
+    /// A function that durable runs can be started from, by name, with an input and an output that can be
+    /// written down.
+    pub fn register<I, O, E, F, R>(mut self, name: &str, function: F) -> Builder
+    where
+        I: DeserializeOwned + 'static,
+        O: Serialize + 'static,
+        E: Display + 'static,
+        F: Fn(I) -> R + 'static,
+        R: Future<Output = Result<O, E>> + 'static,
+    {
+        self.registry.add(name, function);
+        self
+    }
+
     /// Builds the runtime.
     pub fn build(self) -> Result<Runtime, RunError> {
         self.build_with(Clock::system(), Entropy::System)
@@ -212,7 +259,12 @@ impl Builder {
             let pulse = context::with(|context| context.pulse());
             Arc::new(Watched::new(pulse, patience, Arc::clone(&self.on_stuck)))
         });
-        Ok(Runtime::with_host(host, self, watched))
+        let log_dir = self.log_dir.clone();
+        let mut runtime = Runtime::with_host(host, self, watched);
+        if let Some(dir) = log_dir {
+            runtime.open_log(dir)?;
+        }
+        Ok(runtime)
     }
 
     /// What a new run is told.
@@ -237,6 +289,8 @@ impl Builder {
             handlers: self.handlers.clone(),
             name: self.name.clone(),
             events: self.events,
+            recording: Recording::Off,
+            seed: 0,
             started_at,
         }
     }

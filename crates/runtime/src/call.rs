@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 
 use tiffany_kernel::{
     CallId, CallKind, ErrorKind, Handler, Port, Reply, SystemCall, TaskError, TaskRef, Tid, Time,
-    Value,
+    Uuid, Value,
 };
 
 use crate::context;
@@ -64,6 +64,16 @@ impl<R, D> TryCall<R, D> {
     #[track_caller]
     pub(crate) fn new(call: SystemCall) -> TryCall<R, D> {
         TryCall { raw: RawCall::new(call), reply: PhantomData }
+    }
+
+    /// A call whose arguments have no meaning, made on behalf of that line.
+    pub(crate) fn bad_at(
+        kind: CallKind,
+        error: TaskError,
+        at: &'static Location<'static>,
+    ) -> TryCall<R, D> {
+        let pending = Pending::new_at(at);
+        TryCall { raw: RawCall { pending, kind, request: Request::Bad(error) }, reply: PhantomData }
     }
 
     /// A call made on behalf of another line than the one that makes it.
@@ -311,9 +321,13 @@ impl RawCall {
         }
         let (request, kind) = (&mut self.request, self.kind);
         let polled = self.pending.poll(cx, kind, |port, at| {
-            let Request::New(call) = std::mem::replace(request, Request::Made) else {
+            let Request::New(mut call) = std::mem::replace(request, Request::Made) else {
                 panic!("a system call was polled after it had returned")
             };
+            // Drawn when the call is made, and not before: a replay counts them.
+            if let SystemCall::CreateExternalPromise(uuid) | SystemCall::NewUuid(uuid) = &mut call {
+                *uuid = context::current().draw_uuid();
+            }
             if kind.reads_clock() {
                 context::with(|context| context.set_clock());
             }
@@ -436,9 +450,16 @@ from_reply! {
     bool: Flag,
     Tid: Tid,
     Time: Time,
+    u64: Number,
     TaskRef: Task,
     tiffany_kernel::ObjectRef: Object,
     tiffany_kernel::Permits: Permits,
+}
+
+impl FromReply for Uuid {
+    fn from_reply(reply: Reply) -> Result<Uuid, TaskError> {
+        Value::from_reply(reply).and_then(typed)
+    }
 }
 
 impl FromReply for Vec<Value> {

@@ -9,11 +9,12 @@ use std::rc::Rc;
 use std::sync::Weak;
 use std::task::Waker;
 
-use tiffany_kernel::{CallId, Port, Release, RunId, Site, TaskError, TaskRef};
+use tiffany_kernel::{CallId, Port, Release, RunId, Site, TaskError, TaskRef, Uuid};
 use tracing::Span;
 use tracing::level_filters::LevelFilter;
 
 pub(crate) use crate::current::current;
+use crate::durable::Sources;
 use crate::host::Host;
 use crate::waker::TaskWaker;
 use crate::watchdog::Pulse;
@@ -34,6 +35,8 @@ pub(crate) struct Context {
     pub(crate) panicked_at: Cell<Option<Site>>,
     pub(crate) panicked_within: RefCell<Vec<Cow<'static, str>>>,
     pulse: Cell<Option<&'static Pulse>>,
+    /// Where time and identities come from while a log is replayed.
+    pub(crate) sources: RefCell<Option<Rc<Sources>>>,
     /// The runs of all runtimes of this thread that are not over.
     pub(crate) live_runs: RefCell<BTreeSet<RunId>>,
 }
@@ -60,6 +63,7 @@ impl Context {
             panicked_at: Cell::new(None),
             panicked_within: RefCell::new(Vec::new()),
             pulse: Cell::new(None),
+            sources: RefCell::new(None),
             live_runs: RefCell::new(BTreeSet::new()),
         }
     }
@@ -115,8 +119,17 @@ impl Context {
     /// Makes sure that the round's clock is set, for a call that reads it.
     pub(crate) fn set_clock(&self) {
         if let Some(host) = &*self.host.borrow() {
-            self.port.set_clock(|| host.clock.now());
+            let recorded = self.sources.borrow().as_ref().and_then(|sources| sources.clock());
+            self.port.set_clock(|| recorded.unwrap_or_else(|| host.clock.now()));
         }
+    }
+
+    /// A new identity, for the task being resumed.
+    pub(crate) fn draw_uuid(&self) -> Uuid {
+        let sources = self.sources.borrow();
+        let recorded = sources.as_ref().zip(self.port.tid());
+        let recorded = recorded.and_then(|(sources, tid)| sources.uuid(tid));
+        recorded.unwrap_or_else(|| self.host().map_or(Uuid(0), |host| host.entropy.uuid()))
     }
 
     /// Lets a task end with this error at the call it is in.

@@ -2,6 +2,8 @@
 
 use tiffany_kernel::{DeadlockError, RunFailure, TaskError};
 
+use crate::wal::LogError;
+
 /// A run that did not end with its root's value, or did not start.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -24,6 +26,9 @@ pub enum RunError {
     /// A runtime was started inside a task of another.
     #[error("{0}")]
     Nested(TaskError),
+    /// The log could not be opened or written.
+    #[error("{0}")]
+    Log(LogError),
     /// The system refused what the runtime needs.
     #[error("the system refused {what}: {why} [TFY0029]; see the system's message")]
     System {
@@ -51,6 +56,7 @@ impl RunError {
             | RunError::UnknownRun(error)
             | RunError::Nested(error) => error.code(),
             RunError::Deadlock(error) => error.code(),
+            RunError::Log(error) => error.code(),
             RunError::System { .. } => tiffany_kernel::ErrorKind::Host.code(),
         }
     }
@@ -63,12 +69,18 @@ impl RunError {
             | RunError::Limit(error)
             | RunError::UnknownRun(error)
             | RunError::Nested(error) => Some(error),
-            RunError::Deadlock(_) | RunError::System { .. } => None,
+            RunError::Deadlock(_) | RunError::Log(_) | RunError::System { .. } => None,
         }
     }
 
     pub(crate) fn system(what: &'static str, why: &std::io::Error) -> RunError {
         RunError::System { what, why: why.to_string() }
+    }
+}
+
+impl From<LogError> for RunError {
+    fn from(error: LogError) -> RunError {
+        RunError::Log(error)
     }
 }
 

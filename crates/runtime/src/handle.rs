@@ -4,10 +4,12 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
+use serde::Serialize;
 use tiffany_kernel::{ErrorKind, RunId, TaskError, Uuid, Value};
 
 use crate::context;
-use crate::inbox::{Inbox, Letter, Settlement};
+use crate::durable::{Json, encode};
+use crate::inbox::{Inbox, Letter, Settlement, unknown};
 
 /// The handle of the runtime that runs this task, to be given to other threads. It is no call: the task keeps its
 /// turn. Outside a task there is none, and that is an error.
@@ -90,9 +92,28 @@ impl RuntimeHandle {
         self.inbox.send(Letter::Cancel(run));
     }
 
+    /// Settles a promise of a durable run by its UUID, with a value that can be written down or with an error, and
+    /// waits until that is safe in the log. The runtime must be driven on another thread meanwhile.
+    pub fn settle_durable(
+        &self,
+        uuid: Uuid,
+        result: Result<&impl Serialize, String>,
+    ) -> Result<Settlement, TaskError> {
+        if context::current().host().is_some() {
+            let message = "`settle_durable` waits for the loop, and was called on its thread";
+            return Err(TaskError::new(ErrorKind::BadArgument, message));
+        }
+        let result = match result {
+            Ok(value) => Ok(encode(value)?),
+            Err(message) => Err(TaskError::failed(message)),
+        };
+        let remote = Box::new(move || result.map(|json| Value::new(Json(json.into()))));
+        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        self.inbox.send(Letter::SettleDurable(uuid, remote, tell));
+        told.recv().map_err(|_| unknown(uuid))
+    }
+
     fn settle(&self, uuid: Uuid, result: crate::inbox::Remote) -> Result<Settlement, TaskError> {
-        self.inbox.settle(uuid, result).ok_or_else(|| {
-            TaskError::new(ErrorKind::UnknownPromise, format!("there is no promise {uuid}"))
-        })
+        self.inbox.settle(uuid, result)
     }
 }

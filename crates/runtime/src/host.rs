@@ -37,6 +37,14 @@ impl Entropy {
             }
         }
     }
+
+    /// Where the random numbers of a run begin.
+    pub(crate) fn seed(&self) -> u64 {
+        match self {
+            Entropy::System => random_bits() as u64,
+            Entropy::Counted(_) => 0,
+        }
+    }
 }
 
 /// Random bits of the operating system.

@@ -2,13 +2,15 @@
 //! most once for a burst of letters, and not at all while the loop is awake.
 
 use std::collections::BTreeMap;
+use std::sync::mpsc::SyncSender;
 
 use parking_lot::Mutex;
 
-use tiffany_kernel::{CallRef, Release, RunId, TaskError, TaskRef, Uuid, Value};
+use tiffany_kernel::{CallRef, ErrorKind, Release, RunId, TaskError, TaskRef, Uuid, Value};
 
 use crate::mailbox::Mailbox;
 use crate::reactor::Bell;
+use crate::wal::Notice;
 
 /// A result made on another thread. Values are shared within a thread only, so it becomes one here.
 pub(crate) type Remote = Box<dyn FnOnce() -> Result<Value, TaskError> + Send>;
@@ -17,9 +19,13 @@ pub(crate) type Remote = Box<dyn FnOnce() -> Result<Value, TaskError> + Send>;
 pub(crate) enum Letter {
     Wake(TaskRef),
     Settle(RunId, Uuid, Remote),
+    /// Settles a promise of a durable run; the answer comes when that is safe.
+    SettleDurable(Uuid, Remote, SyncSender<Settlement>),
     Done(CallRef, Remote),
     Cancel(RunId),
     Release(Release),
+    /// The log thread has something to tell.
+    Logged(Notice),
     /// The last waker of a task of this run is gone.
     GivenUp(RunId),
 }
@@ -28,14 +34,26 @@ pub(crate) enum Letter {
 pub(crate) struct Inbox {
     mailbox: Mailbox<Letter>,
     bell: Bell,
-    /// The external promises of all runs, and whether each was settled.
-    promises: Mutex<BTreeMap<Uuid, (RunId, Settled)>>,
+    /// The external promises of all runs.
+    promises: Mutex<BTreeMap<Uuid, External>>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Settled {
-    No,
-    Yes,
+/// An external promise, as far as the outside has to know it.
+struct External {
+    run: RunId,
+    settled: bool,
+    /// Its value has to be written down.
+    durable: bool,
+}
+
+impl External {
+    /// From now on it counts as settled.
+    fn claim(&mut self) -> Settlement {
+        match std::mem::replace(&mut self.settled, true) {
+            false => Settlement::Accepted,
+            true => Settlement::Ignored,
+        }
+    }
 }
 
 /// What came of settling an external promise.
@@ -59,27 +77,36 @@ impl Inbox {
     }
 
     /// From now on this promise may be settled.
-    pub(crate) fn announce(&self, uuid: Uuid, run: RunId) {
-        self.promises.lock().insert(uuid, (run, Settled::No));
+    pub(crate) fn announce(&self, uuid: Uuid, run: RunId, durable: bool) {
+        self.promises.lock().insert(uuid, External { run, settled: false, durable });
     }
 
     /// The run is over: its promises are unknown from now on.
     pub(crate) fn forget_run(&self, run: RunId) {
-        self.promises.lock().retain(|_, (owner, _)| *owner != run);
+        self.promises.lock().retain(|_, promise| promise.run != run);
     }
 
-    /// Settles a promise; `None` if there is none of that name.
-    pub(crate) fn settle(&self, uuid: Uuid, result: Remote) -> Option<Settlement> {
+    /// Settles a promise.
+    pub(crate) fn settle(&self, uuid: Uuid, result: Remote) -> Result<Settlement, TaskError> {
         let mut promises = self.promises.lock();
-        let (run, settled) = promises.get_mut(&uuid)?;
-        let before = std::mem::replace(settled, Settled::Yes);
+        let promise = promises.get_mut(&uuid).ok_or_else(|| unknown(uuid))?;
+        if promise.durable {
+            let message = format!(
+                "promise {uuid} is durable; settle it with `settle_durable`, by a value that can be written down"
+            );
+            return Err(TaskError::new(ErrorKind::NotDurable, message));
+        }
+        let settlement = promise.claim();
         // An answer that comes too late is sent all the same: the run counts it. Sent under the lock, so
         // that the one accepted here is the first to arrive.
-        self.send(Letter::Settle(*run, uuid, result));
-        Some(match before {
-            Settled::No => Settlement::Accepted,
-            Settled::Yes => Settlement::Ignored,
-        })
+        self.send(Letter::Settle(promise.run, uuid, result));
+        Ok(settlement)
+    }
+
+    /// The run of a promise, and what comes of settling it now.
+    pub(crate) fn claim(&self, uuid: Uuid) -> Option<(RunId, Settlement)> {
+        let mut promises = self.promises.lock();
+        promises.get_mut(&uuid).map(|promise| (promise.run, promise.claim()))
     }
 
     pub(crate) fn has_mail(&self) -> bool {
@@ -97,4 +124,9 @@ impl Inbox {
     pub(crate) fn woke_up(&self) {
         self.mailbox.woke_up();
     }
+}
+
+/// The error for a promise that is not known, or not any more.
+pub(crate) fn unknown(uuid: Uuid) -> TaskError {
+    TaskError::new(ErrorKind::UnknownPromise, format!("there is no promise {uuid}"))
 }

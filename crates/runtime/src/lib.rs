@@ -34,6 +34,7 @@ mod clock;
 pub mod combine;
 mod context;
 mod current;
+pub mod durable;
 mod error;
 pub mod fs;
 mod future_task;
@@ -85,8 +86,8 @@ pub use runtime::{RunHandle, Runtime};
 pub use sync::{Acquire, Mutex, MutexGuard, NewMutex, Permit, Semaphore, mutex, semaphore};
 pub use sys::{
     Named, Spawn, TrySpawn, ask, blocking, cancel, charge, get, get_handlers, get_log, get_tid,
-    kill_task, named, now, put, read_wait, sleep, sleep_secs, sleep_until, spawn, spawn_agent,
-    tell, try_spawn, wait_task, write_wait, yield_now,
+    kill_task, named, new_uuid, now, put, random, read_wait, sleep, sleep_secs, sleep_until, spawn,
+    spawn_agent, tell, try_spawn, wait_task, write_wait, yield_now,
 };
 pub use task::{
     Gather, GatherSettled, Race, RaceResult, Task, Wait, Waitable, gather, gather_settled, race,

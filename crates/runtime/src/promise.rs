@@ -191,10 +191,7 @@ impl<T: Send + 'static> ExternalPromise<T> {
     }
 
     fn settle(&self, result: crate::inbox::Remote) -> Result<Settlement, TaskError> {
-        self.handle.inbox.settle(self.handle.uuid, result).ok_or_else(|| {
-            let message = format!("promise {} is gone with its run", self.handle.uuid);
-            TaskError::new(ErrorKind::UnknownPromise, message)
-        })
+        self.handle.inbox.settle(self.handle.uuid, result)
     }
 }
 
@@ -260,15 +257,19 @@ impl<T: 'static> std::future::Future for NewPromise<T> {
 /// ```
 #[track_caller]
 pub fn external_promise<T: Send + 'static>() -> Call<ExternalPromise<T>> {
-    let host = context::with(|context| context.host());
-    let uuid = host.map_or(Uuid(0), |host| host.entropy.uuid());
-    Call::new(SystemCall::CreateExternalPromise(uuid))
+    // Its UUID is drawn when the call is made.
+    Call::new(SystemCall::CreateExternalPromise(Uuid(0)))
 }
 
 impl<T> FromReply for ExternalPromise<T> {
     fn from_reply(reply: Reply) -> Result<ExternalPromise<T>, TaskError> {
         let host = context::with(|context| context.host());
         match (reply, host) {
+            (Reply::External(_), _) if context::current().port.is_durable() => {
+                let message = "the value of this promise cannot be written down; \
+                               use `tiffany::durable::external_promise`";
+                Err(TaskError::new(ErrorKind::NotDurable, message))
+            }
             (Reply::External(made), Some(host)) => {
                 let (object, uuid) = *made;
                 let inbox = Arc::clone(&host.inbox);

@@ -19,6 +19,7 @@ use crate::builder::Builder;
 use crate::call::wrong_type;
 use crate::clock::Clock;
 use crate::context::{self, Entered};
+use crate::durable::{Durable, Hosting};
 use crate::error::RunError;
 use crate::future_task::{Fallible, FutureTask, Plain};
 use crate::handle::RuntimeHandle;
@@ -51,10 +52,11 @@ const TURNS_PER_POLL: usize = 61;
 /// ```
 pub struct Runtime {
     pub(crate) host: Rc<Host>,
-    settings: Builder,
+    pub(crate) settings: Builder,
     watched: Option<Arc<Watched>>,
-    runs: Slab<Hosted>,
-    places: BTreeMap<RunId, usize>,
+    pub(crate) runs: Slab<Hosted>,
+    pub(crate) places: BTreeMap<RunId, usize>,
+    pub(crate) durable: Option<Durable>,
     /// Runs with ready tasks, in the order of their turns. The next one has a place of its own, because
     /// nearly always there is just one run.
     next: Option<usize>,
@@ -72,8 +74,10 @@ pub struct Runtime {
 }
 
 /// A run in its runtime.
-struct Hosted {
-    run: Run,
+pub(crate) struct Hosted {
+    pub(crate) run: Run,
+    /// What there is to a durable one.
+    pub(crate) hosting: Option<Box<Hosting>>,
     /// It has its turn, or is in the line for it.
     in_line: bool,
     /// Its deadline, as the runtime's list has it.
@@ -116,6 +120,7 @@ impl Runtime {
             settings,
             runs: Slab::new(),
             places: BTreeMap::new(),
+            durable: None,
             next: None,
             turns: VecDeque::new(),
             deadlines: BTreeSet::new(),
@@ -175,12 +180,19 @@ impl Runtime {
 
     #[track_caller]
     pub(crate) fn start_coroutine<T>(&mut self, root: BoxCoroutine) -> RunHandle<T> {
-        let config = self.settings.run_config(Location::caller());
-        let id = self.add_run(root, config);
+        let mut config = self.settings.run_config(Location::caller());
+        config.seed = self.host.entropy.seed();
+        let id = self.add_run(root, config, None, self.host.clock.now());
         RunHandle { id, value: PhantomData }
     }
 
-    pub(crate) fn add_run(&mut self, root: BoxCoroutine, config: RunConfig) -> RunId {
+    pub(crate) fn add_run(
+        &mut self,
+        root: BoxCoroutine,
+        config: RunConfig,
+        hosting: Option<Box<Hosting>>,
+        now: Time,
+    ) -> RunId {
         let id = RunId(next_run_number());
         let mut config = config;
         match self.host.tracer.start_run(id) {
@@ -188,8 +200,8 @@ impl Runtime {
             wanted if config.events == Events::Off => config.events = wanted,
             _ => {}
         }
-        let run = Run::new(id, root, config, self.host.clock.now());
-        let place = self.runs.insert(Hosted { run, in_line: false, armed: None });
+        let run = Run::new(id, root, config, now);
+        let place = self.runs.insert(Hosted { run, hosting, in_line: false, armed: None });
         self.places.insert(id, place);
         context::with(|context| context.live_runs.borrow_mut().insert(id));
         self.empty_outbox(place);
@@ -203,7 +215,7 @@ impl Runtime {
         if !self.places.contains_key(&run.id) {
             return Err(unknown_run(run.id));
         }
-        self.drive(run.id, Location::caller())?;
+        self.drive_until(Location::caller(), |runtime| runtime.is_over(run.id))?;
         let value = self.end_run(run.id)?;
         value.take::<T>().map_err(|value| RunError::Failed(wrong_type::<T>(&value)))
     }
@@ -214,13 +226,19 @@ impl Runtime {
     }
 
     /// The loop. (`step` goes the same way by single turns, for the test kit.)
-    fn drive(&mut self, until: RunId, at: &'static Location<'static>) -> Result<(), RunError> {
+    pub(crate) fn drive_until(
+        &mut self,
+        at: &'static Location<'static>,
+        is_over: impl Fn(&Runtime) -> bool,
+    ) -> Result<(), RunError> {
         let _entered = Entered::new(&self.host).ok_or_else(|| nested(at))?;
         let _awake = self.watched.as_ref().map(Watched::watch);
-        while !self.is_over(until) {
+        while !is_over(self) {
             self.collect()?;
             match self.next_run() {
                 Some(run) => self.round(run),
+                // The last thing that was waited for may have been the log.
+                None if is_over(self) => break,
                 None => self.idle()?,
             }
         }
@@ -281,6 +299,9 @@ impl Runtime {
     fn collect(&mut self) -> Result<(), RunError> {
         if self.host.inbox.has_mail() {
             self.read_letters();
+            if let Some(error) = self.log_failure() {
+                return Err(error.into());
+            }
         }
         if !self.deadlines.is_empty() {
             self.fire_timers();
@@ -318,7 +339,7 @@ impl Runtime {
         self.line_up(place);
     }
 
-    fn empty_outbox(&mut self, place: usize) {
+    pub(crate) fn empty_outbox(&mut self, place: usize) {
         let run = &mut self.runs[place].run;
         let id = run.id();
         let mut events = run.take_events();
@@ -326,7 +347,10 @@ impl Runtime {
         if self.settings.events == Events::All {
             self.events.append(&mut events);
         }
-        for order in run.take_orders() {
+        if self.runs[place].hosting.is_some() {
+            return self.empty_durable_outbox(place);
+        }
+        for order in self.runs[place].run.take_orders() {
             self.execute(id, order);
         }
     }
@@ -345,7 +369,7 @@ impl Runtime {
 
     /// Puts a run in the line for a turn if a task of it is ready, and its deadline in the list.
     #[inline]
-    fn line_up(&mut self, place: usize) {
+    pub(crate) fn line_up(&mut self, place: usize) {
         let hosted = &mut self.runs[place];
         if hosted.run.is_ready() && !hosted.in_line {
             hosted.in_line = true;
@@ -367,8 +391,10 @@ impl Runtime {
     }
 
     /// Does what the kernel asked for.
-    fn execute(&mut self, id: RunId, order: Order) {
+    pub(crate) fn execute(&mut self, id: RunId, order: Order) {
         match order {
+            // There is nothing to wait for without a log.
+            Order::Commit(call) => self.complete(id, Completion::Call(call, Ok(Value::Unit))),
             Order::Watch(call, fd, interest) => {
                 self.host.reactor.borrow_mut().watch(call, fd, interest, &mut self.ready);
                 self.deliver_ready();
@@ -383,7 +409,7 @@ impl Runtime {
                 }
             },
             Order::Abort(call) => self.host.pool.abort(call),
-            Order::Announce(uuid, promise) => self.host.inbox.announce(uuid, promise.run),
+            Order::Announce(uuid, promise) => self.host.inbox.announce(uuid, promise.run, false),
             Order::Name(tid, name) => {
                 if let Some(watched) = &self.watched {
                     watched.name(id, tid, name.as_deref());
@@ -496,6 +522,10 @@ impl Runtime {
                 Letter::Release(release) => {
                     self.with_run(release.run(), |run| run.release(release))
                 }
+                Letter::SettleDurable(uuid, remote, tell) => {
+                    self.settle_durable(uuid, remote(), tell)
+                }
+                Letter::Logged(notice) => self.logged(notice),
                 Letter::GivenUp(run) => drop(self.stalled.insert(run)),
             }
         }
@@ -512,12 +542,24 @@ impl Runtime {
         }
     }
 
-    fn complete(&mut self, id: RunId, completion: Completion) {
-        self.with_run(id, |run| run.complete(completion));
+    pub(crate) fn complete(&mut self, id: RunId, completion: Completion) {
+        match self.durable_place(id) {
+            Some(place) => self.tell(place, completion),
+            None => self.with_run(id, |run| run.complete(completion)),
+        }
     }
 
     pub(crate) fn cancel_run(&mut self, id: RunId) {
-        self.with_run(id, Run::cancel_all);
+        match self.durable_place(id) {
+            Some(place) => self.cancel_durable(place),
+            None => self.with_run(id, Run::cancel_all),
+        }
+    }
+
+    /// Where a run is, if it is durable.
+    fn durable_place(&self, id: RunId) -> Option<usize> {
+        let place = *self.places.get(&id)?;
+        self.runs[place].hosting.as_ref().map(|_| place)
     }
 
     /// Does something to a run, which may make it ready or change its timers.
@@ -532,15 +574,27 @@ impl Runtime {
         self.run_of(id).is_none_or(Run::is_over)
     }
 
-    /// Removes a run that is over, and shows the failures nobody waited for.
-    fn end_run(&mut self, id: RunId) -> Result<Value, RunError> {
-        let Some(place) = self.places.remove(&id) else { return Err(unknown_run(id)) };
+    /// Removes a run from all lists.
+    pub(crate) fn forget_run(&mut self, id: RunId) -> Option<Hosted> {
+        let place = self.places.remove(&id)?;
         context::with(|context| context.live_runs.borrow_mut().remove(&id));
-        let Hosted { mut run, armed, .. } = self.runs.remove(place);
-        if let Some(deadline) = armed {
+        let hosted = self.runs.remove(place);
+        if let Some(deadline) = hosted.armed {
             self.deadlines.remove(&(deadline, place));
         }
+        if hosted.in_line {
+            self.turns.retain(|other| *other != place);
+            if self.next == Some(place) {
+                self.next = self.turns.pop_front();
+            }
+        }
         self.host.inbox.forget_run(id);
+        Some(hosted)
+    }
+
+    /// Removes a run that is over, and shows the failures nobody waited for.
+    pub(crate) fn end_run(&mut self, id: RunId) -> Result<Value, RunError> {
+        let Some(Hosted { mut run, .. }) = self.forget_run(id) else { return Err(unknown_run(id)) };
         for error in run.take_unobserved() {
             self.show_unobserved(&error);
         }
@@ -568,6 +622,7 @@ impl Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
+        self.close_log();
         // Unfinished tasks first: what they hold is given back to the port.
         self.runs.clear();
         context::with(|context| {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 use tiffany_kernel::{
     BoxCoroutine, CallKind, EffectWork, ErrorKind, Handler, Handlers, Reply, SpawnOptions,
-    SystemCall, TaskError, TaskRef, Tid, Time, Value,
+    SystemCall, TaskError, TaskRef, Tid, Time, Uuid, Value,
 };
 
 use crate::agent_task::{AgentTask, StateMachine};
@@ -56,6 +56,33 @@ pub fn get_tid() -> Call<Tid> {
 #[track_caller]
 pub fn now() -> Call<Time> {
     Call::new(SystemCall::Now)
+}
+
+/// A random number. It comes from the run's seed, so that a durable run that is resumed has the same ones again.
+///
+/// ```
+/// tiffany::run(async {
+///     assert_ne!(tiffany::random().await, tiffany::random().await);
+/// })?;
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+#[track_caller]
+pub fn random() -> Call<u64> {
+    Call::new(SystemCall::Random)
+}
+
+/// A new identity. A durable run that is resumed has the same one again.
+///
+/// ```
+/// tiffany::run(async {
+///     assert_ne!(tiffany::new_uuid().await, tiffany::new_uuid().await);
+/// })?;
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+#[track_caller]
+pub fn new_uuid() -> Call<Uuid> {
+    // Drawn when the call is made.
+    Call::new(SystemCall::NewUuid(Uuid(0)))
 }
 
 /// Waits so long by the run's clock.

@@ -6,6 +6,7 @@ use crate::error::{ErrorKind, TaskError};
 use crate::id::{CallId, ObjectRef, TaskRef};
 use crate::outbox::{EventKind, Order};
 use crate::outstanding::{Pending, Wait};
+use crate::record::RecordKind;
 use crate::run::{Found, Run};
 use crate::task::Mark;
 
@@ -160,6 +161,7 @@ impl Run {
                 self.leave_set(set);
             }
             Wait::Timer { timer } => {
+                self.record(slot, |run| RecordKind::Withdrawn(run.call_ref(slot, id)));
                 self.timers.disarm(timer);
                 self.hope.timers -= 1;
             }
@@ -168,10 +170,12 @@ impl Run {
                 self.order(Order::Unwatch(self.call_ref(slot, id), fd));
             }
             Wait::Effect => {
+                self.record(slot, |run| RecordKind::Withdrawn(run.call_ref(slot, id)));
                 self.hope.effects -= 1;
                 self.order(Order::Abort(self.call_ref(slot, id)));
             }
             Wait::Commit { promise } => {
+                self.record(slot, |run| RecordKind::Withdrawn(run.call_ref(slot, id)));
                 self.hope.effects -= 1;
                 self.order(Order::Abort(self.call_ref(slot, id)));
                 let promise = self.object_ref(promise, self.promises[promise as usize].id());

@@ -1,0 +1,651 @@
+//! How a runtime looks after its durable runs: their lines go to the log, and what leaves the process waits
+//! until the lines it depends on are safe there. The loop itself never waits for the disk.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tiffany_kernel::{
+    CallKind, CallRef, Completion, ErrorKind, Mode, ObjectRef, Order, Recording, RunFailure, RunId,
+    TaskError, Tid, Uuid, Value,
+};
+
+use super::journal::{Journal, Started};
+use super::json::{Json, decode, encode};
+use super::replay::{Replay, Sources};
+use super::script::{Script, What};
+use crate::context::{self, Entered};
+use crate::error::RunError;
+use crate::inbox::{Letter, Settlement};
+use crate::pool::Work;
+use crate::runtime::Runtime;
+use crate::wal::{
+    Batch, BlobHash, Chain, LogError, LogThread, Notice, Payload, RealDisk, RunReader, RunState,
+    Ticket, Writer, read_blob,
+};
+
+/// The durable side of a runtime.
+pub(crate) struct Durable {
+    log: LogThread,
+    disk: Arc<RealDisk>,
+    root: PathBuf,
+    batch: Batch,
+    /// What waits for lines that were not handed in yet, and for those that were.
+    held: Vec<Held>,
+    waiting: VecDeque<(Ticket, Vec<Held>)>,
+    runs: BTreeMap<Uuid, Known>,
+    failed: Option<LogError>,
+}
+
+/// What a runtime knows of a durable run.
+enum Known {
+    Live(RunId),
+    /// Its outcome, if it ended in this process.
+    Over(Option<Result<Rc<str>, RunError>>),
+    /// It cannot go on with this program.
+    Paused(TaskError),
+}
+
+/// Something that may happen once the log is safe.
+enum Held {
+    Start(CallRef, Work),
+    Committed(CallRef),
+    Announce(Uuid, ObjectRef),
+    Over(RunId),
+    Tell(SyncSender<Settlement>, Settlement),
+}
+
+/// The durable side of one run.
+pub(crate) struct Hosting {
+    journal: Journal,
+    beginning: (String, String),
+    settled: BTreeSet<Uuid>,
+    replay: Option<Replay>,
+    is_over: bool,
+}
+
+/// A durable run, and the type of its value.
+pub struct DurableRun<T> {
+    uuid: Uuid,
+    value: PhantomData<fn() -> T>,
+}
+
+impl<T> DurableRun<T> {
+    /// The run's identity, by which its log is called.
+    pub fn uuid(&self) -> Uuid {
+        self.uuid
+    }
+}
+
+/// The identity that belongs to an id of the user's.
+fn uuid_of(id: &str) -> Uuid {
+    let BlobHash(hash) = BlobHash::of(id.as_bytes());
+    let mut bits = [0; 16];
+    bits.copy_from_slice(&hash[..16]);
+    Uuid::from_random(u128::from_be_bytes(bits))
+}
+
+impl Runtime {
+    /// Opens the log; what is unfinished there goes on.
+    pub(crate) fn open_log(&mut self, root: PathBuf) -> Result<(), RunError> {
+        let disk = Arc::new(RealDisk);
+        let settings = self.settings.log_settings.clone();
+        let batch = Batch::with_blob_limit(settings.blob_limit);
+        let (writer, recovery) = Writer::open(disk.clone(), &root, settings)?;
+        let mut runs = BTreeMap::new();
+        let mut live = Vec::new();
+        for (uuid, entry) in writer.runs() {
+            match entry.state {
+                RunState::Live => live.push((uuid, entry)),
+                _ => drop(runs.insert(uuid, Known::Over(None))),
+            }
+        }
+        for (uuid, error) in recovery.refused {
+            let error = TaskError::new(ErrorKind::LogFailed, error.to_string());
+            runs.insert(uuid, Known::Paused(error));
+        }
+        let inbox = Arc::clone(&self.host.inbox);
+        let log = LogThread::start(writer, move |notice| inbox.send(Letter::Logged(notice)))
+            .map_err(|error| RunError::system("a thread for the log", &error))?;
+        let (held, waiting) = (Vec::new(), VecDeque::new());
+        self.durable = Some(Durable { log, disk, root, batch, held, waiting, runs, failed: None });
+        live.sort_by_key(|(uuid, _)| *uuid);
+        for (uuid, entry) in live {
+            if let Err(error) = self.resume(uuid, entry.chain(uuid)) {
+                self.durable_mut().runs.insert(uuid, Known::Paused(error));
+            }
+        }
+        Ok(())
+    }
+
+    fn durable_mut(&mut self) -> &mut Durable {
+        self.durable.as_mut().expect("only asked for where there is a log")
+    }
+
+    /// Starts a durable run of a registered function under an id of one's own. If there is a run of that id, with the
+    /// same function and input, this is that run.
+    #[track_caller]
+    pub fn submit<T>(
+        &mut self,
+        function: &str,
+        id: &str,
+        input: &impl Serialize,
+    ) -> Result<DurableRun<T>, RunError> {
+        let Some(durable) = &mut self.durable else { return Err(no_log()) };
+        if let Some(error) = &durable.failed {
+            return Err(error.clone().into());
+        }
+        let uuid = uuid_of(id);
+        let input = encode(input).map_err(RunError::Failed)?;
+        if durable.runs.contains_key(&uuid) {
+            self.check_same(uuid, id, function, &input)?;
+            return Ok(DurableRun { uuid, value: PhantomData });
+        }
+        let root = self.settings.registry.start(function, &input).map_err(RunError::Failed)?;
+        let seed = self.host.entropy.seed();
+        let recording = self.settings.recording;
+        let started = Started { id, function, input: &input, seed, recording: word(recording) };
+        let mut journal = Journal::new(Chain::new(uuid));
+        let clock = self.host.clock.now();
+        journal.start(&mut self.durable_mut().batch, clock, &started);
+        let mut config = self.settings.run_config(Location::caller());
+        (config.mode, config.recording, config.seed) = (Mode::Durable, recording, seed);
+        let hosting = Hosting {
+            journal,
+            beginning: (function.into(), input.clone()),
+            settled: BTreeSet::new(),
+            replay: None,
+            is_over: false,
+        };
+        let run = self.add_run(root, config, Some(Box::new(hosting)), clock);
+        self.durable_mut().runs.insert(uuid, Known::Live(run));
+        Ok(DurableRun { uuid, value: PhantomData })
+    }
+
+    /// An error if the run of this id has another function or another input.
+    fn check_same(
+        &mut self,
+        uuid: Uuid,
+        id: &str,
+        function: &str,
+        input: &str,
+    ) -> Result<(), RunError> {
+        let live = match self.durable_mut().runs.get(&uuid) {
+            Some(Known::Live(run)) => Some(*run),
+            _ => None,
+        };
+        let (known_function, known_input) = match live {
+            Some(run) => {
+                let hosting = self.runs[self.places[&run]].hosting.as_ref();
+                hosting.map(|hosting| hosting.beginning.clone()).unwrap_or_default()
+            }
+            None => {
+                let script =
+                    self.durable_mut().read(uuid, |script| !script.beginning.id.is_empty())?;
+                (script.beginning.function, script.beginning.input)
+            }
+        };
+        if known_function == function && known_input == input {
+            return Ok(());
+        }
+        let what = if known_function == function { "input" } else { "function" };
+        let message = format!("the id `{id}` belongs to a run with another {what}");
+        Err(RunError::Failed(TaskError::new(ErrorKind::OtherRun, message)))
+    }
+
+    /// Sends a message to a durable run, which takes it with [`receive`](super::receive) under this name. It is safe once
+    /// the log has it, and it waits there as long as nobody takes it.
+    pub fn send<T>(
+        &mut self,
+        run: &DurableRun<T>,
+        name: &str,
+        message: &impl Serialize,
+    ) -> Result<(), RunError> {
+        let id = self.live(run.uuid)?;
+        let json = encode(message).map_err(RunError::Failed)?;
+        let message = Completion::Message(name.into(), Value::new(Json(json.into())));
+        self.complete(id, message);
+        Ok(())
+    }
+
+    /// Cancels a durable run.
+    pub fn cancel<T>(&mut self, run: &DurableRun<T>) -> Result<(), RunError> {
+        let id = self.live(run.uuid)?;
+        self.cancel_run(id);
+        Ok(())
+    }
+
+    /// The number that a run which is not over has in this process.
+    fn live(&self, uuid: Uuid) -> Result<RunId, RunError> {
+        let Some(durable) = &self.durable else { return Err(no_log()) };
+        let problem = match durable.runs.get(&uuid) {
+            Some(Known::Live(id)) => return Ok(*id),
+            Some(Known::Paused(error)) => error.clone(),
+            Some(Known::Over(_)) => TaskError::new(ErrorKind::Gone, format!("run {uuid} is over")),
+            None => TaskError::new(ErrorKind::Gone, format!("there is no run {uuid}")),
+        };
+        Err(RunError::Failed(problem))
+    }
+
+    /// Drives all runs until this one is over and its end is safe in the log, and gives its value.
+    #[track_caller]
+    pub fn wait_for<T: DeserializeOwned>(&mut self, run: &DurableRun<T>) -> Result<T, RunError> {
+        if self.durable.is_none() {
+            return Err(no_log());
+        }
+        let uuid = run.uuid;
+        self.drive_until(Location::caller(), |runtime| {
+            let durable = runtime.durable.as_ref();
+            durable.is_none_or(|durable| !matches!(durable.runs.get(&uuid), Some(Known::Live(_))))
+        })?;
+        let durable = self.durable_mut();
+        let json = match durable.runs.get(&uuid) {
+            Some(Known::Over(Some(outcome))) => outcome.clone()?,
+            Some(Known::Over(None)) => durable.read_outcome(uuid)?,
+            _ => return Err(self.live(uuid).err().unwrap_or_else(no_log)),
+        };
+        decode(&json).map_err(RunError::Failed)
+    }
+
+    /// Brings a run back to where its log ends.
+    fn resume(&mut self, uuid: Uuid, chain: Chain) -> Result<(), TaskError> {
+        let script = self.durable_mut().read(uuid, |_| false).map_err(log_failed)?;
+        let beginning = script.beginning.clone();
+        let root = self.settings.registry.start(&beginning.function, &beginning.input)?;
+        let mut config = self.settings.run_config(Location::caller());
+        (config.mode, config.recording) = (Mode::Durable, recording(&beginning.recording));
+        config.seed = beginning.seed;
+        let sources = Rc::new(Sources::new(&script));
+        let hosting = Hosting {
+            journal: Journal::new(chain),
+            beginning: (beginning.function, beginning.input),
+            settled: BTreeSet::new(),
+            replay: Some(Replay::new(script)),
+            is_over: false,
+        };
+        let id = self.add_run(root, config, Some(Box::new(hosting)), beginning.started);
+        let place = self.places[&id];
+        let replayed = self.replay(place, &sources);
+        context::with(|context| context.sources.take());
+        match replayed {
+            Ok(()) => {
+                self.durable_mut().runs.insert(uuid, Known::Live(id));
+                self.go_live(place);
+                Ok(())
+            }
+            Err(error) => {
+                self.forget_run(id);
+                Err(error)
+            }
+        }
+    }
+
+    /// Lets everything that the log has happen again.
+    fn replay(&mut self, place: usize, sources: &Rc<Sources>) -> Result<(), TaskError> {
+        let Some(_entered) = Entered::new(&self.host) else {
+            let message = "a runtime was built inside a task of another runtime";
+            return Err(TaskError::new(ErrorKind::NestedRuntime, message));
+        };
+        context::with(|context| *context.sources.borrow_mut() = Some(Rc::clone(sources)));
+        loop {
+            let hosted = &mut self.runs[place];
+            let (run, Some(hosting)) = (&mut hosted.run, &mut hosted.hosting) else {
+                return Ok(());
+            };
+            let Hosting { journal, replay: Some(replay), settled, .. } = &mut **hosting else {
+                return Ok(());
+            };
+            if replay.is_over() {
+                return Ok(());
+            }
+            let told = replay.script.told.front();
+            let asked = told.is_some_and(|told| replay.matched >= told.after);
+            let is_turn = told.is_some_and(|told| run.steps() >= told.step);
+            if asked && (is_turn || !run.is_ready()) {
+                let Some(told) = replay.script.told.pop_front() else { continue };
+                run.set_clock(told.clock);
+                if let What::Settled { promise, .. } = &told.what {
+                    settled.insert(*promise);
+                }
+                if let Some(completion) = again(told.what, replay, journal) {
+                    run.complete(completion);
+                } else {
+                    run.cancel_all();
+                }
+                continue;
+            }
+            if !run.is_ready() {
+                return Err(replay.missing());
+            }
+            context::with(|context| run.rounds(&context.port, None, 1));
+            replay.orders.extend(run.take_orders());
+            drop(run.take_events());
+            for record in run.take_records() {
+                if let Some((call, seq)) = replay.compare(record, sources)? {
+                    journal.adopt(call, seq);
+                }
+            }
+        }
+    }
+
+    /// The log has nothing more: from here on the run is written down.
+    fn go_live(&mut self, place: usize) {
+        let Some(hosting) = &mut self.runs[place].hosting else { return };
+        let Some(replay) = hosting.replay.take() else { return };
+        let durable = self.durable.as_mut().expect("a durable run has a log");
+        for record in replay.later {
+            hosting.journal.write(&mut durable.batch, record);
+        }
+        for order in replay.orders {
+            self.execute_durable(place, order);
+        }
+        self.empty_outbox(place);
+        self.line_up(place);
+    }
+
+    /// Writes down what a durable run did, and does what it asks for once that is safe.
+    pub(crate) fn empty_durable_outbox(&mut self, place: usize) {
+        let Some(durable) = &mut self.durable else { return };
+        let hosted = &mut self.runs[place];
+        let Some(hosting) = &mut hosted.hosting else { return };
+        if hosting.replay.is_some() {
+            return;
+        }
+        for record in hosted.run.take_records() {
+            hosting.journal.write(&mut durable.batch, record);
+        }
+        let id = hosted.run.id();
+        let ends = hosted.run.is_over() && !hosting.is_over;
+        if ends {
+            hosting.is_over = true;
+            durable.batch.finish(&hosting.journal.chain);
+            durable.held.push(Held::Over(id));
+        }
+        for order in hosted.run.take_orders() {
+            self.execute_durable(place, order);
+        }
+        self.hand_in();
+    }
+
+    fn execute_durable(&mut self, place: usize, order: Order) {
+        let hosted = &mut self.runs[place];
+        let id = hosted.run.id();
+        let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
+            return self.execute(id, order);
+        };
+        match order {
+            Order::Start(call, effect) => match effect.work.downcast::<Work>() {
+                Ok(work) => {
+                    let tid = hosted.run.caller(call).unwrap_or(Tid(1));
+                    let clock = hosted.run.clock();
+                    hosting.journal.effect_start(&mut durable.batch, tid, clock, call, 1);
+                    durable.held.push(Held::Start(call, *work));
+                }
+                Err(_) => {
+                    let message = format!("the host cannot perform `{}`", effect.name);
+                    let error = TaskError::new(ErrorKind::Host, message);
+                    self.complete(id, Completion::Call(call, Err(error)));
+                }
+            },
+            Order::Abort(call) => {
+                durable.withdraw(call);
+                self.execute(id, Order::Abort(call));
+            }
+            Order::Commit(call) => durable.held.push(Held::Committed(call)),
+            Order::Announce(uuid, promise) => durable.held.push(Held::Announce(uuid, promise)),
+            other => self.execute(id, other),
+        }
+    }
+
+    /// Hands what was written to the log thread.
+    pub(crate) fn hand_in(&mut self) {
+        let Some(durable) = &mut self.durable else { return };
+        if durable.batch.is_empty() && durable.held.is_empty() {
+            return;
+        }
+        let ticket = durable.log.submit(&mut durable.batch);
+        if !durable.held.is_empty() {
+            durable.waiting.push_back((ticket, std::mem::take(&mut durable.held)));
+        }
+    }
+
+    /// The log thread tells.
+    pub(crate) fn logged(&mut self, notice: Notice) {
+        match notice {
+            Notice::Durable(ticket) => {
+                while let Some(durable) = &mut self.durable
+                    && durable.waiting.front().is_some_and(|(waits, _)| *waits <= ticket)
+                    && let Some((_, held)) = durable.waiting.pop_front()
+                {
+                    held.into_iter().for_each(|held| self.let_go(held));
+                }
+            }
+            Notice::Failed(error) => {
+                if let Some(durable) = &mut self.durable {
+                    durable.failed = Some(error);
+                }
+            }
+        }
+    }
+
+    /// The log's failure, which stops everything that needs it.
+    pub(crate) fn log_failure(&self) -> Option<LogError> {
+        self.durable.as_ref().and_then(|durable| durable.failed.clone())
+    }
+
+    fn let_go(&mut self, held: Held) {
+        match held {
+            Held::Start(call, work) => self.host.pool.start(call, work),
+            Held::Committed(call) => {
+                self.complete(call.run, Completion::Call(call, Ok(Value::Unit)));
+            }
+            Held::Announce(uuid, promise) => self.host.inbox.announce(uuid, promise.run, true),
+            Held::Over(id) => self.end_durable(id),
+            // Who asked may have given up.
+            Held::Tell(who, what) => drop(who.try_send(what)),
+        }
+    }
+
+    fn end_durable(&mut self, id: RunId) {
+        let Some(place) = self.places.get(&id) else { return };
+        let Some(hosting) = &self.runs[*place].hosting else { return };
+        let uuid = hosting.journal.run();
+        let outcome = self.end_run(id).map(|value| match value.borrow::<Json>() {
+            Some(json) => Rc::clone(&json.0),
+            None => "null".into(),
+        });
+        self.durable_mut().runs.insert(uuid, Known::Over(Some(outcome)));
+    }
+
+    /// Writes down what the outside tells a durable run, and tells it.
+    pub(crate) fn tell(&mut self, place: usize, completion: Completion) {
+        let now = self.host.clock.now();
+        let hosted = &mut self.runs[place];
+        let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
+            return;
+        };
+        let (run, journal, batch) = (&mut hosted.run, &mut hosting.journal, &mut durable.batch);
+        // What happened before has to stand before it.
+        for record in run.take_records() {
+            journal.write(batch, record);
+        }
+        run.set_clock(now);
+        let (clock, step) = (run.clock(), run.steps());
+        match &completion {
+            Completion::Call(call, result) => {
+                let tid = run.caller(*call).unwrap_or(Tid(1));
+                match result {
+                    Ok(Value::Unit) => journal.woken(batch, tid, clock, step, *call),
+                    result => journal.effect_result(batch, (tid, clock, step), *call, result),
+                }
+            }
+            Completion::Settle(uuid, result) => {
+                if hosting.settled.insert(*uuid) {
+                    journal.settled(batch, (clock, step), *uuid, result);
+                }
+            }
+            Completion::Message(name, value) => {
+                let json = value.borrow::<Json>().map_or("null", |json| &json.0);
+                journal.message(batch, (clock, step), name, json);
+            }
+            _ => {}
+        }
+        run.complete(completion);
+        self.empty_outbox(place);
+        self.line_up(place);
+    }
+
+    /// Settles a promise; who asked is told when that is safe. Nobody is told if there is no such promise.
+    pub(crate) fn settle_durable(
+        &mut self,
+        uuid: Uuid,
+        result: Result<Value, TaskError>,
+        tell: SyncSender<Settlement>,
+    ) {
+        let Some((run, settlement)) = self.host.inbox.claim(uuid) else { return };
+        self.complete(run, Completion::Settle(uuid, result));
+        match &mut self.durable {
+            Some(durable) => durable.held.push(Held::Tell(tell, settlement)),
+            None => drop(tell.try_send(settlement)),
+        }
+        self.hand_in();
+    }
+
+    /// Cancels a durable run, and writes that down.
+    pub(crate) fn cancel_durable(&mut self, place: usize) {
+        let now = self.host.clock.now();
+        let hosted = &mut self.runs[place];
+        let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
+            return;
+        };
+        for record in hosted.run.take_records() {
+            hosting.journal.write(&mut durable.batch, record);
+        }
+        hosted.run.set_clock(now);
+        hosting.journal.cancelled(&mut durable.batch, hosted.run.clock(), hosted.run.steps());
+        hosted.run.cancel_all();
+        self.empty_outbox(place);
+        self.line_up(place);
+    }
+
+    /// Says in every unfinished run's log that the process ended in good order, and closes the log.
+    pub(crate) fn close_log(&mut self) {
+        let Some(mut durable) = self.durable.take() else { return };
+        let clock = self.host.clock.now();
+        for (_, hosted) in self.runs.iter_mut() {
+            if let Some(hosting) = &mut hosted.hosting
+                && !hosting.is_over
+            {
+                for record in hosted.run.take_records() {
+                    hosting.journal.write(&mut durable.batch, record);
+                }
+                hosting.journal.shutdown(&mut durable.batch, clock);
+            }
+        }
+        durable.log.submit(&mut durable.batch);
+        if let Err(error) = durable.log.close() {
+            tracing::error!(target: "tiffany", "closing the log: {error}");
+        }
+    }
+}
+
+/// What was told, as the kernel is told it; `None` if the run was cancelled.
+fn again(what: What, replay: &mut Replay, journal: &mut Journal) -> Option<Completion> {
+    let mut call_of = |of: u64| {
+        let (call, kind) = replay.calls.remove(&of)?;
+        journal.over(call);
+        let starts = |order: &Order| match order {
+            Order::Start(started, _) | Order::Commit(started) => *started == call,
+            _ => false,
+        };
+        if let Some(at) = replay.orders.iter().position(starts) {
+            replay.orders.remove(at);
+        }
+        Some((call, kind))
+    };
+    Some(match what {
+        What::Woken { of } => match call_of(of) {
+            Some((call, CallKind::Sleep | CallKind::SleepUntil)) => Completion::Timer(call),
+            Some((call, _)) => Completion::Call(call, Ok(Value::Unit)),
+            None => Completion::CutShort(Tid(0)),
+        },
+        What::Effect { of, result } => match call_of(of) {
+            Some((call, _)) => Completion::Call(call, result),
+            None => Completion::CutShort(Tid(0)),
+        },
+        What::Settled { promise, result } => Completion::Settle(promise, result),
+        What::Message { name, value } => Completion::Message(name, value),
+        What::CutShort(tid) => Completion::CutShort(tid),
+        What::OverTime => Completion::OverTime,
+        What::Cancel => return None,
+    })
+}
+
+impl Durable {
+    /// Forgets work that nobody waits for any more.
+    fn withdraw(&mut self, call: CallRef) {
+        let other = |held: &Held| !matches!(held, Held::Start(held, _) if *held == call);
+        self.held.retain(other);
+        self.waiting.iter_mut().for_each(|(_, held)| held.retain(other));
+    }
+
+    /// Reads a run's log, to its end or as far as it is wanted.
+    fn read(&self, uuid: Uuid, enough: impl Fn(&Script) -> bool) -> Result<Script, LogError> {
+        let mut reader = RunReader::open(&*self.disk, &self.root, uuid, None)?;
+        let fetch = |payload: &Payload<'_>| match payload {
+            Payload::Blob { hash, .. } => {
+                let bytes = read_blob(&*self.disk, &self.root, *hash)?;
+                String::from_utf8(bytes).map_err(|_| LogError::DamagedBlob(*hash))
+            }
+            _ => Ok("null".to_owned()),
+        };
+        let mut script = Script::default();
+        while let Some(record) = reader.next() {
+            script.add(&record?, &fetch)?;
+            if enough(&script) {
+                break;
+            }
+        }
+        Ok(script)
+    }
+
+    /// The outcome of a run that ended in an earlier process.
+    fn read_outcome(&self, uuid: Uuid) -> Result<Rc<str>, RunError> {
+        let script = self.read(uuid, |_| false)?;
+        match script.outcome {
+            Some(Ok(json)) => Ok(json.into()),
+            Some(Err(error)) => Err(RunFailure::Root(error).into()),
+            None => Ok("null".into()),
+        }
+    }
+}
+
+/// What the log calls it.
+fn word(recording: Recording) -> &'static str {
+    match recording {
+        Recording::Outward => "outward",
+        _ => "every",
+    }
+}
+
+fn recording(word: &str) -> Recording {
+    match word {
+        "outward" => Recording::Outward,
+        _ => Recording::Every,
+    }
+}
+
+fn log_failed(error: LogError) -> TaskError {
+    TaskError::new(ErrorKind::LogFailed, error.to_string())
+}
+
+fn no_log() -> RunError {
+    let message = "this runtime has no log; give its builder a `log_dir`";
+    RunError::Failed(TaskError::new(ErrorKind::LogFailed, message))
+}

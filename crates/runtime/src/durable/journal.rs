@@ -1,0 +1,302 @@
+//! One run's log while it is written: each record of the kernel, and each thing the outside told the run,
+//! becomes a line. What the lines mean is in the book, "WAL format".
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write;
+use std::panic::Location;
+use std::rc::Rc;
+
+use tiffany_kernel::{
+    About, CallId, CallKind, CallRecord, CallRef, Record, RecordKind, TaskError, Tid, Time, Uuid,
+    Value, Waitable,
+};
+
+use super::json::{Json, encode};
+use crate::wal::{Batch, Chain, Line, RecordType, Stamp};
+
+/// Writes one run's lines.
+pub(crate) struct Journal {
+    pub(crate) chain: Chain,
+    /// The moment of the last line, as text.
+    stamp: Stamp,
+    /// The numbers of the records of calls that wait for the world.
+    waiting: BTreeMap<CallId, u64>,
+    /// Yields that are not written yet, by task.
+    yields: BTreeMap<Tid, u64>,
+    sites: Sites,
+}
+
+/// Lines of code as text, each made once.
+#[derive(Default)]
+struct Sites(HashMap<usize, Rc<str>>);
+
+impl Sites {
+    fn text(&mut self, at: &'static Location<'static>) -> &str {
+        let key = std::ptr::from_ref(at).addr();
+        self.0.entry(key).or_insert_with(|| format!("{}:{}", at.file(), at.line()).into())
+    }
+}
+
+/// What a run was started with.
+pub(crate) struct Started<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) function: &'a str,
+    pub(crate) input: &'a str,
+    pub(crate) seed: u64,
+    pub(crate) recording: &'a str,
+}
+
+impl Journal {
+    pub(crate) fn new(chain: Chain) -> Journal {
+        Journal {
+            chain,
+            stamp: Stamp::from_unix_nanos(0),
+            waiting: BTreeMap::new(),
+            yields: BTreeMap::new(),
+            sites: Sites::default(),
+        }
+    }
+
+    pub(crate) fn run(&self) -> Uuid {
+        self.chain.run()
+    }
+
+    /// The number of the record of a call that waits for the world.
+    pub(crate) fn seq_of(&self, call: CallRef) -> Option<u64> {
+        self.waiting.get(&call.call).copied()
+    }
+
+    /// Says that a call does not wait any more.
+    pub(crate) fn over(&mut self, call: CallRef) {
+        self.waiting.remove(&call.call);
+    }
+
+    /// Says that a call has this record: a replay has found it there.
+    pub(crate) fn adopt(&mut self, call: CallRef, seq: u64) {
+        self.waiting.insert(call.call, seq);
+    }
+
+    pub(crate) fn start(&mut self, batch: &mut Batch, clock: Time, started: &Started<'_>) {
+        self.line(batch, clock, RecordType::RunStart, Tid(1))
+            .str("id", started.id)
+            .str("function", started.function)
+            .json("input", started.input)
+            .str("seed", &started.seed.to_string())
+            .str("recording", started.recording)
+            .end();
+    }
+
+    /// Writes what the kernel left.
+    pub(crate) fn write(&mut self, batch: &mut Batch, record: Record) {
+        let Record { tid, clock, step, kind } = record;
+        match kind {
+            RecordKind::Called(call) => self.write_call(batch, tid, clock, call),
+            RecordKind::Woken(call) => self.woken(batch, tid, clock, step, call),
+            RecordKind::Withdrawn(call) => drop(self.waiting.remove(&call.call)),
+            RecordKind::CutShort => {
+                let line = self.line(batch, clock, RecordType::TaskWake, tid);
+                line.str("why", "cut_short").uint("step", step).end();
+            }
+            RecordKind::OverTime => {
+                let line = self.line(batch, clock, RecordType::TaskWake, tid);
+                line.str("why", "over_time").uint("step", step).end();
+            }
+            RecordKind::Completed(value) => {
+                self.write_yields(batch, tid, clock);
+                let line = self.line(batch, clock, RecordType::TaskExit, tid);
+                match value.as_ref().and_then(Value::borrow::<Json>) {
+                    Some(json) => line.json("value", &json.0).end(),
+                    None => line.end(),
+                };
+            }
+            RecordKind::Failed(error) => {
+                self.write_yields(batch, tid, clock);
+                let line = self.line(batch, clock, RecordType::TaskAbort, tid);
+                line.json("error", &error_json(&error)).end();
+            }
+            RecordKind::Cancelled => {
+                self.write_yields(batch, tid, clock);
+                self.line(batch, clock, RecordType::TaskCancel, tid).end();
+            }
+        }
+    }
+
+    fn write_call(&mut self, batch: &mut Batch, tid: Tid, clock: Time, call: CallRecord) {
+        if call.kind == CallKind::Yield {
+            *self.yields.entry(tid).or_default() += 1;
+            return;
+        }
+        self.write_yields(batch, tid, clock);
+        let kind = match call.kind {
+            CallKind::Spawn => RecordType::TaskSpawn,
+            _ => RecordType::TaskYield,
+        };
+        self.set_stamp(clock);
+        let at = self.sites.text(call.at);
+        let mut line = batch.line(&mut self.chain, &self.stamp, kind, tid);
+        if call.kind != CallKind::Spawn {
+            line = line.str("call", call.kind.tag());
+        }
+        if let Some(name) = call.name {
+            line = line.str("name", name);
+        }
+        line = write_about(line, call.kind, &call.about);
+        if let Some(code) = call.error {
+            line = line.str("error", code);
+        }
+        let seq = line.str("at", at).end();
+        let waits = matches!(
+            call.kind,
+            CallKind::Sleep
+                | CallKind::SleepUntil
+                | CallKind::Effect
+                | CallKind::CreateExternalPromise
+        );
+        if waits && call.error.is_none() {
+            self.waiting.insert(call.call.call, seq);
+        }
+    }
+
+    /// A call that waited for time or for the log goes on.
+    pub(crate) fn woken(
+        &mut self,
+        batch: &mut Batch,
+        tid: Tid,
+        clock: Time,
+        step: u64,
+        call: CallRef,
+    ) {
+        let Some(seq) = self.waiting.remove(&call.call) else { return };
+        let line = self.line(batch, clock, RecordType::TaskWake, tid);
+        line.uint("of", seq).uint("step", step).end();
+    }
+
+    /// An effect is about to begin.
+    pub(crate) fn effect_start(
+        &mut self,
+        batch: &mut Batch,
+        tid: Tid,
+        clock: Time,
+        call: CallRef,
+        attempt: u64,
+    ) {
+        let Some(seq) = self.seq_of(call) else { return };
+        let line = self.line(batch, clock, RecordType::EffectStart, tid);
+        line.uint("of", seq).uint("attempt", attempt).end();
+    }
+
+    /// An effect has its result.
+    pub(crate) fn effect_result(
+        &mut self,
+        batch: &mut Batch,
+        (tid, clock, step): (Tid, Time, u64),
+        call: CallRef,
+        result: &Result<Value, TaskError>,
+    ) {
+        let Some(seq) = self.waiting.remove(&call.call) else { return };
+        let line = self.line(batch, clock, RecordType::EffectResult, tid);
+        write_result(line.uint("of", seq).uint("step", step), result).end();
+    }
+
+    /// An external promise was settled.
+    pub(crate) fn settled(
+        &mut self,
+        batch: &mut Batch,
+        (clock, step): (Time, u64),
+        promise: Uuid,
+        result: &Result<Value, TaskError>,
+    ) {
+        let line = self.line(batch, clock, RecordType::PromiseSettled, Tid(1));
+        write_result(line.str("promise", &promise.to_string()).uint("step", step), result).end();
+    }
+
+    /// A message came.
+    pub(crate) fn message(
+        &mut self,
+        batch: &mut Batch,
+        (clock, step): (Time, u64),
+        name: &str,
+        json: &str,
+    ) {
+        let line = self.line(batch, clock, RecordType::Message, Tid(1));
+        line.str("name", name).json("value", json).uint("step", step).end();
+    }
+
+    /// Somebody outside cancelled the run.
+    pub(crate) fn cancelled(&mut self, batch: &mut Batch, clock: Time, step: u64) {
+        let line = self.line(batch, clock, RecordType::TaskWake, Tid(1));
+        line.str("why", "cancel").uint("step", step).end();
+    }
+
+    /// The process ends in good order.
+    pub(crate) fn shutdown(&mut self, batch: &mut Batch, clock: Time) {
+        self.line(batch, clock, RecordType::ShutdownMarker, Tid(1)).end();
+    }
+
+    fn write_yields(&mut self, batch: &mut Batch, tid: Tid, clock: Time) {
+        if let Some(count) = self.yields.remove(&tid) {
+            let line = self.line(batch, clock, RecordType::TaskYield, tid);
+            line.str("call", CallKind::Yield.tag()).uint("count", count).end();
+        }
+    }
+
+    fn line<'a>(
+        &'a mut self,
+        batch: &'a mut Batch,
+        clock: Time,
+        kind: RecordType,
+        tid: Tid,
+    ) -> Line<'a> {
+        self.set_stamp(clock);
+        batch.line(&mut self.chain, &self.stamp, kind, tid)
+    }
+
+    fn set_stamp(&mut self, clock: Time) {
+        if self.stamp.unix_nanos() != clock.as_nanos() {
+            self.stamp = Stamp::from_unix_nanos(clock.as_nanos());
+        }
+    }
+}
+
+fn write_about<'a>(line: Line<'a>, kind: CallKind, about: &About) -> Line<'a> {
+    match about {
+        About::Task(tid) if kind == CallKind::Spawn => line.uint("child", tid.0),
+        About::Task(tid) => line.uint("task", tid.0),
+        About::Object(id) => line.uint("object", *id),
+        About::Several(items) => line.json("items", &waitables(items)),
+        About::Key(key) => line.str("key", key),
+        About::Time(time) => line.str("time", Stamp::from_unix_nanos(time.as_nanos()).as_str()),
+        // As text, because not every reader of JSON keeps 64 bits.
+        About::Number(number) => line.str("number", &number.to_string()),
+        About::Uuid(uuid) => line.str("uuid", &uuid.to_string()),
+        About::Json(json) => line.json("about", json),
+        _ => line,
+    }
+}
+
+fn waitables(items: &[Waitable]) -> String {
+    let mut text = String::from("[");
+    for (at, item) in items.iter().enumerate() {
+        let comma = if at == 0 { "" } else { "," };
+        let _ = match item {
+            Waitable::Task(task) => write!(text, "{comma}{{\"task\":{}}}", task.tid.0),
+            Waitable::Future(object) => write!(text, "{comma}{{\"object\":{}}}", object.id),
+        };
+    }
+    text.push(']');
+    text
+}
+
+fn write_result<'a>(line: Line<'a>, result: &Result<Value, TaskError>) -> Line<'a> {
+    match result {
+        Ok(value) => match value.borrow::<Json>() {
+            Some(json) => line.json("value", &json.0),
+            None => line.json("value", "null"),
+        },
+        Err(error) => line.json("error", &error_json(error)),
+    }
+}
+
+fn error_json(error: &TaskError) -> String {
+    encode(error).unwrap_or_else(|error| format!("{:?}", error.message()))
+}

@@ -1,0 +1,53 @@
+//! Values as they pass between a durable run and the world: JSON text.
+
+use std::rc::Rc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tiffany_kernel::{ErrorKind, Reply, TaskError, Value};
+
+use crate::call::{Decode, FromReply};
+
+/// A value as JSON text, which is what the log has of it.
+#[derive(Clone)]
+pub(crate) struct Json(pub(crate) Rc<str>);
+
+/// A value as JSON; if it cannot be, the error names the place inside the value.
+pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Result<String, TaskError> {
+    let mut bytes = Vec::new();
+    let mut writer = serde_json::Serializer::new(&mut bytes);
+    serde_path_to_error::serialize(value, &mut writer).map_err(|error| {
+        let (path, why) = (error.path().to_string(), error.into_inner());
+        let message = format!("a value cannot be written down at `{path}`: {why}");
+        TaskError::new(ErrorKind::Unserializable, message)
+    })?;
+    Ok(String::from_utf8(bytes).expect("JSON is UTF-8"))
+}
+
+/// JSON as a value; if it is of another form, the error names the place inside the text.
+pub(crate) fn decode<T: DeserializeOwned>(json: &str) -> Result<T, TaskError> {
+    let mut reader = serde_json::Deserializer::from_str(json);
+    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let (path, why) = (error.path().to_string(), error.inner());
+        let wanted = std::any::type_name::<T>();
+        let message = format!("what was written down is no {wanted} at `{path}`: {why}");
+        TaskError::new(ErrorKind::Unreadable, message)
+    })
+}
+
+/// The reply is JSON, read as the type that is wanted.
+pub struct Written;
+
+impl<R: DeserializeOwned + 'static> Decode<R> for Written {
+    fn decode(reply: Reply) -> Result<R, TaskError> {
+        let value = match reply {
+            Reply::Message(message) => message.value,
+            reply => Value::from_reply(reply)?,
+        };
+        match value.borrow::<Json>() {
+            Some(json) => decode(&json.0),
+            // A handler or a test answered with the value itself.
+            None => crate::call::typed(value),
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Durable runs: what they do is written to the log before anything that depends on it leaves the process, so
+//! that they can be stopped at any instruction and go on where they were.
+
+mod hosting;
+mod journal;
+mod json;
+mod promise;
+mod registry;
+mod replay;
+mod script;
+mod step;
+
+use serde::de::DeserializeOwned;
+use tiffany_kernel::SystemCall;
+
+use crate::call::TryCall;
+
+pub use hosting::DurableRun;
+pub(crate) use hosting::{Durable, Hosting};
+pub use json::Written;
+pub(crate) use json::{Json, encode};
+pub use promise::{DurablePromise, external_promise};
+pub(crate) use registry::Registry;
+pub(crate) use replay::Sources;
+pub use step::{Step, step};
+
+/// Takes the next message that was sent to this run under this name, waiting for one.
+#[track_caller]
+pub fn receive<T: DeserializeOwned + 'static>(name: &str) -> TryCall<T, Written> {
+    TryCall::new(SystemCall::ReceiveMessage(name.into()))
+}

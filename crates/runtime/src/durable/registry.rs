@@ -1,0 +1,68 @@
+//! Functions by name: what a durable run is started from, and started from again when it is resumed.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::future::Future;
+use std::rc::Rc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tiffany_kernel::{BoxCoroutine, ErrorKind, Step, TaskError, Value};
+
+use super::json::{Json, decode, encode};
+use crate::future_task::{FutureTask, Output, into_task_error};
+
+/// Makes the root of a run out of its input.
+type Function = Rc<dyn Fn(&str) -> Result<BoxCoroutine, TaskError>>;
+
+/// All functions of a runtime.
+#[derive(Clone, Default)]
+pub(crate) struct Registry {
+    functions: BTreeMap<String, Function>,
+}
+
+impl Registry {
+    pub(crate) fn add<I, O, E, F, R>(&mut self, name: &str, function: F)
+    where
+        I: DeserializeOwned + 'static,
+        O: Serialize + 'static,
+        E: Display + 'static,
+        F: Fn(I) -> R + 'static,
+        R: Future<Output = Result<O, E>> + 'static,
+    {
+        let function = Rc::new(function);
+        let start = move |input: &str| -> Result<BoxCoroutine, TaskError> {
+            let (input, function) = (decode::<I>(input)?, Rc::clone(&function));
+            // Called inside the task, so that a panic in it is the task's.
+            let root = async move { function(input).await };
+            Ok(Box::pin(FutureTask::<_, WrittenDown>::new(root)))
+        };
+        self.functions.insert(name.into(), Rc::new(start));
+    }
+
+    /// The root of a run of this function.
+    pub(crate) fn start(&self, name: &str, input: &str) -> Result<BoxCoroutine, TaskError> {
+        match self.functions.get(name) {
+            Some(function) => function(input),
+            None => {
+                let message = format!("no function `{name}` is registered");
+                Err(TaskError::new(ErrorKind::Unregistered, message))
+            }
+        }
+    }
+}
+
+/// The output of a durable run's root: written down, or an error.
+struct WrittenDown;
+
+impl<O: Serialize + 'static, E: Display + 'static> Output<Result<O, E>> for WrittenDown {
+    fn step(output: Result<O, E>) -> Step {
+        match output {
+            Ok(value) => match encode(&value) {
+                Ok(json) => Step::Done(Value::new(Json(json.into()))),
+                Err(error) => Step::Failed(error),
+            },
+            Err(error) => Step::Failed(into_task_error(error)),
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! A run's log read back: what each task asked of the world, and what the world told the run, in order.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use tiffany_kernel::{ErrorKind, TaskError, Tid, Time, Uuid, Value};
+
+use super::json::{Json, decode};
+use crate::wal::{LogError, Payload, Record, RecordType, Stamp};
+
+/// What a run was started with.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Beginning {
+    pub(crate) id: String,
+    pub(crate) function: String,
+    pub(crate) input: String,
+    pub(crate) seed: u64,
+    pub(crate) recording: String,
+    pub(crate) started: Time,
+}
+
+/// A recorded call that concerned the world.
+#[derive(Clone, Debug)]
+pub(crate) struct Recorded {
+    pub(crate) seq: u64,
+    /// What the call was: its tag, its name and what it was about, as the log has it.
+    pub(crate) tag: String,
+    pub(crate) name: Option<String>,
+    pub(crate) about: Vec<(String, String)>,
+    pub(crate) at: String,
+    pub(crate) clock: Time,
+}
+
+/// Something that the world told the run.
+pub(crate) struct Told {
+    pub(crate) what: What,
+    /// How many turns the run had had.
+    pub(crate) step: u64,
+    /// How many calls that concern the world had been made.
+    pub(crate) after: usize,
+    pub(crate) clock: Time,
+}
+
+pub(crate) enum What {
+    /// A timer was due, or the log had what a call waited for.
+    Woken {
+        of: u64,
+    },
+    /// An effect had its result.
+    Effect {
+        of: u64,
+        result: Result<Value, TaskError>,
+    },
+    Settled {
+        promise: Uuid,
+        result: Result<Value, TaskError>,
+    },
+    Message {
+        name: Rc<str>,
+        value: Value,
+    },
+    Cancel,
+    CutShort(Tid),
+    OverTime,
+}
+
+/// A whole log.
+#[derive(Default)]
+pub(crate) struct Script {
+    pub(crate) beginning: Beginning,
+    /// By task, in order.
+    pub(crate) calls: BTreeMap<Tid, VecDeque<Recorded>>,
+    pub(crate) told: VecDeque<Told>,
+    /// How many calls there are in all.
+    pub(crate) total: usize,
+    /// Effects that had begun, with their last attempt.
+    pub(crate) begun: BTreeMap<u64, u64>,
+    /// Tasks that had ended.
+    pub(crate) ended: BTreeMap<Tid, u64>,
+    /// How the root had ended.
+    pub(crate) outcome: Option<Result<String, TaskError>>,
+}
+
+/// How a payload that is in a file of its own is found.
+pub(crate) type Fetch<'a> = &'a dyn Fn(&Payload<'_>) -> Result<String, LogError>;
+
+impl Script {
+    /// Takes in the next record.
+    pub(crate) fn add(&mut self, record: &Record<'_>, fetch: Fetch<'_>) -> Result<(), LogError> {
+        let clock = record.stamp().map_or(Time::ZERO, |stamp| Time::from_nanos(stamp.unix_nanos()));
+        match record.record_type() {
+            Some(RecordType::RunStart) => self.begin(record, clock, fetch)?,
+            Some(RecordType::TaskSpawn) => self.add_call(record, "spawn".into(), clock),
+            Some(RecordType::TaskYield) => {
+                let tag = record.str("call").unwrap_or_default();
+                if is_outward(&tag) && record.get("error").is_none() {
+                    self.add_call(record, tag.into_owned(), clock);
+                }
+            }
+            Some(RecordType::TaskWake) => {
+                let what = match record.str("why").as_deref() {
+                    Some("cancel") => What::Cancel,
+                    Some("cut_short") => What::CutShort(record.tid),
+                    Some("over_time") => What::OverTime,
+                    _ => What::Woken { of: record.uint("of").unwrap_or(0) },
+                };
+                self.add_told(record, what, clock);
+            }
+            Some(RecordType::EffectStart) => {
+                let of = record.uint("of").unwrap_or(0);
+                self.begun.insert(of, record.uint("attempt").unwrap_or(1));
+            }
+            Some(RecordType::EffectResult) => {
+                let of = record.uint("of").unwrap_or(0);
+                let result = result(record, fetch)?;
+                self.add_told(record, What::Effect { of, result }, clock);
+            }
+            Some(RecordType::PromiseSettled) => {
+                let promise = record.str("promise").and_then(|text| Uuid::parse(&text));
+                if let Some(promise) = promise {
+                    let result = result(record, fetch)?;
+                    self.add_told(record, What::Settled { promise, result }, clock);
+                }
+            }
+            Some(RecordType::Message) => {
+                let name = record.str("name").unwrap_or_default().into();
+                let value = written(record, "value", fetch)?;
+                self.add_told(record, What::Message { name, value }, clock);
+            }
+            Some(RecordType::TaskExit | RecordType::TaskAbort | RecordType::TaskCancel) => {
+                self.ended.insert(record.tid, record.seq);
+                if record.tid == Tid(1) {
+                    self.outcome = Some(outcome(record, fetch)?);
+                }
+            }
+            // Types that are not known here change nothing in the run.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn begin(
+        &mut self,
+        record: &Record<'_>,
+        clock: Time,
+        fetch: Fetch<'_>,
+    ) -> Result<(), LogError> {
+        let text = |field: &str| record.str(field).unwrap_or_default().into_owned();
+        self.beginning = Beginning {
+            id: text("id"),
+            function: text("function"),
+            input: payload(record, "input", fetch)?.unwrap_or_else(|| "null".into()),
+            seed: text("seed").parse().unwrap_or(0),
+            recording: text("recording"),
+            started: clock,
+        };
+        Ok(())
+    }
+
+    fn add_call(&mut self, record: &Record<'_>, tag: String, clock: Time) {
+        let text = |field: &str| record.str(field).map(|text| text.into_owned());
+        let about = record
+            .fields()
+            .filter(|(name, _)| !matches!(*name, "call" | "name" | "at"))
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        let call = Recorded {
+            seq: record.seq,
+            tag,
+            name: text("name"),
+            about,
+            at: text("at").unwrap_or_default(),
+            clock,
+        };
+        self.calls.entry(record.tid).or_default().push_back(call);
+        self.total += 1;
+    }
+
+    fn add_told(&mut self, record: &Record<'_>, what: What, clock: Time) {
+        let step = record.uint("step").unwrap_or(0);
+        self.told.push_back(Told { what, step, after: self.total, clock });
+    }
+}
+
+impl Recorded {
+    /// One thing that the call was about.
+    pub(crate) fn about(&self, field: &str) -> Option<&str> {
+        self.about.iter().find(|(name, _)| name == field).map(|(_, value)| value.as_str())
+    }
+
+    /// The same as a text.
+    pub(crate) fn text(&self, field: &str) -> Option<String> {
+        self.about(field).and_then(|json| decode(json).ok())
+    }
+
+    /// The same as a moment.
+    pub(crate) fn time(&self, field: &str) -> Option<Time> {
+        let stamp = Stamp::parse(&self.text(field)?)?;
+        Some(Time::from_nanos(stamp.unix_nanos()))
+    }
+}
+
+/// Whether calls of this tag concern the world.
+fn is_outward(tag: &str) -> bool {
+    let kind = tiffany_kernel::CallKind::ALL.iter().find(|kind| kind.tag() == tag);
+    kind.is_some_and(|kind| kind.is_outward())
+}
+
+fn payload(record: &Record<'_>, field: &str, fetch: Fetch<'_>) -> Result<Option<String>, LogError> {
+    match record.payload(field) {
+        None => Ok(None),
+        Some(Payload::Json(json)) => Ok(Some(json.to_owned())),
+        Some(other) => fetch(&other).map(Some),
+    }
+}
+
+fn written(record: &Record<'_>, field: &str, fetch: Fetch<'_>) -> Result<Value, LogError> {
+    let json = payload(record, field, fetch)?.unwrap_or_else(|| "null".into());
+    Ok(Value::new(Json(json.into())))
+}
+
+fn outcome(record: &Record<'_>, fetch: Fetch<'_>) -> Result<Result<String, TaskError>, LogError> {
+    match (record.record_type(), payload(record, "error", fetch)?) {
+        (_, Some(error)) => Ok(Err(decode(&error).unwrap_or_else(|unreadable| unreadable))),
+        (Some(RecordType::TaskCancel), None) => {
+            Ok(Err(TaskError::new(ErrorKind::TaskCancelled, "was cancelled")))
+        }
+        (_, None) => Ok(Ok(payload(record, "value", fetch)?.unwrap_or_else(|| "null".into()))),
+    }
+}
+
+fn result(record: &Record<'_>, fetch: Fetch<'_>) -> Result<Result<Value, TaskError>, LogError> {
+    match payload(record, "error", fetch)? {
+        Some(error) => Ok(Err(decode(&error).unwrap_or_else(|unreadable| unreadable))),
+        None => written(record, "value", fetch).map(Ok),
+    }
+}
