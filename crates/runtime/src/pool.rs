@@ -21,6 +21,8 @@ const IDLE: Duration = Duration::from_secs(5);
 pub(crate) struct Work {
     /// What the work is called, and the line that asked for it, for errors.
     pub(crate) name: &'static str,
+    /// Whether its result can be written down, as a durable run needs it.
+    pub(crate) written: bool,
     pub(crate) at: &'static Location<'static>,
     pub(crate) job: Box<dyn FnOnce() -> Remote + Send>,
 }
@@ -28,7 +30,7 @@ pub(crate) struct Work {
 impl Work {
     /// Does it. A panic in it is an error with the line it came from.
     fn run(self) -> Remote {
-        let Work { name, at, job } = self;
+        let Work { name, at, job, .. } = self;
         panics::noting(job).unwrap_or_else(|payload| {
             // Here and not where it is read: this thread knows the line.
             failed(panic_error(payload, "blocking work panicked"), name, at)

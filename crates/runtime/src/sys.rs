@@ -393,7 +393,7 @@ where
         let value = work();
         Box::new(move || Ok(Value::new(value)))
     });
-    let work = Work { name: "blocking", at: Location::caller(), job };
+    let work = Work { name: "blocking", written: false, at: Location::caller(), job };
     TryCall::new(SystemCall::Effect(EffectWork {
         name: work.name,
         about: None,

@@ -381,6 +381,11 @@ impl Runtime {
         };
         match order {
             Order::Start(call, effect) => match effect.work.downcast::<Work>() {
+                Ok(work) if !work.written => {
+                    let message = "what blocking work gives cannot be written down; use a step";
+                    let error = TaskError::new(ErrorKind::NotDurable, message);
+                    self.complete(id, Completion::Call(call, Err(error)));
+                }
                 Ok(work) => {
                     let tid = hosted.run.caller(call).unwrap_or(Tid(1));
                     let clock = hosted.run.clock();

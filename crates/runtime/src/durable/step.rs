@@ -49,7 +49,7 @@ where
         };
         Box::new(move || result.map(|json| Value::new(Json(json.into()))))
     });
-    Step { work: Work { name, at, job }, about: None, value: PhantomData }
+    Step { work: Work { name, written: true, at, job }, about: None, value: PhantomData }
 }
 
 /// A step that is about to be made.

@@ -7,9 +7,9 @@ use tiffany::testing::TestScheduler;
 use tiffany::{
     CallKind, CustomCall, ErrorKind, EventKind, Handler, Reply, Runtime, SystemCall, TaskError,
     Tid, Time, Value, Verdict, answer_with, answering, ask, blocking, call, cancel, channel,
-    charge, external_promise, gather, get, get_handlers, get_log, get_tid, group, handler,
-    kill_task, mutex, now, promise, put, race, read_wait, semaphore, sleep, sleep_until, spawn,
-    tell, try_answer_with, wait, wait_task, write_wait, yield_now,
+    charge, durable, external_promise, gather, get, get_handlers, get_log, get_tid, group, handler,
+    kill_task, mutex, new_uuid, now, promise, put, race, random, read_wait, semaphore, sleep,
+    sleep_until, spawn, tell, timeout, try_answer_with, wait, wait_task, write_wait, yield_now,
 };
 
 use crate::{Notes, assert_names, ms, secs};
@@ -222,6 +222,9 @@ fn any_call_but_the_scheduling_ones() {
             kill_task(task.tid()).await;
             group.join().await.unwrap();
             assert!(now().await > Time::ZERO);
+            random().await;
+            new_uuid().await;
+            timeout(ms(0), durable::receive::<u32>("box")).await.unwrap_err();
             let one = promise::<u32>().await;
             one.complete(1).await.unwrap();
             one.fail(TaskError::failed("again")).await.unwrap_err();

@@ -7,8 +7,8 @@ use std::rc::Rc;
 
 use tiffany::testing::TestScheduler;
 use tiffany::{
-    Candidate, Limits, Policy, RunError, RunId, Tid, blocking, channel, external_promise, get_tid,
-    now, promise, read_wait, select, sleep, spawn, try_spawn, wait, write_wait, yield_now,
+    Candidate, Limits, Policy, RunError, RunId, Tid, channel, durable, get_tid, now, promise,
+    read_wait, select, sleep, spawn, try_spawn, wait, write_wait, yield_now,
 };
 
 use crate::common::{Log, chant, quiet, scheduler, secs, turns};
@@ -236,17 +236,17 @@ fn durable_tasks_use_effects_timers_promises_and_messages() {
     let mut test = TestScheduler::durable_rules(quiet());
     let handle = test.runtime().handle();
     let text = test.try_run(async move {
-        let effect = blocking(|| "effect").await?;
+        let effect = durable::step("work", || Ok::<_, String>("effect".to_string())).await?;
         sleep(secs(1)).await;
         let own = promise::<&str>().await;
         own.complete("promise").await?;
-        let outside = external_promise::<&str>().await;
+        let outside = durable::external_promise::<String>().await;
         let uuid = outside.uuid();
-        std::thread::spawn(move || handle.complete(uuid, "external"));
+        std::thread::spawn(move || handle.settle_durable(uuid, Ok(&"external")));
         let (sender, receiver) = channel::<&str>(1).await;
         sender.send("message").await?;
         let message = receiver.receive().await?.unwrap_or("none");
-        let (own, outside) = (own.future().await?, outside.future().await?);
+        let (own, outside) = (own.future().await?, outside.wait().await?);
         Ok::<_, tiffany::TaskError>(format!("{effect} {own} {outside} {message}"))
     });
     assert_eq!(text.unwrap(), "effect promise external message");
