@@ -84,8 +84,11 @@ fn a_failed_sync_poisons_in_the_background_too() {
     ];
     for barrier in background {
         let disk = SimDisk::new();
-        let single_syncs = if barrier == Barrier::Everything { 0 } else { 4 };
-        let mut play = Play::new(disk.clone(), Settings { segments: 3, single_syncs, ..small() });
+        let single_syncs = if barrier == Barrier::Everything { 0 } else { 64 };
+        let mut play = Play::new(
+            disk.clone(),
+            Settings { segments: 3, single_syncs, open_files: 64, index_slack: 999, ..small() },
+        );
         let (mut writer, _) = play.open().unwrap();
         disk.fail_barrier(barrier, EIO);
         let first = loop {
