@@ -46,7 +46,7 @@ fn add_line(writer: &mut Writer, chain: &mut Chain) -> Result<(), LogError> {
     let mut batch = Batch::new();
     let now = Stamp::from_unix_nanos(0);
     batch.line(chain, &now, RecordType::Message, Tid(1)).str("text", "hello").end();
-    writer.commit(&batch, |_| {})
+    writer.commit(&mut batch, |_| {})
 }
 
 /// Not a test: the other process of the next one.
@@ -150,9 +150,7 @@ fn segments_are_used_again_and_again_and_opening_twice_changes_nothing() {
         assert_eq!(writer.run(run_id(1)).map_or(0, |entry| entry.seq), round * 40);
         for _ in 0..40 {
             add_line(&mut writer, &mut chain).unwrap();
-            if let Some(work) = writer.work().unwrap() {
-                writer.work_done(work.run()).unwrap();
-            }
+            writer.background().unwrap();
         }
         drop(writer);
         let (writer, first) = open(&scratch.log(), small()).unwrap();
@@ -205,7 +203,7 @@ fn a_removed_run_does_not_come_back() {
     add_line(&mut writer, &mut chain).unwrap();
     let mut batch = Batch::new();
     batch.remove(run_id(1));
-    writer.commit(&batch, |_| {}).unwrap();
+    writer.commit(&mut batch, |_| {}).unwrap();
     drop(writer);
     let (mut writer, _) = open(&scratch.log(), small()).unwrap();
     assert_eq!(writer.run(run_id(1)).unwrap().state, RunState::Removed);
@@ -217,5 +215,5 @@ fn a_removed_run_does_not_come_back() {
     let (mut writer, _) = open(&scratch.log(), small()).unwrap();
     batch.clear();
     batch.remove(unknown);
-    assert_eq!(writer.commit(&batch, |_| {}).unwrap_err().code(), "TFY0113");
+    assert_eq!(writer.commit(&mut batch, |_| {}).unwrap_err().code(), "TFY0113");
 }

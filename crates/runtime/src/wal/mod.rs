@@ -1,9 +1,11 @@
 //! The log on disk.
 
+mod applier;
+mod background;
 mod batch;
 mod blob;
 mod block;
-mod checkpoint;
+mod committer;
 mod disk;
 mod error;
 mod handles;
@@ -24,7 +26,6 @@ mod writer;
 
 pub use batch::{BLOB_LIMIT, Batch, RunEnd};
 pub use blob::BlobHash;
-pub use checkpoint::{Work, WorkDone};
 pub use disk::{Barrier, Disk, DiskFile, Hold, Locking, OpenMode, RealDisk};
 pub use error::LogError;
 pub use index::{RunEntry, RunState};
