@@ -4,6 +4,7 @@
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use super::applier::Applier;
 use super::error::LogError;
@@ -12,6 +13,10 @@ use super::thread::{News, Shared, Wishes};
 
 /// So many emptied batches are kept.
 const SPARE: usize = 4;
+/// Lines wait so long for more, so that a run with many small commits costs few writes...
+const LINGER: Duration = Duration::from_millis(5);
+/// ...unless there are so many bytes of them.
+pub(crate) const ENOUGH: usize = 1 << 20;
 
 /// Starts it. It ends when it is told to, or at the first failure.
 pub(crate) fn start(shared: Arc<Shared>, mut applier: Applier) -> io::Result<JoinHandle<()>> {
@@ -33,16 +38,24 @@ pub(crate) fn start(shared: Arc<Shared>, mut applier: Applier) -> io::Result<Joi
 /// Waits for something to do.
 fn next(shared: &Shared) -> Option<Wishes> {
     let mut queue = shared.queue.lock();
+    let mut until = None;
     loop {
         let wishes = &queue.wishes;
         if wishes.end {
             return None;
         }
-        if !wishes.apply.is_empty() || wishes.segment.is_some() || wishes.checkpoint.is_some() {
+        let late = until.is_some_and(|until| until <= Instant::now());
+        if wishes.is_urgent() || (late && !wishes.apply.is_empty()) {
             queue.background_is_busy = true;
             return Some(std::mem::take(&mut queue.wishes));
         }
-        shared.for_background.wait(&mut queue);
+        if wishes.apply.is_empty() {
+            until = None;
+            shared.for_background.wait(&mut queue);
+        } else {
+            let until = *until.get_or_insert_with(|| Instant::now() + LINGER);
+            shared.for_background.wait_until(&mut queue, until);
+        }
     }
 }
 

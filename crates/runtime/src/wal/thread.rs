@@ -89,6 +89,15 @@ pub(crate) struct Wishes {
     pub(crate) end: bool,
 }
 
+impl Wishes {
+    /// Is there something that should not wait?
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.segment.is_some()
+            || self.checkpoint.is_some()
+            || self.apply_bytes >= background::ENOUGH
+    }
+}
+
 /// What the background has done.
 #[derive(Default)]
 pub(crate) struct News {
@@ -242,10 +251,14 @@ impl Serving {
         let next = queue.news.spare.pop().unwrap_or_else(|| Batch::with_blob_limit(limit));
         let batch = std::mem::replace(batch, next);
         self.unsynced.push(Committed { batch, offsets, block });
+        let was_idle = queue.wishes.apply.is_empty();
         self.hand_over(&mut queue);
         self.wish(&mut queue);
+        let wake = was_idle || queue.wishes.is_urgent();
         drop(queue);
-        shared.for_background.notify_one();
+        if wake {
+            shared.for_background.notify_one();
+        }
         Ok(())
     }
 
