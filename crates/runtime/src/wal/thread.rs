@@ -89,6 +89,14 @@ pub(crate) struct Wishes {
     pub(crate) end: bool,
 }
 
+impl Queue {
+    /// From here on nothing is collected: nobody would ever commit it.
+    fn stop(&mut self) {
+        self.failed = true;
+        self.pending.clear();
+    }
+}
+
 impl Wishes {
     /// Is there something that should not wait?
     pub(crate) fn is_urgent(&self) -> bool {
@@ -141,7 +149,7 @@ impl LogThread {
         let thread = std::thread::Builder::new().name("tiffany-log".into()).spawn(move || {
             let outcome = serving.serve(&notify);
             if let Err(error) = &outcome {
-                serving.shared.queue.lock().failed = true;
+                serving.shared.queue.lock().stop();
                 notify(Notice::Failed(error.clone()));
             }
             let shared = Arc::clone(&serving.shared);
