@@ -55,7 +55,12 @@ pub enum Notice {
 /// ```
 pub struct LogThread {
     shared: Arc<Shared>,
-    threads: Option<(JoinHandle<Result<(), LogError>>, JoinHandle<()>)>,
+    threads: Option<Threads>,
+}
+
+struct Threads {
+    log: JoinHandle<Result<(), LogError>>,
+    background: JoinHandle<()>,
 }
 
 /// What the threads share.
@@ -146,7 +151,7 @@ impl LogThread {
             last_sync: Instant::now(),
             told: Ticket(0),
         };
-        let thread = std::thread::Builder::new().name("tiffany-log".into()).spawn(move || {
+        let log = std::thread::Builder::new().name("tiffany-log".into()).spawn(move || {
             let outcome = serving.serve(&notify);
             if let Err(error) = &outcome {
                 serving.shared.queue.lock().stop();
@@ -157,7 +162,7 @@ impl LogThread {
             shared.for_background.notify_one();
             outcome
         })?;
-        Ok(LogThread { shared, threads: Some((thread, background)) })
+        Ok(LogThread { shared, threads: Some(Threads { log, background }) })
     }
 
     /// Hands in a batch, and gives back an empty one. It does not wait for the disk.
@@ -190,10 +195,10 @@ impl LogThread {
     }
 
     fn end(&mut self, ending: Ending) -> Result<(), LogError> {
-        let Some((thread, background)) = self.threads.take() else { return Ok(()) };
+        let Some(Threads { log, background }) = self.threads.take() else { return Ok(()) };
         self.shared.queue.lock().ending = Some(ending);
         self.shared.for_log.notify_one();
-        let outcome = thread.join();
+        let outcome = log.join();
         // The background holds the lock of the directory: it must be over too.
         let other = background.join();
         match (outcome, other) {
