@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use tiffany::wal::{
-    Batch, Chain, LogError, RealDisk, RecordType, Recovery, RunReader, RunState, Settings, Stamp,
-    Writer,
+    Batch, Chain, LogError, LogThread, Notice, RealDisk, RecordType, Recovery, RunReader, RunState,
+    Settings, Stamp, Writer,
 };
 use tiffany::{Tid, Uuid};
 use wal_kit::{run_id, small};
@@ -78,6 +78,73 @@ fn a_second_process_is_told_who_has_the_directory() {
     assert!(error.to_string().contains(&format!("process {pid} on ")), "{error}");
     // A killed process holds nothing.
     open(&scratch.log(), small()).unwrap();
+}
+
+/// Not a test: the process that the next one kills. It says each line that is durable.
+#[test]
+fn scribe() {
+    let Ok(dir) = std::env::var("WAL_SCRIBE") else { return };
+    let (writer, _) = open(Path::new(&dir), small()).unwrap();
+    let stands = |run| writer.run(run).map_or_else(|| Chain::new(run), |entry| entry.chain(run));
+    let mut chains: Vec<Chain> = (0..3).map(|run| stands(run_id(run))).collect();
+    let (tell, told) = std::sync::mpsc::channel();
+    let log = LogThread::start(writer, move |notice| drop(tell.send(notice))).unwrap();
+    let mut batch = Batch::with_blob_limit(100);
+    let mut handed = std::collections::VecDeque::new();
+    println!();
+    for at in 0.. {
+        let chain = &mut chains[at % 3];
+        let line = batch.line(chain, &Stamp::from_unix_nanos(0), RecordType::Message, Tid(1));
+        line.json("value", &format!("\"{}\"", "x".repeat(at % 200))).end();
+        handed.push_back((log.submit(&mut batch), at % 3, chain.seq()));
+        // Some lines run ahead, so that commits have company.
+        while handed.len() > 4 {
+            let Ok(Notice::Durable(durable)) = told.recv() else { return };
+            while handed.front().is_some_and(|(ticket, ..)| *ticket <= durable) {
+                let (_, run, seq) = handed.pop_front().unwrap();
+                println!("{run} {seq}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_killed_process_loses_nothing_it_reported() {
+    let scratch = Scratch::new("kill");
+    let mut reported = [0_u64; 3];
+    for round in 0..12 {
+        let mut scribe = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "scribe", "--nocapture"])
+            .env("WAL_SCRIBE", scratch.log())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(scribe.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let mut left = 5 + round * 37 % 150;
+        for line in lines {
+            let mut words = line.split(' ').map(str::parse::<u64>);
+            if let (Some(Ok(run)), Some(Ok(seq))) = (words.next(), words.next()) {
+                reported[run as usize] = reported[run as usize].max(seq);
+                left -= 1;
+            }
+            // What is still in the pipe counts too.
+            if left == 0 {
+                scribe.kill().unwrap();
+            }
+        }
+        scribe.wait().unwrap();
+        let (writer, recovery) = open(&scratch.log(), small()).unwrap();
+        assert!(recovery.refused.is_empty() && recovery.missing_blobs.is_empty(), "{recovery:?}");
+        for (run, seq) in reported.iter().enumerate() {
+            let run = run_id(run as u128);
+            let entry = writer.run(run).unwrap();
+            assert!(entry.seq >= *seq, "round {round}: {} of {seq} lines of {run}", entry.seq);
+            let mut reader = RunReader::open(&RealDisk, &scratch.log(), run, Some(entry)).unwrap();
+            while let Some(record) = reader.next() {
+                record.unwrap();
+            }
+        }
+    }
 }
 
 #[test]
