@@ -99,7 +99,9 @@ enum Outcome {
 
 fn flip_every_byte(disk: &SimDisk, play: &Play, path: &Path, limit: usize) -> Vec<Outcome> {
     let original = disk.contents(path).unwrap();
-    let flips = (0..original.len().min(limit)).map(|at| {
+    // Of the padding, which nothing depends on, some bytes are enough.
+    let places = (0..original.len().min(limit)).filter(|at| original[*at] != 0 || at % 16 == 0);
+    let flips = places.map(|at| {
         let mut changed = original.clone();
         changed[at] ^= 1 << (at % 8);
         let disk = disk.copy();

@@ -21,7 +21,7 @@ fn is_poisoned(play: &mut Play, mut writer: tiffany::wal::Writer, first: &LogErr
     assert!(told.to_string().contains(&first.to_string()), "{told} does not name {first}");
     assert_eq!(play.acked, acked, "a stopped log reported a commit");
     assert_eq!(writer.sync().unwrap_err().code(), "TFY0106");
-    assert_eq!(writer.work().map(|_| ()).unwrap_err().code(), "TFY0106");
+    assert_eq!(writer.background().unwrap_err().code(), "TFY0106");
     assert_eq!(writer.close().unwrap_err().code(), "TFY0106");
     play.models.pop();
 }
@@ -84,16 +84,17 @@ fn a_failed_sync_poisons_in_the_background_too() {
     ];
     for barrier in background {
         let disk = SimDisk::new();
-        let single_syncs = if barrier == Barrier::Everything { 0 } else { 4 };
-        let mut play = Play::new(disk.clone(), Settings { segments: 3, single_syncs, ..small() });
+        let single_syncs = if barrier == Barrier::Everything { 0 } else { 64 };
+        let mut play = Play::new(
+            disk.clone(),
+            Settings { segments: 3, single_syncs, open_files: 64, index_slack: 999, ..small() },
+        );
         let (mut writer, _) = play.open().unwrap();
         disk.fail_barrier(barrier, EIO);
         let first = loop {
             play.commit(&mut writer, &[Act::Lines(1, 1, 300), Act::Lines(2, 1, 4)]).unwrap();
-            // The first work may only prepare a segment.
-            if let Some(work) = writer.work().unwrap()
-                && let Err(first) = writer.work_done(work.run())
-            {
+            // At first it may only prepare a segment.
+            if let Err(first) = writer.background() {
                 break first;
             }
             assert!(play.acked < 50, "{barrier:?} never happened");

@@ -1,9 +1,19 @@
-//! The log on disk.
+//! The log on disk: lines of many runs become durable together, one file for each run, readable by people. It
+//! knows nothing of tasks or of what a record means, and nothing here is called by the kernel.
+//!
+//! The way of a line: a [`Chain`] and a [`Batch`] make it; the committing half of a [`Writer`] (or of a
+//! [`LogThread`]) writes the batch as one block of the commit log and syncs that; then the applying half copies
+//! the lines to the files of their runs. [`Writer::open`] mends what a crash left, and says so in a [`Recovery`].
+//! [`RunReader`] reads a run back. All of it goes through [`Disk`], whose twin for tests is [`sim::SimDisk`].
+//!
+//! The bytes, their order and what is assumed of the medium are in the book's chapter "WAL format".
 
+mod applier;
+mod background;
 mod batch;
 mod blob;
 mod block;
-mod checkpoint;
+mod committer;
 mod disk;
 mod error;
 mod handles;
@@ -24,7 +34,6 @@ mod writer;
 
 pub use batch::{BLOB_LIMIT, Batch, RunEnd};
 pub use blob::BlobHash;
-pub use checkpoint::{Work, WorkDone};
 pub use disk::{Barrier, Disk, DiskFile, Hold, Locking, OpenMode, RealDisk};
 pub use error::LogError;
 pub use index::{RunEntry, RunState};

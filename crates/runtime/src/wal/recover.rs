@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use tiffany_kernel::Uuid;
 
+use super::applier::{Applied, Applier, Places, Touched, begin_run_file};
 use super::blob::BlobHash;
 use super::block::{Part, PartKind};
+use super::committer::Committer;
 use super::disk::{Barrier, Disk, DiskFile, Locking, OpenMode, empty, read_from};
 use super::error::{Doing, LogError};
 use super::handles::Handles;
@@ -19,7 +21,7 @@ use super::read::{Flaw, Reader};
 use super::scan::{Chained, Found, Scan, TornBlock, fill};
 use super::segments::{Segment, Segments};
 use super::settings::Settings;
-use super::writer::{Known, Places, Touched, Writer, begin_run_file};
+use super::writer::Writer;
 
 /// What was found and mended when a log was opened.
 #[derive(Clone, Debug, Default)]
@@ -122,7 +124,7 @@ impl Writer {
         disk.create_dir(root).doing("make", root)?;
         let lock = root.join("lock");
         let hold = match disk.lock(&lock, &owner()).doing("lock", &lock)? {
-            Locking::Ours(hold) => Arc::from(hold),
+            Locking::Ours(hold) => hold,
             Locking::Theirs(owner) => {
                 return Err(LogError::Locked {
                     dir: root.into(),
@@ -139,48 +141,52 @@ impl Writer {
         let mut recovery = Recovery { torn_index: state.torn, ..Recovery::default() };
         let IndexState { runs, upto, salt, entries: index_entries, .. } = state;
         let last = upto + chained.blocks.len() as u64;
-        let known = |entry| Known { entry, touched: false };
-        let size = settings.segment_bytes;
-        let mut writer = Writer {
-            handles: Handles::new(settings.open_files),
-            disk,
+        let known = |entry| Applied { entry, touched: false };
+        let mut applier = Applier {
+            disk: Arc::clone(&disk),
             places,
-            settings,
+            settings: settings.clone(),
             hold,
             runs: runs.into_iter().map(|(run, entry)| (run, known(entry))).collect(),
             refused: HashMap::new(),
-            segments: Segments::new(Vec::new(), life, size),
             index,
             index_entries,
             salt,
             life,
+            applied: last,
+            handles: Handles::new(settings.open_files),
+            touched: Touched::default(),
+        };
+        applier.mend(&segments, chained, &mut recovery)?;
+        let mut committer = Committer {
+            disk,
+            dir: applier.places.commit.clone(),
+            segments: Segments::new(segments, life, settings.segment_bytes),
+            settings,
+            runs: applier.runs.iter().map(|(run, known)| (*run, known.entry)).collect(),
+            refused: applier.refused.clone(),
+            salt,
             written: last,
             synced: last,
-            applied: last,
-            touched: Touched::default(),
-            deferred: Vec::new(),
-            work_under_way: false,
-            poison: None,
             block: Vec::new(),
-            offsets: Vec::new(),
         };
-        writer.mend(&segments, chained, &mut recovery)?;
-        writer.segments = Segments::new(segments, life, size);
-        writer.begin_life()?;
-        Ok((writer, recovery))
+        applier.begin_life(&mut committer)?;
+        Ok((Writer::new(committer, applier), recovery))
     }
+}
 
+impl Applier {
     /// After this nothing of earlier lives is needed any more.
-    fn begin_life(&mut self) -> Result<(), LogError> {
+    fn begin_life(&mut self, committer: &mut Committer) -> Result<(), LogError> {
         let index = &self.index;
         if index.file.size().doing("look at", &index.path)? > index.len {
             index.file.set_size(index.len).doing("cut", &index.path)?;
         }
-        if self.segments.count() == 0 {
-            let (name, size) = (self.segments.new_name(), self.segments.size());
-            self.segments.add(Segment::make(&*self.disk, &self.places.commit, name, size)?);
+        if committer.segments.count() == 0 {
+            committer.add_segment()?;
         }
-        self.checkpoint_here()
+        self.checkpoint(committer.segments.count() as u32)?;
+        Ok(())
     }
 
     fn mend(
@@ -211,14 +217,6 @@ impl Writer {
         self.take_in_the_rest(sizes, recovery)
     }
 
-    fn touch(&mut self, run: Uuid, entry: RunEntry) {
-        let known = self.runs.entry(run).or_insert_with(|| Known::unborn(run));
-        known.entry = entry;
-        if !std::mem::replace(&mut known.touched, true) {
-            self.touched.runs.push(run);
-        }
-    }
-
     fn refuse(&mut self, run: Uuid, error: LogError, recovery: &mut Recovery) {
         recovery.refused.push((run, error.clone()));
         self.refused.insert(run, error);
@@ -244,8 +242,7 @@ impl Writer {
                 PartKind::Remove(run) => {
                     let plan = plans.entry(*run).or_insert_with(|| self.plan_for(*run));
                     plan.pieces.clear();
-                    plan.entry.state = RunState::Removed;
-                    plan.entry.len = 0;
+                    plan.entry.remove();
                 }
                 PartKind::Lines {
                     run, generation, offset, last_seq, crc_after, finishes, ..
@@ -275,8 +272,9 @@ impl Writer {
     }
 
     fn plan_for(&self, run: Uuid) -> Plan {
-        let known = self.runs.get(&run).copied().unwrap_or_else(|| Known::unborn(run));
-        Plan { base: known.entry, entry: known.entry, pieces: Vec::new() }
+        let known = self.runs.get(&run).map(|known| known.entry);
+        let entry = known.unwrap_or_else(|| RunEntry::unborn(run));
+        Plan { base: entry, entry, pieces: Vec::new() }
     }
 
     fn mend_blob(
@@ -454,16 +452,6 @@ impl Writer {
                 self.refuse(run, error, recovery);
                 Ok(())
             }
-        }
-    }
-
-    fn remove_file(&mut self, path: &Path) -> Result<(), LogError> {
-        self.touched.run_names = true;
-        match self.disk.remove(path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(LogError::io("remove", path, &error))
-            }
-            _ => Ok(()),
         }
     }
 

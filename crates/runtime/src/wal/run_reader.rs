@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use tiffany_kernel::Uuid;
 
+use super::applier::Places;
 use super::blob::BlobHash;
 use super::disk::{Disk, DiskFile, OpenMode, read_from};
 use super::error::{Doing, LogError};
 use super::index::RunEntry;
 use super::read::{Checker, Flaw, Record};
-use super::writer::Places;
 
 /// How much is read at once.
 const CHUNK: usize = 1 << 18;

@@ -186,7 +186,9 @@ impl<'a> Scan<'a> {
         for (segment, at) in &self.ends {
             let Segment { file, path, .. } = &self.segments[*segment];
             let mut header = [0; HEADER];
-            if fill(&**file, &mut header, *at).is_err() {
+            let read = fill(&**file, &mut header, *at);
+            // A good block there is an earlier one.
+            if read.is_err() || block::probe(self.salt, &header) != Probe::Nothing {
                 continue;
             }
             let generations = self.max_generation..=self.max_generation + 1;

@@ -91,6 +91,8 @@ pub(crate) struct Segments {
     pub(crate) generation: u64,
     size: u64,
     next_name: u32,
+    /// How many are being made.
+    pub(crate) under_way: usize,
 }
 
 impl Segments {
@@ -98,11 +100,7 @@ impl Segments {
     pub(crate) fn new(list: Vec<Segment>, generation: u64, size: u64) -> Segments {
         let size = size.next_multiple_of(ALIGN as u64);
         let next_name = list.iter().map(|segment| segment.name + 1).max().unwrap_or(0);
-        Segments { list, current: 0, at: 0, generation, size, next_name }
-    }
-
-    pub(crate) fn size(&self) -> u64 {
-        self.size
+        Segments { list, current: 0, at: 0, generation, size, next_name, under_way: 0 }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -125,10 +123,12 @@ impl Segments {
         self.at * 2 >= self.list[self.current].size
     }
 
-    /// A name for a new segment. It is not given twice: one may be made here and one in the background.
-    pub(crate) fn new_name(&mut self) -> u32 {
+    /// Name and size of a segment to be made. A name is not given twice: one may be made here and one in the
+    /// background.
+    pub(crate) fn new_name(&mut self) -> (u32, u64) {
         self.next_name += 1;
-        self.next_name - 1
+        self.under_way += 1;
+        (self.next_name - 1, self.size)
     }
 
     pub(crate) fn add(&mut self, segment: Segment) {
@@ -136,6 +136,7 @@ impl Segments {
             self.list.iter().all(|known| known.name != segment.name),
             "two segments of one name"
         );
+        self.under_way -= 1;
         self.list.push(segment);
     }
 

@@ -1,19 +1,23 @@
-//! The writer on a thread of its own: batches are handed in and collect while the disk is busy, so that one
-//! sync serves all of them. A second thread does the work of the background. Neither knows what a line says.
+//! The log on threads: batches are handed in and collect while the disk is busy, so that one sync serves all of
+//! them. This is the thread that commits; `background.rs` is the other one. Neither knows what a line says.
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use super::background;
 use super::batch::Batch;
-use super::checkpoint::{Work, WorkDone};
+use super::committer::{Committed, Committer};
 use super::error::LogError;
+use super::segments::Segment;
 use super::settings::SyncWhen;
 use super::writer::Writer;
+
+/// So many bytes may wait for the background before commits wait for it.
+const BACKLOG: usize = 32 << 20;
 
 /// The number of a batch that was handed in. They grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,7 +32,7 @@ pub enum Notice {
     Failed(LogError),
 }
 
-/// A writer on its own thread.
+/// A writer on its own threads.
 ///
 /// ```
 /// # use std::sync::{Arc, mpsc};
@@ -51,21 +55,71 @@ pub enum Notice {
 /// ```
 pub struct LogThread {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<Result<(), LogError>>>,
+    threads: Option<Threads>,
 }
 
-struct Shared {
-    queue: Mutex<Queue>,
-    something_came: Condvar,
+struct Threads {
+    log: JoinHandle<Result<(), LogError>>,
+    background: JoinHandle<()>,
+}
+
+/// What the threads share.
+pub(crate) struct Shared {
+    pub(crate) queue: Mutex<Queue>,
+    /// Something for the log thread: a batch, news from the background, the end.
+    pub(crate) for_log: Condvar,
+    /// Something for the background: a wish, the end.
+    pub(crate) for_background: Condvar,
 }
 
 #[derive(Default)]
-struct Queue {
+pub(crate) struct Queue {
     pending: Batch,
     last: Ticket,
-    done: Option<WorkDone>,
     ending: Option<Ending>,
     failed: bool,
+    pub(crate) wishes: Wishes,
+    pub(crate) news: News,
+    pub(crate) background_is_busy: bool,
+}
+
+/// What the background is to do.
+#[derive(Default)]
+pub(crate) struct Wishes {
+    pub(crate) apply: Vec<Committed>,
+    pub(crate) apply_bytes: usize,
+    pub(crate) segment: Option<(u32, u64)>,
+    /// A checkpoint, with the number of segments there are.
+    pub(crate) checkpoint: Option<u32>,
+    pub(crate) end: bool,
+}
+
+impl Queue {
+    /// From here on nothing is collected: nobody would ever commit it.
+    fn stop(&mut self) {
+        self.failed = true;
+        self.pending.clear();
+    }
+}
+
+impl Wishes {
+    /// Is there something that should not wait?
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.segment.is_some()
+            || self.checkpoint.is_some()
+            || self.apply_bytes >= background::ENOUGH
+    }
+}
+
+/// What the background has done.
+#[derive(Default)]
+pub(crate) struct News {
+    pub(crate) segment: Option<Segment>,
+    /// Blocks up to this one are not needed any more.
+    pub(crate) released: Option<u64>,
+    pub(crate) failed: Option<LogError>,
+    /// Emptied batches, to be used again.
+    pub(crate) spare: Vec<Batch>,
 }
 
 #[derive(Clone, Copy)]
@@ -82,40 +136,33 @@ impl LogThread {
         writer: Writer,
         notify: impl Fn(Notice) + Send + 'static,
     ) -> io::Result<LogThread> {
-        let queue = Queue {
-            pending: Batch::with_blob_limit(writer.settings().blob_limit),
-            ..Queue::default()
-        };
-        let shared = Arc::new(Shared { queue: Mutex::new(queue), something_came: Condvar::new() });
-        let (work, works) = mpsc::channel::<Work>();
-        let home = Arc::clone(&shared);
-        // It ends when the log thread does, which drops the sender.
-        std::thread::Builder::new().name("tiffany-sync".into()).spawn(move || {
-            for work in works {
-                let done = work.run();
-                home.queue.lock().done = Some(done);
-                home.something_came.notify_one();
-            }
-        })?;
+        let Writer { committer, applier, .. } = writer;
+        let pending = Batch::with_blob_limit(committer.settings.blob_limit);
+        let shared = Arc::new(Shared {
+            queue: Mutex::new(Queue { pending, ..Queue::default() }),
+            for_log: Condvar::new(),
+            for_background: Condvar::new(),
+        });
+        let background = background::start(Arc::clone(&shared), applier)?;
         let mut serving = Serving {
             shared: Arc::clone(&shared),
-            writer,
-            work,
+            committer,
+            unsynced: Vec::new(),
             last_sync: Instant::now(),
             told: Ticket(0),
         };
-        let thread = std::thread::Builder::new().name("tiffany-log".into()).spawn(move || {
+        let log = std::thread::Builder::new().name("tiffany-log".into()).spawn(move || {
             let outcome = serving.serve(&notify);
             if let Err(error) = &outcome {
-                serving.shared.queue.lock().failed = true;
+                serving.shared.queue.lock().stop();
                 notify(Notice::Failed(error.clone()));
             }
-            match (outcome, serving.ending()) {
-                (Ok(()), Ending::Close) => serving.writer.close(),
-                (outcome, _) => outcome,
-            }
+            let shared = Arc::clone(&serving.shared);
+            shared.queue.lock().wishes.end = true;
+            shared.for_background.notify_one();
+            outcome
         })?;
-        Ok(LogThread { shared, thread: Some(thread) })
+        Ok(LogThread { shared, threads: Some(Threads { log, background }) })
     }
 
     /// Hands in a batch, and gives back an empty one. It does not wait for the disk.
@@ -132,7 +179,7 @@ impl LogThread {
         let ticket = queue.last;
         drop(queue);
         if was_empty {
-            self.shared.something_came.notify_one();
+            self.shared.for_log.notify_one();
         }
         ticket
     }
@@ -148,12 +195,15 @@ impl LogThread {
     }
 
     fn end(&mut self, ending: Ending) -> Result<(), LogError> {
-        let Some(thread) = self.thread.take() else { return Ok(()) };
+        let Some(Threads { log, background }) = self.threads.take() else { return Ok(()) };
         self.shared.queue.lock().ending = Some(ending);
-        self.shared.something_came.notify_one();
-        match thread.join() {
-            Ok(outcome) => outcome,
-            Err(panic) => std::panic::resume_unwind(panic),
+        self.shared.for_log.notify_one();
+        let outcome = log.join();
+        // The background holds the lock of the directory: it must be over too.
+        let other = background.join();
+        match (outcome, other) {
+            (Ok(outcome), Ok(())) => outcome,
+            (Err(panic), _) | (_, Err(panic)) => std::panic::resume_unwind(panic),
         }
     }
 }
@@ -170,113 +220,187 @@ impl Drop for LogThread {
 /// What the log thread has.
 struct Serving {
     shared: Arc<Shared>,
-    writer: Writer,
-    work: mpsc::Sender<Work>,
+    committer: Committer,
+    /// Batches that wait for the next sync before they go to the background.
+    unsynced: Vec<Committed>,
     last_sync: Instant,
     told: Ticket,
 }
 
 impl Serving {
-    fn ending(&self) -> Ending {
-        self.shared.queue.lock().ending.unwrap_or(Ending::Stop)
-    }
-
     fn serve(&mut self, notify: &impl Fn(Notice)) -> Result<(), LogError> {
-        let mut batch = Batch::with_blob_limit(self.writer.settings().blob_limit);
+        let mut batch = Batch::with_blob_limit(self.committer.settings.blob_limit);
         loop {
-            let (ticket, over) = self.next_batch(&mut batch)?;
+            let (ticket, ending) = self.next_batch(&mut batch)?;
             if ticket > self.told {
-                self.writer.commit(&batch, |_| notify(Notice::Durable(ticket)))?;
+                self.commit(&mut batch, || notify(Notice::Durable(ticket)))?;
                 self.told = ticket;
-                batch.clear();
             }
-            self.sync_if_due()?;
-            if over {
-                self.wait_for_work()?;
-                return self.writer.sync();
+            if self.sync_due().is_some_and(|due| due <= Instant::now()) {
+                self.sync()?;
             }
-            if let Some(work) = self.writer.work()? {
-                // The other thread lives as long as this sender does.
-                let _ = self.work.send(work);
+            match ending {
+                Some(Ending::Close) => {
+                    self.sync()?;
+                    return self.last_checkpoint();
+                }
+                Some(Ending::Stop) => return self.sync(),
+                None => {}
             }
         }
     }
 
-    /// Lets the background end what it does.
-    fn wait_for_work(&mut self) -> Result<(), LogError> {
+    fn commit(&mut self, batch: &mut Batch, durable: impl FnOnce()) -> Result<(), LogError> {
+        if batch.is_empty() {
+            durable();
+            return Ok(());
+        }
+        let mut offsets = Vec::new();
+        let block = self.committer.append(batch, &mut offsets)?;
+        durable();
         let shared = Arc::clone(&self.shared);
         let mut queue = shared.queue.lock();
-        while self.writer.is_work_under_way() {
-            match queue.done.take() {
-                Some(done) => self.writer.work_done(done)?,
-                None => shared.something_came.wait(&mut queue),
-            }
+        let limit = self.committer.settings.blob_limit;
+        let next = queue.news.spare.pop().unwrap_or_else(|| Batch::with_blob_limit(limit));
+        let batch = std::mem::replace(batch, next);
+        self.unsynced.push(Committed { batch, offsets, block });
+        let was_idle = queue.wishes.apply.is_empty();
+        self.hand_over(&mut queue);
+        self.wish(&mut queue);
+        let wake = was_idle || queue.wishes.is_urgent();
+        drop(queue);
+        if wake {
+            shared.for_background.notify_one();
         }
         Ok(())
     }
 
-    /// Waits for something to commit. True if nothing will come after it.
-    fn next_batch(&mut self, batch: &mut Batch) -> Result<(Ticket, bool), LogError> {
+    /// Gives the background what may go to the files of the runs: what is durable in the commit log, or all if
+    /// nothing ever waits for that.
+    fn hand_over(&mut self, queue: &mut Queue) {
+        let all = self.committer.settings.sync == SyncWhen::Never;
+        let synced = self.committer.synced;
+        let count = self.unsynced.iter().take_while(|one| all || one.block <= synced).count();
+        for committed in self.unsynced.drain(..count) {
+            queue.wishes.apply_bytes += committed.batch.len();
+            queue.wishes.apply.push(committed);
+        }
+    }
+
+    /// Asks the background for what will be needed soon.
+    fn wish(&mut self, queue: &mut Queue) {
+        if queue.wishes.segment.is_none() {
+            queue.wishes.segment = self.committer.wanted_segment();
+        }
+        if self.committer.segments.full() > 0 {
+            queue.wishes.checkpoint = Some(self.committer.segments.count() as u32);
+        }
+    }
+
+    /// Waits for something to commit, and for room to do so.
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<(Ticket, Option<Ending>), LogError> {
         let shared = Arc::clone(&self.shared);
         let mut queue = shared.queue.lock();
         loop {
-            if let Some(done) = queue.done.take() {
-                self.writer.work_done(done)?;
-                // There may be more to do for the background now.
-                break;
-            }
-            if self.writer.should_wait(&queue.pending) {
-                shared.something_came.wait(&mut queue);
-                continue;
-            }
-            if queue.last > self.told || queue.ending.is_some() {
+            self.take_news(&mut queue)?;
+            let something = queue.last > self.told || queue.ending.is_some();
+            if something && self.can_commit(&mut queue) {
                 self.let_more_come(&mut queue);
+                // More may have come than there is room for.
+                if self.committer.has_room(&queue.pending) {
+                    break;
+                }
+            } else if !something && self.wait(&mut queue) {
                 break;
+            } else if something {
+                shared.for_log.wait(&mut queue);
             }
-            if self.wait(&mut queue) {
-                break;
-            }
-        }
-        if self.writer.should_wait(&queue.pending) {
-            return Ok((Ticket(0), false));
         }
         std::mem::swap(batch, &mut queue.pending);
-        Ok((queue.last, queue.ending.is_some()))
+        Ok((queue.last, queue.ending))
+    }
+
+    fn take_news(&mut self, queue: &mut Queue) -> Result<(), LogError> {
+        if let Some(error) = queue.news.failed.take() {
+            return Err(error);
+        }
+        if let Some(segment) = queue.news.segment.take() {
+            self.committer.segments.add(segment);
+        }
+        if let Some(upto) = queue.news.released.take() {
+            self.committer.segments.release(upto);
+        }
+        Ok(())
+    }
+
+    /// Is there room for what waits? If not, the background is asked to make some.
+    fn can_commit(&mut self, queue: &mut Queue) -> bool {
+        if queue.wishes.apply_bytes > BACKLOG {
+            return false;
+        }
+        if self.committer.has_room(&queue.pending) {
+            return true;
+        }
+        let segments = &mut self.committer.segments;
+        let few = segments.count() < self.committer.settings.segments.max(2);
+        if few && segments.under_way == 0 {
+            queue.wishes.segment = Some(segments.new_name());
+        }
+        queue.wishes.checkpoint = Some(segments.count() as u32);
+        self.shared.for_background.notify_one();
+        false
     }
 
     fn let_more_come(&self, queue: &mut MutexGuard<'_, Queue>) {
-        let window = self.writer.settings().batch_window;
+        let window = self.committer.settings.batch_window;
         if window > Duration::ZERO && queue.ending.is_none() {
             let until = Instant::now() + window;
-            while !self.shared.something_came.wait_until(queue, until).timed_out() {}
+            while !self.shared.for_log.wait_until(queue, until).timed_out() {}
         }
     }
 
     /// Waits for anything. True if a sync is due instead.
     fn wait(&self, queue: &mut MutexGuard<'_, Queue>) -> bool {
         match self.sync_due() {
-            Some(due) => self.shared.something_came.wait_until(queue, due).timed_out(),
+            Some(due) => self.shared.for_log.wait_until(queue, due).timed_out(),
             None => {
-                self.shared.something_came.wait(queue);
+                self.shared.for_log.wait(queue);
                 false
             }
         }
     }
 
     fn sync_due(&self) -> Option<Instant> {
-        match self.writer.settings().sync {
-            SyncWhen::Interval(interval) if self.writer.needs_sync() => {
+        match self.committer.settings.sync {
+            SyncWhen::Interval(interval) if self.committer.synced < self.committer.written => {
                 Some(self.last_sync + interval)
             }
             _ => None,
         }
     }
 
-    fn sync_if_due(&mut self) -> Result<(), LogError> {
-        if self.sync_due().is_some_and(|due| due <= Instant::now()) {
-            self.writer.sync()?;
-            self.last_sync = Instant::now();
-        }
+    fn sync(&mut self) -> Result<(), LogError> {
+        self.committer.sync()?;
+        self.last_sync = Instant::now();
+        let shared = Arc::clone(&self.shared);
+        self.hand_over(&mut shared.queue.lock());
+        shared.for_background.notify_one();
         Ok(())
+    }
+
+    /// Lets the background put everything in order, and waits for it.
+    fn last_checkpoint(&mut self) -> Result<(), LogError> {
+        let shared = Arc::clone(&self.shared);
+        let mut queue = shared.queue.lock();
+        queue.wishes.checkpoint = Some(self.committer.segments.count() as u32);
+        shared.for_background.notify_one();
+        loop {
+            self.take_news(&mut queue)?;
+            // One that was under way may have begun before the last batch came.
+            if !queue.background_is_busy && queue.wishes.checkpoint.is_none() {
+                return Ok(());
+            }
+            shared.for_log.wait(&mut queue);
+        }
     }
 }

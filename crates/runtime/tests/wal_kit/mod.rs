@@ -124,9 +124,7 @@ impl Play {
             match step {
                 Step::Commit(acts) => self.commit(&mut writer, acts)?,
                 Step::Background => {
-                    if let Some(work) = writer.work()? {
-                        writer.work_done(work.run())?;
-                    }
+                    writer.background()?;
                 }
                 Step::Reopen => {
                     writer.close()?;
@@ -143,10 +141,10 @@ impl Play {
     }
 
     pub(crate) fn commit(&mut self, writer: &mut Writer, acts: &[Act]) -> Result<(), LogError> {
-        let batch = self.batch(acts);
+        let mut batch = self.batch(acts);
         let handed = self.models.len() - 1;
         let acked = &mut self.acked;
-        writer.commit(&batch, |_| *acked = handed)
+        writer.commit(&mut batch, |_| *acked = handed)
     }
 
     /// Makes the batch of some acts, and the model after it.

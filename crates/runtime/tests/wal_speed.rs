@@ -1,5 +1,6 @@
-//! How fast the log is, beside a bare loop on the same disk: lines formatted, records read, commits.
-//! `cargo run --release --example wal_speed [DIR]`
+//! How fast the log is, beside a bare loop on the same disk: lines formatted, records read, commits, openings. It
+//! asserts nothing, because disks swing tenfold; it is for people:
+//! `cargo test --release -p tiffany --test wal_speed -- --ignored --nocapture` (`WAL_DIR` says where).
 
 use std::fs::OpenOptions;
 use std::hint::black_box;
@@ -207,29 +208,24 @@ fn blobs(dir: &Path) {
     }
 }
 
-fn main() {
-    let base = std::env::args().nth(1).map_or_else(std::env::temp_dir, PathBuf::from);
+#[test]
+#[ignore = "it measures; run it by hand"]
+fn speed() {
+    let base = std::env::var_os("WAL_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
     let dir = base.join(format!("wal-speed-{}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a directory");
     lines_and_records();
-    match std::env::args().nth(2).as_deref() {
-        Some("lines") => return,
-        Some("blobs") => return blobs(&dir),
-        _ => {}
-    }
     for round in 0..3_u128 {
         let steps = sequential(&dir.join("w1"), 1000, round << 32);
         let bare = raw(&dir, 400, 1000);
         println!("w1: {steps:.0} steps/s; raw {bare:.0}; ratio {:.2}", steps / bare);
     }
     for (runs, steps) in [(200, 20), (1000, 20), (200, 200)] {
-        let rate =
-            concurrent(&dir.join("w2"), runs, steps, 0, (runs as u128 + steps as u128) << 40);
+        let salt = (runs as u128 + u128::from(steps)) << 40;
+        let rate = concurrent(&dir.join("w2"), runs, steps, 0, salt);
         let bare = raw(&dir, 64 * 400, 200) * 64.0;
-        println!(
-            "w2 {runs}x{steps}: {rate:.0} steps/s; raw 64-way {bare:.0}; ratio {:.2}",
-            rate / bare
-        );
+        let ratio = rate / bare;
+        println!("w2 {runs}x{steps}: {rate:.0} steps/s; raw 64-way {bare:.0}; ratio {ratio:.2}");
     }
     blobs(&dir);
     opening(&dir.join("open"));

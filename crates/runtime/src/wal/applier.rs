@@ -1,0 +1,281 @@
+//! The second half of the log: what is durable in the commit log goes to the files of the runs, and from time to
+//! time those are synced, so that segments can be used again. It can lag behind the first half; then it writes
+//! more at once.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tiffany_kernel::Uuid;
+
+use super::committer::Committed;
+use super::disk::{Barrier, Disk, DiskFile, Hold, OpenMode, empty, read_from};
+use super::error::{Doing, LogError};
+use super::handles::Handles;
+use super::index::{Frame, IndexFile, RunEntry, RunState};
+use super::settings::Settings;
+
+/// The directories of a log.
+#[derive(Clone, Debug)]
+pub(crate) struct Places {
+    pub(crate) root: PathBuf,
+    pub(crate) commit: PathBuf,
+    pub(crate) wal: PathBuf,
+    pub(crate) blobs: PathBuf,
+}
+
+impl Places {
+    pub(crate) fn new(root: &Path) -> Places {
+        let wal = root.join("wal");
+        let (commit, blobs) = (root.join("commit"), wal.join("blobs"));
+        Places { root: root.to_path_buf(), commit, wal, blobs }
+    }
+
+    pub(crate) fn run_file(&self, run: Uuid) -> PathBuf {
+        self.wal.join(format!("{run}.wal"))
+    }
+}
+
+/// Whose bytes the next checkpoint has to sync.
+#[derive(Default)]
+pub(crate) struct Touched {
+    pub(crate) runs: Vec<Uuid>,
+    pub(crate) run_names: bool,
+    /// Open blobs; more than a few are closed again and counted only.
+    pub(crate) blobs: Vec<Arc<dyn DiskFile>>,
+    pub(crate) closed_blobs: usize,
+}
+
+/// A run as it is in its file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Applied {
+    pub(crate) entry: RunEntry,
+    /// Is it among the touched ones?
+    pub(crate) touched: bool,
+}
+
+pub(crate) struct Applier {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) places: Places,
+    pub(crate) settings: Settings,
+    pub(crate) hold: Box<dyn Hold>,
+    pub(crate) runs: HashMap<Uuid, Applied>,
+    /// Runs whose files are not as the index says.
+    pub(crate) refused: HashMap<Uuid, LogError>,
+    pub(crate) index: IndexFile,
+    pub(crate) index_entries: usize,
+    pub(crate) salt: u32,
+    pub(crate) life: u64,
+    /// All blocks up to this one are in the files.
+    pub(crate) applied: u64,
+    pub(crate) handles: Handles,
+    pub(crate) touched: Touched,
+}
+
+/// What some batches have for one run.
+#[derive(Default)]
+struct Share {
+    generation: u32,
+    offset: u64,
+    lines: Vec<u8>,
+    removed: bool,
+}
+
+impl Applier {
+    /// Puts batches into the files of their runs: for each run one write, however many batches have lines for it.
+    pub(crate) fn apply<'a>(
+        &mut self,
+        batches: impl Iterator<Item = &'a Committed> + Clone,
+    ) -> Result<(), LogError> {
+        let mut shares: HashMap<Uuid, Share> = HashMap::new();
+        // Files are written in the order of their first lines, so that the same commits make the same operations.
+        let mut order = Vec::new();
+        for Committed { batch, offsets, block } in batches {
+            let mut blobs = batch.blob_bytes.as_slice();
+            for (hash, len) in &batch.blobs {
+                let (content, rest) = blobs.split_at(*len);
+                blobs = rest;
+                self.store_blob(&hash.to_string(), content)?;
+            }
+            let mut lines = batch.lines.as_slice();
+            for (part, offset) in batch.parts.iter().zip(offsets) {
+                let (content, rest) = lines.split_at(part.len);
+                lines = rest;
+                let mut entry = self.entry(part.run);
+                entry.take(part, *offset);
+                self.touch(part.run, entry);
+                let share = shares.entry(part.run).or_insert_with(|| {
+                    order.push(part.run);
+                    Share { generation: part.generation, offset: *offset, ..Share::default() }
+                });
+                if part.generation != share.generation {
+                    *share = Share { generation: part.generation, ..Share::default() };
+                }
+                share.lines.extend_from_slice(content);
+            }
+            for run in &batch.removed {
+                let mut entry = self.entry(*run);
+                entry.remove();
+                self.touch(*run, entry);
+                let share = shares.entry(*run).or_insert_with(|| {
+                    order.push(*run);
+                    Share::default()
+                });
+                share.removed = true;
+            }
+            self.applied = *block;
+        }
+        for run in order {
+            self.write_share(run, &shares[&run])?;
+        }
+        Ok(())
+    }
+
+    fn entry(&self, run: Uuid) -> RunEntry {
+        self.runs.get(&run).map_or_else(|| RunEntry::unborn(run), |known| known.entry)
+    }
+
+    pub(crate) fn touch(&mut self, run: Uuid, entry: RunEntry) {
+        let known = self.runs.entry(run).or_insert(Applied { entry, touched: false });
+        known.entry = entry;
+        if !std::mem::replace(&mut known.touched, true) {
+            self.touched.runs.push(run);
+        }
+    }
+
+    fn write_share(&mut self, run: Uuid, share: &Share) -> Result<(), LogError> {
+        let path = self.places.run_file(run);
+        if share.removed {
+            self.handles.forget(run);
+            self.refused.remove(&run);
+            return self.remove_file(&path);
+        }
+        if share.offset == 0 {
+            self.touched.run_names = true;
+            let file = begin_run_file(&*self.disk, &path, share.generation, &share.lines)?;
+            self.handles.put(run, file);
+            return Ok(());
+        }
+        let file = self.open_run(run, &path)?;
+        file.write_at(&share.lines, share.offset).doing("write", &path)
+    }
+
+    fn open_run(&mut self, run: Uuid, path: &Path) -> Result<Arc<dyn DiskFile>, LogError> {
+        let disk = &self.disk;
+        self.handles.get(run, || disk.open(path, OpenMode::Write).doing("open", path))
+    }
+
+    pub(crate) fn remove_file(&mut self, path: &Path) -> Result<(), LogError> {
+        self.touched.run_names = true;
+        match self.disk.remove(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(LogError::io("remove", path, &error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn store_blob(&mut self, name: &str, content: &[u8]) -> Result<(), LogError> {
+        let path = self.places.blobs.join(name);
+        let file = self.disk.open(&path, OpenMode::Create).doing("make", &path)?;
+        // The same content has the same name: what is there and whole need not be written again.
+        let same_size = file.size().doing("look at", &path)? == content.len() as u64;
+        if !same_size || read_from(&*file, 0).doing("read", &path)? != content {
+            empty(&*file).doing("empty", &path)?;
+            file.write_at(content, 0).doing("write", &path)?;
+        }
+        self.touched.add_blob(file, self.settings.single_syncs);
+        Ok(())
+    }
+
+    /// Makes the files durable and notes that in the index. After it, blocks up to the one it gives are not
+    /// needed any more.
+    pub(crate) fn checkpoint(&mut self, segments: u32) -> Result<u64, LogError> {
+        let touched = std::mem::take(&mut self.touched);
+        self.sync_files(&touched)?;
+        let mut entries = Vec::with_capacity(touched.runs.len());
+        for run in touched.runs {
+            let known = self.runs.get_mut(&run).expect("a touched run is known");
+            known.touched = false;
+            entries.push((run, known.entry));
+        }
+        let limit = 2 * self.runs.len() + self.settings.index_slack;
+        let whole = self.index_entries + entries.len() > limit;
+        if whole {
+            entries = self.runs.iter().map(|(run, known)| (*run, known.entry)).collect();
+        }
+        entries.sort_unstable_by_key(|(run, _)| *run);
+        let (upto, life, salt) = (self.applied, self.life, self.salt);
+        let frame = Frame { upto, life, salt, segments, entries: &entries }.encode();
+        if whole {
+            self.index = IndexFile::replace(&*self.disk, &self.places.commit, &frame)?;
+            self.index_entries = entries.len();
+        } else {
+            // An index whose directory is gone would still take the frame.
+            self.disk.open(&self.index.path, OpenMode::Read).doing("open", &self.index.path)?;
+            self.index.append(&frame)?;
+            self.index_entries += entries.len();
+        }
+        Ok(upto)
+    }
+
+    fn sync_files(&mut self, touched: &Touched) -> Result<(), LogError> {
+        let blobs = touched.blobs.len() + touched.closed_blobs;
+        if touched.runs.len() + blobs > self.settings.single_syncs {
+            let synced = self.hold.sync_everything(Barrier::Everything);
+            return synced.doing("sync all files of", &self.places.root);
+        }
+        for run in &touched.runs {
+            let is_gone = self.runs[run].entry.state == RunState::Removed;
+            if !is_gone && !self.refused.contains_key(run) {
+                let path = self.places.run_file(*run);
+                self.open_run(*run, &path)?.sync(Barrier::RunFile).doing("sync", &path)?;
+            }
+        }
+        for file in &touched.blobs {
+            file.sync(Barrier::BlobFile).doing("sync a blob in", &self.places.blobs)?;
+        }
+        if touched.run_names {
+            let wal = &self.places.wal;
+            self.disk.sync_dir(wal, Barrier::RunNames).doing("sync", wal)?;
+        }
+        if blobs > 0 {
+            let dir = &self.places.blobs;
+            self.disk.sync_dir(dir, Barrier::BlobNames).doing("sync", dir)?;
+        }
+        Ok(())
+    }
+}
+
+/// Puts the first lines of a generation into the file of their run. A later generation takes the place of the
+/// file that is there at once, so that nobody reads half of it.
+pub(crate) fn begin_run_file(
+    disk: &dyn Disk,
+    path: &Path,
+    generation: u32,
+    lines: &[u8],
+) -> Result<Arc<dyn DiskFile>, LogError> {
+    if generation == 1 {
+        let file = disk.open(path, OpenMode::Create).doing("make", path)?;
+        empty(&*file).doing("empty", path)?;
+        file.write_at(lines, 0).doing("write", path)?;
+        return Ok(file);
+    }
+    let new = path.with_extension("wal.new");
+    let file = disk.open(&new, OpenMode::Create).doing("make", &new)?;
+    empty(&*file).doing("empty", &new)?;
+    file.write_at(lines, 0).doing("write", &new)?;
+    disk.rename(&new, path).doing("rename", &new)?;
+    Ok(file)
+}
+
+impl Touched {
+    pub(crate) fn add_blob(&mut self, file: Arc<dyn DiskFile>, keep: usize) {
+        // Too many to be synced one by one: then they need not stay open.
+        if self.blobs.len() < keep {
+            self.blobs.push(file);
+        } else {
+            self.closed_blobs += 1;
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! The threat: the directory itself. Two processes on one, one that goes away, one that may not be written, more
+//! runs than descriptors, a log that is opened again and again. On the real disk.
+
+mod wal_kit;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use tiffany::wal::{
+    Batch, Chain, LogError, LogThread, Notice, RealDisk, RecordType, Recovery, RunReader, RunState,
+    Settings, Stamp, Writer,
+};
+use tiffany::{Tid, Uuid};
+use wal_kit::{run_id, small};
+
+/// A directory that goes when it is dropped.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("tiffany-wal-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir(&path).unwrap();
+        Scratch(path)
+    }
+
+    fn log(&self) -> PathBuf {
+        self.0.join("log")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn open(dir: &Path, settings: Settings) -> Result<(Writer, Recovery), LogError> {
+    Writer::open(Arc::new(RealDisk), dir, settings)
+}
+
+fn add_line(writer: &mut Writer, chain: &mut Chain) -> Result<(), LogError> {
+    let mut batch = Batch::new();
+    let now = Stamp::from_unix_nanos(0);
+    batch.line(chain, &now, RecordType::Message, Tid(1)).str("text", "hello").end();
+    writer.commit(&mut batch, |_| {})
+}
+
+/// Not a test: the other process of the next one.
+#[test]
+fn holder() {
+    let Ok(dir) = std::env::var("WAL_HOLD") else { return };
+    let (_writer, _) = open(Path::new(&dir), small()).unwrap();
+    println!("\nholding");
+    std::thread::sleep(std::time::Duration::from_secs(30));
+}
+
+#[test]
+fn a_second_process_is_told_who_has_the_directory() {
+    let scratch = Scratch::new("lock");
+    let me = std::env::current_exe().unwrap();
+    let mut other = Command::new(me)
+        .args(["--exact", "holder", "--nocapture"])
+        .env("WAL_HOLD", scratch.log())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(other.stdout.take().unwrap()).lines();
+    assert!(lines.map_while(Result::ok).any(|line| line == "holding"));
+    let error = open(&scratch.log(), small()).map(|_| ()).unwrap_err();
+    let pid = other.id();
+    other.kill().unwrap();
+    other.wait().unwrap();
+    assert_eq!(error.code(), "TFY0101");
+    assert!(error.to_string().contains(&format!("process {pid} on ")), "{error}");
+    // A killed process holds nothing.
+    open(&scratch.log(), small()).unwrap();
+}
+
+/// Not a test: the process that the next one kills. It says each line that is durable.
+#[test]
+fn scribe() {
+    let Ok(dir) = std::env::var("WAL_SCRIBE") else { return };
+    let (writer, _) = open(Path::new(&dir), small()).unwrap();
+    let stands = |run| writer.run(run).map_or_else(|| Chain::new(run), |entry| entry.chain(run));
+    let mut chains: Vec<Chain> = (0..3).map(|run| stands(run_id(run))).collect();
+    let (tell, told) = std::sync::mpsc::channel();
+    let log = LogThread::start(writer, move |notice| drop(tell.send(notice))).unwrap();
+    let mut batch = Batch::with_blob_limit(100);
+    let mut handed = std::collections::VecDeque::new();
+    println!();
+    for at in 0.. {
+        let chain = &mut chains[at % 3];
+        let line = batch.line(chain, &Stamp::from_unix_nanos(0), RecordType::Message, Tid(1));
+        line.json("value", &format!("\"{}\"", "x".repeat(at % 200))).end();
+        handed.push_back((log.submit(&mut batch), at % 3, chain.seq()));
+        // Some lines run ahead, so that commits have company.
+        while handed.len() > 4 {
+            let Ok(Notice::Durable(durable)) = told.recv() else { return };
+            while handed.front().is_some_and(|(ticket, ..)| *ticket <= durable) {
+                let (_, run, seq) = handed.pop_front().unwrap();
+                println!("{run} {seq}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_killed_process_loses_nothing_it_reported() {
+    let scratch = Scratch::new("kill");
+    let mut reported = [0_u64; 3];
+    for round in 0..12 {
+        let mut scribe = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "scribe", "--nocapture"])
+            .env("WAL_SCRIBE", scratch.log())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(scribe.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let mut left = 5 + round * 37 % 150;
+        for line in lines {
+            let mut words = line.split(' ').map(str::parse::<u64>);
+            if let (Some(Ok(run)), Some(Ok(seq))) = (words.next(), words.next()) {
+                reported[run as usize] = reported[run as usize].max(seq);
+                left -= 1;
+            }
+            // What is still in the pipe counts too.
+            if left == 0 {
+                scribe.kill().unwrap();
+            }
+        }
+        scribe.wait().unwrap();
+        let (writer, recovery) = open(&scratch.log(), small()).unwrap();
+        assert!(recovery.refused.is_empty() && recovery.missing_blobs.is_empty(), "{recovery:?}");
+        for (run, seq) in reported.iter().enumerate() {
+            let run = run_id(run as u128);
+            let entry = writer.run(run).unwrap();
+            assert!(entry.seq >= *seq, "round {round}: {} of {seq} lines of {run}", entry.seq);
+            let mut reader = RunReader::open(&RealDisk, &scratch.log(), run, Some(entry)).unwrap();
+            while let Some(record) = reader.next() {
+                record.unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn the_same_process_cannot_open_it_twice() {
+    let scratch = Scratch::new("twice");
+    let (writer, _) = open(&scratch.log(), small()).unwrap();
+    assert_eq!(open(&scratch.log(), small()).map(|_| ()).unwrap_err().code(), "TFY0101");
+    writer.close().unwrap();
+    open(&scratch.log(), small()).unwrap();
+}
+
+#[test]
+fn a_directory_whose_parent_is_missing_is_not_made() {
+    let scratch = Scratch::new("parent");
+    let error = open(&scratch.0.join("no/log"), small()).map(|_| ()).unwrap_err();
+    assert_eq!(error.code(), "TFY0105", "{error}");
+}
+
+#[test]
+fn a_directory_that_goes_away_stops_the_log() {
+    let scratch = Scratch::new("gone");
+    let (mut writer, _) = open(&scratch.log(), small()).unwrap();
+    let mut chain = Chain::new(run_id(1));
+    add_line(&mut writer, &mut chain).unwrap();
+    fs::remove_dir_all(scratch.log()).unwrap();
+    // At the latest when a segment is full.
+    let errors: Vec<LogError> =
+        (0..20).filter_map(|_| add_line(&mut writer, &mut chain).err()).collect();
+    assert_eq!(errors.first().map(LogError::code), Some("TFY0105"), "{errors:?}");
+    assert!(errors[1..].iter().all(|error| error.code() == "TFY0106"));
+}
+
+#[test]
+fn more_runs_than_descriptors() {
+    let scratch = Scratch::new("many");
+    let settings = Settings { open_files: 8, single_syncs: 8, ..small() };
+    let (mut writer, _) = open(&scratch.log(), settings.clone()).unwrap();
+    let mut chains: Vec<Chain> = (0..200).map(|run| Chain::new(run_id(run))).collect();
+    let descriptors = || fs::read_dir("/proc/self/fd").unwrap().count();
+    let before = descriptors();
+    for _ in 0..3 {
+        for chain in &mut chains {
+            add_line(&mut writer, chain).unwrap();
+            assert!(writer.open_files() <= 8);
+        }
+    }
+    // Other tests open files too, but not hundreds.
+    assert!(descriptors() < before + 100, "{} descriptors", descriptors());
+    drop(writer);
+    let (writer, recovery) = open(&scratch.log(), settings).unwrap();
+    assert!(recovery.refused.is_empty());
+    for (run, entry) in writer.runs() {
+        assert_eq!((entry.seq, entry.state), (3, RunState::Live));
+        let mut reader = RunReader::open(&RealDisk, &scratch.log(), run, Some(entry)).unwrap();
+        let mut count = 0;
+        while let Some(record) = reader.next() {
+            record.unwrap();
+            count += 1;
+        }
+        assert_eq!(count, 3);
+    }
+}
+
+#[test]
+fn segments_are_used_again_and_again_and_opening_twice_changes_nothing() {
+    let scratch = Scratch::new("again");
+    let mut chain = Chain::new(run_id(1));
+    for round in 0..6 {
+        let (mut writer, _) = open(&scratch.log(), small()).unwrap();
+        assert_eq!(writer.run(run_id(1)).map_or(0, |entry| entry.seq), round * 40);
+        for _ in 0..40 {
+            add_line(&mut writer, &mut chain).unwrap();
+            writer.background().unwrap();
+        }
+        drop(writer);
+        let (writer, first) = open(&scratch.log(), small()).unwrap();
+        drop(writer);
+        let (writer, second) = open(&scratch.log(), small()).unwrap();
+        assert!(first.blocks > 0 && second.is_clean(), "{second:?}");
+        drop(writer);
+    }
+    let files = fs::read_dir(scratch.log().join("commit")).unwrap().count();
+    assert_eq!(files, 3, "an index and two segments");
+}
+
+#[test]
+fn run_files_alone_make_a_log() {
+    let scratch = Scratch::new("adopt");
+    let (mut writer, _) = open(&scratch.log(), small()).unwrap();
+    let mut chain = Chain::new(run_id(1));
+    add_line(&mut writer, &mut chain).unwrap();
+    add_line(&mut writer, &mut chain).unwrap();
+    writer.close().unwrap();
+    let copy = scratch.0.join("copy");
+    fs::create_dir_all(copy.join("wal")).unwrap();
+    let name = format!("wal/{}.wal", run_id(1));
+    fs::copy(scratch.log().join(&name), copy.join(&name)).unwrap();
+    fs::write(copy.join("wal/notes.txt"), "mine").unwrap();
+    let (writer, recovery) = open(&copy, small()).unwrap();
+    assert_eq!(recovery.adopted, [run_id(1)]);
+    assert_eq!(recovery.stray, ["notes.txt"]);
+    assert_eq!(writer.run(run_id(1)).unwrap().chain(run_id(1)), chain);
+    assert!(copy.join("wal/notes.txt").exists());
+}
+
+#[test]
+fn lines_out_of_order_are_refused() {
+    let scratch = Scratch::new("order");
+    let (mut writer, _) = open(&scratch.log(), small()).unwrap();
+    let mut chain = Chain::new(run_id(1));
+    add_line(&mut writer, &mut chain).unwrap();
+    let mut copy = chain.clone();
+    add_line(&mut writer, &mut chain).unwrap();
+    let error = add_line(&mut writer, &mut copy).unwrap_err();
+    assert_eq!(error.code(), "TFY0114", "{error}");
+}
+
+#[test]
+fn a_removed_run_does_not_come_back() {
+    let scratch = Scratch::new("removed");
+    let (mut writer, _) = open(&scratch.log(), small()).unwrap();
+    let mut chain = Chain::new(run_id(1));
+    add_line(&mut writer, &mut chain).unwrap();
+    let mut batch = Batch::new();
+    batch.remove(run_id(1));
+    writer.commit(&mut batch, |_| {}).unwrap();
+    drop(writer);
+    let (mut writer, _) = open(&scratch.log(), small()).unwrap();
+    assert_eq!(writer.run(run_id(1)).unwrap().state, RunState::Removed);
+    let gone = RunReader::open(&RealDisk, &scratch.log(), run_id(1), None).map(|_| ());
+    assert_eq!(gone.unwrap_err().code(), "TFY0113");
+    assert_eq!(add_line(&mut writer, &mut Chain::new(run_id(1))).unwrap_err().code(), "TFY0114");
+    let unknown: Uuid = run_id(5);
+    drop(writer);
+    let (mut writer, _) = open(&scratch.log(), small()).unwrap();
+    batch.clear();
+    batch.remove(unknown);
+    assert_eq!(writer.commit(&mut batch, |_| {}).unwrap_err().code(), "TFY0113");
+}

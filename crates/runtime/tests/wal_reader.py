@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""A second reader of the log, written from docs/src/wal-format.md alone, with nothing but the standard library.
+
+    wal_reader.py DIR      checks every line, blob, block and frame of the log in DIR, and says what it found
+    wal_reader.py FILE…    checks the lines of single run files
+
+It changes nothing. It ends with 1 at the first thing that is not as the format says.
+"""
+
+import hashlib
+import json
+import os
+import struct
+import sys
+import uuid
+
+TABLE = []
+for n in range(256):
+    for _ in range(8):
+        n = (n >> 1) ^ (0x82F63B78 if n & 1 else 0)
+    TABLE.append(n)
+
+
+def crc32c(data, crc=0):
+    crc ^= 0xFFFFFFFF
+    for byte in data:
+        crc = TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+    return crc ^ 0xFFFFFFFF
+
+
+class Bad(Exception):
+    pass
+
+
+def need(condition, what):
+    if not condition:
+        raise Bad(what)
+
+
+def check_lines(data, run=None, blobs=None):
+    """Checks the lines of a run file; gives (lines, generation, last seq, last crc)."""
+    crc = generation = None
+    seq = offset = 0
+    while offset < len(data):
+        end = data.find(b"\n", offset)
+        where = "record %d at byte %d" % (seq + 1, offset)
+        need(end >= 0, where + " is cut off")
+        line = data[offset : end + 1]
+        need(line[-19:-11] == b',"crc":"' and line[-3:] == b'"}\n', where + " has no checksum")
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise Bad("%s is no JSON: %s" % (where, error))
+        need(record["v"] == 1, where + " has another version")
+        if crc is None:
+            run = run or record["task_id"]
+            generation = record["gen"]
+            crc = crc32c(uuid.UUID(run).bytes + struct.pack("<I", generation))
+        crc = crc32c(line[:-19], crc)
+        need(record["crc"] == "%08x" % crc, where + " has another checksum")
+        need(record["seq"] == seq + 1, where + " has another number")
+        need(record["task_id"] == run, where + " is of another run")
+        need(list(record)[:6] == ["v", "seq", "ts", "type", "task_id", "tid"], where + " has another order")
+        for value in record.values():
+            if blobs is not None and isinstance(value, dict) and "$blob" in value:
+                need(blobs.get(value["$blob"]) == value["len"], where + " names a blob that is not there")
+        seq += 1
+        offset = end + 1
+    return seq, generation, seq, crc
+
+
+def check_blocks(data, salt):
+    """Gives the blocks of a segment as (generation, number, durable, parts)."""
+    at, blocks = 0, []
+    while at + 64 <= len(data):
+        header = data[at : at + 64]
+        magic, version, crc, generation, number, durable, length, count, table_crc = struct.unpack(
+            "<8sIIQQQQII8x", header
+        )
+        if magic != b"\x89TFYBLK\n" or crc32c(header[16:], crc32c(header[:12], salt)) != crc:
+            break
+        if blocks and generation != blocks[-1][0]:
+            break
+        need(version == 1, "a block of another version")
+        table = data[at + 64 : at + 64 + 72 * count]
+        need(crc32c(table, salt) == table_crc, "block %d has another table" % number)
+        content = at + 64 + len(table)
+        parts = []
+        for n in range(count):
+            part = table[72 * n : 72 * n + 72]
+            kind, flags, part_crc, part_length = struct.unpack("<BBxxIQ", part[:16])
+            body = data[content : content + part_length]
+            need(crc32c(body) == part_crc, "part %d of block %d has another checksum" % (n, number))
+            parts.append((kind, flags, part[16:], body))
+            content += part_length
+        need(sum(len(part[3]) for part in parts) == length, "block %d has another length" % number)
+        blocks.append((generation, number, durable, parts))
+        at = (content + 4095) // 4096 * 4096
+    return blocks
+
+
+def check_index(data):
+    """Gives (last block, life, salt, segments, {run: (state, generation, length, seq, crc)})."""
+    at, runs, head = 0, {}, None
+    while at < len(data):
+        header = data[at : at + 48]
+        magic, version, crc, upto, life, count, table_crc, salt, segments = struct.unpack(
+            "<8sIIQQIIII", header
+        )
+        need(magic == b"\x89TFYIDX\n" and version == 1, "a frame that is none")
+        need(crc32c(header[16:], crc32c(header[:12])) == crc, "a frame with another checksum")
+        table = data[at + 48 : at + 48 + 48 * count]
+        need(crc32c(table) == table_crc, "a frame with another table")
+        for n in range(count):
+            entry = table[48 * n : 48 * n + 48]
+            length, seq, generation, line_crc, state = struct.unpack("<QQIIB7x", entry[16:])
+            runs[str(uuid.UUID(bytes=entry[:16]))] = (state, generation, length, seq, line_crc)
+        head = (upto, life, salt, segments)
+        at += 48 + len(table)
+    need(head is not None, "an index without a frame")
+    return head + (runs,)
+
+
+def read(*path):
+    with open(os.path.join(*path), "rb") as file:
+        return file.read()
+
+
+def check_log(root):
+    wal, commit = os.path.join(root, "wal"), os.path.join(root, "commit")
+    blobs = {}
+    if os.path.isdir(os.path.join(wal, "blobs")):
+        for name in sorted(os.listdir(os.path.join(wal, "blobs"))):
+            data = read(wal, "blobs", name)
+            need(hashlib.sha256(data).hexdigest() == name, "blob %s has another content" % name)
+            blobs[name] = len(data)
+    upto, life, salt, segments, index = check_index(read(commit, "index"))
+    names = sorted(name for name in os.listdir(commit) if name.endswith(".seg"))
+    need(len(names) >= segments, "a segment is missing")
+    blocks = []
+    for name in names:
+        data = read(commit, name)
+        need(len(data) >= int(name[:-4].split("-")[1]), name + " is too short")
+        blocks += [b for b in check_blocks(data, salt) if b[1] > upto and b[0] >= life]
+    blocks.sort(key=lambda block: block[1])
+    need([b[1] for b in blocks] == list(range(upto + 1, upto + 1 + len(blocks))), "a block is missing")
+    for _, _, _, parts in blocks:
+        for kind, flags, body, content in parts:
+            if kind == 1:
+                need(hashlib.sha256(content).digest() == body[:32], "a blob with another name")
+                continue
+            run = str(uuid.UUID(bytes=body[:16]))
+            if kind == 2:
+                index[run] = (2,) + index[run][1:]
+                continue
+            generation, before, after, offset, first, last = struct.unpack("<III4xQQQ", body[16:])
+            index[run] = (flags & 1, generation, offset + len(content), last, after)
+    lines = 0
+    for run, (state, generation, length, seq, crc) in sorted(index.items()):
+        path = os.path.join(wal, run + ".wal")
+        if state == 2:
+            need(not os.path.exists(path), "the file of %s, which was removed, is there" % run)
+            continue
+        data = read(path)
+        need(len(data) == length, "the file of %s has %d bytes, not %d" % (run, len(data), length))
+        found = check_lines(data, run, blobs)
+        need(found[1:] == (generation, seq, crc), "run %s ends elsewhere" % run)
+        lines += found[0]
+    print("%d runs, %d lines, %d blobs, %d blocks" % (len(index), lines, len(blobs), len(blocks)))
+
+
+def main(paths):
+    try:
+        for path in paths:
+            if os.path.isdir(path):
+                check_log(path)
+            else:
+                print("%d lines" % check_lines(read(path))[0])
+    except Bad as bad:
+        sys.exit("%s" % bad)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
