@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use tiffany::durable::step;
+use tiffany::wal::Settings;
 use tiffany::{Runtime, TaskError, gather, new_uuid, now, random, sleep, yield_now};
 
 /// The steps that were done, in the order they were begun.
@@ -69,7 +70,9 @@ enum Written {
 }
 
 fn runtime(dir: &Path, written: Written) -> Runtime {
-    let builder = Runtime::builder().log_dir(dir).register("shop", shop);
+    // Small segments, because a hundred logs are opened here.
+    let settings = Settings { segment_bytes: 1 << 18, ..Settings::default() };
+    let builder = Runtime::builder().log_dir(dir).log_settings(settings).register("shop", shop);
     let builder = match written {
         Written::Every => builder,
         Written::Outward => builder.record_outward_only(),
