@@ -366,6 +366,15 @@ impl Runtime {
         }
     }
 
+    /// A run that is over can be in line, with tasks in its queue that are over too.
+    #[cold]
+    fn leave_line(&mut self, place: usize) {
+        self.turns.retain(|other| *other != place);
+        if self.next == Some(place) {
+            self.next = self.turns.pop_front();
+        }
+    }
+
     /// Does what the kernel asked for.
     fn execute(&mut self, id: RunId, order: Order) {
         match order {
@@ -536,7 +545,10 @@ impl Runtime {
     fn end_run(&mut self, id: RunId) -> Result<Value, RunError> {
         let Some(place) = self.places.remove(&id) else { return Err(unknown_run(id)) };
         context::with(|context| context.live_runs.borrow_mut().remove(&id));
-        let Hosted { mut run, armed, .. } = self.runs.remove(place);
+        let Hosted { mut run, armed, in_line } = self.runs.remove(place);
+        if in_line {
+            self.leave_line(place);
+        }
         if let Some(deadline) = armed {
             self.deadlines.remove(&(deadline, place));
         }
