@@ -218,9 +218,7 @@ impl Run {
         coroutine.as_mut().unwind(port, Unwind::Begin);
         drop(coroutine);
         port.leave();
-        self.keep_untaken(slot, port);
-        self.accept(slot, port);
-        self.finish(slot, End::Failed(not_durable()));
+        self.after_unwinding(slot, port, End::Failed(not_durable()));
     }
 
     /// Tells those who watch, and the coroutine, who has the turn.
@@ -266,15 +264,21 @@ impl Run {
             }
             Step::Done(_) => {
                 drop(coroutine);
-                self.accept(slot, port);
-                self.finish(slot, End::Cancelled);
+                self.after_unwinding(slot, port, End::Cancelled);
             }
             Step::Failed(error) => {
                 drop(coroutine);
-                self.accept(slot, port);
-                self.finish(slot, End::Failed(error));
+                self.after_unwinding(slot, port, End::Failed(error));
             }
         }
+    }
+
+    /// After its cleanup a task is over. What it was answered with and did not take goes back.
+    #[cold]
+    fn after_unwinding(&mut self, slot: u32, port: &Port, end: End) {
+        self.keep_untaken(slot, port);
+        self.accept(slot, port);
+        self.finish(slot, end);
     }
 
     /// After a turn that was not its last, a task is ready again or waits.
