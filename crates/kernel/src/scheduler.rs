@@ -292,9 +292,8 @@ impl Run {
     /// `dispatch` would do, without moving the call about; nothing special is known of the task.
     #[inline]
     fn after_common_call(&mut self, slot: u32, port: &Port) -> Next {
-        if port.has_listed() {
-            self.accept_listed(Some(slot), port);
-        }
+        // What these drop in turn comes after the call.
+        self.accept_releases(port);
         if self.tasks[slot as usize].is_special() {
             return self.after_turn(slot, port);
         }
@@ -337,7 +336,9 @@ impl Run {
             }
             Answer::Later(wait) => {
                 task.calls_mut().add_waiting(id, wait, at);
-                task.block(wait.reason());
+                // It may wait in an older call too.
+                let reason = task.first_wait().map_or(wait.reason(), |(first, _)| first.reason());
+                task.block(reason);
                 Next::Others
             }
         }
@@ -367,11 +368,17 @@ impl Run {
     #[inline]
     fn go_on(&mut self, slot: u32) -> Next {
         // Alone it may go on, unless the host has something to do first: it may rely on what it was answered.
-        if self.ready.is_empty() && !self.careful && !self.has_outbox() {
+        // Who sleeps until now is as good as ready.
+        if self.ready.is_empty() && !self.careful && !self.has_outbox() && !self.has_due_timer() {
             return Next::GoOn;
         }
         self.ready.push_yielded(slot);
         Next::Others
+    }
+
+    #[inline]
+    fn has_due_timer(&self) -> bool {
+        self.next_deadline().is_some_and(|deadline| deadline <= self.clock)
     }
 
     /// Puts a task at the back of the queue.
