@@ -490,6 +490,10 @@ impl Port {
     pub(crate) fn begin(&self, next_call: u64, clock: Option<Time>, durable: bool) {
         self.durable.set(durable);
         self.next_call.set(next_call);
+        if self.has_posts.get() {
+            // Left by another run, perhaps, whose numbers say nothing here.
+            self.posts.borrow_mut().iter_mut().for_each(|posted| posted.number = 0);
+        }
         self.begin_round(clock);
     }
 

@@ -27,14 +27,14 @@ impl Run {
         at: &'static Location<'static>,
     ) {
         let task = &mut self.tasks[slot as usize];
+        if matches!(task.body, Body::Live { coroutine: None, .. }) {
+            return; // Made in the same breath as the task's end: nobody will take the answer.
+        }
         if task.marks.has(Mark::CancelRequested) && !task.marks.has(Mark::Unwinding) {
             if task.state() == TaskState::Running {
                 self.begin_cancel(slot);
             }
             return;
-        }
-        if matches!(task.body, Body::Live { coroutine: None, .. }) {
-            return; // Made in the same breath as the task's end: nobody will take the answer.
         }
         if self.watched() {
             let kind = call.kind();

@@ -226,9 +226,7 @@ impl Run {
         coroutine.as_mut().unwind(port, Unwind::Begin);
         drop(coroutine);
         port.leave();
-        self.keep_untaken(slot, port);
-        self.accept(slot, port);
-        self.finish(slot, End::Failed(not_durable()));
+        self.after_unwinding(slot, port, End::Failed(not_durable()));
     }
 
     /// Tells those who watch, and the coroutine, who has the turn.
@@ -274,15 +272,21 @@ impl Run {
             }
             Step::Done(_) => {
                 drop(coroutine);
-                self.accept(slot, port);
-                self.finish(slot, End::Cancelled);
+                self.after_unwinding(slot, port, End::Cancelled);
             }
             Step::Failed(error) => {
                 drop(coroutine);
-                self.accept(slot, port);
-                self.finish(slot, End::Failed(error));
+                self.after_unwinding(slot, port, End::Failed(error));
             }
         }
+    }
+
+    /// After its cleanup a task is over. What it was answered with and did not take goes back.
+    #[cold]
+    fn after_unwinding(&mut self, slot: u32, port: &Port, end: End) {
+        self.keep_untaken(slot, port);
+        self.accept(slot, port);
+        self.finish(slot, end);
     }
 
     /// After a turn that was not its last, a task is ready again or waits.
@@ -296,9 +300,8 @@ impl Run {
     /// `dispatch` would do, without moving the call about; nothing special is known of the task.
     #[inline]
     fn after_common_call(&mut self, slot: u32, port: &Port) -> Next {
-        if port.has_listed() {
-            self.accept_listed(Some(slot), port);
-        }
+        // What these drop in turn comes after the call.
+        self.accept_releases(port);
         if self.tasks[slot as usize].is_special() {
             return self.after_turn(slot, port);
         }
@@ -341,7 +344,9 @@ impl Run {
             }
             Answer::Later(wait) => {
                 task.calls_mut().add_waiting(id, wait, at);
-                task.block(wait.reason());
+                // It may wait in an older call too.
+                let reason = task.first_wait().map_or(wait.reason(), |(first, _)| first.reason());
+                task.block(reason);
                 Next::Others
             }
         }
@@ -371,11 +376,17 @@ impl Run {
     #[inline]
     fn go_on(&mut self, slot: u32) -> Next {
         // Alone it may go on, unless the host has something to do first: it may rely on what it was answered.
-        if self.ready.is_empty() && !self.careful && !self.has_outbox() {
+        // Who sleeps until now is as good as ready.
+        if self.ready.is_empty() && !self.careful && !self.has_outbox() && !self.has_due_timer() {
             return Next::GoOn;
         }
         self.ready.push_yielded(slot);
         Next::Others
+    }
+
+    #[inline]
+    fn has_due_timer(&self) -> bool {
+        self.next_deadline().is_some_and(|deadline| deadline <= self.clock)
     }
 
     /// Puts a task at the back of the queue.

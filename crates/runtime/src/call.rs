@@ -219,7 +219,8 @@ impl Pending {
     fn withdraw(&mut self) {
         let context = context::current();
         context.port.withdraw(self.maker, self.id);
-        if self.combined {
+        // Another task may have a call of this number, if it is of another run.
+        if self.combined && context.port.is_running(self.maker) {
             context.keep_waker(self.id, None);
         }
     }

@@ -390,6 +390,15 @@ impl Runtime {
         }
     }
 
+    /// A run that is over can be in line, with tasks in its queue that are over too.
+    #[cold]
+    fn leave_line(&mut self, place: usize) {
+        self.turns.retain(|other| *other != place);
+        if self.next == Some(place) {
+            self.next = self.turns.pop_front();
+        }
+    }
+
     /// Does what the kernel asked for.
     pub(crate) fn execute(&mut self, id: RunId, order: Order) {
         match order {
@@ -579,14 +588,11 @@ impl Runtime {
         let place = self.places.remove(&id)?;
         context::with(|context| context.live_runs.borrow_mut().remove(&id));
         let hosted = self.runs.remove(place);
+        if hosted.in_line {
+            self.leave_line(place);
+        }
         if let Some(deadline) = hosted.armed {
             self.deadlines.remove(&(deadline, place));
-        }
-        if hosted.in_line {
-            self.turns.retain(|other| *other != place);
-            if self.next == Some(place) {
-                self.next = self.turns.pop_front();
-            }
         }
         self.host.inbox.forget_run(id);
         Some(hosted)

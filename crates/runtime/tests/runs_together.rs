@@ -7,8 +7,21 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
+use futures::stream::{FuturesUnordered, StreamExt};
 use tiffany::testing::TestScheduler;
-use tiffany::{RunError, Runtime, channel, promise, semaphore, sleep, spawn, wait, yield_now};
+use tiffany::{
+    RunError, Runtime, cancel, channel, group, promise, semaphore, sleep, spawn, timeout, wait,
+    yield_now,
+};
+
+/// Polls a future once, which is not enough for it.
+async fn begin(future: &mut (impl Future + Unpin)) {
+    poll_fn(|cx| {
+        assert!(Pin::new(&mut *future).poll(cx).is_pending());
+        Poll::Ready(())
+    })
+    .await
+}
 
 #[test]
 fn a_run_ends_beside_one_that_is_always_ready() {
@@ -141,4 +154,110 @@ fn a_call_dropped_in_another_run_does_not_take_the_place_of_one_made_there() {
     });
     assert_eq!(runtime.finish(second).unwrap(), 5);
     runtime.finish(first).unwrap();
+}
+
+/// The same for the wakers of a combinator: calls of another run have the same numbers, and to drop them there
+/// leaves its own to be woken.
+#[test]
+fn a_call_dropped_in_another_run_leaves_the_wakers_there() {
+    type Sleeps = FuturesUnordered<Pin<Box<dyn Future<Output = ()>>>>;
+    fn sleeps(count: usize) -> Sleeps {
+        (0..count).map(|_| Box::pin(sleep(Duration::from_secs(5))) as Pin<Box<_>>).collect()
+    }
+    let mut test = TestScheduler::unwatched(Runtime::builder());
+    let place = Rc::new(RefCell::new(None));
+    let theirs = Rc::clone(&place);
+    let first = test.start(async move {
+        let mut parked = sleeps(20);
+        begin(&mut parked.next()).await;
+        *theirs.borrow_mut() = Some(parked);
+        sleep(Duration::from_secs(1)).await;
+    });
+    let second = test.start(async move {
+        let mut own = sleeps(4);
+        begin(&mut own.next()).await;
+        yield_now().await;
+        drop(place.take().expect("the other run has parked its calls"));
+        // Without an end here it would wait for ever, as a waker of it lives.
+        timeout(Duration::from_secs(60), own.count()).await
+    });
+    assert_eq!(test.finish(second).unwrap(), Ok(4));
+    test.finish(first).unwrap();
+}
+
+/// A call that is dropped in the turn that made it never happened, whatever another runtime has left on the
+/// thread meanwhile.
+#[test]
+fn a_call_dropped_at_once_never_happened_beside_what_another_runtime_left() {
+    for dropped_after in 0..8 {
+        let mut one = TestScheduler::unwatched(Runtime::builder());
+        let mut two = TestScheduler::unwatched(Runtime::builder());
+        let place = Rc::new(RefCell::new(None));
+        let parked = Rc::clone(&place);
+        let first = one.start(async move {
+            for _ in 0..50 {
+                yield_now().await;
+            }
+            let mut call = Box::pin(sleep(Duration::from_secs(1)));
+            begin(&mut call).await;
+            *parked.borrow_mut() = Some(call);
+            for _ in 0..20 {
+                yield_now().await;
+            }
+        });
+        let second = two.start(async {
+            // Its turns are in the same rounds.
+            let beside = spawn(async {
+                for _ in 0..5 {
+                    yield_now().await;
+                }
+            });
+            drop(beside.await);
+            let (sender, receiver) = channel::<u32>(1).await;
+            let mut call = Box::pin(sender.send(1));
+            begin(&mut call).await;
+            drop((call, sender));
+            receiver.receive().await
+        });
+        while place.borrow().is_none() {
+            assert!(one.step());
+        }
+        for turn in 0..8 {
+            two.step();
+            if turn == dropped_after {
+                // Its numbers are higher than those of the other run.
+                one.step();
+                drop(place.take());
+            }
+        }
+        assert_eq!(two.finish(second).unwrap(), Ok(None), "dropped after {dropped_after}");
+        one.finish(first).unwrap();
+    }
+}
+
+/// A run may be over with a task in its queue that is over too. It has no more turns.
+#[test]
+fn a_run_that_is_over_leaves_the_line() {
+    let mut runtime = Runtime::new().unwrap();
+    let other = runtime.start(async {
+        for _ in 0..100 {
+            yield_now().await;
+        }
+        5
+    });
+    let run = runtime.start(async {
+        let own = Rc::new(group().await);
+        let held = Rc::clone(&own);
+        let member = spawn(async move {
+            let _held = held;
+            sleep(Duration::from_secs(3600)).await;
+        });
+        let member = member.group(&own).await;
+        drop(own);
+        yield_now().await;
+        // It gives its own group back while it is unwound, which cancels it once more.
+        cancel(&member).await;
+    });
+    runtime.finish(run).unwrap();
+    assert_eq!(runtime.finish(other).unwrap(), 5);
 }

@@ -1,12 +1,14 @@
 //! State machines make the calls of other tasks, with the functions of `TaskStatus` and `TaskContext`.
 
+use std::cell::RefCell;
 use std::marker::PhantomData;
+use std::rc::Rc;
 use std::time::Duration;
 
 use tiffany::testing::TestScheduler;
 use tiffany::{
     AgentTask, CustomCall, ErrorKind, TaskContext, TaskError, TaskStatus, answering, channel,
-    promise, semaphore, spawn, spawn_agent, try_spawn,
+    gather_settled, promise, semaphore, spawn, spawn_agent, try_spawn, yield_now,
 };
 
 /// A state machine that counts its turns and does what a closure says.
@@ -120,4 +122,32 @@ fn errors_are_answers() {
             assert_eq!(sends.await.await.unwrap_err().kind(), ErrorKind::ChannelClosed);
         })
         .unwrap();
+}
+
+/// A state machine that waits holds no handle of what it waits for. One that nobody can reach any more is an
+/// error for it.
+#[test]
+fn a_semaphore_that_goes_is_an_error_for_those_who_wait() {
+    let mut test = TestScheduler::new();
+    let codes = test.run(async {
+        let permits = semaphore(1).await;
+        let held = permits.acquire().await.unwrap();
+        let shared = Rc::new(RefCell::new(Some(permits)));
+        let mut tasks = Vec::new();
+        for _ in 0..2 {
+            let shared = Rc::clone(&shared);
+            let task = steps(move |turn, ctx| match turn {
+                1 => Ok(TaskStatus::acquire(shared.borrow().as_ref().unwrap())),
+                _ => ctx.done().map(TaskStatus::Completed),
+            });
+            tasks.push(spawn_agent(task).await);
+        }
+        yield_now().await;
+        // The first has the permit, and the semaphore is gone before it can take it.
+        drop((held, shared.take()));
+        gather_settled(tasks).await.unwrap()
+    });
+    let codes: Vec<_> =
+        codes.unwrap().into_iter().map(|result| result.map_err(|error| error.kind())).collect();
+    assert_eq!(codes, [Ok(()), Err(ErrorKind::Gone)]);
 }

@@ -87,7 +87,7 @@ impl Run {
             }
             Release::Semaphore(object) => {
                 if let Ok(slot) = self.find_semaphore(object) {
-                    self.semaphores.remove(slot as usize);
+                    self.close_semaphore(slot);
                 }
             }
             Release::Group(object) => {

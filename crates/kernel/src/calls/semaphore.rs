@@ -53,9 +53,7 @@ impl Run {
         self.check_run(semaphore.run, "semaphore", semaphore.id)?;
         match self.semaphores.get(semaphore.slot as usize) {
             Some(found) if found.id == semaphore.id => Ok(semaphore.slot),
-            _ => {
-                Err(TaskError::new(ErrorKind::Gone, format!("semaphore {} is gone", semaphore.id)))
-            }
+            _ => Err(gone(semaphore.id)),
         }
     }
 
@@ -121,4 +119,17 @@ impl Run {
             );
         }
     }
+
+    /// The last handle is gone. A call can still wait, as those of state machines hold none: it gets an error.
+    pub(crate) fn close_semaphore(&mut self, slot: u32) {
+        let id = self.semaphores[slot as usize].id;
+        while let Some(waiter) = self.waits.pop(&mut self.semaphores[slot as usize].waiters) {
+            self.answer(waiter.task, waiter.call, Reply::Error(gone(id)));
+        }
+        self.semaphores.remove(slot as usize);
+    }
+}
+
+fn gone(id: u64) -> TaskError {
+    TaskError::new(ErrorKind::Gone, format!("semaphore {id} is gone"))
 }

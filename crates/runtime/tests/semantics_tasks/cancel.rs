@@ -7,12 +7,12 @@ use std::rc::Rc;
 
 use tiffany::testing::TestScheduler;
 use tiffany::{
-    AgentTask, Direct, Priority, RunError, SystemCall, TaskContext, TaskError, TaskStatus, Tid,
-    cancel, channel, get_log, get_tid, group, join, kill_task, now, promise, read_wait, semaphore,
-    sleep, spawn, spawn_agent, tell, try_spawn, wait, yield_now,
+    AgentTask, Direct, Priority, RunError, Semaphore, SystemCall, TaskContext, TaskError,
+    TaskStatus, Tid, cancel, channel, get_log, get_tid, group, join, kill_task, now, promise,
+    read_wait, semaphore, sleep, spawn, spawn_agent, tell, try_spawn, wait, yield_now,
 };
 
-use crate::common::{Flag, Log, Own, own, quiet, run, scheduler, secs, turns};
+use crate::common::{Flag, Log, Own, own, poll_once, quiet, run, scheduler, secs, turns};
 use crate::targets::SlowCleanup;
 
 /// Seconds on the run's clock.
@@ -275,6 +275,26 @@ fn a_task_that_cancels_itself_and_returns_is_completed() {
     });
 }
 
+/// The same with a call that it makes in its last turn and leaves to others.
+#[test]
+fn a_call_left_behind_by_the_last_turn_is_no_next_call() {
+    run(async {
+        let own = Rc::new(RefCell::new(Some(group().await)));
+        let left = Rc::new(RefCell::new(None));
+        let (place, kept) = (Rc::clone(&own), Rc::clone(&left));
+        let member = spawn(async move {
+            drop(place.take());
+            let mut call = Box::pin(yield_now());
+            assert!(poll_once(call.as_mut()).await.is_pending());
+            *kept.borrow_mut() = Some(call);
+            7
+        });
+        let member = member.group(own.borrow().as_ref().unwrap());
+        assert_eq!(member.await.await, Ok(7));
+        drop(left);
+    });
+}
+
 /// "Suspended or Blocked: […] it becomes Cancelling": so does one that cancelled itself and then
 /// blocks on something that is no call.
 #[test]
@@ -454,6 +474,42 @@ fn a_cleanup_may_make_calls() {
         notes.note(format!("told at {}", clock().await));
     });
     assert_eq!(log.text(), "waits cleanup of 2 clean told at 5");
+}
+
+/// A state machine whose cleanup asks for a permit and does not take it.
+struct CarelessCleanup {
+    permits: Semaphore,
+    asked: bool,
+}
+
+impl AgentTask for CarelessCleanup {
+    type Output = ();
+
+    fn poll(&mut self, _: &mut TaskContext<'_>) -> TaskStatus<()> {
+        TaskStatus::sleep(secs(3600))
+    }
+
+    fn cancel(&mut self, _: &mut TaskContext<'_>) -> TaskStatus<()> {
+        match std::mem::replace(&mut self.asked, true) {
+            false => TaskStatus::acquire(&self.permits),
+            true => TaskStatus::Completed(()),
+        }
+    }
+}
+
+/// "a reply delivered but not yet taken goes back […] (a permit to its semaphore)", at the end of a cleanup too.
+#[test]
+fn a_permit_that_a_cleanup_did_not_take_goes_back() {
+    run(async {
+        let permits = semaphore(1).await;
+        let task = spawn_agent(CarelessCleanup { permits: permits.clone(), asked: false }).await;
+        drop(spawn(turns(20)).await);
+        turns(2).await;
+        cancel(&task).await;
+        assert!(task.await.unwrap_err().is_cancelled());
+        let _permit = permits.acquire().await.unwrap();
+        assert_eq!(clock().await, 0);
+    });
 }
 
 /// A state machine whose cleanup waits for a promise, for ever if need be, and notes its end.

@@ -396,6 +396,46 @@ fn a_timer_fires_under_endless_yields() {
     test.finish(run).unwrap();
 }
 
+/// The same for a timer that is due already: a task that yields, alone otherwise, has no turn more than it has
+/// when somebody watches or when another run has its turns in between.
+#[test]
+fn a_timer_that_is_due_does_not_wait_for_a_lone_task() {
+    let log = Log::new();
+    let notes = log.clone();
+    run(async move {
+        let slept = notes.clone();
+        let sleeper = spawn(async move {
+            sleep(Duration::ZERO).await;
+            slept.note("slept");
+        })
+        .await;
+        chant(notes, "turn", 4).await;
+        sleeper.await.unwrap();
+    });
+    assert_eq!(log.text(), "turn slept turn turn turn");
+}
+
+/// "in the order they were made": what a handle that was given back drops in turn comes after the call that
+/// the task made before it paused.
+#[test]
+fn what_a_dropped_result_held_is_given_back_after_the_call() {
+    let log = Log::new();
+    let notes = log.clone();
+    run(async move {
+        let (held, kept) = (promise::<()>().await, promise::<()>().await);
+        let (abandoned, settled) = (held.future(), kept.future());
+        for (future, name) in [(abandoned, "abandoned"), (settled, "settled")] {
+            let notes = notes.clone();
+            drop(spawn(async move { notes.note(future.await.map_or(name, |()| name)) }).await);
+        }
+        let holder = spawn(async move { held }).await;
+        turns(3).await;
+        drop(holder);
+        kept.complete(()).await.unwrap();
+    });
+    assert_eq!(log.text(), "settled abandoned");
+}
+
 /// "A lone ready task may be resumed at once, after its cancel check": one that never pauses still is
 /// cancelled.
 #[test]

@@ -3,10 +3,10 @@
 use tiffany::testing::TestScheduler;
 use tiffany::{
     BlockReason, EventKind, TaskState, Tid, cancel, gather_settled, get_tid, join, kill_task,
-    sleep, spawn, try_spawn, yield_now,
+    promise, sleep, spawn, try_spawn, yield_now,
 };
 
-use crate::common::{quiet, secs, turns};
+use crate::common::{quiet, scheduler, secs, turns};
 use crate::targets::{STATES, Seen, observe};
 
 const REASONS: [BlockReason; 13] = [
@@ -276,4 +276,27 @@ fn cancel_in_each_state() {
 #[test]
 fn kill_task_in_each_state() {
     check("kill_task");
+}
+
+/// "Blocked(reason: […])": with several calls outstanding it is the first that still waits.
+#[test]
+fn the_reason_is_that_of_the_oldest_call() {
+    let mut test = scheduler(quiet());
+    let run = test.start(async {
+        let promise = promise::<()>().await;
+        let future = promise.future();
+        let settle = async move {
+            sleep(secs(1)).await;
+            promise.complete(()).await
+        };
+        drop(try_spawn(settle).await);
+        let later = async {
+            turns(2).await;
+            future.await
+        };
+        join!(sleep(secs(5)), later).1.unwrap();
+    });
+    test.step_until_idle();
+    assert_eq!(test.task_state(Tid(1)), Some(TaskState::Blocked(BlockReason::Sleep)));
+    test.finish(run).unwrap();
 }
