@@ -490,10 +490,9 @@ impl Runtime {
                     result => journal.effect_result(batch, (tid, clock, step), *call, result),
                 }
             }
-            Completion::Settle(uuid, result) => {
-                if hosting.settled.insert(*uuid) {
-                    journal.settled(batch, (clock, step), *uuid, result);
-                }
+            // Only the first answer counts.
+            Completion::Settle(uuid, result) if hosting.settled.insert(*uuid) => {
+                journal.settled(batch, (clock, step), *uuid, result);
             }
             Completion::Message(name, value) => {
                 let json = value.borrow::<Json>().map_or("null", |json| &json.0);
