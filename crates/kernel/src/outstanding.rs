@@ -226,6 +226,15 @@ impl Calls {
         }
     }
 
+    /// The line of a call.
+    pub(crate) fn line_of(&self, id: CallId) -> Option<&'static Location<'static>> {
+        match &self.progress {
+            Progress::None => None,
+            Progress::Several(several) => several.place(id).ok().map(|at| several.calls[at].at),
+            _ => (self.id == id).then_some(self.at),
+        }
+    }
+
     /// The call that stands in a list at this place.
     #[inline]
     pub(crate) fn waits_at(&self, place: Place) -> Option<CallId> {

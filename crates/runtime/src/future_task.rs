@@ -241,7 +241,8 @@ impl Foreign {
                 context.delivering.set(true);
                 for id in port.answered() {
                     if let Some(waker) = self.wakers.remove(&id) {
-                        waker.wake();
+                        // A combinator's code, which the panic hook has shown if it panics.
+                        let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
                     }
                 }
                 context.delivering.set(false);

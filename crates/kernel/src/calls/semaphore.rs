@@ -103,7 +103,8 @@ impl Run {
         let id = self.semaphores[slot as usize].id;
         while let Some(first) = self.waits.first(&self.semaphores[slot as usize].waiters) {
             let task = &self.tasks[first.task as usize];
-            let at = task.first_wait().map_or(task.spawned_at, |(_, at)| at);
+            let line = task.calls().and_then(|calls| calls.line_of(first.call));
+            let at = line.unwrap_or(task.spawned_at);
             let taken = Taken { slot: first.task, tid: task.tid, at };
             let entry = &mut self.semaphores[slot as usize];
             if entry.permits < first.item as usize {

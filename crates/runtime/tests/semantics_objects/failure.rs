@@ -322,7 +322,7 @@ fn the_loop_survives_any_task() {
         }
     }
     type Bad = fn() -> std::pin::Pin<Box<dyn Future<Output = ()>>>;
-    let bad: [(&str, Bad); 8] = [
+    let bad: [(&str, Bad); 9] = [
         ("panics", || Box::pin(async { panic!("while running") })),
         ("result nobody takes", || Box::pin(async { drop(spawn(async { PanicsInDrop }).await) })),
         ("local dropped at the end", || {
@@ -357,6 +357,22 @@ fn the_loop_survives_any_task() {
                 let (sender, receiver) = channel(1).await;
                 sender.send(PanicsInDrop).await.unwrap();
                 drop((sender, receiver));
+            })
+        }),
+        ("waker of a combinator", || {
+            struct Panics;
+            impl std::task::Wake for Panics {
+                fn wake(self: std::sync::Arc<Self>) {
+                    panic!("in a waker");
+                }
+            }
+            Box::pin(async {
+                let mut call = Box::pin(sleep(secs(1)));
+                std::future::poll_fn(|_| {
+                    let waker = std::sync::Arc::new(Panics).into();
+                    call.as_mut().poll(&mut std::task::Context::from_waker(&waker))
+                })
+                .await;
             })
         }),
         ("left in the store", || Box::pin(async { put("key", PanicsInDrop).await })),
