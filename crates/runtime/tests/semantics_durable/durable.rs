@@ -1,0 +1,200 @@
+//! Clauses that need the log.
+
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+use tiffany::durable::{external_promise, receive, step};
+use tiffany::wal::Settings;
+use tiffany::{
+    Builder, CallKind, RunError, Runtime, Settlement, TaskError, Uuid, Verdict, handle, handler,
+    put, try_spawn, yield_now,
+};
+
+/// A directory of its own, removed with it.
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Dir {
+        let dir = std::env::temp_dir().join(format!("tiffany-rows-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        Dir(dir)
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn builder(dir: &Dir) -> Builder {
+    let settings = Settings { segment_bytes: 1 << 18, ..Settings::default() };
+    Runtime::builder().log_dir(&dir.0).log_settings(settings)
+}
+
+/// Whether what was committed has this text. (The files of runs may lag behind.)
+fn is_committed(dir: &Path, text: &str) -> bool {
+    let files = std::fs::read_dir(dir.join("commit")).expect("there is a log");
+    files.into_iter().any(|file| {
+        let bytes = std::fs::read(file.expect("it can be read").path()).expect("it can be read");
+        memchr::memmem::find(&bytes, text.as_bytes()).is_some()
+    })
+}
+
+/// The log of a run.
+fn log_of(dir: &Dir, run: Uuid) -> String {
+    std::fs::read_to_string(dir.0.join("wal").join(format!("{run}.wal"))).expect("there is a log")
+}
+
+/// "(random, recorded, handed out only once durable)": when the task has the UUID, the log has it.
+#[test]
+fn the_uuid_of_a_promise_is_handed_out_once_it_is_durable() {
+    let dir = Dir::new("uuid");
+    let path = dir.0.clone();
+    let mut runtime = builder(&dir)
+        .register("ask", move |()| {
+            let path = path.clone();
+            async move {
+                let promise = external_promise::<u32>().await;
+                Ok::<bool, TaskError>(is_committed(&path, &promise.uuid().to_string()))
+            }
+        })
+        .build()
+        .unwrap();
+    let run = runtime.submit::<bool>("ask", "ask", &()).unwrap();
+    assert!(runtime.wait_for(&run).unwrap());
+}
+
+/// "settling a durable one is acknowledged after commit"; what is settled again is not written down.
+#[test]
+fn settling_is_acknowledged_when_it_is_committed() {
+    let dir = Dir::new("settle");
+    let told: Arc<Mutex<Vec<(Settlement, bool)>>> = Arc::default();
+    let (path, tells) = (dir.0.clone(), Arc::clone(&told));
+    let mut runtime = builder(&dir)
+        .register("ask", move |()| {
+            let (path, tells, seen) = (path.clone(), Arc::clone(&tells), Arc::clone(&tells));
+            async move {
+                let promise = external_promise::<String>().await;
+                let (handle, uuid) = (handle()?, promise.uuid());
+                std::thread::spawn(move || {
+                    for answer in ["the first", "the second"] {
+                        let settlement = handle.settle_durable(uuid, Ok(&answer));
+                        let committed = is_committed(&path, answer);
+                        tells.lock().unwrap().push((settlement.unwrap(), committed));
+                    }
+                });
+                let answer = promise.wait().await?;
+                // Until the other thread has had all its answers.
+                while seen.lock().unwrap().len() < 2 {
+                    yield_now().await;
+                }
+                Ok::<String, TaskError>(answer)
+            }
+        })
+        .build()
+        .unwrap();
+    let run = runtime.submit::<String>("ask", "ask", &()).unwrap();
+    assert_eq!(runtime.wait_for(&run).unwrap(), "the first");
+    let told = told.lock().unwrap();
+    assert_eq!(told[0], (Settlement::Accepted, true));
+    assert_eq!(told[1], (Settlement::Ignored, false));
+}
+
+/// "it is pure and runs again on replay": a resumed run asks its handlers again, and with the same calls.
+#[test]
+fn handlers_run_again_on_replay() {
+    let dir = Dir::new("handlers");
+    let asked = Rc::new(Cell::new(0));
+    for process in 1..=2 {
+        let count = Rc::clone(&asked);
+        let mut runtime = builder(&dir)
+            .handler(handler("count", move |call, _| {
+                if call.kind() == CallKind::Put {
+                    count.set(count.get() + 1);
+                }
+                Verdict::Pass
+            }))
+            .register("work", |()| async {
+                put("key", 1).await;
+                let first: u32 = receive("go").await?;
+                put("key", 2).await;
+                let second: u32 = receive("go").await?;
+                Ok::<u32, TaskError>(first + second)
+            })
+            .build()
+            .unwrap();
+        let run = runtime.submit::<u32>("work", "work", &()).unwrap();
+        runtime.send(&run, "go", &process).unwrap();
+        if process == 2 {
+            assert_eq!(runtime.wait_for(&run).unwrap(), 3);
+        } else {
+            // The process ends in good order, with the run where it waits for more.
+            runtime.run(async { tiffany::sleep_secs(0.05).await }).unwrap();
+            assert_eq!(asked.get(), 2);
+        }
+    }
+    assert_eq!(asked.get(), 4, "twice more for what was there already");
+}
+
+/// "a panic or exception ends that task alone: Failed, recorded": with its error, in the log.
+#[test]
+fn a_failure_is_recorded() {
+    let dir = Dir::new("failure");
+    let mut runtime = builder(&dir)
+        .register("work", |()| async {
+            let child = try_spawn(async { Err::<(), _>("no such luck") }).await;
+            let error = child.await.unwrap_err();
+            Err::<(), TaskError>(error)
+        })
+        .build()
+        .unwrap();
+    let run = runtime.submit::<()>("work", "work", &()).unwrap();
+    let Err(RunError::Failed(error)) = runtime.wait_for(&run) else { panic!("it fails") };
+    assert_eq!(error.message(), "no such luck");
+    drop(runtime);
+    let log = log_of(&dir, run.uuid());
+    let aborted: Vec<&str> = log.lines().filter(|line| line.contains("TaskAbort")).collect();
+    assert_eq!(aborted.len(), 2, "{log}");
+    assert!(aborted.iter().all(|line| line.contains("no such luck")), "{log}");
+    // A process that comes later tells the same.
+    let mut runtime =
+        builder(&dir).register("work", |()| async { Ok::<(), TaskError>(()) }).build().unwrap();
+    let run = runtime.submit::<()>("work", "work", &()).unwrap();
+    let Err(RunError::Failed(again)) = runtime.wait_for(&run) else { panic!("it failed") };
+    assert_eq!(again, error);
+}
+
+/// "commit": a task whose promise is not safe yet is Blocked(commit), and the others go on meanwhile.
+#[test]
+fn a_task_waits_for_the_log_and_the_others_go_on() {
+    let dir = Dir::new("commit");
+    let mut runtime = builder(&dir)
+        .register("work", |()| async {
+            let waits = try_spawn(async {
+                let promise = external_promise::<u32>().await;
+                Ok::<Uuid, TaskError>(promise.uuid())
+            })
+            .await;
+            // Each of these is written down too, and none of them waits.
+            let mut turns = 0;
+            while turns < 5 {
+                yield_now().await;
+                turns += 1;
+            }
+            let first: u32 = step("after", || Ok::<u32, String>(7)).await?;
+            waits.await?;
+            Ok::<u32, TaskError>(first + turns)
+        })
+        .build()
+        .unwrap();
+    let run = runtime.submit::<u32>("work", "work", &()).unwrap();
+    assert_eq!(runtime.wait_for(&run).unwrap(), 12);
+    drop(runtime);
+    let log = log_of(&dir, run.uuid());
+    let place = |what: &str| log.lines().position(|line| line.contains(what)).expect(what);
+    assert!(place("create_external_promise") < place("\"call\":\"yield\",\"count\":5"), "{log}");
+    assert!(place("\"call\":\"yield\",\"count\":5") < place("TaskWake"), "{log}");
+}
