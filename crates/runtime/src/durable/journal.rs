@@ -77,10 +77,11 @@ impl Journal {
     }
 
     pub(crate) fn start(&mut self, batch: &mut Batch, clock: Time, started: &Started<'_>) {
-        self.line(batch, clock, RecordType::RunStart, Tid(1))
+        let line = self
+            .line(batch, clock, RecordType::RunStart, Tid(1))
             .str("id", started.id)
-            .str("function", started.function)
-            .json("input", started.input)
+            .str("function", started.function);
+        write_value(line, "input", started.input)
             .str("seed", &started.seed.to_string())
             .str("recording", started.recording)
             .end();
@@ -105,7 +106,7 @@ impl Journal {
                 self.write_yields(batch, tid, clock);
                 let line = self.line(batch, clock, RecordType::TaskExit, tid);
                 match value.as_ref().and_then(Value::borrow::<Json>) {
-                    Some(json) => line.json("value", &json.0).end(),
+                    Some(json) => write_value(line, "value", &json.0).end(),
                     None => line.end(),
                 };
             }
@@ -219,7 +220,7 @@ impl Journal {
         json: &str,
     ) {
         let line = self.line(batch, clock, RecordType::Message, Tid(1));
-        line.str("name", name).json("value", json).uint("step", step).end();
+        write_value(line.str("name", name), "value", json).uint("step", step).end();
     }
 
     /// Somebody outside cancelled the run.
@@ -287,10 +288,23 @@ fn waitables(items: &[Waitable]) -> String {
     text
 }
 
+/// A value of the user's. Objects whose first name begins with `$` have a meaning in the log, so one that is a
+/// value is wrapped.
+fn write_value<'a>(line: Line<'a>, field: &str, json: &str) -> Line<'a> {
+    match json
+        .trim_start()
+        .strip_prefix('{')
+        .is_some_and(|rest| rest.trim_start().starts_with("\"$"))
+    {
+        true => line.json(field, &format!("{{\"$json\":{json}}}")),
+        false => line.json(field, json),
+    }
+}
+
 fn write_result<'a>(line: Line<'a>, result: &Result<Value, TaskError>) -> Line<'a> {
     match result {
         Ok(value) => match value.borrow::<Json>() {
-            Some(json) => line.json("value", &json.0),
+            Some(json) => write_value(line, "value", &json.0),
             None => line.json("value", "null"),
         },
         Err(error) => line.json("error", &error_json(error)),

@@ -206,11 +206,17 @@ fn is_outward(tag: &str) -> bool {
     kind.is_some_and(|kind| kind.is_outward())
 }
 
+/// A value that was wrapped because its first name begins with `$`.
+fn unwrapped(json: &str) -> &str {
+    let inside = json.strip_prefix("{\"$json\":").and_then(|rest| rest.strip_suffix('}'));
+    inside.unwrap_or(json)
+}
+
 fn payload(record: &Record<'_>, field: &str, fetch: Fetch<'_>) -> Result<Option<String>, LogError> {
     match record.payload(field) {
         None => Ok(None),
-        Some(Payload::Json(json)) => Ok(Some(json.to_owned())),
-        Some(other) => fetch(&other).map(Some),
+        Some(Payload::Json(json)) => Ok(Some(unwrapped(json).to_owned())),
+        Some(other) => fetch(&other).map(|json| Some(unwrapped(&json).to_owned())),
     }
 }
 

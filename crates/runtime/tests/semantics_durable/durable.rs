@@ -198,3 +198,34 @@ fn a_task_waits_for_the_log_and_the_others_go_on() {
     assert!(place("create_external_promise") < place("\"call\":\"yield\",\"count\":5"), "{log}");
     assert!(place("\"call\":\"yield\",\"count\":5") < place("TaskWake"), "{log}");
 }
+
+/// Values that look like what the log has a meaning for come back as they were.
+#[test]
+fn values_with_dollar_names_come_back() {
+    let dir = Dir::new("dollar");
+    let odd = r#"{"$base64":"aGVsbG8=","$blob":{"$json":[]}}"#;
+    let odd: serde_json::Value = serde_json::from_str(odd).unwrap();
+    for process in 1..=2 {
+        let mut runtime = builder(&dir)
+            .register("work", |input: serde_json::Value| async move {
+                let from_step: serde_json::Value = {
+                    let value = input.clone();
+                    step("odd", move || Ok::<_, String>(value)).await?
+                };
+                let message: serde_json::Value = receive("odd").await?;
+                Ok::<_, TaskError>(vec![input, from_step, message])
+            })
+            .build()
+            .unwrap();
+        let run = runtime.submit::<Vec<serde_json::Value>>("work", "work", &odd).unwrap();
+        if process == 1 {
+            runtime.run(async { tiffany::sleep_secs(0.05).await }).unwrap();
+        } else {
+            runtime.send(&run, "odd", &odd).unwrap();
+            assert_eq!(runtime.wait_for(&run).unwrap(), vec![odd.clone(); 3]);
+        }
+    }
+    let mut runtime = builder(&dir).build().unwrap();
+    let run = runtime.submit::<Vec<serde_json::Value>>("work", "work", &odd).unwrap();
+    assert_eq!(runtime.wait_for(&run).unwrap(), vec![odd; 3]);
+}
