@@ -55,8 +55,8 @@ pub enum RecordKind {
     Completed(Option<Value>),
     /// It ended with an error.
     Failed(TaskError),
-    /// It was stopped.
-    Cancelled,
+    /// It was stopped; with the error of that if it is the root.
+    Cancelled(Option<TaskError>),
 }
 
 /// A call as it is written down.

@@ -338,6 +338,11 @@ impl Run {
         }
     }
 
+    /// Why the run will not end with its root's value, once that is known.
+    pub fn failure(&self) -> Option<&RunFailure> {
+        self.failure.as_ref()
+    }
+
     /// Whether the outcome is fixed (a failed root fixes it before the run is over).
     pub fn has_outcome(&self) -> bool {
         self.failure.is_some() || self.tasks[self.root as usize].end().is_some()

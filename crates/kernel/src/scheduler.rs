@@ -674,7 +674,10 @@ impl Run {
         task.become_state(state);
         self.live -= 1;
         self.record(slot, |run| match (&outcome, state) {
-            (_, TaskState::Cancelled) => RecordKind::Cancelled,
+            (Outcome::Error(error), TaskState::Cancelled) => {
+                let is_root = slot == run.root().slot;
+                RecordKind::Cancelled(is_root.then(|| error.clone()))
+            }
             (Outcome::Error(error), _) => RecordKind::Failed(error.clone()),
             (Outcome::Value(value), _) if slot == run.root().slot => {
                 RecordKind::Completed(Some(value.clone()))

@@ -12,8 +12,8 @@ use std::sync::mpsc::SyncSender;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tiffany_kernel::{
-    CallKind, CallRef, Completion, ErrorKind, Mode, ObjectRef, Order, Recording, RunFailure, RunId,
-    TaskError, Tid, Uuid, Value,
+    CallKind, CallRef, Completion, ErrorKind, Mode, ObjectRef, Order, RecordKind, Recording,
+    RunFailure, RunId, TaskError, Tid, Uuid, Value,
 };
 
 use super::journal::{Journal, Started};
@@ -39,18 +39,44 @@ pub(crate) struct Durable {
     /// What waits for lines that were not handed in yet, and for those that were.
     held: Vec<Held>,
     waiting: VecDeque<(Ticket, Vec<Held>)>,
+    /// The last batch that was handed in, and the last one that is safe.
+    handed_in: Ticket,
+    safe: Ticket,
     runs: BTreeMap<Uuid, Known>,
+    ended: VecDeque<Uuid>,
     failed: Option<LogError>,
 }
 
 /// What a runtime knows of a durable run.
 enum Known {
     Live(RunId),
-    /// Its outcome, if it ended in this process.
-    Over(Option<Result<Rc<str>, RunError>>),
+    /// What came of it, if it ended lately: its file may not have all of it yet.
+    Over(Option<Ended>),
     /// It cannot go on with this program.
     Paused(TaskError),
 }
+
+/// A run that ended in this process.
+struct Ended {
+    beginning: Beginning,
+    outcome: Result<Rc<str>, RunError>,
+}
+
+/// What a run was started with, as far as it has to be known again.
+#[derive(Clone, PartialEq, Eq)]
+struct Beginning {
+    function: Rc<str>,
+    input: BlobHash,
+}
+
+impl Beginning {
+    fn new(function: &str, input: &str) -> Beginning {
+        Beginning { function: function.into(), input: BlobHash::of(input.as_bytes()) }
+    }
+}
+
+/// How many runs that are over are known without a look at their files.
+const LATELY: usize = 1024;
 
 /// Something that may happen once the log is safe.
 enum Held {
@@ -64,7 +90,7 @@ enum Held {
 /// The durable side of one run.
 pub(crate) struct Hosting {
     journal: Journal,
-    beginning: (String, String),
+    beginning: Beginning,
     settled: BTreeSet<Uuid>,
     replay: Option<Replay>,
     is_over: bool,
@@ -113,8 +139,19 @@ impl Runtime {
         let inbox = Arc::clone(&self.host.inbox);
         let log = LogThread::start(writer, move |notice| inbox.send(Letter::Logged(notice)))
             .map_err(|error| RunError::system("a thread for the log", &error))?;
-        let (held, waiting) = (Vec::new(), VecDeque::new());
-        self.durable = Some(Durable { log, disk, root, batch, held, waiting, runs, failed: None });
+        self.durable = Some(Durable {
+            log,
+            disk,
+            root,
+            batch,
+            held: Vec::new(),
+            waiting: VecDeque::new(),
+            handed_in: Ticket(0),
+            safe: Ticket(0),
+            runs,
+            ended: VecDeque::new(),
+            failed: None,
+        });
         live.sort_by_key(|(uuid, _)| *uuid);
         for (uuid, entry) in live {
             if let Err(error) = self.resume(uuid, entry.chain(uuid)) {
@@ -158,7 +195,7 @@ impl Runtime {
         (config.mode, config.recording, config.seed) = (Mode::Durable, recording, seed);
         let hosting = Hosting {
             journal,
-            beginning: (function.into(), input.clone()),
+            beginning: Beginning::new(function, &input),
             settled: BTreeSet::new(),
             replay: None,
             is_over: false,
@@ -176,25 +213,27 @@ impl Runtime {
         function: &str,
         input: &str,
     ) -> Result<(), RunError> {
-        let live = match self.durable_mut().runs.get(&uuid) {
-            Some(Known::Live(run)) => Some(*run),
+        let known = match self.durable.as_ref().and_then(|durable| durable.runs.get(&uuid)) {
+            Some(Known::Live(run)) => {
+                let hosting = self.runs[self.places[run]].hosting.as_ref();
+                hosting.map(|hosting| hosting.beginning.clone())
+            }
+            Some(Known::Over(Some(ended))) => Some(ended.beginning.clone()),
             _ => None,
         };
-        let (known_function, known_input) = match live {
-            Some(run) => {
-                let hosting = self.runs[self.places[&run]].hosting.as_ref();
-                hosting.map(|hosting| hosting.beginning.clone()).unwrap_or_default()
-            }
+        let known = match known {
+            Some(known) => known,
             None => {
-                let script =
-                    self.durable_mut().read(uuid, |script| !script.beginning.id.is_empty())?;
-                (script.beginning.function, script.beginning.input)
+                let begun = |script: &Script| !script.beginning.id.is_empty();
+                let beginning = self.durable_mut().read(uuid, begun)?.beginning;
+                Beginning::new(&beginning.function, &beginning.input)
             }
         };
-        if known_function == function && known_input == input {
+        let wanted = Beginning::new(function, input);
+        if known == wanted {
             return Ok(());
         }
-        let what = if known_function == function { "input" } else { "function" };
+        let what = if known.function == wanted.function { "input" } else { "function" };
         let message = format!("the id `{id}` belongs to a run with another {what}");
         Err(RunError::Failed(TaskError::new(ErrorKind::OtherRun, message)))
     }
@@ -246,7 +285,7 @@ impl Runtime {
         })?;
         let durable = self.durable_mut();
         let json = match durable.runs.get(&uuid) {
-            Some(Known::Over(Some(outcome))) => outcome.clone()?,
+            Some(Known::Over(Some(ended))) => ended.outcome.clone()?,
             Some(Known::Over(None)) => durable.read_outcome(uuid)?,
             _ => return Err(self.live(uuid).err().unwrap_or_else(no_log)),
         };
@@ -264,7 +303,7 @@ impl Runtime {
         let sources = Rc::new(Sources::new(&script));
         let hosting = Hosting {
             journal: Journal::new(chain),
-            beginning: (beginning.function, beginning.input),
+            beginning: Beginning::new(&beginning.function, &beginning.input),
             settled: BTreeSet::new(),
             replay: Some(Replay::new(script)),
             is_over: false,
@@ -324,9 +363,14 @@ impl Runtime {
                 return Err(replay.missing());
             }
             context::with(|context| run.rounds(&context.port, None, 1));
-            replay.orders.extend(run.take_orders());
+            for order in run.take_orders() {
+                replay.keep(order);
+            }
             drop(run.take_events());
             for record in run.take_records() {
+                if let RecordKind::Withdrawn(call) = &record.kind {
+                    journal.over(*call);
+                }
                 if let Some((call, seq)) = replay.compare(record, sources)? {
                     journal.adopt(call, seq);
                 }
@@ -364,6 +408,8 @@ impl Runtime {
         let ends = hosted.run.is_over() && !hosting.is_over;
         if ends {
             hosting.is_over = true;
+            let (clock, failure) = (hosted.run.clock(), hosted.run.failure());
+            hosting.journal.end(&mut durable.batch, clock, failure);
             durable.batch.finish(&hosting.journal.chain);
             durable.held.push(Held::Over(id));
         }
@@ -411,12 +457,18 @@ impl Runtime {
     /// Hands what was written to the log thread.
     pub(crate) fn hand_in(&mut self) {
         let Some(durable) = &mut self.durable else { return };
-        if durable.batch.is_empty() && durable.held.is_empty() {
+        if !durable.batch.is_empty() {
+            durable.handed_in = durable.log.submit(&mut durable.batch);
+        }
+        if durable.held.is_empty() {
             return;
         }
-        let ticket = durable.log.submit(&mut durable.batch);
-        if !durable.held.is_empty() {
-            durable.waiting.push_back((ticket, std::mem::take(&mut durable.held)));
+        let held = std::mem::take(&mut durable.held);
+        if durable.handed_in > durable.safe {
+            durable.waiting.push_back((durable.handed_in, held));
+        } else {
+            // All that was ever written is safe.
+            held.into_iter().for_each(|held| self.let_go(held));
         }
     }
 
@@ -424,6 +476,9 @@ impl Runtime {
     pub(crate) fn logged(&mut self, notice: Notice) {
         match notice {
             Notice::Durable(ticket) => {
+                if let Some(durable) = &mut self.durable {
+                    durable.safe = durable.safe.max(ticket);
+                }
                 while let Some(durable) = &mut self.durable
                     && durable.waiting.front().is_some_and(|(waits, _)| *waits <= ticket)
                     && let Some((_, held)) = durable.waiting.pop_front()
@@ -460,12 +515,19 @@ impl Runtime {
     fn end_durable(&mut self, id: RunId) {
         let Some(place) = self.places.get(&id) else { return };
         let Some(hosting) = &self.runs[*place].hosting else { return };
-        let uuid = hosting.journal.run();
+        let (uuid, beginning) = (hosting.journal.run(), hosting.beginning.clone());
         let outcome = self.end_run(id).map(|value| match value.borrow::<Json>() {
             Some(json) => Rc::clone(&json.0),
             None => "null".into(),
         });
-        self.durable_mut().runs.insert(uuid, Known::Over(Some(outcome)));
+        let durable = self.durable_mut();
+        durable.runs.insert(uuid, Known::Over(Some(Ended { beginning, outcome })));
+        durable.ended.push_back(uuid);
+        if durable.ended.len() > LATELY
+            && let Some(long_ago) = durable.ended.pop_front()
+        {
+            durable.runs.insert(long_ago, Known::Over(None));
+        }
     }
 
     /// Writes down what the outside tells a durable run, and tells it.
@@ -564,13 +626,7 @@ fn again(what: What, replay: &mut Replay, journal: &mut Journal) -> Option<Compl
     let mut call_of = |of: u64| {
         let (call, kind) = replay.calls.remove(&of)?;
         journal.over(call);
-        let starts = |order: &Order| match order {
-            Order::Start(started, _) | Order::Commit(started) => *started == call,
-            _ => false,
-        };
-        if let Some(at) = replay.orders.iter().position(starts) {
-            replay.orders.remove(at);
-        }
+        replay.is_done(call);
         Some((call, kind))
     };
     Some(match what {

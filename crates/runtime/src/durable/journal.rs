@@ -7,8 +7,8 @@ use std::panic::Location;
 use std::rc::Rc;
 
 use tiffany_kernel::{
-    About, CallId, CallKind, CallRecord, CallRef, Record, RecordKind, TaskError, Tid, Time, Uuid,
-    Value, Waitable,
+    About, CallId, CallKind, CallRecord, CallRef, ErrorKind, Record, RecordKind, RunFailure,
+    TaskError, Tid, Time, Uuid, Value, Waitable,
 };
 
 use super::json::{Json, encode};
@@ -115,9 +115,13 @@ impl Journal {
                 let line = self.line(batch, clock, RecordType::TaskAbort, tid);
                 line.json("error", &error_json(&error)).end();
             }
-            RecordKind::Cancelled => {
+            RecordKind::Cancelled(error) => {
                 self.write_yields(batch, tid, clock);
-                self.line(batch, clock, RecordType::TaskCancel, tid).end();
+                let line = self.line(batch, clock, RecordType::TaskCancel, tid);
+                match error {
+                    Some(error) => line.json("error", &error_json(&error)).end(),
+                    None => line.end(),
+                };
             }
         }
     }
@@ -227,6 +231,20 @@ impl Journal {
     pub(crate) fn cancelled(&mut self, batch: &mut Batch, clock: Time, step: u64) {
         let line = self.line(batch, clock, RecordType::TaskWake, Tid(1));
         line.str("why", "cancel").uint("step", step).end();
+    }
+
+    /// The run is over. A failure that is not its root's own is told here: the root was cancelled for it.
+    pub(crate) fn end(&mut self, batch: &mut Batch, clock: Time, failure: Option<&RunFailure>) {
+        let error = match failure {
+            None | Some(RunFailure::Root(_)) => return,
+            Some(RunFailure::Deadlock(report)) => {
+                TaskError::new(ErrorKind::Deadlock, report.to_string())
+            }
+            Some(RunFailure::Limit(error)) => error.clone(),
+            Some(other) => TaskError::failed(format!("{other:?}")),
+        };
+        let line = self.line(batch, clock, RecordType::TaskAbort, Tid(1));
+        line.json("error", &error_json(&error)).end();
     }
 
     /// The process ends in good order.

@@ -82,6 +82,25 @@ impl Replay {
         Replay { script, matched: 0, calls: BTreeMap::new(), later: Vec::new(), orders: Vec::new() }
     }
 
+    /// Keeps what the run asks of its host until it turns out whether the log has the answer.
+    pub(crate) fn keep(&mut self, order: Order) {
+        match order {
+            Order::Abort(call) => self.is_done(call),
+            order => self.orders.push(order),
+        }
+    }
+
+    /// Nobody waits for the host to do this any more.
+    pub(crate) fn is_done(&mut self, call: CallRef) {
+        let asks = |order: &Order| match order {
+            Order::Start(asked, _) | Order::Commit(asked) => *asked == call,
+            _ => false,
+        };
+        if let Some(at) = self.orders.iter().position(asks) {
+            self.orders.remove(at);
+        }
+    }
+
     /// Whether all that the log has has happened again.
     pub(crate) fn is_over(&self) -> bool {
         self.matched == self.script.total && self.script.told.is_empty()

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use tiffany_kernel::{ErrorKind, TaskError, Tid, Time, Uuid, Value};
+use tiffany_kernel::{TaskError, Tid, Time, Uuid, Value};
 
 use super::json::{Json, decode};
 use crate::wal::{LogError, Payload, Record, RecordType, Stamp};
@@ -226,12 +226,9 @@ fn written(record: &Record<'_>, field: &str, fetch: Fetch<'_>) -> Result<Value, 
 }
 
 fn outcome(record: &Record<'_>, fetch: Fetch<'_>) -> Result<Result<String, TaskError>, LogError> {
-    match (record.record_type(), payload(record, "error", fetch)?) {
-        (_, Some(error)) => Ok(Err(decode(&error).unwrap_or_else(|unreadable| unreadable))),
-        (Some(RecordType::TaskCancel), None) => {
-            Ok(Err(TaskError::new(ErrorKind::TaskCancelled, "was cancelled")))
-        }
-        (_, None) => Ok(Ok(payload(record, "value", fetch)?.unwrap_or_else(|| "null".into()))),
+    match payload(record, "error", fetch)? {
+        Some(error) => Ok(Err(decode(&error).unwrap_or_else(|unreadable| unreadable))),
+        None => Ok(Ok(payload(record, "value", fetch)?.unwrap_or_else(|| "null".into()))),
     }
 }
 
