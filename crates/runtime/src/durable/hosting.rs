@@ -12,39 +12,36 @@ use std::sync::mpsc::SyncSender;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tiffany_kernel::{
-    CallKind, CallRef, Completion, ErrorKind, Mode, ObjectRef, Order, Recording, RunFailure, RunId,
-    TaskError, Tid, Uuid, Value,
+    CallRef, Completion, ErrorKind, Mode, ObjectRef, Order, Recording, RunId, TaskError, Tid, Uuid,
+    Value,
 };
 
 use super::journal::{Journal, Started};
 use super::json::{Json, decode, encode};
-use super::replay::{Replay, Sources};
-use super::script::{Script, What};
-use crate::context::{self, Entered};
+use super::replay::Replay;
 use crate::error::RunError;
 use crate::inbox::{Letter, Settlement};
 use crate::pool::Work;
 use crate::runtime::Runtime;
 use crate::wal::{
-    Batch, BlobHash, Chain, LogError, LogThread, Notice, Payload, RealDisk, RunReader, RunState,
-    Ticket, Writer, read_blob,
+    Batch, BlobHash, Chain, LogError, LogThread, Notice, RealDisk, RunState, Ticket, Writer,
 };
 
 /// The durable side of a runtime.
 pub(crate) struct Durable {
     log: LogThread,
-    disk: Arc<RealDisk>,
-    root: PathBuf,
-    batch: Batch,
+    pub(super) disk: Arc<RealDisk>,
+    pub(super) root: PathBuf,
+    pub(super) batch: Batch,
     /// What waits for lines that were not handed in yet, and for those that were.
     held: Vec<Held>,
     waiting: VecDeque<(Ticket, Vec<Held>)>,
-    runs: BTreeMap<Uuid, Known>,
+    pub(super) runs: BTreeMap<Uuid, Known>,
     failed: Option<LogError>,
 }
 
 /// What a runtime knows of a durable run.
-enum Known {
+pub(super) enum Known {
     Live(RunId),
     /// Its outcome, if it ended in this process.
     Over(Option<Result<Rc<str>, RunError>>),
@@ -63,11 +60,11 @@ enum Held {
 
 /// The durable side of one run.
 pub(crate) struct Hosting {
-    journal: Journal,
-    beginning: (String, String),
-    settled: BTreeSet<Uuid>,
-    replay: Option<Replay>,
-    is_over: bool,
+    pub(super) journal: Journal,
+    pub(super) beginning: (String, String),
+    pub(super) settled: BTreeSet<Uuid>,
+    pub(super) replay: Option<Replay>,
+    pub(super) is_over: bool,
 }
 
 /// A durable run, and the type of its value.
@@ -124,7 +121,7 @@ impl Runtime {
         Ok(())
     }
 
-    fn durable_mut(&mut self) -> &mut Durable {
+    pub(super) fn durable_mut(&mut self) -> &mut Durable {
         self.durable.as_mut().expect("only asked for where there is a log")
     }
 
@@ -253,102 +250,6 @@ impl Runtime {
         decode(&json).map_err(RunError::Failed)
     }
 
-    /// Brings a run back to where its log ends.
-    fn resume(&mut self, uuid: Uuid, chain: Chain) -> Result<(), TaskError> {
-        let script = self.durable_mut().read(uuid, |_| false).map_err(log_failed)?;
-        let beginning = script.beginning.clone();
-        let root = self.settings.registry.start(&beginning.function, &beginning.input)?;
-        let mut config = self.settings.run_config(Location::caller());
-        (config.mode, config.recording) = (Mode::Durable, recording(&beginning.recording));
-        config.seed = beginning.seed;
-        let sources = Rc::new(Sources::new(&script));
-        let hosting = Hosting {
-            journal: Journal::new(chain),
-            beginning: (beginning.function, beginning.input),
-            settled: BTreeSet::new(),
-            replay: Some(Replay::new(script)),
-            is_over: false,
-        };
-        let id = self.add_run(root, config, Some(Box::new(hosting)), beginning.started);
-        let place = self.places[&id];
-        let replayed = self.replay(place, &sources);
-        context::with(|context| context.sources.take());
-        match replayed {
-            Ok(()) => {
-                self.durable_mut().runs.insert(uuid, Known::Live(id));
-                self.go_live(place);
-                Ok(())
-            }
-            Err(error) => {
-                self.forget_run(id);
-                Err(error)
-            }
-        }
-    }
-
-    /// Lets everything that the log has happen again.
-    fn replay(&mut self, place: usize, sources: &Rc<Sources>) -> Result<(), TaskError> {
-        let Some(_entered) = Entered::new(&self.host) else {
-            let message = "a runtime was built inside a task of another runtime";
-            return Err(TaskError::new(ErrorKind::NestedRuntime, message));
-        };
-        context::with(|context| *context.sources.borrow_mut() = Some(Rc::clone(sources)));
-        loop {
-            let hosted = &mut self.runs[place];
-            let (run, Some(hosting)) = (&mut hosted.run, &mut hosted.hosting) else {
-                return Ok(());
-            };
-            let Hosting { journal, replay: Some(replay), settled, .. } = &mut **hosting else {
-                return Ok(());
-            };
-            if replay.is_over() {
-                return Ok(());
-            }
-            let told = replay.script.told.front();
-            let asked = told.is_some_and(|told| replay.matched >= told.after);
-            let is_turn = told.is_some_and(|told| run.steps() >= told.step);
-            if asked && (is_turn || !run.is_ready()) {
-                let Some(told) = replay.script.told.pop_front() else { continue };
-                run.set_clock(told.clock);
-                if let What::Settled { promise, .. } = &told.what {
-                    settled.insert(*promise);
-                }
-                if let Some(completion) = again(told.what, replay, journal) {
-                    run.complete(completion);
-                } else {
-                    run.cancel_all();
-                }
-                continue;
-            }
-            if !run.is_ready() {
-                return Err(replay.missing());
-            }
-            context::with(|context| run.rounds(&context.port, None, 1));
-            replay.orders.extend(run.take_orders());
-            drop(run.take_events());
-            for record in run.take_records() {
-                if let Some((call, seq)) = replay.compare(record, sources)? {
-                    journal.adopt(call, seq);
-                }
-            }
-        }
-    }
-
-    /// The log has nothing more: from here on the run is written down.
-    fn go_live(&mut self, place: usize) {
-        let Some(hosting) = &mut self.runs[place].hosting else { return };
-        let Some(replay) = hosting.replay.take() else { return };
-        let durable = self.durable.as_mut().expect("a durable run has a log");
-        for record in replay.later {
-            hosting.journal.write(&mut durable.batch, record);
-        }
-        for order in replay.orders {
-            self.execute_durable(place, order);
-        }
-        self.empty_outbox(place);
-        self.line_up(place);
-    }
-
     /// Writes down what a durable run did, and does what it asks for once that is safe.
     pub(crate) fn empty_durable_outbox(&mut self, place: usize) {
         let Some(durable) = &mut self.durable else { return };
@@ -373,7 +274,7 @@ impl Runtime {
         self.hand_in();
     }
 
-    fn execute_durable(&mut self, place: usize, order: Order) {
+    pub(super) fn execute_durable(&mut self, place: usize, order: Order) {
         let hosted = &mut self.runs[place];
         let id = hosted.run.id();
         let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
@@ -560,74 +461,12 @@ impl Runtime {
     }
 }
 
-/// What was told, as the kernel is told it; `None` if the run was cancelled.
-fn again(what: What, replay: &mut Replay, journal: &mut Journal) -> Option<Completion> {
-    let mut call_of = |of: u64| {
-        let (call, kind) = replay.calls.remove(&of)?;
-        journal.over(call);
-        let starts = |order: &Order| match order {
-            Order::Start(started, _) | Order::Commit(started) => *started == call,
-            _ => false,
-        };
-        if let Some(at) = replay.orders.iter().position(starts) {
-            replay.orders.remove(at);
-        }
-        Some((call, kind))
-    };
-    Some(match what {
-        What::Woken { of } => match call_of(of) {
-            Some((call, CallKind::Sleep | CallKind::SleepUntil)) => Completion::Timer(call),
-            Some((call, _)) => Completion::Call(call, Ok(Value::Unit)),
-            None => Completion::CutShort(Tid(0)),
-        },
-        What::Effect { of, result } => match call_of(of) {
-            Some((call, _)) => Completion::Call(call, result),
-            None => Completion::CutShort(Tid(0)),
-        },
-        What::Settled { promise, result } => Completion::Settle(promise, result),
-        What::Message { name, value } => Completion::Message(name, value),
-        What::CutShort(tid) => Completion::CutShort(tid),
-        What::OverTime => Completion::OverTime,
-        What::Cancel => return None,
-    })
-}
-
 impl Durable {
     /// Forgets work that nobody waits for any more.
     fn withdraw(&mut self, call: CallRef) {
         let other = |held: &Held| !matches!(held, Held::Start(held, _) if *held == call);
         self.held.retain(other);
         self.waiting.iter_mut().for_each(|(_, held)| held.retain(other));
-    }
-
-    /// Reads a run's log, to its end or as far as it is wanted.
-    fn read(&self, uuid: Uuid, enough: impl Fn(&Script) -> bool) -> Result<Script, LogError> {
-        let mut reader = RunReader::open(&*self.disk, &self.root, uuid, None)?;
-        let fetch = |payload: &Payload<'_>| match payload {
-            Payload::Blob { hash, .. } => {
-                let bytes = read_blob(&*self.disk, &self.root, *hash)?;
-                String::from_utf8(bytes).map_err(|_| LogError::DamagedBlob(*hash))
-            }
-            _ => Ok("null".to_owned()),
-        };
-        let mut script = Script::default();
-        while let Some(record) = reader.next() {
-            script.add(&record?, &fetch)?;
-            if enough(&script) {
-                break;
-            }
-        }
-        Ok(script)
-    }
-
-    /// The outcome of a run that ended in an earlier process.
-    fn read_outcome(&self, uuid: Uuid) -> Result<Rc<str>, RunError> {
-        let script = self.read(uuid, |_| false)?;
-        match script.outcome {
-            Some(Ok(json)) => Ok(json.into()),
-            Some(Err(error)) => Err(RunFailure::Root(error).into()),
-            None => Ok("null".into()),
-        }
     }
 }
 
@@ -637,17 +476,6 @@ fn word(recording: Recording) -> &'static str {
         Recording::Outward => "outward",
         _ => "every",
     }
-}
-
-fn recording(word: &str) -> Recording {
-    match word {
-        "outward" => Recording::Outward,
-        _ => Recording::Every,
-    }
-}
-
-fn log_failed(error: LogError) -> TaskError {
-    TaskError::new(ErrorKind::LogFailed, error.to_string())
 }
 
 fn no_log() -> RunError {

@@ -7,6 +7,7 @@ mod json;
 mod promise;
 mod registry;
 mod replay;
+mod resuming;
 mod script;
 mod step;
 
