@@ -19,6 +19,7 @@ use tiffany_kernel::{
 use super::journal::{Journal, Started};
 use super::json::{Json, decode, encode};
 use super::replay::Replay;
+use super::script::Begun;
 use crate::error::RunError;
 use crate::inbox::{Letter, Settlement};
 use crate::pool::Work;
@@ -34,7 +35,7 @@ pub(crate) struct Durable {
     pub(super) root: PathBuf,
     pub(super) batch: Batch,
     /// What waits for lines that were not handed in yet, and for those that were.
-    held: Vec<Held>,
+    pub(super) held: Vec<Held>,
     waiting: VecDeque<(Ticket, Vec<Held>)>,
     pub(super) runs: BTreeMap<Uuid, Known>,
     failed: Option<LogError>,
@@ -50,8 +51,9 @@ pub(super) enum Known {
 }
 
 /// Something that may happen once the log is safe.
-enum Held {
-    Start(CallRef, Work),
+pub(super) enum Held {
+    /// The attempt of this number.
+    Attempt(CallRef, u64),
     Committed(CallRef),
     Announce(Uuid, ObjectRef),
     Over(RunId),
@@ -63,6 +65,10 @@ pub(crate) struct Hosting {
     pub(super) journal: Journal,
     pub(super) beginning: (String, String),
     pub(super) settled: BTreeSet<Uuid>,
+    /// Where its random numbers begin.
+    pub(super) seed: u64,
+    /// What the log knows of steps that have no result there.
+    pub(super) begun: BTreeMap<u64, Begun>,
     pub(super) replay: Option<Replay>,
     pub(super) is_over: bool,
 }
@@ -157,6 +163,8 @@ impl Runtime {
             journal,
             beginning: (function.into(), input.clone()),
             settled: BTreeSet::new(),
+            seed,
+            begun: BTreeMap::new(),
             replay: None,
             is_over: false,
         };
@@ -275,33 +283,13 @@ impl Runtime {
     }
 
     pub(super) fn execute_durable(&mut self, place: usize, order: Order) {
-        let hosted = &mut self.runs[place];
-        let id = hosted.run.id();
-        let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
-            return self.execute(id, order);
-        };
+        let id = self.runs[place].run.id();
+        let Some(durable) = &mut self.durable else { return self.execute(id, order) };
         match order {
-            Order::Start(call, effect) => match effect.work.downcast::<Work>() {
-                Ok(work) if !work.written => {
-                    let message = "what blocking work gives cannot be written down; use a step";
-                    let error = TaskError::new(ErrorKind::NotDurable, message);
-                    self.complete(id, Completion::Call(call, Err(error)));
-                }
-                Ok(work) => {
-                    let tid = hosted.run.caller(call).unwrap_or(Tid(1));
-                    let clock = hosted.run.clock();
-                    hosting.journal.effect_start(&mut durable.batch, tid, clock, call, 1);
-                    durable.held.push(Held::Start(call, *work));
-                }
-                Err(_) => {
-                    let message = format!("the host cannot perform `{}`", effect.name);
-                    let error = TaskError::new(ErrorKind::Host, message);
-                    self.complete(id, Completion::Call(call, Err(error)));
-                }
-            },
-            Order::Abort(call) => {
-                durable.withdraw(call);
-                self.execute(id, Order::Abort(call));
+            Order::Start(call, effect) if effect.work.is::<Work>() => {
+                let message = "what blocking work gives cannot be written down; use a step";
+                let error = TaskError::new(ErrorKind::NotDurable, message);
+                self.complete(id, Completion::Call(call, Err(error)));
             }
             Order::Commit(call) => durable.held.push(Held::Committed(call)),
             Order::Announce(uuid, promise) => durable.held.push(Held::Announce(uuid, promise)),
@@ -347,7 +335,7 @@ impl Runtime {
 
     fn let_go(&mut self, held: Held) {
         match held {
-            Held::Start(call, work) => self.host.pool.start(call, work),
+            Held::Attempt(call, number) => self.launch(call, number),
             Held::Committed(call) => {
                 self.complete(call.run, Completion::Call(call, Ok(Value::Unit)));
             }
@@ -391,10 +379,9 @@ impl Runtime {
                     result => journal.effect_result(batch, (tid, clock, step), *call, result),
                 }
             }
-            Completion::Settle(uuid, result) => {
-                if hosting.settled.insert(*uuid) {
-                    journal.settled(batch, (clock, step), *uuid, result);
-                }
+            // The first time only.
+            Completion::Settle(uuid, result) if hosting.settled.insert(*uuid) => {
+                journal.settled(batch, (clock, step), *uuid, result);
             }
             Completion::Message(name, value) => {
                 let json = value.borrow::<Json>().map_or("null", |json| &json.0);
@@ -458,15 +445,6 @@ impl Runtime {
         if let Err(error) = durable.log.close() {
             tracing::error!(target: "tiffany", "closing the log: {error}");
         }
-    }
-}
-
-impl Durable {
-    /// Forgets work that nobody waits for any more.
-    fn withdraw(&mut self, call: CallRef) {
-        let other = |held: &Held| !matches!(held, Held::Start(held, _) if *held == call);
-        self.held.retain(other);
-        self.waiting.iter_mut().for_each(|(_, held)| held.retain(other));
     }
 }
 

@@ -82,6 +82,22 @@ impl Replay {
         Replay { script, matched: 0, calls: BTreeMap::new(), later: Vec::new(), orders: Vec::new() }
     }
 
+    /// Keeps what the run asks of its host, unless it takes back what it asked.
+    pub(crate) fn keep(&mut self, order: Order) {
+        match order {
+            Order::Abort(call) => self.done(call),
+            order => self.orders.push(order),
+        }
+    }
+
+    /// The host has nothing to do for this call any more.
+    pub(crate) fn done(&mut self, call: CallRef) {
+        self.orders.retain(|order| match order {
+            Order::Start(asked, _) | Order::Commit(asked) => *asked != call,
+            _ => true,
+        });
+    }
+
     /// Whether all that the log has has happened again.
     pub(crate) fn is_over(&self) -> bool {
         self.matched == self.script.total && self.script.told.is_empty()

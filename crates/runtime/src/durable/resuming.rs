@@ -1,12 +1,12 @@
 //! Bringing durable runs back when the log is opened: their functions run again, and everything that the log has
 //! happens again; then they go on live.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::Location;
 use std::rc::Rc;
 
 use tiffany_kernel::{
-    CallKind, Completion, ErrorKind, Mode, Order, Recording, RunFailure, TaskError, Tid, Uuid,
+    CallKind, Completion, ErrorKind, Mode, RecordKind, Recording, RunFailure, TaskError, Tid, Uuid,
     Value,
 };
 
@@ -33,6 +33,8 @@ impl Runtime {
             journal: Journal::new(chain),
             beginning: (beginning.function, beginning.input),
             settled: BTreeSet::new(),
+            seed: beginning.seed,
+            begun: BTreeMap::new(),
             replay: Some(Replay::new(script)),
             is_over: false,
         };
@@ -91,9 +93,12 @@ impl Runtime {
                 return Err(replay.missing());
             }
             context::with(|context| run.rounds(&context.port, None, 1));
-            replay.orders.extend(run.take_orders());
+            run.take_orders().into_iter().for_each(|order| replay.keep(order));
             drop(run.take_events());
             for record in run.take_records() {
+                if let RecordKind::Withdrawn(call) = record.kind {
+                    journal.over(call);
+                }
                 if let Some((call, seq)) = replay.compare(record, sources)? {
                     journal.adopt(call, seq);
                 }
@@ -106,6 +111,7 @@ impl Runtime {
         let Some(hosting) = &mut self.runs[place].hosting else { return };
         let Some(replay) = hosting.replay.take() else { return };
         let durable = self.durable.as_mut().expect("a durable run has a log");
+        hosting.begun = replay.script.begun;
         for record in replay.later {
             hosting.journal.write(&mut durable.batch, record);
         }
@@ -122,13 +128,7 @@ fn again(what: What, replay: &mut Replay, journal: &mut Journal) -> Option<Compl
     let mut call_of = |of: u64| {
         let (call, kind) = replay.calls.remove(&of)?;
         journal.over(call);
-        let starts = |order: &Order| match order {
-            Order::Start(started, _) | Order::Commit(started) => *started == call,
-            _ => false,
-        };
-        if let Some(at) = replay.orders.iter().position(starts) {
-            replay.orders.remove(at);
-        }
+        replay.done(call);
         Some((call, kind))
     };
     Some(match what {
