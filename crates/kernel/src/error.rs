@@ -172,6 +172,8 @@ kinds! {
     Unregistered = "TFY0038", "register the function before the runtime is built";
     /// The log has stopped, and with it all that needs it.
     LogFailed = "TFY0039", "mend the cause and open the log again";
+    /// A step that must not be done twice was cut off, and nobody knows whether it happened.
+    InDoubt = "TFY0040", "find out whether it happened, and go on accordingly; it is not done again";
 }
 
 /// An error a task was given, or ended with.

@@ -256,9 +256,14 @@ impl Run {
         self.timers.next_deadline()
     }
 
-    /// Whether the host is at work for a task.
-    pub fn has_effects(&self) -> bool {
-        self.hope.effects > 0
+    /// For how many calls the host is at work.
+    pub fn effects(&self) -> usize {
+        self.hope.effects
+    }
+
+    /// Counts an answer of the host that came when it had given another, or was about to.
+    pub fn count_late(&mut self) {
+        self.counts.late += 1;
     }
 
     /// What was passed over so far.

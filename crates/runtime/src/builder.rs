@@ -1,5 +1,6 @@
 //! Settings of a runtime and of the runs it starts.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::future::Future;
 use std::panic::Location;
@@ -19,7 +20,7 @@ use tracing::Level;
 
 use crate::clock::Clock;
 use crate::context;
-use crate::durable::Registry;
+use crate::durable::{QueueSettings, Registry};
 use crate::error::RunError;
 use crate::future_task::{FutureTask, Plain};
 use crate::host::{Entropy, Host};
@@ -58,6 +59,7 @@ pub struct Builder {
     pub(crate) log_settings: crate::wal::Settings,
     pub(crate) registry: Registry,
     pub(crate) recording: Recording,
+    pub(crate) queues: BTreeMap<String, QueueSettings>,
     agent_id: String,
     node: String,
     watchdog: Option<Duration>,
@@ -95,6 +97,7 @@ impl Builder {
             log_settings: crate::wal::Settings::default(),
             registry: Registry::default(),
             recording: Recording::Every,
+            queues: BTreeMap::new(),
             agent_id: String::new(),
             node: String::new(),
             watchdog: Some(Duration::from_secs(1)),
@@ -226,6 +229,12 @@ impl Builder {
     /// those that concern the world, which is enough to bring a run back.
     pub fn record_outward_only(mut self) -> Builder {
         self.recording = Recording::Outward;
+        self
+    }
+
+    /// A queue that steps can stand in, by [`Step::queue`](crate::durable::Step::queue).
+    pub fn queue(mut self, name: &str, settings: QueueSettings) -> Builder {
+        self.queues.insert(name.into(), settings);
         self
     }
 

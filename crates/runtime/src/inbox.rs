@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use tiffany_kernel::{CallRef, ErrorKind, Release, RunId, TaskError, TaskRef, Uuid, Value};
 
+use crate::durable::Tried;
 use crate::mailbox::Mailbox;
 use crate::reactor::Bell;
 use crate::wal::Notice;
@@ -22,6 +23,8 @@ pub(crate) enum Letter {
     /// Settles a promise of a durable run; the answer comes when that is safe.
     SettleDurable(Uuid, Remote, SyncSender<Settlement>),
     Done(CallRef, Remote),
+    /// What came of the attempt of this number at a step.
+    Attempted(CallRef, u64, Tried),
     Cancel(RunId),
     Release(Release),
     /// The log thread has something to tell.

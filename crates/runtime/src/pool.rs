@@ -9,6 +9,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tiffany_kernel::{CallRef, ErrorKind, TaskError};
 
+use crate::durable::{Attempt, Blocking, StepError};
 use crate::future_task::panic_error;
 use crate::inbox::{Inbox, Letter, Remote};
 use crate::line::Line;
@@ -21,27 +22,55 @@ const IDLE: Duration = Duration::from_secs(5);
 pub(crate) struct Work {
     /// What the work is called, and the line that asked for it, for errors.
     pub(crate) name: &'static str,
-    /// Whether its result can be written down, as a durable run needs it.
-    pub(crate) written: bool,
     pub(crate) at: &'static Location<'static>,
-    pub(crate) job: Box<dyn FnOnce() -> Remote + Send>,
+    pub(crate) job: Job,
+}
+
+/// What is to be done, and how its result travels.
+pub(crate) enum Job {
+    /// Something for a task that waits for it; the result can be any value.
+    Once(Box<dyn FnOnce() -> Remote + Send>),
+    /// One attempt at a step; the result can be written down.
+    Attempt(Attempt, Blocking),
 }
 
 impl Work {
     /// Does it. A panic in it is an error with the line it came from.
-    fn run(self) -> Remote {
-        let Work { name, at, job, .. } = self;
-        panics::noting(job).unwrap_or_else(|payload| {
-            // Here and not where it is read: this thread knows the line.
-            failed(panic_error(payload, "blocking work panicked"), name, at)
-        })
+    fn run(self, call: CallRef) -> Letter {
+        let Work { name, at, job } = self;
+        // Here and not where it is read: this thread knows the line.
+        let panicked = |payload| {
+            let mut error = panic_error(payload, "blocking work panicked");
+            error.add_call(name, at);
+            error
+        };
+        match job {
+            Job::Once(job) => match panics::noting(job) {
+                Ok(remote) => Letter::Done(call, remote),
+                Err(payload) => {
+                    let error = panicked(payload);
+                    Letter::Done(call, Box::new(move || Err(error)))
+                }
+            },
+            Job::Attempt(attempt, job) => {
+                let number = attempt.number();
+                let tried = panics::noting(|| job(attempt))
+                    .unwrap_or_else(|payload| Err(StepError::passing(panicked(payload))));
+                Letter::Attempted(call, number, tried)
+            }
+        }
     }
-}
 
-/// An error of this work.
-fn failed(mut error: TaskError, name: &'static str, at: &'static Location<'static>) -> Remote {
-    error.add_call(name, at);
-    Box::new(move || Err(error))
+    /// It cannot be done.
+    fn fail(self, call: CallRef, mut error: TaskError) -> Letter {
+        error.add_call(self.name, self.at);
+        match self.job {
+            Job::Once(_) => Letter::Done(call, Box::new(move || Err(error))),
+            Job::Attempt(attempt, _) => {
+                Letter::Attempted(call, attempt.number(), Err(StepError::passing(error)))
+            }
+        }
+    }
 }
 
 /// The threads and the work that waits for them.
@@ -117,13 +146,13 @@ impl Pool {
         }
     }
 
-    /// Takes back work that has not begun.
-    pub(crate) fn abort(&self, call: CallRef) {
+    /// Takes back work that has not begun. `false`: it has, or there is none.
+    pub(crate) fn abort(&self, call: CallRef) -> bool {
         let mut queue = self.shared.lock();
         let work = queue.work.remove(call);
         drop(queue);
         // Dropping it may run code of the user's, which must not happen under the lock.
-        drop(work);
+        work.is_some()
     }
 
     /// The system gives no thread: with none at all, the work that waits fails.
@@ -138,7 +167,7 @@ impl Pool {
         while let Some((call, work)) = backlog.pop() {
             let message = format!("the system gives no thread for blocking work: {error}");
             let error = TaskError::new(ErrorKind::Host, message);
-            self.shared.inbox.send(Letter::Done(call, failed(error, work.name, work.at)));
+            self.shared.inbox.send(work.fail(call, error));
         }
     }
 }
@@ -166,7 +195,7 @@ impl Shared {
         loop {
             if let Some((call, work)) = queue.work.pop() {
                 drop(queue);
-                self.inbox.send(Letter::Done(call, work.run()));
+                self.inbox.send(work.run(call));
                 queue = self.lock();
                 continue;
             }

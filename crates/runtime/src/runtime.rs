@@ -19,7 +19,7 @@ use crate::builder::Builder;
 use crate::call::wrong_type;
 use crate::clock::Clock;
 use crate::context::{self, Entered};
-use crate::durable::{Durable, Hosting};
+use crate::durable::{Durable, Effects, Hosting, StepWork};
 use crate::error::RunError;
 use crate::future_task::{Fallible, FutureTask, Plain};
 use crate::handle::RuntimeHandle;
@@ -57,6 +57,8 @@ pub struct Runtime {
     pub(crate) runs: Slab<Hosted>,
     pub(crate) places: BTreeMap<RunId, usize>,
     pub(crate) durable: Option<Durable>,
+    /// Steps that are not over, of all runs.
+    pub(crate) effects: Effects,
     /// Runs with ready tasks, in the order of their turns. The next one has a place of its own, because
     /// nearly always there is just one run.
     next: Option<usize>,
@@ -117,6 +119,7 @@ impl Runtime {
         Runtime {
             watched,
             host: Rc::new(host),
+            effects: Effects::new(&settings.queues),
             settings,
             runs: Slab::new(),
             places: BTreeMap::new(),
@@ -278,9 +281,10 @@ impl Runtime {
         self.stepping.is_some()
     }
 
-    /// When the next timer of any run is due.
+    /// When the next timer is due.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        self.deadlines.first().map(|(deadline, _)| *deadline)
+        let runs = self.deadlines.first().map(|(deadline, _)| *deadline);
+        runs.into_iter().chain(self.effects.next_deadline()).min()
     }
 
     pub(crate) fn run_of(&self, id: RunId) -> Option<&Run> {
@@ -305,6 +309,9 @@ impl Runtime {
         }
         if !self.deadlines.is_empty() {
             self.fire_timers();
+        }
+        if self.effects.next_deadline().is_some() {
+            self.fire_effects();
         }
         if self.turns_since_poll >= TURNS_PER_POLL {
             self.poll_descriptors(Some(Duration::ZERO))?;
@@ -411,13 +418,16 @@ impl Runtime {
             Order::Unwatch(call, fd) => self.host.reactor.borrow_mut().unwatch(call, fd),
             Order::Start(call, effect) => match effect.work.downcast::<Work>() {
                 Ok(work) => self.host.pool.start(call, *work),
-                Err(_) => {
-                    let message = format!("the host cannot perform `{}`", effect.name);
-                    let error = TaskError::new(ErrorKind::Host, message);
-                    self.complete(id, Completion::Call(call, Err(error)));
-                }
+                Err(work) => match work.downcast::<StepWork>() {
+                    Ok(step) => self.begin_step(call, *step),
+                    Err(_) => {
+                        let message = format!("the host cannot perform `{}`", effect.name);
+                        let error = TaskError::new(ErrorKind::Host, message);
+                        self.complete(id, Completion::Call(call, Err(error)));
+                    }
+                },
             },
-            Order::Abort(call) => self.host.pool.abort(call),
+            Order::Abort(call) => self.abort_step(call),
             Order::Announce(uuid, promise) => self.host.inbox.announce(uuid, promise.run, false),
             Order::Name(tid, name) => {
                 if let Some(watched) = &self.watched {
@@ -440,10 +450,8 @@ impl Runtime {
         if self.check_deadlocks() {
             return Ok(());
         }
-        let timeout = self
-            .deadlines
-            .first()
-            .map(|(deadline, _)| deadline.saturating_since(self.host.clock.now()));
+        let timeout =
+            self.next_deadline().map(|deadline| deadline.saturating_since(self.host.clock.now()));
         if let Some(later) = self.jump(timeout) {
             return later;
         }
@@ -465,7 +473,7 @@ impl Runtime {
     fn jump(&mut self, timeout: Option<Duration>) -> Option<Result<(), RunError>> {
         let Clock::Virtual(now) = &self.host.clock else { return None };
         timeout?;
-        let (deadline, _) = *self.deadlines.first()?;
+        let deadline = self.next_deadline()?;
         if self.effects_running() {
             return None;
         }
@@ -474,7 +482,8 @@ impl Runtime {
     }
 
     fn effects_running(&self) -> bool {
-        self.runs.iter().any(|(_, hosted)| hosted.run.has_effects())
+        let all: usize = self.runs.iter().map(|(_, hosted)| hosted.run.effects()).sum();
+        all > self.effects.parked()
     }
 
     /// Looks at runs that have stopped moving. `true`: one of them failed, or there is mail that must be
@@ -527,6 +536,7 @@ impl Runtime {
                 Letter::Done(call, remote) => {
                     self.complete(call.run, Completion::Call(call, remote()));
                 }
+                Letter::Attempted(call, number, tried) => self.attempted(call, number, tried),
                 Letter::Cancel(run) => self.cancel_run(run),
                 Letter::Release(release) => {
                     self.with_run(release.run(), |run| run.release(release))
@@ -595,6 +605,7 @@ impl Runtime {
             self.deadlines.remove(&(deadline, place));
         }
         self.host.inbox.forget_run(id);
+        self.forget_steps(id);
         Some(hosted)
     }
 

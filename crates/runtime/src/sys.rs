@@ -24,7 +24,7 @@ use crate::context;
 use crate::future_task::{Fallible, FutureTask, Plain};
 use crate::group::Group;
 use crate::inbox::Remote;
-use crate::pool::Work;
+use crate::pool::{Job, Work};
 use crate::task::Task;
 
 /// Lets the others run first.
@@ -393,7 +393,7 @@ where
         let value = work();
         Box::new(move || Ok(Value::new(value)))
     });
-    let work = Work { name: "blocking", written: false, at: Location::caller(), job };
+    let work = Work { name: "blocking", at: Location::caller(), job: Job::Once(job) };
     TryCall::new(SystemCall::Effect(EffectWork {
         name: work.name,
         about: None,

@@ -12,43 +12,42 @@ use std::sync::mpsc::SyncSender;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tiffany_kernel::{
-    CallKind, CallRef, Completion, ErrorKind, Mode, ObjectRef, Order, RecordKind, Recording,
-    RunFailure, RunId, TaskError, Tid, Uuid, Value,
+    CallRef, Completion, ErrorKind, Mode, ObjectRef, Order, Recording, RunId, TaskError, Tid, Uuid,
+    Value,
 };
 
 use super::journal::{Journal, Started};
 use super::json::{Json, decode, encode};
-use super::replay::{Replay, Sources};
-use super::script::{Script, What};
-use crate::context::{self, Entered};
+use super::replay::Replay;
+use super::script::Begun;
+use super::script::Script;
 use crate::error::RunError;
 use crate::inbox::{Letter, Settlement};
 use crate::pool::Work;
 use crate::runtime::Runtime;
 use crate::wal::{
-    Batch, BlobHash, Chain, LogError, LogThread, Notice, Payload, RealDisk, RunReader, RunState,
-    Ticket, Writer, read_blob,
+    Batch, BlobHash, Chain, LogError, LogThread, Notice, RealDisk, RunState, Ticket, Writer,
 };
 
 /// The durable side of a runtime.
 pub(crate) struct Durable {
     log: LogThread,
-    disk: Arc<RealDisk>,
-    root: PathBuf,
-    batch: Batch,
+    pub(super) disk: Arc<RealDisk>,
+    pub(super) root: PathBuf,
+    pub(super) batch: Batch,
     /// What waits for lines that were not handed in yet, and for those that were.
-    held: Vec<Held>,
+    pub(super) held: Vec<Held>,
     waiting: VecDeque<(Ticket, Vec<Held>)>,
     /// The last batch that was handed in, and the last one that is safe.
     handed_in: Ticket,
     safe: Ticket,
-    runs: BTreeMap<Uuid, Known>,
+    pub(super) runs: BTreeMap<Uuid, Known>,
     ended: VecDeque<Uuid>,
     failed: Option<LogError>,
 }
 
 /// What a runtime knows of a durable run.
-enum Known {
+pub(super) enum Known {
     Live(RunId),
     /// What came of it, if it ended lately: its file may not have all of it yet.
     Over(Option<Ended>),
@@ -57,20 +56,20 @@ enum Known {
 }
 
 /// A run that ended in this process.
-struct Ended {
+pub(super) struct Ended {
     beginning: Beginning,
     outcome: Result<Rc<str>, RunError>,
 }
 
 /// What a run was started with, as far as it has to be known again.
 #[derive(Clone, PartialEq, Eq)]
-struct Beginning {
+pub(super) struct Beginning {
     function: Rc<str>,
     input: BlobHash,
 }
 
 impl Beginning {
-    fn new(function: &str, input: &str) -> Beginning {
+    pub(super) fn new(function: &str, input: &str) -> Beginning {
         Beginning { function: function.into(), input: BlobHash::of(input.as_bytes()) }
     }
 }
@@ -79,8 +78,9 @@ impl Beginning {
 const LATELY: usize = 1024;
 
 /// Something that may happen once the log is safe.
-enum Held {
-    Start(CallRef, Work),
+pub(super) enum Held {
+    /// The attempt of this number.
+    Attempt(CallRef, u64),
     Committed(CallRef),
     Announce(Uuid, ObjectRef),
     Over(RunId),
@@ -89,11 +89,15 @@ enum Held {
 
 /// The durable side of one run.
 pub(crate) struct Hosting {
-    journal: Journal,
-    beginning: Beginning,
-    settled: BTreeSet<Uuid>,
-    replay: Option<Replay>,
-    is_over: bool,
+    pub(super) journal: Journal,
+    pub(super) beginning: Beginning,
+    pub(super) settled: BTreeSet<Uuid>,
+    /// Where its random numbers begin.
+    pub(super) seed: u64,
+    /// What the log knows of steps that have no result there.
+    pub(super) begun: BTreeMap<u64, Begun>,
+    pub(super) replay: Option<Replay>,
+    pub(super) is_over: bool,
 }
 
 /// A durable run, and the type of its value.
@@ -161,7 +165,7 @@ impl Runtime {
         Ok(())
     }
 
-    fn durable_mut(&mut self) -> &mut Durable {
+    pub(super) fn durable_mut(&mut self) -> &mut Durable {
         self.durable.as_mut().expect("only asked for where there is a log")
     }
 
@@ -197,6 +201,8 @@ impl Runtime {
             journal,
             beginning: Beginning::new(function, &input),
             settled: BTreeSet::new(),
+            seed,
+            begun: BTreeMap::new(),
             replay: None,
             is_over: false,
         };
@@ -292,107 +298,6 @@ impl Runtime {
         decode(&json).map_err(RunError::Failed)
     }
 
-    /// Brings a run back to where its log ends.
-    fn resume(&mut self, uuid: Uuid, chain: Chain) -> Result<(), TaskError> {
-        let script = self.durable_mut().read(uuid, |_| false).map_err(log_failed)?;
-        let beginning = script.beginning.clone();
-        let root = self.settings.registry.start(&beginning.function, &beginning.input)?;
-        let mut config = self.settings.run_config(Location::caller());
-        (config.mode, config.recording) = (Mode::Durable, recording(&beginning.recording));
-        config.seed = beginning.seed;
-        let sources = Rc::new(Sources::new(&script));
-        let hosting = Hosting {
-            journal: Journal::new(chain),
-            beginning: Beginning::new(&beginning.function, &beginning.input),
-            settled: BTreeSet::new(),
-            replay: Some(Replay::new(script)),
-            is_over: false,
-        };
-        let id = self.add_run(root, config, Some(Box::new(hosting)), beginning.started);
-        let place = self.places[&id];
-        let replayed = self.replay(place, &sources);
-        context::with(|context| context.sources.take());
-        match replayed {
-            Ok(()) => {
-                self.durable_mut().runs.insert(uuid, Known::Live(id));
-                self.go_live(place);
-                Ok(())
-            }
-            Err(error) => {
-                self.forget_run(id);
-                Err(error)
-            }
-        }
-    }
-
-    /// Lets everything that the log has happen again.
-    fn replay(&mut self, place: usize, sources: &Rc<Sources>) -> Result<(), TaskError> {
-        let Some(_entered) = Entered::new(&self.host) else {
-            let message = "a runtime was built inside a task of another runtime";
-            return Err(TaskError::new(ErrorKind::NestedRuntime, message));
-        };
-        context::with(|context| *context.sources.borrow_mut() = Some(Rc::clone(sources)));
-        loop {
-            let hosted = &mut self.runs[place];
-            let (run, Some(hosting)) = (&mut hosted.run, &mut hosted.hosting) else {
-                return Ok(());
-            };
-            let Hosting { journal, replay: Some(replay), settled, .. } = &mut **hosting else {
-                return Ok(());
-            };
-            if replay.is_over() {
-                return Ok(());
-            }
-            let told = replay.script.told.front();
-            let asked = told.is_some_and(|told| replay.matched >= told.after);
-            let is_turn = told.is_some_and(|told| run.steps() >= told.step);
-            if asked && (is_turn || !run.is_ready()) {
-                let Some(told) = replay.script.told.pop_front() else { continue };
-                run.set_clock(told.clock);
-                if let What::Settled { promise, .. } = &told.what {
-                    settled.insert(*promise);
-                }
-                if let Some(completion) = again(told.what, replay, journal) {
-                    run.complete(completion);
-                } else {
-                    run.cancel_all();
-                }
-                continue;
-            }
-            if !run.is_ready() {
-                return Err(replay.missing());
-            }
-            context::with(|context| run.rounds(&context.port, None, 1));
-            for order in run.take_orders() {
-                replay.keep(order);
-            }
-            drop(run.take_events());
-            for record in run.take_records() {
-                if let RecordKind::Withdrawn(call) = &record.kind {
-                    journal.over(*call);
-                }
-                if let Some((call, seq)) = replay.compare(record, sources)? {
-                    journal.adopt(call, seq);
-                }
-            }
-        }
-    }
-
-    /// The log has nothing more: from here on the run is written down.
-    fn go_live(&mut self, place: usize) {
-        let Some(hosting) = &mut self.runs[place].hosting else { return };
-        let Some(replay) = hosting.replay.take() else { return };
-        let durable = self.durable.as_mut().expect("a durable run has a log");
-        for record in replay.later {
-            hosting.journal.write(&mut durable.batch, record);
-        }
-        for order in replay.orders {
-            self.execute_durable(place, order);
-        }
-        self.empty_outbox(place);
-        self.line_up(place);
-    }
-
     /// Writes down what a durable run did, and does what it asks for once that is safe.
     pub(crate) fn empty_durable_outbox(&mut self, place: usize) {
         let Some(durable) = &mut self.durable else { return };
@@ -419,34 +324,14 @@ impl Runtime {
         self.hand_in();
     }
 
-    fn execute_durable(&mut self, place: usize, order: Order) {
-        let hosted = &mut self.runs[place];
-        let id = hosted.run.id();
-        let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
-            return self.execute(id, order);
-        };
+    pub(super) fn execute_durable(&mut self, place: usize, order: Order) {
+        let id = self.runs[place].run.id();
+        let Some(durable) = &mut self.durable else { return self.execute(id, order) };
         match order {
-            Order::Start(call, effect) => match effect.work.downcast::<Work>() {
-                Ok(work) if !work.written => {
-                    let message = "what blocking work gives cannot be written down; use a step";
-                    let error = TaskError::new(ErrorKind::NotDurable, message);
-                    self.complete(id, Completion::Call(call, Err(error)));
-                }
-                Ok(work) => {
-                    let tid = hosted.run.caller(call).unwrap_or(Tid(1));
-                    let clock = hosted.run.clock();
-                    hosting.journal.effect_start(&mut durable.batch, tid, clock, call, 1);
-                    durable.held.push(Held::Start(call, *work));
-                }
-                Err(_) => {
-                    let message = format!("the host cannot perform `{}`", effect.name);
-                    let error = TaskError::new(ErrorKind::Host, message);
-                    self.complete(id, Completion::Call(call, Err(error)));
-                }
-            },
-            Order::Abort(call) => {
-                durable.withdraw(call);
-                self.execute(id, Order::Abort(call));
+            Order::Start(call, effect) if effect.work.is::<Work>() => {
+                let message = "what blocking work gives cannot be written down; use a step";
+                let error = TaskError::new(ErrorKind::NotDurable, message);
+                self.complete(id, Completion::Call(call, Err(error)));
             }
             Order::Commit(call) => durable.held.push(Held::Committed(call)),
             Order::Announce(uuid, promise) => durable.held.push(Held::Announce(uuid, promise)),
@@ -501,7 +386,7 @@ impl Runtime {
 
     fn let_go(&mut self, held: Held) {
         match held {
-            Held::Start(call, work) => self.host.pool.start(call, work),
+            Held::Attempt(call, number) => self.launch(call, number),
             Held::Committed(call) => {
                 self.complete(call.run, Completion::Call(call, Ok(Value::Unit)));
             }
@@ -621,88 +506,12 @@ impl Runtime {
     }
 }
 
-/// What was told, as the kernel is told it; `None` if the run was cancelled.
-fn again(what: What, replay: &mut Replay, journal: &mut Journal) -> Option<Completion> {
-    let mut call_of = |of: u64| {
-        let (call, kind) = replay.calls.remove(&of)?;
-        journal.over(call);
-        replay.is_done(call);
-        Some((call, kind))
-    };
-    Some(match what {
-        What::Woken { of } => match call_of(of) {
-            Some((call, CallKind::Sleep | CallKind::SleepUntil)) => Completion::Timer(call),
-            Some((call, _)) => Completion::Call(call, Ok(Value::Unit)),
-            None => Completion::CutShort(Tid(0)),
-        },
-        What::Effect { of, result } => match call_of(of) {
-            Some((call, _)) => Completion::Call(call, result),
-            None => Completion::CutShort(Tid(0)),
-        },
-        What::Settled { promise, result } => Completion::Settle(promise, result),
-        What::Message { name, value } => Completion::Message(name, value),
-        What::CutShort(tid) => Completion::CutShort(tid),
-        What::OverTime => Completion::OverTime,
-        What::Cancel => return None,
-    })
-}
-
-impl Durable {
-    /// Forgets work that nobody waits for any more.
-    fn withdraw(&mut self, call: CallRef) {
-        let other = |held: &Held| !matches!(held, Held::Start(held, _) if *held == call);
-        self.held.retain(other);
-        self.waiting.iter_mut().for_each(|(_, held)| held.retain(other));
-    }
-
-    /// Reads a run's log, to its end or as far as it is wanted.
-    fn read(&self, uuid: Uuid, enough: impl Fn(&Script) -> bool) -> Result<Script, LogError> {
-        let mut reader = RunReader::open(&*self.disk, &self.root, uuid, None)?;
-        let fetch = |payload: &Payload<'_>| match payload {
-            Payload::Blob { hash, .. } => {
-                let bytes = read_blob(&*self.disk, &self.root, *hash)?;
-                String::from_utf8(bytes).map_err(|_| LogError::DamagedBlob(*hash))
-            }
-            _ => Ok("null".to_owned()),
-        };
-        let mut script = Script::default();
-        while let Some(record) = reader.next() {
-            script.add(&record?, &fetch)?;
-            if enough(&script) {
-                break;
-            }
-        }
-        Ok(script)
-    }
-
-    /// The outcome of a run that ended in an earlier process.
-    fn read_outcome(&self, uuid: Uuid) -> Result<Rc<str>, RunError> {
-        let script = self.read(uuid, |_| false)?;
-        match script.outcome {
-            Some(Ok(json)) => Ok(json.into()),
-            Some(Err(error)) => Err(RunFailure::Root(error).into()),
-            None => Ok("null".into()),
-        }
-    }
-}
-
 /// What the log calls it.
 fn word(recording: Recording) -> &'static str {
     match recording {
         Recording::Outward => "outward",
         _ => "every",
     }
-}
-
-fn recording(word: &str) -> Recording {
-    match word {
-        "outward" => Recording::Outward,
-        _ => Recording::Every,
-    }
-}
-
-fn log_failed(error: LogError) -> TaskError {
-    TaskError::new(ErrorKind::LogFailed, error.to_string())
 }
 
 fn no_log() -> RunError {

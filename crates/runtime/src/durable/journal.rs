@@ -190,6 +190,23 @@ impl Journal {
         line.uint("of", seq).uint("attempt", attempt).end();
     }
 
+    /// An attempt at an effect failed, and there will be another.
+    pub(crate) fn effect_failed(
+        &mut self,
+        batch: &mut Batch,
+        (tid, clock): (Tid, Time),
+        call: CallRef,
+        (attempt, error, retry_at): (u64, &TaskError, Time),
+    ) {
+        let Some(seq) = self.seq_of(call) else { return };
+        let line = self.line(batch, clock, RecordType::EffectResult, tid);
+        line.uint("of", seq)
+            .uint("attempt", attempt)
+            .json("error", &error_json(error))
+            .str("retry_at", Stamp::from_unix_nanos(retry_at.as_nanos()).as_str())
+            .end();
+    }
+
     /// An effect has its result.
     pub(crate) fn effect_result(
         &mut self,

@@ -1,12 +1,17 @@
 //! Durable runs: what they do is written to the log before anything that depends on it leaves the process, so
 //! that they can be stopped at any instruction and go on where they were.
 
+mod attempt;
+mod effects;
 mod hosting;
 mod journal;
 mod json;
 mod promise;
+mod queue;
 mod registry;
 mod replay;
+mod resuming;
+mod retry;
 mod script;
 mod step;
 
@@ -15,14 +20,20 @@ use tiffany_kernel::SystemCall;
 
 use crate::call::TryCall;
 
+pub use attempt::{Attempt, SpawnedFuture, Spawner, StepError};
+pub(crate) use attempt::{Blocking, Tried};
+pub(crate) use effects::Effects;
 pub use hosting::DurableRun;
 pub(crate) use hosting::{Durable, Hosting};
 pub use json::Written;
 pub(crate) use json::{Json, encode};
 pub use promise::{DurablePromise, external_promise};
+pub use queue::{QueueSettings, Rate};
 pub(crate) use registry::Registry;
 pub(crate) use replay::Sources;
-pub use step::{Step, step};
+pub use retry::Retry;
+pub(crate) use step::StepWork;
+pub use step::{Step, step, step_async, step_with};
 
 /// Takes the next message that was sent to this run under this name, waiting for one.
 #[track_caller]

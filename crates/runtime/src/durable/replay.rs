@@ -82,23 +82,20 @@ impl Replay {
         Replay { script, matched: 0, calls: BTreeMap::new(), later: Vec::new(), orders: Vec::new() }
     }
 
-    /// Keeps what the run asks of its host until it turns out whether the log has the answer.
+    /// Keeps what the run asks of its host, unless it takes back what it asked.
     pub(crate) fn keep(&mut self, order: Order) {
         match order {
-            Order::Abort(call) => self.is_done(call),
+            Order::Abort(call) => self.done(call),
             order => self.orders.push(order),
         }
     }
 
-    /// Nobody waits for the host to do this any more.
-    pub(crate) fn is_done(&mut self, call: CallRef) {
-        let asks = |order: &Order| match order {
-            Order::Start(asked, _) | Order::Commit(asked) => *asked == call,
-            _ => false,
-        };
-        if let Some(at) = self.orders.iter().position(asks) {
-            self.orders.remove(at);
-        }
+    /// The host has nothing to do for this call any more.
+    pub(crate) fn done(&mut self, call: CallRef) {
+        self.orders.retain(|order| match order {
+            Order::Start(asked, _) | Order::Commit(asked) => *asked != call,
+            _ => true,
+        });
     }
 
     /// Whether all that the log has has happened again.

@@ -64,6 +64,18 @@ pub(crate) enum What {
     OverTime,
 }
 
+/// What the log knows of the attempts at an effect.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Begun {
+    /// The number of the last one.
+    pub(crate) attempt: u64,
+    /// Whether it has no result.
+    pub(crate) is_open: bool,
+    /// How many failed, and when the next one is due after the last of these.
+    pub(crate) failures: u64,
+    pub(crate) retry_at: Option<Time>,
+}
+
 /// A whole log.
 #[derive(Default)]
 pub(crate) struct Script {
@@ -73,8 +85,8 @@ pub(crate) struct Script {
     pub(crate) told: VecDeque<Told>,
     /// How many calls there are in all.
     pub(crate) total: usize,
-    /// Effects that had begun, with their last attempt.
-    pub(crate) begun: BTreeMap<u64, u64>,
+    /// Effects that had begun.
+    pub(crate) begun: BTreeMap<u64, Begun>,
     /// Tasks that had ended.
     pub(crate) ended: BTreeMap<Tid, u64>,
     /// How the root had ended.
@@ -90,11 +102,11 @@ impl Script {
         let clock = record.stamp().map_or(Time::ZERO, |stamp| Time::from_nanos(stamp.unix_nanos()));
         match record.record_type() {
             Some(RecordType::RunStart) => self.begin(record, clock, fetch)?,
-            Some(RecordType::TaskSpawn) => self.add_call(record, "spawn".into(), clock),
+            Some(RecordType::TaskSpawn) => self.add_call(record, "spawn".into(), clock, fetch)?,
             Some(RecordType::TaskYield) => {
                 let tag = record.str("call").unwrap_or_default();
                 if is_outward(&tag) && record.get("error").is_none() {
-                    self.add_call(record, tag.into_owned(), clock);
+                    self.add_call(record, tag.into_owned(), clock, fetch)?;
                 }
             }
             Some(RecordType::TaskWake) => {
@@ -108,10 +120,21 @@ impl Script {
             }
             Some(RecordType::EffectStart) => {
                 let of = record.uint("of").unwrap_or(0);
-                self.begun.insert(of, record.uint("attempt").unwrap_or(1));
+                let begun = self.begun.entry(of).or_default();
+                begun.attempt = record.uint("attempt").unwrap_or(begun.attempt + 1);
+                (begun.is_open, begun.retry_at) = (true, None);
             }
             Some(RecordType::EffectResult) => {
                 let of = record.uint("of").unwrap_or(0);
+                if let Some(retry_at) = record.str("retry_at") {
+                    let begun = self.begun.entry(of).or_default();
+                    begun.failures += 1;
+                    begun.is_open = false;
+                    begun.retry_at =
+                        Stamp::parse(&retry_at).map(|stamp| Time::from_nanos(stamp.unix_nanos()));
+                    return Ok(());
+                }
+                self.begun.remove(&of);
                 let result = result(record, fetch)?;
                 self.add_told(record, What::Effect { of, result }, clock);
             }
@@ -157,13 +180,25 @@ impl Script {
         Ok(())
     }
 
-    fn add_call(&mut self, record: &Record<'_>, tag: String, clock: Time) {
+    fn add_call(
+        &mut self,
+        record: &Record<'_>,
+        tag: String,
+        clock: Time,
+        fetch: Fetch<'_>,
+    ) -> Result<(), LogError> {
         let text = |field: &str| record.str(field).map(|text| text.into_owned());
-        let about = record
-            .fields()
-            .filter(|(name, _)| !matches!(*name, "call" | "name" | "at"))
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .collect();
+        let mut about = Vec::new();
+        for (name, value) in record.fields() {
+            match name {
+                "call" | "name" | "at" => {}
+                // It may be a blob.
+                "about" => {
+                    about.push((name.to_owned(), payload(record, name, fetch)?.unwrap_or_default()))
+                }
+                _ => about.push((name.to_owned(), value.to_owned())),
+            }
+        }
         let call = Recorded {
             seq: record.seq,
             tag,
@@ -174,6 +209,7 @@ impl Script {
         };
         self.calls.entry(record.tid).or_default().push_back(call);
         self.total += 1;
+        Ok(())
     }
 
     fn add_told(&mut self, record: &Record<'_>, what: What, clock: Time) {

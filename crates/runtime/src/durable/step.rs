@@ -1,25 +1,25 @@
 //! Steps: work that a durable run does in the world. The result is written down; a resumed run gets it from
 //! there and does not do the work again.
 
-use std::fmt::Display;
-use std::future::IntoFuture;
+use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
 use std::panic::Location;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tiffany_kernel::{EffectWork, SystemCall, TaskError, Value};
+use tiffany_kernel::{CallKind, EffectWork, ErrorKind, SystemCall, TaskError};
 
-use super::json::{Json, Written, encode};
+use super::attempt::{Attempt, Job, Spawner, StepError, Tried};
+use super::json::{Written, encode};
+use super::retry::Retry;
 use crate::call::TryCall;
-use crate::inbox::Remote;
-use crate::pool::Work;
 
 /// Does blocking work outside the run, on a thread of its own, and writes the result down.
 ///
 /// In a durable run the work begins when the call is safe in the log. After a crash before its result is there
-/// it is done again; after that, never.
+/// it is done again; after that, never. Where that is not right, see [`at_most_once`](Step::at_most_once).
 ///
 /// ```
 /// use tiffany::durable::step;
@@ -38,33 +38,185 @@ use crate::pool::Work;
 pub fn step<T, E, F>(name: &'static str, work: F) -> Step<T>
 where
     T: Serialize + DeserializeOwned + 'static,
-    E: Display,
-    F: FnOnce() -> Result<T, E> + Send + 'static,
+    E: Into<StepError>,
+    F: Fn() -> Result<T, E> + Send + Sync + 'static,
 {
-    let at = Location::caller();
-    let job = Box::new(move || -> Remote {
-        let result = match work() {
-            Ok(value) => encode(&value),
-            Err(error) => Err(TaskError::failed(error.to_string())),
-        };
-        Box::new(move || result.map(|json| Value::new(Json(json.into()))))
-    });
-    Step { work: Work { name, written: true, at, job }, about: None, value: PhantomData }
+    step_with(name, move |_| work())
+}
+
+/// The same for work that wants to know its key, and which attempt it is.
+///
+/// ```
+/// use tiffany::durable::step_with;
+///
+/// tiffany::try_run(async {
+///     let order: String = step_with("order", |attempt| {
+///         // A shop that is asked twice with the same key sends once.
+///         Ok::<_, String>(format!("Idempotency-Key: {}", attempt.key()))
+///     })
+///     .await?;
+///     assert!(order.len() > 17);
+///     Ok::<(), tiffany::TaskError>(())
+/// })?;
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+#[track_caller]
+pub fn step_with<T, E, F>(name: &'static str, work: F) -> Step<T>
+where
+    T: Serialize + DeserializeOwned + 'static,
+    E: Into<StepError>,
+    F: Fn(Attempt) -> Result<T, E> + Send + Sync + 'static,
+{
+    Step::new(name, Job::Blocking(Arc::new(move |attempt| tried(work(attempt)))))
+}
+
+/// The same for a future of another runtime, which runs there. If nobody waits for it any more, it is dropped there.
+///
+/// ```
+/// use std::time::Duration;
+/// use tiffany::durable::{Spawner, step_async};
+///
+/// let tokio = tokio::runtime::Runtime::new()?;
+/// let handle = tokio.handle().clone();
+/// let spawner = Spawner::new(move |future| drop(handle.spawn(future)));
+/// let answer = tiffany::try_run(async move {
+///     step_async("ask", &spawner, |attempt| async move {
+///         tokio::time::sleep(Duration::from_millis(1)).await;
+///         Ok::<_, String>(format!("attempt {}", attempt.number()))
+///     })
+///     .await
+/// });
+/// assert_eq!(answer?, "attempt 1");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[track_caller]
+pub fn step_async<T, E, F, R>(name: &'static str, spawner: &Spawner, work: F) -> Step<T>
+where
+    T: Serialize + DeserializeOwned + 'static,
+    E: Into<StepError>,
+    F: Fn(Attempt) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<T, E>> + Send + 'static,
+{
+    let work = move |attempt| -> std::pin::Pin<Box<dyn Future<Output = Tried> + Send>> {
+        let future = work(attempt);
+        Box::pin(async move { tried(future.await) })
+    };
+    Step::new(name, Job::Elsewhere(spawner.clone(), Arc::new(work)))
+}
+
+/// The result of an attempt, in the form in which it is written down.
+fn tried<T: Serialize, E: Into<StepError>>(result: Result<T, E>) -> Tried {
+    // What cannot be written down will not be able to next time.
+    encode(&result.map_err(Into::into)?).map_err(StepError::last)
+}
+
+/// What may be done about a step that was cut off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Kind {
+    #[default]
+    Idempotent,
+    AtMostOnce,
+    Pure,
+}
+
+impl Kind {
+    /// What the log calls it; nothing for what is usual.
+    fn word(self) -> Option<&'static str> {
+        match self {
+            Kind::Idempotent => None,
+            Kind::AtMostOnce => Some("at_most_once"),
+            Kind::Pure => Some("pure"),
+        }
+    }
+}
+
+/// A step as the host is given it.
+pub(crate) struct StepWork {
+    pub(crate) name: &'static str,
+    pub(crate) at: &'static Location<'static>,
+    pub(crate) job: Job,
+    pub(crate) kind: Kind,
+    pub(crate) retry: Option<Retry>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) heartbeat: Option<Duration>,
+    pub(crate) queue: Option<String>,
 }
 
 /// A step that is about to be made.
 #[must_use = "a step does nothing until it is awaited: add `.await`"]
 pub struct Step<T> {
-    work: Work,
-    about: Option<Result<Rc<str>, TaskError>>,
+    work: StepWork,
+    input: Option<Result<String, TaskError>>,
     value: PhantomData<fn() -> T>,
 }
 
 impl<T> Step<T> {
+    #[track_caller]
+    fn new(name: &'static str, job: Job) -> Step<T> {
+        let work = StepWork {
+            name,
+            at: Location::caller(),
+            job,
+            kind: Kind::default(),
+            retry: None,
+            timeout: None,
+            heartbeat: None,
+            queue: None,
+        };
+        Step { work, input: None, value: PhantomData }
+    }
+
     /// What the step is given. It is written down beside the name, and a resumed run that gives it something else
     /// is told so.
     pub fn input(mut self, input: &impl Serialize) -> Step<T> {
-        self.about = Some(encode(input).map(|json| format!("{{\"input\":{json}}}").into()));
+        self.input = Some(encode(input));
+        self
+    }
+
+    /// It may be done again: after a crash it is, with the same key. This is what a step is unless it is told otherwise.
+    pub fn idempotent(mut self) -> Step<T> {
+        self.work.kind = Kind::Idempotent;
+        self
+    }
+
+    /// It must not be done twice. If a crash or its timeout cuts it off, nobody knows whether it happened: its task gets
+    /// the error [`InDoubt`](tiffany_kernel::ErrorKind::InDoubt). It is not tried again after an error either.
+    pub fn at_most_once(mut self) -> Step<T> {
+        self.work.kind = Kind::AtMostOnce;
+        self
+    }
+
+    /// It changes nothing outside: a computation, a file that is read. The result is written down, but the work does not wait for
+    /// the disk before it begins.
+    pub fn pure(mut self) -> Step<T> {
+        self.work.kind = Kind::Pure;
+        self
+    }
+
+    /// When it is tried again after an error. Its task sees only the last one.
+    pub fn retry(mut self, policy: Retry) -> Step<T> {
+        self.work.retry = Some(policy);
+        self
+    }
+
+    /// How long an attempt may take, from when it is given to its thread or runtime. After that it counts as failed with
+    /// [`TimedOut`](tiffany_kernel::ErrorKind::TimedOut); a result that comes later is counted and dropped. Work on a thread
+    /// cannot be stopped and goes on; a future is dropped.
+    pub fn timeout(mut self, timeout: Duration) -> Step<T> {
+        self.work.timeout = Some(timeout);
+        self
+    }
+
+    /// How often an attempt must give a sign by [`Attempt::heartbeat`]. Without one it counts as failed, as after its timeout; that is
+    /// noticed after once to twice this time.
+    pub fn heartbeat(mut self, every: Duration) -> Step<T> {
+        self.work.heartbeat = Some(every);
+        self
+    }
+
+    /// The queue it stands in before each attempt, one of [`Builder::queue`](crate::Builder::queue).
+    pub fn queue(mut self, name: &str) -> Step<T> {
+        self.work.queue = Some(name.into());
         self
     }
 }
@@ -74,15 +226,24 @@ impl<T: DeserializeOwned + 'static> IntoFuture for Step<T> {
     type IntoFuture = TryCall<T, Written>;
 
     fn into_future(self) -> TryCall<T, Written> {
-        let (name, at) = (self.work.name, self.work.at);
-        let about = match self.about {
-            Some(Err(error)) => {
-                return TryCall::bad_at(tiffany_kernel::CallKind::Effect, error, at);
+        let Step { work, input, .. } = self;
+        let (name, at) = (work.name, work.at);
+        if work.kind == Kind::AtMostOnce && work.retry.is_some() {
+            let message =
+                format!("the step `{name}` is at most once, and has a policy to retry it");
+            let error = TaskError::new(ErrorKind::BadArgument, message);
+            return TryCall::bad_at(CallKind::Effect, error, at);
+        }
+        let about = match (work.kind.word(), input) {
+            (_, Some(Err(error))) => return TryCall::bad_at(CallKind::Effect, error, at),
+            (None, None) => None,
+            (Some(kind), None) => Some(format!("{{\"kind\":\"{kind}\"}}")),
+            (None, Some(Ok(input))) => Some(format!("{{\"input\":{input}}}")),
+            (Some(kind), Some(Ok(input))) => {
+                Some(format!("{{\"kind\":\"{kind}\",\"input\":{input}}}"))
             }
-            Some(Ok(about)) => Some(about),
-            None => None,
         };
-        let work = EffectWork { name, about, work: Box::new(self.work) };
-        TryCall::new_at(SystemCall::Effect(work), at)
+        let about = about.map(Into::into);
+        TryCall::new_at(SystemCall::Effect(EffectWork { name, about, work: Box::new(work) }), at)
     }
 }

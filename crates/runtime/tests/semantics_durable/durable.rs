@@ -210,7 +210,7 @@ fn values_with_dollar_names_come_back() {
             .register("work", |input: serde_json::Value| async move {
                 let from_step: serde_json::Value = {
                     let value = input.clone();
-                    step("odd", move || Ok::<_, String>(value)).await?
+                    step("odd", move || Ok::<_, String>(value.clone())).await?
                 };
                 let message: serde_json::Value = receive("odd").await?;
                 Ok::<_, TaskError>(vec![input, from_step, message])

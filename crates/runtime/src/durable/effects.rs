@@ -1,0 +1,388 @@
+//! Steps under way: each stands in its queue, is written down when it leaves, begins when that is safe, and is tried
+//! again or told to its task when the attempt is over. The work itself is done elsewhere.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tiffany_kernel::{CallRef, Completion, ErrorKind, RunId, TaskError, Tid, Time, Value};
+
+use super::attempt::{Attempt, Job, StepError, Stop, Tried, Worth};
+use super::hosting::Held;
+use super::json::Json;
+use super::queue::{Next, Queue, QueueSettings};
+use super::retry::mixed;
+use super::script::Begun;
+use super::step::{Kind, StepWork};
+use crate::pool::{self, Work};
+use crate::runtime::Runtime;
+
+/// All steps of a runtime that are not over.
+#[derive(Default)]
+pub(crate) struct Effects {
+    steps: BTreeMap<CallRef, Underway>,
+    queues: Vec<(String, Queue)>,
+    timers: BTreeSet<(Time, Due)>,
+    late: u64,
+}
+
+/// What a timer is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    Step(CallRef),
+    Queue(usize),
+}
+
+/// A step that is not over.
+struct Underway {
+    work: StepWork,
+    key: Arc<str>,
+    /// Where its jitter comes from.
+    seed: u64,
+    queue: Option<usize>,
+    /// The number of the last attempt, and how many failed.
+    attempt: u64,
+    failures: u64,
+    state: State,
+    timer: Option<Time>,
+}
+
+/// Where a step stands.
+enum State {
+    /// In its queue, or on the way there.
+    Queued,
+    /// It failed, and waits until it is tried again.
+    Waiting,
+    /// It left its queue; the log does not have that yet.
+    Held,
+    /// It runs.
+    Running { attempt: Attempt, stop: Option<Stop>, until: Option<Time> },
+}
+
+impl State {
+    /// Whether it has left its queue.
+    fn is_out(&self) -> bool {
+        matches!(self, State::Held | State::Running { .. })
+    }
+}
+
+/// What a step is called in the world, and what the log knows of it.
+struct Identity {
+    key: String,
+    seed: u64,
+    begun: Begun,
+}
+
+impl Effects {
+    pub(crate) fn new(queues: &BTreeMap<String, QueueSettings>) -> Effects {
+        let queues = queues.iter().map(|(name, settings)| (name.clone(), Queue::new(*settings)));
+        Effects { queues: queues.collect(), ..Effects::default() }
+    }
+
+    /// When the next timer is due.
+    #[inline]
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.timers.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// How many steps wait for nothing but time, or for others.
+    pub(crate) fn parked(&self) -> usize {
+        self.steps.values().filter(|step| !step.state.is_out()).count()
+    }
+
+    fn arm(&mut self, call: CallRef, at: Option<Time>) {
+        let Some(step) = self.steps.get_mut(&call) else { return };
+        if let Some(armed) = std::mem::replace(&mut step.timer, at) {
+            self.timers.remove(&(armed, Due::Step(call)));
+        }
+        if let Some(at) = at {
+            self.timers.insert((at, Due::Step(call)));
+        }
+    }
+
+    /// The attempt is over: its place in the queue is another's.
+    fn attempt_over(&mut self, call: CallRef) {
+        self.arm(call, None);
+        let Some(step) = self.steps.get_mut(&call) else { return };
+        match (std::mem::replace(&mut step.state, State::Waiting), step.queue) {
+            (State::Queued, Some(queue)) => self.queues[queue].1.leave(call),
+            (state, Some(queue)) if state.is_out() => self.queues[queue].1.over(),
+            _ => {}
+        }
+    }
+}
+
+impl Runtime {
+    /// How many results of steps came too late so far: after their timeout, or when nobody waited for them any more.
+    pub fn late_results(&self) -> u64 {
+        self.effects.late
+    }
+
+    /// A task makes a step.
+    pub(crate) fn begin_step(&mut self, call: CallRef, work: StepWork) {
+        let queue = match &work.queue {
+            None => None,
+            Some(name) => match self.effects.queues.iter().position(|(known, _)| known == name) {
+                None => {
+                    let message =
+                        format!("there is no queue `{name}`; make it with `Builder::queue`");
+                    let error = TaskError::new(ErrorKind::BadArgument, message);
+                    return self.complete(call.run, Completion::Call(call, Err(error)));
+                }
+                known => known,
+            },
+        };
+        let Some(Identity { key, seed, begun }) = self.identity(call) else { return };
+        if begun.is_open && work.kind == Kind::AtMostOnce {
+            let message =
+                format!("the process ended while attempt {} was under way", begun.attempt);
+            let mut error = TaskError::new(ErrorKind::InDoubt, message);
+            error.add_call(work.name, work.at);
+            return self.complete(call.run, Completion::Call(call, Err(error)));
+        }
+        let (attempt, failures) = (begun.attempt, begun.failures);
+        let state = State::Waiting;
+        let key = key.into();
+        let step = Underway { work, key, seed, queue, attempt, failures, state, timer: None };
+        self.effects.steps.insert(call, step);
+        match begun.retry_at {
+            Some(due) if due > self.host.clock.now() => self.effects.arm(call, Some(due)),
+            _ => self.queue_up(call),
+        }
+    }
+
+    /// `None`: nobody waits for this call.
+    fn identity(&mut self, call: CallRef) -> Option<Identity> {
+        let hosted = &mut self.runs[*self.places.get(&call.run)?];
+        let Some(hosting) = &mut hosted.hosting else {
+            let (key, seed) = (self.host.entropy.uuid().to_string(), self.host.entropy.seed());
+            return Some(Identity { key, seed, begun: Begun::default() });
+        };
+        let seq = hosting.journal.seq_of(call)?;
+        let key = format!("{}/{seq}", hosting.journal.run());
+        let begun = hosting.begun.remove(&seq).unwrap_or_default();
+        Some(Identity { key, seed: mixed(hosting.seed ^ mixed(seq)), begun })
+    }
+
+    fn queue_up(&mut self, call: CallRef) {
+        let Some(step) = self.effects.steps.get_mut(&call) else { return };
+        step.state = State::Queued;
+        match step.queue {
+            None => self.begin_attempt(call),
+            Some(queue) => {
+                self.effects.queues[queue].1.join(call);
+                self.serve_queue(queue);
+            }
+        }
+    }
+
+    /// Lets those begin who may.
+    fn serve_queue(&mut self, queue: usize) {
+        let now = self.host.clock.now();
+        loop {
+            match self.effects.queues[queue].1.next(now) {
+                Next::Leaves(call) => self.begin_attempt(call),
+                Next::NotBefore(time) => {
+                    self.effects.timers.insert((time, Due::Queue(queue)));
+                    return;
+                }
+                Next::Nobody => return,
+            }
+        }
+    }
+
+    /// An attempt is written down, and begins when that is safe.
+    fn begin_attempt(&mut self, call: CallRef) {
+        let Some(step) = self.effects.steps.get_mut(&call) else { return };
+        step.attempt += 1;
+        step.state = State::Held;
+        let (attempt, kind) = (step.attempt, step.work.kind);
+        let is_durable = self.write_effect(call, |journal, batch, (tid, clock)| {
+            journal.effect_start(batch, tid, clock, call, attempt);
+        });
+        match &mut self.durable {
+            Some(durable) if is_durable && kind != Kind::Pure => {
+                durable.held.push(Held::Attempt(call, attempt));
+            }
+            _ => self.launch(call, attempt),
+        }
+    }
+
+    /// Writes a line about a step, if its run is durable.
+    fn write_effect(
+        &mut self,
+        call: CallRef,
+        write: impl FnOnce(&mut super::journal::Journal, &mut crate::wal::Batch, (Tid, Time)),
+    ) -> bool {
+        let now = self.host.clock.now();
+        let Some(place) = self.places.get(&call.run) else { return false };
+        let hosted = &mut self.runs[*place];
+        let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
+            return false;
+        };
+        // What happened before has to stand before it.
+        for record in hosted.run.take_records() {
+            hosting.journal.write(&mut durable.batch, record);
+        }
+        hosted.run.set_clock(now);
+        let tid = hosted.run.caller(call).unwrap_or(Tid(1));
+        write(&mut hosting.journal, &mut durable.batch, (tid, hosted.run.clock()));
+        true
+    }
+
+    /// An attempt begins, unless it was taken back meanwhile.
+    pub(crate) fn launch(&mut self, call: CallRef, number: u64) {
+        let now = self.host.clock.now();
+        let Some(step) = self.effects.steps.get_mut(&call) else { return };
+        if step.attempt != number || !matches!(step.state, State::Held) {
+            return;
+        }
+        let attempt = Attempt::new(Arc::clone(&step.key), number);
+        let (name, at) = (step.work.name, step.work.at);
+        let stop = match &step.work.job {
+            Job::Blocking(job) => {
+                let job = pool::Job::Attempt(attempt.clone(), Arc::clone(job));
+                self.host.pool.start(call, Work { name, at, job });
+                None
+            }
+            Job::Elsewhere(spawner, job) => {
+                let inbox = &self.host.inbox;
+                Some(spawner.start((call, name, at), attempt.clone(), job, inbox))
+            }
+        };
+        let until = step.work.timeout.map(|timeout| now + timeout);
+        let sign = step.work.heartbeat.map(|heartbeat| now + heartbeat);
+        step.state = State::Running { attempt, stop, until };
+        self.effects.arm(call, until.into_iter().chain(sign).min());
+    }
+
+    /// An attempt has its result.
+    pub(crate) fn attempted(&mut self, call: CallRef, number: u64, tried: Tried) {
+        let step = self.effects.steps.get(&call);
+        let is_awaited = step.is_some_and(|step| {
+            step.attempt == number && matches!(step.state, State::Running { .. })
+        });
+        if !is_awaited {
+            self.effects.late += 1;
+            if let Some(place) = self.places.get(&call.run) {
+                self.runs[*place].run.count_late();
+            }
+            return;
+        }
+        self.attempt_over(call, tried);
+    }
+
+    /// Tells the task, or tries again later.
+    fn attempt_over(&mut self, call: CallRef, mut tried: Tried) {
+        let now = self.host.clock.now();
+        self.effects.attempt_over(call);
+        let Some(step) = self.effects.steps.get_mut(&call) else { return };
+        let queue = step.queue;
+        if let Err(StepError { error, .. }) = &mut tried {
+            error.add_call(step.work.name, step.work.at);
+        }
+        match tried {
+            Err(StepError { error, worth: Worth::Trying }) if step.fails_again() => {
+                let (attempt, failures) = (step.attempt, step.failures);
+                let wait = step.work.retry.as_ref().map(|retry| retry.wait(failures, step.seed));
+                let retry_at = now + wait.unwrap_or_default();
+                self.effects.arm(call, Some(retry_at));
+                self.write_effect(call, |journal, batch, (tid, clock)| {
+                    let failed = (attempt, &error, retry_at);
+                    journal.effect_failed(batch, (tid, clock), call, failed);
+                });
+            }
+            tried => {
+                self.effects.steps.remove(&call);
+                let result = match tried {
+                    Ok(json) => Ok(Value::new(Json(json.into()))),
+                    Err(StepError { error, .. }) => Err(error),
+                };
+                self.complete(call.run, Completion::Call(call, result));
+            }
+        }
+        if let Some(queue) = queue {
+            self.serve_queue(queue);
+        }
+        self.hand_in();
+    }
+
+    /// Nobody waits for a step any more.
+    pub(crate) fn abort_step(&mut self, call: CallRef) {
+        self.stop_work(call);
+        self.effects.attempt_over(call);
+        if let Some(step) = self.effects.steps.remove(&call)
+            && let Some(queue) = step.queue
+        {
+            self.serve_queue(queue);
+            self.hand_in();
+        }
+    }
+
+    /// Stops what can be stopped. `true`: the work had not begun.
+    fn stop_work(&mut self, call: CallRef) -> bool {
+        if let Some(Underway { state: State::Running { stop: Some(stop), .. }, .. }) =
+            self.effects.steps.get(&call)
+        {
+            stop.stop();
+        }
+        self.host.pool.abort(call)
+    }
+
+    /// Forgets the steps of a run that is not there any more.
+    pub(crate) fn forget_steps(&mut self, run: RunId) {
+        let of_run = |call: &&CallRef| call.run == run;
+        let calls: Vec<CallRef> = self.effects.steps.keys().filter(of_run).copied().collect();
+        calls.into_iter().for_each(|call| self.abort_step(call));
+    }
+
+    /// Does what is due.
+    pub(crate) fn fire_effects(&mut self) {
+        let now = self.host.clock.now();
+        while let Some((time, due)) = self.effects.timers.first().copied()
+            && time <= now
+        {
+            self.effects.timers.pop_first();
+            match due {
+                Due::Queue(queue) => self.serve_queue(queue),
+                Due::Step(call) => self.step_due(call, now),
+            }
+        }
+        self.hand_in();
+    }
+
+    fn step_due(&mut self, call: CallRef, now: Time) {
+        let Some(step) = self.effects.steps.get_mut(&call) else { return };
+        step.timer = None;
+        let State::Running { attempt, until, .. } = &step.state else {
+            return self.queue_up(call);
+        };
+        let (until, heartbeat) = (*until, step.work.heartbeat);
+        let is_over_time = until.is_some_and(|until| until <= now);
+        if !is_over_time && attempt.has_beaten() {
+            let sign = heartbeat.map(|heartbeat| now + heartbeat);
+            return self.effects.arm(call, until.into_iter().chain(sign).min());
+        }
+        let (number, kind) = (step.attempt, step.work.kind);
+        let what = match (is_over_time, step.work.timeout, heartbeat) {
+            (true, Some(timeout), _) => format!("took longer than {timeout:?}"),
+            (_, _, heartbeat) => format!("gave no sign for {:?}", heartbeat.unwrap_or_default()),
+        };
+        let never_began = self.stop_work(call);
+        let error = |kind| TaskError::new(kind, format!("attempt {number} {what}"));
+        self.attempt_over(
+            call,
+            Err(match kind {
+                Kind::AtMostOnce if !never_began => StepError::last(error(ErrorKind::InDoubt)),
+                _ => StepError::passing(error(ErrorKind::TimedOut)),
+            }),
+        );
+    }
+}
+
+impl Underway {
+    /// Counts a failure, and says whether another attempt follows.
+    fn fails_again(&mut self) -> bool {
+        self.failures += 1;
+        self.work.retry.as_ref().is_some_and(|retry| retry.allows(self.failures))
+    }
+}

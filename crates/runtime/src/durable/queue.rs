@@ -1,0 +1,109 @@
+//! Named queues of steps: who may begin when. Nothing here starts anything.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tiffany_kernel::{CallRef, Time};
+
+use crate::line::Line;
+
+/// What a named queue allows. A queue is its runtime's: steps of all its runs stand in it, first in, first out.
+///
+/// ```
+/// use std::time::Duration;
+/// use tiffany::Runtime;
+/// use tiffany::durable::{QueueSettings, Rate, step};
+///
+/// let mut runtime = Runtime::builder()
+///     .queue("mail", QueueSettings {
+///         concurrency: Some(2),
+///         rate: Some(Rate { starts: 100, per: Duration::from_secs(1) }),
+///     })
+///     .build()?;
+/// let sent = runtime.try_run(async {
+///     step("send", || Ok::<_, String>("sent".to_string())).queue("mail").await
+/// })?;
+/// assert_eq!(sent, "sent");
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct QueueSettings {
+    /// How many attempts may be under way at once. One that was given up, for its timeout or because its task was cancelled,
+    /// does not count any more.
+    pub concurrency: Option<usize>,
+    /// How often an attempt may begin.
+    pub rate: Option<Rate>,
+}
+
+/// So many in any such time. They are counted from when the runtime was built.
+#[derive(Clone, Copy, Debug)]
+pub struct Rate {
+    /// How many may begin.
+    pub starts: usize,
+    /// In which time.
+    pub per: Duration,
+}
+
+/// A queue at work.
+pub(crate) struct Queue {
+    settings: QueueSettings,
+    line: Line<CallRef>,
+    under_way: usize,
+    /// The last starts, as far as the rate has to know them.
+    starts: VecDeque<Time>,
+}
+
+/// What a queue says when it is asked for the next.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// This one leaves, and is under way from now on.
+    Leaves(CallRef),
+    /// Nobody before this moment.
+    NotBefore(Time),
+    /// Nobody until something else happens.
+    Nobody,
+}
+
+impl Queue {
+    pub(crate) fn new(settings: QueueSettings) -> Queue {
+        Queue { settings, line: Line::default(), under_way: 0, starts: VecDeque::new() }
+    }
+
+    pub(crate) fn join(&mut self, call: CallRef) {
+        self.line.push_back(call);
+    }
+
+    /// Takes somebody out who does not want to begin any more.
+    pub(crate) fn leave(&mut self, call: CallRef) {
+        self.line.remove(call);
+    }
+
+    /// One that was under way is over.
+    pub(crate) fn over(&mut self) {
+        self.under_way -= 1;
+    }
+
+    pub(crate) fn next(&mut self, now: Time) -> Next {
+        if self.line.is_empty()
+            || self.settings.concurrency.is_some_and(|most| self.under_way >= most)
+        {
+            return Next::Nobody;
+        }
+        if let Some(Rate { starts, per }) = self.settings.rate {
+            if starts == 0 {
+                return Next::Nobody;
+            }
+            while self.starts.front().is_some_and(|start| *start + per <= now) {
+                self.starts.pop_front();
+            }
+            if let Some(first) = self.starts.front()
+                && self.starts.len() >= starts
+            {
+                return Next::NotBefore(*first + per);
+            }
+            self.starts.push_back(now);
+        }
+        self.under_way += 1;
+        self.line.pop_front().map_or(Next::Nobody, Next::Leaves)
+    }
+}

@@ -1,0 +1,118 @@
+//! When a step that failed is tried again.
+
+use std::time::Duration;
+
+/// How often a step is tried, and how long it waits in between. Without one, a step is tried once.
+///
+/// Counted are attempts that failed. One that a crash cut off has not failed: it is made again and takes nothing off
+/// the count.
+///
+/// ```
+/// use std::time::Duration;
+/// use tiffany::durable::Retry;
+///
+/// // After 1 s, 3 s, 9 s, then 10 s, each up to a fifth less.
+/// let patient = Retry::times(8)
+///     .first(Duration::from_secs(1))
+///     .factor(3.0)
+///     .max(Duration::from_secs(10))
+///     .jitter(0.2);
+/// # let _ = patient;
+/// ```
+#[derive(Clone, Debug)]
+pub struct Retry {
+    attempts: u64,
+    first: Duration,
+    factor: f64,
+    max: Duration,
+    jitter: f64,
+}
+
+impl Retry {
+    /// So many attempts in all, with waits of 100 ms, 200 ms, 400 ms and so on up to a minute, each up to a tenth less.
+    pub fn times(attempts: u64) -> Retry {
+        let (first, max) = (Duration::from_millis(100), Duration::from_secs(60));
+        Retry { attempts, first, factor: 2.0, max, jitter: 0.1 }
+    }
+
+    /// How long it waits after the first failure.
+    pub fn first(mut self, wait: Duration) -> Retry {
+        self.first = wait;
+        self
+    }
+
+    /// How much longer it waits each time.
+    pub fn factor(mut self, factor: f64) -> Retry {
+        self.factor = factor;
+        self
+    }
+
+    /// How long it waits at most.
+    pub fn max(mut self, wait: Duration) -> Retry {
+        self.max = wait;
+        self
+    }
+
+    /// By which part of it a wait may be shorter, from 0 to 1, so that those who failed together do not all come
+    /// back together. Drawn from the run's seed: the same run waits the same.
+    pub fn jitter(mut self, part: f64) -> Retry {
+        self.jitter = part;
+        self
+    }
+
+    /// Whether another attempt is made after so many failures.
+    pub(crate) fn allows(&self, failures: u64) -> bool {
+        failures < self.attempts
+    }
+
+    /// How long it waits after so many failures.
+    pub(crate) fn wait(&self, failures: u64, seed: u64) -> Duration {
+        let exponent = i32::try_from(failures.saturating_sub(1)).unwrap_or(i32::MAX);
+        let longest = self.max.as_secs_f64();
+        let wait = (self.first.as_secs_f64() * self.factor.powi(exponent)).min(longest);
+        let drawn = (mixed(seed ^ mixed(failures)) >> 11) as f64 / (1u64 << 53) as f64;
+        let wait = wait * (1.0 - self.jitter.clamp(0.0, 1.0) * drawn);
+        Duration::try_from_secs_f64(wait).unwrap_or(self.max)
+    }
+}
+
+/// One step of SplitMix64.
+pub(crate) fn mixed(seed: u64) -> u64 {
+    let mut mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_up_to_the_longest() {
+        let retry = Retry::times(9).first(Duration::from_secs(1)).factor(3.0).jitter(0.0);
+        let retry = retry.max(Duration::from_secs(10));
+        let waits: Vec<u64> = (1..6).map(|n| retry.wait(n, 7).as_secs()).collect();
+        assert_eq!(waits, [1, 3, 9, 10, 10]);
+        assert_eq!(retry.wait(u64::MAX, 7), Duration::from_secs(10));
+        assert!(retry.allows(8) && !retry.allows(9));
+    }
+
+    #[test]
+    fn jitter_is_the_seeds_and_takes_no_more_than_its_part() {
+        let retry = Retry::times(9).first(Duration::from_secs(1)).factor(1.0).jitter(0.5);
+        let waits: Vec<Duration> = (0..100).map(|seed| retry.wait(1, seed)).collect();
+        let again: Vec<Duration> = (0..100).map(|seed| retry.wait(1, seed)).collect();
+        assert_eq!(waits, again);
+        let half = Duration::from_millis(500);
+        assert!(waits.iter().all(|wait| *wait > half && *wait <= 2 * half), "{waits:?}");
+        assert!(waits.iter().any(|wait| *wait < half + half / 5), "{waits:?}");
+        assert!(waits.iter().any(|wait| *wait > 2 * half - half / 5), "{waits:?}");
+    }
+
+    #[test]
+    fn settings_without_meaning_wait_the_longest() {
+        let retry = Retry::times(3).factor(f64::NAN).max(Duration::from_secs(5));
+        assert_eq!(retry.jitter(0.0).wait(2, 0), Duration::from_secs(5));
+    }
+}

@@ -1,0 +1,187 @@
+//! What is done about a step that a crash cut off.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tiffany::durable::{Retry, Step, step, step_with};
+use tiffany::wal::Settings;
+use tiffany::{Runtime, TaskError, sleep, timeout};
+
+use super::{Dir, effects, ms};
+
+fn seen(attempts: &'static Mutex<Vec<String>>) -> Step<u32> {
+    step_with("send", move |attempt| {
+        attempts.lock().unwrap().push(format!("{} {}", attempt.number(), attempt.key()));
+        Ok::<u32, String>(7)
+    })
+}
+
+#[test]
+fn an_idempotent_step_is_done_again_with_its_key() {
+    static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    async fn work(_: ()) -> Result<u32, TaskError> {
+        seen(&SEEN).await
+    }
+    let dir = Dir::new();
+    let mut runtime = dir.builder().register("work", work).build().unwrap();
+    let run = runtime.submit::<u32>("work", "a", &()).unwrap();
+    assert_eq!(runtime.wait_for(&run).unwrap(), 7);
+    drop(runtime);
+    let call = dir.log().lines().position(|line| line.contains(r#""call":"effect""#)).unwrap() + 1;
+    let key = format!("{}/{call}", run.uuid());
+    assert_eq!(SEEN.lock().unwrap().split_off(0), [format!("1 {key}")]);
+    // Twice, so that the count goes on from a resumed run too.
+    let once = dir.cut_after(1, "EffectStart");
+    let mut runtime = once.builder().register("work", work).build().unwrap();
+    assert_eq!(runtime.wait_for(&run).unwrap(), 7);
+    drop(runtime);
+    assert_eq!(SEEN.lock().unwrap().split_off(0), [format!("2 {key}")]);
+    let twice = once.cut_after(2, "EffectStart");
+    let mut runtime = twice.builder().register("work", work).build().unwrap();
+    assert_eq!(runtime.wait_for(&run).unwrap(), 7);
+    drop(runtime);
+    assert_eq!(SEEN.lock().unwrap().split_off(0), [format!("3 {key}")]);
+    assert_eq!(effects(&twice.log()), ["Start 1", "Start 2", "Start 3", "Result"]);
+}
+
+#[test]
+fn an_at_most_once_step_that_was_cut_off_is_in_doubt() {
+    static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    async fn work(_: ()) -> Result<String, TaskError> {
+        match seen(&SEEN).at_most_once().input(&"x").await {
+            Ok(value) => Ok(format!("sent {value}")),
+            Err(error) => Ok(error.to_string()),
+        }
+    }
+    let dir = Dir::new();
+    let mut runtime = dir.builder().register("work", work).build().unwrap();
+    let run = runtime.submit::<String>("work", "a", &()).unwrap();
+    assert_eq!(runtime.wait_for(&run).unwrap(), "sent 7");
+    drop(runtime);
+    let log = dir.log();
+    assert!(log.contains(r#""about":{"kind":"at_most_once","input":"x"}"#), "{log}");
+    assert_eq!(SEEN.lock().unwrap().split_off(0).len(), 1);
+
+    let cut = dir.cut_after(1, "EffectStart");
+    let mut runtime = cut.builder().register("work", work).build().unwrap();
+    let error = runtime.wait_for(&run).unwrap();
+    drop(runtime);
+    let begins = "task 1 (spawned at ";
+    assert!(error.starts_with(begins), "{error}");
+    let says = "the process ended while attempt 1 was under way, in `send` at ";
+    assert!(error.contains(says) && error.contains("[TFY0040]; find out whether"), "{error}");
+    assert!(SEEN.lock().unwrap().is_empty(), "it was done again");
+    assert_eq!(effects(&cut.log()), ["Start 1", "Result"]);
+    // What the task was told stands, whenever the next crash comes.
+    let later = cut.cut_after(1, "EffectResult");
+    let mut runtime = later.builder().register("work", work).build().unwrap();
+    assert_eq!(runtime.wait_for(&run).unwrap(), error);
+    drop(runtime);
+
+    // It had not begun: there is no doubt.
+    let before = dir.cut_after(1, r#""call":"effect""#);
+    let mut runtime = before.builder().register("work", work).build().unwrap();
+    assert_eq!(runtime.wait_for(&run).unwrap(), "sent 7");
+    assert_eq!(SEEN.lock().unwrap().split_off(0).len(), 1);
+}
+
+#[test]
+fn a_step_that_was_given_up_before_the_crash_is_neither_begun_nor_in_doubt() {
+    static BEGUN: AtomicU32 = AtomicU32::new(0);
+    async fn work(_: ()) -> Result<u32, TaskError> {
+        let slow = step("slow", || {
+            BEGUN.fetch_add(1, Ordering::SeqCst);
+            std::thread::sleep(ms(100));
+            Ok::<u32, String>(1)
+        });
+        let given_up = timeout(ms(20), slow.at_most_once()).await;
+        assert!(given_up.is_err());
+        step("quick", || Ok::<u32, String>(2)).await
+    }
+    let dir = Dir::new();
+    let mut runtime = dir.builder().register("work", work).build().unwrap();
+    let run = runtime.submit::<u32>("work", "a", &()).unwrap();
+    assert_eq!(runtime.wait_for(&run).unwrap(), 2);
+    drop(runtime);
+    assert_eq!(BEGUN.load(Ordering::SeqCst), 1);
+    let cut = dir.cut_after(2, "EffectStart");
+    let mut runtime = cut.builder().register("work", work).build().unwrap();
+    assert_eq!(runtime.wait_for(&run).unwrap(), 2);
+    drop(runtime);
+    assert_eq!(BEGUN.load(Ordering::SeqCst), 1, "it was done again though nobody wants it");
+    assert_eq!(effects(&cut.log()), ["Start 1", "Start 1", "Start 2", "Result"]);
+}
+
+#[test]
+fn a_pure_step_does_not_wait_for_the_disk() {
+    /// Whether the commit log has the beginning of a step.
+    fn is_safe(dir: &str) -> Result<bool, std::io::Error> {
+        let mut safe = false;
+        for file in std::fs::read_dir(std::path::Path::new(dir).join("commit"))? {
+            let bytes = std::fs::read(file?.path())?;
+            safe |= bytes.windows(11).any(|part| part == b"EffectStart");
+        }
+        Ok(safe)
+    }
+    async fn work(dir: String) -> Result<(bool, bool), TaskError> {
+        let other = dir.clone();
+        let pure = step("pure", move || is_safe(&dir)).pure().await?;
+        let usual = step("usual", move || is_safe(&other)).await?;
+        Ok((pure, usual))
+    }
+    let dir = Dir::new();
+    // The log thread takes its time before it writes.
+    let settings =
+        Settings { segment_bytes: 1 << 18, batch_window: ms(400), ..Settings::default() };
+    let builder = Runtime::builder().log_dir(&dir.0).log_settings(settings);
+    let mut runtime = builder.register("work", work).build().unwrap();
+    let run = runtime.submit::<(bool, bool)>("work", "a", &dir.0).unwrap();
+    assert_eq!(runtime.wait_for(&run).unwrap(), (false, true));
+    drop(runtime);
+    let log = dir.log();
+    assert!(log.contains(r#""name":"pure","about":{"kind":"pure"}"#), "{log}");
+    assert_eq!(effects(&log), ["Start 1", "Result", "Start 1", "Result"]);
+}
+
+#[test]
+fn at_most_once_and_a_retry_policy_do_not_go_together() {
+    let error = tiffany::try_run(async {
+        step("send", || Ok::<u32, String>(1)).at_most_once().retry(Retry::times(2)).await
+    });
+    assert_eq!(error.unwrap_err().code(), "TFY0032");
+}
+
+#[test]
+fn an_at_most_once_step_is_not_tried_again_after_an_error() {
+    static DONE: AtomicU32 = AtomicU32::new(0);
+    let error = tiffany::try_run(async {
+        let failing = step("send", || {
+            DONE.fetch_add(1, Ordering::SeqCst);
+            Err::<u32, _>("no")
+        });
+        let result = failing.at_most_once().await;
+        sleep(ms(1)).await;
+        result
+    });
+    assert_eq!(error.unwrap_err().code(), "TFY0001");
+    assert_eq!(DONE.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_large_input_is_compared_by_what_it_is() {
+    async fn work(_: ()) -> Result<usize, TaskError> {
+        let text = "x".repeat(100_000);
+        let length = text.len();
+        let measured = step("measure", move || Ok::<usize, String>(length)).input(&text).await?;
+        Ok(measured)
+    }
+    let dir = Dir::new();
+    let mut runtime = dir.builder().register("work", work).build().unwrap();
+    let run = runtime.submit::<usize>("work", "a", &()).unwrap();
+    assert_eq!(runtime.wait_for(&run).unwrap(), 100_000);
+    drop(runtime);
+    let cut = dir.cut_after(1, "EffectStart");
+    std::fs::rename(dir.0.join("wal/blobs"), cut.0.join("wal/blobs")).unwrap();
+    let mut runtime = cut.builder().register("work", work).build().unwrap();
+    assert_eq!(runtime.wait_for(&run).unwrap(), 100_000);
+}
