@@ -2,6 +2,7 @@
 //! that they can be stopped at any instruction and go on where they were.
 
 mod attempt;
+mod divergence;
 mod effects;
 mod hosting;
 mod journal;

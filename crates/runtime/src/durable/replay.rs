@@ -6,15 +6,14 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::panic::Location;
 
 use tiffany_kernel::{
-    About, CallKind, CallRecord, CallRef, ErrorKind, Order, Record, RecordKind, TaskError, Tid,
-    Time, Uuid,
+    About, CallKind, CallRecord, CallRef, Order, Record, RecordKind, Tid, Time, Uuid,
 };
 
-use super::script::{Recorded, Script};
-use crate::wal::Stamp;
+use super::divergence::{Divergence, Made, Trial, part};
+use super::script::{Recorded, Script, Told, What};
+use crate::wal::{BlobHash, Stamp};
 
 /// A replay under way.
 pub(crate) struct Replay {
@@ -108,7 +107,7 @@ impl Replay {
         &mut self,
         record: Record,
         sources: &Sources,
-    ) -> Result<Option<(CallRef, u64)>, TaskError> {
+    ) -> Result<Option<(CallRef, u64)>, Box<Divergence>> {
         let call = match &record.kind {
             RecordKind::Called(call) if call.kind.is_outward() && call.error.is_none() => call,
             _ => {
@@ -121,14 +120,21 @@ impl Replay {
         let expected = self.script.calls.get_mut(&record.tid).and_then(VecDeque::pop_front);
         let Some(expected) = expected else {
             if self.script.ended.contains_key(&record.tid) {
-                return Err(added(record.tid, call));
+                return Err(Box::new(Divergence {
+                    tid: record.tid,
+                    made: Some(Made::new(call)),
+                    recorded: None,
+                    later: None,
+                    difference: String::new(),
+                }));
             }
             self.later.push(record);
             return Ok(None);
         };
-        if let Some(difference) = difference(call, &expected) {
+        let accepted = self.script.accepted == Some(expected.seq);
+        if let Some(difference) = differs(call, &expected).filter(|_| !accepted) {
             let rest = self.script.calls.get(&record.tid);
-            return Err(diverged(record.tid, call, &expected, rest, &difference));
+            return Err(Box::new(part(record.tid, call, expected, rest, difference)));
         }
         sources.matched(&expected.tag);
         self.matched += 1;
@@ -136,27 +142,47 @@ impl Replay {
         Ok(Some((call.call, expected.seq)))
     }
 
-    /// The error of a run that waits although its log has calls that it should have made.
-    pub(crate) fn missing(&self) -> TaskError {
-        let next = self.script.calls.iter().filter_map(|(tid, calls)| Some((tid, calls.front()?)));
-        match next.min_by_key(|(_, call)| call.seq) {
-            Some((tid, call)) => TaskError::new(
-                ErrorKind::Diverged,
-                format!(
-                    "record {} has {} by task {tid} at {}, which is not made any more: \
-                     a call was removed",
-                    call.seq,
-                    shown(&call.tag, call.name.as_deref()),
-                    call.at
-                ),
-            ),
-            None => TaskError::new(ErrorKind::Diverged, "the log tells of a call that is not made"),
+    /// A run waits although its log has calls that it should have made.
+    pub(crate) fn missing(&self) -> Box<Divergence> {
+        let next = self.script.calls.iter().filter_map(|(tid, calls)| Some((*tid, calls.front()?)));
+        let next = next.min_by_key(|(_, call)| call.seq);
+        Box::new(Divergence {
+            tid: next.map_or(Tid(1), |(tid, _)| tid),
+            made: None,
+            recorded: next.map(|(_, recorded)| recorded.clone()),
+            later: None,
+            difference: String::new(),
+        })
+    }
+
+    /// What can be told again now: the next thing, and with a log that was edited the first that fits.
+    pub(crate) fn next_told(&mut self, steps: u64, is_ready: bool) -> Option<Told> {
+        let matched = self.matched;
+        let can = |told: &Told, calls: &BTreeMap<u64, (CallRef, CallKind)>| match &told.what {
+            What::Woken { of } | What::Effect { of, .. } => calls.contains_key(of),
+            _ => matched >= told.after,
+        };
+        if self.script.is_edited() {
+            let at = self.script.told.iter().position(|told| can(told, &self.calls))?;
+            return self.script.told.remove(at);
         }
+        let told = self.script.told.front()?;
+        let is_turn = steps >= told.step || !is_ready;
+        if matched >= told.after && is_turn { self.script.told.pop_front() } else { None }
+    }
+
+    /// How far this came.
+    pub(crate) fn trial(&self, stopped: Option<Divergence>) -> Trial {
+        let beyond = self.later.iter().filter_map(|record| match &record.kind {
+            RecordKind::Called(call) if call.kind.is_outward() => Some(Made::new(call)),
+            _ => None,
+        });
+        Trial { matched: self.matched, stopped, beyond: beyond.collect() }
     }
 }
 
 /// In what a call is not the recorded one.
-fn difference(call: &CallRecord, recorded: &Recorded) -> Option<String> {
+pub(super) fn differs(call: &CallRecord, recorded: &Recorded) -> Option<String> {
     if call.kind.tag() != recorded.tag {
         return Some(format!("it is `{}`, and was `{}`", call.kind.tag(), recorded.tag));
     }
@@ -164,74 +190,38 @@ fn difference(call: &CallRecord, recorded: &Recorded) -> Option<String> {
         let (is, was) = (call.name.unwrap_or("-"), recorded.name.as_deref().unwrap_or("-"));
         return Some(format!("its name is `{is}`, and was `{was}`"));
     }
-    let differs = |is: &str, was: Option<&str>| {
-        (Some(is) != was).then(|| format!("it is about {is}, and was about {}", was.unwrap_or("-")))
-    };
-    match &call.about {
-        About::Task(tid) => differs(&tid.0.to_string(), recorded.about("child")),
-        About::Time(time) => match recorded.time("time") {
-            Some(was) if was == *time => None,
-            _ => differs(
-                Stamp::from_unix_nanos(time.as_nanos()).as_str(),
-                recorded.text("time").as_deref(),
-            ),
+    let is = about_text(&call.about);
+    let was = match &call.about {
+        About::Task(_) => recorded.about("child").map(str::to_owned),
+        About::Time(_) => recorded.text("time"),
+        About::Number(_) => recorded.text("number"),
+        About::Key(_) => recorded.text("key"),
+        About::Uuid(_) => recorded.text("uuid"),
+        About::Json(json) => match recorded.about("about") {
+            Some(was) if is_blob(was, json) => return None,
+            was => was.map(str::to_owned),
         },
-        About::Number(number) => differs(&number.to_string(), recorded.text("number").as_deref()),
-        About::Key(key) => differs(key, recorded.text("key").as_deref()),
-        About::Uuid(uuid) => differs(&uuid.to_string(), recorded.text("uuid").as_deref()),
-        About::Json(json) => differs(json, recorded.about("about")),
-        _ => None,
-    }
-}
-
-fn shown(tag: &str, name: Option<&str>) -> String {
-    match name {
-        Some(name) => format!("{tag} `{name}`"),
-        None => format!("`{tag}`"),
-    }
-}
-
-/// The error for a call that is not the recorded one, with the likely cause.
-fn diverged(
-    tid: Tid,
-    call: &CallRecord,
-    expected: &Recorded,
-    rest: Option<&VecDeque<Recorded>>,
-    difference: &str,
-) -> TaskError {
-    let is_it = |recorded: &&Recorded| self::difference(call, recorded).is_none();
-    let later = rest.into_iter().flatten().find(is_it);
-    let same_kind = call.kind.tag() == expected.tag;
-    let same_name = same_kind && call.name == expected.name.as_deref();
-    let cause = match later {
-        Some(later) => {
-            format!("calls were removed or reordered: this one is record {}", later.seq)
-        }
-        None if same_name => "an argument changed".into(),
-        None if same_kind && call.name.is_some() => "the call was renamed, or one added".into(),
-        None => "a call was added".into(),
+        _ => return None,
     };
-    let (is, was) =
-        (shown(call.kind.tag(), call.name), shown(&expected.tag, expected.name.as_deref()));
-    let message = format!(
-        "task {tid} now makes {is} at {}, where record {} has {was} at {}: {difference}; likely {cause}",
-        site(call.at),
-        expected.seq,
-        expected.at,
-    );
-    TaskError::new(ErrorKind::Diverged, message)
+    (was.as_deref() != Some(&is))
+        .then(|| format!("it is about {is}, and was about {}", was.as_deref().unwrap_or("nothing")))
 }
 
-/// The error for a call of a task that, says the log, ended without it.
-fn added(tid: Tid, call: &CallRecord) -> TaskError {
-    let message = format!(
-        "task {tid} now makes {} at {}, where its log says that it ended; likely a call was added",
-        shown(call.kind.tag(), call.name),
-        site(call.at),
-    );
-    TaskError::new(ErrorKind::Diverged, message)
+/// What a call is about, as the log has it.
+pub(super) fn about_text(about: &About) -> String {
+    match about {
+        About::Task(tid) => tid.0.to_string(),
+        About::Time(time) => Stamp::from_unix_nanos(time.as_nanos()).as_str().to_owned(),
+        About::Number(number) => number.to_string(),
+        About::Key(key) => key.to_string(),
+        About::Uuid(uuid) => uuid.to_string(),
+        About::Json(json) => json.to_string(),
+        _ => String::new(),
+    }
 }
 
-fn site(at: &'static Location<'static>) -> String {
-    format!("{}:{}", at.file(), at.line())
+/// Whether a large value is the one that the log keeps under its hash.
+fn is_blob(recorded: &str, json: &str) -> bool {
+    let hash = recorded.strip_prefix("{\"$blob\":\"").and_then(|rest| rest.split('"').next());
+    hash.is_some_and(|hash| hash == BlobHash::of(json.as_bytes()).to_string())
 }

@@ -6,10 +6,11 @@ use std::panic::Location;
 use std::rc::Rc;
 
 use tiffany_kernel::{
-    CallKind, Completion, ErrorKind, Mode, RecordKind, Recording, RunFailure, TaskError, Tid, Uuid,
-    Value,
+    CallKind, Completion, ErrorKind, Mode, RecordKind, Recording, RunFailure, RunId, TaskError,
+    Tid, Uuid, Value,
 };
 
+use super::divergence::{Cause, Divergence, Trial};
 use super::hosting::{Beginning, Durable, Hosting, Known};
 use super::journal::Journal;
 use super::replay::{Replay, Sources};
@@ -23,6 +24,23 @@ impl Runtime {
     /// Brings a run back to where its log ends.
     pub(super) fn resume(&mut self, uuid: Uuid, chain: Chain) -> Result<(), TaskError> {
         let script = self.durable_mut().read(uuid, |_| false).map_err(log_failed)?;
+        let (id, stopped) = self.try_replay(&chain, script.clone())?;
+        let Some(divergence) = stopped else {
+            self.durable_mut().runs.insert(uuid, Known::Live(id));
+            self.go_live(self.places[&id]);
+            return Ok(());
+        };
+        let matched = self.end_trial(id, None).matched;
+        let cause = self.find_cause(&chain, &script, &divergence, matched)?;
+        Err(divergence.into_error(cause))
+    }
+
+    /// Starts a run again and lets it go as far as its log fits.
+    fn try_replay(
+        &mut self,
+        chain: &Chain,
+        script: Script,
+    ) -> Result<(RunId, Option<Divergence>), TaskError> {
         let beginning = script.beginning.clone();
         let root = self.settings.registry.start(&beginning.function, &beginning.input)?;
         let mut config = self.settings.run_config(Location::caller());
@@ -30,7 +48,7 @@ impl Runtime {
         config.seed = beginning.seed;
         let sources = Rc::new(Sources::new(&script));
         let hosting = Hosting {
-            journal: Journal::new(chain),
+            journal: Journal::new(chain.clone()),
             beginning: Beginning::new(&beginning.function, &beginning.input),
             settled: BTreeSet::new(),
             seed: beginning.seed,
@@ -39,29 +57,49 @@ impl Runtime {
             is_over: false,
         };
         let id = self.add_run(root, config, Some(Box::new(hosting)), beginning.started);
-        let place = self.places[&id];
-        let replayed = self.replay(place, &sources);
+        let entered = Entered::new(&self.host).ok_or_else(|| {
+            let message = "a runtime was built inside a task of another runtime";
+            TaskError::new(ErrorKind::NestedRuntime, message)
+        })?;
+        context::with(|context| *context.sources.borrow_mut() = Some(Rc::clone(&sources)));
+        let replayed = self.replay(self.places[&id], &sources);
         context::with(|context| context.sources.take());
-        match replayed {
-            Ok(()) => {
-                self.durable_mut().runs.insert(uuid, Known::Live(id));
-                self.go_live(place);
-                Ok(())
-            }
-            Err(error) => {
-                self.forget_run(id);
-                Err(error)
+        drop(entered);
+        Ok((id, replayed.err().map(|divergence| *divergence)))
+    }
+
+    /// Ends a replay that does not go on, and tells how far it came.
+    fn end_trial(&mut self, id: RunId, stopped: Option<Divergence>) -> Trial {
+        let hosting = self.forget_run(id).and_then(|hosted| hosted.hosting);
+        let replay = hosting.and_then(|hosting| hosting.replay);
+        replay.map(|replay| replay.trial(stopped)).unwrap_or_default()
+    }
+
+    /// Why a run does not fit its log: the code is not the same twice, or the edit that explains most.
+    fn find_cause(
+        &mut self,
+        chain: &Chain,
+        script: &Script,
+        divergence: &Divergence,
+        matched: usize,
+    ) -> Result<Cause, TaskError> {
+        for _ in 0..4 {
+            let (id, again) = self.try_replay(chain, script.clone())?;
+            self.end_trial(id, None);
+            if !again.is_some_and(|again| again.is_same(divergence)) {
+                return Ok(Cause::Unsteady);
             }
         }
+        let mut trials = Vec::new();
+        for (cause, edited) in divergence.suspects(script) {
+            let (id, stopped) = self.try_replay(chain, edited)?;
+            trials.push((cause, self.end_trial(id, stopped)));
+        }
+        Ok(divergence.judge(matched, &trials))
     }
 
     /// Lets everything that the log has happen again.
-    fn replay(&mut self, place: usize, sources: &Rc<Sources>) -> Result<(), TaskError> {
-        let Some(_entered) = Entered::new(&self.host) else {
-            let message = "a runtime was built inside a task of another runtime";
-            return Err(TaskError::new(ErrorKind::NestedRuntime, message));
-        };
-        context::with(|context| *context.sources.borrow_mut() = Some(Rc::clone(sources)));
+    fn replay(&mut self, place: usize, sources: &Rc<Sources>) -> Result<(), Box<Divergence>> {
         loop {
             let hosted = &mut self.runs[place];
             let (run, Some(hosting)) = (&mut hosted.run, &mut hosted.hosting) else {
@@ -73,11 +111,7 @@ impl Runtime {
             if replay.is_over() {
                 return Ok(());
             }
-            let told = replay.script.told.front();
-            let asked = told.is_some_and(|told| replay.matched >= told.after);
-            let is_turn = told.is_some_and(|told| run.steps() >= told.step);
-            if asked && (is_turn || !run.is_ready()) {
-                let Some(told) = replay.script.told.pop_front() else { continue };
+            if let Some(told) = replay.next_told(run.steps(), run.is_ready()) {
                 run.set_clock(told.clock);
                 if let What::Settled { promise, .. } = &told.what {
                     settled.insert(*promise);

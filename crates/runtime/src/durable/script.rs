@@ -32,6 +32,7 @@ pub(crate) struct Recorded {
 }
 
 /// Something that the world told the run.
+#[derive(Clone)]
 pub(crate) struct Told {
     pub(crate) what: What,
     /// How many turns the run had had.
@@ -41,6 +42,7 @@ pub(crate) struct Told {
     pub(crate) clock: Time,
 }
 
+#[derive(Clone)]
 pub(crate) enum What {
     /// A timer was due, or the log had what a call waited for.
     Woken {
@@ -77,8 +79,12 @@ pub(crate) struct Begun {
 }
 
 /// A whole log.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Script {
+    /// A call that is taken for its record although it differs.
+    pub(crate) accepted: Option<u64>,
+    /// Calls were taken out or moved.
+    edited: bool,
     pub(crate) beginning: Beginning,
     /// By task, in order.
     pub(crate) calls: BTreeMap<Tid, VecDeque<Recorded>>,
@@ -218,6 +224,46 @@ impl Script {
     }
 }
 
+/// The log as an edit of the program would have left it, to see whether that explains it.
+impl Script {
+    pub(crate) fn is_edited(&self) -> bool {
+        self.edited || self.accepted.is_some()
+    }
+
+    /// One call may differ from its record.
+    pub(crate) fn accepting(&self, seq: u64) -> Script {
+        Script { accepted: Some(seq), ..self.clone() }
+    }
+
+    /// Without one call and what came of it.
+    pub(crate) fn without(&self, tid: Tid, seq: u64) -> Script {
+        let mut script = Script { edited: true, ..self.clone() };
+        if let Some(calls) = script.calls.get_mut(&tid) {
+            calls.retain(|call| call.seq != seq);
+            script.total -= 1;
+        }
+        script.told.retain(|told| match told.what {
+            What::Woken { of } | What::Effect { of, .. } => of != seq,
+            _ => true,
+        });
+        script
+    }
+
+    /// With one call before another.
+    pub(crate) fn moving(&self, tid: Tid, seq: u64, before: u64) -> Script {
+        let mut script = Script { edited: true, ..self.clone() };
+        if let Some(calls) = script.calls.get_mut(&tid) {
+            let place = |wanted: u64| calls.iter().position(|call| call.seq == wanted);
+            if let (Some(from), Some(to)) = (place(seq), place(before))
+                && let Some(call) = calls.remove(from)
+            {
+                calls.insert(to, call);
+            }
+        }
+        script
+    }
+}
+
 impl Recorded {
     /// One thing that the call was about.
     pub(crate) fn about(&self, field: &str) -> Option<&str> {
@@ -227,12 +273,6 @@ impl Recorded {
     /// The same as a text.
     pub(crate) fn text(&self, field: &str) -> Option<String> {
         self.about(field).and_then(|json| decode(json).ok())
-    }
-
-    /// The same as a moment.
-    pub(crate) fn time(&self, field: &str) -> Option<Time> {
-        let stamp = Stamp::parse(&self.text(field)?)?;
-        Some(Time::from_nanos(stamp.unix_nanos()))
     }
 }
 

@@ -1,0 +1,188 @@
+//! A program that was edited under a run that is not over: six usual edits, each told apart from the others; and
+//! edits that break nothing.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tiffany::durable::{receive, step};
+use tiffany::wal::Settings;
+use tiffany::{Builder, RunError, Runtime, TaskError, get, now, put, sleep, sleep_secs, yield_now};
+
+fn fresh(name: &str) -> PathBuf {
+    let dir = std::env::temp_dir().join(format!("tiffany-diverge-{}-{name}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
+    dir
+}
+
+fn builder(dir: &Path) -> Builder {
+    let settings = Settings { segment_bytes: 1 << 18, ..Settings::default() };
+    Runtime::builder().log_dir(dir).log_settings(settings)
+}
+
+async fn named(name: &'static str, input: u64) -> Result<u64, TaskError> {
+    step(name, move || Ok::<u64, String>(input * 10)).input(&input).await
+}
+
+/// The program as it was: three steps and a sleep, and then it waits.
+async fn as_it_was(_: ()) -> Result<u64, TaskError> {
+    let a = named("reserve", 1).await?;
+    let b = named("charge", 2).await?;
+    sleep(Duration::from_millis(1)).await;
+    let c = named("ship", 3).await?;
+    let d: u64 = receive("go").await?;
+    Ok(a + b + c + d)
+}
+
+/// Runs the program as it was until it waits, then goes on with another one under the same name.
+fn edited<F, R>(name: &str, edit: F) -> Result<u64, RunError>
+where
+    F: Fn(()) -> R + 'static,
+    R: Future<Output = Result<u64, TaskError>> + 'static,
+{
+    let dir = fresh(name);
+    let mut runtime = builder(&dir).register("order", as_it_was).build()?;
+    runtime.submit::<u64>("order", "order", &())?;
+    runtime.run(async { sleep_secs(0.08).await })?;
+    drop(runtime);
+    let mut runtime = builder(&dir).register("order", edit).build()?;
+    let run = runtime.submit::<u64>("order", "order", &())?;
+    let sent = runtime.send(&run, "go", &4u64);
+    let outcome = sent.and_then(|()| runtime.wait_for(&run));
+    drop(runtime);
+    // Nothing is lost: with the program as it was, the run goes on.
+    let mut runtime = builder(&dir).register("order", as_it_was).build()?;
+    let run = runtime.submit::<u64>("order", "order", &())?;
+    if outcome.is_err() {
+        runtime.send(&run, "go", &4u64)?;
+    }
+    assert_eq!(runtime.wait_for(&run)?, 64, "{name}");
+    drop(runtime);
+    std::fs::remove_dir_all(&dir).expect("it can be removed");
+    outcome
+}
+
+/// The error of a program that does not fit, and the likely cause it names.
+fn cause<F, R>(name: &str, edit: F) -> (String, String)
+where
+    F: Fn(()) -> R + 'static,
+    R: Future<Output = Result<u64, TaskError>> + 'static,
+{
+    let error = edited(name, edit).expect_err(name);
+    assert_eq!(error.code(), "TFY0036", "{name}: {error}");
+    let text = error.to_string();
+    let from = text.find("likely ").expect("it names a cause");
+    let to = text.find(" [TFY").expect("it has a code");
+    (text[from + 7..to].to_owned(), text)
+}
+
+#[test]
+fn six_edits_have_six_causes() {
+    static DICE: AtomicU64 = AtomicU64::new(100);
+    let causes = [
+        cause("renamed", |()| async {
+            let a = named("book", 1).await?;
+            let b = named("charge", 2).await?;
+            sleep(Duration::from_millis(1)).await;
+            let c = named("ship", 3).await?;
+            Ok(a + b + c + receive::<u64>("go").await?)
+        }),
+        cause("reordered", |()| async {
+            let b = named("charge", 2).await?;
+            let a = named("reserve", 1).await?;
+            sleep(Duration::from_millis(1)).await;
+            let c = named("ship", 3).await?;
+            Ok(a + b + c + receive::<u64>("go").await?)
+        }),
+        cause("removed", |()| async {
+            let a = named("reserve", 1).await?;
+            sleep(Duration::from_millis(1)).await;
+            let c = named("ship", 3).await?;
+            Ok(a + c + receive::<u64>("go").await?)
+        }),
+        cause("added", |()| async {
+            let a = named("reserve", 1).await?;
+            named("check", 7).await?;
+            let b = named("charge", 2).await?;
+            sleep(Duration::from_millis(1)).await;
+            let c = named("ship", 3).await?;
+            Ok(a + b + c + receive::<u64>("go").await?)
+        }),
+        cause("argument", |()| async {
+            let a = named("reserve", 1).await?;
+            let b = named("charge", 5).await?;
+            sleep(Duration::from_millis(1)).await;
+            let c = named("ship", 3).await?;
+            Ok(a + b + c + receive::<u64>("go").await?)
+        }),
+        cause("random", |()| async {
+            let a = named("reserve", 1).await?;
+            let random = DICE.fetch_add(1, Ordering::Relaxed);
+            let b = named("charge", random).await?;
+            sleep(Duration::from_millis(1)).await;
+            let c = named("ship", 3).await?;
+            Ok(a + b + c + receive::<u64>("go").await?)
+        }),
+    ];
+    let expected = [
+        "the call was renamed",
+        "calls changed places",
+        "a call was removed",
+        "a call was added",
+        "what the call is given changed",
+        "the code is not the same twice: it asks the time, a random source or the environment directly",
+    ];
+    for ((cause, text), expected) in causes.iter().zip(expected) {
+        assert_eq!(cause, expected, "{text}");
+    }
+    assert_eq!(causes.iter().map(|(cause, _)| cause).collect::<BTreeSet<_>>().len(), 6);
+    // Both calls with their lines, and the record.
+    let (_, text) = &causes[0];
+    assert!(text.contains("effect `book`") && text.contains("effect `reserve`"), "{text}");
+    assert!(text.contains("record 2") && text.matches(file!()).count() == 2, "{text}");
+}
+
+#[test]
+fn an_end_that_comes_too_early_or_too_late() {
+    let (early, text) = cause("early", |()| async { named("reserve", 1).await });
+    assert_eq!(early, "a call was removed", "{text}");
+    let (other, text) = cause("other kind", |()| async {
+        sleep(Duration::from_millis(5)).await;
+        as_it_was(()).await
+    });
+    assert_eq!(other, "a call was added", "{text}");
+}
+
+#[test]
+fn what_does_not_concern_the_world_may_change() {
+    let outcome = edited("harmless", |()| async {
+        let a = named("reserve", 1).await?;
+        println!("a line more");
+        yield_now().await;
+        put("key", a).await;
+        let b = named("charge", 2).await?;
+        yield_now().await;
+        assert_eq!(get::<u64>("key").await, Some(a));
+        sleep(Duration::from_millis(1)).await;
+        let c = named("ship", 3).await?;
+        Ok(a + b + c + receive::<u64>("go").await?)
+    });
+    assert_eq!(outcome.expect("it goes on"), 64);
+}
+
+#[test]
+fn what_comes_after_the_end_of_the_log_may_change() {
+    let outcome = edited("after", |()| async {
+        let a = named("reserve", 1).await?;
+        let b = named("charge", 2).await?;
+        sleep(Duration::from_millis(1)).await;
+        let c = named("ship", 3).await?;
+        let d: u64 = receive("go").await?;
+        let e = named("thank", 0).await?;
+        now().await;
+        Ok(a + b + c + d + e)
+    });
+    assert_eq!(outcome.expect("it goes on"), 64);
+}
