@@ -26,6 +26,9 @@ pub enum SystemCall {
     Random,
     /// A new identity, which the host drew.
     NewUuid(Uuid),
+    /// Whether the run takes the new way at a change of the program, with what the host thinks of it. The
+    /// first answer holds for the whole run.
+    Patched(Rc<str>, bool),
     /// The caller's handler chain, innermost first.
     GetHandlers,
 
@@ -251,6 +254,7 @@ call_kinds! {
     Now "now" SystemCall::Now,
     Random "random" SystemCall::Random,
     NewUuid "new_uuid" SystemCall::NewUuid(_),
+    Patched "patched" SystemCall::Patched(..),
     GetHandlers "get_handlers" SystemCall::GetHandlers,
     Spawn "spawn" SystemCall::Spawn(..),
     Wait "wait" SystemCall::Wait(..),
@@ -348,7 +352,10 @@ impl fmt::Display for SystemCall {
             SystemCall::FailPromise(p, error) => write!(f, "{tag}({}, {})", p.id, error.code()),
             SystemCall::Sleep(duration) => write!(f, "{tag}({duration:?})"),
             SystemCall::SleepUntil(time) => write!(f, "{tag}({time} s)"),
-            SystemCall::Get(key) | SystemCall::Ask(key) | SystemCall::ReceiveMessage(key) => {
+            SystemCall::Get(key)
+            | SystemCall::Ask(key)
+            | SystemCall::ReceiveMessage(key)
+            | SystemCall::Patched(key, _) => {
                 write!(f, "{tag}({key:?})")
             }
             SystemCall::Put(key, value) => write!(f, "{tag}({key:?}, {value:?})"),

@@ -115,6 +115,7 @@ impl CallKind {
                 | Now
                 | Random
                 | NewUuid
+                | Patched
                 | Custom
         )
     }
@@ -143,6 +144,8 @@ impl Run {
     /// Completes what is written down of a call by what came of it.
     pub(crate) fn record_call(&mut self, slot: u32, mut call: CallRecord, answer: &Answer) {
         match answer {
+            // The old way has no record: it is that of a program that did not know the change.
+            Answer::Now(Reply::Flag(false)) if call.kind == CallKind::Patched => return,
             Answer::Now(Reply::Task(task)) => call.about = About::Task(task.tid),
             Answer::Now(Reply::Object(object)) => call.about = About::Object(object.id),
             Answer::Now(Reply::Time(time)) => call.about = About::Time(*time),
@@ -179,7 +182,8 @@ impl About {
             SystemCall::Get(key)
             | SystemCall::Put(key, _)
             | SystemCall::Ask(key)
-            | SystemCall::ReceiveMessage(key) => About::Key(Rc::clone(key)),
+            | SystemCall::ReceiveMessage(key)
+            | SystemCall::Patched(key, _) => About::Key(Rc::clone(key)),
             SystemCall::CreateExternalPromise(uuid) | SystemCall::NewUuid(uuid) => {
                 About::Uuid(*uuid)
             }

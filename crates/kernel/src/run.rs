@@ -72,6 +72,8 @@ pub struct Run {
     pub(crate) channels: Slab<Channel>,
     /// Channels for messages from outside, by name.
     pub(crate) inboxes: BTreeMap<Rc<str>, ObjectRef>,
+    /// Which way the run takes at changes of the program.
+    pub(crate) patches: BTreeMap<Rc<str>, bool>,
     pub(crate) semaphores: Slab<Semaphore>,
     pub(crate) groups: Slab<Group>,
     next_object: u64,
@@ -183,6 +185,7 @@ impl Run {
             externals: BTreeMap::new(),
             channels: Slab::new(),
             inboxes: BTreeMap::new(),
+            patches: BTreeMap::new(),
             steps: 0,
             random: config.seed,
             semaphores: Slab::new(),

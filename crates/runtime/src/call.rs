@@ -329,6 +329,9 @@ impl RawCall {
             if let SystemCall::CreateExternalPromise(uuid) | SystemCall::NewUuid(uuid) = &mut call {
                 *uuid = context::current().draw_uuid();
             }
+            if let SystemCall::Patched(id, new) = &mut call {
+                *new = context::current().takes_new_way(id);
+            }
             if kind.reads_clock() {
                 context::with(|context| context.set_clock());
             }

@@ -124,6 +124,14 @@ impl Context {
         }
     }
 
+    /// Whether the task being resumed is beyond what an older program wrote down, or wrote down that it took
+    /// the new way.
+    pub(crate) fn takes_new_way(&self, id: &str) -> bool {
+        let sources = self.sources.borrow();
+        let replayed = sources.as_ref().zip(self.port.tid());
+        replayed.is_none_or(|(sources, tid)| sources.takes_new_way(tid, id))
+    }
+
     /// A new identity, for the task being resumed.
     pub(crate) fn draw_uuid(&self) -> Uuid {
         let sources = self.sources.borrow();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tiffany::durable::{receive, step};
+use tiffany::durable::{patched, receive, step};
 use tiffany::wal::Settings;
 use tiffany::{Builder, RunError, Runtime, TaskError, get, now, put, sleep, sleep_secs, yield_now};
 
@@ -185,4 +185,41 @@ fn what_comes_after_the_end_of_the_log_may_change() {
         Ok(a + b + c + d + e)
     });
     assert_eq!(outcome.expect("it goes on"), 64);
+}
+
+/// Two changes of the program: what an old run does not know stays as it was, and what it comes to later is new.
+async fn with_changes(_: ()) -> Result<u64, TaskError> {
+    let a = named("reserve", 1).await?;
+    if patched("check").await {
+        named("check", 7).await?;
+    }
+    let b = named("charge", 2).await?;
+    sleep(Duration::from_millis(1)).await;
+    let c = named("ship", 3).await?;
+    let d: u64 = receive("go").await?;
+    let again = patched("check").await;
+    let e = if patched("thank").await { named("thank", 0).await? + 1 } else { 0 };
+    Ok(a + b + c + d + e + if again { 1000 } else { 0 })
+}
+
+#[test]
+fn new_code_lives_with_old_runs() {
+    let dir = fresh("patched");
+    let mut runtime = builder(&dir).register("order", as_it_was).build().unwrap();
+    runtime.submit::<u64>("order", "old", &()).unwrap();
+    runtime.run(async { sleep_secs(0.08).await }).unwrap();
+    drop(runtime);
+    for _ in 0..3 {
+        let mut runtime = builder(&dir).register("order", with_changes).build().unwrap();
+        runtime.submit::<u64>("order", "new", &()).unwrap();
+        runtime.run(async { sleep_secs(0.05).await }).unwrap();
+    }
+    let mut runtime = builder(&dir).register("order", with_changes).build().unwrap();
+    for (id, outcome) in [("old", 65), ("new", 1065)] {
+        let run = runtime.submit::<u64>("order", id, &()).unwrap();
+        runtime.send(&run, "go", &4u64).unwrap();
+        assert_eq!(runtime.wait_for(&run).unwrap(), outcome, "{id}");
+    }
+    drop(runtime);
+    std::fs::remove_dir_all(&dir).unwrap();
 }

@@ -62,6 +62,9 @@ impl Run {
             SystemCall::Now => Answer::Now(Reply::Time(self.clock)),
             SystemCall::Random => Answer::Now(Reply::Number(self.random())),
             SystemCall::NewUuid(uuid) => Answer::Now(Reply::Value(Value::new(uuid))),
+            SystemCall::Patched(id, new) => {
+                Answer::Now(Reply::Flag(*self.patches.entry(id).or_insert(new)))
+            }
             SystemCall::GetHandlers => self.get_handlers(me),
             SystemCall::Spawn(coroutine, options) => self.spawn(me, coroutine, options, at),
             SystemCall::Wait(on, claim) => self.wait(me, id, on, claim),

@@ -19,7 +19,7 @@ mod step;
 use serde::de::DeserializeOwned;
 use tiffany_kernel::SystemCall;
 
-use crate::call::TryCall;
+use crate::call::{Call, TryCall};
 
 pub use attempt::{Attempt, SpawnedFuture, Spawner, StepError};
 pub(crate) use attempt::{Blocking, Tried};
@@ -40,4 +40,27 @@ pub use step::{Step, step, step_async, step_with};
 #[track_caller]
 pub fn receive<T: DeserializeOwned + 'static>(name: &str) -> TryCall<T, Written> {
     TryCall::new(SystemCall::ReceiveMessage(name.into()))
+}
+
+/// Whether this run takes the new way at a change of the program. A run whose log was written by a program that did
+/// not know this change goes the old way, to its end; all others go the new one.
+///
+/// ```
+/// # async fn charge() -> Result<u32, tiffany::TaskError> { Ok(1) }
+/// # async fn charge_with_tax() -> Result<u32, tiffany::TaskError> { Ok(2) }
+/// use tiffany::durable::patched;
+///
+/// tiffany::try_run(async {
+///     let paid = match patched("tax").await {
+///         true => charge_with_tax().await?,
+///         false => charge().await?,
+///     };
+///     assert_eq!(paid, 2);
+///     Ok::<(), tiffany::TaskError>(())
+/// })?;
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+#[track_caller]
+pub fn patched(id: &str) -> Call<bool> {
+    Call::new(SystemCall::Patched(id.into(), true))
 }

@@ -5,7 +5,7 @@
 //! calls as before; a call that is not the recorded one is a divergence, and the run stops there.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tiffany_kernel::{
     About, CallKind, CallRecord, CallRef, Order, Record, RecordKind, Tid, Time, Uuid,
@@ -33,14 +33,21 @@ pub(crate) struct Replay {
 pub(crate) struct Sources {
     clocks: RefCell<VecDeque<Time>>,
     uuids: RefCell<BTreeMap<Tid, VecDeque<Uuid>>>,
+    /// How many calls of each task are yet to come, and the changes of the program that it took the new way at.
+    to_come: RefCell<BTreeMap<Tid, usize>>,
+    patches: BTreeMap<Tid, BTreeSet<String>>,
 }
 
 impl Sources {
     pub(crate) fn new(script: &Script) -> Sources {
         let mut clocks: Vec<(u64, Time)> = Vec::new();
         let mut uuids: BTreeMap<Tid, VecDeque<Uuid>> = BTreeMap::new();
+        let mut patches: BTreeMap<Tid, BTreeSet<String>> = BTreeMap::new();
         for (tid, calls) in &script.calls {
             for call in calls {
+                if call.tag == CallKind::Patched.tag() {
+                    patches.entry(*tid).or_default().extend(call.text("key"));
+                }
                 if reads_clock(&call.tag) {
                     clocks.push((call.seq, call.clock));
                 }
@@ -51,7 +58,13 @@ impl Sources {
         }
         clocks.sort();
         let clocks = clocks.into_iter().map(|(_, clock)| clock).collect();
-        Sources { clocks: RefCell::new(clocks), uuids: RefCell::new(uuids) }
+        let to_come = script.calls.iter().map(|(tid, calls)| (*tid, calls.len())).collect();
+        Sources {
+            clocks: RefCell::new(clocks),
+            uuids: RefCell::new(uuids),
+            to_come: RefCell::new(to_come),
+            patches,
+        }
     }
 
     /// The time at which the next call that asks for it was made.
@@ -64,7 +77,17 @@ impl Sources {
         self.uuids.borrow_mut().get_mut(&tid)?.pop_front()
     }
 
-    fn matched(&self, tag: &str) {
+    /// Whether a task that comes to a change of the program takes the new way: it did, or it is beyond what an
+    /// older program wrote down.
+    pub(crate) fn takes_new_way(&self, tid: Tid, id: &str) -> bool {
+        let took = self.patches.get(&tid).is_some_and(|patches| patches.contains(id));
+        took || self.to_come.borrow().get(&tid).is_none_or(|left| *left == 0)
+    }
+
+    fn matched(&self, tid: Tid, tag: &str) {
+        if let Some(left) = self.to_come.borrow_mut().get_mut(&tid) {
+            *left = left.saturating_sub(1);
+        }
         if reads_clock(tag) {
             self.clocks.borrow_mut().pop_front();
         }
@@ -136,7 +159,7 @@ impl Replay {
             let rest = self.script.calls.get(&record.tid);
             return Err(Box::new(part(record.tid, call, expected, rest, difference)));
         }
-        sources.matched(&expected.tag);
+        sources.matched(record.tid, &expected.tag);
         self.matched += 1;
         self.calls.insert(expected.seq, (call.call, call.kind));
         Ok(Some((call.call, expected.seq)))

@@ -224,6 +224,7 @@ fn any_call_but_the_scheduling_ones() {
             assert!(now().await > Time::ZERO);
             random().await;
             new_uuid().await;
+            assert!(durable::patched("change").await);
             timeout(ms(0), durable::receive::<u32>("box")).await.unwrap_err();
             let one = promise::<u32>().await;
             one.complete(1).await.unwrap();
