@@ -12,13 +12,16 @@ use tiffany::durable::{Retry, step_with};
 use tiffany::wal::Settings;
 use tiffany::{ErrorKind, Runtime, TaskError};
 
-const ROUNDS: usize = 60;
+const ROUNDS: usize = 100;
 
-/// Appends a line to the ledger.
+/// Appends a line to the ledger, and takes its time, so that it is often cut off.
 fn enter(dir: &Path, entry: &str) -> std::io::Result<()> {
+    std::thread::sleep(Duration::from_millis(1));
     let mut ledger = OpenOptions::new().create(true).append(true).open(dir.join("ledger"))?;
     ledger.write_all(format!("{entry}\n").as_bytes())?;
-    ledger.sync_all()
+    ledger.sync_all()?;
+    std::thread::sleep(Duration::from_millis(1));
+    Ok(())
 }
 
 /// How each round's work that may be done at most once ended.
