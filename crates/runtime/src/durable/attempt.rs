@@ -190,7 +190,8 @@ impl Stop {
     fn is_stopped(&self, waker: &Waker) -> bool {
         let (stopped, kept) = &*self.0;
         // Kept before it is looked at, so that a stop in between wakes it.
-        kept.lock().clone_from(&Some(waker.clone()));
+        let before = kept.lock().replace(waker.clone());
+        drop(before);
         stopped.load(Ordering::SeqCst)
     }
 }

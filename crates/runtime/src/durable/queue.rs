@@ -29,7 +29,7 @@ use crate::line::Line;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QueueSettings {
     /// How many attempts may be under way at once. One that was given up, for its timeout or because its task was cancelled,
-    /// does not count any more.
+    /// does not count any more. With 0 nothing begins.
     pub concurrency: Option<usize>,
     /// How often an attempt may begin.
     pub rate: Option<Rate>,
@@ -38,7 +38,7 @@ pub struct QueueSettings {
 /// So many in any such time. They are counted from when the runtime was built.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
-    /// How many may begin.
+    /// How many may begin; with 0, none.
     pub starts: usize,
     /// In which time.
     pub per: Duration,

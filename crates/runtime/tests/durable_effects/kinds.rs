@@ -91,10 +91,11 @@ fn a_step_that_was_given_up_before_the_crash_is_neither_begun_nor_in_doubt() {
     async fn work(_: ()) -> Result<u32, TaskError> {
         let slow = step("slow", || {
             BEGUN.fetch_add(1, Ordering::SeqCst);
-            std::thread::sleep(ms(100));
+            // Longer than the task waits, which is long enough for it to begin.
+            std::thread::sleep(ms(800));
             Ok::<u32, String>(1)
         });
-        let given_up = timeout(ms(20), slow.at_most_once()).await;
+        let given_up = timeout(ms(400), slow.at_most_once()).await;
         assert!(given_up.is_err());
         step("quick", || Ok::<u32, String>(2)).await
     }

@@ -48,6 +48,32 @@ fn an_attempt_that_takes_too_long_is_tried_again_and_its_result_dropped() {
 }
 
 #[test]
+fn a_late_result_does_not_pass_for_that_of_the_next_attempt() {
+    static SECOND_RUNS: AtomicBool = AtomicBool::new(false);
+    static LATE_IS_HERE: AtomicBool = AtomicBool::new(false);
+    let mut runtime = Runtime::new().unwrap();
+    let run = runtime.try_start(async {
+        let both = step_with("both", |attempt| {
+            match attempt.number() {
+                1 => hang(&SECOND_RUNS),
+                _ => {
+                    SECOND_RUNS.store(true, Ordering::SeqCst);
+                    hang(&LATE_IS_HERE);
+                }
+            }
+            Ok::<u64, String>(attempt.number())
+        });
+        both.timeout(ms(500)).retry(Retry::times(2).first(ms(1))).await
+    });
+    let began = Instant::now();
+    while runtime.late_results() == 0 && began.elapsed() < Duration::from_secs(10) {
+        runtime.run(sleep(ms(5))).unwrap();
+    }
+    LATE_IS_HERE.store(true, Ordering::SeqCst);
+    assert_eq!(runtime.finish(run).unwrap(), 2);
+}
+
+#[test]
 fn an_at_most_once_step_that_takes_too_long_is_in_doubt() {
     static LET_GO: AtomicBool = AtomicBool::new(false);
     let error = tiffany::run(async {
