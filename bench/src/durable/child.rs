@@ -83,13 +83,20 @@ fn run(log: &str, function: &str, input: &str) -> Result<(), String> {
     work::one(&mut work::open(Path::new(log))?, function, "run", number(input))
 }
 
-/// Runs that are over and runs that sleep. A line says that all of it is safe.
+/// Runs that are over and runs that sleep. One line says that all of it is safe, another that every run has
+/// its file.
 fn many(log: &str, finished: u64, live: u64) -> Result<(), String> {
     let mut runtime = work::open(Path::new(log))?;
     let ids = (0..finished).map(|run| format!("done {run}"));
     let done = work::submit(&mut runtime, "done", ids, 1)?;
     work::wait_for_all(&mut runtime, &done)?;
     sleep(&mut runtime, "", live)?;
+    println!();
+    let files = || std::fs::read_dir(Path::new(log).join("wal")).map_or(0, Iterator::count) as u64;
+    while files() < finished + live {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_millis(200));
     println!();
     work::wait_for_the_end()
 }

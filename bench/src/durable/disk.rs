@@ -22,7 +22,10 @@ pub(super) struct Ring {
 
 impl Ring {
     pub(super) fn make(dir: &Path) -> io::Result<Ring> {
-        let file = OpenOptions::new().create_new(true).write(true).open(dir.join("raw"))?;
+        let path = dir.join("raw");
+        let file = OpenOptions::new().create_new(true).write(true).open(&path)?;
+        // It stays as long as it is open.
+        std::fs::remove_file(path)?;
         let zeros = vec![0; 1 << 20];
         for at in (0..SIZE).step_by(zeros.len()) {
             file.write_all_at(&zeros, at)?;
