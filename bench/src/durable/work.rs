@@ -69,7 +69,7 @@ async fn large(count: u64) -> Result<u64, TaskError> {
     for number in 0..count {
         let result: String = step("answer", move || {
             let mut text = format!("{run} {number} ");
-            text.extend(std::iter::repeat_n('x', LARGE - text.len()));
+            text.push_str(&"x".repeat(LARGE - text.len()));
             Ok::<String, TaskError>(text)
         })
         .await?;
