@@ -5,6 +5,7 @@
 use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The directory of all measures of this process. It is made when something is put there.
 pub(crate) struct Place {
@@ -36,6 +37,12 @@ impl Drop for Place {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.root);
     }
+}
+
+/// Lets a log's threads finish what they have from before, and the disk too.
+pub(super) fn settle() {
+    std::thread::sleep(Duration::from_millis(200));
+    rustix::fs::sync();
 }
 
 /// A directory for one sample.

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use super::disk::Ring;
-use super::place::{Place, Scratch};
+use super::place::{self, Place, Scratch};
 use super::work;
 use crate::harness::{Better, Contender, Measure, Mode, Sample, Taken, Target};
 
@@ -40,12 +40,12 @@ fn sample(records: u64, elapsed: Duration, bytes: u64) -> Sample {
         .beside("bytes", bytes as f64 / records as f64)
 }
 
-fn tiffany(place: &Place, mode: Mode) -> Taken {
-    let (scratch, records) = (place.fresh("pure")?, records(mode));
+fn tiffany(here: &Place, mode: Mode) -> Taken {
+    let (scratch, records) = (here.fresh("pure")?, records(mode));
     let mut runtime = work::open(&scratch.log())?;
     // The first run makes the log's segments.
     work::one(&mut runtime, "randoms", "before", records * 2)?;
-    rustix::fs::sync();
+    place::settle();
     let start = Instant::now();
     work::one(&mut runtime, "randoms", "run", records)?;
     let elapsed = start.elapsed();

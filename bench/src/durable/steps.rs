@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use super::disk::{Ring, WAITERS};
-use super::place::Place;
+use super::place::{self, Place};
 use super::work;
 use crate::harness::{Better, Contender, Measure, Mode, Sample, Taken, Target};
 
@@ -36,7 +36,7 @@ impl Steps {
         // for long.
         let before = steps.div_ceil(4);
         self.take(&mut runtime, "before", runs, before)?;
-        rustix::fs::sync();
+        place::settle();
         let elapsed = self.take(&mut runtime, "run", runs, steps)?;
         drop(runtime);
         // Payloads of 50 kB are not in the files of the runs, and are what counts.
