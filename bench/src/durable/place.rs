@@ -64,7 +64,7 @@ impl Scratch {
     pub(super) fn run_bytes(&self) -> Result<u64, String> {
         let dir = self.log().join("wal");
         let sizes = fs::read_dir(&dir).and_then(|files| {
-            files.map(|file| Ok(file?.metadata()?)).collect::<std::io::Result<Vec<_>>>()
+            files.map(|file| file?.metadata()).collect::<std::io::Result<Vec<_>>>()
         });
         let sizes = sizes.map_err(|error| format!("cannot list {}: {error}", dir.display()))?;
         Ok(sizes.iter().filter(|file| file.is_file()).map(fs::Metadata::len).sum())
