@@ -2,90 +2,141 @@
 
 mod counting_alloc;
 mod dice;
+mod durable;
 mod harness;
 mod kernel;
 mod report;
 mod runtimes;
 
 use std::process::ExitCode;
+use std::rc::Rc;
 
-use harness::Mode;
+use harness::{Measure, Mode};
 
 const USAGE: &str = "\
 usage: tiffany-bench kernel [--json] [--quick] [--only NAME] [MEASURE...]
+       tiffany-bench durable [--json] [--quick] [--only NAME] [--dir D] [MEASURE...]
 
   --json    one JSON object a line instead of tables
   --quick   a short run that shows it still works; its figures mean nothing
   --only    one contender alone (tiffany, tokio, …), for a profiler
+  --dir     where the logs are written; the system's directory for temporary files if not given
   MEASURE   which ones; all if none is named
 ";
 
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Format {
     Table,
     Json,
 }
 
+/// What it means that a figure cannot be had on this machine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    IsFine,
+    /// Durable runs need no more than a disk.
+    Fails,
+}
+
+/// What the command line asks for.
+struct Asked<'a> {
+    mode: Mode,
+    format: Format,
+    only: Option<&'a str>,
+    dir: Option<&'a str>,
+    measures: Vec<&'a str>,
+}
+
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["kernel", rest @ ..] => kernel_measures(rest),
+        ["kernel", rest @ ..] => match read_arguments(rest) {
+            Ok(Asked { dir: Some(_), .. }) => refuse("`--dir` is for `durable` only"),
+            Ok(asked) => take(&asked, kernel::measures(), Missing::IsFine),
+            Err(why) => refuse(&why),
+        },
+        ["durable", rest @ ..] => match read_arguments(rest) {
+            Ok(asked) => {
+                let place = Rc::new(durable::Place::new(asked.dir.map(Into::into)));
+                take(&asked, durable::measures(&place), Missing::Fails)
+            }
+            Err(why) => refuse(&why),
+        },
         [kernel::SERVE_ECHO, name] => kernel::serve_echo(name),
+        [durable::CHILD, rest @ ..] => durable::serve_child(rest),
         [] | ["-h" | "--help" | "help"] => {
-            print!("{USAGE}\nmeasures: {}\n", names().join(" "));
+            let place = Rc::new(durable::Place::new(None));
+            let (kernel, durable) = (names(&kernel::measures()), names(&durable::measures(&place)));
+            print!("{USAGE}\nkernel: {}\ndurable: {}\n", kernel.join(" "), durable.join(" "));
             ExitCode::SUCCESS
         }
-        [other, ..] => refuse(&format!("there is no `{other}`; the only suite is `kernel`")),
+        [other, ..] => {
+            refuse(&format!("there is no `{other}`; the suites are `kernel` and `durable`"))
+        }
     }
 }
 
-fn kernel_measures(args: &[&str]) -> ExitCode {
-    let (mut mode, mut format, mut wanted) = (Mode::Full, Format::Table, Vec::new());
-    let (mut only, mut args) = (None, args.iter());
+fn read_arguments<'a>(args: &[&'a str]) -> Result<Asked<'a>, String> {
+    let (mode, format) = (Mode::Full, Format::Table);
+    let mut asked = Asked { mode, format, only: None, dir: None, measures: Vec::new() };
+    let mut args = args.iter();
     while let Some(arg) = args.next() {
         match *arg {
-            "--json" => format = Format::Json,
-            "--quick" => mode = Mode::Quick,
-            "--only" => match args.next() {
-                Some(name) => only = Some(*name),
-                None => return refuse("`--only` needs the name of a contender"),
-            },
+            "--json" => asked.format = Format::Json,
+            "--quick" => asked.mode = Mode::Quick,
+            "--only" => {
+                asked.only = Some(args.next().ok_or("`--only` needs the name of a contender")?);
+            }
+            "--dir" => asked.dir = Some(args.next().ok_or("`--dir` needs a directory")?),
             option if option.starts_with('-') => {
-                return refuse(&format!("there is no option `{option}`"));
+                return Err(format!("there is no option `{option}`"));
             }
-            name if names().contains(&name) => wanted.push(name),
-            name => {
-                let known = names().join(", ");
-                return refuse(&format!("there is no measure `{name}`; there are {known}"));
-            }
+            name => asked.measures.push(name),
         }
     }
-    if let Some(name) = only
-        && !kernel::measures().iter().flat_map(|all| &all.contenders).any(|one| one.name == name)
+    Ok(asked)
+}
+
+/// Takes what is asked for.
+fn take(asked: &Asked<'_>, measures: Vec<Measure>, missing: Missing) -> ExitCode {
+    let known = names(&measures);
+    if let Some(name) = asked.measures.iter().find(|name| !known.contains(name)) {
+        return refuse(&format!("there is no measure `{name}`; there are {}", known.join(", ")));
+    }
+    if let Some(name) = asked.only
+        && !measures.iter().flat_map(|all| &all.contenders).any(|one| one.name == name)
     {
         return refuse(&format!("there is no contender `{name}`"));
     }
-    for mut measure in kernel::measures() {
-        if let Some(name) = only {
+    let mut failed = false;
+    for mut measure in measures {
+        if let Some(name) = asked.only {
             measure.contenders.retain(|contender| contender.name == name);
         }
-        if !wanted.is_empty() && !wanted.contains(&measure.name) {
+        if !asked.measures.is_empty() && !asked.measures.contains(&measure.name) {
             continue;
         }
-        let figures = harness::take_turns(&measure, mode);
-        match format {
+        let figures = harness::take_turns(&measure, asked.mode);
+        for figures in figures.iter().filter(|_| missing == Missing::Fails) {
+            if let Some(why) = &figures.missing {
+                eprintln!("tiffany-bench: {} of {}: {why}", measure.name, figures.name);
+                failed = true;
+            }
+        }
+        match asked.format {
             Format::Json => println!("{}", report::json(&measure, &figures)),
             // A short run has no figures worth a look: it only shows that all contenders still work.
-            Format::Table if mode == Mode::Quick => {
+            Format::Table if asked.mode == Mode::Quick => {
                 println!("{}", report::worked(&measure, &figures))
             }
             Format::Table => println!("{}", report::table(&measure, &figures)),
         }
     }
-    ExitCode::SUCCESS
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-fn names() -> Vec<&'static str> {
-    kernel::measures().iter().map(|measure| measure.name).collect()
+fn names(measures: &[Measure]) -> Vec<&'static str> {
+    measures.iter().map(|measure| measure.name).collect()
 }
 
 fn refuse(why: &str) -> ExitCode {

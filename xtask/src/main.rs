@@ -156,8 +156,10 @@ fn test(shop: &Shop, _: &[String]) -> Result<(), String> {
         let arguments = ["run", "--quiet", "-p", "tiffany", "--example", &example];
         shop.step(&format!("example {example}"), &mut shop.cargo(arguments))?;
     }
-    let quick = ["run", "--quiet", "-p", "tiffany-bench", "--", "kernel", "--quick"];
-    shop.step("benchmark, short", &mut shop.cargo(quick))?;
+    for suite in ["kernel", "durable"] {
+        let quick = ["run", "--quiet", "-p", "tiffany-bench", "--", suite, "--quick"];
+        shop.step(&format!("benchmark {suite}, short"), &mut shop.cargo(quick))?;
+    }
     println!("\nall checks passed");
     Ok(())
 }

@@ -1,0 +1,137 @@
+//! This program again, as a process that is killed or looked at from outside. It tells by lines on its
+//! standard output how far it is.
+
+use std::io::{BufRead, BufReader, Lines};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use super::{CHILD, work};
+use crate::counting_alloc;
+
+/// A process that is killed with this.
+pub(super) struct Process {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Process {
+    pub(super) fn start(arguments: &[&str]) -> Result<Process, String> {
+        let failed = |error: std::io::Error| format!("cannot start a process: {error}");
+        let this = std::env::current_exe().map_err(failed)?;
+        let mut command = Command::new(this);
+        command.arg(CHILD).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(failed)?;
+        let stdout = child.stdout.take().expect("it was piped");
+        Ok(Process { child, lines: BufReader::new(stdout).lines() })
+    }
+
+    /// The next line it writes.
+    pub(super) fn line(&mut self) -> Result<String, String> {
+        match self.lines.next() {
+            Some(Ok(line)) => Ok(line),
+            Some(Err(error)) => Err(format!("cannot read what the process says: {error}")),
+            None => Err("the process ended too early".into()),
+        }
+    }
+
+    /// Kills it with SIGKILL.
+    pub(super) fn kill(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// What the process does.
+pub(crate) fn serve(arguments: &[&str]) -> ExitCode {
+    let done = match arguments {
+        ["nothing"] => {
+            println!();
+            Ok(())
+        }
+        ["steps", log] => run(log, "shown_steps", "100000000"),
+        ["mixed", log, count] => run(log, "mixed", count),
+        ["many", log, finished, live] => many(log, number(finished), number(live)),
+        ["sleepers", log, runs] => sleepers(log, number(runs)),
+        other => Err(format!("there is no process {other:?}")),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("tiffany-bench: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn number(text: &str) -> u64 {
+    text.parse().expect("the parent gives numbers")
+}
+
+/// One run, which begins here or goes on.
+fn run(log: &str, function: &str, input: &str) -> Result<(), String> {
+    work::one(&mut work::open(Path::new(log))?, function, "run", number(input))
+}
+
+/// Runs that are over and runs that sleep. One line says that all of it is safe, another that every run has
+/// its file.
+fn many(log: &str, finished: u64, live: u64) -> Result<(), String> {
+    let mut runtime = work::open(Path::new(log))?;
+    let ids = (0..finished).map(|run| format!("done {run}"));
+    let done = work::submit(&mut runtime, "done", ids, 1)?;
+    work::wait_for_all(&mut runtime, &done)?;
+    sleep(&mut runtime, "", live)?;
+    println!();
+    let files = || std::fs::read_dir(Path::new(log).join("wal")).map_or(0, Iterator::count) as u64;
+    while files() < finished + live {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    println!();
+    work::wait_for_the_end()
+}
+
+/// Starts runs that sleep, and waits until all of them do and the log has it.
+fn sleep(runtime: &mut tiffany::Runtime, name: &str, runs: u64) -> Result<(), String> {
+    let ids = (0..runs).map(|run| format!("sleeper {name} {run}"));
+    drop(work::submit(runtime, "sleeper", ids, 1)?);
+    // It has its turn after all of them, and its step begins when their lines are safe.
+    work::one(runtime, "steps", &format!("after {name}"), 1)
+}
+
+/// Tells the resident bytes before and after so many runs went to sleep, and the bytes they asked for.
+fn sleepers(log: &str, runs: u64) -> Result<(), String> {
+    let mut runtime = work::open(Path::new(log))?;
+    sleep(&mut runtime, "before", 100)?;
+    std::thread::sleep(Duration::from_millis(100));
+    let before = resident()?;
+    counting_alloc::start();
+    sleep(&mut runtime, "", runs)?;
+    // The log's threads are behind by a few milliseconds.
+    std::thread::sleep(Duration::from_millis(300));
+    let after = resident()?;
+    let asked = counting_alloc::live();
+    counting_alloc::stop();
+    println!("{before} {after} {asked}");
+    Ok(())
+}
+
+/// The resident bytes of this process.
+fn resident() -> Result<u64, String> {
+    let path = "/proc/self/status";
+    let text =
+        std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?;
+    let kib = text.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next());
+    let kib = kib.and_then(|kib| kib.parse::<u64>().ok());
+    kib.map(|kib| kib * 1024).ok_or_else(|| format!("{path} has no VmRSS"))
+}
