@@ -447,6 +447,7 @@ impl Runtime {
 
     /// Nobody is ready: waits for the next completion, unless none can come.
     fn idle(&mut self) -> Result<(), RunError> {
+        self.hand_in();
         if self.check_deadlocks() {
             return Ok(());
         }

@@ -448,7 +448,10 @@ impl Runtime {
             _ => {}
         }
         run.complete(completion);
-        self.empty_outbox(place);
+        // A run that goes on writes more, which shares a sync with this.
+        if !run.is_ready() {
+            self.empty_outbox(place);
+        }
         self.line_up(place);
     }
 
