@@ -150,14 +150,7 @@ impl Journal {
             line = line.str("error", code);
         }
         let seq = line.str("at", at).end();
-        let waits = matches!(
-            call.kind,
-            CallKind::Sleep
-                | CallKind::SleepUntil
-                | CallKind::Effect
-                | CallKind::CreateExternalPromise
-        );
-        if waits && call.error.is_none() {
+        if waits(call.kind) && call.error.is_none() {
             self.waiting.insert(call.call.call, seq);
         }
     }
@@ -321,6 +314,14 @@ fn waitables(items: &[Waitable]) -> String {
     }
     text.push(']');
     text
+}
+
+/// Calls that wait for the world, which answers them by a record of its own.
+pub(super) fn waits(kind: CallKind) -> bool {
+    matches!(
+        kind,
+        CallKind::Sleep | CallKind::SleepUntil | CallKind::Effect | CallKind::CreateExternalPromise
+    )
 }
 
 /// A value of the user's. Objects whose first name begins with `$` have a meaning in the log, so one that is a

@@ -12,6 +12,7 @@ use tiffany_kernel::{
 };
 
 use super::divergence::{Divergence, Made, Trial, part};
+use super::journal::waits;
 use super::script::{Recorded, Script, Told, What};
 use crate::wal::{BlobHash, Stamp};
 
@@ -125,7 +126,7 @@ impl Replay {
         self.matched == self.script.total && self.script.told.is_empty()
     }
 
-    /// Compares what happened with what the log says. The answer names a matched call and its record.
+    /// Compares what happened with what the log says. The answer names a matched call that waits, and its record.
     pub(crate) fn compare(
         &mut self,
         record: Record,
@@ -161,6 +162,9 @@ impl Replay {
         }
         sources.matched(record.tid, &expected.tag);
         self.matched += 1;
+        if !waits(call.kind) {
+            return Ok(None);
+        }
         self.calls.insert(expected.seq, (call.call, call.kind));
         Ok(Some((call.call, expected.seq)))
     }
