@@ -237,6 +237,11 @@ macro_rules! call_kinds {
             pub fn tag(self) -> &'static str {
                 match self { $(CallKind::$name => $tag),+ }
             }
+
+            /// The kind that this is the word for.
+            pub fn parse(tag: &str) -> Option<CallKind> {
+                match tag { $($tag => Some(CallKind::$name),)+ _ => None }
+            }
         }
 
         impl SystemCall {

@@ -84,9 +84,9 @@ impl Divergence {
     pub(crate) fn suspects(&self, script: &Script) -> Vec<(Cause, Script)> {
         let (Some(made), Some(recorded)) = (&self.made, &self.recorded) else { return Vec::new() };
         let mut suspects = Vec::new();
-        if made.tag == recorded.tag && made.name == recorded.name.as_deref() {
+        if made.tag == recorded.kind.tag() && recorded.has_name(made.name) {
             suspects.push((Cause::Argument, script.accepting(recorded.seq)));
-        } else if made.tag == recorded.tag {
+        } else if made.tag == recorded.kind.tag() {
             suspects.push((Cause::Renamed, script.accepting(recorded.seq)));
         }
         if let Some(later) = self.later {
@@ -106,7 +106,7 @@ impl Divergence {
             let stopped = trial.stopped.iter().filter_map(|divergence| divergence.made.as_ref());
             stopped
                 .chain(&trial.beyond)
-                .any(|made| made.tag == recorded.tag && made.name == recorded.name.as_deref())
+                .any(|made| made.tag == recorded.kind.tag() && recorded.has_name(made.name))
         };
         let fits = |(cause, trial): &&(Cause, Trial)| match cause {
             Cause::Renamed => !made_after_all(trial),
@@ -125,7 +125,8 @@ impl Divergence {
             format!("makes {} at {at}", shown(made.tag, made.name))
         });
         let was = self.recorded.as_ref().map(|was| {
-            format!("record {} has {} at {}", was.seq, shown(&was.tag, was.name.as_deref()), was.at)
+            let (what, at) = was.shown();
+            format!("record {} has {what} at {at}", was.seq)
         });
         let (tid, difference) = (self.tid, self.difference);
         let what = match (is, was) {

@@ -46,10 +46,10 @@ impl Sources {
         let mut patches: BTreeMap<Tid, BTreeSet<String>> = BTreeMap::new();
         for (tid, calls) in &script.calls {
             for call in calls {
-                if call.tag == CallKind::Patched.tag() {
+                if call.kind == CallKind::Patched {
                     patches.entry(*tid).or_default().extend(call.text("key"));
                 }
-                if reads_clock(&call.tag) {
+                if call.kind.reads_clock() {
                     clocks.push((call.seq, call.clock));
                 }
                 if let Some(uuid) = call.text("uuid").and_then(|text| Uuid::parse(&text)) {
@@ -85,19 +85,14 @@ impl Sources {
         took || self.to_come.borrow().get(&tid).is_none_or(|left| *left == 0)
     }
 
-    fn matched(&self, tid: Tid, tag: &str) {
+    fn matched(&self, tid: Tid, kind: CallKind) {
         if let Some(left) = self.to_come.borrow_mut().get_mut(&tid) {
             *left = left.saturating_sub(1);
         }
-        if reads_clock(tag) {
+        if kind.reads_clock() {
             self.clocks.borrow_mut().pop_front();
         }
     }
-}
-
-fn reads_clock(tag: &str) -> bool {
-    let kind = CallKind::ALL.iter().find(|kind| kind.tag() == tag);
-    kind.is_some_and(|kind| kind.reads_clock())
 }
 
 impl Replay {
@@ -160,7 +155,7 @@ impl Replay {
             let rest = self.script.calls.get(&record.tid);
             return Err(Box::new(part(record.tid, call, expected, rest, difference)));
         }
-        sources.matched(record.tid, &expected.tag);
+        sources.matched(record.tid, expected.kind);
         self.matched += 1;
         if !waits(call.kind) {
             return Ok(None);
@@ -210,28 +205,36 @@ impl Replay {
 
 /// In what a call is not the recorded one.
 pub(super) fn differs(call: &CallRecord, recorded: &Recorded) -> Option<String> {
-    if call.kind.tag() != recorded.tag {
-        return Some(format!("it is `{}`, and was `{}`", call.kind.tag(), recorded.tag));
+    if call.kind != recorded.kind {
+        return Some(format!("it is `{}`, and was `{}`", call.kind.tag(), recorded.kind.tag()));
     }
-    if call.name != recorded.name.as_deref() {
-        let (is, was) = (call.name.unwrap_or("-"), recorded.name.as_deref().unwrap_or("-"));
+    if !recorded.has_name(call.name) {
+        let was = recorded.text("name");
+        let (is, was) = (call.name.unwrap_or("-"), was.as_deref().unwrap_or("-"));
         return Some(format!("its name is `{is}`, and was `{was}`"));
     }
-    let is = about_text(&call.about);
-    let was = match &call.about {
-        About::Task(_) => recorded.about("child").map(str::to_owned),
-        About::Time(_) => recorded.text("time"),
-        About::Number(_) => recorded.text("number"),
-        About::Key(_) => recorded.text("key"),
-        About::Uuid(_) => recorded.text("uuid"),
-        About::Json(json) => match recorded.about("about") {
-            Some(was) if is_blob(was, json) => return None,
-            was => was.map(str::to_owned),
-        },
+    let (field, same) = match &call.about {
+        About::Task(tid) => {
+            let was = recorded.field("child").and_then(|number| number.parse().ok());
+            ("child", was == Some(tid.0))
+        }
+        About::Time(time) => {
+            let stamp = Stamp::from_unix_nanos(time.as_nanos());
+            ("time", recorded.is("time", stamp.as_str()))
+        }
+        About::Number(number) => ("number", recorded.is("number", &number.to_string())),
+        About::Key(key) => ("key", recorded.is("key", key)),
+        About::Uuid(uuid) => ("uuid", recorded.is("uuid", &uuid.to_string())),
+        About::Json(json) => {
+            let was = recorded.field("about");
+            ("about", was == Some(json) || was.is_some_and(|was| is_blob(was, json)))
+        }
         _ => return None,
     };
-    (was.as_deref() != Some(&is))
-        .then(|| format!("it is about {is}, and was about {}", was.as_deref().unwrap_or("nothing")))
+    (!same).then(|| {
+        let (is, was) = (about_text(&call.about), recorded.field(field).unwrap_or("nothing"));
+        format!("it is about {is}, and was about {}", was.trim_matches('"'))
+    })
 }
 
 /// What a call is about, as the log has it.

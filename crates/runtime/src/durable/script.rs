@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use tiffany_kernel::{TaskError, Tid, Time, Uuid, Value};
+use tiffany_kernel::{CallKind, TaskError, Tid, Time, Uuid, Value};
 
 use super::json::{Json, decode};
-use crate::wal::{LogError, Payload, Record, RecordType, Stamp};
+use crate::wal::{Fields, LogError, Payload, Record, RecordType, Stamp};
 
 /// What a run was started with.
 #[derive(Clone, Debug, Default)]
@@ -19,16 +19,14 @@ pub(crate) struct Beginning {
     pub(crate) started: Time,
 }
 
-/// A recorded call that concerned the world.
+/// A recorded call that concerned the world. What it was about is looked up when it is compared.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorded {
     pub(crate) seq: u64,
-    /// What the call was: its tag, its name and what it was about, as the log has it.
-    pub(crate) tag: String,
-    pub(crate) name: Option<String>,
-    pub(crate) about: Vec<(String, String)>,
-    pub(crate) at: String,
+    pub(crate) kind: CallKind,
     pub(crate) clock: Time,
+    /// The fields of its record, as the log has them.
+    fields: Box<str>,
 }
 
 /// Something that the world told the run.
@@ -108,11 +106,13 @@ impl Script {
         let clock = record.stamp().map_or(Time::ZERO, |stamp| Time::from_nanos(stamp.unix_nanos()));
         match record.record_type() {
             Some(RecordType::RunStart) => self.begin(record, clock, fetch)?,
-            Some(RecordType::TaskSpawn) => self.add_call(record, "spawn".into(), clock, fetch)?,
+            Some(RecordType::TaskSpawn) => self.add_call(record, CallKind::Spawn, clock),
             Some(RecordType::TaskYield) => {
-                let tag = record.str("call").unwrap_or_default();
-                if is_outward(&tag) && record.get("error").is_none() {
-                    self.add_call(record, tag.into_owned(), clock, fetch)?;
+                let kind = record.str("call").and_then(|tag| CallKind::parse(&tag));
+                if let Some(kind) = kind.filter(|kind| kind.is_outward())
+                    && record.get("error").is_none()
+                {
+                    self.add_call(record, kind, clock);
                 }
             }
             Some(RecordType::TaskWake) => {
@@ -186,36 +186,11 @@ impl Script {
         Ok(())
     }
 
-    fn add_call(
-        &mut self,
-        record: &Record<'_>,
-        tag: String,
-        clock: Time,
-        fetch: Fetch<'_>,
-    ) -> Result<(), LogError> {
-        let text = |field: &str| record.str(field).map(|text| text.into_owned());
-        let mut about = Vec::new();
-        for (name, value) in record.fields() {
-            match name {
-                "call" | "name" | "at" => {}
-                // It may be a blob.
-                "about" => {
-                    about.push((name.to_owned(), payload(record, name, fetch)?.unwrap_or_default()))
-                }
-                _ => about.push((name.to_owned(), value.to_owned())),
-            }
-        }
-        let call = Recorded {
-            seq: record.seq,
-            tag,
-            name: text("name"),
-            about,
-            at: text("at").unwrap_or_default(),
-            clock,
-        };
+    fn add_call(&mut self, record: &Record<'_>, kind: CallKind, clock: Time) {
+        let fields = record.fields().rest.into();
+        let call = Recorded { seq: record.seq, kind, clock, fields };
         self.calls.entry(record.tid).or_default().push_back(call);
         self.total += 1;
-        Ok(())
     }
 
     fn add_told(&mut self, record: &Record<'_>, what: What, clock: Time) {
@@ -265,21 +240,42 @@ impl Script {
 }
 
 impl Recorded {
-    /// One thing that the call was about.
-    pub(crate) fn about(&self, field: &str) -> Option<&str> {
-        self.about.iter().find(|(name, _)| name == field).map(|(_, value)| value.as_str())
+    /// A field of its record, as JSON.
+    pub(crate) fn field(&self, field: &str) -> Option<&str> {
+        Fields { rest: &self.fields }.find(|(name, _)| *name == field).map(|(_, value)| value)
     }
 
     /// The same as a text.
     pub(crate) fn text(&self, field: &str) -> Option<String> {
-        self.about(field).and_then(|json| decode(json).ok())
+        self.field(field).and_then(|json| decode(json).ok())
     }
-}
 
-/// Whether calls of this tag concern the world.
-fn is_outward(tag: &str) -> bool {
-    let kind = tiffany_kernel::CallKind::ALL.iter().find(|kind| kind.tag() == tag);
-    kind.is_some_and(|kind| kind.is_outward())
+    /// Whether a field is this text.
+    pub(crate) fn is(&self, field: &str, text: &str) -> bool {
+        let Some(json) = self.field(field) else { return false };
+        match json.contains('\\') {
+            true => decode::<String>(json).is_ok_and(|is| is == text),
+            false => json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) == Some(text),
+        }
+    }
+
+    /// Whether it has this name, or none.
+    pub(crate) fn has_name(&self, name: Option<&str>) -> bool {
+        match name {
+            Some(name) => self.is("name", name),
+            None => self.field("name").is_none(),
+        }
+    }
+
+    /// What it was, and the line of the program.
+    pub(crate) fn shown(&self) -> (String, String) {
+        let tag = self.kind.tag();
+        let what = match self.text("name") {
+            Some(name) => format!("{tag} `{name}`"),
+            None => format!("`{tag}`"),
+        };
+        (what, self.text("at").unwrap_or_default())
+    }
 }
 
 /// A value that was wrapped because its first name begins with `$`.
