@@ -13,7 +13,7 @@ use tiffany::wal::Settings;
 use tiffany::{Runtime, TaskError, gather, sleep, try_spawn};
 
 const TASKS: usize = 3;
-const ROUNDS: usize = 40;
+const ROUNDS: usize = 80;
 
 /// Appends a line to the ledger, and gives its number.
 fn enter(ledger: &Path, entry: &str) -> std::io::Result<usize> {
@@ -78,7 +78,8 @@ fn killed_at_random_moments() {
             .spawn()
             .expect("it starts");
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        std::thread::sleep(Duration::from_millis(8 + (state >> 33) % 40));
+        // Longer and longer, so that a slow machine comes to its end too.
+        std::thread::sleep(Duration::from_millis(6 + (state >> 33) % (8 + 3 * kills as u64)));
         if child.try_wait().expect("it can be asked").is_some() {
             assert!(child.wait().expect("it ended").success());
             break;

@@ -80,7 +80,8 @@ fn killed_at_random_moments() {
             .spawn()
             .expect("it starts");
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        std::thread::sleep(Duration::from_millis(8 + (state >> 33) % 40));
+        // Longer and longer, so that a slow machine comes to its end too.
+        std::thread::sleep(Duration::from_millis(6 + (state >> 33) % (8 + 3 * kills as u64)));
         if child.try_wait().expect("it can be asked").is_some() {
             assert!(child.wait().expect("it ended").success());
             break;
