@@ -17,6 +17,7 @@ mod calls;
 mod config;
 mod coroutine;
 mod deadlock;
+mod ending;
 mod error;
 mod handler;
 mod id;

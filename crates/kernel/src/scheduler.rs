@@ -8,14 +8,15 @@ use crate::call::{CallKind, Reply, SystemCall};
 use crate::calls::Answer;
 use crate::config::Mode;
 use crate::coroutine::{BoxCoroutine, Coroutine, First, Port, Post, Step, Unwind};
+use crate::ending::End;
 use crate::error::{ErrorKind, TaskError};
 use crate::id::{CallId, RunId, TaskRef, Tid};
 use crate::outbox::{Completion, EventKind};
 use crate::outstanding::Wait;
-use crate::record::{About, CallRecord, RecordKind};
+use crate::record::{About, CallRecord};
 use crate::run::{Run, RunFailure};
 use crate::state::{BlockReason, TaskState};
-use crate::task::{Body, Mark, Outcome, Task};
+use crate::task::{Body, Mark, Task};
 use crate::time::Time;
 use crate::timer::Due;
 use crate::value::Value;
@@ -635,99 +636,6 @@ impl Run {
             self.event(slot, EventKind::Woken);
         }
     }
-
-    /// Whether nobody has to be told that a task is completed.
-    #[inline]
-    fn ends_quietly(&self, slot: u32) -> bool {
-        let task = &self.tasks[slot as usize];
-        slot != self.root().slot && !self.careful && task.ends_quietly()
-    }
-
-    /// Ends such a task.
-    #[inline]
-    fn complete_quietly(&mut self, slot: u32, value: Value) {
-        let ended = self.next_end();
-        self.live -= 1;
-        let task = &mut self.tasks[slot as usize];
-        task.become_state(TaskState::Completed);
-        task.end_with(Outcome::Value(value), ended);
-        if !task.marks.has(Mark::Held) {
-            self.reclaim(slot);
-        }
-    }
-
-    /// Ends a task: tells its waiters, its group and the run.
-    pub(crate) fn finish(&mut self, slot: u32, end: End) {
-        self.withdraw_all(slot);
-        let label = |run: &Run| run.label(slot);
-        let (state, outcome) = match end {
-            End::Completed(value) => (TaskState::Completed, Outcome::Value(value)),
-            End::Failed(error) => {
-                (TaskState::Failed, Outcome::Error(error.through_task(label(self))))
-            }
-            End::Cancelled => {
-                let error = TaskError::new(ErrorKind::TaskCancelled, "was cancelled");
-                (TaskState::Cancelled, Outcome::Error(error.in_task(|| label(self))))
-            }
-        };
-        let task = &mut self.tasks[slot as usize];
-        task.become_state(state);
-        self.live -= 1;
-        self.record(slot, |run| match (&outcome, state) {
-            (Outcome::Error(error), TaskState::Cancelled) => {
-                let is_root = slot == run.root().slot;
-                RecordKind::Cancelled(is_root.then(|| error.clone()))
-            }
-            (Outcome::Error(error), _) => RecordKind::Failed(error.clone()),
-            (Outcome::Value(value), _) if slot == run.root().slot => {
-                RecordKind::Completed(Some(value.clone()))
-            }
-            _ => RecordKind::Completed(None),
-        });
-        match (&outcome, state) {
-            (_, TaskState::Cancelled) => self.event(slot, EventKind::Cancelled),
-            (Outcome::Error(error), _) => self.problem(slot, EventKind::Failed(error.clone())),
-            _ if self.watched() => self.event(slot, EventKind::Completed),
-            _ => {}
-        }
-        self.root_ended(slot, &outcome);
-        let ended = self.next_end();
-        let task = &mut self.tasks[slot as usize];
-        task.end_with(outcome, ended);
-        if task.marks.has(Mark::Extra) {
-            self.end_extra(slot);
-        }
-        if self.tasks[slot as usize].waiters.is_empty() {
-            return self.reclaim(slot);
-        }
-        let tid = self.tasks[slot as usize].tid;
-        self.tell_task_waiters(slot);
-        if self.tasks.get(slot as usize).is_some_and(|task| task.tid == tid) {
-            self.reclaim(slot);
-        }
-    }
-
-    /// Forgets a task that is over, that nobody holds and that is not in the queue.
-    pub(crate) fn reclaim(&mut self, slot: u32) {
-        let task = &self.tasks[slot as usize];
-        if task.marks.has(Mark::Held) || task.marks.has(Mark::Queued) || !task.state().is_terminal()
-        {
-            return;
-        }
-        let task = self.tasks.remove(slot as usize);
-        if let Some(tids) = &mut self.tids {
-            tids.remove(task.tid);
-        }
-        if task.marks.has(Mark::Extra) {
-            self.extras.remove(&slot);
-        }
-        if task.state() == TaskState::Failed
-            && !task.marks.has(Mark::Observed)
-            && let Body::Over { outcome: Outcome::Error(error), .. } = task.body
-        {
-            self.keep_unobserved(error);
-        }
-    }
 }
 
 impl First {
@@ -746,13 +654,6 @@ impl First {
 fn not_durable() -> TaskError {
     let message = "a durable task awaited a future that is no system call";
     TaskError::new(ErrorKind::NotDurable, message)
-}
-
-/// How a task ends.
-pub(crate) enum End {
-    Completed(Value),
-    Failed(TaskError),
-    Cancelled,
 }
 
 /// Stands in for a coroutine that was dropped to cut its cleanup short.
@@ -803,15 +704,6 @@ impl Task {
         match &mut self.body {
             Body::Live { coroutine, .. } => coroutine.take(),
             Body::Over { .. } => None,
-        }
-    }
-
-    /// Puts the outcome in the place of the coroutine, which nearly always is gone already.
-    #[inline]
-    fn end_with(&mut self, outcome: Outcome, ended: u64) {
-        match std::mem::replace(&mut self.body, Body::Over { outcome, ended }) {
-            Body::Live { coroutine: None, calls } if calls.is_none() => std::mem::forget(calls),
-            other => drop(other),
         }
     }
 }

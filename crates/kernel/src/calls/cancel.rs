@@ -3,12 +3,12 @@
 
 use crate::call::Reply;
 use crate::calls::Answer;
+use crate::ending::End;
 use crate::error::{ErrorKind, TaskError};
 use crate::id::{TaskRef, Tid};
 use crate::outbox::EventKind;
 use crate::record::RecordKind;
 use crate::run::{Run, RunFailure};
-use crate::scheduler::End;
 use crate::state::TaskState;
 use crate::task::Mark;
 use crate::timer::Due;

@@ -19,8 +19,7 @@ use tiffany_kernel::{
 use super::journal::{Journal, Started};
 use super::json::{Json, decode, encode};
 use super::replay::Replay;
-use super::script::Begun;
-use super::script::Script;
+use super::script::{Begun, Script};
 use crate::error::RunError;
 use crate::inbox::{Letter, Settlement};
 use crate::pool::Work;
@@ -374,6 +373,9 @@ impl Runtime {
             Notice::Failed(error) => {
                 if let Some(durable) = &mut self.durable {
                     durable.failed = Some(error);
+                    // What waits will never be safe, and who asked must not wait for it.
+                    durable.held.clear();
+                    durable.waiting.clear();
                 }
             }
         }
