@@ -174,6 +174,14 @@ kinds! {
     LogFailed = "TFY0039", "mend the cause and open the log again";
     /// A step that must not be done twice was cut off, and nobody knows whether it happened.
     InDoubt = "TFY0040", "find out whether it happened, and go on accordingly; it is not done again";
+    /// The log has no run of this identity.
+    NoSuchRun = "TFY0041", "check the id, and that this is the directory it was started in";
+    /// The run is over: it takes no messages and answers no questions.
+    RunOver = "TFY0042", "read its outcome, or start another run";
+    /// Who has to do it does not answer.
+    Unreachable = "TFY0043", "let the runtime be driven, by `wait_for` or `run`, or end the process that has the directory";
+    /// The run answers no question of this name.
+    NoSuchQuestion = "TFY0044", "let the run answer it by `on_question`, or ask it later";
 }
 
 /// An error a task was given, or ended with.

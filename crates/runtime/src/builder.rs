@@ -263,7 +263,8 @@ impl Builder {
         let inbox = Arc::new(Inbox::new(reactor.bell()));
         let pool = Pool::new(self.threads, Arc::clone(&inbox));
         let tracer = Tracer::new(self.agent_id.clone(), self.node.clone());
-        let host = Host { clock, inbox, reactor: reactor.into(), pool, entropy, tracer };
+        let questions = Default::default();
+        let host = Host { clock, inbox, reactor: reactor.into(), pool, entropy, tracer, questions };
         let watched = self.watchdog.map(|patience| {
             let pulse = context::with(|context| context.pulse());
             Arc::new(Watched::new(pulse, patience, Arc::clone(&self.on_stuck)))

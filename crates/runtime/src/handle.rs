@@ -8,8 +8,8 @@ use serde::Serialize;
 use tiffany_kernel::{ErrorKind, RunId, TaskError, Uuid, Value};
 
 use crate::context;
-use crate::durable::{Json, encode};
-use crate::inbox::{Inbox, Letter, Settlement, unknown};
+use crate::control::Control;
+use crate::inbox::{Inbox, Letter, Settlement};
 
 /// The handle of the runtime that runs this task, to be given to other threads. It is no call: the task keeps its
 /// turn. Outside a task there is none, and that is an error.
@@ -99,18 +99,15 @@ impl RuntimeHandle {
         uuid: Uuid,
         result: Result<&impl Serialize, String>,
     ) -> Result<Settlement, TaskError> {
-        if context::current().host().is_some() {
-            let message = "`settle_durable` waits for the loop, and was called on its thread";
-            return Err(TaskError::new(ErrorKind::BadArgument, message));
+        match result {
+            Ok(value) => self.control().settle(uuid, value),
+            Err(message) => self.control().fail(uuid, message),
         }
-        let result = match result {
-            Ok(value) => Ok(encode(value)?),
-            Err(message) => Err(TaskError::failed(message)),
-        };
-        let remote = Box::new(move || result.map(|json| Value::new(Json(json.into()))));
-        let (tell, told) = std::sync::mpsc::sync_channel(1);
-        self.inbox.send(Letter::SettleDurable(uuid, remote, tell));
-        told.recv().map_err(|_| unknown(uuid))
+    }
+
+    /// Everything else that can be asked of the durable runs of this runtime.
+    pub fn control(&self) -> Control {
+        Control::of(Arc::clone(&self.inbox))
     }
 
     fn settle(&self, uuid: Uuid, result: crate::inbox::Remote) -> Result<Settlement, TaskError> {

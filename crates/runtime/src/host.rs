@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tiffany_kernel::Uuid;
 
 use crate::clock::Clock;
+use crate::durable::Questions;
 use crate::inbox::Inbox;
 use crate::pool::Pool;
 use crate::reactor::Reactor;
@@ -19,6 +20,8 @@ pub(crate) struct Host {
     pub(crate) pool: Pool,
     pub(crate) entropy: Entropy,
     pub(crate) tracer: Tracer,
+    /// What its runs can be asked.
+    pub(crate) questions: Questions,
 }
 
 /// Where UUIDs come from: the system, or a count, so that a test has the same ones every time.

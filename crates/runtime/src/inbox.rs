@@ -2,12 +2,14 @@
 //! most once for a burst of letters, and not at all while the loop is awake.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::SyncSender;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
+use serde::{Deserialize, Serialize};
 use tiffany_kernel::{CallRef, ErrorKind, Release, RunId, TaskError, TaskRef, Uuid, Value};
 
+use crate::control::{Request, Tell};
 use crate::durable::Tried;
 use crate::mailbox::Mailbox;
 use crate::reactor::Bell;
@@ -20,8 +22,8 @@ pub(crate) type Remote = Box<dyn FnOnce() -> Result<Value, TaskError> + Send>;
 pub(crate) enum Letter {
     Wake(TaskRef),
     Settle(RunId, Uuid, Remote),
-    /// Settles a promise of a durable run; the answer comes when that is safe.
-    SettleDurable(Uuid, Remote, SyncSender<Settlement>),
+    /// Something is asked of the runtime; the answer comes when it is safe.
+    Request(Request, Tell),
     Done(CallRef, Remote),
     /// What came of the attempt of this number at a step.
     Attempted(CallRef, u64, Tried),
@@ -39,6 +41,8 @@ pub(crate) struct Inbox {
     bell: Bell,
     /// The external promises of all runs.
     promises: Mutex<BTreeMap<Uuid, External>>,
+    /// Nobody will ever read it again.
+    closed: AtomicBool,
 }
 
 /// An external promise, as far as the outside has to know it.
@@ -60,7 +64,7 @@ impl External {
 }
 
 /// What came of settling an external promise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Settlement {
     /// It was the first answer, and is the one that counts.
     Accepted,
@@ -70,7 +74,23 @@ pub enum Settlement {
 
 impl Inbox {
     pub(crate) fn new(bell: Bell) -> Inbox {
-        Inbox { mailbox: Mailbox::new(), bell, promises: Mutex::new(BTreeMap::new()) }
+        Inbox {
+            mailbox: Mailbox::new(),
+            bell,
+            promises: Mutex::new(BTreeMap::new()),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// The runtime is gone: what is in here is not read any more.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        let mut unread = Vec::new();
+        self.mailbox.read(&mut unread);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
     }
 
     pub(crate) fn send(&self, letter: Letter) {
@@ -106,10 +126,11 @@ impl Inbox {
         Ok(settlement)
     }
 
-    /// The run of a promise, and what comes of settling it now.
+    /// The run of a durable promise, and what comes of settling it now.
     pub(crate) fn claim(&self, uuid: Uuid) -> Option<(RunId, Settlement)> {
         let mut promises = self.promises.lock();
-        promises.get_mut(&uuid).map(|promise| (promise.run, promise.claim()))
+        let promise = promises.get_mut(&uuid).filter(|promise| promise.durable)?;
+        Some((promise.run, promise.claim()))
     }
 
     pub(crate) fn has_mail(&self) -> bool {

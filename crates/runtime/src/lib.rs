@@ -33,6 +33,7 @@ mod clock;
 #[doc(hidden)]
 pub mod combine;
 mod context;
+pub mod control;
 mod current;
 pub mod durable;
 mod error;

@@ -248,6 +248,11 @@ impl Runtime {
         Ok(())
     }
 
+    /// Whether nobody is ready and nothing has come.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.next.is_none() && !self.host.inbox.has_mail()
+    }
+
     /// One turn of one task, for those who step by hand. `false`: nobody is ready.
     pub(crate) fn step(&mut self) -> bool {
         let Some(_entered) = Entered::new(&self.host) else { return false };
@@ -542,9 +547,7 @@ impl Runtime {
                 Letter::Release(release) => {
                     self.with_run(release.run(), |run| run.release(release))
                 }
-                Letter::SettleDurable(uuid, remote, tell) => {
-                    self.settle_durable(uuid, remote(), tell)
-                }
+                Letter::Request(request, tell) => self.serve(request, tell),
                 Letter::Logged(notice) => self.logged(notice),
                 Letter::GivenUp(run) => drop(self.stalled.insert(run)),
             }
@@ -606,6 +609,7 @@ impl Runtime {
             self.deadlines.remove(&(deadline, place));
         }
         self.host.inbox.forget_run(id);
+        self.host.questions.forget_run(id);
         self.forget_steps(id);
         Some(hosted)
     }
@@ -641,6 +645,7 @@ impl Runtime {
 impl Drop for Runtime {
     fn drop(&mut self) {
         self.close_log();
+        self.host.inbox.close();
         // Unfinished tasks first: what they hold is given back to the port.
         self.runs.clear();
         context::with(|context| {

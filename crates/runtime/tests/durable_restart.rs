@@ -80,7 +80,7 @@ fn messages_keep_their_order() {
     let run = runtime.submit::<Vec<u32>>("listen", "listen", &()).unwrap();
     assert_eq!(runtime.wait_for(&run).unwrap(), [0, 1, 2, 3, 4, 5]);
     let error = runtime.send(&run, "numbers", &7).unwrap_err();
-    assert_eq!(error.code(), "TFY0031", "{error}");
+    assert_eq!(error.code(), "TFY0042", "{error}");
     std::fs::remove_dir_all(&dir).unwrap();
 }
 

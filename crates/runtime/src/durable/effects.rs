@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use tiffany_kernel::{CallRef, Completion, ErrorKind, RunId, TaskError, Tid, Time, Value};
 
+use crate::control::{Decision, Doubt};
+
 use super::attempt::{Attempt, Job, StepError, Stop, Tried, Worth};
 use super::hosting::Held;
 use super::json::Json;
@@ -52,6 +54,8 @@ enum State {
     Queued,
     /// It failed, and waits until it is tried again.
     Waiting,
+    /// It was cut off, and a person is to say what came of it.
+    InDoubt,
     /// It left its queue; the log does not have that yet.
     Held,
     /// It runs.
@@ -132,7 +136,8 @@ impl Runtime {
             },
         };
         let Some(Identity { key, seed, begun }) = self.identity(call) else { return };
-        if begun.is_open && work.kind == Kind::AtMostOnce {
+        let in_doubt = begun.is_open && work.kind == Kind::AtMostOnce;
+        if in_doubt && !work.holds_in_doubt {
             let message =
                 format!("the process ended while attempt {} was under way", begun.attempt);
             let mut error = TaskError::new(ErrorKind::InDoubt, message);
@@ -140,10 +145,13 @@ impl Runtime {
             return self.complete(call.run, Completion::Call(call, Err(error)));
         }
         let (attempt, failures) = (begun.attempt, begun.failures);
-        let state = State::Waiting;
+        let state = if in_doubt { State::InDoubt } else { State::Waiting };
         let key = key.into();
         let step = Underway { work, key, seed, queue, attempt, failures, state, timer: None };
         self.effects.steps.insert(call, step);
+        if in_doubt {
+            return;
+        }
         match begun.retry_at {
             Some(due) if due > self.host.clock.now() => self.effects.arm(call, Some(due)),
             _ => self.queue_up(call),
@@ -196,7 +204,7 @@ impl Runtime {
         step.attempt += 1;
         step.state = State::Held;
         let (attempt, kind) = (step.attempt, step.work.kind);
-        let is_durable = self.write_effect(call, |journal, batch, (tid, clock)| {
+        let is_durable = self.write_effect(call, |journal, batch, (tid, clock, _)| {
             journal.effect_start(batch, tid, clock, call, attempt);
         });
         match &mut self.durable {
@@ -211,7 +219,7 @@ impl Runtime {
     fn write_effect(
         &mut self,
         call: CallRef,
-        write: impl FnOnce(&mut super::journal::Journal, &mut crate::wal::Batch, (Tid, Time)),
+        write: impl FnOnce(&mut super::journal::Journal, &mut crate::wal::Batch, (Tid, Time, u64)),
     ) -> bool {
         let now = self.host.clock.now();
         let Some(place) = self.places.get(&call.run) else { return false };
@@ -225,7 +233,8 @@ impl Runtime {
         }
         hosted.run.set_clock(now);
         let tid = hosted.run.caller(call).unwrap_or(Tid(1));
-        write(&mut hosting.journal, &mut durable.batch, (tid, hosted.run.clock()));
+        let (clock, step) = (hosted.run.clock(), hosted.run.steps());
+        write(&mut hosting.journal, &mut durable.batch, (tid, clock, step));
         true
     }
 
@@ -286,7 +295,7 @@ impl Runtime {
                 let wait = step.work.retry.as_ref().map(|retry| retry.wait(failures, step.seed));
                 let retry_at = now + wait.unwrap_or_default();
                 self.effects.arm(call, Some(retry_at));
-                self.write_effect(call, |journal, batch, (tid, clock)| {
+                self.write_effect(call, |journal, batch, (tid, clock, _)| {
                     let failed = (attempt, &error, retry_at);
                     journal.effect_failed(batch, (tid, clock), call, failed);
                 });
@@ -304,6 +313,61 @@ impl Runtime {
             self.serve_queue(queue);
         }
         self.hand_in();
+    }
+
+    /// A step that was cut off waits for a person, if it is one that does.
+    fn hold_in_doubt(&mut self, call: CallRef) -> bool {
+        let Some(step) = self.effects.steps.get(&call) else { return false };
+        let (holds, queue) = (step.work.holds_in_doubt, step.queue);
+        if holds {
+            self.effects.attempt_over(call);
+            if let Some(step) = self.effects.steps.get_mut(&call) {
+                step.state = State::InDoubt;
+            }
+            if let Some(queue) = queue {
+                self.serve_queue(queue);
+            }
+        }
+        holds
+    }
+
+    /// The steps that wait for a person.
+    pub(super) fn steps_in_doubt(&self) -> impl Iterator<Item = Doubt> {
+        let steps = self.effects.steps.iter();
+        let in_doubt = steps.filter(|(_, step)| matches!(step.state, State::InDoubt));
+        in_doubt.filter_map(|(call, step)| {
+            let hosting = self.runs[*self.places.get(&call.run)?].hosting.as_ref()?;
+            Some(Doubt {
+                key: step.key.to_string(),
+                run: hosting.journal.run(),
+                step: step.work.name.to_owned(),
+                attempt: step.attempt,
+                waits: true,
+            })
+        })
+    }
+
+    /// A person has decided. `false`: no such step waits for that.
+    pub(super) fn decide_step(&mut self, key: &str, decision: &Decision) -> bool {
+        let mut steps = self.effects.steps.iter();
+        let found =
+            steps.find(|(_, step)| matches!(step.state, State::InDoubt) && *step.key == *key);
+        let Some((call, attempt)) = found.map(|(call, step)| (*call, step.attempt)) else {
+            return false;
+        };
+        self.write_effect(call, |journal, batch, (tid, clock, step)| {
+            if let Some(seq) = journal.seq_of(call) {
+                journal.decided(batch, (tid, clock, step), (seq, attempt), decision);
+            }
+        });
+        match decision {
+            Decision::Again => self.queue_up(call),
+            decided => {
+                self.effects.steps.remove(&call);
+                self.complete(call.run, Completion::Call(call, decided.result()));
+            }
+        }
+        true
     }
 
     /// Nobody waits for a step any more.
@@ -368,6 +432,9 @@ impl Runtime {
             (_, _, heartbeat) => format!("gave no sign for {:?}", heartbeat.unwrap_or_default()),
         };
         let never_began = self.stop_work(call);
+        if kind == Kind::AtMostOnce && !never_began && self.hold_in_doubt(call) {
+            return;
+        }
         let error = |kind| TaskError::new(kind, format!("attempt {number} {what}"));
         self.attempt_over(
             call,

@@ -7,7 +7,6 @@ use std::panic::Location;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,9 +18,12 @@ use tiffany_kernel::{
 use super::journal::{Journal, Started};
 use super::json::{Json, decode, encode};
 use super::replay::Replay;
+use super::resuming::log_failed;
 use super::script::{Begun, Script};
+use super::shelved::Shelved;
+use crate::control::{Answer, Listening, Tell};
 use crate::error::RunError;
-use crate::inbox::{Letter, Settlement};
+use crate::inbox::Letter;
 use crate::pool::Work;
 use crate::runtime::Runtime;
 use crate::wal::{
@@ -42,7 +44,9 @@ pub(crate) struct Durable {
     safe: Ticket,
     pub(super) runs: BTreeMap<Uuid, Known>,
     ended: VecDeque<Uuid>,
-    failed: Option<LogError>,
+    pub(super) failed: Option<LogError>,
+    /// By which other processes ask; dropped before the log is closed.
+    listening: Option<Listening>,
 }
 
 /// What a runtime knows of a durable run.
@@ -50,8 +54,8 @@ pub(super) enum Known {
     Live(RunId),
     /// What came of it, if it ended lately: its file may not have all of it yet.
     Over(Option<Ended>),
-    /// It cannot go on with this program.
-    Paused(TaskError),
+    /// It cannot go on with this program, or not at all if its log cannot be read.
+    Paused(TaskError, Option<Box<Shelved>>),
 }
 
 /// A run that ended in this process.
@@ -83,7 +87,7 @@ pub(super) enum Held {
     Committed(CallRef),
     Announce(Uuid, ObjectRef),
     Over(RunId),
-    Tell(SyncSender<Settlement>, Settlement),
+    Answer(Tell, Answer),
 }
 
 /// The durable side of one run.
@@ -135,13 +139,14 @@ impl Runtime {
                 _ => drop(runs.insert(uuid, Known::Over(None))),
             }
         }
-        for (uuid, error) in recovery.refused {
-            let error = TaskError::new(ErrorKind::LogFailed, error.to_string());
-            runs.insert(uuid, Known::Paused(error));
-        }
         let inbox = Arc::clone(&self.host.inbox);
         let log = LogThread::start(writer, move |notice| inbox.send(Letter::Logged(notice)))
             .map_err(|error| RunError::system("a thread for the log", &error))?;
+        let listening = Listening::start(&root, Arc::clone(&self.host.inbox));
+        let listening = listening.inspect_err(|error| {
+            tracing::warn!(target: "tiffany", "other processes cannot reach this one: {error}");
+        });
+        let listening = listening.ok();
         self.durable = Some(Durable {
             log,
             disk,
@@ -154,12 +159,15 @@ impl Runtime {
             runs,
             ended: VecDeque::new(),
             failed: None,
+            listening,
         });
+        for (uuid, error) in recovery.refused {
+            live.retain(|(run, _)| *run != uuid);
+            self.pause(uuid, log_failed(error), None);
+        }
         live.sort_by_key(|(uuid, _)| *uuid);
         for (uuid, entry) in live {
-            if let Err(error) = self.resume(uuid, entry.chain(uuid)) {
-                self.durable_mut().runs.insert(uuid, Known::Paused(error));
-            }
+            self.resume(uuid, entry.chain(uuid));
         }
         Ok(())
     }
@@ -169,7 +177,7 @@ impl Runtime {
     }
 
     /// Starts a durable run of a registered function under an id of one's own. If there is a run of that id, with the
-    /// same function and input, this is that run.
+    /// same function and input, this is that run. It is safe when the log has it: [`flush`](Runtime::flush) waits for that.
     #[track_caller]
     pub fn submit<T>(
         &mut self,
@@ -177,20 +185,31 @@ impl Runtime {
         id: &str,
         input: &impl Serialize,
     ) -> Result<DurableRun<T>, RunError> {
+        let input = encode(input).map_err(RunError::Failed)?;
+        let uuid = self.submit_json(function, id, &input)?;
+        Ok(DurableRun { uuid, value: PhantomData })
+    }
+
+    #[track_caller]
+    pub(super) fn submit_json(
+        &mut self,
+        function: &str,
+        id: &str,
+        input: &str,
+    ) -> Result<Uuid, RunError> {
         let Some(durable) = &mut self.durable else { return Err(no_log()) };
         if let Some(error) = &durable.failed {
             return Err(error.clone().into());
         }
         let uuid = uuid_of(id);
-        let input = encode(input).map_err(RunError::Failed)?;
         if durable.runs.contains_key(&uuid) {
-            self.check_same(uuid, id, function, &input)?;
-            return Ok(DurableRun { uuid, value: PhantomData });
+            self.check_same(uuid, id, function, input)?;
+            return Ok(uuid);
         }
-        let root = self.settings.registry.start(function, &input).map_err(RunError::Failed)?;
+        let root = self.settings.registry.start(function, input).map_err(RunError::Failed)?;
         let seed = self.host.entropy.seed();
         let recording = self.settings.recording;
-        let started = Started { id, function, input: &input, seed, recording: word(recording) };
+        let started = Started { id, function, input, seed, recording: word(recording) };
         let mut journal = Journal::new(Chain::new(uuid));
         let clock = self.host.clock.now();
         journal.start(&mut self.durable_mut().batch, clock, &started);
@@ -198,7 +217,7 @@ impl Runtime {
         (config.mode, config.recording, config.seed) = (Mode::Durable, recording, seed);
         let hosting = Hosting {
             journal,
-            beginning: Beginning::new(function, &input),
+            beginning: Beginning::new(function, input),
             settled: BTreeSet::new(),
             seed,
             begun: BTreeMap::new(),
@@ -207,7 +226,7 @@ impl Runtime {
         };
         let run = self.add_run(root, config, Some(Box::new(hosting)), clock);
         self.durable_mut().runs.insert(uuid, Known::Live(run));
-        Ok(DurableRun { uuid, value: PhantomData })
+        Ok(uuid)
     }
 
     /// An error if the run of this id has another function or another input.
@@ -243,40 +262,6 @@ impl Runtime {
         Err(RunError::Failed(TaskError::new(ErrorKind::OtherRun, message)))
     }
 
-    /// Sends a message to a durable run, which takes it with [`receive`](super::receive) under this name. It is safe once
-    /// the log has it, and it waits there as long as nobody takes it.
-    pub fn send<T>(
-        &mut self,
-        run: &DurableRun<T>,
-        name: &str,
-        message: &impl Serialize,
-    ) -> Result<(), RunError> {
-        let id = self.live(run.uuid)?;
-        let json = encode(message).map_err(RunError::Failed)?;
-        let message = Completion::Message(name.into(), Value::new(Json(json.into())));
-        self.complete(id, message);
-        Ok(())
-    }
-
-    /// Cancels a durable run.
-    pub fn cancel<T>(&mut self, run: &DurableRun<T>) -> Result<(), RunError> {
-        let id = self.live(run.uuid)?;
-        self.cancel_run(id);
-        Ok(())
-    }
-
-    /// The number that a run which is not over has in this process.
-    fn live(&self, uuid: Uuid) -> Result<RunId, RunError> {
-        let Some(durable) = &self.durable else { return Err(no_log()) };
-        let problem = match durable.runs.get(&uuid) {
-            Some(Known::Live(id)) => return Ok(*id),
-            Some(Known::Paused(error)) => error.clone(),
-            Some(Known::Over(_)) => TaskError::new(ErrorKind::Gone, format!("run {uuid} is over")),
-            None => TaskError::new(ErrorKind::Gone, format!("there is no run {uuid}")),
-        };
-        Err(RunError::Failed(problem))
-    }
-
     /// Drives all runs until this one is over and its end is safe in the log, and gives its value.
     #[track_caller]
     pub fn wait_for<T: DeserializeOwned>(&mut self, run: &DurableRun<T>) -> Result<T, RunError> {
@@ -292,7 +277,7 @@ impl Runtime {
         let json = match durable.runs.get(&uuid) {
             Some(Known::Over(Some(ended))) => ended.outcome.clone()?,
             Some(Known::Over(None)) => durable.read_outcome(uuid)?,
-            _ => return Err(self.live(uuid).err().unwrap_or_else(no_log)),
+            _ => return Err(RunError::Failed(self.live(uuid).err().unwrap_or_else(no_log_here))),
         };
         decode(&json).map_err(RunError::Failed)
     }
@@ -372,10 +357,16 @@ impl Runtime {
             }
             Notice::Failed(error) => {
                 if let Some(durable) = &mut self.durable {
-                    durable.failed = Some(error);
                     // What waits will never be safe, and who asked must not wait for it.
-                    durable.held.clear();
-                    durable.waiting.clear();
+                    let held = std::mem::take(&mut durable.held);
+                    let waiting = std::mem::take(&mut durable.waiting);
+                    let waiting = waiting.into_iter().flat_map(|(_, held)| held);
+                    for held in held.into_iter().chain(waiting) {
+                        if let Held::Answer(tell, _) = held {
+                            drop(tell.try_send(Err(log_failed(error.clone()))));
+                        }
+                    }
+                    durable.failed = Some(error);
                 }
             }
         }
@@ -395,7 +386,7 @@ impl Runtime {
             Held::Announce(uuid, promise) => self.host.inbox.announce(uuid, promise.run, true),
             Held::Over(id) => self.end_durable(id),
             // Who asked may have given up.
-            Held::Tell(who, what) => drop(who.try_send(what)),
+            Held::Answer(tell, answer) => drop(tell.try_send(Ok(answer))),
         }
     }
 
@@ -457,22 +448,6 @@ impl Runtime {
         self.line_up(place);
     }
 
-    /// Settles a promise; who asked is told when that is safe. Nobody is told if there is no such promise.
-    pub(crate) fn settle_durable(
-        &mut self,
-        uuid: Uuid,
-        result: Result<Value, TaskError>,
-        tell: SyncSender<Settlement>,
-    ) {
-        let Some((run, settlement)) = self.host.inbox.claim(uuid) else { return };
-        self.complete(run, Completion::Settle(uuid, result));
-        match &mut self.durable {
-            Some(durable) => durable.held.push(Held::Tell(tell, settlement)),
-            None => drop(tell.try_send(settlement)),
-        }
-        self.hand_in();
-    }
-
     /// Cancels a durable run, and writes that down.
     pub(crate) fn cancel_durable(&mut self, place: usize) {
         let now = self.host.clock.now();
@@ -493,6 +468,7 @@ impl Runtime {
     /// Says in every unfinished run's log that the process ended in good order, and closes the log.
     pub(crate) fn close_log(&mut self) {
         let Some(mut durable) = self.durable.take() else { return };
+        drop(durable.listening.take());
         let clock = self.host.clock.now();
         for (_, hosted) in self.runs.iter_mut() {
             if let Some(hosting) = &mut hosted.hosting
@@ -505,8 +481,16 @@ impl Runtime {
             }
         }
         durable.log.submit(&mut durable.batch);
-        if let Err(error) = durable.log.close() {
+        let closed = durable.log.close();
+        if let Err(error) = &closed {
             tracing::error!(target: "tiffany", "closing the log: {error}");
+        }
+        // With the log everything in it is safe.
+        let waiting = durable.waiting.into_iter().flat_map(|(_, held)| held);
+        for held in durable.held.into_iter().chain(waiting) {
+            if let Held::Answer(tell, answer) = held {
+                drop(tell.try_send(closed.clone().map(|()| answer).map_err(log_failed)));
+            }
         }
     }
 }
@@ -519,7 +503,11 @@ fn word(recording: Recording) -> &'static str {
     }
 }
 
-fn no_log() -> RunError {
+pub(super) fn no_log() -> RunError {
+    RunError::Failed(no_log_here())
+}
+
+pub(super) fn no_log_here() -> TaskError {
     let message = "this runtime has no log; give its builder a `log_dir`";
-    RunError::Failed(TaskError::new(ErrorKind::LogFailed, message))
+    TaskError::new(ErrorKind::LogFailed, message)
 }

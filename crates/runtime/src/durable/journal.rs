@@ -12,6 +12,7 @@ use tiffany_kernel::{
 };
 
 use super::json::{Json, encode};
+use crate::control::Decision;
 use crate::wal::{Batch, Chain, Line, RecordType, Stamp};
 
 /// Writes one run's lines.
@@ -211,6 +212,24 @@ impl Journal {
         let Some(seq) = self.waiting.remove(&call.call) else { return };
         let line = self.line(batch, clock, RecordType::EffectResult, tid);
         write_result(line.uint("of", seq).uint("step", step), result).end();
+    }
+
+    /// A person decided on an effect that was in doubt.
+    pub(crate) fn decided(
+        &mut self,
+        batch: &mut Batch,
+        (tid, clock, step): (Tid, Time, u64),
+        (of, attempt): (u64, u64),
+        decision: &Decision,
+    ) {
+        self.waiting.retain(|_, seq| *seq != of || matches!(decision, Decision::Again));
+        let line = self.line(batch, clock, RecordType::EffectResult, tid);
+        let line = line.uint("of", of).uint("attempt", attempt).str("decided", decision.word());
+        match decision {
+            Decision::Again => line,
+            decided => write_result(line.uint("step", step), &decided.result()),
+        }
+        .end();
     }
 
     /// An external promise was settled.

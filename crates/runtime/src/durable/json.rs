@@ -35,6 +35,20 @@ pub(crate) fn decode<T: DeserializeOwned>(json: &str) -> Result<T, TaskError> {
     })
 }
 
+/// JSON on one line, as the log has it: without the white space between its parts.
+pub(crate) fn compact(json: &str) -> String {
+    let (mut text, mut in_string, mut escaped) = (String::with_capacity(json.len()), false, false);
+    for c in json.chars() {
+        if !in_string && c.is_ascii_whitespace() {
+            continue;
+        }
+        in_string ^= c == '"' && !escaped;
+        escaped = in_string && c == '\\' && !escaped;
+        text.push(c);
+    }
+    text
+}
+
 /// The reply is JSON, read as the type that is wanted.
 pub struct Written;
 

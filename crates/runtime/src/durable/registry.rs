@@ -40,6 +40,11 @@ impl Registry {
         self.functions.insert(name.into(), Rc::new(start));
     }
 
+    /// The names of all functions.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.functions.keys().cloned().collect()
+    }
+
     /// The root of a run of this function.
     pub(crate) fn start(&self, name: &str, input: &str) -> Result<BoxCoroutine, TaskError> {
         match self.functions.get(name) {

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::Location;
+use std::path::Path;
 use std::rc::Rc;
 
 use tiffany_kernel::{
@@ -15,23 +16,48 @@ use super::hosting::{Beginning, Durable, Hosting, Known};
 use super::journal::Journal;
 use super::replay::{Replay, Sources};
 use super::script::{Script, What};
+use super::shelved::Shelved;
 use crate::context::{self, Entered};
 use crate::error::RunError;
 use crate::runtime::Runtime;
-use crate::wal::{Chain, LogError, Payload, RunReader, read_blob};
+use crate::wal::{Chain, Disk, LogError, Payload, RunReader, read_blob};
 
 impl Runtime {
     /// Brings a run back to where its log ends.
-    pub(super) fn resume(&mut self, uuid: Uuid, chain: Chain) -> Result<(), TaskError> {
-        let script = self.durable_mut().read(uuid, |_| false).map_err(log_failed)?;
-        let (id, stopped) = self.try_replay(&chain, script.clone())?;
-        let Some(divergence) = stopped else {
-            self.durable_mut().runs.insert(uuid, Known::Live(id));
-            self.go_live(self.places[&id]);
-            return Ok(());
+    pub(super) fn resume(&mut self, uuid: Uuid, chain: Chain) {
+        let script = match self.durable_mut().read(uuid, |_| false) {
+            Ok(script) => script,
+            Err(error) => return self.pause(uuid, log_failed(error), None),
         };
+        match self.bring_back(&chain, &script) {
+            Ok(id) => {
+                self.durable_mut().runs.insert(uuid, Known::Live(id));
+                self.go_live(self.places[&id]);
+            }
+            Err(error) => {
+                let shelved = self.durable_mut().shelve(chain, &script);
+                self.pause(uuid, error, Some(shelved));
+            }
+        }
+    }
+
+    /// A run cannot go on.
+    pub(super) fn pause(&mut self, uuid: Uuid, error: TaskError, shelved: Option<Box<Shelved>>) {
+        match tracing::enabled!(target: "tiffany", tracing::Level::WARN) {
+            true => tracing::warn!(
+                target: "tiffany", run = %uuid, code = error.code(),
+                "run {uuid} cannot go on and is paused: {error}",
+            ),
+            false => eprintln!("tiffany: run {uuid} cannot go on and is paused: {error}"),
+        }
+        self.durable_mut().runs.insert(uuid, Known::Paused(error, shelved));
+    }
+
+    fn bring_back(&mut self, chain: &Chain, script: &Script) -> Result<RunId, TaskError> {
+        let (id, stopped) = self.try_replay(chain, script.clone())?;
+        let Some(divergence) = stopped else { return Ok(id) };
         let matched = self.end_trial(id, None).matched;
-        let cause = self.find_cause(&chain, &script, &divergence, matched)?;
+        let cause = self.find_cause(chain, script, &divergence, matched)?;
         Err(divergence.into_error(cause))
     }
 
@@ -183,6 +209,39 @@ fn again(what: What, replay: &mut Replay, journal: &mut Journal) -> Option<Compl
     })
 }
 
+/// Reads a run's log, to its end or as far as it is wanted.
+pub(crate) fn read_script(
+    disk: &dyn Disk,
+    root: &Path,
+    uuid: Uuid,
+    enough: impl Fn(&Script) -> bool,
+) -> Result<Script, LogError> {
+    let mut reader = RunReader::open(disk, root, uuid, None)?;
+    let mut script = Script::default();
+    while let Some(record) = reader.next() {
+        script.add(&record?, &|payload| fetch(disk, root, payload))?;
+        if enough(&script) {
+            break;
+        }
+    }
+    Ok(script)
+}
+
+/// Reads a payload that is in a file of its own.
+pub(crate) fn fetch(
+    disk: &dyn Disk,
+    root: &Path,
+    payload: &Payload<'_>,
+) -> Result<String, LogError> {
+    match payload {
+        Payload::Blob { hash, .. } => {
+            let bytes = read_blob(disk, root, *hash)?;
+            String::from_utf8(bytes).map_err(|_| LogError::DamagedBlob(*hash))
+        }
+        _ => Ok("null".to_owned()),
+    }
+}
+
 impl Durable {
     /// Reads a run's log, to its end or as far as it is wanted.
     pub(super) fn read(
@@ -190,22 +249,13 @@ impl Durable {
         uuid: Uuid,
         enough: impl Fn(&Script) -> bool,
     ) -> Result<Script, LogError> {
-        let mut reader = RunReader::open(&*self.disk, &self.root, uuid, None)?;
-        let fetch = |payload: &Payload<'_>| match payload {
-            Payload::Blob { hash, .. } => {
-                let bytes = read_blob(&*self.disk, &self.root, *hash)?;
-                String::from_utf8(bytes).map_err(|_| LogError::DamagedBlob(*hash))
-            }
-            _ => Ok("null".to_owned()),
-        };
-        let mut script = Script::default();
-        while let Some(record) = reader.next() {
-            script.add(&record?, &fetch)?;
-            if enough(&script) {
-                break;
-            }
-        }
-        Ok(script)
+        read_script(&*self.disk, &self.root, uuid, enough)
+    }
+
+    /// A run that cannot go on, with what has to be known to write to its log.
+    fn shelve(&self, chain: Chain, script: &Script) -> Box<Shelved> {
+        let fetch = |payload: &Payload<'_>| fetch(&*self.disk, &self.root, payload);
+        Box::new(Shelved::new(chain, script, &fetch))
     }
 
     /// The outcome of a run that ended in an earlier process.
@@ -226,6 +276,6 @@ fn recording(word: &str) -> Recording {
     }
 }
 
-fn log_failed(error: LogError) -> TaskError {
+pub(crate) fn log_failed(error: LogError) -> TaskError {
     TaskError::new(ErrorKind::LogFailed, error.to_string())
 }

@@ -132,6 +132,10 @@ impl Script {
             }
             Some(RecordType::EffectResult) => {
                 let of = record.uint("of").unwrap_or(0);
+                if record.str("decided").as_deref() == Some("again") {
+                    self.begun.entry(of).or_default().is_open = false;
+                    return Ok(());
+                }
                 if let Some(retry_at) = record.str("retry_at") {
                     let begun = self.begun.entry(of).or_default();
                     begun.failures += 1;

@@ -140,6 +140,7 @@ pub(crate) struct StepWork {
     pub(crate) timeout: Option<Duration>,
     pub(crate) heartbeat: Option<Duration>,
     pub(crate) queue: Option<String>,
+    pub(crate) holds_in_doubt: bool,
 }
 
 /// A step that is about to be made.
@@ -162,6 +163,7 @@ impl<T> Step<T> {
             timeout: None,
             heartbeat: None,
             queue: None,
+            holds_in_doubt: false,
         };
         Step { work, input: None, value: PhantomData }
     }
@@ -183,6 +185,13 @@ impl<T> Step<T> {
     /// the error [`InDoubt`](tiffany_kernel::ErrorKind::InDoubt). It is not tried again after an error either.
     pub fn at_most_once(mut self) -> Step<T> {
         self.work.kind = Kind::AtMostOnce;
+        self
+    }
+
+    /// If it is in doubt, its task waits until a person has decided, by [`Runtime::decide`](crate::Runtime::decide),
+    /// [`Control::decide`](crate::control::Control::decide) or `tiffany doubt`, instead of getting an error. For steps that are at most once.
+    pub fn hold_in_doubt(mut self) -> Step<T> {
+        self.work.holds_in_doubt = true;
         self
     }
 

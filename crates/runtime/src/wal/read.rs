@@ -61,25 +61,7 @@ impl<'a> Record<'a> {
 
     /// A payload: inline, or the name of its blob.
     pub fn payload(&self, field: &str) -> Option<Payload<'a>> {
-        let json = self.get(field)?;
-        let mut fields = Fields { rest: json.strip_prefix('{').unwrap_or("") };
-        let Some((mark, value)) = fields.next().filter(|(name, _)| name.starts_with('$')) else {
-            return Some(Payload::Json(json));
-        };
-        let text = parse_string(value);
-        match (mark, text) {
-            ("$base64", Some(text)) => parse_base64(&text).map(Payload::Bytes),
-            ("$blob", Some(text)) => {
-                let hash = BlobHash::parse(&text)?;
-                let len = fields.next().filter(|(name, _)| *name == "len")?.1.parse().ok()?;
-                let form = match fields.next() {
-                    Some(("as", "\"bytes\"")) => BlobForm::Bytes,
-                    _ => BlobForm::Json,
-                };
-                Some(Payload::Blob { hash, len, form })
-            }
-            _ => Some(Payload::Json(json)),
-        }
+        Payload::parse(self.get(field)?)
     }
 }
 
@@ -99,6 +81,30 @@ pub enum Payload<'a> {
         /// What the bytes are.
         form: BlobForm,
     },
+}
+
+impl<'a> Payload<'a> {
+    /// Reads the value of a field.
+    pub(crate) fn parse(json: &'a str) -> Option<Payload<'a>> {
+        let mut fields = Fields { rest: json.strip_prefix('{').unwrap_or("") };
+        let Some((mark, value)) = fields.next().filter(|(name, _)| name.starts_with('$')) else {
+            return Some(Payload::Json(json));
+        };
+        let text = parse_string(value);
+        match (mark, text) {
+            ("$base64", Some(text)) => parse_base64(&text).map(Payload::Bytes),
+            ("$blob", Some(text)) => {
+                let hash = BlobHash::parse(&text)?;
+                let len = fields.next().filter(|(name, _)| *name == "len")?.1.parse().ok()?;
+                let form = match fields.next() {
+                    Some(("as", "\"bytes\"")) => BlobForm::Bytes,
+                    _ => BlobForm::Json,
+                };
+                Some(Payload::Blob { hash, len, form })
+            }
+            _ => Some(Payload::Json(json)),
+        }
+    }
 }
 
 /// What the bytes of a blob are.

@@ -1,0 +1,248 @@
+//! Reaching durable runs from outside their runtime's thread: from another thread, from another process, or on a
+//! directory that no process has at present.
+//!
+//! ```
+//! use tiffany::control::Control;
+//! use tiffany::durable::receive;
+//! use tiffany::{Runtime, TaskError};
+//!
+//! # let dir = std::env::temp_dir().join(format!("tiffany-control-{}", std::process::id()));
+//! let mut runtime = Runtime::builder()
+//!     .log_dir(&dir)
+//!     .register("greet", |()| async { receive::<String>("name").await })
+//!     .build()?;
+//! let run = runtime.submit::<String>("greet", "greet-1", &())?;
+//!
+//! // In another thread or another process:
+//! let (path, uuid) = (dir.clone(), run.uuid());
+//! let other = std::thread::spawn(move || {
+//!     let mut control = Control::open(&path)?;
+//!     control.send(uuid, "name", &"Ada") // comes back when the log has it
+//! });
+//! assert_eq!(runtime.wait_for(&run)?, "Ada");
+//! other.join().unwrap()?;
+//! # drop(runtime);
+//! # std::fs::remove_dir_all(&dir).unwrap();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod offline;
+mod request;
+mod socket;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use tiffany_kernel::{ErrorKind, TaskError, Uuid};
+
+use crate::context;
+use crate::durable::{decode, raw};
+use crate::inbox::{Inbox, Letter, Settlement};
+use offline::Offline;
+pub(crate) use request::{Answer, Request, Tell};
+pub use request::{Decision, Doubt, Paused, Status};
+use socket::Client;
+pub(crate) use socket::Listening;
+
+/// How long an answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often one who waits looks whether the runtime is still there.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Asks the runtime that has a log, or writes to the log itself where none has it.
+///
+/// Every method comes back when what it did is safe in the log.
+pub struct Control(Way);
+
+enum Way {
+    /// A runtime of this process.
+    Here(Arc<Inbox>),
+    Socket(Client),
+    /// Nobody has the directory, so this has.
+    Offline(Box<Offline>),
+}
+
+impl Control {
+    /// The log in a directory: by the process that has it, or, where none has, by taking it for as long as this lives. Then runs are written to on the
+    /// level of their records, and take notice when they are brought back.
+    pub fn open(dir: &Path) -> Result<Control, TaskError> {
+        let begun = Instant::now();
+        loop {
+            if let Some(client) = Client::connect(dir)? {
+                return Ok(Control(Way::Socket(client)));
+            }
+            match Offline::open(dir) {
+                Ok(offline) => return Ok(Control(Way::Offline(Box::new(offline)))),
+                // A process that has just taken it is about to listen; one that ends does not any more.
+                Err(offline::Refused::InUse(_)) if begun.elapsed() < Duration::from_secs(1) => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                Err(refused) => return Err(refused.into()),
+            }
+        }
+    }
+
+    /// The runtime of this process with this inbox.
+    pub(crate) fn of(inbox: Arc<Inbox>) -> Control {
+        Control(Way::Here(inbox))
+    }
+
+    /// Whether no process has the log, so that what is done here waits until its runs are brought back.
+    pub fn is_offline(&self) -> bool {
+        matches!(self.0, Way::Offline(_))
+    }
+
+    /// How the runtime stands.
+    pub fn status(&mut self) -> Result<Status, TaskError> {
+        match self.ask(Request::Status)? {
+            Answer::Status(status) => Ok(status),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Starts a durable run, as [`Runtime::submit`](crate::Runtime::submit) does, and gives its identity.
+    pub fn submit(
+        &mut self,
+        function: &str,
+        id: &str,
+        input: &impl Serialize,
+    ) -> Result<Uuid, TaskError> {
+        let input = raw(input)?;
+        match self.ask(Request::Submit { function: function.into(), id: id.into(), input })? {
+            Answer::Run(uuid) => Ok(uuid),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Sends a message to a run, which takes it with [`receive`](crate::durable::receive).
+    pub fn send(
+        &mut self,
+        run: Uuid,
+        name: &str,
+        message: &impl Serialize,
+    ) -> Result<(), TaskError> {
+        let message = raw(message)?;
+        self.ask(Request::Send { run, name: name.into(), message }).map(drop)
+    }
+
+    /// Completes an external promise of a run.
+    pub fn settle(
+        &mut self,
+        promise: Uuid,
+        value: &impl Serialize,
+    ) -> Result<Settlement, TaskError> {
+        self.settled(promise, Ok(raw(value)?))
+    }
+
+    /// Fails an external promise of a run: who waits for it is given an error with this message.
+    pub fn fail(
+        &mut self,
+        promise: Uuid,
+        message: impl Into<String>,
+    ) -> Result<Settlement, TaskError> {
+        self.settled(promise, Err(message.into()))
+    }
+
+    fn settled(
+        &mut self,
+        promise: Uuid,
+        result: Result<Box<RawValue>, String>,
+    ) -> Result<Settlement, TaskError> {
+        match self.ask(Request::Settle { promise, result })? {
+            Answer::Settled(settlement) => Ok(settlement),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Cancels a run.
+    pub fn cancel(&mut self, run: Uuid) -> Result<(), TaskError> {
+        self.ask(Request::Cancel { run }).map(drop)
+    }
+
+    /// Asks a run, which answers by [`on_question`](crate::durable::on_question).
+    pub fn question<A: DeserializeOwned>(
+        &mut self,
+        run: Uuid,
+        name: &str,
+        input: &impl Serialize,
+    ) -> Result<A, TaskError> {
+        let input = raw(input)?;
+        match self.ask(Request::Question { run, name: name.into(), input })? {
+            Answer::Value(json) => decode(json.get()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The steps that are in doubt.
+    pub fn doubts(&mut self) -> Result<Vec<Doubt>, TaskError> {
+        match self.ask(Request::Doubts)? {
+            Answer::Doubts(doubts) => Ok(doubts),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Decides on a step in doubt, by its key.
+    pub fn decide(&mut self, key: &str, decision: Decision) -> Result<(), TaskError> {
+        self.ask(Request::Decide { key: key.into(), decision }).map(drop)
+    }
+
+    fn ask(&mut self, request: Request) -> Result<Answer, TaskError> {
+        match &mut self.0 {
+            Way::Here(inbox) => ask_here(inbox, request),
+            Way::Socket(client) => client.ask(&request),
+            Way::Offline(offline) => offline.ask(request),
+        }
+    }
+}
+
+impl Decision {
+    /// It happened, and this is its result.
+    pub fn done(value: &impl Serialize) -> Result<Decision, TaskError> {
+        raw(value).map(Decision::Done)
+    }
+
+    /// The same, of JSON.
+    pub fn done_json(json: &str) -> Result<Decision, TaskError> {
+        let value: Box<RawValue> = decode(json)?;
+        Ok(Decision::Done(value))
+    }
+}
+
+/// Asks a runtime of this process, which another thread drives.
+pub(crate) fn ask_here(inbox: &Inbox, request: Request) -> Result<Answer, TaskError> {
+    if context::current().host().is_some() {
+        let message = "this waits for the loop, and was called on its thread; do it on another one";
+        return Err(TaskError::new(ErrorKind::BadArgument, message));
+    }
+    let gone = || TaskError::new(ErrorKind::Unreachable, "the runtime is gone");
+    let (tell, told) = sync_channel(1);
+    inbox.send(Letter::Request(request, tell));
+    let begun = Instant::now();
+    loop {
+        // A letter that is sent while the inbox is closed may lie there for ever.
+        let is_closed = inbox.is_closed();
+        match told.recv_timeout(LOOK) {
+            Ok(answer) => return answer,
+            Err(RecvTimeoutError::Disconnected) => return Err(gone()),
+            Err(RecvTimeoutError::Timeout) if is_closed => return Err(gone()),
+            Err(RecvTimeoutError::Timeout) if begun.elapsed() > PATIENCE => {
+                let message = format!(
+                    "the runtime has not answered for {PATIENCE:?}: it is not driven, or a task keeps its turn; \
+                     it may still do it later"
+                );
+                return Err(TaskError::new(ErrorKind::Unreachable, message));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+fn unexpected(answer: &Answer) -> TaskError {
+    let message = format!("the other process speaks another version: it answered {answer:?}");
+    TaskError::new(ErrorKind::Unreachable, message)
+}

@@ -1,0 +1,154 @@
+//! A log that no process has: requests become records, which the runs find when they are brought back.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
+
+use super::request::{Answer, Request, Status};
+use crate::clock::Clock;
+use crate::durable::{
+    Shelved, fetch, log_failed, no_such_run, not_in_doubt, parse_key, read_script, run_over,
+};
+use crate::inbox::unknown;
+use crate::wal::{Batch, Disk, LogError, Payload, RealDisk, RunState, Settings, Writer};
+
+/// A log in the hands of who wants to change something in it.
+pub(super) struct Offline {
+    writer: Option<Writer>,
+    disk: Arc<dyn Disk>,
+    root: PathBuf,
+    batch: Batch,
+}
+
+/// Why a log cannot be had.
+pub(super) enum Refused {
+    InUse(LogError),
+    Broken(TaskError),
+}
+
+impl From<Refused> for TaskError {
+    fn from(refused: Refused) -> TaskError {
+        match refused {
+            Refused::InUse(error) => {
+                let message = format!("{error}; that process does not answer");
+                TaskError::new(ErrorKind::Unreachable, message)
+            }
+            Refused::Broken(error) => error,
+        }
+    }
+}
+
+impl Offline {
+    pub(super) fn open(root: &Path) -> Result<Offline, Refused> {
+        if !root.join("wal").is_dir() {
+            let message = format!("there is no log in {}", root.display());
+            return Err(Refused::Broken(TaskError::new(ErrorKind::LogFailed, message)));
+        }
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+        let settings = Settings::default();
+        let batch = Batch::with_blob_limit(settings.blob_limit);
+        match Writer::open(Arc::clone(&disk), root, settings) {
+            Ok((writer, _)) => Ok(Offline { writer: Some(writer), disk, root: root.into(), batch }),
+            Err(error @ LogError::Locked { .. }) => Err(Refused::InUse(error)),
+            Err(error) => Err(Refused::Broken(log_failed(error))),
+        }
+    }
+
+    pub(super) fn ask(&mut self, request: Request) -> Result<Answer, TaskError> {
+        let clock = Clock::system().now();
+        let answer = self.write(request, clock)?;
+        if let Some(writer) = &mut self.writer {
+            writer.commit(&mut self.batch, |_| {}).map_err(log_failed)?;
+        }
+        Ok(answer)
+    }
+
+    fn write(&mut self, request: Request, clock: Time) -> Result<Answer, TaskError> {
+        match request {
+            Request::Status => Ok(Answer::Status(Status {
+                pid: std::process::id(),
+                version: env!("CARGO_PKG_VERSION").into(),
+                functions: Vec::new(),
+                live: 0,
+                paused: Vec::new(),
+            })),
+            Request::Submit { function, .. } => Err(needs_process(&format!(
+                "a run of `{function}` is started by the program that has this function"
+            ))),
+            Request::Question { .. } => {
+                Err(needs_process("a run answers from its memory, and it has none"))
+            }
+            Request::Send { run, name, message } => {
+                self.shelved(run)?.send(&mut self.batch, clock, &name, &message);
+                Ok(Answer::Done)
+            }
+            Request::Cancel { run } => {
+                self.shelved(run)?.cancel(&mut self.batch, clock);
+                Ok(Answer::Done)
+            }
+            Request::Settle { promise, result } => {
+                for run in self.live() {
+                    // One that is damaged does not stand in the way of the others.
+                    let Ok(mut shelved) = self.shelved(run) else { continue };
+                    let settled = shelved.settle(&mut self.batch, clock, promise, &result);
+                    if let Some(settlement) = settled {
+                        return Ok(Answer::Settled(settlement));
+                    }
+                }
+                Err(unknown(promise))
+            }
+            Request::Doubts => {
+                let mut doubts = Vec::new();
+                for run in self.live() {
+                    let Ok(shelved) = self.shelved(run) else { continue };
+                    doubts.extend(shelved.doubts().cloned());
+                }
+                Ok(Answer::Doubts(doubts))
+            }
+            Request::Decide { key, decision } => {
+                let (run, seq) = parse_key(&key)?;
+                match self.shelved(run)?.decide(&mut self.batch, clock, seq, &decision) {
+                    true => Ok(Answer::Done),
+                    false => Err(not_in_doubt(&key)),
+                }
+            }
+        }
+    }
+
+    /// The runs that are not over, in order.
+    fn live(&self) -> Vec<Uuid> {
+        let runs = self.writer.iter().flat_map(Writer::runs);
+        let live = runs.filter(|(_, entry)| entry.state == RunState::Live).map(|(run, _)| run);
+        let mut live: Vec<Uuid> = live.collect();
+        live.sort();
+        live
+    }
+
+    fn shelved(&self, run: Uuid) -> Result<Shelved, TaskError> {
+        let entry = self.writer.as_ref().and_then(|writer| writer.run(run));
+        let entry = entry.ok_or_else(|| no_such_run(run))?;
+        if entry.state != RunState::Live {
+            return Err(run_over(run));
+        }
+        let script = read_script(&*self.disk, &self.root, run, |_| false).map_err(log_failed)?;
+        let fetch = |payload: &Payload<'_>| fetch(&*self.disk, &self.root, payload);
+        Ok(Shelved::new(entry.chain(run), &script, &fetch))
+    }
+}
+
+impl Drop for Offline {
+    fn drop(&mut self) {
+        if let Some(writer) = self.writer.take()
+            && let Err(error) = writer.close()
+        {
+            // Everything that was answered is in the commit log all the same.
+            tracing::warn!(target: "tiffany", "closing the log: {error}");
+        }
+    }
+}
+
+fn needs_process(why: &str) -> TaskError {
+    let message = format!("no process has this log: {why}");
+    TaskError::new(ErrorKind::Unreachable, message)
+}

@@ -1,0 +1,157 @@
+//! What can be asked of the runtime that has a log, and what it answers. The same in this process, through the
+//! socket and on a directory that nobody has.
+
+use std::sync::mpsc::SyncSender;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tiffany_kernel::{TaskError, Uuid, Value};
+
+use crate::durable::{Json, compact};
+use crate::inbox::Settlement;
+
+/// Something that is asked of a runtime.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Request {
+    Status,
+    Submit {
+        function: String,
+        id: String,
+        input: Box<RawValue>,
+    },
+    Send {
+        #[serde(with = "text")]
+        run: Uuid,
+        name: String,
+        message: Box<RawValue>,
+    },
+    Settle {
+        #[serde(with = "text")]
+        promise: Uuid,
+        result: Result<Box<RawValue>, String>,
+    },
+    Cancel {
+        #[serde(with = "text")]
+        run: Uuid,
+    },
+    Question {
+        #[serde(with = "text")]
+        run: Uuid,
+        name: String,
+        input: Box<RawValue>,
+    },
+    Doubts,
+    Decide {
+        key: String,
+        decision: Decision,
+    },
+}
+
+/// What comes of a request that was not refused.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Answer {
+    Done,
+    Status(Status),
+    Run(#[serde(with = "text")] Uuid),
+    Settled(Settlement),
+    Value(Box<RawValue>),
+    Doubts(Vec<Doubt>),
+}
+
+/// Who wants to know. It is told when the answer is safe.
+pub(crate) type Tell = SyncSender<Result<Answer, TaskError>>;
+
+/// How a runtime that has a log stands.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Status {
+    /// The process that has the directory.
+    pub pid: u32,
+    /// The version of Tiffany it was built with.
+    pub version: String,
+    /// The functions it has registered; none if nobody has the directory.
+    pub functions: Vec<String>,
+    /// How many runs go on in it.
+    pub live: usize,
+    /// Runs that cannot go on, and why.
+    pub paused: Vec<Paused>,
+}
+
+/// A run that cannot go on with the program that has the log.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Paused {
+    /// The run.
+    #[serde(with = "text")]
+    pub run: Uuid,
+    /// Why it cannot go on.
+    pub error: TaskError,
+}
+
+/// A step that must not be done twice and was cut off: nobody but a person can know whether it happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Doubt {
+    /// The key its work was given, by which it is decided.
+    pub key: String,
+    /// Its run.
+    #[serde(with = "text")]
+    pub run: Uuid,
+    /// What the step is called.
+    pub step: String,
+    /// The attempt that was cut off.
+    pub attempt: u64,
+    /// Whether its task waits for a decision. If not, the run does not go on at present, and the task will be given the error
+    /// [`InDoubt`](tiffany_kernel::ErrorKind::InDoubt) when it does.
+    pub waits: bool,
+}
+
+/// What a person says of a step that is in doubt.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// It happened, and this is its result.
+    Done(Box<RawValue>),
+    /// It did not happen, or not as it should: its task is given an error with this message.
+    Failed(String),
+    /// It did not happen: it is done again.
+    Again,
+}
+
+impl Decision {
+    /// What its task is given.
+    pub(crate) fn result(&self) -> Result<Value, TaskError> {
+        match self {
+            Decision::Done(value) => Ok(Value::new(Json(compact(value.get()).into()))),
+            Decision::Failed(message) => Err(TaskError::failed(message.clone())),
+            Decision::Again => Ok(Value::Unit),
+        }
+    }
+
+    /// What the log calls it.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Decision::Done(_) => "done",
+            Decision::Failed(_) => "failed",
+            Decision::Again => "again",
+        }
+    }
+}
+
+/// Identities as text, as people know them.
+mod text {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+    use tiffany_kernel::Uuid;
+
+    pub(super) fn serialize<S: Serializer>(uuid: &Uuid, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(uuid)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Uuid, D::Error> {
+        let text = String::deserialize(from)?;
+        Uuid::parse(&text).ok_or_else(|| D::Error::custom(format!("`{text}` is no UUID")))
+    }
+}

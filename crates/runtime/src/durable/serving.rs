@@ -1,0 +1,303 @@
+//! What is asked of a runtime from outside its tasks: by the program that drives it, by other threads, and by
+//! other processes through the socket. Each is answered when the log has what the answer depends on.
+
+use std::cell::RefCell;
+use std::panic::Location;
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use tiffany_kernel::{Completion, ErrorKind, RunId, TaskError, Uuid, Value};
+
+use super::hosting::{Durable, DurableRun, Held, Known, no_log_here};
+use super::json::{Json, compact, decode, encode};
+use super::resuming::log_failed;
+use crate::control::{Answer, Decision, Doubt, Paused, Request, Status, Tell};
+use crate::error::RunError;
+use crate::inbox::unknown;
+use crate::runtime::Runtime;
+
+impl Runtime {
+    /// Sends a message to a durable run, which takes it with [`receive`](super::receive) under this name. It is safe once
+    /// the log has it ([`flush`](Runtime::flush) waits for that), and it waits there as long as nobody takes it.
+    pub fn send<T>(
+        &mut self,
+        run: &DurableRun<T>,
+        name: &str,
+        message: &impl Serialize,
+    ) -> Result<(), RunError> {
+        let message = raw(message).map_err(RunError::Failed)?;
+        let request = Request::Send { run: run.uuid(), name: name.into(), message };
+        self.carry_out(request).map(drop).map_err(RunError::Failed)
+    }
+
+    /// Cancels a durable run.
+    pub fn cancel<T>(&mut self, run: &DurableRun<T>) -> Result<(), RunError> {
+        let request = Request::Cancel { run: run.uuid() };
+        self.carry_out(request).map(drop).map_err(RunError::Failed)
+    }
+
+    /// Asks a durable run, which answers by [`on_question`](super::on_question), from what it knows once it has done what it can do
+    /// now. Drives all runs meanwhile.
+    #[track_caller]
+    pub fn question<T, A: DeserializeOwned>(
+        &mut self,
+        run: &DurableRun<T>,
+        name: &str,
+        input: &impl Serialize,
+    ) -> Result<A, RunError> {
+        let input = raw(input).map_err(RunError::Failed)?;
+        self.settle_down(Location::caller())?;
+        let request = Request::Question { run: run.uuid(), name: name.into(), input };
+        let answer = self.carry_out(request).map_err(RunError::Failed)?;
+        match self.when_safe(Location::caller(), answer)? {
+            Answer::Value(json) => decode(json.get()).map_err(RunError::Failed),
+            _ => decode("null").map_err(RunError::Failed),
+        }
+    }
+
+    /// Waits until all that was asked for so far is safe in the log: runs that were submitted, messages that were
+    /// sent. Drives all runs meanwhile.
+    #[track_caller]
+    pub fn flush(&mut self) -> Result<(), RunError> {
+        if self.durable.is_none() {
+            return Err(RunError::Failed(no_log_here()));
+        }
+        self.when_safe(Location::caller(), Answer::Done).map(drop)
+    }
+
+    /// The runs of the log that cannot go on, and why.
+    pub fn paused(&self) -> Vec<Paused> {
+        let runs = self.durable.iter().flat_map(|durable| &durable.runs);
+        runs.filter_map(|(run, known)| match known {
+            Known::Paused(error, _) => Some(Paused { run: *run, error: error.clone() }),
+            _ => None,
+        })
+        .collect()
+    }
+
+    /// Steps that must not be done twice and were cut off, and wait for a person to decide.
+    pub fn doubts(&self) -> Vec<Doubt> {
+        let shelved = self.durable.iter().flat_map(|durable| durable.runs.values());
+        let shelved = shelved.filter_map(|known| match known {
+            Known::Paused(_, Some(shelved)) => Some(shelved),
+            _ => None,
+        });
+        let shelved = shelved.flat_map(|shelved| shelved.doubts().cloned());
+        self.steps_in_doubt().chain(shelved).collect()
+    }
+
+    /// Decides on a step in doubt, by its key.
+    pub fn decide(&mut self, key: &str, decision: Decision) -> Result<(), RunError> {
+        let request = Request::Decide { key: key.into(), decision };
+        self.carry_out(request).map(drop).map_err(RunError::Failed)
+    }
+
+    /// Drives all runs until an answer may be given.
+    fn when_safe(
+        &mut self,
+        at: &'static Location<'static>,
+        answer: Answer,
+    ) -> Result<Answer, RunError> {
+        let (tell, told): (Tell, Receiver<_>) = sync_channel(1);
+        self.hold(tell, answer);
+        let answer = RefCell::new(None);
+        self.drive_until(at, |_| {
+            let mut answer = answer.borrow_mut();
+            if answer.is_none() {
+                *answer = told.try_recv().ok();
+            }
+            answer.is_some()
+        })?;
+        let answer = answer.take().unwrap_or_else(|| Err(no_log_here()));
+        answer.map_err(RunError::Failed)
+    }
+
+    /// Gives turns until nobody is ready.
+    fn settle_down(&mut self, at: &'static Location<'static>) -> Result<(), RunError> {
+        self.drive_until(at, Runtime::is_quiet)
+    }
+
+    /// Does what is asked; who asked is told when that is safe.
+    pub(crate) fn serve(&mut self, request: Request, tell: Tell) {
+        match self.carry_out(request) {
+            Ok(answer) => self.hold(tell, answer),
+            Err(error) => drop(tell.try_send(Err(error))),
+        }
+    }
+
+    /// Gives an answer when everything written so far is safe.
+    fn hold(&mut self, tell: Tell, answer: Answer) {
+        if let Some(durable) = &mut self.durable {
+            durable.held.push(Held::Answer(tell, answer));
+        }
+        self.hand_in();
+    }
+
+    /// Does what is asked. The answer may be given when everything written so far is safe.
+    fn carry_out(&mut self, request: Request) -> Result<Answer, TaskError> {
+        let Some(durable) = &self.durable else { return Err(no_log_here()) };
+        if let Some(error) = &durable.failed {
+            return Err(log_failed(error.clone()));
+        }
+        match request {
+            Request::Status => Ok(Answer::Status(self.status())),
+            Request::Submit { function, id, input } => {
+                let submitted = self.submit_json(&function, &id, &compact(input.get()));
+                submitted.map(Answer::Run).map_err(into_task_error)
+            }
+            Request::Send { run, name, message } => {
+                match self.live(run) {
+                    Ok(id) => {
+                        let message = Value::new(Json(compact(message.get()).into()));
+                        self.complete(id, Completion::Message(name.as_str().into(), message));
+                    }
+                    Err(error) => self.on_shelf(run, error, |shelved, batch, clock| {
+                        shelved.send(batch, clock, &name, &message);
+                    })?,
+                }
+                Ok(Answer::Done)
+            }
+            Request::Cancel { run } => {
+                match self.live(run) {
+                    Ok(id) => self.cancel_run(id),
+                    Err(error) => self.on_shelf(run, error, |shelved, batch, clock| {
+                        shelved.cancel(batch, clock);
+                    })?,
+                }
+                Ok(Answer::Done)
+            }
+            Request::Settle { promise, result } => self.settle(promise, result),
+            Request::Question { run, name, input } => {
+                let id = self.live(run)?;
+                let answer = self.host.questions.ask(id, &name, input.get())?;
+                RawValue::from_string(answer).map(Answer::Value).map_err(|_| unknown(run))
+            }
+            Request::Doubts => Ok(Answer::Doubts(self.doubts())),
+            Request::Decide { key, decision } => self.decide_doubt(&key, decision),
+        }
+    }
+
+    fn status(&self) -> Status {
+        let live = |durable: &Durable| {
+            durable.runs.values().filter(|known| matches!(known, Known::Live(_))).count()
+        };
+        Status {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            functions: self.settings.registry.names(),
+            live: self.durable.as_ref().map_or(0, live),
+            paused: self.paused(),
+        }
+    }
+
+    fn settle(
+        &mut self,
+        promise: Uuid,
+        result: Result<Box<RawValue>, String>,
+    ) -> Result<Answer, TaskError> {
+        if let Some((run, settlement)) = self.host.inbox.claim(promise) {
+            let result = match result {
+                Ok(value) => Ok(Value::new(Json(compact(value.get()).into()))),
+                Err(message) => Err(TaskError::failed(message)),
+            };
+            self.complete(run, Completion::Settle(promise, result));
+            return Ok(Answer::Settled(settlement));
+        }
+        let clock = self.host.clock.now();
+        let durable = self.durable_mut();
+        let settled = durable.runs.values_mut().find_map(|known| match known {
+            Known::Paused(_, Some(shelved)) => {
+                shelved.settle(&mut durable.batch, clock, promise, &result)
+            }
+            _ => None,
+        });
+        settled.map(Answer::Settled).ok_or_else(|| unknown(promise))
+    }
+
+    fn decide_doubt(&mut self, key: &str, decision: Decision) -> Result<Answer, TaskError> {
+        let (run, seq) = parse_key(key)?;
+        if self.decide_step(key, &decision) {
+            return Ok(Answer::Done);
+        }
+        let mut found = false;
+        self.on_shelf(run, not_in_doubt(key), |shelved, batch, clock| {
+            found = shelved.decide(batch, clock, seq, &decision);
+        })?;
+        if found { Ok(Answer::Done) } else { Err(not_in_doubt(key)) }
+    }
+
+    /// Writes to the log of a run that does not go on at present.
+    fn on_shelf(
+        &mut self,
+        run: Uuid,
+        otherwise: TaskError,
+        write: impl FnOnce(&mut super::Shelved, &mut crate::wal::Batch, tiffany_kernel::Time),
+    ) -> Result<(), TaskError> {
+        let clock = self.host.clock.now();
+        let durable = self.durable_mut();
+        match durable.runs.get_mut(&run) {
+            Some(Known::Paused(_, Some(shelved))) => {
+                write(shelved, &mut durable.batch, clock);
+                Ok(())
+            }
+            _ => Err(otherwise),
+        }
+    }
+
+    /// The number that a run which is not over has in this process.
+    pub(super) fn live(&self, uuid: Uuid) -> Result<RunId, TaskError> {
+        let Some(durable) = &self.durable else { return Err(no_log_here()) };
+        match durable.runs.get(&uuid) {
+            Some(Known::Live(id)) if !self.has_ended(*id) => Ok(*id),
+            Some(Known::Paused(error, _)) => Err(error.clone()),
+            Some(_) => Err(run_over(uuid)),
+            None => Err(no_such_run(uuid)),
+        }
+    }
+
+    /// Whether the end of a run is written down, and perhaps not safe yet.
+    fn has_ended(&self, id: RunId) -> bool {
+        let hosting = self.places.get(&id).and_then(|place| self.runs[*place].hosting.as_ref());
+        hosting.is_none_or(|hosting| hosting.is_over)
+    }
+}
+
+/// A value of the user's in a request.
+pub(crate) fn raw(value: &impl Serialize) -> Result<Box<RawValue>, TaskError> {
+    let json = encode(value)?;
+    RawValue::from_string(json)
+        .map_err(|error| TaskError::new(ErrorKind::Unserializable, error.to_string()))
+}
+
+pub(crate) fn run_over(uuid: Uuid) -> TaskError {
+    TaskError::new(ErrorKind::RunOver, format!("run {uuid} is over"))
+}
+
+pub(crate) fn no_such_run(uuid: Uuid) -> TaskError {
+    TaskError::new(ErrorKind::NoSuchRun, format!("there is no run {uuid}"))
+}
+
+/// The error for a step that cannot be decided on.
+pub(crate) fn not_in_doubt(key: &str) -> TaskError {
+    let message = format!("no step with the key `{key}` is in doubt; see which are by `doubts`");
+    TaskError::new(ErrorKind::BadArgument, message)
+}
+
+/// The run and the record that a key names.
+pub(crate) fn parse_key(key: &str) -> Result<(Uuid, u64), TaskError> {
+    let parts = key.split_once('/');
+    let parsed = parts.and_then(|(run, seq)| Some((Uuid::parse(run)?, seq.parse().ok()?)));
+    parsed.ok_or_else(|| not_in_doubt(key))
+}
+
+fn into_task_error(error: RunError) -> TaskError {
+    match error {
+        RunError::Log(error) => log_failed(error),
+        error => match error.task_error() {
+            Some(error) => error.clone(),
+            None => TaskError::failed(error.to_string()),
+        },
+    }
+}

@@ -1,0 +1,120 @@
+//! A run that is not running, because it is paused or because no runtime has its directory. What it is told is
+//! written to its log, and reaches it when it is brought back.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tiffany_kernel::{CallKind, TaskError, Tid, Time, Uuid, Value};
+
+use super::journal::Journal;
+use super::json::{Json, compact, decode};
+use super::script::{Fetch, Script, What};
+use crate::control::{Decision, Doubt};
+use crate::inbox::Settlement;
+use crate::wal::{Batch, Chain, Payload};
+
+/// What has to be known of a run to write to its log.
+pub(crate) struct Shelved {
+    journal: Journal,
+    /// Its external promises, and whether they are settled.
+    promises: BTreeMap<Uuid, bool>,
+    /// Its steps in doubt, by the number of their record, and their tasks.
+    doubts: BTreeMap<u64, (Tid, Doubt)>,
+}
+
+/// What is said here happens at the end of what the log has: a turn is not named.
+const AT_THE_END: u64 = 0;
+
+impl Shelved {
+    /// A step whose input cannot be read is not known to be in doubt; the run itself cannot go on then either.
+    pub(crate) fn new(chain: Chain, script: &Script, fetch: Fetch<'_>) -> Shelved {
+        let run = chain.run();
+        let mut shelved = Shelved {
+            journal: Journal::new(chain),
+            promises: BTreeMap::new(),
+            doubts: BTreeMap::new(),
+        };
+        for (tid, call) in
+            script.calls.iter().flat_map(|(tid, calls)| calls.iter().map(move |call| (*tid, call)))
+        {
+            if call.kind == CallKind::CreateExternalPromise
+                && let Some(uuid) = call.text("uuid").and_then(|text| Uuid::parse(&text))
+            {
+                shelved.promises.insert(uuid, false);
+            }
+            if let Some(begun) = script.begun.get(&call.seq).filter(|begun| begun.is_open)
+                && call.field("about").is_some_and(|about| is_at_most_once(about, fetch))
+            {
+                let step = call.text("name").unwrap_or_default();
+                let (key, attempt) = (format!("{run}/{}", call.seq), begun.attempt);
+                let doubt = Doubt { key, run, step, attempt, waits: false };
+                shelved.doubts.insert(call.seq, (tid, doubt));
+            }
+        }
+        for told in &script.told {
+            if let What::Settled { promise, .. } = &told.what {
+                shelved.promises.insert(*promise, true);
+            }
+        }
+        shelved
+    }
+
+    pub(crate) fn doubts(&self) -> impl Iterator<Item = &Doubt> {
+        self.doubts.values().map(|(_, doubt)| doubt)
+    }
+
+    pub(crate) fn send(&mut self, batch: &mut Batch, clock: Time, name: &str, message: &RawValue) {
+        let json = compact(message.get());
+        self.journal.message(batch, (clock, AT_THE_END), name, &json);
+    }
+
+    pub(crate) fn cancel(&mut self, batch: &mut Batch, clock: Time) {
+        self.journal.cancelled(batch, clock, AT_THE_END);
+    }
+
+    /// `None`: it is no promise of this run.
+    pub(crate) fn settle(
+        &mut self,
+        batch: &mut Batch,
+        clock: Time,
+        promise: Uuid,
+        result: &Result<Box<RawValue>, String>,
+    ) -> Option<Settlement> {
+        let settled = self.promises.get_mut(&promise)?;
+        if std::mem::replace(settled, true) {
+            return Some(Settlement::Ignored);
+        }
+        let result = match result {
+            Ok(value) => Ok(Value::new(Json(compact(value.get()).into()))),
+            Err(message) => Err(TaskError::failed(message.clone())),
+        };
+        self.journal.settled(batch, (clock, AT_THE_END), promise, &result);
+        Some(Settlement::Accepted)
+    }
+
+    /// `false`: no such step of this run is in doubt.
+    pub(crate) fn decide(
+        &mut self,
+        batch: &mut Batch,
+        clock: Time,
+        seq: u64,
+        decision: &Decision,
+    ) -> bool {
+        let Some((tid, doubt)) = self.doubts.remove(&seq) else { return false };
+        self.journal.decided(batch, (tid, clock, AT_THE_END), (seq, doubt.attempt), decision);
+        true
+    }
+}
+
+fn is_at_most_once(about: &str, fetch: Fetch<'_>) -> bool {
+    #[derive(Deserialize)]
+    struct About {
+        kind: Option<String>,
+    }
+    let about = match Payload::parse(about) {
+        Some(blob @ Payload::Blob { .. }) => fetch(&blob).unwrap_or_default(),
+        _ => about.to_owned(),
+    };
+    decode::<About>(&about).is_ok_and(|about| about.kind.as_deref() == Some("at_most_once"))
+}

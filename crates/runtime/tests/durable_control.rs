@@ -1,0 +1,455 @@
+//! Durable runs reached from outside: through the socket of the process that has the log, and on a log that nobody
+//! has. What is answered is safe.
+
+mod durable_kit;
+
+use std::cell::RefCell;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use durable_kit::{Dir, ms};
+use tiffany::control::{Control, Decision};
+use tiffany::durable::{external_promise, on_question, receive, step, step_with};
+use tiffany::{Builder, Runtime, Settlement, TaskError, Uuid, sleep, spawn, try_spawn, yield_now};
+
+/// Takes words until one is empty, and says meanwhile which came.
+async fn listener(_: ()) -> Result<Vec<String>, TaskError> {
+    let words = Rc::new(RefCell::new(Vec::new()));
+    let seen = Rc::clone(&words);
+    let _answering = on_question("words", move |from: usize| match seen.borrow().get(from..) {
+        Some(rest) => Ok(Vec::<String>::clone(&rest.to_vec())),
+        None => Err(format!("there are no {from} words")),
+    })?;
+    // Turns that the log does not count one by one.
+    let other = spawn(async {
+        for _ in 0..5 {
+            yield_now().await;
+        }
+    });
+    other.await.await?;
+    loop {
+        let word: String = receive("word").await?;
+        if word.is_empty() {
+            return Ok(words.take());
+        }
+        words.borrow_mut().push(word);
+        yield_now().await;
+    }
+}
+
+fn listening(dir: &Dir) -> Builder {
+    dir.builder().register("listener", listener)
+}
+
+/// Drives a run on this thread while another one does something.
+fn beside<T: Send + 'static>(runtime: &mut Runtime, act: impl FnOnce() -> T + Send + 'static) -> T {
+    let thread = std::thread::spawn(act);
+    let drives = runtime.run(async move {
+        while !thread.is_finished() {
+            sleep(ms(1)).await;
+        }
+        thread.join()
+    });
+    drives.expect("it runs").expect("the other thread does not panic")
+}
+
+#[test]
+fn another_process_sends_asks_and_cancels_through_the_socket() {
+    let dir = Dir::new();
+    let mut runtime = listening(&dir).build().unwrap();
+    let run = runtime.submit::<Vec<String>>("listener", "a", &()).unwrap();
+    let (path, uuid) = (dir.0.clone(), run.uuid());
+    let told = beside(&mut runtime, move || {
+        let mut control = Control::open(&path).unwrap();
+        assert!(!control.is_offline());
+        let status = control.status().unwrap();
+        assert_eq!(status.pid, std::process::id());
+        assert_eq!((status.functions, status.live), (vec!["listener".to_string()], 1));
+        control.send(uuid, "word", &"one").unwrap();
+        control.send(uuid, "word", &"two").unwrap();
+        let words = loop {
+            let words: Vec<String> = control.question(uuid, "words", &0).unwrap();
+            if words.len() == 2 {
+                break words;
+            }
+        };
+        assert_eq!(control.question::<Vec<String>>(uuid, "words", &1).unwrap(), ["two"]);
+        let error = control.question::<Vec<String>>(uuid, "words", &7).unwrap_err();
+        assert_eq!((error.code(), error.message()), ("TFY0001", "there are no 7 words"));
+        let error = control.question::<Vec<String>>(uuid, "words", &"x").unwrap_err();
+        assert_eq!(error.code(), "TFY0035", "{error}");
+        let error = control.question::<u32>(uuid, "sum", &()).unwrap_err();
+        assert_eq!(error.code(), "TFY0044");
+        assert!(error.to_string().contains("`sum` at present, but `words`"), "{error}");
+        let error = control.send(Uuid(7), "word", &"x").unwrap_err();
+        assert_eq!(error.code(), "TFY0041");
+        // One who starts the same run again has it; with another input it is another run.
+        assert_eq!(control.submit("listener", "a", &()).unwrap(), uuid);
+        assert_eq!(control.submit("listener", "a", &1).unwrap_err().code(), "TFY0037");
+        assert_eq!(control.submit("singer", "b", &()).unwrap_err().code(), "TFY0038");
+        words
+    });
+    assert_eq!(told, ["one", "two"]);
+    let words: Vec<String> = runtime.question(&run, "words", &0).unwrap();
+    assert_eq!(words, ["one", "two"]);
+    runtime.send(&run, "word", &"").unwrap();
+    assert_eq!(runtime.wait_for(&run).unwrap(), ["one", "two"]);
+    let (path, uuid) = (dir.0.clone(), run.uuid());
+    let error = beside(&mut runtime, move || {
+        Control::open(&path).unwrap().send(uuid, "word", &"late").unwrap_err()
+    });
+    assert_eq!(error.code(), "TFY0042");
+
+    let other = runtime.submit::<Vec<String>>("listener", "b", &()).unwrap();
+    let (path, uuid) = (dir.0.clone(), other.uuid());
+    beside(&mut runtime, move || Control::open(&path).unwrap().cancel(uuid).unwrap());
+    assert_eq!(runtime.wait_for(&other).unwrap_err().code(), "TFY0003");
+    drop(runtime);
+    assert!(!dir.0.join("control.sock").exists());
+}
+
+/// The socket is this user's only, and what comes through it need not be polite.
+#[test]
+fn what_comes_through_the_socket_can_be_anything() {
+    let dir = Dir::new();
+    let mut runtime = listening(&dir).build().unwrap();
+    let run = runtime.submit::<Vec<String>>("listener", "a", &()).unwrap();
+    let socket = dir.0.join("control.sock");
+    let mode = std::fs::metadata(&socket).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    beside(&mut runtime, move || {
+        let mut stream = UnixStream::connect(&socket).unwrap();
+        let mut answers = BufReader::new(stream.try_clone().unwrap()).lines();
+        let long = format!("{{\"send\":{:?}}}", "x".repeat(100_000));
+        for line in ["", "nonsense", "{}", "{\"sing\":{}}", "\"statu\"", "\u{0}", &long] {
+            stream.write_all(format!("{line}\n").as_bytes()).unwrap();
+            let answer = answers.next().unwrap().unwrap();
+            assert!(answer.contains("the request cannot be read"), "{line:?}: {answer}");
+        }
+        // Bytes that are no text, a line without an end, and nothing at all.
+        stream.write_all(b"\xff\xfe\n").unwrap();
+        assert!(answers.next().unwrap().unwrap().contains("cannot be read"));
+        stream.write_all(b"{\"status\"").unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        assert!(answers.next().is_none());
+        drop(UnixStream::connect(&socket).unwrap());
+        // More than may come; each is answered, and those who come later again.
+        let many: Vec<UnixStream> =
+            (0..40).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+        let mut refused = 0;
+        for mut stream in &many {
+            stream.write_all(b"\"status\"\n").unwrap();
+            let mut answer = String::new();
+            BufReader::new(stream).read_line(&mut answer).unwrap();
+            refused += usize::from(answer.contains("TFY0043") || answer.contains("Unreachable"));
+        }
+        assert!(refused > 0 && refused <= 10, "{refused}");
+    });
+    runtime.send(&run, "word", &"").unwrap();
+    assert!(runtime.wait_for(&run).unwrap().is_empty());
+}
+
+/// A path that is longer than the name of a socket may be.
+#[test]
+fn a_long_path_has_a_socket_too() {
+    let dir = Dir::new();
+    let long = dir.0.join("x".repeat(150));
+    std::fs::create_dir_all(&long).unwrap();
+    let mut runtime =
+        Runtime::builder().log_dir(&long).register("listener", listener).build().unwrap();
+    let run = runtime.submit::<Vec<String>>("listener", "a", &()).unwrap();
+    let uuid = run.uuid();
+    beside(&mut runtime, move || Control::open(&long).unwrap().send(uuid, "word", &"").unwrap());
+    assert!(runtime.wait_for(&run).unwrap().is_empty());
+}
+
+/// What is sent to a run that nobody has reaches it when it is brought back, wherever its log ends, and every time.
+#[test]
+fn messages_wait_in_a_log_that_nobody_has() {
+    for outward in [false, true] {
+        let builder = |dir: &Dir| match outward {
+            true => listening(dir).record_outward_only(),
+            false => listening(dir),
+        };
+        let dir = Dir::new();
+        let mut runtime = builder(&dir).build().unwrap();
+        let run = runtime.submit::<Vec<String>>("listener", "a", &()).unwrap();
+        for word in ["one", "two", ""] {
+            runtime.send(&run, "word", &word).unwrap();
+        }
+        assert_eq!(runtime.wait_for(&run).unwrap(), ["one", "two"]);
+        drop(runtime);
+        let lines = dir.log().lines().count();
+        let mut cut_at = 0;
+        for end in 1..lines {
+            let log: Vec<String> = dir.log().split_inclusive('\n').map(String::from).collect();
+            let cut = dir.with_log(&log[..end].concat());
+            let had = log[..end].iter().filter(|line| line.contains(r#""type":"Message""#)).count();
+            // Two before it is brought back, one after that, at another end of the log.
+            let mut control = Control::open(&cut.0).unwrap();
+            assert!(control.is_offline());
+            control.send(run.uuid(), "word", &"three").unwrap();
+            control.send(run.uuid(), "word", &"four").unwrap();
+            drop(control);
+            drop(builder(&cut).build().unwrap());
+            let mut control = Control::open(&cut.0).unwrap();
+            control.send(run.uuid(), "word", &"").unwrap();
+            drop(control);
+            let mut expected: Vec<&str> = ["one", "two"].into_iter().take(had.min(2)).collect();
+            expected.extend(if had < 3 { &["three", "four"][..] } else { &[] });
+            let mut runtime = builder(&cut).build().unwrap();
+            assert_eq!(
+                runtime.wait_for(&run).unwrap(),
+                expected,
+                "{outward} {end}:\n{}",
+                cut.log()
+            );
+            drop(runtime);
+            let mut runtime = builder(&cut).build().unwrap();
+            assert!(runtime.paused().is_empty());
+            assert_eq!(runtime.wait_for(&run).unwrap(), expected);
+            cut_at += 1;
+        }
+        assert!(cut_at > 4, "{cut_at}");
+    }
+}
+
+static PROMISED: Mutex<Vec<Uuid>> = Mutex::new(Vec::new());
+
+async fn asker(_: ()) -> Result<String, TaskError> {
+    let promise = external_promise::<String>().await;
+    PROMISED.lock().unwrap().push(promise.uuid());
+    let waits = try_spawn(async move { promise.wait().await }).await;
+    waits.await
+}
+
+#[test]
+fn promises_are_settled_in_a_log_that_nobody_has() {
+    let dir = Dir::new();
+    let mut runtime = dir.builder().register("asker", asker).build().unwrap();
+    let run = runtime.submit::<String>("asker", "a", &()).unwrap();
+    while PROMISED.lock().unwrap().is_empty() {
+        runtime.run(sleep(ms(1))).unwrap();
+    }
+    drop(runtime);
+    let promise = PROMISED.lock().unwrap()[0];
+    let mut control = Control::open(&dir.0).unwrap();
+    let unknown = control.settle(Uuid(7), &"x").unwrap_err();
+    assert_eq!(unknown.code(), "TFY0010");
+    // White space is not part of a value, and must not end its line.
+    let value: Box<serde_json::value::RawValue> =
+        serde_json::from_str(" \"the\\n \\\"first\\\" \\\\\"\n").unwrap();
+    assert_eq!(control.settle(promise, &value).unwrap(), Settlement::Accepted);
+    assert_eq!(control.settle(promise, &"second").unwrap(), Settlement::Ignored);
+    drop(control);
+    // The process that comes next knows it too.
+    let mut control = Control::open(&dir.0).unwrap();
+    assert_eq!(control.fail(promise, "third").unwrap(), Settlement::Ignored);
+    drop(control);
+    let mut runtime = dir.builder().register("asker", asker).build().unwrap();
+    assert_eq!(runtime.wait_for(&run).unwrap(), "the\n \"first\" \\");
+}
+
+#[test]
+fn a_run_that_nobody_has_is_cancelled_when_it_is_brought_back() {
+    let dir = Dir::new();
+    let mut runtime = listening(&dir).build().unwrap();
+    let run = runtime.submit::<Vec<String>>("listener", "a", &()).unwrap();
+    runtime.flush().unwrap();
+    drop(runtime);
+    let mut control = Control::open(&dir.0).unwrap();
+    control.cancel(run.uuid()).unwrap();
+    assert_eq!(control.cancel(Uuid(7)).unwrap_err().code(), "TFY0041");
+    let asked = control.question::<Vec<String>>(run.uuid(), "words", &0).unwrap_err();
+    assert_eq!(asked.code(), "TFY0043", "{asked}");
+    assert_eq!(control.submit("listener", "b", &()).unwrap_err().code(), "TFY0043");
+    drop(control);
+    let mut runtime = listening(&dir).build().unwrap();
+    assert_eq!(runtime.wait_for(&run).unwrap_err().code(), "TFY0003");
+    drop(runtime);
+    let late = Control::open(&dir.0).unwrap().cancel(run.uuid()).unwrap_err();
+    assert_eq!(late.code(), "TFY0042");
+}
+
+#[test]
+fn a_directory_without_a_log_is_not_made_one() {
+    let dir = Dir::new();
+    let error = Control::open(&dir.0).map(drop).unwrap_err();
+    assert_eq!(error.code(), "TFY0039");
+    assert!(error.to_string().contains("there is no log in"), "{error}");
+    assert!(!dir.0.exists());
+}
+
+/// A run that is paused for want of its function takes messages, which wait.
+#[test]
+fn a_paused_run_is_listed_and_takes_messages() {
+    let dir = Dir::new();
+    let mut runtime = listening(&dir).build().unwrap();
+    let run = runtime.submit::<Vec<String>>("listener", "a", &()).unwrap();
+    runtime.send(&run, "word", &"one").unwrap();
+    drop(runtime);
+    let mut runtime = dir.builder().build().unwrap();
+    let paused = runtime.paused();
+    assert_eq!((paused.len(), paused[0].run, paused[0].error.code()), (1, run.uuid(), "TFY0038"));
+    runtime.send(&run, "word", &"two").unwrap();
+    runtime.send(&run, "word", &"").unwrap();
+    let asked = runtime.question::<_, u32>(&run, "words", &0).unwrap_err();
+    assert_eq!(asked.code(), "TFY0038");
+    assert_eq!(runtime.wait_for(&run).unwrap_err().code(), "TFY0038");
+    drop(runtime);
+    let mut runtime = listening(&dir).build().unwrap();
+    assert_eq!(runtime.wait_for(&run).unwrap(), ["one", "two"]);
+}
+
+static SENT: AtomicU32 = AtomicU32::new(0);
+
+async fn mailer(holds: bool) -> Result<String, TaskError> {
+    let mail = step_with("mail", |_| Ok::<u32, String>(SENT.fetch_add(1, Ordering::SeqCst)));
+    // As large as what is kept in a file of its own.
+    let mail = mail.at_most_once().input(&"x".repeat(20_000));
+    let mail = if holds { mail.hold_in_doubt() } else { mail };
+    match mail.await {
+        Ok(number) => Ok(format!("sent {number}")),
+        Err(error) => Ok(format!("{}: {}", error.code(), error.message())),
+    }
+}
+
+/// Every decision, on a run that waits for it and on one that nobody has.
+#[test]
+fn a_person_decides_on_what_is_in_doubt() {
+    for (holds, offline) in [(true, false), (true, true), (false, true)] {
+        let dir = Dir::new();
+        let mut runtime = dir.builder().register("mailer", mailer).build().unwrap();
+        let run = runtime.submit::<String>("mailer", "a", &holds).unwrap();
+        assert!(runtime.wait_for(&run).unwrap().starts_with("sent"));
+        drop(runtime);
+        let blobs = dir.0.join("wal/blobs");
+        for decision in ["done", "failed", "again"] {
+            let cut = dir.cut_after(1, "EffectStart");
+            copy_all(&blobs, &cut.0.join("wal/blobs"));
+            let before = SENT.load(Ordering::SeqCst);
+            let decide = |key: &str| match decision {
+                "done" => Decision::done(&77).unwrap(),
+                "failed" => Decision::Failed(format!("no mail {}", key.len())),
+                _ => Decision::Again,
+            };
+            let build = || cut.builder().register("mailer", mailer).build().unwrap();
+            let key = if offline {
+                let mut control = Control::open(&cut.0).unwrap();
+                let doubts = control.doubts().unwrap();
+                assert_eq!(doubts.len(), 1);
+                let doubt = &doubts[0];
+                assert_eq!((doubt.run, &*doubt.step), (run.uuid(), "mail"));
+                assert_eq!((doubt.attempt, doubt.waits), (1, false));
+                control.decide(&doubt.key, decide(&doubt.key)).unwrap();
+                let twice = control.decide(&doubt.key, Decision::Again).unwrap_err();
+                assert!(decision == "again" || twice.code() == "TFY0032", "{twice}");
+                doubt.key.clone()
+            } else {
+                let mut runtime = build();
+                runtime.run(sleep(ms(5))).unwrap();
+                let doubts = runtime.doubts();
+                assert_eq!((doubts.len(), doubts[0].waits), (1, true));
+                assert!(runtime.decide("nonsense", Decision::Again).is_err());
+                // It waits through another restart.
+                drop(runtime);
+                let mut runtime = build();
+                assert_eq!(runtime.doubts(), doubts);
+                runtime.decide(&doubts[0].key, decide(&doubts[0].key)).unwrap();
+                assert!(runtime.doubts().is_empty());
+                // What is done again must not be cut off again.
+                runtime.wait_for(&run).unwrap();
+                doubts[0].key.clone()
+            };
+            let mut runtime = build();
+            let outcome = runtime.wait_for(&run).unwrap();
+            let done = SENT.load(Ordering::SeqCst) - before;
+            match decision {
+                "done" => assert_eq!((outcome, done), ("sent 77".into(), 0)),
+                "failed" => {
+                    let expected = format!("TFY0001: no mail {}", key.len());
+                    assert_eq!((outcome, done), (expected, 0));
+                }
+                _ => assert_eq!((outcome, done), (format!("sent {before}"), 1)),
+            }
+            drop(runtime);
+            assert_eq!(cut.count(&format!(r#""decided":"{decision}""#)), 1);
+            // What was decided stays so.
+            let mut runtime = build();
+            assert!(runtime.doubts().is_empty());
+            runtime.wait_for(&run).unwrap();
+        }
+    }
+}
+
+fn copy_all(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        match entry.file_type().unwrap().is_dir() {
+            true => copy_all(&entry.path(), &to.join(entry.file_name())),
+            false => drop(std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap()),
+        }
+    }
+}
+
+/// A timeout leaves such a step in doubt too; its late result does not decide.
+#[test]
+fn a_step_that_is_over_its_time_waits_for_a_person() {
+    let dir = Dir::new();
+    let mut runtime = dir
+        .builder()
+        .register("slow", |()| async {
+            let slow = step("slow", || {
+                std::thread::sleep(ms(60));
+                Ok::<u32, String>(1)
+            });
+            slow.at_most_once().hold_in_doubt().timeout(ms(10)).await
+        })
+        .build()
+        .unwrap();
+    let run = runtime.submit::<u32>("slow", "a", &()).unwrap();
+    runtime.run(sleep(ms(120))).unwrap();
+    let doubts = runtime.doubts();
+    assert_eq!(doubts.len(), 1);
+    assert_eq!(runtime.late_results(), 1);
+    runtime.decide(&doubts[0].key, Decision::done(&5).unwrap()).unwrap();
+    assert_eq!(runtime.wait_for(&run).unwrap(), 5);
+}
+
+/// Who asks a runtime that is not driven, or is gone, is told so.
+#[test]
+fn a_runtime_that_goes_leaves_nobody_waiting() {
+    let dir = Dir::new();
+    let mut runtime = listening(&dir).build().unwrap();
+    let run = runtime.submit::<Vec<String>>("listener", "a", &()).unwrap();
+    let (handle, uuid) = (runtime.handle(), run.uuid());
+    let mut control = Control::open(&dir.0).unwrap();
+    let asks = std::thread::spawn(move || {
+        let here = handle.control().send(uuid, "word", &"x");
+        (here, handle.control().send(uuid, "word", &"y"))
+    });
+    let remote = std::thread::spawn(move || control.send(uuid, "word", &"z"));
+    std::thread::sleep(ms(30));
+    drop(runtime);
+    let (one, two) = asks.join().unwrap();
+    assert_eq!(one.unwrap_err().code(), "TFY0043");
+    assert_eq!(two.unwrap_err().code(), "TFY0043");
+    assert_eq!(remote.join().unwrap().unwrap_err().code(), "TFY0043");
+}
+
+/// On the loop's own thread it would wait for itself.
+#[test]
+fn asking_on_the_loops_own_thread_is_an_error() {
+    let dir = Dir::new();
+    let mut runtime = listening(&dir).build().unwrap();
+    let run = runtime.submit::<Vec<String>>("listener", "a", &()).unwrap();
+    let (handle, uuid) = (runtime.handle(), run.uuid());
+    let asked = runtime.run(async move { handle.control().send(uuid, "word", &"x") }).unwrap();
+    assert_eq!(asked.unwrap_err().code(), "TFY0032");
+    let without = Runtime::new().unwrap().flush().unwrap_err();
+    assert_eq!(without.code(), "TFY0039");
+}

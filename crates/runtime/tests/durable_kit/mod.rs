@@ -1,0 +1,77 @@
+//! What the tests of durable runs share: directories that go when they are dropped, and logs cut as a crash
+//! leaves them.
+
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tiffany::wal::Settings;
+use tiffany::{Builder, Runtime};
+
+pub fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A directory that goes when it is dropped.
+pub struct Dir(pub PathBuf);
+
+impl Dir {
+    pub fn new() -> Dir {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("tiffany-durable-{}-{number}", std::process::id());
+        let dir = std::env::temp_dir().join(name);
+        let _ = std::fs::remove_dir_all(&dir);
+        Dir(dir)
+    }
+
+    /// Settings of a runtime that has its log here.
+    pub fn builder(&self) -> Builder {
+        let settings = Settings { segment_bytes: 1 << 18, ..Settings::default() };
+        Runtime::builder().log_dir(&self.0).log_settings(settings)
+    }
+
+    pub fn run_file(&self) -> PathBuf {
+        let files = std::fs::read_dir(self.0.join("wal")).expect("there is a log");
+        let mut paths = files.map(|file| file.expect("it can be read").path());
+        let is_run = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "wal");
+        paths.find(is_run).expect("there is a run")
+    }
+
+    /// The log of the only run, once no runtime has it open.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.run_file()).expect("it can be read")
+    }
+
+    /// How many lines of the only run's log have this in them.
+    pub fn count(&self, what: &str) -> usize {
+        self.log().lines().filter(|line| line.contains(what)).count()
+    }
+
+    /// Another directory, with the log up to and with the nth line that has this in it, as a crash leaves it.
+    pub fn cut_after(&self, nth: usize, what: &str) -> Dir {
+        let log = self.log();
+        let lines: Vec<&str> = log.split_inclusive('\n').collect();
+        let mut with = lines.iter().enumerate().filter(|(_, line)| line.contains(what));
+        let (at, _) = with.nth(nth - 1).unwrap_or_else(|| panic!("no {nth} `{what}` in\n{log}"));
+        self.with_log(&lines[..=at].concat())
+    }
+
+    /// Another directory, where the only run has this log.
+    pub fn with_log(&self, log: &str) -> Dir {
+        let other = Dir::new();
+        std::fs::create_dir_all(other.0.join("wal")).expect("it can be made");
+        let name = self.run_file();
+        let name = Path::new("wal").join(name.file_name().expect("it has a name"));
+        std::fs::write(other.0.join(name), log).expect("it can be written");
+        other
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
