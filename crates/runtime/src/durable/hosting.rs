@@ -12,26 +12,25 @@ use std::sync::mpsc::SyncSender;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tiffany_kernel::{
-    CallRef, Completion, ErrorKind, Mode, ObjectRef, Order, Recording, RunId, TaskError, Tid, Uuid,
-    Value,
+    CallRef, Completion, ErrorKind, Mode, ObjectRef, Order, Recording, RunId, TaskError, Tid, Time,
+    Uuid, Value,
 };
 
 use super::journal::{Journal, Started};
 use super::json::{Json, decode, encode};
+use super::log::{CommitTime, Log};
 use super::replay::Replay;
 use super::script::{Begun, Script};
 use crate::error::RunError;
-use crate::inbox::{Letter, Settlement};
+use crate::inbox::Settlement;
 use crate::pool::Work;
 use crate::runtime::Runtime;
-use crate::wal::{
-    Batch, BlobHash, Chain, LogError, LogThread, Notice, RealDisk, RunState, Ticket, Writer,
-};
+use crate::wal::{Batch, BlobHash, Chain, Disk, LogError, Notice, RunState, Ticket, Writer};
 
 /// The durable side of a runtime.
 pub(crate) struct Durable {
-    log: LogThread,
-    pub(super) disk: Arc<RealDisk>,
+    log: Log,
+    pub(super) disk: Arc<dyn Disk>,
     pub(super) root: PathBuf,
     pub(super) batch: Batch,
     /// What waits for lines that were not handed in yet, and for those that were.
@@ -122,8 +121,12 @@ fn uuid_of(id: &str) -> Uuid {
 
 impl Runtime {
     /// Opens the log; what is unfinished there goes on.
-    pub(crate) fn open_log(&mut self, root: PathBuf) -> Result<(), RunError> {
-        let disk = Arc::new(RealDisk);
+    pub(crate) fn open_log(
+        &mut self,
+        root: PathBuf,
+        disk: Arc<dyn Disk>,
+        inline: Option<CommitTime>,
+    ) -> Result<(), RunError> {
         let settings = self.settings.log_settings.clone();
         let batch = Batch::with_blob_limit(settings.blob_limit);
         let (writer, recovery) = Writer::open(disk.clone(), &root, settings)?;
@@ -140,7 +143,7 @@ impl Runtime {
             runs.insert(uuid, Known::Paused(error));
         }
         let inbox = Arc::clone(&self.host.inbox);
-        let log = LogThread::start(writer, move |notice| inbox.send(Letter::Logged(notice)))
+        let log = Log::start(writer, inbox, inline)
             .map_err(|error| RunError::system("a thread for the log", &error))?;
         self.durable = Some(Durable {
             log,
@@ -188,7 +191,7 @@ impl Runtime {
             return Ok(DurableRun { uuid, value: PhantomData });
         }
         let root = self.settings.registry.start(function, &input).map_err(RunError::Failed)?;
-        let seed = self.host.entropy.seed();
+        let seed = self.host.entropy.seed_of(uuid);
         let recording = self.settings.recording;
         let started = Started { id, function, input: &input, seed, recording: word(recording) };
         let mut journal = Journal::new(Chain::new(uuid));
@@ -342,7 +345,7 @@ impl Runtime {
     pub(crate) fn hand_in(&mut self) {
         let Some(durable) = &mut self.durable else { return };
         if !durable.batch.is_empty() {
-            durable.handed_in = durable.log.submit(&mut durable.batch);
+            durable.handed_in = durable.log.submit(&mut durable.batch, &self.host.clock);
         }
         if durable.held.is_empty() {
             return;
@@ -353,6 +356,18 @@ impl Runtime {
         } else {
             // All that was ever written is safe.
             held.into_iter().for_each(|held| self.let_go(held));
+        }
+    }
+
+    /// When the log has something to do on the loop's thread.
+    pub(crate) fn log_due(&self) -> Option<Time> {
+        self.durable.as_ref().and_then(|durable| durable.log.due())
+    }
+
+    /// Lets the log do it.
+    pub(crate) fn act_for_log(&mut self, now: Time) {
+        if let Some(durable) = &mut self.durable {
+            durable.log.act(now);
         }
     }
 
@@ -473,6 +488,21 @@ impl Runtime {
         self.hand_in();
     }
 
+    /// Tells somebody when all that was written so far is safe.
+    pub(crate) fn tell_when_safe(&mut self, tell: SyncSender<Settlement>) {
+        if let Some(durable) = &mut self.durable {
+            durable.held.push(Held::Tell(tell, Settlement::Accepted));
+        }
+        self.hand_in();
+    }
+
+    /// Whether a run is known here and not over.
+    pub(crate) fn is_live(&self, uuid: Uuid) -> bool {
+        self.durable
+            .as_ref()
+            .is_some_and(|durable| matches!(durable.runs.get(&uuid), Some(Known::Live(_))))
+    }
+
     /// Cancels a durable run, and writes that down.
     pub(crate) fn cancel_durable(&mut self, place: usize) {
         let now = self.host.clock.now();
@@ -504,7 +534,7 @@ impl Runtime {
                 hosting.journal.shutdown(&mut durable.batch, clock);
             }
         }
-        durable.log.submit(&mut durable.batch);
+        durable.log.submit(&mut durable.batch, &self.host.clock);
         if let Err(error) = durable.log.close() {
             tracing::error!(target: "tiffany", "closing the log: {error}");
         }

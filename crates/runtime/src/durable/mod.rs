@@ -7,6 +7,7 @@ mod effects;
 mod hosting;
 mod journal;
 mod json;
+mod log;
 mod promise;
 mod queue;
 mod registry;
@@ -22,17 +23,19 @@ use tiffany_kernel::SystemCall;
 use crate::call::{Call, TryCall};
 
 pub use attempt::{Attempt, SpawnedFuture, Spawner, StepError};
-pub(crate) use attempt::{Blocking, Tried};
+pub(crate) use attempt::{Blocking, Job as StepJob, Stop, Tried};
 pub(crate) use effects::Effects;
 pub use hosting::DurableRun;
 pub(crate) use hosting::{Durable, Hosting};
 pub use json::Written;
 pub(crate) use json::{Json, encode};
+pub(crate) use log::CommitTime;
 pub use promise::{DurablePromise, external_promise};
 pub use queue::{QueueSettings, Rate};
 pub(crate) use registry::Registry;
 pub(crate) use replay::Sources;
 pub use retry::Retry;
+pub(crate) use retry::mixed;
 pub(crate) use step::StepWork;
 pub use step::{Step, step, step_async, step_with};
 
