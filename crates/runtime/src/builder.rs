@@ -23,12 +23,13 @@ use crate::context;
 use crate::durable::{QueueSettings, Registry};
 use crate::error::RunError;
 use crate::future_task::{FutureTask, Plain};
-use crate::host::{Entropy, Host};
+use crate::host::{Entropy, Host, Workers};
 use crate::inbox::Inbox;
 use crate::pool::Pool;
 use crate::reactor::Reactor;
 use crate::runtime::Runtime;
 use crate::trace::Tracer;
+use crate::wal::RealDisk;
 use crate::watchdog::{OnStuck, StuckTask, Watched};
 
 /// Builds a [`Runtime`].
@@ -258,23 +259,36 @@ impl Builder {
     }
 
     pub(crate) fn build_with(self, clock: Clock, entropy: Entropy) -> Result<Runtime, RunError> {
+        let threads = self.threads;
+        let workers = |inbox| Workers::Threads(Pool::new(threads, inbox));
+        let (mut runtime, log_dir) = self.build_host(clock, entropy, workers)?;
+        if let Some(dir) = log_dir {
+            runtime.open_log(dir, Arc::new(RealDisk), None)?;
+        }
+        Ok(runtime)
+    }
+
+    /// A runtime whose log is not open yet, and where that is to be.
+    pub(crate) fn build_host(
+        self,
+        clock: Clock,
+        entropy: Entropy,
+        workers: impl FnOnce(Arc<Inbox>) -> Workers,
+    ) -> Result<(Runtime, Option<PathBuf>), RunError> {
         crate::panics::note_where();
         let reactor = Reactor::new().map_err(|error| RunError::system("a reactor", &error))?;
         let inbox = Arc::new(Inbox::new(reactor.bell()));
-        let pool = Pool::new(self.threads, Arc::clone(&inbox));
+        let workers = workers(Arc::clone(&inbox));
         let tracer = Tracer::new(self.agent_id.clone(), self.node.clone());
         let questions = Default::default();
-        let host = Host { clock, inbox, reactor: reactor.into(), pool, entropy, tracer, questions };
+        let host =
+            Host { clock, inbox, reactor: reactor.into(), workers, entropy, tracer, questions };
         let watched = self.watchdog.map(|patience| {
             let pulse = context::with(|context| context.pulse());
             Arc::new(Watched::new(pulse, patience, Arc::clone(&self.on_stuck)))
         });
         let log_dir = self.log_dir.clone();
-        let mut runtime = Runtime::with_host(host, self, watched);
-        if let Some(dir) = log_dir {
-            runtime.open_log(dir)?;
-        }
-        Ok(runtime)
+        Ok((Runtime::with_host(host, self, watched), log_dir))
     }
 
     /// What a new run is told.

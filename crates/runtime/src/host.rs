@@ -1,14 +1,16 @@
 //! What a runtime offers its tasks: the time, the way in from other threads, the reactor, the pool.
 
 use std::cell::{Cell, RefCell};
+use std::panic::Location;
 use std::sync::Arc;
 
-use tiffany_kernel::Uuid;
+use tiffany_kernel::{CallRef, Uuid};
 
 use crate::clock::Clock;
-use crate::durable::Questions;
+use crate::durable::{Attempt, Questions, StepJob, Stop, mixed};
 use crate::inbox::Inbox;
-use crate::pool::Pool;
+use crate::inline::Inline;
+use crate::pool::{Job, Pool, Work};
 use crate::reactor::Reactor;
 use crate::trace::Tracer;
 
@@ -17,17 +19,62 @@ pub(crate) struct Host {
     pub(crate) clock: Clock,
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) reactor: RefCell<Reactor>,
-    pub(crate) pool: Pool,
+    pub(crate) workers: Workers,
     pub(crate) entropy: Entropy,
     pub(crate) tracer: Tracer,
     /// What its runs can be asked.
     pub(crate) questions: Questions,
 }
 
-/// Where UUIDs come from: the system, or a count, so that a test has the same ones every time.
+/// Who does work that blocks.
+pub(crate) enum Workers {
+    Threads(Pool),
+    /// The loop itself, in a simulation.
+    Inline(Inline),
+}
+
+impl Host {
+    /// Queues work; its result comes to the inbox.
+    pub(crate) fn start_work(&self, call: CallRef, work: Work) {
+        match &self.workers {
+            Workers::Threads(pool) => pool.start(call, work),
+            Workers::Inline(inline) => inline.start(call, work, self.clock.now()),
+        }
+    }
+
+    /// Takes back work that has not begun. `false`: it has, or there is none.
+    pub(crate) fn abort_work(&self, call: CallRef) -> bool {
+        match &self.workers {
+            Workers::Threads(pool) => pool.abort(call),
+            Workers::Inline(inline) => inline.abort(call),
+        }
+    }
+
+    /// Queues an attempt at a step, and says how it can be stopped.
+    pub(crate) fn start_attempt(
+        &self,
+        (call, name, at): (CallRef, &'static str, &'static Location<'static>),
+        attempt: Attempt,
+        job: &StepJob,
+    ) -> Option<Stop> {
+        let job = match (&self.workers, job) {
+            (_, StepJob::Blocking(job)) => Arc::clone(job),
+            (Workers::Inline(_), StepJob::Elsewhere(_, work)) => StepJob::blocking(work),
+            (Workers::Threads(_), StepJob::Elsewhere(spawner, work)) => {
+                return Some(spawner.start((call, name, at), attempt, work, &self.inbox));
+            }
+        };
+        self.start_work(call, Work { name, at, job: Job::Attempt(attempt, job) });
+        None
+    }
+}
+
+/// Where UUIDs come from: the system, a count, so that a test has the same ones every time, or a seed.
 pub(crate) enum Entropy {
     System,
     Counted(Cell<u64>),
+    /// Where the UUIDs go on, and where the seeds of the runs come from.
+    Seeded(Cell<u64>, u64),
 }
 
 impl Entropy {
@@ -38,6 +85,11 @@ impl Entropy {
                 count.set(count.get() + 1);
                 Uuid::from_random(u128::from(count.get()))
             }
+            Entropy::Seeded(next, _) => {
+                let high = mixed(next.get());
+                next.set(mixed(high));
+                Uuid::from_random(u128::from(high) << 64 | u128::from(next.get()))
+            }
         }
     }
 
@@ -46,6 +98,15 @@ impl Entropy {
         match self {
             Entropy::System => random_bits() as u64,
             Entropy::Counted(_) => 0,
+            Entropy::Seeded(_, seed) => *seed,
+        }
+    }
+
+    /// The same for a durable run: a simulation gives it the same ones, whenever it is started.
+    pub(crate) fn seed_of(&self, run: Uuid) -> u64 {
+        match self {
+            Entropy::Seeded(_, seed) => mixed(*seed ^ mixed(run.0 as u64)),
+            other => other.seed(),
         }
     }
 }

@@ -44,6 +44,7 @@ mod handle;
 mod handler;
 mod host;
 mod inbox;
+mod inline;
 pub mod io;
 mod line;
 #[cfg(feature = "logging")]

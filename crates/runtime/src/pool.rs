@@ -36,7 +36,7 @@ pub(crate) enum Job {
 
 impl Work {
     /// Does it. A panic in it is an error with the line it came from.
-    fn run(self, call: CallRef) -> Letter {
+    pub(crate) fn run(self, call: CallRef) -> Letter {
         let Work { name, at, job } = self;
         // Here and not where it is read: this thread knows the line.
         let panicked = |payload| {

@@ -23,7 +23,7 @@ use crate::durable::{Durable, Effects, Hosting, StepWork};
 use crate::error::RunError;
 use crate::future_task::{Fallible, FutureTask, Plain};
 use crate::handle::RuntimeHandle;
-use crate::host::Host;
+use crate::host::{Host, Workers};
 use crate::inbox::Letter;
 use crate::pool::Work;
 use crate::reactor::Ready;
@@ -292,6 +292,44 @@ impl Runtime {
         runs.into_iter().chain(self.effects.next_deadline()).min()
     }
 
+    /// When the loop's thread has something to do in the place of another.
+    fn inline_due(&self) -> Option<Time> {
+        let Workers::Inline(inline) = &self.host.workers else { return None };
+        inline.due().into_iter().chain(self.log_due()).min()
+    }
+
+    /// When something happens next, where no other thread can make it happen.
+    pub(crate) fn next_event(&self) -> Option<Time> {
+        self.next_deadline().into_iter().chain(self.inline_due()).min()
+    }
+
+    /// Drives all runs as far as they go while the clock stands still, and no other thread does anything.
+    pub(crate) fn drive_now(&mut self, at: &'static Location<'static>) -> Result<(), RunError> {
+        let _entered = Entered::new(&self.host).ok_or_else(|| nested(at))?;
+        loop {
+            self.collect()?;
+            if let Some(place) = self.next_run() {
+                self.round(place);
+                continue;
+            }
+            self.hand_in();
+            let now = self.host.clock.now();
+            let is_due = self.next_event().is_some_and(|due| due <= now);
+            if !self.check_deadlocks() && !self.host.inbox.has_mail() && !is_due {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Does what another thread would have done by now.
+    fn act_inline(&mut self) {
+        let now = self.host.clock.now();
+        self.act_for_log(now);
+        if let Workers::Inline(inline) = &self.host.workers {
+            while inline.act(now) {}
+        }
+    }
+
     pub(crate) fn run_of(&self, id: RunId) -> Option<&Run> {
         self.places.get(&id).map(|place| &self.runs[*place].run)
     }
@@ -317,6 +355,9 @@ impl Runtime {
         }
         if self.effects.next_deadline().is_some() {
             self.fire_effects();
+        }
+        if let Workers::Inline(_) = self.host.workers {
+            self.act_inline();
         }
         if self.turns_since_poll >= TURNS_PER_POLL {
             self.poll_descriptors(Some(Duration::ZERO))?;
@@ -422,7 +463,7 @@ impl Runtime {
             }
             Order::Unwatch(call, fd) => self.host.reactor.borrow_mut().unwatch(call, fd),
             Order::Start(call, effect) => match effect.work.downcast::<Work>() {
-                Ok(work) => self.host.pool.start(call, *work),
+                Ok(work) => self.host.start_work(call, *work),
                 Err(work) => match work.downcast::<StepWork>() {
                     Ok(step) => self.begin_step(call, *step),
                     Err(_) => {

@@ -1,6 +1,8 @@
 //! A scheduler for tests: stepped by hand, with a clock that moves when told or jumps when all are
 //! idle, answers put in for calls, and a trace of everything that happened.
 
+mod simulation;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,6 +21,8 @@ use crate::error::RunError;
 use crate::future_task::{Fallible, FutureTask, Plain};
 use crate::host::Entropy;
 use crate::runtime::{RunHandle, Runtime};
+
+pub use simulation::{Answer, Machine, Made, Receipt, Simulation, Watcher};
 
 /// Runs tasks step by step, on a virtual clock, and notes what happens.
 ///
@@ -45,8 +49,7 @@ pub struct TestScheduler {
     trace: Vec<Event>,
 }
 
-type Answer = Rc<dyn Fn(&SystemCall) -> Reply>;
-type Answers = Rc<RefCell<BTreeMap<String, Answer>>>;
+type Answers = Rc<RefCell<BTreeMap<String, Rc<dyn Fn(&SystemCall) -> Reply>>>>;
 
 impl Default for TestScheduler {
     fn default() -> TestScheduler {

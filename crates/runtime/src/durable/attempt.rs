@@ -7,11 +7,12 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
 use parking_lot::Mutex;
 use tiffany_kernel::{CallRef, ErrorKind, TaskError, panic_text};
 
+use super::step::Kind;
 use crate::future_task::panic_error;
 use crate::inbox::{Inbox, Letter};
 use crate::panics;
@@ -21,12 +22,13 @@ use crate::panics;
 pub struct Attempt {
     key: Arc<str>,
     number: u64,
+    kind: Kind,
     beat: Arc<AtomicBool>,
 }
 
 impl Attempt {
-    pub(crate) fn new(key: Arc<str>, number: u64) -> Attempt {
-        Attempt { key, number, beat: Arc::default() }
+    pub(crate) fn new(key: Arc<str>, number: u64, kind: Kind) -> Attempt {
+        Attempt { key, number, kind, beat: Arc::default() }
     }
 
     /// The same for all attempts at this step, in this process and in later ones, and no other step's. Who gives it to
@@ -38,6 +40,10 @@ impl Attempt {
     /// The number of the attempt, from 1. It goes on counting after a restart.
     pub fn number(&self) -> u64 {
         self.number
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// Says that the work goes on, where [`Step::heartbeat`](super::Step::heartbeat) wants to hear so.
@@ -123,7 +129,35 @@ pub(crate) type Blocking = Arc<dyn Fn(Attempt) -> Tried + Send + Sync>;
 #[derive(Clone)]
 pub(crate) enum Job {
     Blocking(Blocking),
-    Elsewhere(Spawner, Arc<dyn Fn(Attempt) -> Attempting + Send + Sync>),
+    Elsewhere(Spawner, FutureWork),
+}
+
+/// Work that is a future.
+pub(crate) type FutureWork = Arc<dyn Fn(Attempt) -> Attempting + Send + Sync>;
+
+impl Job {
+    /// A future's work on the thread that asks for it.
+    pub(crate) fn blocking(work: &FutureWork) -> Blocking {
+        let work = Arc::clone(work);
+        Arc::new(move |attempt| {
+            let mut future = work(attempt);
+            let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+            loop {
+                match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                    Poll::Ready(tried) => return tried,
+                    Poll::Pending => std::thread::park(),
+                }
+            }
+        })
+    }
+}
+
+struct Unpark(std::thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Unpark>) {
+        self.0.unpark();
+    }
 }
 
 /// Where the futures of [`step_async`](super::step_async) run: any runtime that takes a `Send` future.
@@ -151,7 +185,7 @@ impl Spawner {
         &self,
         (call, name, at): (CallRef, &'static str, &'static Location<'static>),
         attempt: Attempt,
-        work: &Arc<dyn Fn(Attempt) -> Attempting + Send + Sync>,
+        work: &FutureWork,
         inbox: &Arc<Inbox>,
     ) -> Stop {
         let stop = Stop::default();

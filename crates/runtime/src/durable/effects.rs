@@ -6,16 +6,14 @@ use std::sync::Arc;
 
 use tiffany_kernel::{CallRef, Completion, ErrorKind, RunId, TaskError, Tid, Time, Value};
 
-use crate::control::{Decision, Doubt};
-
-use super::attempt::{Attempt, Job, StepError, Stop, Tried, Worth};
+use super::attempt::{Attempt, StepError, Stop, Tried, Worth};
 use super::hosting::Held;
 use super::json::Json;
 use super::queue::{Next, Queue, QueueSettings};
 use super::retry::mixed;
 use super::script::Begun;
 use super::step::{Kind, StepWork};
-use crate::pool::{self, Work};
+use crate::control::{Decision, Doubt};
 use crate::runtime::Runtime;
 
 /// All steps of a runtime that are not over.
@@ -245,19 +243,9 @@ impl Runtime {
         if step.attempt != number || !matches!(step.state, State::Held) {
             return;
         }
-        let attempt = Attempt::new(Arc::clone(&step.key), number);
-        let (name, at) = (step.work.name, step.work.at);
-        let stop = match &step.work.job {
-            Job::Blocking(job) => {
-                let job = pool::Job::Attempt(attempt.clone(), Arc::clone(job));
-                self.host.pool.start(call, Work { name, at, job });
-                None
-            }
-            Job::Elsewhere(spawner, job) => {
-                let inbox = &self.host.inbox;
-                Some(spawner.start((call, name, at), attempt.clone(), job, inbox))
-            }
-        };
+        let attempt = Attempt::new(Arc::clone(&step.key), number, step.work.kind);
+        let who = (call, step.work.name, step.work.at);
+        let stop = self.host.start_attempt(who, attempt.clone(), &step.work.job);
         let until = step.work.timeout.map(|timeout| now + timeout);
         let sign = step.work.heartbeat.map(|heartbeat| now + heartbeat);
         step.state = State::Running { attempt, stop, until };
@@ -389,7 +377,7 @@ impl Runtime {
         {
             stop.stop();
         }
-        self.host.pool.abort(call)
+        self.host.abort_work(call)
     }
 
     /// Forgets the steps of a run that is not there any more.

@@ -4,36 +4,34 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::marker::PhantomData;
 use std::panic::Location;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tiffany_kernel::{
-    CallRef, Completion, ErrorKind, Mode, ObjectRef, Order, Recording, RunId, TaskError, Tid, Uuid,
-    Value,
+    CallRef, Completion, ErrorKind, Mode, ObjectRef, Order, Recording, RunId, TaskError, Tid, Time,
+    Uuid, Value,
 };
 
 use super::journal::{Journal, Started};
 use super::json::{Json, decode, encode};
+use super::log::{CommitTime, Log};
 use super::replay::Replay;
 use super::resuming::log_failed;
 use super::script::{Begun, Script};
 use super::shelved::Shelved;
 use crate::control::{Answer, Listening, Tell};
 use crate::error::RunError;
-use crate::inbox::Letter;
 use crate::pool::Work;
 use crate::runtime::Runtime;
-use crate::wal::{
-    Batch, BlobHash, Chain, LogError, LogThread, Notice, RealDisk, RunState, Ticket, Writer,
-};
+use crate::wal::{Batch, BlobHash, Chain, Disk, LogError, Notice, RunState, Ticket, Writer};
 
 /// The durable side of a runtime.
 pub(crate) struct Durable {
-    log: LogThread,
-    pub(super) disk: Arc<RealDisk>,
+    log: Log,
+    pub(super) disk: Arc<dyn Disk>,
     pub(super) root: PathBuf,
     pub(super) batch: Batch,
     /// What waits for lines that were not handed in yet, and for those that were.
@@ -126,8 +124,12 @@ fn uuid_of(id: &str) -> Uuid {
 
 impl Runtime {
     /// Opens the log; what is unfinished there goes on.
-    pub(crate) fn open_log(&mut self, root: PathBuf) -> Result<(), RunError> {
-        let disk = Arc::new(RealDisk);
+    pub(crate) fn open_log(
+        &mut self,
+        root: PathBuf,
+        disk: Arc<dyn Disk>,
+        inline: Option<CommitTime>,
+    ) -> Result<(), RunError> {
         let settings = self.settings.log_settings.clone();
         let batch = Batch::with_blob_limit(settings.blob_limit);
         let (writer, recovery) = Writer::open(disk.clone(), &root, settings)?;
@@ -140,13 +142,13 @@ impl Runtime {
             }
         }
         let inbox = Arc::clone(&self.host.inbox);
-        let log = LogThread::start(writer, move |notice| inbox.send(Letter::Logged(notice)))
+        let log = Log::start(writer, inbox, inline)
             .map_err(|error| RunError::system("a thread for the log", &error))?;
-        let listening = Listening::start(&root, Arc::clone(&self.host.inbox));
-        let listening = listening.inspect_err(|error| {
-            tracing::warn!(target: "tiffany", "other processes cannot reach this one: {error}");
-        });
-        let listening = listening.ok();
+        let listening = match inline {
+            // On a simulated disk there is nobody else.
+            Some(_) => None,
+            None => self.listen(&root),
+        };
         self.durable = Some(Durable {
             log,
             disk,
@@ -170,6 +172,16 @@ impl Runtime {
             self.resume(uuid, entry.chain(uuid));
         }
         Ok(())
+    }
+
+    /// Lets other processes ask. Without that, everything else goes on.
+    fn listen(&self, root: &Path) -> Option<Listening> {
+        let listening = Listening::start(root, Arc::clone(&self.host.inbox));
+        listening
+            .inspect_err(|error| {
+                tracing::warn!(target: "tiffany", "other processes cannot reach this one: {error}");
+            })
+            .ok()
     }
 
     pub(super) fn durable_mut(&mut self) -> &mut Durable {
@@ -207,7 +219,7 @@ impl Runtime {
             return Ok(uuid);
         }
         let root = self.settings.registry.start(function, input).map_err(RunError::Failed)?;
-        let seed = self.host.entropy.seed();
+        let seed = self.host.entropy.seed_of(uuid);
         let recording = self.settings.recording;
         let started = Started { id, function, input, seed, recording: word(recording) };
         let mut journal = Journal::new(Chain::new(uuid));
@@ -327,7 +339,7 @@ impl Runtime {
     pub(crate) fn hand_in(&mut self) {
         let Some(durable) = &mut self.durable else { return };
         if !durable.batch.is_empty() {
-            durable.handed_in = durable.log.submit(&mut durable.batch);
+            durable.handed_in = durable.log.submit(&mut durable.batch, &self.host.clock);
         }
         if durable.held.is_empty() {
             return;
@@ -338,6 +350,18 @@ impl Runtime {
         } else {
             // All that was ever written is safe.
             held.into_iter().for_each(|held| self.let_go(held));
+        }
+    }
+
+    /// When the log has something to do on the loop's thread.
+    pub(crate) fn log_due(&self) -> Option<Time> {
+        self.durable.as_ref().and_then(|durable| durable.log.due())
+    }
+
+    /// Lets the log do it.
+    pub(crate) fn act_for_log(&mut self, now: Time) {
+        if let Some(durable) = &mut self.durable {
+            durable.log.act(now);
         }
     }
 
@@ -448,6 +472,13 @@ impl Runtime {
         self.line_up(place);
     }
 
+    /// Whether a run is known here and not over.
+    pub(crate) fn is_live(&self, uuid: Uuid) -> bool {
+        self.durable
+            .as_ref()
+            .is_some_and(|durable| matches!(durable.runs.get(&uuid), Some(Known::Live(_))))
+    }
+
     /// Cancels a durable run, and writes that down.
     pub(crate) fn cancel_durable(&mut self, place: usize) {
         let now = self.host.clock.now();
@@ -480,7 +511,7 @@ impl Runtime {
                 hosting.journal.shutdown(&mut durable.batch, clock);
             }
         }
-        durable.log.submit(&mut durable.batch);
+        durable.log.submit(&mut durable.batch, &self.host.clock);
         let closed = durable.log.close();
         if let Err(error) = &closed {
             tracing::error!(target: "tiffany", "closing the log: {error}");

@@ -128,7 +128,7 @@ impl Runtime {
     }
 
     /// Gives an answer when everything written so far is safe.
-    fn hold(&mut self, tell: Tell, answer: Answer) {
+    pub(crate) fn hold(&mut self, tell: Tell, answer: Answer) {
         if let Some(durable) = &mut self.durable {
             durable.held.push(Held::Answer(tell, answer));
         }

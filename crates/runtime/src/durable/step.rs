@@ -122,10 +122,14 @@ pub(crate) enum Kind {
 impl Kind {
     /// What the log calls it; nothing for what is usual.
     fn word(self) -> Option<&'static str> {
+        (self != Kind::Idempotent).then(|| self.name())
+    }
+
+    pub(crate) fn name(self) -> &'static str {
         match self {
-            Kind::Idempotent => None,
-            Kind::AtMostOnce => Some("at_most_once"),
-            Kind::Pure => Some("pure"),
+            Kind::Idempotent => "idempotent",
+            Kind::AtMostOnce => "at_most_once",
+            Kind::Pure => "pure",
         }
     }
 }

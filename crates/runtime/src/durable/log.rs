@@ -1,0 +1,125 @@
+//! The log as a runtime has it: on threads of its own, or on the loop's thread, where a simulation can repeat
+//! everything. Both take batches and tell by the inbox what is durable.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tiffany_kernel::Time;
+
+use crate::clock::Clock;
+use crate::inbox::{Inbox, Letter};
+use crate::inline::Draws;
+use crate::wal::{Batch, LogError, LogThread, Notice, Ticket, Writer};
+
+/// Where the log is written.
+pub(crate) enum Log {
+    Threads(LogThread),
+    Inline(Box<InlineLog>),
+}
+
+/// How long a commit takes on the loop's thread, drawn from a seed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CommitTime {
+    pub(crate) seed: u64,
+    pub(crate) longest: Duration,
+}
+
+impl Log {
+    pub(crate) fn start(
+        writer: Writer,
+        inbox: Arc<Inbox>,
+        inline: Option<CommitTime>,
+    ) -> io::Result<Log> {
+        match inline {
+            None => {
+                let tell = move |notice| inbox.send(Letter::Logged(notice));
+                LogThread::start(writer, tell).map(Log::Threads)
+            }
+            Some(time) => Ok(Log::Inline(Box::new(InlineLog::new(writer, inbox, time)))),
+        }
+    }
+
+    /// Hands in a batch, and gives back an empty one.
+    pub(crate) fn submit(&mut self, batch: &mut Batch, clock: &Clock) -> Ticket {
+        match self {
+            Log::Threads(log) => log.submit(batch),
+            Log::Inline(log) => log.submit(batch, clock.now()),
+        }
+    }
+
+    /// When the loop's thread has something to do for it.
+    pub(crate) fn due(&self) -> Option<Time> {
+        match self {
+            Log::Threads(_) => None,
+            Log::Inline(log) => log.due,
+        }
+    }
+
+    /// Does what is due.
+    pub(crate) fn act(&mut self, now: Time) {
+        if let Log::Inline(log) = self
+            && log.due.is_some_and(|due| due <= now)
+        {
+            log.commit();
+        }
+    }
+
+    /// Commits what was handed in, and syncs everything.
+    pub(crate) fn close(self) -> Result<(), LogError> {
+        match self {
+            Log::Threads(log) => log.close(),
+            Log::Inline(mut log) => {
+                log.commit();
+                log.writer.close()
+            }
+        }
+    }
+}
+
+/// A log without threads. As with threads, batches that come while the disk is busy are committed together.
+pub(crate) struct InlineLog {
+    writer: Writer,
+    inbox: Arc<Inbox>,
+    pending: Batch,
+    last: Ticket,
+    due: Option<Time>,
+    draws: Draws,
+    longest: Duration,
+}
+
+impl InlineLog {
+    fn new(writer: Writer, inbox: Arc<Inbox>, time: CommitTime) -> InlineLog {
+        InlineLog {
+            pending: Batch::with_blob_limit(writer.settings().blob_limit),
+            writer,
+            inbox,
+            last: Ticket(0),
+            due: None,
+            draws: Draws::new(time.seed),
+            longest: time.longest,
+        }
+    }
+
+    fn submit(&mut self, batch: &mut Batch, now: Time) -> Ticket {
+        self.pending.append(batch);
+        self.last.0 += 1;
+        let draws = &self.draws;
+        let due = *self.due.get_or_insert_with(|| now + draws.up_to(self.longest));
+        if due <= now {
+            self.commit();
+        }
+        self.last
+    }
+
+    fn commit(&mut self) {
+        self.due = None;
+        let (last, inbox) = (self.last, &self.inbox);
+        let durable = |_| inbox.send(Letter::Logged(Notice::Durable(last)));
+        let done = self.writer.commit(&mut self.pending, durable);
+        if let Err(error) = done.and_then(|()| self.writer.background()) {
+            self.pending.clear();
+            self.inbox.send(Letter::Logged(Notice::Failed(error)));
+        }
+    }
+}

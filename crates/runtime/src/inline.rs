@@ -1,0 +1,150 @@
+//! What other threads do for a runtime, done on the loop's own thread, so that a simulation can repeat it: each piece
+//! of work begins and is told at moments of the virtual clock that are drawn from a seed. It knows no log and no disk.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tiffany_kernel::{CallRef, Time};
+
+use crate::durable::mixed;
+use crate::inbox::{Inbox, Letter};
+use crate::pool::{Job, Work};
+use crate::testing::{Made, Watcher};
+
+/// Numbers from a seed.
+pub(crate) struct Draws(Cell<u64>);
+
+impl Draws {
+    pub(crate) fn new(seed: u64) -> Draws {
+        Draws(Cell::new(mixed(seed)))
+    }
+
+    pub(crate) fn next(&self) -> u64 {
+        self.0.set(mixed(self.0.get()));
+        self.0.get()
+    }
+
+    /// Some time, at most this long.
+    pub(crate) fn up_to(&self, longest: Duration) -> Duration {
+        part_of(longest, self.next())
+    }
+}
+
+fn part_of(longest: Duration, drawn: u64) -> Duration {
+    let nanos = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
+    Duration::from_nanos(drawn % nanos.saturating_add(1).max(1))
+}
+
+/// Work that is done on the loop's thread.
+pub(crate) struct Inline {
+    inbox: Arc<Inbox>,
+    seed: u64,
+    draws: Draws,
+    /// How long work takes at most until it begins, and then until it is told.
+    longest: Duration,
+    watcher: Rc<dyn Watcher>,
+    /// What is to come, by its moment and then in order.
+    line: RefCell<BTreeMap<(Time, u64), Stage>>,
+    order: Cell<u64>,
+}
+
+enum Stage {
+    Begins(CallRef, Work),
+    Told(Letter),
+}
+
+impl Inline {
+    pub(crate) fn new(
+        inbox: Arc<Inbox>,
+        seed: u64,
+        longest: Duration,
+        watcher: Rc<dyn Watcher>,
+    ) -> Inline {
+        let (line, order) = (RefCell::default(), Cell::new(0));
+        Inline { inbox, seed, draws: Draws::new(seed), longest, watcher, line, order }
+    }
+
+    /// Queues work; its result comes to the inbox.
+    pub(crate) fn start(&self, call: CallRef, work: Work, now: Time) {
+        let begins = now + self.time_for(&work.job, 1);
+        self.put(begins, Stage::Begins(call, work));
+    }
+
+    /// Takes back work that has not begun. `false`: it has, or there is none.
+    pub(crate) fn abort(&self, call: CallRef) -> bool {
+        let mut line = self.line.borrow_mut();
+        let waits = |stage: &Stage| matches!(stage, Stage::Begins(of, _) if *of == call);
+        let place = line.iter().find(|(_, stage)| waits(stage)).map(|(place, _)| *place);
+        let work = place.and_then(|place| line.remove(&place));
+        drop(line);
+        // Dropping it may run code of the user's, which may come here again.
+        work.is_some()
+    }
+
+    /// When something is to be done next.
+    pub(crate) fn due(&self) -> Option<Time> {
+        self.line.borrow().first_key_value().map(|((time, _), _)| *time)
+    }
+
+    /// Does the next thing, if it is due.
+    pub(crate) fn act(&self, now: Time) -> bool {
+        if self.due().is_none_or(|due| due > now) {
+            return false;
+        }
+        let Some((_, stage)) = self.line.borrow_mut().pop_first() else { return false };
+        match stage {
+            Stage::Told(letter) => self.inbox.send(letter),
+            Stage::Begins(call, work) => {
+                let Some((letter, time)) = self.run(call, work) else { return true };
+                self.put(now + time, Stage::Told(letter));
+            }
+        }
+        true
+    }
+
+    /// Does some work. `None`: the machine is off.
+    fn run(&self, call: CallRef, work: Work) -> Option<(Letter, Duration)> {
+        let time = self.time_for(&work.job, 2);
+        let Job::Attempt(attempt, _) = &work.job else { return Some((work.run(call), time)) };
+        let (name, attempt) = (work.name, attempt.clone());
+        let made = Made {
+            name,
+            key: attempt.key(),
+            number: attempt.number(),
+            kind: attempt.kind().name(),
+        };
+        if !self.watcher.begins(&made) {
+            return None;
+        }
+        let letter = work.run(call);
+        if let Letter::Attempted(_, _, tried) = &letter {
+            match tried {
+                Ok(json) => self.watcher.ended(&made, Ok(json)),
+                Err(failed) => self.watcher.ended(&made, Err(&failed.error)),
+            }
+        }
+        Some((letter, time))
+    }
+
+    /// How long a part of some work takes. An attempt takes as long in every simulation of one seed, whatever else
+    /// happens there.
+    fn time_for(&self, job: &Job, part: u64) -> Duration {
+        let drawn = match job {
+            Job::Once(_) => self.draws.next(),
+            Job::Attempt(attempt, _) => {
+                let key = attempt.key().bytes();
+                let start = mixed(self.seed ^ mixed(attempt.number() << 2 | part));
+                key.fold(start, |all, byte| mixed(all ^ u64::from(byte)))
+            }
+        };
+        part_of(self.longest, drawn)
+    }
+
+    fn put(&self, at: Time, stage: Stage) {
+        self.order.set(self.order.get() + 1);
+        self.line.borrow_mut().insert((at, self.order.get()), stage);
+    }
+}

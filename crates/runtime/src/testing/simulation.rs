@@ -1,0 +1,240 @@
+//! A runtime with a log, simulated: the disk is given, the clock is moved by hand, and there is no other thread.
+//! The same seed makes the same bytes on the disk. `tiffany-sim` is made of this.
+
+use std::cell::Cell;
+use std::panic::Location;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tiffany_kernel::{TaskError, Time, Uuid};
+
+use crate::builder::Builder;
+use crate::clock::Clock;
+use crate::control::{self, Request, Tell};
+use crate::durable::{CommitTime, DurableRun, mixed, raw};
+use crate::error::RunError;
+use crate::host::{Entropy, Workers};
+use crate::inbox::Settlement;
+use crate::inline::Inline;
+use crate::runtime::Runtime;
+use crate::wal::Disk;
+
+/// Where a [`Simulation`] runs.
+#[derive(Clone)]
+pub struct Machine {
+    /// The disk, with the log under `/log`.
+    pub disk: Arc<dyn Disk>,
+    /// Where everything that is drawn comes from.
+    pub seed: u64,
+    /// Which life of the machine it is: UUIDs are not drawn twice.
+    pub life: u64,
+    /// What the clock shows first.
+    pub now: Time,
+    /// How long the work of a step takes at most until it begins, and then until its result is told.
+    pub longest_work: Duration,
+    /// How long a commit takes at most.
+    pub longest_commit: Duration,
+    /// Who is told of the steps that are done.
+    pub watcher: Rc<dyn Watcher>,
+}
+
+/// Sees every attempt at a step.
+pub trait Watcher {
+    /// An attempt is about to begin. `false`: it does not, because the machine is off.
+    fn begins(&self, attempt: &Made<'_>) -> bool;
+
+    /// An attempt is over, and gave this value or this error. Nobody else knows that yet.
+    fn ended(&self, attempt: &Made<'_>, result: Result<&str, &TaskError>);
+}
+
+/// An attempt at a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Made<'a> {
+    /// The name of the step.
+    pub name: &'static str,
+    /// Its key, `<run>/<record>`.
+    pub key: &'a str,
+    /// The number of the attempt.
+    pub number: u64,
+    /// What the step is: `idempotent`, `at_most_once` or `pure`.
+    pub kind: &'static str,
+}
+
+/// What is told to who asked for something, once it is safe in the log.
+pub struct Receipt(Receiver<Result<control::Answer, TaskError>>);
+
+/// What became of something that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Nothing yet: it may get lost.
+    None,
+    /// It is safe.
+    Safe(Settlement),
+    /// It will never be: there was no such thing, or the log has failed.
+    Never,
+}
+
+impl Receipt {
+    fn new() -> (Tell, Receipt) {
+        let (tell, told) = sync_channel(1);
+        (tell, Receipt(told))
+    }
+
+    /// What has come. An answer is given once.
+    pub fn answer(&self) -> Answer {
+        match self.0.try_recv() {
+            Ok(Ok(control::Answer::Settled(settlement))) => Answer::Safe(settlement),
+            Ok(Ok(_)) => Answer::Safe(Settlement::Accepted),
+            Err(TryRecvError::Empty) => Answer::None,
+            Ok(Err(_)) | Err(TryRecvError::Disconnected) => Answer::Never,
+        }
+    }
+}
+
+/// A runtime on a simulated machine.
+///
+/// ```
+/// use std::rc::Rc;
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use tiffany::testing::{Machine, Made, Simulation, Watcher};
+/// use tiffany::wal::sim::SimDisk;
+/// use tiffany::{Builder, TaskError, Time, sleep};
+///
+/// struct Nobody;
+/// impl Watcher for Nobody {
+///     fn begins(&self, _: &Made<'_>) -> bool { true }
+///     fn ended(&self, _: &Made<'_>, _: Result<&str, &TaskError>) {}
+/// }
+///
+/// let machine = Machine {
+///     disk: Arc::new(SimDisk::new()),
+///     seed: 7,
+///     life: 1,
+///     now: Time::ZERO,
+///     longest_work: Duration::from_millis(10),
+///     longest_commit: Duration::from_millis(2),
+///     watcher: Rc::new(Nobody),
+/// };
+/// let settings = Builder::new().register("nap", |seconds: u64| async move {
+///     sleep(Duration::from_secs(seconds)).await;
+///     Ok::<u64, TaskError>(seconds)
+/// });
+/// let mut simulation = Simulation::start(settings, machine)?;
+/// let (run, _) = simulation.submit::<u64>("nap", "afternoon", &3600)?;
+/// while simulation.outcome(&run).is_none() {
+///     simulation.drive()?;
+///     simulation.set_clock(simulation.next_event().unwrap_or(simulation.now()));
+/// }
+/// assert_eq!(simulation.outcome(&run).unwrap()?, 3600);
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+pub struct Simulation {
+    runtime: Runtime,
+}
+
+impl Simulation {
+    /// Starts a runtime there. What the log has and is unfinished goes on.
+    pub fn start(settings: Builder, machine: Machine) -> Result<Simulation, RunError> {
+        let Machine { disk, seed, life, now, longest_work, longest_commit, watcher } = machine;
+        let entropy = Entropy::Seeded(Cell::new(mixed(seed ^ mixed(life))), seed);
+        let workers =
+            |inbox| Workers::Inline(Inline::new(inbox, mixed(seed), longest_work, watcher));
+        let settings = settings.watchdog(None);
+        let (mut runtime, _) =
+            settings.build_host(Clock::Virtual(Cell::new(now)), entropy, workers)?;
+        let commits = CommitTime { seed: mixed(seed ^ life), longest: longest_commit };
+        runtime.open_log("/log".into(), disk, Some(commits))?;
+        Ok(Simulation { runtime })
+    }
+
+    /// As [`Runtime::submit`], with a receipt.
+    #[track_caller]
+    pub fn submit<T>(
+        &mut self,
+        function: &str,
+        id: &str,
+        input: &impl Serialize,
+    ) -> Result<(DurableRun<T>, Receipt), RunError> {
+        let run = self.runtime.submit(function, id, input)?;
+        Ok((run, self.receipt()))
+    }
+
+    /// As [`Runtime::send`], with a receipt.
+    pub fn send<T>(
+        &mut self,
+        run: &DurableRun<T>,
+        name: &str,
+        message: &impl Serialize,
+    ) -> Result<Receipt, RunError> {
+        self.runtime.send(run, name, message)?;
+        Ok(self.receipt())
+    }
+
+    /// As [`Runtime::cancel`], with a receipt.
+    pub fn cancel<T>(&mut self, run: &DurableRun<T>) -> Result<Receipt, RunError> {
+        self.runtime.cancel(run)?;
+        Ok(self.receipt())
+    }
+
+    /// As [`RuntimeHandle::settle_durable`](crate::RuntimeHandle::settle_durable), without waiting for the answer.
+    pub fn settle(
+        &mut self,
+        promise: Uuid,
+        result: Result<&impl Serialize, String>,
+    ) -> Result<Receipt, TaskError> {
+        let result = match result {
+            Ok(value) => Ok(raw(value)?),
+            Err(message) => Err(message),
+        };
+        let (tell, receipt) = Receipt::new();
+        self.runtime.serve(Request::Settle { promise, result }, tell);
+        Ok(receipt)
+    }
+
+    /// A receipt for all that was asked for so far.
+    fn receipt(&mut self) -> Receipt {
+        let (tell, receipt) = Receipt::new();
+        self.runtime.hold(tell, control::Answer::Done);
+        receipt
+    }
+
+    /// Lets all runs go as far as they do while the clock stands still. After an error of the log nothing goes on.
+    #[track_caller]
+    pub fn drive(&mut self) -> Result<(), RunError> {
+        self.runtime.drive_now(Location::caller())
+    }
+
+    /// When something happens next. `None`: nothing does, unless it comes from outside.
+    pub fn next_event(&self) -> Option<Time> {
+        self.runtime.next_event()
+    }
+
+    /// Sets the clock, which never goes back.
+    pub fn set_clock(&mut self, time: Time) {
+        if let Clock::Virtual(now) = &self.runtime.host.clock {
+            now.set(now.get().max(time));
+        }
+    }
+
+    /// The clock.
+    pub fn now(&self) -> Time {
+        self.runtime.host.clock.now()
+    }
+
+    /// What came of a run, if it is over and that is safe, or why it does not go on.
+    #[track_caller]
+    pub fn outcome<T: DeserializeOwned>(
+        &mut self,
+        run: &DurableRun<T>,
+    ) -> Option<Result<T, RunError>> {
+        match self.runtime.is_live(run.uuid()) {
+            true => None,
+            false => Some(self.runtime.wait_for(run)),
+        }
+    }
+}
