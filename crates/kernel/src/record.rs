@@ -84,6 +84,8 @@ pub enum About {
     Nothing,
     /// A task.
     Task(Tid),
+    /// A task that was spawned, and its name.
+    Child(Tid, Option<Rc<str>>),
     /// A promise, channel, semaphore or group.
     Object(u64),
     /// Tasks and promises.
@@ -146,7 +148,9 @@ impl Run {
         match answer {
             // The old way has no record: it is that of a program that did not know the change.
             Answer::Now(Reply::Flag(false)) if call.kind == CallKind::Patched => return,
-            Answer::Now(Reply::Task(task)) => call.about = About::Task(task.tid),
+            Answer::Now(Reply::Task(task)) => {
+                call.about = About::Child(task.tid, self.name(task.slot));
+            }
             Answer::Now(Reply::Object(object)) => call.about = About::Object(object.id),
             Answer::Now(Reply::Time(time)) => call.about = About::Time(*time),
             Answer::Now(Reply::Number(number)) => call.about = About::Number(*number),

@@ -101,7 +101,8 @@ impl Inbox {
 
     /// From now on this promise may be settled.
     pub(crate) fn announce(&self, uuid: Uuid, run: RunId, durable: bool) {
-        self.promises.lock().insert(uuid, External { run, settled: false, durable });
+        // One that was announced before may have been settled meanwhile.
+        self.promises.lock().entry(uuid).or_insert(External { run, settled: false, durable });
     }
 
     /// The run is over: its promises are unknown from now on.

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use durable_kit::{Dir, ms};
 use tiffany::control::{Control, Decision};
 use tiffany::durable::{external_promise, on_question, receive, step, step_with};
+use tiffany::wal::Settings;
 use tiffany::{Builder, Runtime, Settlement, TaskError, Uuid, sleep, spawn, try_spawn, yield_now};
 
 /// Takes words until one is empty, and says meanwhile which came.
@@ -452,4 +453,60 @@ fn asking_on_the_loops_own_thread_is_an_error() {
     assert_eq!(asked.unwrap_err().code(), "TFY0032");
     let without = Runtime::new().unwrap().flush().unwrap_err();
     assert_eq!(without.code(), "TFY0039");
+}
+
+/// Who only wants to say something to a run does not keep its program from starting.
+#[test]
+fn a_program_waits_for_one_who_has_its_log_for_a_moment() {
+    let dir = Dir::new();
+    let mut runtime = listening(&dir).build().unwrap();
+    let run = runtime.submit::<Vec<String>>("listener", "a", &()).unwrap();
+    drop(runtime);
+    let mut control = Control::open(&dir.0).unwrap();
+    let other = std::thread::spawn(move || {
+        std::thread::sleep(ms(100));
+        control.send(run.uuid(), "word", &"").unwrap();
+        drop(control);
+        run
+    });
+    let mut runtime = listening(&dir).build().unwrap();
+    let run = other.join().unwrap();
+    assert!(runtime.wait_for(&run).unwrap().is_empty());
+    // A process that has it for long is not waited for.
+    let began = std::time::Instant::now();
+    let error = listening(&dir).build().map(drop).unwrap_err();
+    assert_eq!(error.code(), "TFY0101");
+    assert!(began.elapsed() < ms(2000));
+}
+
+/// Waits for a promise beside two naps, which begin in the same round.
+async fn napper(_: ()) -> Result<String, TaskError> {
+    let promise = external_promise::<String>().await;
+    PROMISED.lock().unwrap().push(promise.uuid());
+    for _ in 0..2 {
+        drop(spawn(async { sleep(ms(30)).await }).await);
+    }
+    promise.wait().await
+}
+
+/// A promise that is known from an earlier process can be settled while what its run does now is on the way to the disk.
+#[test]
+fn a_promise_is_known_as_soon_as_its_run_is_brought_back() {
+    let dir = Dir::new();
+    let mut runtime = dir.builder().register("napper", napper).build().unwrap();
+    let run = runtime.submit::<String>("napper", "a", &()).unwrap();
+    runtime.run(sleep(ms(100))).unwrap();
+    drop(runtime);
+    let promise = PROMISED.lock().unwrap()[0];
+    // Between two tasks of one round: the second nap is written down when the run is brought back.
+    let cut = dir.cut_after(1, r#""call":"sleep""#);
+    let slow = Settings { segment_bytes: 1 << 18, batch_window: ms(300), ..Settings::default() };
+    let builder = Runtime::builder().log_dir(&cut.0).log_settings(slow);
+    let mut runtime = builder.register("napper", napper).build().unwrap();
+    let mut control = runtime.handle().control();
+    let began = std::time::Instant::now();
+    let settled = beside(&mut runtime, move || control.settle(promise, &"early").unwrap());
+    assert_eq!(settled, Settlement::Accepted);
+    assert!(began.elapsed() > ms(250), "nothing was on the way");
+    assert_eq!(runtime.wait_for(&run).unwrap(), "early");
 }

@@ -11,7 +11,7 @@ use crate::durable::{
     Shelved, fetch, log_failed, no_such_run, not_in_doubt, parse_key, read_script, run_over,
 };
 use crate::inbox::unknown;
-use crate::wal::{Batch, Disk, LogError, Payload, RealDisk, RunState, Settings, Writer};
+use crate::wal::{Batch, Disk, Holding, LogError, Payload, RealDisk, RunState, Settings, Writer};
 
 /// A log in the hands of who wants to change something in it.
 pub(super) struct Offline {
@@ -48,7 +48,7 @@ impl Offline {
         let disk: Arc<dyn Disk> = Arc::new(RealDisk);
         let settings = Settings::default();
         let batch = Batch::with_blob_limit(settings.blob_limit);
-        match Writer::open(Arc::clone(&disk), root, settings) {
+        match Writer::open_for(Holding::Briefly, Arc::clone(&disk), root, settings) {
             Ok((writer, _)) => Ok(Offline { writer: Some(writer), disk, root: root.into(), batch }),
             Err(error @ LogError::Locked { .. }) => Err(Refused::InUse(error)),
             Err(error) => Err(Refused::Broken(log_failed(error))),

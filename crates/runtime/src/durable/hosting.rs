@@ -36,7 +36,7 @@ pub(crate) struct Durable {
     pub(super) batch: Batch,
     /// What waits for lines that were not handed in yet, and for those that were.
     pub(super) held: Vec<Held>,
-    waiting: VecDeque<(Ticket, Vec<Held>)>,
+    pub(super) waiting: VecDeque<(Ticket, Vec<Held>)>,
     /// The last batch that was handed in, and the last one that is safe.
     handed_in: Ticket,
     safe: Ticket,

@@ -146,7 +146,7 @@ impl Journal {
         if let Some(name) = call.name {
             line = line.str("name", name);
         }
-        line = write_about(line, call.kind, &call.about);
+        line = write_about(line, &call.about);
         if let Some(code) = call.error {
             line = line.str("error", code);
         }
@@ -306,9 +306,10 @@ impl Journal {
     }
 }
 
-fn write_about<'a>(line: Line<'a>, kind: CallKind, about: &About) -> Line<'a> {
+fn write_about<'a>(line: Line<'a>, about: &About) -> Line<'a> {
     match about {
-        About::Task(tid) if kind == CallKind::Spawn => line.uint("child", tid.0),
+        About::Child(tid, None) => line.uint("child", tid.0),
+        About::Child(tid, Some(name)) => line.uint("child", tid.0).str("name", name),
         About::Task(tid) => line.uint("task", tid.0),
         About::Object(id) => line.uint("object", *id),
         About::Several(items) => line.json("items", &waitables(items)),

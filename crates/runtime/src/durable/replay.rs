@@ -208,13 +208,14 @@ pub(super) fn differs(call: &CallRecord, recorded: &Recorded) -> Option<String> 
     if call.kind != recorded.kind {
         return Some(format!("it is `{}`, and was `{}`", call.kind.tag(), recorded.kind.tag()));
     }
-    if !recorded.has_name(call.name) {
+    // What a task is called is for people.
+    if call.kind != CallKind::Spawn && !recorded.has_name(call.name) {
         let was = recorded.text("name");
         let (is, was) = (call.name.unwrap_or("-"), was.as_deref().unwrap_or("-"));
         return Some(format!("its name is `{is}`, and was `{was}`"));
     }
     let (field, same) = match &call.about {
-        About::Task(tid) => {
+        About::Child(tid, _) => {
             let was = recorded.field("child").and_then(|number| number.parse().ok());
             ("child", was == Some(tid.0))
         }
@@ -240,7 +241,7 @@ pub(super) fn differs(call: &CallRecord, recorded: &Recorded) -> Option<String> 
 /// What a call is about, as the log has it.
 pub(super) fn about_text(about: &About) -> String {
     match about {
-        About::Task(tid) => tid.0.to_string(),
+        About::Task(tid) | About::Child(tid, _) => tid.0.to_string(),
         About::Time(time) => Stamp::from_unix_nanos(time.as_nanos()).as_str().to_owned(),
         About::Number(number) => number.to_string(),
         About::Key(key) => key.to_string(),

@@ -197,6 +197,7 @@ impl Runtime {
         promise: Uuid,
         result: Result<Box<RawValue>, String>,
     ) -> Result<Answer, TaskError> {
+        self.announce_early(promise);
         if let Some((run, settlement)) = self.host.inbox.claim(promise) {
             let result = match result {
                 Ok(value) => Ok(Value::new(Json(compact(value.get()).into()))),
@@ -214,6 +215,19 @@ impl Runtime {
             _ => None,
         });
         settled.map(Answer::Settled).ok_or_else(|| unknown(promise))
+    }
+
+    /// A promise that waits for the log can be known from an earlier process. Its answer will stand behind it in the log.
+    fn announce_early(&self, promise: Uuid) {
+        let Some(durable) = &self.durable else { return };
+        let waiting = durable.waiting.iter().flat_map(|(_, held)| held);
+        for held in durable.held.iter().chain(waiting) {
+            if let Held::Announce(uuid, object) = held
+                && *uuid == promise
+            {
+                self.host.inbox.announce(promise, object.run, true);
+            }
+        }
     }
 
     fn decide_doubt(&mut self, key: &str, decision: Decision) -> Result<Answer, TaskError> {

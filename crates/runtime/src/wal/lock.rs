@@ -5,8 +5,18 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::json::{Fields, parse_string, push_string, push_u64};
 use super::stamp::Stamp;
 
-/// The note of this process: `{"pid":1,"host":"a","started":"…"}`.
-pub(crate) fn owner() -> String {
+/// How long a process holds a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holding {
+    /// As long as it runs.
+    ForLong,
+    /// To write something down, so that others wait for it.
+    Briefly,
+}
+
+/// The note of this process: `{"pid":1,"host":"a","started":"…"}`, and `"brief":true` if it holds the directory only
+/// for a moment.
+pub(crate) fn owner(holding: Holding) -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let started = Stamp::from_unix_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
@@ -16,8 +26,17 @@ pub(crate) fn owner() -> String {
     push_string(&mut note, host.trim());
     note.extend_from_slice(b",\"started\":");
     push_string(&mut note, started.as_str());
+    if holding == Holding::Briefly {
+        note.extend_from_slice(b",\"brief\":true");
+    }
     note.extend_from_slice(b"}\n");
     String::from_utf8(note).expect("the note is text")
+}
+
+/// Whether who left this note is about to let go, or about to write the rest of it.
+pub(crate) fn is_brief(note: &str) -> bool {
+    let note = note.trim_end();
+    note.ends_with(",\"brief\":true}") || !note.ends_with('}')
 }
 
 /// A note in words.

@@ -39,6 +39,7 @@ pub use error::LogError;
 pub use index::{RunEntry, RunState};
 pub use json::Fields;
 pub use line::{Chain, LINE_VERSION, Line, RecordType};
+pub(crate) use lock::Holding;
 pub use read::{BlobForm, Broken, Checker, Flaw, Payload, Reader, Record};
 pub use recover::{Cut, Recovery};
 pub use run_reader::{RunReader, read_blob};

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tiffany_kernel::Uuid;
 
@@ -12,16 +13,19 @@ use super::applier::{Applied, Applier, Places, Touched, begin_run_file};
 use super::blob::BlobHash;
 use super::block::{Part, PartKind};
 use super::committer::Committer;
-use super::disk::{Barrier, Disk, DiskFile, Locking, OpenMode, empty, read_from};
+use super::disk::{Barrier, Disk, DiskFile, Hold, Locking, OpenMode, empty, read_from};
 use super::error::{Doing, LogError};
 use super::handles::Handles;
 use super::index::{Frame, IndexFile, IndexState, RunEntry, RunState};
-use super::lock::owner;
+use super::lock::{Holding, describe, is_brief, owner};
 use super::read::{Flaw, Reader};
 use super::scan::{Chained, Found, Scan, TornBlock, fill};
 use super::segments::{Segment, Segments};
 use super::settings::Settings;
 use super::writer::Writer;
+
+/// How long one is waited for who has the directory for a moment.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What was found and mended when a log was opened.
 #[derive(Clone, Debug, Default)]
@@ -77,6 +81,23 @@ impl Recovery {
     }
 }
 
+/// Takes the lock. One who has it for a moment is waited for.
+fn take(disk: &dyn Disk, lock: &Path, holding: Holding) -> Result<Box<dyn Hold>, LogError> {
+    let began = Instant::now();
+    loop {
+        match disk.lock(lock, &owner(holding)).doing("lock", lock)? {
+            Locking::Ours(hold) => return Ok(hold),
+            Locking::Theirs(note) if is_brief(&note) && began.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Locking::Theirs(note) => {
+                let dir = lock.parent().unwrap_or(lock).into();
+                return Err(LogError::Locked { dir, owner: describe(&note) });
+            }
+        }
+    }
+}
+
 /// Where some lines of a run are in the commit log.
 struct Piece {
     segment: usize,
@@ -115,6 +136,16 @@ impl Writer {
     pub fn open(
         disk: Arc<dyn Disk>,
         root: &Path,
+        settings: Settings,
+    ) -> Result<(Writer, Recovery), LogError> {
+        Writer::open_for(Holding::ForLong, disk, root, settings)
+    }
+
+    /// The same for who says how long he wants to have it.
+    pub(crate) fn open_for(
+        holding: Holding,
+        disk: Arc<dyn Disk>,
+        root: &Path,
         mut settings: Settings,
     ) -> Result<(Writer, Recovery), LogError> {
         settings.open_files = settings.open_files.max(1);
@@ -123,15 +154,7 @@ impl Writer {
         let places = Places::new(root);
         disk.create_dir(root).doing("make", root)?;
         let lock = root.join("lock");
-        let hold = match disk.lock(&lock, &owner()).doing("lock", &lock)? {
-            Locking::Ours(hold) => hold,
-            Locking::Theirs(owner) => {
-                return Err(LogError::Locked {
-                    dir: root.into(),
-                    owner: super::lock::describe(&owner),
-                });
-            }
-        };
+        let hold = take(&*disk, &lock, holding)?;
         let (index, state) = load_or_make(&*disk, &places)?;
         let segments = Segment::open_all(&*disk, &places.commit, state.segments, state.upto + 1)?;
         let scan = Scan::new(&segments, state.salt, state.upto, state.life)?;
