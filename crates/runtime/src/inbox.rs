@@ -127,10 +127,10 @@ impl Inbox {
         Ok(settlement)
     }
 
-    /// The run of a durable promise, and what comes of settling it now.
-    pub(crate) fn claim(&self, uuid: Uuid) -> Option<(RunId, Settlement)> {
+    /// The run of a promise, and what comes of settling it now; only a durable one where there is a log.
+    pub(crate) fn claim(&self, uuid: Uuid, has_log: bool) -> Option<(RunId, Settlement)> {
         let mut promises = self.promises.lock();
-        let promise = promises.get_mut(&uuid).filter(|promise| promise.durable)?;
+        let promise = promises.get_mut(&uuid).filter(|promise| promise.durable || !has_log)?;
         Some((promise.run, promise.claim()))
     }
 

@@ -129,17 +129,20 @@ impl Runtime {
 
     /// Gives an answer when everything written so far is safe.
     pub(crate) fn hold(&mut self, tell: Tell, answer: Answer) {
-        if let Some(durable) = &mut self.durable {
-            durable.held.push(Held::Answer(tell, answer));
+        match &mut self.durable {
+            Some(durable) => durable.held.push(Held::Answer(tell, answer)),
+            None => drop(tell.try_send(Ok(answer))),
         }
         self.hand_in();
     }
 
     /// Does what is asked. The answer may be given when everything written so far is safe.
     fn carry_out(&mut self, request: Request) -> Result<Answer, TaskError> {
-        let Some(durable) = &self.durable else { return Err(no_log_here()) };
-        if let Some(error) = &durable.failed {
-            return Err(log_failed(error.clone()));
+        match &self.durable {
+            Some(Durable { failed: Some(error), .. }) => return Err(log_failed(error.clone())),
+            // The rules of durable runs can be tested without a log.
+            None if !matches!(request, Request::Settle { .. }) => return Err(no_log_here()),
+            _ => {}
         }
         match request {
             Request::Status => Ok(Answer::Status(self.status())),
@@ -198,7 +201,7 @@ impl Runtime {
         result: Result<Box<RawValue>, String>,
     ) -> Result<Answer, TaskError> {
         self.announce_early(promise);
-        if let Some((run, settlement)) = self.host.inbox.claim(promise) {
+        if let Some((run, settlement)) = self.host.inbox.claim(promise, self.durable.is_some()) {
             let result = match result {
                 Ok(value) => Ok(Value::new(Json(compact(value.get()).into()))),
                 Err(message) => Err(TaskError::failed(message)),
@@ -207,7 +210,7 @@ impl Runtime {
             return Ok(Answer::Settled(settlement));
         }
         let clock = self.host.clock.now();
-        let durable = self.durable_mut();
+        let Some(durable) = &mut self.durable else { return Err(unknown(promise)) };
         let settled = durable.runs.values_mut().find_map(|known| match known {
             Known::Paused(_, Some(shelved)) => {
                 shelved.settle(&mut durable.batch, clock, promise, &result)
