@@ -221,7 +221,7 @@ fn keys_can_be_removed(server: &Server) {
     runtime.wait_for(&run).unwrap();
     assert_eq!(db.forget(|_| false).unwrap(), 0);
     assert_eq!(keys(), 3);
-    assert_eq!(db.forget(|run| runtime.has_ended(run)).unwrap(), 3);
+    assert_eq!(db.forget(|run| runtime.is_finished(run)).unwrap(), 3);
     assert_eq!(keys(), 0);
     clear(server);
 }

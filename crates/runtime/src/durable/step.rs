@@ -248,6 +248,18 @@ impl<T> Step<T> {
         self
     }
 
+    /// The same, unless it has a policy or must not be done twice.
+    pub(super) fn retry_by_default(mut self, policy: Retry) -> Step<T> {
+        if self.work.kind != Kind::AtMostOnce {
+            self.work.retry.get_or_insert(policy);
+        }
+        self
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        self.work.name
+    }
+
     /// How long an attempt may take, from when it is given to its thread or runtime. After that it counts as failed with
     /// [`TimedOut`](tiffany_kernel::ErrorKind::TimedOut); a result that comes later is counted and dropped. Work on a thread
     /// cannot be stopped and goes on; a future is dropped.

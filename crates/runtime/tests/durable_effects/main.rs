@@ -5,8 +5,10 @@ mod checkpoints;
 mod elsewhere;
 mod kinds;
 mod outward;
+mod posts;
 mod queues;
 mod retries;
+mod sagas;
 mod timeouts;
 
 use std::path::{Path, PathBuf};
