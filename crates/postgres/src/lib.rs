@@ -57,11 +57,13 @@ struct Shared {
 
 type Connect = Arc<dyn Fn() -> Result<Client, Error> + Send + Sync>;
 
+type OnStage = Arc<dyn Fn(Stage, &Attempt) + Send + Sync>;
+
 #[derive(Clone)]
 struct Settings {
     table: String,
     isolation: Option<IsolationLevel>,
-    on_stage: Option<Arc<dyn Fn(Stage, &Attempt) + Send + Sync>>,
+    on_stage: Option<OnStage>,
 }
 
 /// How far an attempt has come.

@@ -62,12 +62,15 @@ struct Shared {
     idle: Mutex<Vec<Connection>>,
 }
 
+type OnConnect = Arc<dyn Fn(&Connection) -> rusqlite::Result<()> + Send + Sync>;
+type OnStage = Arc<dyn Fn(Stage, &Attempt) + Send + Sync>;
+
 #[derive(Clone)]
 struct Settings {
     table: String,
     busy_timeout: Duration,
-    on_connect: Option<Arc<dyn Fn(&Connection) -> rusqlite::Result<()> + Send + Sync>>,
-    on_stage: Option<Arc<dyn Fn(Stage, &Attempt) + Send + Sync>>,
+    on_connect: Option<OnConnect>,
+    on_stage: Option<OnStage>,
 }
 
 /// How far an attempt has come.

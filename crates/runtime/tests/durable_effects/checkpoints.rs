@@ -151,7 +151,7 @@ fn one_that_comes_too_late_is_dropped_and_counted_and_its_work_is_told() {
             }
             SECOND_RUNS.store(true, Ordering::SeqCst);
             until(|| TOLD.lock().unwrap().is_some());
-            Ok(attempt.last_checkpoint::<u64>()?)
+            attempt.last_checkpoint::<u64>()
         });
         slow_at_first.timeout(ms(200)).retry(again(2)).await
     }
