@@ -236,6 +236,10 @@ impl Runtime {
     ) -> Result<(), RunError> {
         let _entered = Entered::new(&self.host).ok_or_else(|| nested(at))?;
         let _awake = self.watched.as_ref().map(Watched::watch);
+        // A log that has failed has told so once, and tells nothing more.
+        if let Some(error) = self.log_failure().filter(|_| !is_over(self)) {
+            return Err(error.into());
+        }
         while !is_over(self) {
             self.collect()?;
             match self.next_run() {
