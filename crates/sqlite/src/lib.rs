@@ -216,3 +216,10 @@ impl Sqlite {
         Ok(connection)
     }
 }
+
+/// The code of the book's page on this, as tests of this crate.
+#[cfg(doctest)]
+mod book {
+    #[doc = include_str!("../../../docs/src/transactions.md")]
+    mod transactions {}
+}
