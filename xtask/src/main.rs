@@ -147,6 +147,7 @@ fn test(shop: &Shop, _: &[String]) -> Result<(), String> {
     }
     no_gaps(&fresh)?;
     install_nextest(shop)?;
+    install_postgres(shop)?;
     shop.step("tests", &mut shop.cargo(["nextest", "run", "--workspace", "--no-fail-fast"]))?;
     // Illegal moves of a task's state are asserted in release builds too.
     let released = ["test", "--release", "--quiet", "-p", "tiffany-kernel", "--lib"];
@@ -172,6 +173,27 @@ fn install_nextest(shop: &Shop) -> Result<(), String> {
     }
     let install = ["install", "--locked", "cargo-nextest"];
     shop.step("installing the test runner, once", &mut shop.cargo(install))
+}
+
+/// The server that the tests of `tiffany-postgres` start, from the system's packages where the machine does not have it.
+fn install_postgres(shop: &Shop) -> Result<(), String> {
+    let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut places =
+        debian.map(|version| version.path().join("bin")).chain(std::env::split_paths(&path));
+    if places.any(|place| place.join("initdb").exists()) {
+        return Ok(());
+    }
+    for arguments in
+        [&["update"][..], &["install", "--yes", "--no-install-recommends", "postgresql"]]
+    {
+        let mut command = Command::new("apt-get");
+        command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+        shop.step("installing PostgreSQL, once", &mut command).map_err(|error| {
+            format!("{error}; install PostgreSQL by hand, the tests need `initdb` and `postgres`")
+        })?;
+    }
+    Ok(())
 }
 
 /// ThreadSanitizer holds signals back until the program calls libc to wait, and ours waits without it. And a

@@ -182,6 +182,10 @@ kinds! {
     Unreachable = "TFY0043", "let the runtime be driven, by `wait_for` or `run`, or end the process that has the directory";
     /// The run answers no question of this name.
     NoSuchQuestion = "TFY0044", "let the run answer it by `on_question`, or ask it later";
+    /// A key in the user's database belongs to another run.
+    OtherKey = "TFY0050", "give each log directory a table of its own, or remove the keys of the run that is gone";
+    /// A saga failed, and not all that it had done could be undone.
+    NotUndone = "TFY0051", "undo what is named by hand";
 }
 
 /// An error a task was given, or ended with.

@@ -20,7 +20,7 @@ use tracing::Level;
 
 use crate::clock::Clock;
 use crate::context;
-use crate::durable::{QueueSettings, Registry};
+use crate::durable::{Chunk, OnChunk, QueueSettings, Registry};
 use crate::error::RunError;
 use crate::future_task::{FutureTask, Plain};
 use crate::host::{Entropy, Host, Workers};
@@ -61,6 +61,7 @@ pub struct Builder {
     pub(crate) registry: Registry,
     pub(crate) recording: Recording,
     pub(crate) queues: BTreeMap<String, QueueSettings>,
+    pub(crate) on_chunk: Option<OnChunk>,
     agent_id: String,
     node: String,
     watchdog: Option<Duration>,
@@ -99,6 +100,7 @@ impl Builder {
             registry: Registry::default(),
             recording: Recording::Every,
             queues: BTreeMap::new(),
+            on_chunk: None,
             agent_id: String::new(),
             node: String::new(),
             watchdog: Some(Duration::from_secs(1)),
@@ -236,6 +238,36 @@ impl Builder {
     /// A queue that steps can stand in, by [`Step::queue`](crate::durable::Step::queue).
     pub fn queue(mut self, name: &str, settings: QueueSettings) -> Builder {
         self.queues.insert(name.into(), settings);
+        self
+    }
+
+    /// Who watches what steps show of their work by [`Attempt::chunk`](crate::durable::Attempt::chunk). This is called on a thread of its own. If it is too slow, chunks
+    /// are lost, the oldest first, and it is told how many; no step waits for it.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use tiffany::Runtime;
+    /// use tiffany::durable::{StepError, step_with};
+    ///
+    /// let (sender, shown) = mpsc::channel();
+    /// let mut runtime = Runtime::builder()
+    ///     .on_chunk(move |chunk| drop(sender.send(chunk.value::<String>())))
+    ///     .build()?;
+    /// runtime.try_run(async {
+    ///     step_with("talk", |attempt| {
+    ///         for word in ["to", "be"] {
+    ///             attempt.chunk(&word)?;
+    ///         }
+    ///         Ok::<_, StepError>(2)
+    ///     })
+    ///     .await
+    /// })?;
+    /// assert_eq!(shown.recv().unwrap()?, "to");
+    /// assert_eq!(shown.recv().unwrap()?, "be");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_chunk(mut self, watch: impl Fn(&Chunk) + Send + Sync + 'static) -> Builder {
+        self.on_chunk = Some(Arc::new(watch));
         self
     }
 

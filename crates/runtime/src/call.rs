@@ -139,7 +139,7 @@ impl Pending {
     }
 
     #[inline]
-    fn new_at(at: &'static Location<'static>) -> Pending {
+    pub(crate) fn new_at(at: &'static Location<'static>) -> Pending {
         Pending { id: NOT_MADE, maker: TaskRef::NONE, combined: false, at }
     }
 

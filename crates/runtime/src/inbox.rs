@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tiffany_kernel::{CallRef, ErrorKind, Release, RunId, TaskError, TaskRef, Uuid, Value};
 
 use crate::control::{Request, Tell};
-use crate::durable::Tried;
+use crate::durable::{Receipt, Tried};
 use crate::mailbox::Mailbox;
 use crate::reactor::Bell;
 use crate::wal::Notice;
@@ -27,6 +27,8 @@ pub(crate) enum Letter {
     Done(CallRef, Remote),
     /// What came of the attempt of this number at a step.
     Attempted(CallRef, u64, Tried),
+    /// The work of the attempt of this number wants to find this again.
+    Checkpoint(CallRef, u64, String, Receipt),
     Cancel(RunId),
     Release(Release),
     /// The log thread has something to tell.

@@ -172,3 +172,23 @@ pub mod prelude {
         timeout, try_spawn, unbounded_channel, wait, yield_now,
     };
 }
+
+/// The code of the README and of the book, as tests of this crate.
+#[cfg(doctest)]
+mod book {
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
+    #[doc = include_str!("../../../docs/src/guide.md")]
+    mod guide {}
+    #[doc = include_str!("../../../docs/src/io.md")]
+    mod io {}
+    #[doc = include_str!("../../../docs/src/durable.md")]
+    mod durable {}
+    #[doc = include_str!("../../../docs/src/effects.md")]
+    mod effects {}
+    #[doc = include_str!("../../../docs/src/testing.md")]
+    mod testing {}
+    #[cfg(feature = "logging")]
+    #[doc = include_str!("../../../docs/src/logging.md")]
+    mod logging {}
+}

@@ -19,7 +19,7 @@ use crate::builder::Builder;
 use crate::call::wrong_type;
 use crate::clock::Clock;
 use crate::context::{self, Entered};
-use crate::durable::{Durable, Effects, Hosting, StepWork};
+use crate::durable::{Durable, Effects, Hosting, Sending, StepWork};
 use crate::error::RunError;
 use crate::future_task::{Fallible, FutureTask, Plain};
 use crate::handle::RuntimeHandle;
@@ -119,7 +119,7 @@ impl Runtime {
         Runtime {
             watched,
             host: Rc::new(host),
-            effects: Effects::new(&settings.queues),
+            effects: Effects::new(&settings),
             settings,
             runs: Slab::new(),
             places: BTreeMap::new(),
@@ -236,6 +236,10 @@ impl Runtime {
     ) -> Result<(), RunError> {
         let _entered = Entered::new(&self.host).ok_or_else(|| nested(at))?;
         let _awake = self.watched.as_ref().map(Watched::watch);
+        // A log that has failed has told so once, and tells nothing more.
+        if let Some(error) = self.log_failure().filter(|_| !is_over(self)) {
+            return Err(error.into());
+        }
         while !is_over(self) {
             self.collect()?;
             match self.next_run() {
@@ -466,11 +470,14 @@ impl Runtime {
                 Ok(work) => self.host.start_work(call, *work),
                 Err(work) => match work.downcast::<StepWork>() {
                     Ok(step) => self.begin_step(call, *step),
-                    Err(_) => {
-                        let message = format!("the host cannot perform `{}`", effect.name);
-                        let error = TaskError::new(ErrorKind::Host, message);
-                        self.complete(id, Completion::Call(call, Err(error)));
-                    }
+                    Err(work) => match work.downcast::<Sending>() {
+                        Ok(sending) => self.begin_send(call, *sending),
+                        Err(_) => {
+                            let message = format!("the host cannot perform `{}`", effect.name);
+                            let error = TaskError::new(ErrorKind::Host, message);
+                            self.complete(id, Completion::Call(call, Err(error)));
+                        }
+                    },
                 },
             },
             Order::Abort(call) => self.abort_step(call),
@@ -584,6 +591,9 @@ impl Runtime {
                     self.complete(call.run, Completion::Call(call, remote()));
                 }
                 Letter::Attempted(call, number, tried) => self.attempted(call, number, tried),
+                Letter::Checkpoint(call, number, json, answer) => {
+                    self.keep_checkpoint(call, number, json, answer);
+                }
                 Letter::Cancel(run) => self.cancel_run(run),
                 Letter::Release(release) => {
                     self.with_run(release.run(), |run| run.release(release))

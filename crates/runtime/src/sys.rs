@@ -157,6 +157,14 @@ pub fn spawn_agent<A: AgentTask + 'static>(agent: A) -> Spawn<A::Output> {
     Spawn::new(Box::pin(StateMachine::new(agent)))
 }
 
+/// Starts a task that is a coroutine of its own making, on behalf of that line.
+pub(crate) fn spawn_coroutine<T>(
+    coroutine: BoxCoroutine,
+    at: &'static Location<'static>,
+) -> Spawn<T> {
+    Spawn { pending: Pending::new_at(at), ..Spawn::new(coroutine) }
+}
+
 /// A task to be started, with what it may be told besides its future.
 #[must_use = "a system call does nothing until it is awaited: add `.await`"]
 pub struct Spawn<T> {

@@ -5,55 +5,134 @@ use std::fmt::{self, Display};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
 use parking_lot::Mutex;
+use serde::Serialize;
 use tiffany_kernel::{CallRef, ErrorKind, TaskError, panic_text};
 
+use super::checkpoint::{Refusal, Slot};
+use super::chunks::Chunks;
+use super::json::encode;
 use super::step::Kind;
 use crate::future_task::panic_error;
 use crate::inbox::{Inbox, Letter};
 use crate::panics;
 
 /// One attempt at a step, as its work sees it.
-#[derive(Clone, Debug)]
+///
+/// Besides this it has checkpoints ([`checkpoint`](Attempt::checkpoint), [`last_checkpoint`](Attempt::last_checkpoint)), a stream to those who
+/// watch ([`chunk`](Attempt::chunk)), and its key in the form that others take it
+/// ([`command`](Attempt::command), [`idempotency_header`](Attempt::idempotency_header)).
+#[derive(Clone)]
 pub struct Attempt {
-    key: Arc<str>,
-    number: u64,
-    kind: Kind,
-    beat: Arc<AtomicBool>,
+    pub(super) identity: Identity,
+    pub(super) shared: Arc<Shared>,
+}
+
+/// Which attempt at which step it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Identity {
+    pub(crate) call: CallRef,
+    pub(crate) name: &'static str,
+    pub(crate) key: Arc<str>,
+    pub(crate) number: u64,
+    pub(crate) kind: Kind,
+    /// Drawn when its run was started.
+    pub(crate) birth: u64,
+    /// What an earlier attempt kept, as JSON.
+    pub(crate) checkpoint: Option<Arc<str>>,
+}
+
+/// What the loop and the work both see of an attempt.
+pub(super) struct Shared {
+    beat: AtomicBool,
+    given_up: AtomicBool,
+    /// Who waits for a checkpoint to be safe.
+    pub(super) waiting: Mutex<Vec<Weak<Slot>>>,
+    pub(super) inbox: Arc<Inbox>,
+    pub(super) chunks: Option<Arc<Chunks>>,
+    pub(super) chunk_count: AtomicU64,
 }
 
 impl Attempt {
-    pub(crate) fn new(key: Arc<str>, number: u64, kind: Kind) -> Attempt {
-        Attempt { key, number, kind, beat: Arc::default() }
+    pub(crate) fn new(
+        identity: Identity,
+        inbox: &Arc<Inbox>,
+        chunks: Option<&Arc<Chunks>>,
+    ) -> Attempt {
+        let shared = Shared {
+            beat: AtomicBool::new(false),
+            given_up: AtomicBool::new(false),
+            waiting: Mutex::default(),
+            inbox: Arc::clone(inbox),
+            chunks: chunks.cloned(),
+            chunk_count: AtomicU64::new(0),
+        };
+        Attempt { identity, shared: Arc::new(shared) }
     }
 
     /// The same for all attempts at this step, in this process and in later ones, and no other step's. Who gives it to
     /// a service that knows such keys has the work done once there. In a durable run it is `<run>/<record>`.
     pub fn key(&self) -> &str {
-        &self.key
+        &self.identity.key
+    }
+
+    /// The name of the step.
+    pub fn step_name(&self) -> &'static str {
+        self.identity.name
     }
 
     /// The number of the attempt, from 1. It goes on counting after a restart.
     pub fn number(&self) -> u64 {
-        self.number
+        self.identity.number
+    }
+
+    /// A number that was drawn when the run was started. Two runs of the same id, in different directories or because a
+    /// directory was lost, have the same keys; by this they can be told apart.
+    pub fn birth(&self) -> u64 {
+        self.identity.birth
     }
 
     pub(crate) fn kind(&self) -> Kind {
-        self.kind
+        self.identity.kind
     }
 
     /// Says that the work goes on, where [`Step::heartbeat`](super::Step::heartbeat) wants to hear so.
     pub fn heartbeat(&self) {
-        self.beat.store(true, Ordering::Relaxed);
+        self.shared.beat.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether nobody waits for this attempt any more: its time is over, its task was cancelled, or the runtime is gone. Work on a
+    /// thread cannot be stopped; it can look here now and then and end by itself.
+    pub fn is_given_up(&self) -> bool {
+        self.shared.given_up.load(Ordering::SeqCst)
+    }
+
+    /// A result in the form in which it is written down, for [`step_transactional`](super::step_transactional). If it has none, the error names the place
+    /// inside the value, and the step is not tried again.
+    pub fn to_json(&self, value: &impl Serialize) -> Result<String, StepError> {
+        encode(value).map_err(StepError::last)
     }
 
     /// Whether the work has said since this was last asked that it goes on.
     pub(crate) fn has_beaten(&self) -> bool {
-        self.beat.swap(false, Ordering::Relaxed)
+        self.shared.beat.swap(false, Ordering::Relaxed)
+    }
+
+    /// Nobody waits for it any more.
+    pub(crate) fn give_up(&self) {
+        self.shared.given_up.store(true, Ordering::SeqCst);
+        let waiting = std::mem::take(&mut *self.shared.waiting.lock());
+        waiting.iter().filter_map(Weak::upgrade).for_each(|slot| slot.settle(Err(Refusal::Late)));
+    }
+}
+
+impl fmt::Debug for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Attempt({} at {}, {})", self.number(), self.step_name(), self.key())
     }
 }
 
@@ -92,7 +171,19 @@ impl StepError {
         StepError::last(TaskError::failed(error.to_string()))
     }
 
-    pub(crate) fn last(error: TaskError) -> StepError {
+    /// Nobody knows whether the work was done: a connection was lost while it was being confirmed, say. Another attempt may find out;
+    /// without one, the task gets [`InDoubt`](tiffany_kernel::ErrorKind::InDoubt).
+    pub fn in_doubt(error: impl Display) -> StepError {
+        StepError::passing(TaskError::new(ErrorKind::InDoubt, error.to_string()))
+    }
+
+    /// The error itself, as the task would be given it.
+    pub fn error(&self) -> &TaskError {
+        &self.error
+    }
+
+    /// The same with an error that has a kind.
+    pub fn last(error: TaskError) -> StepError {
         StepError { error, worth: Worth::Nothing }
     }
 

@@ -6,13 +6,15 @@ use std::sync::Arc;
 
 use tiffany_kernel::{CallRef, Completion, ErrorKind, RunId, TaskError, Tid, Time, Value};
 
-use super::attempt::{Attempt, StepError, Stop, Tried, Worth};
+use super::attempt::{Attempt, Identity, StepError, Stop, Tried, Worth};
+use super::chunks::Chunks;
 use super::hosting::Held;
 use super::json::Json;
-use super::queue::{Next, Queue, QueueSettings};
+use super::queue::{Next, Queue};
 use super::retry::mixed;
 use super::script::Begun;
 use super::step::{Kind, StepWork};
+use crate::builder::Builder;
 use crate::control::{Decision, Doubt};
 use crate::runtime::Runtime;
 
@@ -23,6 +25,8 @@ pub(crate) struct Effects {
     queues: Vec<(String, Queue)>,
     timers: BTreeSet<(Time, Due)>,
     late: u64,
+    pub(super) late_checkpoints: u64,
+    chunks: Option<Arc<Chunks>>,
 }
 
 /// What a timer is for.
@@ -36,8 +40,13 @@ enum Due {
 struct Underway {
     work: StepWork,
     key: Arc<str>,
+    birth: u64,
     /// Where its jitter comes from.
     seed: u64,
+    /// What its work has kept, as JSON.
+    checkpoint: Option<Arc<str>>,
+    /// An attempt was given up in the middle, and may yet have its way.
+    in_doubt: bool,
     queue: Option<usize>,
     /// The number of the last attempt, and how many failed.
     attempt: u64,
@@ -68,16 +77,31 @@ impl State {
 }
 
 /// What a step is called in the world, and what the log knows of it.
-struct Identity {
+struct Known {
     key: String,
+    birth: u64,
     seed: u64,
     begun: Begun,
 }
 
 impl Effects {
-    pub(crate) fn new(queues: &BTreeMap<String, QueueSettings>) -> Effects {
-        let queues = queues.iter().map(|(name, settings)| (name.clone(), Queue::new(*settings)));
-        Effects { queues: queues.collect(), ..Effects::default() }
+    pub(crate) fn new(settings: &Builder) -> Effects {
+        let queues = settings.queues.iter();
+        let queues = queues.map(|(name, settings)| (name.clone(), Queue::new(*settings)));
+        let mut effects = Effects::default();
+        effects.queues = queues.collect();
+        effects.chunks = settings.on_chunk.as_ref().map(|hook| Chunks::new(Arc::clone(hook)));
+        effects
+    }
+
+    /// Keeps what the work of a step wants to find again. `false`: nobody waits for this attempt.
+    pub(super) fn keep(&mut self, call: CallRef, number: u64, json: &str) -> bool {
+        let Some(step) = self.steps.get_mut(&call) else { return false };
+        let is_awaited = step.is_awaited(number);
+        if is_awaited {
+            step.checkpoint = Some(json.into());
+        }
+        is_awaited
     }
 
     /// When the next timer is due.
@@ -133,7 +157,7 @@ impl Runtime {
                 known => known,
             },
         };
-        let Some(Identity { key, seed, begun }) = self.identity(call) else { return };
+        let Some(Known { key, birth, seed, begun }) = self.identity(call) else { return };
         let in_doubt = begun.is_open && work.kind == Kind::AtMostOnce;
         if in_doubt && !work.holds_in_doubt {
             let message =
@@ -143,9 +167,19 @@ impl Runtime {
             return self.complete(call.run, Completion::Call(call, Err(error)));
         }
         let (attempt, failures) = (begun.attempt, begun.failures);
-        let state = if in_doubt { State::InDoubt } else { State::Waiting };
-        let key = key.into();
-        let step = Underway { work, key, seed, queue, attempt, failures, state, timer: None };
+        let step = Underway {
+            work,
+            key: key.into(),
+            birth,
+            seed,
+            checkpoint: begun.checkpoint,
+            in_doubt: false,
+            queue,
+            attempt,
+            failures,
+            state: if in_doubt { State::InDoubt } else { State::Waiting },
+            timer: None,
+        };
         self.effects.steps.insert(call, step);
         if in_doubt {
             return;
@@ -157,16 +191,17 @@ impl Runtime {
     }
 
     /// `None`: nobody waits for this call.
-    fn identity(&mut self, call: CallRef) -> Option<Identity> {
+    fn identity(&mut self, call: CallRef) -> Option<Known> {
         let hosted = &mut self.runs[*self.places.get(&call.run)?];
         let Some(hosting) = &mut hosted.hosting else {
             let (key, seed) = (self.host.entropy.uuid().to_string(), self.host.entropy.seed());
-            return Some(Identity { key, seed, begun: Begun::default() });
+            return Some(Known { key, birth: seed, seed, begun: Begun::default() });
         };
         let seq = hosting.journal.seq_of(call)?;
         let key = format!("{}/{seq}", hosting.journal.run());
         let begun = hosting.begun.remove(&seq).unwrap_or_default();
-        Some(Identity { key, seed: mixed(hosting.seed ^ mixed(seq)), begun })
+        let (birth, seed) = (hosting.seed, mixed(hosting.seed ^ mixed(seq)));
+        Some(Known { key, birth, seed, begun })
     }
 
     fn queue_up(&mut self, call: CallRef) {
@@ -214,7 +249,7 @@ impl Runtime {
     }
 
     /// Writes a line about a step, if its run is durable.
-    fn write_effect(
+    pub(super) fn write_effect(
         &mut self,
         call: CallRef,
         write: impl FnOnce(&mut super::journal::Journal, &mut crate::wal::Batch, (Tid, Time, u64)),
@@ -243,9 +278,11 @@ impl Runtime {
         if step.attempt != number || !matches!(step.state, State::Held) {
             return;
         }
-        let attempt = Attempt::new(Arc::clone(&step.key), number, step.work.kind);
-        let who = (call, step.work.name, step.work.at);
-        let stop = self.host.start_attempt(who, attempt.clone(), &step.work.job);
+        let (name, at, kind) = (step.work.name, step.work.at, step.work.kind);
+        let (key, checkpoint) = (Arc::clone(&step.key), step.checkpoint.clone());
+        let identity = Identity { call, name, key, number, kind, birth: step.birth, checkpoint };
+        let attempt = Attempt::new(identity, &self.host.inbox, self.effects.chunks.as_ref());
+        let stop = self.host.start_attempt((call, name, at), attempt.clone(), &step.work.job);
         let until = step.work.timeout.map(|timeout| now + timeout);
         let sign = step.work.heartbeat.map(|heartbeat| now + heartbeat);
         step.state = State::Running { attempt, stop, until };
@@ -255,10 +292,7 @@ impl Runtime {
     /// An attempt has its result.
     pub(crate) fn attempted(&mut self, call: CallRef, number: u64, tried: Tried) {
         let step = self.effects.steps.get(&call);
-        let is_awaited = step.is_some_and(|step| {
-            step.attempt == number && matches!(step.state, State::Running { .. })
-        });
-        if !is_awaited {
+        if !step.is_some_and(|step| step.is_awaited(number)) {
             self.effects.late += 1;
             if let Some(place) = self.places.get(&call.run) {
                 self.runs[*place].run.count_late();
@@ -278,7 +312,7 @@ impl Runtime {
             error.add_call(step.work.name, step.work.at);
         }
         match tried {
-            Err(StepError { error, worth: Worth::Trying }) if step.fails_again() => {
+            Err(StepError { error, worth: Worth::Trying }) if step.fails_again(&error) => {
                 let (attempt, failures) = (step.attempt, step.failures);
                 let wait = step.work.retry.as_ref().map(|retry| retry.wait(failures, step.seed));
                 let retry_at = now + wait.unwrap_or_default();
@@ -289,10 +323,13 @@ impl Runtime {
                 });
             }
             tried => {
-                self.effects.steps.remove(&call);
+                let in_doubt = self.effects.steps.remove(&call).filter(|step| step.in_doubt);
                 let result = match tried {
                     Ok(json) => Ok(Value::new(Json(json.into()))),
-                    Err(StepError { error, .. }) => Err(error),
+                    Err(StepError { error, .. }) => match in_doubt {
+                        Some(step) => Err(step.doubts(&error)),
+                        None => Err(error),
+                    },
                 };
                 self.complete(call.run, Completion::Call(call, result));
             }
@@ -372,10 +409,13 @@ impl Runtime {
 
     /// Stops what can be stopped. `true`: the work had not begun.
     fn stop_work(&mut self, call: CallRef) -> bool {
-        if let Some(Underway { state: State::Running { stop: Some(stop), .. }, .. }) =
+        if let Some(Underway { state: State::Running { attempt, stop, .. }, .. }) =
             self.effects.steps.get(&call)
         {
-            stop.stop();
+            attempt.give_up();
+            if let Some(stop) = stop {
+                stop.stop();
+            }
         }
         self.host.abort_work(call)
     }
@@ -423,6 +463,9 @@ impl Runtime {
         if kind == Kind::AtMostOnce && !never_began && self.hold_in_doubt(call) {
             return;
         }
+        if let Some(step) = self.effects.steps.get_mut(&call) {
+            step.in_doubt |= kind == Kind::Transactional && !never_began;
+        }
         let error = |kind| TaskError::new(kind, format!("attempt {number} {what}"));
         self.attempt_over(
             call,
@@ -436,8 +479,32 @@ impl Runtime {
 
 impl Underway {
     /// Counts a failure, and says whether another attempt follows.
-    fn fails_again(&mut self) -> bool {
+    fn fails_again(&mut self, error: &TaskError) -> bool {
         self.failures += 1;
-        self.work.retry.as_ref().is_some_and(|retry| retry.allows(self.failures))
+        self.work.retry.as_ref().is_some_and(|retry| retry.allows(self.failures, error))
+    }
+
+    /// Whether the attempt of this number is the one that is under way.
+    fn is_awaited(&self, number: u64) -> bool {
+        self.attempt == number && matches!(self.state, State::Running { .. })
+    }
+
+    /// The last error of a step of which an earlier attempt was given up, and may have had its way all the same.
+    fn doubts(&self, error: &TaskError) -> TaskError {
+        let message = format!("{}; an attempt that was given up may yet commit", error.message());
+        let mut error = TaskError::new(ErrorKind::InDoubt, message);
+        error.add_call(self.work.name, self.work.at);
+        error
+    }
+}
+
+impl Drop for Effects {
+    fn drop(&mut self) {
+        // Nobody reads what they send any more.
+        for step in self.steps.values() {
+            if let State::Running { attempt, .. } = &step.state {
+                attempt.give_up();
+            }
+        }
     }
 }

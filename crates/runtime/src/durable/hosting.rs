@@ -15,9 +15,11 @@ use tiffany_kernel::{
     Uuid, Value,
 };
 
+use super::checkpoint::Receipt;
 use super::journal::{Journal, Started};
 use super::json::{Json, decode, encode};
 use super::log::{CommitTime, Log};
+use super::post::{Post, Received};
 use super::replay::Replay;
 use super::resuming::log_failed;
 use super::script::{Begun, Script};
@@ -45,6 +47,7 @@ pub(crate) struct Durable {
     pub(super) failed: Option<LogError>,
     /// By which other processes ask; dropped before the log is closed.
     listening: Option<Listening>,
+    pub(super) post: Post,
 }
 
 /// What a runtime knows of a durable run.
@@ -86,6 +89,7 @@ pub(super) enum Held {
     Announce(Uuid, ObjectRef),
     Over(RunId),
     Answer(Tell, Answer),
+    Checkpoint(Receipt),
 }
 
 /// The durable side of one run.
@@ -97,6 +101,8 @@ pub(crate) struct Hosting {
     pub(super) seed: u64,
     /// What the log knows of steps that have no result there.
     pub(super) begun: BTreeMap<u64, Begun>,
+    /// What other runs have sent it.
+    pub(super) received: Received,
     pub(super) replay: Option<Replay>,
     pub(super) is_over: bool,
 }
@@ -115,7 +121,7 @@ impl<T> DurableRun<T> {
 }
 
 /// The identity that belongs to an id of the user's.
-fn uuid_of(id: &str) -> Uuid {
+pub(super) fn uuid_of(id: &str) -> Uuid {
     let BlobHash(hash) = BlobHash::of(id.as_bytes());
     let mut bits = [0; 16];
     bits.copy_from_slice(&hash[..16]);
@@ -162,15 +168,18 @@ impl Runtime {
             ended: VecDeque::new(),
             failed: None,
             listening,
+            post: Post::default(),
         });
         for (uuid, error) in recovery.refused {
             live.retain(|(run, _)| *run != uuid);
             self.pause(uuid, log_failed(error), None);
         }
+        self.durable_mut().post.begin();
         live.sort_by_key(|(uuid, _)| *uuid);
         for (uuid, entry) in live {
             self.resume(uuid, entry.chain(uuid));
         }
+        self.open_post();
         Ok(())
     }
 
@@ -233,6 +242,7 @@ impl Runtime {
             settled: BTreeSet::new(),
             seed,
             begun: BTreeMap::new(),
+            received: Received::default(),
             replay: None,
             is_over: false,
         };
@@ -411,6 +421,7 @@ impl Runtime {
             Held::Over(id) => self.end_durable(id),
             // Who asked may have given up.
             Held::Answer(tell, answer) => drop(tell.try_send(Ok(answer))),
+            Held::Checkpoint(receipt) => receipt.accept(),
         }
     }
 
@@ -460,7 +471,7 @@ impl Runtime {
             }
             Completion::Message(name, value) => {
                 let json = value.borrow::<Json>().map_or("null", |json| &json.0);
-                journal.message(batch, (clock, step), name, json);
+                journal.message(batch, (clock, step), (name, json), None);
             }
             _ => {}
         }

@@ -184,6 +184,19 @@ impl Journal {
         line.uint("of", seq).uint("attempt", attempt).end();
     }
 
+    /// The work of an effect wants to find this again in its next attempt.
+    pub(crate) fn effect_checkpoint(
+        &mut self,
+        batch: &mut Batch,
+        (tid, clock): (Tid, Time),
+        call: CallRef,
+        (attempt, json): (u64, &str),
+    ) {
+        let Some(seq) = self.seq_of(call) else { return };
+        let line = self.line(batch, clock, RecordType::EffectCheckpoint, tid);
+        write_value(line.uint("of", seq).uint("attempt", attempt), "value", json).end();
+    }
+
     /// An attempt at an effect failed, and there will be another.
     pub(crate) fn effect_failed(
         &mut self,
@@ -244,16 +257,20 @@ impl Journal {
         write_result(line.str("promise", &promise.to_string()).uint("step", step), result).end();
     }
 
-    /// A message came.
+    /// A message came; from another run, under the key of its call.
     pub(crate) fn message(
         &mut self,
         batch: &mut Batch,
         (clock, step): (Time, u64),
-        name: &str,
-        json: &str,
+        (name, json): (&str, &str),
+        from: Option<&str>,
     ) {
         let line = self.line(batch, clock, RecordType::Message, Tid(1));
-        write_value(line.str("name", name), "value", json).uint("step", step).end();
+        let line = write_value(line.str("name", name), "value", json).uint("step", step);
+        match from {
+            Some(key) => line.str("from", key).end(),
+            None => line.end(),
+        };
     }
 
     /// Somebody outside cancelled the run.

@@ -2,12 +2,16 @@
 //! that they can be stopped at any instruction and go on where they were.
 
 mod attempt;
+mod checkpoint;
+mod chunks;
 mod divergence;
 mod effects;
 mod hosting;
 mod journal;
 mod json;
 mod log;
+mod outward;
+mod post;
 mod promise;
 mod question;
 mod queue;
@@ -15,6 +19,7 @@ mod registry;
 mod replay;
 mod resuming;
 mod retry;
+mod saga;
 mod script;
 mod serving;
 mod shelved;
@@ -27,12 +32,18 @@ use crate::call::{Call, TryCall};
 
 pub use attempt::{Attempt, SpawnedFuture, Spawner, StepError};
 pub(crate) use attempt::{Blocking, Job as StepJob, Stop, Tried};
+pub use checkpoint::Checkpoint;
+pub(crate) use checkpoint::Receipt;
+pub use chunks::Chunk;
+pub(crate) use chunks::OnChunk;
 pub(crate) use effects::Effects;
 pub use hosting::DurableRun;
 pub(crate) use hosting::{Durable, Hosting};
 pub use json::Written;
 pub(crate) use json::{Json, compact, decode};
 pub(crate) use log::CommitTime;
+pub(crate) use post::Sending;
+pub use post::{run_id, send};
 pub use promise::{DurablePromise, external_promise};
 pub(crate) use question::Questions;
 pub use question::{Answering, on_question};
@@ -42,10 +53,11 @@ pub(crate) use replay::Sources;
 pub(crate) use resuming::{fetch, log_failed, read_script};
 pub use retry::Retry;
 pub(crate) use retry::mixed;
+pub use saga::{Saga, SagaError, SagaStep, saga};
 pub(crate) use serving::{no_such_run, not_in_doubt, parse_key, raw, run_over};
 pub(crate) use shelved::Shelved;
 pub(crate) use step::StepWork;
-pub use step::{Step, step, step_async, step_with};
+pub use step::{Step, step, step_async, step_transactional, step_with};
 
 /// Takes the next message that was sent to this run under this name, waiting for one.
 #[track_caller]

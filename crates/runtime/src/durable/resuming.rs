@@ -14,6 +14,7 @@ use tiffany_kernel::{
 use super::divergence::{Cause, Divergence, Trial};
 use super::hosting::{Beginning, Durable, Hosting, Known};
 use super::journal::Journal;
+use super::post::Received;
 use super::replay::{Replay, Sources};
 use super::script::{Script, What};
 use super::shelved::Shelved;
@@ -79,6 +80,7 @@ impl Runtime {
             settled: BTreeSet::new(),
             seed: beginning.seed,
             begun: BTreeMap::new(),
+            received: Received::default(),
             replay: Some(Replay::new(script)),
             is_over: false,
         };
@@ -172,6 +174,7 @@ impl Runtime {
         let Some(replay) = hosting.replay.take() else { return };
         let durable = self.durable.as_mut().expect("a durable run has a log");
         hosting.begun = replay.script.begun;
+        hosting.received = replay.script.received;
         for record in replay.later {
             hosting.journal.write(&mut durable.batch, record);
         }

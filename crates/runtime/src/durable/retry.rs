@@ -1,6 +1,11 @@
 //! When a step that failed is tried again.
 
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Duration;
+
+use tiffany_kernel::TaskError;
 
 /// How often a step is tried, and how long it waits in between. Without one, a step is tried once.
 ///
@@ -19,20 +24,23 @@ use std::time::Duration;
 ///     .jitter(0.2);
 /// # let _ = patient;
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Retry {
     attempts: u64,
     first: Duration,
     factor: f64,
     max: Duration,
     jitter: f64,
+    hopeless: Vec<IsHopeless>,
 }
+
+type IsHopeless = Arc<dyn Fn(&TaskError) -> bool + Send + Sync>;
 
 impl Retry {
     /// So many attempts in all, with waits of 100 ms, 200 ms, 400 ms and so on up to a minute, each up to a tenth less.
     pub fn times(attempts: u64) -> Retry {
         let (first, max) = (Duration::from_millis(100), Duration::from_secs(60));
-        Retry { attempts, first, factor: 2.0, max, jitter: 0.1 }
+        Retry { attempts, first, factor: 2.0, max, jitter: 0.1, hopeless: Vec::new() }
     }
 
     /// How long it waits after the first failure.
@@ -60,9 +68,35 @@ impl Retry {
         self
     }
 
-    /// Whether another attempt is made after so many failures.
-    pub(crate) fn allows(&self, failures: u64) -> bool {
-        failures < self.attempts
+    /// What is not worth another attempt, by its error. It can be said more than once: each adds to it. What only the work itself can
+    /// tell, it says with [`StepError::give_up`](super::StepError::give_up).
+    ///
+    /// ```
+    /// use tiffany::ErrorKind;
+    /// use tiffany::durable::{Retry, step};
+    ///
+    /// let error = tiffany::try_run(async {
+    ///     let policy = Retry::times(1_000)
+    ///         .unless(|error| error.kind() == ErrorKind::Panicked)
+    ///         .unless(|error| error.message().contains("no such account"));
+    ///     step("pay", || Err::<(), _>("no such account: 17")).retry(policy).await
+    /// });
+    /// assert!(error.is_err());
+    /// # Ok::<(), tiffany::RunError>(())
+    /// ```
+    pub fn unless(
+        mut self,
+        is_hopeless: impl Fn(&TaskError) -> bool + Send + Sync + 'static,
+    ) -> Retry {
+        self.hopeless.push(Arc::new(is_hopeless));
+        self
+    }
+
+    /// Whether another attempt is made after so many failures, this error the last.
+    pub(crate) fn allows(&self, failures: u64, error: &TaskError) -> bool {
+        // Code of the user's on the loop's thread: if it panics, the hook has shown that, and nothing is tried again.
+        let is_hopeless = || self.hopeless.iter().any(|is_hopeless| is_hopeless(error));
+        failures < self.attempts && !catch_unwind(AssertUnwindSafe(is_hopeless)).unwrap_or(true)
     }
 
     /// How long it waits after so many failures.
@@ -73,6 +107,19 @@ impl Retry {
         let drawn = (mixed(seed ^ mixed(failures)) >> 11) as f64 / (1u64 << 53) as f64;
         let wait = wait * (1.0 - self.jitter.clamp(0.0, 1.0) * drawn);
         Duration::try_from_secs_f64(wait).unwrap_or(self.max)
+    }
+}
+
+impl fmt::Debug for Retry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Retry")
+            .field("attempts", &self.attempts)
+            .field("first", &self.first)
+            .field("factor", &self.factor)
+            .field("max", &self.max)
+            .field("jitter", &self.jitter)
+            .field("unless", &self.hopeless.len())
+            .finish()
     }
 }
 
@@ -95,7 +142,8 @@ mod tests {
         let waits: Vec<u64> = (1..6).map(|n| retry.wait(n, 7).as_secs()).collect();
         assert_eq!(waits, [1, 3, 9, 10, 10]);
         assert_eq!(retry.wait(u64::MAX, 7), Duration::from_secs(10));
-        assert!(retry.allows(8) && !retry.allows(9));
+        let error = TaskError::failed("no");
+        assert!(retry.allows(8, &error) && !retry.allows(9, &error));
     }
 
     #[test]

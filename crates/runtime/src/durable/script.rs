@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use tiffany_kernel::{CallKind, TaskError, Tid, Time, Uuid, Value};
 
 use super::json::{Json, decode};
+use super::post::{Key, Received};
 use crate::wal::{Fields, LogError, Payload, Record, RecordType, Stamp};
 
 /// What a run was started with.
@@ -65,7 +67,7 @@ pub(crate) enum What {
 }
 
 /// What the log knows of the attempts at an effect.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Begun {
     /// The number of the last one.
     pub(crate) attempt: u64,
@@ -74,6 +76,8 @@ pub(crate) struct Begun {
     /// How many failed, and when the next one is due after the last of these.
     pub(crate) failures: u64,
     pub(crate) retry_at: Option<Time>,
+    /// What its work kept last, as JSON.
+    pub(crate) checkpoint: Option<Arc<str>>,
 }
 
 /// A whole log.
@@ -91,6 +95,8 @@ pub(crate) struct Script {
     pub(crate) total: usize,
     /// Effects that had begun.
     pub(crate) begun: BTreeMap<u64, Begun>,
+    /// Messages of other runs that came.
+    pub(super) received: Received,
     /// Tasks that had ended.
     pub(crate) ended: BTreeMap<Tid, u64>,
     /// How the root had ended.
@@ -130,6 +136,11 @@ impl Script {
                 begun.attempt = record.uint("attempt").unwrap_or(begun.attempt + 1);
                 (begun.is_open, begun.retry_at) = (true, None);
             }
+            Some(RecordType::EffectCheckpoint) => {
+                let of = record.uint("of").unwrap_or(0);
+                let kept = payload(record, "value", fetch)?;
+                self.begun.entry(of).or_default().checkpoint = kept.map(Into::into);
+            }
             Some(RecordType::EffectResult) => {
                 let of = record.uint("of").unwrap_or(0);
                 if record.str("decided").as_deref() == Some("again") {
@@ -158,6 +169,8 @@ impl Script {
             Some(RecordType::Message) => {
                 let name = record.str("name").unwrap_or_default().into();
                 let value = written(record, "value", fetch)?;
+                let from = record.str("from").and_then(|key| Key::parse(&key));
+                from.into_iter().for_each(|key| self.received.add(key));
                 self.add_told(record, What::Message { name, value }, clock);
             }
             Some(RecordType::TaskExit | RecordType::TaskAbort | RecordType::TaskCancel) => {

@@ -9,6 +9,7 @@ use tiffany_kernel::{CallKind, TaskError, Tid, Time, Uuid, Value};
 
 use super::journal::Journal;
 use super::json::{Json, compact, decode};
+use super::post::{Key, Received};
 use super::script::{Fetch, Script, What};
 use crate::control::{Decision, Doubt};
 use crate::inbox::Settlement;
@@ -21,6 +22,8 @@ pub(crate) struct Shelved {
     promises: BTreeMap<Uuid, bool>,
     /// Its steps in doubt, by the number of their record, and their tasks.
     doubts: BTreeMap<u64, (Tid, Doubt)>,
+    /// What other runs have sent it.
+    received: Received,
 }
 
 /// What is said here happens at the end of what the log has: a turn is not named.
@@ -34,6 +37,7 @@ impl Shelved {
             journal: Journal::new(chain),
             promises: BTreeMap::new(),
             doubts: BTreeMap::new(),
+            received: script.received.clone(),
         };
         for (tid, call) in
             script.calls.iter().flat_map(|(tid, calls)| calls.iter().map(move |call| (*tid, call)))
@@ -66,7 +70,21 @@ impl Shelved {
 
     pub(crate) fn send(&mut self, batch: &mut Batch, clock: Time, name: &str, message: &RawValue) {
         let json = compact(message.get());
-        self.journal.message(batch, (clock, AT_THE_END), name, &json);
+        self.journal.message(batch, (clock, AT_THE_END), (name, &json), None);
+    }
+
+    /// A message of another run, unless it is there already.
+    pub(super) fn deliver(
+        &mut self,
+        batch: &mut Batch,
+        clock: Time,
+        key: Key,
+        message: (&str, &str),
+    ) {
+        if !self.received.has(key) {
+            self.received.add(key);
+            self.journal.message(batch, (clock, AT_THE_END), message, Some(&key.to_string()));
+        }
     }
 
     pub(crate) fn cancel(&mut self, batch: &mut Batch, clock: Time) {

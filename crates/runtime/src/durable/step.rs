@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use tiffany_kernel::{CallKind, EffectWork, ErrorKind, SystemCall, TaskError};
 
 use super::attempt::{Attempt, Job, Spawner, StepError, Tried};
-use super::json::{Written, encode};
+use super::json::{Written, decode, encode};
 use super::retry::Retry;
 use crate::call::TryCall;
 
@@ -104,6 +104,29 @@ where
     Step::new(name, Job::Elsewhere(spawner.clone(), Arc::new(work)))
 }
 
+/// A transactional step: blocking work that is done and confirmed in a transaction of the user's own database, together with its key and its
+/// result, so that it happens exactly once. `tiffany-sqlite` and `tiffany-postgres` make such steps; this is for those who want
+/// them in another database.
+///
+/// The work gives its result as JSON. It must look the [key](Attempt::key) up first, and if it is there, give the result that is with it
+/// and do nothing; otherwise it must write both in the same transaction as what it does. If nobody can tell whether the transaction was
+/// confirmed, it gives [`StepError::in_doubt`]: the next attempt finds out by looking.
+#[track_caller]
+pub fn step_transactional<T, F>(name: &'static str, work: F) -> Step<T>
+where
+    T: Serialize + DeserializeOwned + 'static,
+    F: Fn(Attempt) -> Result<String, StepError> + Send + Sync + 'static,
+{
+    let work = move |attempt| -> Tried {
+        let json = work(attempt)?;
+        decode::<serde::de::IgnoredAny>(&json).map_err(StepError::last)?;
+        Ok(json)
+    };
+    let mut step = Step::new(name, Job::Blocking(Arc::new(work)));
+    step.work.kind = Kind::Transactional;
+    step
+}
+
 /// The result of an attempt, in the form in which it is written down.
 fn tried<T: Serialize, E: Into<StepError>>(result: Result<T, E>) -> Tried {
     // What cannot be written down will not be able to next time.
@@ -116,6 +139,7 @@ pub(crate) enum Kind {
     #[default]
     Idempotent,
     AtMostOnce,
+    Transactional,
     Pure,
 }
 
@@ -129,6 +153,7 @@ impl Kind {
         match self {
             Kind::Idempotent => "idempotent",
             Kind::AtMostOnce => "at_most_once",
+            Kind::Transactional => "transactional",
             Kind::Pure => "pure",
         }
     }
@@ -175,21 +200,21 @@ impl<T> Step<T> {
     /// What the step is given. It is written down beside the name, and a resumed run that gives it something else
     /// is told so.
     pub fn input(mut self, input: &impl Serialize) -> Step<T> {
-        self.input = Some(encode(input));
+        if !matches!(self.input, Some(Err(_))) {
+            self.input = Some(encode(input));
+        }
         self
     }
 
     /// It may be done again: after a crash it is, with the same key. This is what a step is unless it is told otherwise.
-    pub fn idempotent(mut self) -> Step<T> {
-        self.work.kind = Kind::Idempotent;
-        self
+    pub fn idempotent(self) -> Step<T> {
+        self.become_kind(Kind::Idempotent)
     }
 
     /// It must not be done twice. If a crash or its timeout cuts it off, nobody knows whether it happened: its task gets
     /// the error [`InDoubt`](tiffany_kernel::ErrorKind::InDoubt). It is not tried again after an error either.
-    pub fn at_most_once(mut self) -> Step<T> {
-        self.work.kind = Kind::AtMostOnce;
-        self
+    pub fn at_most_once(self) -> Step<T> {
+        self.become_kind(Kind::AtMostOnce)
     }
 
     /// If it is in doubt, its task waits until a person has decided, by [`Runtime::decide`](crate::Runtime::decide),
@@ -201,8 +226,19 @@ impl<T> Step<T> {
 
     /// It changes nothing outside: a computation, a file that is read. The result is written down, but the work does not wait for
     /// the disk before it begins.
-    pub fn pure(mut self) -> Step<T> {
-        self.work.kind = Kind::Pure;
+    pub fn pure(self) -> Step<T> {
+        self.become_kind(Kind::Pure)
+    }
+
+    /// One that is transactional by its making stays so.
+    fn become_kind(mut self, kind: Kind) -> Step<T> {
+        if self.work.kind == Kind::Transactional {
+            let message =
+                format!("the step `{}` is transactional, and nothing else", self.work.name);
+            self.input = Some(Err(TaskError::new(ErrorKind::BadArgument, message)));
+            return self;
+        }
+        self.work.kind = kind;
         self
     }
 
@@ -210,6 +246,18 @@ impl<T> Step<T> {
     pub fn retry(mut self, policy: Retry) -> Step<T> {
         self.work.retry = Some(policy);
         self
+    }
+
+    /// The same, unless it has a policy or must not be done twice.
+    pub(super) fn retry_by_default(mut self, policy: Retry) -> Step<T> {
+        if self.work.kind != Kind::AtMostOnce {
+            self.work.retry.get_or_insert(policy);
+        }
+        self
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        self.work.name
     }
 
     /// How long an attempt may take, from when it is given to its thread or runtime. After that it counts as failed with

@@ -60,7 +60,7 @@ pub struct Made<'a> {
     pub key: &'a str,
     /// The number of the attempt.
     pub number: u64,
-    /// What the step is: `idempotent`, `at_most_once` or `pure`.
+    /// What the step is: `idempotent`, `at_most_once`, `transactional` or `pure`.
     pub kind: &'static str,
 }
 

@@ -54,6 +54,8 @@ record_types! {
     TaskCancel,
     /// An effect leaves its queue.
     EffectStart,
+    /// What an effect's work wants to find again in its next attempt.
+    EffectCheckpoint,
     /// An effect's answer.
     EffectResult,
     /// A promise was settled.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tiffany::durable::{Retry, StepError, step, step_with};
 use tiffany::testing::TestScheduler;
-use tiffany::{Builder, TaskError, Time, now};
+use tiffany::{Builder, ErrorKind, TaskError, Time, now};
 
 use super::{Dir, effects};
 
@@ -66,6 +66,32 @@ fn an_error_can_say_that_trying_is_of_no_use() {
     });
     assert!(error.unwrap_err().to_string().contains("no such account"));
     assert_eq!(DONE.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_policy_can_say_what_is_not_tried_again() {
+    for (fails_with, attempts) in
+        [("no such account", 1), ("a panic", 2), ("not to be reached", 5), ("broken", 1)]
+    {
+        static DONE: AtomicU32 = AtomicU32::new(0);
+        DONE.store(0, Ordering::SeqCst);
+        let policy = Retry::times(5)
+            .first(Duration::ZERO)
+            .unless(|error| error.message().contains("no such account"))
+            .unless(|error| error.kind() == ErrorKind::Panicked)
+            // A policy that panics tries nothing again, and the loop goes on.
+            .unless(|error| error.message() == "broken" && panic!("the policy is broken"));
+        let error = tiffany::run(async move {
+            let failing = step_with("fail", move |attempt| {
+                DONE.fetch_add(1, Ordering::SeqCst);
+                assert!(fails_with != "a panic" || attempt.number() == 1, "it panics");
+                Err::<u32, _>(fails_with)
+            });
+            failing.retry(policy).await.unwrap_err()
+        });
+        let error = error.unwrap();
+        assert_eq!(DONE.load(Ordering::SeqCst), attempts, "{fails_with}: {error}");
+    }
 }
 
 #[test]

@@ -1,0 +1,214 @@
+//! Messages from one durable run to another of the same runtime, exactly once. A message carries the sender's key; who
+//! has it already ignores it. It stands in the log behind the call that sends it, in the same batch or a later one, so it is never there without that call.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tiffany_kernel::{
+    CallKind, CallRef, Completion, EffectWork, ErrorKind, SystemCall, TaskError, Uuid, Value,
+};
+
+use super::hosting::{Held, Known, uuid_of};
+use super::json::{Json, encode};
+use super::serving::{no_such_run, run_over};
+use crate::call::TryCall;
+use crate::runtime::Runtime;
+
+/// The identity of the run that has this id, whether there is one or not.
+pub fn run_id(id: &str) -> Uuid {
+    uuid_of(id)
+}
+
+/// Sends a message to another durable run of this runtime, which takes it with [`receive`](super::receive) under this name. When this returns, the
+/// message is safe in the log of the other run, and it is there once, however often this process dies. Messages from one run to another
+/// keep their order.
+///
+/// A run that is paused has the message when it goes on. To one that is over, or that there is not, nothing can be sent: that is the error
+/// [`RunOver`](tiffany_kernel::ErrorKind::RunOver) or [`NoSuchRun`](tiffany_kernel::ErrorKind::NoSuchRun).
+///
+/// ```
+/// use tiffany::durable::{receive, run_id, send};
+/// use tiffany::{Runtime, TaskError};
+///
+/// # let dir = std::env::temp_dir().join(format!("tiffany-doc-send-{}", std::process::id()));
+/// let mut runtime = Runtime::builder()
+///     .log_dir(&dir)
+///     .register("kitchen", |_: ()| async {
+///         let dish: String = receive("order").await?;
+///         Ok::<_, TaskError>(format!("{dish} is ready"))
+///     })
+///     .register("waiter", |dish: String| async move {
+///         send(run_id("kitchen"), "order", &dish).await
+///     })
+///     .build()?;
+/// let kitchen = runtime.submit::<String>("kitchen", "kitchen", &())?;
+/// runtime.submit::<()>("waiter", "waiter", &"soup")?;
+/// assert_eq!(runtime.wait_for(&kitchen)?, "soup is ready");
+/// # drop(runtime);
+/// # std::fs::remove_dir_all(&dir).unwrap();
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+#[track_caller]
+pub fn send(to: Uuid, name: &str, message: &impl Serialize) -> TryCall<()> {
+    let at = std::panic::Location::caller();
+    let (name, json) = match (encode(name), encode(message)) {
+        (Ok(quoted), Ok(json)) => ((name, quoted), json),
+        (Err(error), _) | (_, Err(error)) => return TryCall::bad_at(CallKind::Effect, error, at),
+    };
+    let about = format!("{{\"to\":\"{to}\",\"name\":{},\"message\":{json}}}", name.1);
+    let work = Box::new(Sending { to, name: name.0.into(), json });
+    TryCall::new_at(
+        SystemCall::Effect(EffectWork { name: "send", about: Some(about.into()), work }),
+        at,
+    )
+}
+
+/// A message on its way.
+pub(crate) struct Sending {
+    to: Uuid,
+    name: String,
+    json: String,
+}
+
+/// Which messages of other runs a run has: from each, all up to this number.
+#[derive(Clone, Default)]
+pub(super) struct Received(BTreeMap<Uuid, u64>);
+
+impl Received {
+    pub(super) fn has(&self, key: Key) -> bool {
+        self.0.get(&key.run).is_some_and(|last| *last >= key.seq)
+    }
+
+    pub(super) fn add(&mut self, key: Key) {
+        let last = self.0.entry(key.run).or_default();
+        *last = key.seq.max(*last);
+    }
+}
+
+/// Who sent a message: the run, and the record of its call.
+#[derive(Clone, Copy)]
+pub(super) struct Key {
+    run: Uuid,
+    seq: u64,
+}
+
+impl Key {
+    pub(super) fn parse(text: &str) -> Option<Key> {
+        let (run, seq) = text.split_once('/')?;
+        Some(Key { run: Uuid::parse(run)?, seq: seq.parse().ok()? })
+    }
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.run, self.seq)
+    }
+}
+
+/// Messages that wait until all runs are brought back: whom they are for may not be there yet.
+#[derive(Default)]
+pub(super) struct Post(Option<Vec<(CallRef, Sending)>>);
+
+impl Post {
+    /// Runs are being brought back.
+    pub(super) fn begin(&mut self) {
+        self.0 = Some(Vec::new());
+    }
+}
+
+impl Runtime {
+    /// Whether a durable run of this runtime is over, and its end safe in the log.
+    pub fn is_finished(&self, run: Uuid) -> bool {
+        let durable = self.durable.as_ref();
+        durable.is_some_and(|durable| matches!(durable.runs.get(&run), Some(Known::Over(_))))
+    }
+
+    /// All runs are brought back: what they had sent is delivered.
+    pub(super) fn open_post(&mut self) {
+        let waiting = self.durable.as_mut().and_then(|durable| durable.post.0.take());
+        for (call, sending) in waiting.into_iter().flatten() {
+            self.begin_send(call, sending);
+        }
+        self.hand_in();
+    }
+
+    /// A task sends a message.
+    pub(crate) fn begin_send(&mut self, call: CallRef, sending: Sending) {
+        let key = self.places.get(&call.run).and_then(|place| {
+            let hosting = self.runs[*place].hosting.as_ref()?;
+            Some(Key { run: hosting.journal.run(), seq: hosting.journal.seq_of(call)? })
+        });
+        let (Some(key), Some(durable)) = (key, &mut self.durable) else {
+            let message =
+                "`durable::send` was called in a run that is not durable; use `Runtime::send`";
+            let error = TaskError::new(ErrorKind::NotDurable, message);
+            return self.complete(call.run, Completion::Call(call, Err(error)));
+        };
+        if let Some(waiting) = &mut durable.post.0 {
+            return waiting.push((call, sending));
+        }
+        match self.deliver(key, &sending) {
+            // It is answered when the log has it, and what was there before.
+            Ok(()) => {
+                if let Some(durable) = &mut self.durable {
+                    durable.held.push(Held::Committed(call));
+                }
+            }
+            Err(error) => self.complete(call.run, Completion::Call(call, Err(error))),
+        }
+        self.hand_in();
+    }
+
+    fn deliver(&mut self, key: Key, sending: &Sending) -> Result<(), TaskError> {
+        let (to, clock) = (sending.to, self.host.clock.now());
+        let Some(durable) = &mut self.durable else { return Err(no_such_run(to)) };
+        match durable.runs.get_mut(&to) {
+            Some(Known::Live(id)) => {
+                let place = self.places[id];
+                let hosted = &self.runs[place];
+                let Some(hosting) = &hosted.hosting else { return Err(run_over(to)) };
+                if hosting.received.has(key) {
+                    return Ok(());
+                }
+                if hosting.is_over || hosted.run.is_over() {
+                    return Err(run_over(to));
+                }
+                self.tell_message(place, key, sending);
+                Ok(())
+            }
+            Some(Known::Paused(_, Some(shelved))) => {
+                let message = (sending.name.as_str(), sending.json.as_str());
+                shelved.deliver(&mut durable.batch, clock, key, message);
+                Ok(())
+            }
+            Some(Known::Paused(error, None)) => Err(error.clone()),
+            // It may have been sent before this process was started, and the other run have ended since.
+            Some(Known::Over(_)) => match durable.read(to, |_| false) {
+                Ok(script) if script.received.has(key) => Ok(()),
+                _ => Err(run_over(to)),
+            },
+            None => Err(no_such_run(to)),
+        }
+    }
+
+    /// Writes a message to a run that goes on, and tells it.
+    fn tell_message(&mut self, place: usize, key: Key, sending: &Sending) {
+        let now = self.host.clock.now();
+        let hosted = &mut self.runs[place];
+        let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
+            return;
+        };
+        let (run, journal, batch) = (&mut hosted.run, &mut hosting.journal, &mut durable.batch);
+        // What happened before has to stand before it.
+        for record in run.take_records() {
+            journal.write(batch, record);
+        }
+        run.set_clock(now);
+        let at = (run.clock(), run.steps());
+        journal.message(batch, at, (&sending.name, &sending.json), Some(&key.to_string()));
+        hosting.received.add(key);
+        let value = Value::new(Json(sending.json.as_str().into()));
+        run.complete(Completion::Message(sending.name.as_str().into(), value));
+        self.line_up(place);
+    }
+}

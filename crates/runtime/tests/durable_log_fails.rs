@@ -1,0 +1,161 @@
+//! The threat: the disk refuses a write while steps are under way, on real threads. The runs stop with an error that says so, nobody waits for ever,
+//! nothing goes on as if it were safe, and a restart brings everything to its end.
+
+mod durable_kit;
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use durable_kit::{Dir, ms};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tiffany::durable::{StepError, external_promise, step, step_with};
+use tiffany::wal::Settings;
+use tiffany::{Runtime, TaskError, try_spawn};
+
+/// What the threads of the first life tell.
+static TELL: Mutex<Option<mpsc::Sender<String>>> = Mutex::new(None);
+
+fn tell(what: String) {
+    if let Some(tell) = &*TELL.lock().unwrap() {
+        let _ = tell.send(what);
+    }
+}
+
+fn is_first_life() -> bool {
+    TELL.lock().unwrap().is_some()
+}
+
+fn enter(dir: &Path, entry: &str) -> std::io::Result<()> {
+    let mut ledger = OpenOptions::new().create(true).append(true).open(dir.join("ledger"))?;
+    ledger.write_all(format!("{entry}\n").as_bytes())
+}
+
+/// From here on no file may become longer than a page, nor be written behind that.
+fn break_the_disk() -> Result<(), StepError> {
+    let maximum = getrlimit(Resource::Fsize).maximum;
+    setrlimit(Resource::Fsize, Rlimit { current: Some(4096), maximum }).map_err(StepError::give_up)
+}
+
+async fn work(dir: PathBuf) -> Result<u64, TaskError> {
+    let ledger = dir.clone();
+    let hangs = try_spawn(async move {
+        let step = step_with("hangs", move |attempt| {
+            enter(&ledger, &format!("hangs {}", attempt.key()))?;
+            let began = Instant::now();
+            while is_first_life() && !attempt.is_given_up() && began.elapsed() < ms(20_000) {
+                std::thread::sleep(ms(1));
+            }
+            tell(format!("hangs: given up: {}", attempt.is_given_up()));
+            Ok::<u64, StepError>(1)
+        });
+        step.await
+    })
+    .await;
+    let keeps = try_spawn(async {
+        let step = step_with("keeps", |attempt| {
+            while is_first_life() {
+                if let Err(error) = attempt.checkpoint(&attempt.number()) {
+                    tell(format!("keeps: {}", error.error()));
+                    return Err(error);
+                }
+                std::thread::sleep(ms(1));
+            }
+            Ok(attempt.last_checkpoint::<u64>()?.map_or(0, |_| 1))
+        });
+        step.await
+    })
+    .await;
+    let promise = external_promise::<u64>().await;
+    let uuid = promise.uuid();
+    if is_first_life() {
+        let handle = tiffany::handle()?;
+        std::thread::spawn(move || {
+            std::thread::sleep(ms(300));
+            tell(format!("settles: {:?}", handle.settle_durable(uuid, Ok(&1_u64))));
+        });
+    }
+    let mut done = 0;
+    for round in 0..200 {
+        let ledger = dir.clone();
+        let step = step_with("round", move |attempt| {
+            enter(&ledger, &format!("round {}", attempt.key()))?;
+            if round == 20 && is_first_life() {
+                break_the_disk()?;
+            }
+            Ok::<u64, StepError>(1)
+        });
+        done += step.input(&round).await?;
+    }
+    Ok(done + hangs.await? + keeps.await?)
+}
+
+fn start(dir: &Path) -> Runtime {
+    let settings = Settings { segment_bytes: 1 << 18, ..Settings::default() };
+    let builder = Runtime::builder().log_dir(dir.join("log")).log_settings(settings);
+    builder.register("work", work).build().expect("the log opens")
+}
+
+/// The first life, in a process of its own.
+fn first_life(dir: &Path) {
+    let (sender, told) = mpsc::channel();
+    *TELL.lock().unwrap() = Some(sender);
+    let mut runtime = start(dir);
+    let run = runtime.submit::<u64>("work", "a", &dir).expect("it starts");
+    let began = Instant::now();
+    let error = runtime.wait_for(&run).expect_err("the disk refuses");
+    std::thread::sleep(ms(500));
+    // The first has read all that the threads had to say; nothing comes for the second to hear.
+    let again = runtime.wait_for(&run).expect_err("it does not go on");
+    let third = runtime.wait_for(&run).expect_err("it does not wait for ever either");
+    let another = runtime.submit::<u64>("work", "b", &dir).map(drop).expect_err("nor begin");
+    let loose = runtime.try_run(step("loose", || Ok::<_, String>(1)).into_future());
+    let loose = loose.expect_err("a run that is not durable is not driven either");
+    for error in [error, again, third, another, loose] {
+        let error = error.to_string();
+        assert!(error.contains("TFY01"), "{error}");
+    }
+    drop(runtime);
+    let mut said: Vec<String> = (0..3)
+        .map(|_| told.recv_timeout(Duration::from_secs(10)).expect("nobody waits for ever"))
+        .collect();
+    said.sort();
+    assert_eq!(said[0], "hangs: given up: true");
+    assert!(said[1].starts_with("keeps: ") && said[1].contains("TFY00"), "{said:?}");
+    assert!(said[2].starts_with("settles: Err("), "{said:?}");
+    assert!(began.elapsed() < Duration::from_secs(15), "it took {:?}", began.elapsed());
+}
+
+#[test]
+fn a_disk_that_refuses_while_steps_are_under_way() {
+    if let Ok(dir) = std::env::var("TIFFANY_FIRST_LIFE") {
+        return first_life(Path::new(&dir));
+    }
+    let dir = Dir::new();
+    std::fs::create_dir_all(&dir.0).unwrap();
+    // The signal that comes with the limit would end the process; ignored, the write fails.
+    let life = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "a_disk_that_refuses_while_steps_are_under_way", "--nocapture"])
+        .env("TIFFANY_FIRST_LIFE", &dir.0)
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&life.stderr);
+    assert!(life.status.success(), "{told}");
+    let mut runtime = start(&dir.0);
+    let run = runtime.submit::<u64>("work", "a", &dir.0).unwrap();
+    // The promise nobody waits for is settled or not; what was kept is there.
+    assert_eq!(runtime.wait_for(&run).unwrap(), 200 + 1 + 1);
+    let ledger = std::fs::read_to_string(dir.0.join("ledger")).unwrap();
+    let mut keys: Vec<&str> = ledger.lines().collect();
+    let entries = keys.len();
+    keys.sort_unstable();
+    keys.dedup();
+    assert_eq!(keys.len(), 201, "what is done again is done under its key:\n{ledger}");
+    assert!(entries > 201, "nothing was cut off, so this shows nothing");
+}
