@@ -12,6 +12,8 @@ mod promise;
 mod question;
 mod queue;
 mod registry;
+#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "only the command line asks"))]
+mod rehearsal;
 mod replay;
 mod resuming;
 mod retry;
@@ -19,6 +21,8 @@ mod script;
 mod serving;
 mod shelved;
 mod step;
+#[cfg(feature = "cli")]
+mod survey;
 
 use serde::de::DeserializeOwned;
 use tiffany_kernel::SystemCall;
@@ -29,6 +33,8 @@ pub use attempt::{Attempt, SpawnedFuture, Spawner, StepError};
 pub(crate) use attempt::{Blocking, Job as StepJob, Stop, Tried};
 pub(crate) use effects::Effects;
 pub use hosting::DurableRun;
+#[cfg(feature = "cli")]
+pub(crate) use hosting::uuid_of;
 pub(crate) use hosting::{Durable, Hosting};
 pub use json::Written;
 pub(crate) use json::{Json, compact, decode};
@@ -38,14 +44,20 @@ pub(crate) use question::Questions;
 pub use question::{Answering, on_question};
 pub use queue::{QueueSettings, Rate};
 pub(crate) use registry::Registry;
+#[cfg(feature = "cli")]
+pub(crate) use rehearsal::{Act, Rehearsal, Until};
 pub(crate) use replay::Sources;
 pub(crate) use resuming::{fetch, log_failed, read_script};
 pub use retry::Retry;
 pub(crate) use retry::mixed;
+#[cfg(feature = "cli")]
+pub(crate) use script::Script;
 pub(crate) use serving::{no_such_run, not_in_doubt, parse_key, raw, run_over};
 pub(crate) use shelved::Shelved;
 pub(crate) use step::StepWork;
 pub use step::{Step, step, step_async, step_with};
+#[cfg(feature = "cli")]
+pub(crate) use survey::Standing;
 
 /// Takes the next message that was sent to this run under this name, waiting for one.
 #[track_caller]
