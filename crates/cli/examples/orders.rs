@@ -15,10 +15,10 @@ use tiffany::{Builder, RunError, Runtime, TaskError, gather, sleep, try_spawn};
 async fn order(item: String) -> Result<String, TaskError> {
     let price: u32 = step("price", || Ok::<u32, String>(42)).input(&item).await?;
     let asked = item.clone();
-    on_question("status", move |(): ()| Ok::<String, String>(format!("{asked} for {price}")))
-        .await?;
-    let approval = external_promise::<bool>().await?;
-    if !approval.future().await? {
+    let _answering =
+        on_question("status", move |(): ()| Ok::<String, String>(format!("{asked} for {price}")))?;
+    let approval = external_promise::<bool>().await;
+    if !approval.wait().await? {
         return Err(TaskError::failed(format!("nobody wants {item} for {price}")));
     }
     let mut tasks = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 /// Looks at a log directory of durable runs, and changes what waits there.
 #[derive(Debug, Parser)]
@@ -183,7 +183,7 @@ pub(super) enum DoubtCommand {
 }
 
 #[derive(Debug, ClapArgs)]
-#[group(id = "decision", required = true, multiple = false, args = ["done", "failed", "again"])]
+#[command(group(ArgGroup::new("decision").required(true).args(["done", "failed", "again"])))]
 pub(super) struct Decide {
     /// The step's key, as `doubt` lists it.
     pub(super) key: String,
@@ -210,7 +210,7 @@ pub(super) struct Send {
 }
 
 #[derive(Debug, ClapArgs)]
-#[group(id = "settlement", required = true, multiple = false, args = ["value", "fail"])]
+#[command(group(ArgGroup::new("settlement").required(true).args(["value", "fail"])))]
 pub(super) struct Settle {
     /// The promise.
     #[arg(value_name = "UUID")]

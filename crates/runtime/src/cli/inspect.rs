@@ -218,6 +218,9 @@ impl Plan {
             self.pause(apart.into());
             return Ok(());
         }
+        if !upcoming.is_empty() {
+            self.verdict = "goes on";
+        }
         for next in upcoming {
             let name = next.name.map_or(String::new(), |name| format!(" `{name}`"));
             let call = if next.call == "effect" { "step" } else { next.call };

@@ -17,7 +17,7 @@ pub(super) fn replay(place: Place, mut out: Out, options: &Replay) -> Done {
     let view = place.look()?;
     let run = find(&view, &options.run)?;
     let entry = view.run(run).ok_or(LogError::UnknownRun(run))?;
-    let recorded = acts(&out, &view, run, entry.seq)?;
+    let recorded = deeds(&out, &view, run, entry.seq)?;
     let script = script(&view, run)?;
     let was = script.outcome.clone();
     let mut runtime = place.rehearsal_room()?;
@@ -63,7 +63,7 @@ struct Finding {
 
 type Outcome = Option<Result<String, tiffany_kernel::TaskError>>;
 
-fn judge(rehearsal: &Rehearsal, recorded: &[(u64, Tid, Act)], was: Outcome) -> Finding {
+fn judge(rehearsal: &Rehearsal, recorded: &[(u64, Tid, Deed)], was: Outcome) -> Finding {
     let differs = |error: Shown| Finding {
         verdict: "differs",
         note: None,
@@ -90,60 +90,108 @@ fn judge(rehearsal: &Rehearsal, recorded: &[(u64, Tid, Act)], was: Outcome) -> F
             return differs(CliError::OtherOutcome(message).into());
         }
     }
-    // The log of a run that goes on may be ahead of a replay, which stops when all calls to the world are made, or
-    // behind it.
-    let made = rehearsal.acts.iter().copied();
-    let first = recorded
-        .iter()
-        .zip(made)
-        .find(|((_, tid, act), now)| (*tid, *act) != *now)
-        .map(|((seq, ..), _)| *seq);
-    let longer = was.is_some() && recorded.len() != rehearsal.acts.len();
-    let past = longer.then(|| recorded.get(rehearsal.acts.len()).map_or(0, |(seq, ..)| *seq));
-    match first.or(past) {
+    match first_difference(recorded, &rehearsal.acts, was.is_some()) {
         None => Finding { verdict: "identical", note: None, differs_at: None, error: None },
-        at => Finding {
+        Some(at) => Finding {
             verdict: "same calls",
             note: Some(format!(
-                "all calls to the world are the same; between them something changed at record {}, which does no harm",
-                at.unwrap_or(0)
+                "all calls to the world are the same; between them something changed at record {at}, which does no harm"
             )),
-            differs_at: at,
+            differs_at: Some(at),
             error: None,
         },
     }
 }
 
+/// The first record that a replay does not have. A run that was brought back writes once more what it did after
+/// the last thing the world knew of, so that the log may go back to there at any record.
+fn first_difference(
+    recorded: &[(u64, Tid, Deed)],
+    made: &[(Tid, Act)],
+    is_finished: bool,
+) -> Option<u64> {
+    // Where in the replay this record may be, and where the log may go back to from there.
+    let mut places = vec![(0, 0)];
+    for (seq, tid, deed) in recorded {
+        match deed {
+            Deed::Told => places.iter_mut().for_each(|(at, anchor)| *anchor = *at),
+            Deed::Did(act) => {
+                let fits = |at: &usize| made.get(*at) == Some(&(*tid, *act));
+                let mut next: Vec<(usize, usize)> = Vec::new();
+                for (at, anchor) in places {
+                    for from in [at, anchor] {
+                        let to = (from + 1, if is_outward(*act) { from + 1 } else { anchor });
+                        if fits(&from) && !next.contains(&to) {
+                            next.push(to);
+                        }
+                    }
+                    // The log of a run that goes on can be ahead of a replay, which stops where nothing is left
+                    // that concerns the world.
+                    if !is_finished
+                        && at == made.len()
+                        && !is_outward(*act)
+                        && !next.contains(&(at, anchor))
+                    {
+                        next.push((at, anchor));
+                    }
+                }
+                if next.is_empty() {
+                    return Some(*seq);
+                }
+                places = next;
+            }
+        }
+    }
+    let complete = !is_finished || places.iter().any(|(at, _)| *at == made.len());
+    (!complete).then(|| recorded.last().map_or(0, |(seq, ..)| *seq))
+}
+
+fn is_outward(act: Act) -> bool {
+    matches!(act, Act::Called(kind) if kind.is_outward())
+}
+
+/// A record as far as a replay is compared with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deed {
+    Did(Act),
+    /// The world told the run something.
+    Told,
+}
+
 /// What the log says that tasks did.
-fn acts(out: &Out, view: &View, run: Uuid, total: u64) -> Result<Vec<(u64, Tid, Act)>, LogError> {
+fn deeds(out: &Out, view: &View, run: Uuid, total: u64) -> Result<Vec<(u64, Tid, Deed)>, LogError> {
     if let Some(error) = view.refused(run) {
         return Err(error.clone());
     }
     let mut progress = Progress::new(out, "reading", total);
-    let mut acts = Vec::new();
+    let mut deeds = Vec::new();
     let mut reader = view.reader(run)?;
     while let Some(record) = reader.next() {
         let record = record?;
         progress.add(1);
-        if let Some(act) = act(&record) {
-            acts.push((record.seq, record.tid, act));
+        if let Some(deed) = deed(&record) {
+            deeds.push((record.seq, record.tid, deed));
         }
     }
     // The error of a run that is not its root's own comes after the root's end, and no task did it.
-    let ends: Vec<usize> = acts
+    let ends: Vec<usize> = deeds
         .iter()
         .enumerate()
-        .filter(|(_, (_, tid, act))| *tid == Tid(1) && !matches!(act, Act::Called(_)))
+        .filter(|(_, (_, tid, deed))| *tid == Tid(1) && is_end(*deed))
         .map(|(at, _)| at)
         .collect();
     if let [_, .., last] = ends[..] {
-        acts.remove(last);
+        deeds.remove(last);
     }
-    Ok(acts)
+    Ok(deeds)
 }
 
-fn act(record: &Record<'_>) -> Option<Act> {
-    Some(match record.record_type()? {
+fn is_end(deed: Deed) -> bool {
+    matches!(deed, Deed::Did(Act::Exited | Act::Aborted | Act::Cancelled))
+}
+
+fn deed(record: &Record<'_>) -> Option<Deed> {
+    Some(Deed::Did(match record.record_type()? {
         RecordType::TaskSpawn => Act::Called(CallKind::Spawn),
         RecordType::TaskYield => {
             let kind = CallKind::parse(&record.str("call")?)?;
@@ -152,6 +200,13 @@ fn act(record: &Record<'_>) -> Option<Act> {
         RecordType::TaskExit => Act::Exited,
         RecordType::TaskAbort => Act::Aborted,
         RecordType::TaskCancel => Act::Cancelled,
+        RecordType::TaskWake
+        | RecordType::EffectResult
+        | RecordType::PromiseSettled
+        | RecordType::Message => {
+            // What was said while the run was not running is told as soon as its calls to the world are made.
+            return record.uint("step").filter(|step| *step > 0).map(|_| Deed::Told);
+        }
         _ => return None,
-    })
+    }))
 }

@@ -16,6 +16,7 @@ use super::place::{Place, find_all};
 use super::progress::Progress;
 use super::summary::Summary;
 use crate::durable::Standing;
+use crate::error::RunError;
 use crate::runtime::Runtime;
 use crate::wal::RunState;
 
@@ -97,6 +98,7 @@ fn drive(
 struct Tally {
     completed: usize,
     failed: usize,
+    cancelled: usize,
     paused: usize,
     unfinished: usize,
 }
@@ -114,6 +116,10 @@ impl Tally {
                 Ok(value) => {
                     self.completed += 1;
                     ("completed", json!({ "value": super::json::value(&value) }))
+                }
+                Err(RunError::Cancelled(_)) => {
+                    self.cancelled += 1;
+                    ("cancelled", json!({}))
                 }
                 Err(error) => {
                     self.failed += 1;
@@ -158,16 +164,16 @@ impl Tally {
     }
 
     fn end(self, mut out: Out) -> Done {
-        let Tally { completed, failed, paused, unfinished } = self;
+        let Tally { completed, failed, cancelled, paused, unfinished } = self;
         if !out.json {
             let text = format!(
-                "{completed} completed, {failed} failed, {paused} paused, {unfinished} unfinished"
+                "{completed} completed, {failed} failed, {cancelled} cancelled, {paused} paused, {unfinished} unfinished"
             );
             out.text(Style::Head, &text)?;
         }
         if failed + paused > 0 {
             out.flush()?;
-            let message = format!("{failed} runs failed and {paused} are paused");
+            let message = format!("not all runs ended well: {failed} failed, {paused} paused");
             return Err(CliError::NotAllWell(message).into());
         }
         out.end(if unfinished > 0 { exit::UNFINISHED } else { 0 })

@@ -65,7 +65,7 @@ fn rehearse(place: Place, view: &View, run: Uuid) -> Result<Exactly, Ending> {
         return Ok(Ok(BTreeMap::new()));
     };
     let mut runtime = place.rehearsal_room()?;
-    let rehearsal = match runtime.rehearse(&entry.chain(run), script, Until::TheEnd) {
+    let rehearsal = match runtime.rehearse(&entry.chain(run), script, Until::TheNextCalls) {
         Ok(rehearsal) => rehearsal,
         Err(error) => return Ok(Err(error.into())),
     };

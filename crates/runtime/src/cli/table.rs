@@ -74,6 +74,7 @@ fn line(row: &[Cell], widths: &[usize], colour: bool) -> String {
         line.push_str(&paint(colour && !text.is_empty(), cell.style, &text));
         blank = width - text.width() + GAP;
     }
+    line.truncate(line.trim_end().len());
     line
 }
 

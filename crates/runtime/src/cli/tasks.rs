@@ -26,6 +26,16 @@ pub(super) struct Tasks {
     pub(super) was_shut_down: bool,
     /// Promises of the run's own that were settled.
     settled: BTreeSet<u64>,
+    /// Who waits for what, by task and record. Some may have what they waited for.
+    waiters: BTreeMap<Target, Vec<(u64, u64)>>,
+    receivers: BTreeMap<String, BTreeSet<(u64, u64)>>,
+}
+
+/// Something that can be waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Target {
+    Task(u64),
+    Object(u64),
 }
 
 pub(super) struct TaskSeen {
@@ -70,7 +80,7 @@ pub(super) enum About {
     Nothing,
     Task(u64),
     Object(u64),
-    Items(Vec<(bool, u64)>),
+    Items(Vec<Target>),
     Until(String),
     Key(String),
     Uuid(String),
@@ -97,9 +107,9 @@ impl Waiting {
             About::Task(tid) => format!(" for task {tid}"),
             About::Object(id) => format!(" for object {id}"),
             About::Items(items) => {
-                let item = |(is_task, id): &(bool, u64)| match is_task {
-                    true => format!("task {id}"),
-                    false => format!("object {id}"),
+                let item = |item: &Target| match item {
+                    Target::Task(tid) => format!("task {tid}"),
+                    Target::Object(id) => format!("object {id}"),
                 };
                 format!(" of {}", items.iter().map(item).collect::<Vec<_>>().join(", "))
             }
@@ -108,6 +118,16 @@ impl Waiting {
             About::Uuid(uuid) => format!(" {uuid}"),
         };
         format!("{call}{about}{}", self.step.as_ref().map(StepSeen::what).unwrap_or_default())
+    }
+
+    /// The tasks and promises it waits for.
+    fn targets(&self) -> Vec<Target> {
+        match (&self.about, self.call.as_str()) {
+            (About::Task(tid), "wait" | "wait_task") => vec![Target::Task(*tid)],
+            (About::Object(id), "wait") => vec![Target::Object(*id)],
+            (About::Items(items), "race" | "gather") => items.clone(),
+            _ => Vec::new(),
+        }
     }
 
     fn word(&self) -> &str {
@@ -239,7 +259,7 @@ impl Tasks {
         }
         if let ("complete_promise" | "fail_promise", About::Object(id)) = (call.as_str(), &about) {
             self.settled.insert(*id);
-            return self.let_go();
+            return self.let_go(Target::Object(*id));
         }
         if !may_wait(&call) {
             return;
@@ -261,11 +281,16 @@ impl Tasks {
         };
         let (since, maybe_over) = (record.ts.to_owned(), false);
         let waiting = Waiting { call, name, about, at, since, maybe_over, step };
+        let targets = waiting.targets();
         self.task(tid).waits.insert(record.seq, waiting);
         if let Some(key) = key {
+            self.receivers.entry(key.clone()).or_default().insert((record.seq, tid));
             self.take_message(&key);
         }
-        self.let_go();
+        for target in targets {
+            self.waiters.entry(target).or_default().push((tid, record.seq));
+        }
+        self.check(tid, record.seq);
     }
 
     fn answered(&mut self, record: &Record<'_>) {
@@ -305,50 +330,49 @@ impl Tasks {
                 None => Ok(inline(record, "value").unwrap_or(Value::Null)),
             });
         }
-        self.let_go();
+        self.let_go(Target::Task(record.tid.0));
     }
 
     /// A message goes to the call that has waited longest for one of its name.
     fn take_message(&mut self, name: &str) {
-        let wanted = About::Key(name.to_owned());
-        let is_it =
-            |waiting: &Waiting| waiting.call == "receive_message" && waiting.about == wanted;
-        let waiting = self.waits().filter(|(_, _, waiting)| is_it(waiting));
-        let first = waiting.map(|(tid, record, _)| (record, tid)).min();
-        let Some(count) = self.inbox.get_mut(name).filter(|count| **count > 0) else { return };
-        if let Some((record, tid)) = first {
+        let Some(count) = self.inbox.get_mut(name) else { return };
+        let Some(receivers) = self.receivers.get_mut(name) else { return };
+        while let Some((record, tid)) = receivers.pop_first() {
+            let task = self.all.get_mut(&tid);
+            if task.and_then(|task| task.waits.remove(&record)).is_none() {
+                continue;
+            }
             *count -= 1;
             if *count == 0 {
                 self.inbox.remove(name);
             }
-            self.task(tid).waits.remove(&record);
+            return;
         }
     }
 
-    /// Ends the waits for tasks that are over and promises that are settled.
-    fn let_go(&mut self) {
-        let over: BTreeSet<u64> = self
-            .all
-            .iter()
-            .filter(|(_, task)| task.state != Seen::Going)
-            .map(|(tid, _)| *tid)
-            .collect();
-        let settled = &self.settled;
-        let is_over = |(is_task, id): &(bool, u64)| match is_task {
-            true => over.contains(id),
-            false => settled.contains(id),
+    /// A task is over or a promise settled: looks at those who wait for it.
+    fn let_go(&mut self, target: Target) {
+        for (tid, record) in self.waiters.remove(&target).unwrap_or_default() {
+            self.check(tid, record);
+        }
+    }
+
+    /// Ends a wait if what it is for has come.
+    fn check(&mut self, tid: u64, record: u64) {
+        let Some(waiting) = self.all.get(&tid).and_then(|task| task.waits.get(&record)) else {
+            return;
         };
-        for task in self.all.values_mut() {
-            task.waits.retain(|_, waiting| {
-                let done = match (&waiting.about, waiting.call.as_str()) {
-                    (About::Task(tid), "wait" | "wait_task") => is_over(&(true, *tid)),
-                    (About::Object(id), "wait") => is_over(&(false, *id)),
-                    (About::Items(items), "race") => items.iter().any(is_over),
-                    (About::Items(items), "gather") => items.iter().all(is_over),
-                    _ => false,
-                };
-                !done
-            });
+        let is_over = |target: &Target| match target {
+            Target::Task(tid) => self.all.get(tid).is_some_and(|task| task.state != Seen::Going),
+            Target::Object(id) => self.settled.contains(id),
+        };
+        let targets = waiting.targets();
+        let done = match waiting.call.as_str() {
+            "race" => targets.iter().any(is_over),
+            _ => !targets.is_empty() && targets.iter().all(is_over),
+        };
+        if done {
+            self.task(tid).waits.remove(&record);
         }
     }
 }
@@ -389,8 +413,8 @@ fn about(record: &Record<'_>) -> About {
     if let Some(items) = record.get("items") {
         let items: Vec<Value> = serde_json::from_str(items).unwrap_or_default();
         let item = |item: &Value| match (item["task"].as_u64(), item["object"].as_u64()) {
-            (Some(tid), _) => Some((true, tid)),
-            (None, Some(id)) => Some((false, id)),
+            (Some(tid), _) => Some(Target::Task(tid)),
+            (None, Some(id)) => Some(Target::Object(id)),
             _ => None,
         };
         return About::Items(items.iter().filter_map(item).collect());
