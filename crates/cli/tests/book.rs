@@ -20,7 +20,7 @@ fn make_golden() {
     let home = Home::new();
     home.start("nap", "nap-1", "0.05", "").ok();
     assert_eq!(home.start("burn", "toast", "\"toast\"", "").code, 1);
-    home.start("echo", "evil \u{1b}[31m", "\"\u{1b}[2J\\u001b[2J\u{9b}1m\"", "").ok();
+    home.start("echo", "evil \u{1b}[31m", "\"\\u001b[2J\u{9b}1m\"", "").ok();
     home.start("echo", "large", &format!("\"{}\"", "tea ".repeat(5_000)), "").ok();
     home.start("order", "order-17", "\"tea\"", "0.3").ok();
     home.start("nap", "nap-2", "100", "0.2").ok();
@@ -32,7 +32,9 @@ fn make_golden() {
     let text = fs::read_to_string(&file).unwrap();
     let last = text.trim_end().rfind('\n').unwrap();
     fs::write(&file, &text[..last + 20]).unwrap();
-    let _ = fs::remove_file(home.log().join("control.sock"));
+    for name in ["control.sock", "lock"] {
+        let _ = fs::remove_file(home.log().join(name));
+    }
     let _ = fs::remove_dir_all(golden());
     copy(&home.log(), &golden());
 }

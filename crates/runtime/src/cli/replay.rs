@@ -9,6 +9,7 @@ use super::error::{CliError, Ending, Shown};
 use super::out::{Out, Style};
 use super::place::{Place, find, script};
 use super::progress::Progress;
+use super::summary::count;
 use crate::durable::{Act, Rehearsal, Until};
 use crate::wal::{LogError, Record, RecordType, View};
 
@@ -34,11 +35,10 @@ pub(super) fn replay(place: Place, mut out: Out, options: &Replay) -> Done {
         }))?,
         false => {
             let style = Style::of_state(finding.verdict);
-            let calls = rehearsal.matched;
-            let head = format!(
-                "{run}: {} ({} records, {calls} calls to the world)",
-                finding.verdict, entry.seq
-            );
+            let records = count(entry.seq, "record");
+            let calls = count(rehearsal.matched as u64, "call");
+            let verdict = finding.verdict;
+            let head = format!("{run}: {verdict} ({records}, {calls} to the world)");
             out.text(style, &head)?;
             if let Some(note) = &finding.note {
                 out.text(Style::Plain, note)?;

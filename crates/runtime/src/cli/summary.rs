@@ -127,3 +127,8 @@ pub(super) fn size(bytes: u64) -> String {
         _ => format!("{value:.1} {}", units[unit]),
     }
 }
+
+/// A number of things: `1 record`, `4 records`.
+pub(super) fn count(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}

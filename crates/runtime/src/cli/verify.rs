@@ -11,6 +11,7 @@ use super::error::{CliError, Ending, Shown};
 use super::out::{Out, Style};
 use super::place::{Place, find_all};
 use super::progress::Progress;
+use super::summary::count;
 use crate::wal::{BlobHash, LogError, Payload, View};
 
 /// What was looked through, and what was found.
@@ -141,7 +142,7 @@ impl Check {
             }
         }
         if unnamed > 0 {
-            self.notes.push(format!("{unnamed} blobs are named by no run that is there"));
+            self.notes.push(format!("no run that is there names {}", count(unnamed, "blob")));
         }
     }
 
@@ -174,7 +175,8 @@ impl Check {
             out.text(Style::Busy, &format!("note: {note}"))?;
         }
         let Check { runs, records, blobs, blocks, .. } = self;
-        let looked = format!("{runs} runs, {records} records, {blobs} blobs, {blocks} blocks");
+        let counts = [(*runs, "run"), (*records, "record"), (*blobs, "blob"), (*blocks, "block")];
+        let looked = counts.map(|(number, what)| count(number, what)).join(", ");
         match self.damaged.is_empty() {
             true => out.text(Style::Good, &format!("ok: {looked}")),
             false => out.text(Style::Plain, &format!("checked {looked}")),
