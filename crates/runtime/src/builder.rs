@@ -222,6 +222,19 @@ impl Builder {
         self
     }
 
+    /// Where durable runs are to be written down, if that was said.
+    #[cfg(feature = "cli")]
+    pub(crate) fn given_log_dir(&self) -> Option<&std::path::Path> {
+        self.log_dir.as_deref()
+    }
+
+    /// Without a log: nothing is brought back, and nothing is written down.
+    #[cfg(feature = "cli")]
+    pub(crate) fn without_log(mut self) -> Builder {
+        self.log_dir = None;
+        self
+    }
+
     /// How the log is kept.
     pub fn log_settings(mut self, settings: crate::wal::Settings) -> Builder {
         self.log_settings = settings;

@@ -29,6 +29,8 @@ mod agent_task;
 mod builder;
 mod call;
 mod channel;
+#[cfg(feature = "cli")]
+pub mod cli;
 mod clock;
 #[doc(hidden)]
 pub mod combine;

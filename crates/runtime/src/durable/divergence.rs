@@ -119,7 +119,17 @@ impl Divergence {
         }
     }
 
+    /// As an error that does not say why.
+    pub(crate) fn into_plain_error(self) -> TaskError {
+        TaskError::new(ErrorKind::Diverged, self.describe())
+    }
+
     pub(crate) fn into_error(self, cause: Cause) -> TaskError {
+        let what = self.describe();
+        TaskError::new(ErrorKind::Diverged, format!("{what}; likely {}", cause.text()))
+    }
+
+    fn describe(self) -> String {
         let is = self.made.as_ref().map(|made| {
             let at = format!("{}:{}", made.at.file(), made.at.line());
             format!("makes {} at {at}", shown(made.tag, made.name))
@@ -129,13 +139,12 @@ impl Divergence {
             format!("record {} has {what} at {at}", was.seq)
         });
         let (tid, difference) = (self.tid, self.difference);
-        let what = match (is, was) {
+        match (is, was) {
             (Some(is), Some(was)) => format!("task {tid} now {is}, where {was}: {difference}"),
             (Some(is), None) => format!("task {tid} now {is}, where its log says that it ended"),
             (None, Some(was)) => format!("{was} by task {tid}, which is not made any more"),
             (None, None) => "the log tells of a call that is not made any more".into(),
-        };
-        TaskError::new(ErrorKind::Diverged, format!("{what}; likely {}", cause.text()))
+        }
     }
 }
 

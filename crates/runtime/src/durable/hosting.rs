@@ -121,7 +121,7 @@ impl<T> DurableRun<T> {
 }
 
 /// The identity that belongs to an id of the user's.
-pub(super) fn uuid_of(id: &str) -> Uuid {
+pub(crate) fn uuid_of(id: &str) -> Uuid {
     let BlobHash(hash) = BlobHash::of(id.as_bytes());
     let mut bits = [0; 16];
     bits.copy_from_slice(&hash[..16]);
@@ -295,13 +295,17 @@ impl Runtime {
             let durable = runtime.durable.as_ref();
             durable.is_none_or(|durable| !matches!(durable.runs.get(&uuid), Some(Known::Live(_))))
         })?;
-        let durable = self.durable_mut();
-        let json = match durable.runs.get(&uuid) {
-            Some(Known::Over(Some(ended))) => ended.outcome.clone()?,
-            Some(Known::Over(None)) => durable.read_outcome(uuid)?,
-            _ => return Err(RunError::Failed(self.live(uuid).err().unwrap_or_else(no_log_here))),
-        };
-        decode(&json).map_err(RunError::Failed)
+        decode(&self.outcome_of(uuid)?).map_err(RunError::Failed)
+    }
+
+    /// The value of a run that is over, as JSON.
+    pub(crate) fn outcome_of(&mut self, uuid: Uuid) -> Result<Rc<str>, RunError> {
+        let Some(durable) = &mut self.durable else { return Err(no_log()) };
+        match durable.runs.get(&uuid) {
+            Some(Known::Over(Some(ended))) => ended.outcome.clone(),
+            Some(Known::Over(None)) => durable.read_outcome(uuid),
+            _ => Err(RunError::Failed(self.live(uuid).err().unwrap_or_else(no_log_here))),
+        }
     }
 
     /// Writes down what a durable run did, and does what it asks for once that is safe.

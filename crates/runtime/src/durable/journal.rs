@@ -283,11 +283,7 @@ impl Journal {
     pub(crate) fn end(&mut self, batch: &mut Batch, clock: Time, failure: Option<&RunFailure>) {
         let error = match failure {
             None | Some(RunFailure::Root(_)) => return,
-            Some(RunFailure::Deadlock(report)) => {
-                TaskError::new(ErrorKind::Deadlock, report.to_string())
-            }
-            Some(RunFailure::Limit(error)) => error.clone(),
-            Some(other) => TaskError::failed(format!("{other:?}")),
+            Some(failure) => failure_error(failure),
         };
         let line = self.line(batch, clock, RecordType::TaskAbort, Tid(1));
         line.json("error", &error_json(&error)).end();
@@ -320,6 +316,15 @@ impl Journal {
         if self.stamp.unix_nanos() != clock.as_nanos() {
             self.stamp = Stamp::from_unix_nanos(clock.as_nanos());
         }
+    }
+}
+
+/// A run's failure as the log has it.
+pub(super) fn failure_error(failure: &RunFailure) -> TaskError {
+    match failure {
+        RunFailure::Root(error) | RunFailure::Limit(error) => error.clone(),
+        RunFailure::Deadlock(report) => TaskError::new(ErrorKind::Deadlock, report.to_string()),
+        other => TaskError::failed(format!("{other:?}")),
     }
 }
 

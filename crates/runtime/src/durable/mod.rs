@@ -16,6 +16,8 @@ mod promise;
 mod question;
 mod queue;
 mod registry;
+#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "only the command line asks"))]
+mod rehearsal;
 mod replay;
 mod resuming;
 mod retry;
@@ -24,6 +26,8 @@ mod script;
 mod serving;
 mod shelved;
 mod step;
+#[cfg(feature = "cli")]
+mod survey;
 
 use serde::de::DeserializeOwned;
 use tiffany_kernel::SystemCall;
@@ -38,6 +42,8 @@ pub use chunks::Chunk;
 pub(crate) use chunks::OnChunk;
 pub(crate) use effects::Effects;
 pub use hosting::DurableRun;
+#[cfg(feature = "cli")]
+pub(crate) use hosting::uuid_of;
 pub(crate) use hosting::{Durable, Hosting};
 pub use json::Written;
 pub(crate) use json::{Json, compact, decode};
@@ -49,15 +55,21 @@ pub(crate) use question::Questions;
 pub use question::{Answering, on_question};
 pub use queue::{QueueSettings, Rate};
 pub(crate) use registry::Registry;
+#[cfg(feature = "cli")]
+pub(crate) use rehearsal::{Act, Rehearsal, Until};
 pub(crate) use replay::Sources;
 pub(crate) use resuming::{fetch, log_failed, read_script};
 pub use retry::Retry;
 pub(crate) use retry::mixed;
 pub use saga::{Saga, SagaError, SagaStep, saga};
+#[cfg(feature = "cli")]
+pub(crate) use script::Script;
 pub(crate) use serving::{no_such_run, not_in_doubt, parse_key, raw, run_over};
 pub(crate) use shelved::Shelved;
 pub(crate) use step::StepWork;
 pub use step::{Step, step, step_async, step_transactional, step_with};
+#[cfg(feature = "cli")]
+pub(crate) use survey::Standing;
 
 /// Takes the next message that was sent to this run under this name, waiting for one.
 #[track_caller]

@@ -45,6 +45,18 @@ impl Registry {
         self.functions.keys().cloned().collect()
     }
 
+    /// Whether there is none.
+    #[cfg(feature = "cli")]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.functions.is_empty()
+    }
+
+    /// Whether there is a function of this name.
+    #[cfg(feature = "cli")]
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.functions.contains_key(name)
+    }
+
     /// The root of a run of this function.
     pub(crate) fn start(&self, name: &str, input: &str) -> Result<BoxCoroutine, TaskError> {
         match self.functions.get(name) {

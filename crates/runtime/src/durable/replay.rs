@@ -13,6 +13,7 @@ use tiffany_kernel::{
 
 use super::divergence::{Divergence, Made, Trial, part};
 use super::journal::waits;
+use super::rehearsal::{Act, act_of};
 use super::script::{Recorded, Script, Told, What};
 use crate::wal::{BlobHash, Stamp};
 
@@ -27,6 +28,8 @@ pub(crate) struct Replay {
     pub(crate) later: Vec<Record>,
     /// What the run asked of its host and has not been told yet.
     pub(crate) orders: Vec<Order>,
+    /// What tasks did, if somebody wants to know.
+    pub(crate) trace: Option<Vec<(Tid, Act)>>,
 }
 
 /// What tasks are given in a replay instead of the time and fresh identities.
@@ -97,7 +100,9 @@ impl Sources {
 
 impl Replay {
     pub(crate) fn new(script: Script) -> Replay {
-        Replay { script, matched: 0, calls: BTreeMap::new(), later: Vec::new(), orders: Vec::new() }
+        let trace = script.is_traced.then(Vec::new);
+        let (later, orders) = (Vec::new(), Vec::new());
+        Replay { script, matched: 0, calls: BTreeMap::new(), later, orders, trace }
     }
 
     /// Keeps what the run asks of its host, unless it takes back what it asked.
@@ -127,6 +132,9 @@ impl Replay {
         record: Record,
         sources: &Sources,
     ) -> Result<Option<(CallRef, u64)>, Box<Divergence>> {
+        if let Some(trace) = &mut self.trace {
+            trace.extend(act_of(&record));
+        }
         let call = match &record.kind {
             RecordKind::Called(call) if call.kind.is_outward() && call.error.is_none() => call,
             _ => {

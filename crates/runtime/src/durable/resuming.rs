@@ -63,7 +63,7 @@ impl Runtime {
     }
 
     /// Starts a run again and lets it go as far as its log fits.
-    fn try_replay(
+    pub(super) fn try_replay(
         &mut self,
         chain: &Chain,
         script: Script,
@@ -85,10 +85,7 @@ impl Runtime {
             is_over: false,
         };
         let id = self.add_run(root, config, Some(Box::new(hosting)), beginning.started);
-        let entered = Entered::new(&self.host).ok_or_else(|| {
-            let message = "a runtime was built inside a task of another runtime";
-            TaskError::new(ErrorKind::NestedRuntime, message)
-        })?;
+        let entered = Entered::new(&self.host).ok_or_else(nested)?;
         context::with(|context| *context.sources.borrow_mut() = Some(Rc::clone(&sources)));
         let replayed = self.replay(self.places[&id], &sources);
         context::with(|context| context.sources.take());
@@ -97,14 +94,14 @@ impl Runtime {
     }
 
     /// Ends a replay that does not go on, and tells how far it came.
-    fn end_trial(&mut self, id: RunId, stopped: Option<Divergence>) -> Trial {
+    pub(super) fn end_trial(&mut self, id: RunId, stopped: Option<Divergence>) -> Trial {
         let hosting = self.forget_run(id).and_then(|hosted| hosted.hosting);
         let replay = hosting.and_then(|hosting| hosting.replay);
         replay.map(|replay| replay.trial(stopped)).unwrap_or_default()
     }
 
     /// Why a run does not fit its log: the code is not the same twice, or the edit that explains most.
-    fn find_cause(
+    pub(super) fn find_cause(
         &mut self,
         chain: &Chain,
         script: &Script,
@@ -270,6 +267,11 @@ impl Durable {
             None => Ok("null".into()),
         }
     }
+}
+
+pub(super) fn nested() -> TaskError {
+    let message = "a runtime was built inside a task of another runtime";
+    TaskError::new(ErrorKind::NestedRuntime, message)
 }
 
 fn recording(word: &str) -> Recording {

@@ -87,6 +87,8 @@ pub(crate) struct Script {
     pub(crate) accepted: Option<u64>,
     /// Calls were taken out or moved.
     edited: bool,
+    /// What tasks do is kept, to be compared with the log in full.
+    pub(super) is_traced: bool,
     pub(crate) beginning: Beginning,
     /// By task, in order.
     pub(crate) calls: BTreeMap<Tid, VecDeque<Recorded>>,
@@ -220,6 +222,11 @@ impl Script {
 impl Script {
     pub(crate) fn is_edited(&self) -> bool {
         self.edited || self.accepted.is_some()
+    }
+
+    /// What tasks do is kept, to be compared with the log in full.
+    pub(crate) fn traced(self) -> Script {
+        Script { is_traced: true, ..self }
     }
 
     /// One call may differ from its record.

@@ -1,5 +1,7 @@
-//! The note in the lock file: which process has the log.
+//! The note in the lock file, and whether somebody has the lock: which process has the log.
 
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::json::{Fields, parse_string, push_string, push_u64};
@@ -41,17 +43,71 @@ pub(crate) fn is_brief(note: &str) -> bool {
 
 /// A note in words.
 pub(crate) fn describe(note: &str) -> String {
-    let inside = note.trim().strip_prefix('{').and_then(|note| note.strip_suffix('}'));
+    // It may be just about to write its note.
+    read_note(note).map_or_else(|| "another process".to_string(), |holder| holder.to_string())
+}
+
+/// Who has a log, by its own word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The number of the process.
+    pub pid: u32,
+    /// Its machine.
+    pub host: String,
+    /// Since when, RFC 3339.
+    pub since: String,
+}
+
+impl std::fmt::Display for Holder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "process {} on {} since {}", self.pid, self.host, self.since)
+    }
+}
+
+fn read_note(note: &str) -> Option<Holder> {
+    let inside = note.trim().strip_prefix('{')?.strip_suffix('}')?;
     let get = |field: &str| {
-        let mut fields = Fields { rest: inside.unwrap_or("") };
-        fields.find(|(name, _)| *name == field).map(|(_, value)| value)
+        Fields { rest: inside }.find(|(name, _)| *name == field).map(|(_, value)| value)
     };
     let text = |field: &str| get(field).and_then(parse_string);
-    match (get("pid"), text("host"), text("started")) {
-        (Some(pid), Some(host), Some(started)) => {
-            format!("process {pid} on {host} since {started}")
-        }
-        // It may be just about to write its note.
-        _ => "another process".to_string(),
+    Some(Holder {
+        pid: get("pid")?.parse().ok()?,
+        host: text("host")?.into_owned(),
+        since: text("started")?.into_owned(),
+    })
+}
+
+/// Who has the log at `root` now. The lock itself is not touched: the system's list of locks is read, in which
+/// only processes of this machine are.
+///
+/// ```no_run
+/// if let Some(holder) = tiffany::wal::holder("/var/lib/orders".as_ref()) {
+///     println!("in use by {holder}");
+/// }
+/// ```
+pub fn holder(root: &Path) -> Option<Holder> {
+    let path = root.join("lock");
+    let file = std::fs::metadata(&path).ok()?;
+    let note = read_note(&std::fs::read_to_string(&path).unwrap_or_default());
+    let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+    let pid = locks.lines().find_map(|line| held_by(line, &file, note.as_ref()))?;
+    match note.filter(|note| note.pid == pid) {
+        Some(note) => Some(note),
+        None => Some(Holder { pid, host: "this machine".into(), since: "just now".into() }),
     }
+}
+
+/// Reads a line such as `1: FLOCK  ADVISORY  WRITE 708 fe:00:1301 0 EOF`.
+fn held_by(line: &str, file: &std::fs::Metadata, note: Option<&Holder>) -> Option<u32> {
+    let mut words = line.split_whitespace().skip_while(|word| *word != "FLOCK").skip(2);
+    let (kind, pid, place) = (words.next()?, words.next()?.parse().ok()?, words.next()?);
+    let mut parts = place.split(':');
+    let device = |part: Option<&str>| u32::from_str_radix(part?, 16).ok();
+    let (major, minor) = (device(parts.next())?, device(parts.next())?);
+    let inode: u64 = parts.next()?.parse().ok()?;
+    let dev = file.dev();
+    let same_device = (rustix::fs::major(dev), rustix::fs::minor(dev)) == (major, minor);
+    // Some file systems show other device numbers there; then the note must fit.
+    let fits = same_device || note.is_some_and(|note| note.pid == pid);
+    (kind == "WRITE" && inode == file.ino() && fits).then_some(pid)
 }

@@ -4,7 +4,7 @@
 //! The way of a line: a [`Chain`] and a [`Batch`] make it; the committing half of a [`Writer`] (or of a
 //! [`LogThread`]) writes the batch as one block of the commit log and syncs that; then the applying half copies
 //! the lines to the files of their runs. [`Writer::open`] mends what a crash left, and says so in a [`Recovery`].
-//! [`RunReader`] reads a run back. All of it goes through [`Disk`], whose twin for tests is [`sim::SimDisk`].
+//! [`RunReader`] reads a run back, and [`View`] all of them without changing anything. All of it goes through [`Disk`], whose twin for tests is [`sim::SimDisk`].
 //!
 //! The bytes, their order and what is assumed of the medium are in the book's chapter "WAL format".
 
@@ -16,11 +16,13 @@ mod block;
 mod committer;
 mod disk;
 mod error;
+mod follow;
 mod handles;
 mod index;
 mod json;
 mod line;
 mod lock;
+mod overlay;
 mod read;
 mod recover;
 mod run_reader;
@@ -30,16 +32,19 @@ mod settings;
 pub mod sim;
 mod stamp;
 mod thread;
+mod view;
 mod writer;
 
 pub use batch::{BLOB_LIMIT, Batch, RunEnd};
 pub use blob::BlobHash;
 pub use disk::{Barrier, Disk, DiskFile, Hold, Locking, OpenMode, RealDisk};
 pub use error::LogError;
+pub use follow::Follower;
 pub use index::{RunEntry, RunState};
 pub use json::Fields;
 pub use line::{Chain, LINE_VERSION, Line, RecordType};
 pub(crate) use lock::Holding;
+pub use lock::{Holder, holder};
 pub use read::{BlobForm, Broken, Checker, Flaw, Payload, Reader, Record};
 pub use recover::{Cut, Recovery};
 pub use run_reader::{RunReader, read_blob};
@@ -47,4 +52,5 @@ pub use scan::TornBlock;
 pub use settings::{Settings, SyncWhen};
 pub use stamp::Stamp;
 pub use thread::{LogThread, Notice, Ticket};
+pub use view::View;
 pub use writer::{Durable, Writer};

@@ -1,0 +1,117 @@
+//! A program with a command line of its own: `order` and what else it registers can be shown, replayed and resumed
+//! by it, because it knows their code.
+//!
+//! `cargo run -p tiffany-cli --example orders -- --help`; `… -- start FUNCTION ID JSON [SECONDS]` starts a run
+//! and drives it.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use tiffany::durable::{external_promise, on_question, receive, step};
+use tiffany::wal::Settings;
+use tiffany::{Builder, RunError, Runtime, TaskError, gather, sleep, try_spawn};
+
+/// Prices an order, has it approved by somebody, charges for it and packs it.
+async fn order(item: String) -> Result<String, TaskError> {
+    let price: u32 = step("price", || Ok::<u32, String>(42)).input(&item).await?;
+    let asked = item.clone();
+    let _answering =
+        on_question("status", move |(): ()| Ok::<String, String>(format!("{asked} for {price}")))?;
+    let approval = external_promise::<bool>().await;
+    if !approval.wait().await? {
+        return Err(TaskError::failed(format!("nobody wants {item} for {price}")));
+    }
+    let mut tasks = Vec::new();
+    for part in ["box", "label"] {
+        let made = step("make", move || Ok::<String, String>(part.to_owned())).input(&part);
+        tasks.push(try_spawn(async move { made.await }).await);
+    }
+    let parts = gather(tasks).await?;
+    let address: String = receive("address").await?;
+    Ok(format!("{item} in {} to {address}", parts.join(" with ")))
+}
+
+/// Sleeps.
+async fn nap(seconds: f64) -> Result<f64, TaskError> {
+    sleep(Duration::from_secs_f64(seconds)).await;
+    Ok(seconds)
+}
+
+/// Pays, at most once, and takes its time about it.
+async fn pay(millis: u64) -> Result<String, TaskError> {
+    step("charge", move || {
+        std::thread::sleep(Duration::from_millis(millis));
+        Ok::<String, String>("paid".into())
+    })
+    .at_most_once()
+    .await
+}
+
+/// Fails.
+async fn burn(what: String) -> Result<(), TaskError> {
+    step("light", move || Err::<(), String>(format!("{what} is on fire"))).await
+}
+
+/// Says what it was given.
+async fn echo(value: serde_json::Value) -> Result<serde_json::Value, TaskError> {
+    step("echo", move || Ok::<_, String>(value.clone())).await
+}
+
+fn program() -> Builder {
+    let segments = Settings { segment_bytes: 1 << 16, segments: 2, ..Settings::default() };
+    let builder = Runtime::builder().log_settings(segments);
+    // What a later version of the program could look like.
+    let builder = match std::env::var("ORDERS_VERSION").as_deref() {
+        Ok("2") => builder.register("nap", async |seconds: f64| {
+            step("brush teeth", || Ok::<(), String>(())).await?;
+            nap(seconds).await
+        }),
+        Ok("3") => builder
+            .register("nap", async |seconds: f64| Ok::<f64, TaskError>(nap(seconds).await? + 1.0)),
+        Ok("4") => builder.register("nap", async |seconds: f64| {
+            tiffany::yield_now().await;
+            tiffany::get_tid().await;
+            nap(seconds).await
+        }),
+        _ => builder.register("nap", nap),
+    };
+    builder
+        .register("order", order)
+        .register("pay", pay)
+        .register("burn", burn)
+        .register("echo", echo)
+}
+
+/// Starts a run, and drives it to its end or for some seconds.
+fn start(arguments: &[String]) -> Result<(), RunError> {
+    let dir = std::env::var("TIFFANY_DIR").unwrap_or_else(|_| ".tiffany".into());
+    let mut runtime = program().log_dir(dir).build()?;
+    let input: serde_json::Value = serde_json::from_str(&arguments[2]).expect("JSON");
+    let run = runtime.submit::<serde_json::Value>(&arguments[0], &arguments[1], &input)?;
+    println!("{}", run.uuid());
+    match arguments.get(3).and_then(|seconds| seconds.parse().ok()) {
+        Some(seconds) => {
+            let until = Instant::now() + Duration::from_secs_f64(seconds);
+            runtime.run(async move {
+                while Instant::now() < until {
+                    sleep(Duration::from_millis(5)).await;
+                }
+            })
+        }
+        None => runtime.wait_for(&run).map(|value| println!("{value}")),
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.len() >= 4 && arguments[0] == "start" {
+        return match start(&arguments[1..]) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    tiffany::cli::main(program())
+}

@@ -1,0 +1,241 @@
+//! What can be typed. It knows nothing of what the commands do.
+
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args as ClapArgs, Parser, Subcommand, ValueEnum};
+
+/// Looks at a log directory of durable runs, and changes what waits there.
+#[derive(Debug, Parser)]
+#[command(version, disable_help_subcommand = true, infer_long_args = false)]
+pub(super) struct Args {
+    /// The log directory.
+    #[arg(long, global = true, env = "TIFFANY_DIR", value_name = "DIR")]
+    pub(super) dir: Option<PathBuf>,
+    /// Print JSON, one object a line, and errors as JSON too.
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+    /// When to use colours.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(super) color: When,
+    /// Do not cut long values to the width of the terminal.
+    #[arg(long, global = true)]
+    pub(super) wide: bool,
+    /// Log what happens to standard error; twice for more.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(super) verbose: u8,
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum When {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// List the runs.
+    Ls(Ls),
+    /// Show one run: what it is, its tasks, and where each of them stands.
+    Show(Show),
+    /// Print the records of a run.
+    Log(Log),
+    /// Check every checksum: index, commit log, runs, blobs.
+    Verify(Verify),
+    /// Tell what there is and what would happen on resume. Changes nothing.
+    Inspect(Inspect),
+    /// Run a run again against its log, without its effects, and tell whether it is the same. Changes nothing.
+    Replay(Replay),
+    /// Open the directory and drive what is unfinished to its end.
+    Resume(Resume),
+    /// List the steps that may have happened or not, or decide on one.
+    Doubt(Doubt),
+    /// Send a message to a run.
+    Send(Send),
+    /// Settle an external promise of a run.
+    Settle(Settle),
+    /// Cancel a run.
+    Cancel(Cancel),
+    /// Ask a run a question, which it answers from its memory.
+    Query(Query),
+    /// Look at the directory and the machine for what could go wrong.
+    Doctor,
+    /// Print the script by which a shell completes these commands.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Ls {
+    /// Only runs in this state.
+    #[arg(long, value_name = "STATE")]
+    pub(super) state: Option<State>,
+    /// Only runs of this function.
+    #[arg(long, value_name = "NAME")]
+    pub(super) function: Option<String>,
+    /// Removed runs too, of which only the UUID is known.
+    #[arg(long)]
+    pub(super) all: bool,
+}
+
+/// Where a run stands, as `ls` has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(super) enum State {
+    Live,
+    Completed,
+    Failed,
+    Cancelled,
+    Damaged,
+    Removed,
+}
+
+impl State {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            State::Live => "live",
+            State::Completed => "completed",
+            State::Failed => "failed",
+            State::Cancelled => "cancelled",
+            State::Damaged => "damaged",
+            State::Removed => "removed",
+        }
+    }
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Show {
+    /// A UUID, the beginning of one, or the id the run was started with.
+    pub(super) run: String,
+    /// Only from the records, even if this program could replay the run.
+    #[arg(long)]
+    pub(super) records: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Log {
+    /// A UUID, the beginning of one, or the id the run was started with.
+    pub(super) run: String,
+    /// Only records of this task. May be repeated.
+    #[arg(long, value_name = "NUMBER")]
+    pub(super) task: Vec<u64>,
+    /// Only records of this type, such as EffectResult. May be repeated.
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(super) kind: Vec<String>,
+    /// From this record on.
+    #[arg(long, value_name = "SEQ")]
+    pub(super) from: Option<u64>,
+    /// Up to this record.
+    #[arg(long, value_name = "SEQ")]
+    pub(super) to: Option<u64>,
+    /// Only what failed.
+    #[arg(long)]
+    pub(super) failed: bool,
+    /// Go on with records as they are written, until the run is over.
+    #[arg(short, long)]
+    pub(super) follow: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Verify {
+    /// Only these runs, instead of the whole directory.
+    pub(super) runs: Vec<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Inspect {
+    /// Only these runs.
+    pub(super) runs: Vec<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Replay {
+    /// A UUID, the beginning of one, or the id the run was started with.
+    pub(super) run: String,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Resume {
+    /// Drive until these are over. The others go on beside them.
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    pub(super) runs: Vec<String>,
+    /// Drive until all runs are over.
+    #[arg(long)]
+    pub(super) all: bool,
+    /// Stop after so many seconds; what is unfinished then goes on another time.
+    #[arg(long = "for", value_name = "SECONDS")]
+    pub(super) seconds: Option<f64>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Doubt {
+    #[command(subcommand)]
+    pub(super) command: Option<DoubtCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum DoubtCommand {
+    /// Say what came of a step.
+    Decide(Decide),
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(group(ArgGroup::new("decision").required(true).args(["done", "failed", "again"])))]
+pub(super) struct Decide {
+    /// The step's key, as `doubt` lists it.
+    pub(super) key: String,
+    /// It happened, and this is its result.
+    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
+    pub(super) done: Option<String>,
+    /// It did not happen: its task is given an error with this message.
+    #[arg(long, value_name = "MESSAGE", allow_hyphen_values = true)]
+    pub(super) failed: Option<String>,
+    /// It did not happen: it is done again.
+    #[arg(long)]
+    pub(super) again: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Send {
+    /// A UUID, the beginning of one, or the id the run was started with.
+    pub(super) run: String,
+    /// The name under which the run receives it.
+    pub(super) name: String,
+    /// The message.
+    #[arg(value_name = "JSON", allow_hyphen_values = true)]
+    pub(super) message: String,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(group(ArgGroup::new("settlement").required(true).args(["value", "fail"])))]
+pub(super) struct Settle {
+    /// The promise.
+    #[arg(value_name = "UUID")]
+    pub(super) promise: String,
+    /// Its value.
+    #[arg(value_name = "JSON", allow_hyphen_values = true)]
+    pub(super) value: Option<String>,
+    /// Fail it with this message instead.
+    #[arg(long, value_name = "MESSAGE", allow_hyphen_values = true)]
+    pub(super) fail: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Cancel {
+    /// A UUID, the beginning of one, or the id the run was started with.
+    pub(super) run: String,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Query {
+    /// A UUID, the beginning of one, or the id the run was started with.
+    pub(super) run: String,
+    /// The name of the question.
+    pub(super) name: String,
+    /// What the question is given.
+    #[arg(value_name = "JSON", allow_hyphen_values = true)]
+    pub(super) input: Option<String>,
+}

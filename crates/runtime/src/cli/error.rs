@@ -1,0 +1,239 @@
+//! What can go wrong with a command, and the exit codes. What goes wrong with a log or a run has errors of its own,
+//! which are only shown here.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde_json::json;
+use tiffany_kernel::{ErrorKind, TaskError};
+
+use super::out::{Style, clean, paint};
+use crate::error::RunError;
+use crate::wal::LogError;
+
+/// The exit codes.
+pub(super) mod exit {
+    /// What was asked about failed, is damaged, differs, or is not there.
+    pub(crate) const FAILED: u8 = 1;
+    /// What was typed makes no sense.
+    pub(crate) const USAGE: u8 = 2;
+    /// It needs the program that the runs belong to.
+    pub(crate) const NEEDS_PROGRAM: u8 = 3;
+    /// Another process has the directory, or cannot be reached.
+    pub(crate) const IN_USE: u8 = 4;
+    /// Time was up before all runs were over.
+    pub(crate) const UNFINISHED: u8 = 5;
+}
+
+/// Why a command could not do what was asked.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CliError {
+    /// There is no log in the directory.
+    #[error("there is no log in {} [TFY0060]; give its directory with `--dir`, or by TIFFANY_DIR", .0.display())]
+    NoLog(PathBuf),
+    /// There is no such run.
+    #[error("there is no run `{0}` [TFY0061]; `ls` lists the runs, by UUID and by id")]
+    NoSuchRun(String),
+    /// Several runs are called so.
+    #[error("`{prefix}` is the beginning of several runs: {} [TFY0062]; give more of the UUID", .runs.join(", "))]
+    Ambiguous {
+        /// What was given.
+        prefix: String,
+        /// Some of the runs.
+        runs: Vec<String>,
+    },
+    /// Only the program whose runs these are can do it.
+    #[error(
+        "{0} [TFY0063]; use the program that the runs belong to: one that calls `tiffany::cli::main` with its functions registered"
+    )]
+    NeedsProgram(String),
+    /// An argument is not JSON.
+    #[error(
+        "`{what}` is not JSON: {why} [TFY0064]; a text needs quotation marks of its own: '\"tea\"'"
+    )]
+    BadJson {
+        /// What was given.
+        what: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The check found damage.
+    #[error("{0} [TFY0065]; see what was found above, each with its next step")]
+    Damage(String),
+    /// A replay came to another end than the log.
+    #[error(
+        "{0} [TFY0066]; bring the program back that wrote the log, or let new code live with old runs by `patched`"
+    )]
+    OtherOutcome(String),
+    /// What was typed makes no sense.
+    #[error("{0} [TFY0067]; `--help` tells what there is")]
+    Usage(String),
+    /// The output could not be written.
+    #[error("cannot write the output: {0} [TFY0068]; see the system's message")]
+    Output(String),
+    /// Runs that were driven did not all end well.
+    #[error("{0} [TFY0069]; `show` and `log --failed` tell more of each")]
+    NotAllWell(String),
+}
+
+impl CliError {
+    /// All codes, in order.
+    pub const CODES: &[&str] = &[
+        "TFY0060", "TFY0061", "TFY0062", "TFY0063", "TFY0064", "TFY0065", "TFY0066", "TFY0067",
+        "TFY0068", "TFY0069",
+    ];
+
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            CliError::NoLog(_) => "TFY0060",
+            CliError::NoSuchRun(_) => "TFY0061",
+            CliError::Ambiguous { .. } => "TFY0062",
+            CliError::NeedsProgram(_) => "TFY0063",
+            CliError::BadJson { .. } => "TFY0064",
+            CliError::Damage(_) => "TFY0065",
+            CliError::OtherOutcome(_) => "TFY0066",
+            CliError::Usage(_) => "TFY0067",
+            CliError::Output(_) => "TFY0068",
+            CliError::NotAllWell(_) => "TFY0069",
+        }
+    }
+}
+
+/// How a command stops early.
+pub(super) enum Ending {
+    /// Nobody reads any more.
+    Quiet,
+    Error(Shown),
+}
+
+/// An error as it is shown.
+#[derive(Clone, Debug)]
+pub(super) struct Shown {
+    pub(super) code: String,
+    pub(super) message: String,
+    pub(super) next: String,
+    pub(super) exit: u8,
+}
+
+impl Shown {
+    /// Takes the text of an error apart: `message [CODE]; next step`.
+    pub(super) fn new(code: &str, text: &impl fmt::Display, exit: u8) -> Shown {
+        let text = text.to_string();
+        let mark = format!(" [{code}]");
+        let (message, next) = match text.rsplit_once(&mark) {
+            Some((message, next)) => (message, next.trim_start_matches("; ")),
+            None => (text.as_str(), ""),
+        };
+        Shown { code: code.into(), message: message.into(), next: next.into(), exit }
+    }
+
+    pub(super) fn json(&self) -> serde_json::Value {
+        json!({ "code": self.code, "message": self.message, "next": self.next })
+    }
+}
+
+impl From<LogError> for Shown {
+    fn from(error: LogError) -> Shown {
+        let exit =
+            if matches!(error, LogError::Locked { .. }) { exit::IN_USE } else { exit::FAILED };
+        Shown::new(error.code(), &error, exit)
+    }
+}
+
+impl From<TaskError> for Shown {
+    fn from(error: TaskError) -> Shown {
+        let exit = match error.kind() {
+            ErrorKind::Unreachable => exit::IN_USE,
+            _ => exit::FAILED,
+        };
+        Shown::new(error.code(), &error, exit)
+    }
+}
+
+impl From<RunError> for Shown {
+    fn from(error: RunError) -> Shown {
+        match error {
+            RunError::Log(error) => error.into(),
+            error => Shown::new(error.code(), &error, exit::FAILED),
+        }
+    }
+}
+
+impl From<CliError> for Shown {
+    fn from(error: CliError) -> Shown {
+        let exit = match error {
+            CliError::Ambiguous { .. } | CliError::BadJson { .. } | CliError::Usage(_) => {
+                exit::USAGE
+            }
+            CliError::NeedsProgram(_) => exit::NEEDS_PROGRAM,
+            _ => exit::FAILED,
+        };
+        Shown::new(error.code(), &error, exit)
+    }
+}
+
+impl<E: Into<Shown>> From<E> for Ending {
+    fn from(error: E) -> Ending {
+        Ending::Error(error.into())
+    }
+}
+
+impl From<std::io::Error> for Ending {
+    fn from(error: std::io::Error) -> Ending {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Ending::Quiet,
+            _ => CliError::Output(error.to_string()).into(),
+        }
+    }
+}
+
+/// Writes an error to standard error, and gives the exit code.
+pub(super) fn show(error: &Shown, is_json: bool, colour: bool) -> ExitCode {
+    let mut text = match is_json {
+        true => super::json::line(&json!({ "error": error.json(), "exit": error.exit })),
+        false => {
+            let head = paint(colour, Style::Bad, &format!("error[{}]", error.code));
+            let mut text = format!("{head}: {}\n", clean(&error.message));
+            if !error.next.is_empty() {
+                let mark = paint(colour, Style::Dim, "  next:");
+                text.push_str(&format!("{mark} {}\n", clean(&error.next)));
+            }
+            text
+        }
+    };
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    // There is nobody left to tell if this fails.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+    ExitCode::from(error.exit)
+}
+
+/// What was typed cannot be read, or asks for help.
+pub(super) fn usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
+    if !error.use_stderr() {
+        // Help and version.
+        let _ = std::io::stdout().write_all(error.render().to_string().as_bytes());
+        return ExitCode::SUCCESS;
+    }
+    let is_json = arguments.iter().any(|argument| argument == "--json");
+    let text = error.render().to_string();
+    if !is_json {
+        let colour = std::io::stderr().is_terminal() && super::out::may_colour();
+        let head = paint(colour, Style::Bad, "error[TFY0067]");
+        let body = clean_lines(text.strip_prefix("error: ").unwrap_or(&text));
+        let _ = std::io::stderr().write_all(format!("{head}: {body}").as_bytes());
+        return ExitCode::from(exit::USAGE);
+    }
+    let first = text.lines().next().unwrap_or("").trim_start_matches("error: ");
+    show(&CliError::Usage(first.into()).into(), is_json, false)
+}
+
+fn clean_lines(text: &str) -> String {
+    text.lines().map(|line| format!("{}\n", clean(line))).collect()
+}

@@ -1,0 +1,193 @@
+//! `log`: the records of a run, one after the other, as they come.
+
+use std::time::Duration;
+
+use tiffany_kernel::Uuid;
+
+use super::Done;
+use super::args::Log;
+use super::error::{Ending, exit};
+use super::out::{Out, Style, clean, paint};
+use super::place::{Place, find};
+use super::tasks::{Tasks, error_text};
+use crate::wal::{Checker, Follower, LogError, Record, RecordType, RunState, View};
+
+/// How often the file of a run is looked at for more.
+const PACE: Duration = Duration::from_millis(100);
+
+pub(super) fn log(place: &Place, mut out: Out, options: &Log) -> Done {
+    let kinds = known_types(options)?;
+    let sight = place.look_anyhow()?;
+    sight.warn();
+    let run = find(&sight.view, &options.run)?;
+    let lines =
+        Lines { options, kinds, digits: sight.view.run(run).map_or(1, |run| digits(run.seq)) };
+    let mut tasks = Tasks::default();
+    let mut reader = sight.view.reader(run)?;
+    if !out.json {
+        lines.head(&mut out)?;
+    }
+    while let Some(record) = reader.next() {
+        let record = match record {
+            Ok(record) => record,
+            Err(error) => {
+                // What could be read stands before the error.
+                out.flush()?;
+                return Err(error.into());
+            }
+        };
+        if options.follow {
+            tasks.add(&record);
+        }
+        if lines.is_beyond(&record) {
+            return out.end(0);
+        }
+        lines.print(&mut out, &record)?;
+    }
+    if let Some(error) = sight.view.refused(run) {
+        out.flush()?;
+        return Err(error.clone().into());
+    }
+    if options.follow && !is_finished(&sight.view, run) {
+        let checker = reader.checker().clone();
+        follow(place, &mut out, &lines, run, checker, tasks)?;
+    }
+    out.end(if sight.trouble.is_some() { exit::FAILED } else { 0 })
+}
+
+fn is_finished(view: &View, run: Uuid) -> bool {
+    view.run(run).is_some_and(|entry| entry.state == RunState::Finished)
+}
+
+/// Goes on with what is written, until the run is over.
+fn follow(
+    place: &Place,
+    out: &mut Out,
+    lines: &Lines<'_>,
+    run: Uuid,
+    checker: Checker,
+    mut tasks: Tasks,
+) -> Result<(), Ending> {
+    let mut follower = Follower::new(&place.dir, run, checker);
+    loop {
+        out.flush()?;
+        if tasks.is_over() {
+            return Ok(());
+        }
+        std::thread::sleep(PACE);
+        while let Some(record) = follower.next()? {
+            tasks.add(&record);
+            if lines.is_beyond(&record) {
+                return Ok(());
+            }
+            lines.print(out, &record)?;
+        }
+        if !place.dir.is_dir() {
+            return Err(LogError::Vanished { act: "follow", path: place.dir.clone() }.into());
+        }
+    }
+}
+
+/// The types that are asked for; a type that nobody knows is an error.
+fn known_types(options: &Log) -> Result<Vec<RecordType>, Ending> {
+    let known = |name: &String| {
+        let all = RecordType::ALL.iter().copied();
+        all.clone().find(|kind| kind.name().eq_ignore_ascii_case(name)).ok_or_else(|| {
+            let names: Vec<&str> = all.map(RecordType::name).collect();
+            let message =
+                format!("there is no record type `{name}`; there are {}", names.join(", "));
+            super::CliError::Usage(message).into()
+        })
+    };
+    options.kind.iter().map(known).collect()
+}
+
+/// Which records are printed, and how.
+struct Lines<'a> {
+    options: &'a Log,
+    kinds: Vec<RecordType>,
+    digits: usize,
+}
+
+impl Lines<'_> {
+    fn is_beyond(&self, record: &Record<'_>) -> bool {
+        self.options.to.is_some_and(|to| record.seq > to)
+    }
+
+    fn is_wanted(&self, record: &Record<'_>) -> bool {
+        let Log { task, from, failed, .. } = self.options;
+        let of_type = || record.record_type().is_some_and(|kind| self.kinds.contains(&kind));
+        (task.is_empty() || task.contains(&record.tid.0))
+            && (self.kinds.is_empty() || of_type())
+            && from.is_none_or(|from| record.seq >= from)
+            && (!failed || has_failed(record))
+    }
+
+    fn head(&self, out: &mut Out) -> Result<(), Ending> {
+        let width = self.digits.max(3);
+        let head =
+            format!("{:>width$}  {:<23}  {:>4}  {:<14}  WHAT", "SEQ", "TIME", "TASK", "TYPE");
+        out.text(Style::Head, &head)
+    }
+
+    fn print(&self, out: &mut Out, record: &Record<'_>) -> Result<(), Ending> {
+        if !self.is_wanted(record) {
+            return Ok(());
+        }
+        if out.json {
+            return out.json_text(record.json);
+        }
+        let width = self.digits.max(3);
+        let time = record.ts.get(..23).unwrap_or(record.ts).replace('T', " ");
+        let (seq, tid, kind) = (record.seq, record.tid.0, clean(record.kind));
+        let head = format!("{seq:>width$}  {time:<23}  {tid:>4}  ");
+        let kind = format!("{kind:<14}  ");
+        let room = out.width.map_or(usize::MAX, |limit| limit.saturating_sub(width + 49));
+        let what = super::table::cut(&clean(&what(record)), room.max(16));
+        let style = if has_failed(record) { Style::Bad } else { Style::Plain };
+        let dim = paint(out.colour, Style::Dim, &head);
+        let line = format!("{dim}{kind}{}", paint(out.colour, style, &what));
+        out.line(line.trim_end())
+    }
+}
+
+fn digits(mut number: u64) -> usize {
+    let mut digits = 1;
+    while number >= 10 {
+        number /= 10;
+        digits += 1;
+    }
+    digits
+}
+
+/// Whether something failed there.
+fn has_failed(record: &Record<'_>) -> bool {
+    let error = || record.get("error").is_some();
+    match record.record_type() {
+        Some(RecordType::TaskAbort) => true,
+        Some(RecordType::TaskCancel) => false,
+        _ => error(),
+    }
+}
+
+/// The fields of a record for people.
+fn what(record: &Record<'_>) -> String {
+    let mut parts = Vec::new();
+    for (name, value) in record.fields() {
+        match name {
+            "gen" | "crc" => {}
+            "error" => {
+                let error = super::json::value(value);
+                parts.push(match &error {
+                    serde_json::Value::String(code) => format!("refused with {code}"),
+                    error => error_text(error),
+                });
+            }
+            "call" => parts.push(value.trim_matches('"').to_owned()),
+            "name" | "id" | "function" => parts.push(format!("{name}={value}")),
+            "at" => parts.push(format!("at {}", value.trim_matches('"'))),
+            _ => parts.push(format!("{name}={}", value.trim_matches('"'))),
+        }
+    }
+    parts.join(" ")
+}

@@ -1,0 +1,81 @@
+//! `ls`: the runs of a directory.
+
+use serde_json::json;
+
+use super::args::{Ls, State};
+use super::error::exit;
+use super::out::{Out, Style};
+use super::place::Place;
+use super::summary::{Summary, moment, size};
+use super::table::{Cell, Table};
+use super::{Done, progress::Progress};
+
+pub(super) fn ls(place: &Place, mut out: Out, options: &Ls) -> Done {
+    let sight = place.look_anyhow()?;
+    sight.warn();
+    let view = &sight.view;
+    let mut progress = Progress::new(&out, "reading", view.runs().count() as u64);
+    let mut runs: Vec<Summary> = Vec::new();
+    for (run, entry) in view.runs() {
+        progress.add(1);
+        let summary = Summary::read(view, run, entry);
+        let wanted = match options.state {
+            Some(state) => summary.state == state,
+            None => options.all || summary.state != State::Removed,
+        };
+        let function = options.function.as_ref();
+        if wanted && function.is_none_or(|function| *function == summary.function) {
+            runs.push(summary);
+        }
+    }
+    drop(progress);
+    runs.sort_by(|a, b| (&a.started, a.run).cmp(&(&b.started, b.run)));
+    match out.json {
+        true => {
+            for summary in &runs {
+                out.json(&json(summary))?;
+            }
+        }
+        false => print(&mut out, &runs)?,
+    }
+    out.end(if sight.trouble.is_some() { exit::FAILED } else { 0 })
+}
+
+/// The part of a run's description that `ls` and `show` have in common.
+pub(super) fn json(summary: &Summary) -> serde_json::Value {
+    json!({
+        "run": summary.run.to_string(),
+        "id": summary.id,
+        "function": summary.function,
+        "state": summary.state.word(),
+        "records": summary.entry.seq,
+        "bytes": summary.entry.len,
+        "generation": summary.entry.generation,
+        "started": summary.started,
+        "changed": summary.changed,
+    })
+}
+
+fn print(out: &mut Out, runs: &[Summary]) -> Result<(), super::error::Ending> {
+    let mut table =
+        Table::new(&["RUN", "ID", "FUNCTION", "STATE", "RECORDS", "SIZE", "STARTED", "CHANGED"]);
+    for summary in runs {
+        let run = summary.run.to_string();
+        let state = summary.state.word();
+        table.row(vec![
+            // Eight digits are enough to name a run, unless the whole is wanted.
+            if out.width.is_some() { run[..8].into() } else { run.into() },
+            Cell::from(&summary.id),
+            Cell::from(&summary.function),
+            Cell::new(Style::of_state(state), state),
+            summary.entry.seq.to_string().into(),
+            size(summary.entry.len).into(),
+            moment(&summary.started).into(),
+            moment(&summary.changed).into(),
+        ]);
+    }
+    match table.is_empty() {
+        true => out.text(Style::Dim, "no runs"),
+        false => table.print(out),
+    }
+}

@@ -1,0 +1,124 @@
+//! The command line over a log directory: looking at runs, checking them, and changing what waits. The plain binary
+//! `tiffany` knows only records; a program that calls [`main`] with its own functions registered can also replay
+//! and resume them. What each command prints, and the exit codes, are in the book's chapter "Command line".
+//!
+//! ```no_run
+//! use std::process::ExitCode;
+//! use tiffany::{Runtime, TaskError};
+//!
+//! async fn order(item: String) -> Result<String, TaskError> {
+//!     Ok(format!("ordered {item}"))
+//! }
+//!
+//! fn main() -> ExitCode {
+//!     tiffany::cli::main(Runtime::builder().register("order", order))
+//! }
+//! ```
+
+mod args;
+mod change;
+mod doctor;
+mod doubt;
+mod error;
+mod inspect;
+mod json;
+mod log;
+mod ls;
+mod out;
+mod place;
+mod progress;
+mod replay;
+mod resume;
+mod show;
+mod summary;
+mod table;
+mod tasks;
+mod verify;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use crate::builder::Builder;
+use crate::logging::{Format, Level};
+use args::{Args, Command};
+pub use error::CliError;
+use error::Ending;
+use out::Out;
+use place::Place;
+
+/// Where the log is looked for, if nothing else says so.
+pub const DEFAULT_DIR: &str = ".tiffany";
+
+/// Does what the process's arguments say, for the functions that are registered with this builder, and gives the
+/// exit code. The directory is that of `--dir`, or of the environment variable `TIFFANY_DIR`, or the builder's
+/// [`log_dir`](Builder::log_dir), or [`DEFAULT_DIR`].
+pub fn main(builder: Builder) -> ExitCode {
+    run(builder, std::env::args_os())
+}
+
+/// The same with arguments that are given; the first of them is the name of the program.
+pub fn run<A>(builder: Builder, arguments: impl IntoIterator<Item = A>) -> ExitCode
+where
+    A: Into<OsString>,
+{
+    let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+    let args = match Args::try_parse_from(&arguments) {
+        Ok(args) => args,
+        Err(error) => return error::usage(&error, &arguments),
+    };
+    let out = Out::new(&args);
+    let (is_json, colour) = (args.json, out.colours_errors(&args));
+    let ended = dispatch(builder, args, out);
+    match ended {
+        Ok(code) => ExitCode::from(code),
+        Err(Ending::Quiet) => ExitCode::SUCCESS,
+        Err(Ending::Error(error)) => error::show(&error, is_json, colour),
+    }
+}
+
+/// A command's exit code, or why it stopped.
+type Done = Result<u8, Ending>;
+
+fn dispatch(builder: Builder, args: Args, out: Out) -> Done {
+    if args.verbose > 0 {
+        let level = if args.verbose == 1 { Level::INFO } else { Level::DEBUG };
+        let format = if args.json { Format::Json } else { Format::Text };
+        crate::logging::init(format, level);
+    }
+    let dir = match (&args.dir, builder.given_log_dir()) {
+        (Some(dir), _) => dir.clone(),
+        (None, Some(dir)) => dir.to_path_buf(),
+        (None, None) => PathBuf::from(DEFAULT_DIR),
+    };
+    let place = Place::new(dir, builder);
+    match args.command {
+        Command::Ls(options) => ls::ls(&place, out, &options),
+        Command::Show(options) => show::show(place, out, &options),
+        Command::Log(options) => log::log(&place, out, &options),
+        Command::Verify(options) => verify::verify(&place, out, &options),
+        Command::Inspect(options) => inspect::inspect(place, out, &options),
+        Command::Replay(options) => replay::replay(place, out, &options),
+        Command::Resume(options) => resume::resume(place, out, &options),
+        Command::Doubt(options) => doubt::doubt(&place, out, &options),
+        Command::Send(options) => change::send(&place, out, &options),
+        Command::Settle(options) => change::settle(&place, out, &options),
+        Command::Cancel(options) => change::cancel(&place, out, &options),
+        Command::Query(options) => change::query(&place, out, &options),
+        Command::Doctor => doctor::doctor(&place, out),
+        Command::Completions { shell } => completions(out, shell),
+    }
+}
+
+/// The script by which a shell completes the commands of this program.
+fn completions(mut out: Out, shell: clap_complete::Shell) -> Done {
+    let mut command = Args::command();
+    let name = std::env::args_os().next().map(PathBuf::from);
+    let name = name.as_ref().and_then(|path| path.file_name()?.to_str()).unwrap_or("tiffany");
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command, name, &mut script);
+    out.raw(&script)?;
+    out.end(0)
+}

@@ -1,0 +1,176 @@
+//! Standard output: for people with colours and cut to the terminal, for programs as JSON. What comes out of a log is
+//! never trusted: nothing of it reaches a terminal as a control sequence.
+
+use std::borrow::Cow;
+use std::io::{BufWriter, IsTerminal, StdoutLock, Write};
+
+use serde::Serialize;
+
+use super::args::{Args, When};
+use super::error::Ending;
+use super::{Done, json};
+
+/// What a piece of text is, which decides its colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    Plain,
+    Head,
+    Dim,
+    Good,
+    Busy,
+    Bad,
+}
+
+impl Style {
+    fn code(self) -> &'static str {
+        match self {
+            Style::Plain => "",
+            Style::Head => "1",
+            Style::Dim => "2",
+            Style::Good => "32",
+            Style::Busy => "36",
+            Style::Bad => "1;31",
+        }
+    }
+
+    /// The style of a state's word.
+    pub(super) fn of_state(word: &str) -> Style {
+        match word {
+            "completed" | "ok" | "identical" => Style::Good,
+            "failed" | "damaged" | "bad" | "in doubt" | "differs" | "paused" => Style::Bad,
+            "live" | "waiting" | "ready" | "note" => Style::Busy,
+            _ => Style::Dim,
+        }
+    }
+}
+
+/// Text in its colour.
+pub(super) fn paint(colour: bool, style: Style, text: &str) -> String {
+    match colour && style != Style::Plain {
+        true => format!("\x1b[{}m{text}\x1b[0m", style.code()),
+        false => text.to_owned(),
+    }
+}
+
+/// Characters that do something to a terminal instead of being shown: controls, and those that turn the direction.
+pub(super) fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Text from a log, fit for a terminal.
+pub(super) fn clean(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_unsafe) {
+        return Cow::Borrowed(text);
+    }
+    let mut clean = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match is_unsafe(c) {
+            true => clean.extend(c.escape_default()),
+            false => clean.push(c),
+        }
+    }
+    Cow::Owned(clean)
+}
+
+/// Whether the environment allows colours.
+pub(super) fn may_colour() -> bool {
+    let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    !no_colour && !dumb
+}
+
+/// Where a command writes to.
+pub(super) struct Out {
+    to: BufWriter<StdoutLock<'static>>,
+    pub(super) json: bool,
+    pub(super) colour: bool,
+    /// How wide a line may be, if there is a limit.
+    pub(super) width: Option<usize>,
+}
+
+impl Out {
+    pub(super) fn new(args: &Args) -> Out {
+        let stdout = std::io::stdout();
+        let is_terminal = stdout.is_terminal();
+        let colour = match args.color {
+            When::Always => true,
+            When::Never => false,
+            When::Auto => is_terminal && may_colour(),
+        };
+        let width = match is_terminal && !args.wide {
+            true => Some(terminal_width(&stdout)),
+            false => None,
+        };
+        let to = BufWriter::with_capacity(1 << 16, stdout.lock());
+        Out { to, json: args.json, colour: colour && !args.json, width }
+    }
+
+    pub(super) fn colours_errors(&self, args: &Args) -> bool {
+        match args.color {
+            When::Always => true,
+            When::Never => false,
+            When::Auto => std::io::stderr().is_terminal() && may_colour(),
+        }
+    }
+
+    /// One object, on a line.
+    pub(super) fn json(&mut self, value: &impl Serialize) -> Result<(), Ending> {
+        Ok(self.to.write_all(json::line(value).as_bytes())?)
+    }
+
+    /// A line that is JSON already.
+    pub(super) fn json_text(&mut self, text: &str) -> Result<(), Ending> {
+        self.to.write_all(json::escape(text).as_bytes())?;
+        Ok(self.to.write_all(b"\n")?)
+    }
+
+    /// A line whose parts are clean.
+    pub(super) fn line(&mut self, line: &str) -> Result<(), Ending> {
+        self.to.write_all(line.as_bytes())?;
+        Ok(self.to.write_all(b"\n")?)
+    }
+
+    /// A line of text, cut to the terminal.
+    pub(super) fn text(&mut self, style: Style, text: &str) -> Result<(), Ending> {
+        let text = clean(text);
+        let text = super::table::cut(&text, self.width.unwrap_or(usize::MAX));
+        let line = paint(self.colour, style, &text);
+        self.line(&line)
+    }
+
+    pub(super) fn raw(&mut self, bytes: &[u8]) -> Result<(), Ending> {
+        Ok(self.to.write_all(bytes)?)
+    }
+
+    pub(super) fn flush(&mut self) -> Result<(), Ending> {
+        Ok(self.to.flush()?)
+    }
+
+    /// The end of a command: everything is written.
+    pub(super) fn end(mut self, code: u8) -> Done {
+        self.flush()?;
+        Ok(code)
+    }
+}
+
+fn terminal_width(of: &impl std::os::fd::AsFd) -> usize {
+    let size = rustix::termios::tcgetwinsize(of).ok().map(|size| usize::from(size.ws_col));
+    size.filter(|columns| *columns > 0).unwrap_or(80)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_moves_a_terminal_gets_through() {
+        for c in (0..=0x10ffff).filter_map(char::from_u32) {
+            let text = format!("a{c}b");
+            let clean = clean(&text);
+            assert!(!clean.chars().any(|c| c.is_control()), "{clean:?}");
+        }
+        assert_eq!(clean("tea \x1b[2J\u{9b}\u{202e}!"), "tea \\u{1b}[2J\\u{9b}\\u{202e}!");
+        assert_eq!(clean("grün 茶"), "grün 茶");
+    }
+}

@@ -1,0 +1,146 @@
+//! The directory a command works on, and the program it works for: finding runs by what people call them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tiffany_kernel::Uuid;
+
+use super::error::{CliError, Ending, Shown};
+use crate::builder::Builder;
+use crate::durable::{Script, fetch, uuid_of};
+use crate::runtime::Runtime;
+use crate::wal::{LogError, RealDisk, RunState, View};
+
+pub(super) struct Place {
+    pub(super) dir: PathBuf,
+    pub(super) builder: Builder,
+}
+
+/// What is in the directory, as well as it can be read.
+pub(super) struct Sight {
+    pub(super) view: View,
+    /// Why only the files of the runs could be read.
+    pub(super) trouble: Option<LogError>,
+}
+
+impl Place {
+    pub(super) fn new(dir: PathBuf, builder: Builder) -> Place {
+        Place { dir, builder }
+    }
+
+    /// Whether there is a program behind the command line.
+    pub(super) fn has_program(&self) -> bool {
+        !self.builder.registry.is_empty()
+    }
+
+    /// An error that names what is wanted, if there is no program.
+    pub(super) fn need_program(&self, what: &str) -> Result<(), Ending> {
+        match self.has_program() {
+            true => Ok(()),
+            false => Err(CliError::NeedsProgram(format!(
+                "to {what} takes the code of the runs, and this is the plain binary"
+            ))
+            .into()),
+        }
+    }
+
+    /// Looks into the directory. No file is changed.
+    pub(super) fn look(&self) -> Result<View, Ending> {
+        is_log(&self.dir)?;
+        Ok(View::open(Arc::new(RealDisk), &self.dir)?)
+    }
+
+    /// The same; if the index or the commit log is damaged, at the files of the runs alone.
+    pub(super) fn look_anyhow(&self) -> Result<Sight, Ending> {
+        is_log(&self.dir)?;
+        match View::open(Arc::new(RealDisk), &self.dir) {
+            Ok(view) => Ok(Sight { view, trouble: None }),
+            Err(
+                trouble @ (LogError::DamagedCommitLog { .. }
+                | LogError::DamagedIndex { .. }
+                | LogError::Newer { .. }),
+            ) => {
+                let view = View::of_files(Arc::new(RealDisk), &self.dir)?;
+                Ok(Sight { view, trouble: Some(trouble) })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// A runtime without a log, to try runs in.
+    pub(super) fn rehearsal_room(self) -> Result<Runtime, Ending> {
+        Ok(self.builder.without_log().build()?)
+    }
+}
+
+impl Sight {
+    /// Tells on standard error that not all could be read.
+    pub(super) fn warn(&self) {
+        if let Some(trouble) = &self.trouble {
+            let shown = Shown::from(trouble.clone());
+            let message = super::out::clean(&shown.message).into_owned();
+            eprintln!("warning[{}]: {message}; only the files of the runs are read", shown.code);
+        }
+    }
+}
+
+/// An error that says so, if there is no log there.
+pub(super) fn is_log(dir: &Path) -> Result<(), Ending> {
+    let has = |name: &str| std::fs::metadata(dir.join(name));
+    match (has("commit"), has("wal")) {
+        (Err(error), Err(_)) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            Err(LogError::io("look into", dir, &error).into())
+        }
+        (Err(_), Err(_)) => Err(CliError::NoLog(dir.to_path_buf()).into()),
+        _ => Ok(()),
+    }
+}
+
+/// Finds a run by its UUID, by the id it was started with, or by the beginning of its UUID.
+pub(super) fn find(view: &View, name: &str) -> Result<Uuid, Ending> {
+    let known = |uuid: &Uuid| view.run(*uuid).is_some();
+    if let Some(uuid) = Uuid::parse(name).filter(known) {
+        return Ok(uuid);
+    }
+    let by_id = uuid_of(name);
+    if known(&by_id) {
+        return Ok(by_id);
+    }
+    let digits: String = name.chars().filter(|c| *c != '-').collect::<String>().to_lowercase();
+    let is_hex = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let begins = |uuid: &Uuid| format!("{:032x}", uuid.0).starts_with(&digits);
+    let fitting: Vec<Uuid> = match is_hex {
+        true => view.runs().map(|(uuid, _)| uuid).filter(begins).collect(),
+        false => Vec::new(),
+    };
+    match fitting.as_slice() {
+        [] => Err(CliError::NoSuchRun(name.into()).into()),
+        [one] => Ok(*one),
+        several => {
+            let runs = several.iter().take(4).map(Uuid::to_string).collect();
+            Err(CliError::Ambiguous { prefix: name.into(), runs }.into())
+        }
+    }
+}
+
+/// Finds runs that were named, or all that are not removed.
+pub(super) fn find_all(view: &View, names: &[String]) -> Result<Vec<Uuid>, Ending> {
+    if !names.is_empty() {
+        return names.iter().map(|name| find(view, name)).collect();
+    }
+    let there = view.runs().filter(|(_, entry)| entry.state != RunState::Removed);
+    Ok(there.map(|(uuid, _)| uuid).collect())
+}
+
+/// A run's log, for a replay.
+pub(super) fn script(view: &View, run: Uuid) -> Result<Script, LogError> {
+    if let Some(error) = view.refused(run) {
+        return Err(error.clone());
+    }
+    let mut script = Script::default();
+    let mut reader = view.reader(run)?;
+    while let Some(record) = reader.next() {
+        script.add(&record?, &|payload| fetch(view.disk(), view.root(), payload))?;
+    }
+    Ok(script)
+}

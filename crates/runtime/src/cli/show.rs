@@ -1,0 +1,271 @@
+//! `show`: one run, its tasks, and where each of them stands.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use tiffany_kernel::{TaskState, Uuid};
+
+use super::Done;
+use super::args::{Show, State};
+use super::error::{Ending, Shown, exit};
+use super::out::{Out, Style, clean, paint};
+use super::place::{Place, find, script};
+use super::summary::{Summary, moment, size};
+use super::tasks::{TaskSeen, Tasks, Waiting, error_text};
+use crate::durable::Until;
+use crate::wal::{LogError, View};
+
+/// What a replay knows of a task.
+struct Exact {
+    state: TaskState,
+    name: Option<String>,
+    at: Option<String>,
+}
+
+pub(super) fn show(place: Place, mut out: Out, options: &Show) -> Done {
+    let sight = place.look_anyhow()?;
+    sight.warn();
+    let view = &sight.view;
+    let run = find(view, &options.run)?;
+    let entry = view.run(run).ok_or(LogError::UnknownRun(run))?;
+    let mut summary = Summary::read(view, run, entry);
+    if summary.state == State::Removed {
+        return Err(LogError::UnknownRun(run).into());
+    }
+    let mut tasks = Tasks::default();
+    let damage = read(view, run, &mut tasks).err();
+    if damage.is_some() {
+        summary.state = State::Damaged;
+    }
+    let registered = place.builder.registry.has(&tasks.function);
+    let may_replay = registered && !options.records && damage.is_none();
+    let exact = if may_replay { rehearse(place, view, run)? } else { Ok(BTreeMap::new()) };
+    let facts = Facts { summary, tasks, damage: damage.map(Shown::from), exact };
+    match out.json {
+        true => out.json(&facts.json())?,
+        false => facts.print(&mut out)?,
+    }
+    out.end(if facts.damage.is_some() { exit::FAILED } else { 0 })
+}
+
+/// Reads as much of a run as can be read.
+pub(super) fn read(view: &View, run: Uuid, tasks: &mut Tasks) -> Result<(), LogError> {
+    let mut reader = view.reader(run)?;
+    while let Some(record) = reader.next() {
+        tasks.add(&record?);
+    }
+    view.refused(run).cloned().map_or(Ok(()), Err)
+}
+
+type Exactly = Result<BTreeMap<u64, Exact>, Shown>;
+
+/// Asks the code itself where its tasks stand.
+fn rehearse(place: Place, view: &View, run: Uuid) -> Result<Exactly, Ending> {
+    let (Ok(script), Some(entry)) = (script(view, run), view.run(run)) else {
+        return Ok(Ok(BTreeMap::new()));
+    };
+    let mut runtime = place.rehearsal_room()?;
+    let rehearsal = match runtime.rehearse(&entry.chain(run), script, Until::TheNextCalls) {
+        Ok(rehearsal) => rehearsal,
+        Err(error) => return Ok(Err(error.into())),
+    };
+    if let Some(apart) = rehearsal.apart {
+        return Ok(Err(apart.into()));
+    }
+    let exact = rehearsal.tasks.into_iter().map(|info| {
+        let at = info.waits_at.map(|at| format!("{}:{}", at.file(), at.line()));
+        (info.label.tid.0, Exact { state: info.state, name: info.label.name, at })
+    });
+    Ok(Ok(exact.collect()))
+}
+
+struct Facts {
+    summary: Summary,
+    tasks: Tasks,
+    damage: Option<Shown>,
+    /// What a replay says, or why it could not; empty without one.
+    exact: Exactly,
+}
+
+impl Facts {
+    /// Where the words about tasks come from.
+    fn seen(&self) -> &'static str {
+        match &self.exact {
+            Ok(exact) if !exact.is_empty() => "replay",
+            _ => "records",
+        }
+    }
+
+    fn exact(&self, tid: u64) -> Option<&Exact> {
+        self.exact.as_ref().ok()?.get(&tid)
+    }
+
+    fn json(&self) -> Value {
+        let mut all = super::ls::json(&self.summary);
+        let tasks: Vec<Value> =
+            self.tasks.all.iter().map(|(tid, task)| self.task_json(*tid, task)).collect();
+        let promises: Vec<Value> = self
+            .tasks
+            .promises
+            .iter()
+            .map(|(uuid, promise)| {
+                json!({ "promise": uuid, "task": promise.tid, "record": promise.record, "at": promise.at })
+            })
+            .collect();
+        all["input"] = self.tasks.input.clone().unwrap_or(Value::Null);
+        all["outcome"] = match &self.tasks.outcome {
+            Some(Ok(value)) => json!({ "value": value }),
+            Some(Err(error)) => json!({ "error": error }),
+            None => Value::Null,
+        };
+        all["cancelled"] = self.tasks.is_cancelled.into();
+        all["seen"] = self.seen().into();
+        all["tasks"] = tasks.into();
+        all["promises"] = promises.into();
+        all["inbox"] = json!(self.tasks.inbox);
+        all["damage"] = self.damage.as_ref().map_or(Value::Null, Shown::json);
+        all["diverged"] = self.exact.as_ref().err().map_or(Value::Null, Shown::json);
+        all
+    }
+
+    fn task_json(&self, tid: u64, task: &TaskSeen) -> Value {
+        let waits: Vec<Value> =
+            task.waits.iter().map(|(record, waiting)| waiting_json(*record, waiting)).collect();
+        let exact = self.exact(tid);
+        json!({
+            "tid": tid,
+            "parent": task.parent,
+            "spawned_at": task.spawned_at,
+            "name": exact.and_then(|exact| exact.name.clone()),
+            "state": task.word(),
+            "scheduler": exact.map(|exact| exact.state.to_string()),
+            "waits": waits,
+            "error": task.error,
+        })
+    }
+
+    fn print(&self, out: &mut Out) -> Result<(), Ending> {
+        let Facts { summary, tasks, .. } = self;
+        let state = summary.state.word();
+        let colour = out.colour;
+        let mut fact = |name: &str, value: &str, style: Style| {
+            let room = out.width.map_or(usize::MAX, |width| width.saturating_sub(12));
+            let value = super::table::cut(&clean(value), room);
+            let name = paint(colour, Style::Dim, &format!("{name:<10}"));
+            out.line(format!("{name}  {}", paint(colour, style, &value)).trim_end())
+        };
+        fact("run", &summary.run.to_string(), Style::Head)?;
+        fact("id", &summary.id, Style::Plain)?;
+        fact("function", &summary.function, Style::Plain)?;
+        fact("state", state, Style::of_state(state))?;
+        fact("started", &moment(&summary.started), Style::Plain)?;
+        fact("changed", &moment(&summary.changed), Style::Plain)?;
+        let generation = match summary.entry.generation {
+            1 => String::new(),
+            generation => format!(", generation {generation}"),
+        };
+        let records = format!("{}, {}{generation}", summary.entry.seq, size(summary.entry.len));
+        fact("records", &records, Style::Plain)?;
+        if let Some(input) = &tasks.input {
+            fact("input", &input.to_string(), Style::Plain)?;
+        }
+        match &tasks.outcome {
+            Some(Ok(value)) => fact("value", &value.to_string(), Style::Good)?,
+            Some(Err(error)) => fact("error", &error_text(error), Style::Bad)?,
+            None => {}
+        }
+        if let Some(damage) = &self.damage {
+            fact("damage", &format!("{} [{}]", damage.message, damage.code), Style::Bad)?;
+            fact("next", &damage.next, Style::Plain)?;
+        }
+        if let Err(apart) = &self.exact {
+            fact("diverged", &format!("{} [{}]", apart.message, apart.code), Style::Bad)?;
+        }
+        for (uuid, promise) in &tasks.promises {
+            let by = format!("{uuid} of task {} at {}", promise.tid, promise.at);
+            fact("promise", &by, Style::Plain)?;
+        }
+        for (name, count) in &tasks.inbox {
+            fact("inbox", &format!("`{name}`: {count} not taken"), Style::Plain)?;
+        }
+        out.line("")?;
+        let how = match self.seen() {
+            "replay" => "tasks, as a replay has them",
+            _ => "tasks, as far as the records tell",
+        };
+        out.text(Style::Head, how)?;
+        self.print_children(out, None, "")
+    }
+
+    fn print_children(
+        &self,
+        out: &mut Out,
+        parent: Option<u64>,
+        indent: &str,
+    ) -> Result<(), Ending> {
+        let of_parent = |task: &TaskSeen| match parent {
+            // A task whose spawn is in an earlier generation stands with the root.
+            None => task.parent.is_none_or(|parent| !self.tasks.all.contains_key(&parent)),
+            parent => task.parent == parent,
+        };
+        let children: Vec<_> = self.tasks.all.iter().filter(|(_, task)| of_parent(task)).collect();
+        for (at, (tid, task)) in children.iter().enumerate() {
+            let is_last = at + 1 == children.len();
+            let (branch, below) = match (parent, is_last) {
+                (None, _) => ("", ""),
+                (_, true) => ("└─ ", "   "),
+                (_, false) => ("├─ ", "│  "),
+            };
+            self.print_task(out, **tid, task, &format!("{indent}{branch}"))?;
+            self.print_children(out, Some(**tid), &format!("{indent}{below}"))?;
+        }
+        Ok(())
+    }
+
+    fn print_task(
+        &self,
+        out: &mut Out,
+        tid: u64,
+        task: &TaskSeen,
+        lead: &str,
+    ) -> Result<(), Ending> {
+        let exact = self.exact(tid);
+        let word = task.word();
+        let mut parts = Vec::new();
+        let name = exact.and_then(|exact| exact.name.as_ref());
+        let head = name.map_or(String::new(), |name| format!(" `{name}`"));
+        if let Some(exact) = exact {
+            let at = exact.at.as_ref().map_or(String::new(), |at| format!(" at {at}"));
+            parts.push(format!("{}{at}", exact.state));
+        }
+        for (record, waiting) in &task.waits {
+            let perhaps = if waiting.maybe_over { "perhaps " } else { "" };
+            parts.push(format!("{perhaps}{} (record {record}, {})", waiting.what(), waiting.at));
+        }
+        if let Some(error) = &task.error {
+            parts.push(error_text(error));
+        }
+        if !task.spawned_at.is_empty() && parts.is_empty() {
+            parts.push(format!("spawned at {}", task.spawned_at));
+        }
+        let plain = format!("{lead}{tid}{head}  {word:<9}  {}", parts.join("; "));
+        let plain = clean(plain.trim_end()).into_owned();
+        let cut = super::table::cut(&plain, out.width.unwrap_or(usize::MAX));
+        let painted = paint(out.colour, Style::of_state(word), word);
+        let line = cut.replacen(&format!("  {word}"), &format!("  {painted}"), 1);
+        out.line(&line)
+    }
+}
+
+/// A call that waits, as `show` and `inspect` have it.
+pub(super) fn waiting_json(record: u64, waiting: &Waiting) -> Value {
+    json!({
+        "record": record,
+        "call": waiting.call,
+        "name": waiting.name,
+        "what": waiting.what(),
+        "at": waiting.at,
+        "since": waiting.since,
+        "maybe_over": waiting.maybe_over,
+    })
+}

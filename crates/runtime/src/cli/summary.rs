@@ -1,0 +1,134 @@
+//! A run in one line, from the beginning and the end of its file: no more is read, and nothing is checked.
+
+use tiffany_kernel::Uuid;
+
+use super::args::State;
+use crate::wal::{Fields, LogError, RunEntry, RunState, View};
+
+/// How much is read of each end, at first.
+const PIECE: usize = 2048;
+/// Beyond this the whole file is read.
+const MOST: usize = 1 << 17;
+
+/// What `ls` tells of a run.
+#[derive(Clone, Debug)]
+pub(super) struct Summary {
+    pub(super) run: Uuid,
+    pub(super) entry: RunEntry,
+    pub(super) state: State,
+    pub(super) id: String,
+    pub(super) function: String,
+    pub(super) started: String,
+    pub(super) changed: String,
+}
+
+impl Summary {
+    pub(super) fn read(view: &View, run: Uuid, entry: RunEntry) -> Summary {
+        let mut summary = Summary {
+            run,
+            entry,
+            state: State::Removed,
+            id: String::new(),
+            function: String::new(),
+            started: String::new(),
+            changed: String::new(),
+        };
+        if entry.state == RunState::Removed {
+            return summary;
+        }
+        let peeked = summary.peek(view);
+        if peeked.is_err() || view.refused(run).is_some() {
+            summary.state = State::Damaged;
+        }
+        summary
+    }
+
+    fn peek(&mut self, view: &View) -> Result<(), LogError> {
+        let mut bytes = PIECE;
+        loop {
+            let (head, tail) = view.ends(self.run, bytes)?;
+            let is_whole = bytes as u64 >= self.entry.len;
+            let has_head = self.read_head(&String::from_utf8_lossy(&head));
+            let has_tail = self.read_tail(&String::from_utf8_lossy(&tail), is_whole);
+            if (has_head && has_tail) || is_whole {
+                return Ok(());
+            }
+            bytes = if bytes >= MOST { usize::MAX } else { bytes * 8 };
+        }
+    }
+
+    /// Reads the first line, as far as it is there.
+    fn read_head(&mut self, head: &str) -> bool {
+        let text = |value: &str| serde_json::from_str::<String>(value).ok();
+        for (name, value) in (Fields { rest: head.strip_prefix('{').unwrap_or("") }) {
+            match name {
+                "ts" => self.started = text(value).unwrap_or_default(),
+                "id" => self.id = text(value).unwrap_or_default(),
+                "function" => {
+                    self.function = text(value).unwrap_or_default();
+                    return true;
+                }
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// Reads the last lines: when something last happened, and how the root ended.
+    fn read_tail(&mut self, tail: &str, is_whole: bool) -> bool {
+        self.state = State::Live;
+        let mut lines: Vec<&str> = tail.lines().collect();
+        if !is_whole && !lines.is_empty() {
+            lines.remove(0);
+        }
+        let mut last = true;
+        for line in lines.iter().rev() {
+            let get = |wanted: &str| {
+                let mut fields = Fields { rest: line.strip_prefix('{').unwrap_or("") };
+                fields.find(|(name, _)| *name == wanted).map(|(_, value)| value.trim_matches('"'))
+            };
+            if std::mem::take(&mut last) {
+                self.changed = get("ts").unwrap_or_default().to_owned();
+            }
+            // The root of a run that goes on may have ended too: others of its tasks are left.
+            if self.entry.state == RunState::Live {
+                return true;
+            }
+            let state = match get("type") {
+                Some("TaskExit") => State::Completed,
+                Some("TaskAbort") => State::Failed,
+                Some("TaskCancel") => State::Cancelled,
+                _ => continue,
+            };
+            if get("tid") == Some("1") {
+                self.state = state;
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// A moment for people: `2026-11-05 09:41:00`.
+pub(super) fn moment(ts: &str) -> String {
+    ts.get(..19).unwrap_or(ts).replace('T', " ")
+}
+
+/// A length for people.
+pub(super) fn size(bytes: u64) -> String {
+    let units = ["B", "kB", "MB", "GB", "TB"];
+    let (mut value, mut unit) = (bytes as f64, 0);
+    while value >= 1000.0 && unit + 1 < units.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    match unit {
+        0 => format!("{bytes} B"),
+        _ => format!("{value:.1} {}", units[unit]),
+    }
+}
+
+/// A number of things: `1 record`, `4 records`.
+pub(super) fn count(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}

@@ -1,0 +1,137 @@
+//! Rows in columns, as wide as what is in them and not wider than the terminal.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use super::error::Ending;
+use super::out::{Out, Style, clean, paint};
+
+/// A cell: its text, and what it is.
+pub(super) struct Cell {
+    text: String,
+    style: Style,
+}
+
+impl Cell {
+    pub(super) fn new(style: Style, text: &str) -> Cell {
+        Cell { text: clean(text).into_owned(), style }
+    }
+}
+
+impl<T: AsRef<str>> From<T> for Cell {
+    fn from(text: T) -> Cell {
+        Cell::new(Style::Plain, text.as_ref())
+    }
+}
+
+pub(super) struct Table {
+    head: Vec<&'static str>,
+    rows: Vec<Vec<Cell>>,
+}
+
+/// Between two columns.
+const GAP: usize = 2;
+/// No column is made narrower than this.
+const LEAST: usize = 8;
+
+impl Table {
+    pub(super) fn new(head: &[&'static str]) -> Table {
+        Table { head: head.to_vec(), rows: Vec::new() }
+    }
+
+    pub(super) fn row(&mut self, row: Vec<Cell>) {
+        self.rows.push(row);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    pub(super) fn print(self, out: &mut Out) -> Result<(), Ending> {
+        let mut widths: Vec<usize> = self.head.iter().map(|head| head.width()).collect();
+        for row in &self.rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.text.width());
+            }
+        }
+        if let Some(limit) = out.width {
+            shrink(&mut widths, limit);
+        }
+        let head: Vec<Cell> = self.head.iter().map(|head| Cell::new(Style::Head, head)).collect();
+        for row in std::iter::once(&head).chain(&self.rows) {
+            let line = line(row, &widths, out.colour);
+            out.line(&line)?;
+        }
+        Ok(())
+    }
+}
+
+fn line(row: &[Cell], widths: &[usize], colour: bool) -> String {
+    let mut line = String::new();
+    let mut blank = 0;
+    for (cell, width) in row.iter().zip(widths) {
+        line.extend(std::iter::repeat_n(' ', blank));
+        let text = cut(&cell.text, *width);
+        line.push_str(&paint(colour && !text.is_empty(), cell.style, &text));
+        blank = width - text.width() + GAP;
+    }
+    line.truncate(line.trim_end().len());
+    line
+}
+
+/// Takes from the widest column until all fit.
+fn shrink(widths: &mut [usize], limit: usize) {
+    let gaps = GAP * widths.len().saturating_sub(1);
+    while widths.iter().sum::<usize>() + gaps > limit {
+        let Some(widest) = widths.iter_mut().max() else { return };
+        if *widest <= LEAST {
+            return;
+        }
+        *widest -= 1;
+    }
+}
+
+/// Text that takes up so many columns at most, with a mark where something was cut off.
+pub(super) fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut short = String::new();
+    let mut used = 1;
+    for c in text.chars() {
+        used += c.width().unwrap_or(0);
+        if used > width {
+            break;
+        }
+        short.push(c);
+    }
+    short.push('…');
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_cut_by_columns_and_not_by_bytes() {
+        for (text, width, expected) in [
+            ("tea", 3, "tea"),
+            ("teapot", 4, "tea…"),
+            ("grüner Tee", 5, "grün…"),
+            ("茶茶茶", 4, "茶…"),
+            ("茶茶茶", 6, "茶茶茶"),
+            ("", 0, ""),
+        ] {
+            assert_eq!(cut(text, width), expected, "{text} to {width}");
+        }
+    }
+
+    #[test]
+    fn the_widest_column_gives_first() {
+        let mut widths = [4, 50, 20];
+        shrink(&mut widths, 44);
+        assert_eq!(widths, [4, 18, 18]);
+        shrink(&mut widths, 3);
+        assert_eq!(widths, [4, 8, 8], "but never all of it");
+    }
+}

@@ -1,0 +1,456 @@
+//! The tasks of a run and where each of them stands, from its records alone. What follows from the code and is not
+//! written down (who holds a lock, say) it does not know.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use tiffany_kernel::{CallKind, TaskError, Tid};
+
+use crate::wal::{Payload, Record, RecordType};
+
+/// A run as its records tell it.
+#[derive(Default)]
+pub(super) struct Tasks {
+    pub(super) id: String,
+    pub(super) function: String,
+    pub(super) input: Option<Value>,
+    pub(super) all: BTreeMap<u64, TaskSeen>,
+    /// External promises that nobody has settled yet.
+    pub(super) promises: BTreeMap<String, PromiseSeen>,
+    /// How many messages nobody has taken yet, by name.
+    pub(super) inbox: BTreeMap<String, u64>,
+    pub(super) outcome: Option<Result<Value, Value>>,
+    /// Somebody asked for the run to be cancelled.
+    pub(super) is_cancelled: bool,
+    /// The last record says that the process ended in good order.
+    pub(super) was_shut_down: bool,
+    /// Promises of the run's own that were settled.
+    settled: BTreeSet<u64>,
+    /// Who waits for what, by task and record. Some may have what they waited for.
+    waiters: BTreeMap<Target, Vec<(u64, u64)>>,
+    receivers: BTreeMap<String, BTreeSet<(u64, u64)>>,
+}
+
+/// Something that can be waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Target {
+    Task(u64),
+    Object(u64),
+}
+
+pub(super) struct TaskSeen {
+    pub(super) parent: Option<u64>,
+    pub(super) spawned_at: String,
+    pub(super) state: Seen,
+    /// Calls that have no answer yet, by record.
+    pub(super) waits: BTreeMap<u64, Waiting>,
+    pub(super) error: Option<Value>,
+    has_run: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    Going,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+pub(super) struct PromiseSeen {
+    pub(super) tid: u64,
+    pub(super) record: u64,
+    pub(super) at: String,
+}
+
+/// A call without an answer.
+#[derive(Clone, Debug)]
+pub(super) struct Waiting {
+    pub(super) call: String,
+    pub(super) name: Option<String>,
+    pub(super) about: About,
+    pub(super) at: String,
+    pub(super) since: String,
+    /// The task has done something since: it may have taken this back.
+    pub(super) maybe_over: bool,
+    pub(super) step: Option<StepSeen>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum About {
+    Nothing,
+    Task(u64),
+    Object(u64),
+    Items(Vec<Target>),
+    Until(String),
+    Key(String),
+    Uuid(String),
+}
+
+/// Where a step stands.
+#[derive(Clone, Debug)]
+pub(super) struct StepSeen {
+    pub(super) kind: String,
+    pub(super) attempt: u64,
+    pub(super) is_open: bool,
+    pub(super) retry_at: Option<String>,
+}
+
+impl Waiting {
+    /// The call in words.
+    pub(super) fn what(&self) -> String {
+        let call = match &self.name {
+            Some(name) => format!("{} `{name}`", self.word()),
+            None => self.word().to_owned(),
+        };
+        let about = match &self.about {
+            About::Nothing => String::new(),
+            About::Task(tid) => format!(" for task {tid}"),
+            About::Object(id) => format!(" for object {id}"),
+            About::Items(items) => {
+                let item = |item: &Target| match item {
+                    Target::Task(tid) => format!("task {tid}"),
+                    Target::Object(id) => format!("object {id}"),
+                };
+                format!(" of {}", items.iter().map(item).collect::<Vec<_>>().join(", "))
+            }
+            About::Until(time) => format!(" until {time}"),
+            About::Key(key) => format!(" `{key}`"),
+            About::Uuid(uuid) => format!(" {uuid}"),
+        };
+        format!("{call}{about}{}", self.step.as_ref().map(StepSeen::what).unwrap_or_default())
+    }
+
+    /// The tasks and promises it waits for.
+    fn targets(&self) -> Vec<Target> {
+        match (&self.about, self.call.as_str()) {
+            (About::Task(tid), "wait" | "wait_task") => vec![Target::Task(*tid)],
+            (About::Object(id), "wait") => vec![Target::Object(*id)],
+            (About::Items(items), "race" | "gather") => items.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn word(&self) -> &str {
+        if self.call == "effect" { "step" } else { &self.call }
+    }
+}
+
+impl StepSeen {
+    fn what(&self) -> String {
+        let kind = match self.kind.as_str() {
+            "idempotent" => String::new(),
+            kind => format!(" ({kind})"),
+        };
+        match (&self.retry_at, self.attempt) {
+            (Some(at), attempt) => {
+                format!("{kind}, attempt {attempt} failed, the next one at {at}")
+            }
+            (None, 0) => format!("{kind}, in its queue"),
+            (None, attempt) => format!("{kind}, attempt {attempt} under way"),
+        }
+    }
+
+    /// Whether nobody could know what became of it, if its process is gone.
+    pub(super) fn would_be_in_doubt(&self) -> bool {
+        self.kind == "at_most_once" && self.is_open
+    }
+}
+
+impl TaskSeen {
+    fn new(parent: Option<u64>, spawned_at: String) -> TaskSeen {
+        let (waits, error) = (BTreeMap::new(), None);
+        TaskSeen { parent, spawned_at, state: Seen::Going, waits, error, has_run: false }
+    }
+
+    /// One word for where it stands.
+    pub(super) fn word(&self) -> &'static str {
+        match self.state {
+            Seen::Completed => "completed",
+            Seen::Failed => "failed",
+            Seen::Cancelled => "cancelled",
+            Seen::Going if self.waits.values().any(|wait| !wait.maybe_over) => "waiting",
+            Seen::Going if self.has_run => "ready",
+            Seen::Going => "new",
+        }
+    }
+}
+
+impl Tasks {
+    /// Takes in the next record.
+    pub(super) fn add(&mut self, record: &Record<'_>) {
+        let tid = record.tid.0;
+        self.was_shut_down = false;
+        match record.record_type() {
+            Some(RecordType::RunStart) => {
+                self.id = text(record, "id").unwrap_or_default();
+                self.function = text(record, "function").unwrap_or_default();
+                self.input = inline(record, "input");
+                self.all.insert(tid, TaskSeen::new(None, String::new()));
+            }
+            Some(RecordType::TaskSpawn) => {
+                self.acted(tid);
+                if let Some(child) = record.uint("child") {
+                    let at = text(record, "at").unwrap_or_default();
+                    self.all.insert(child, TaskSeen::new(Some(tid), at));
+                }
+            }
+            Some(RecordType::TaskYield) => self.called(record),
+            Some(RecordType::TaskWake) => match record.str("why").as_deref() {
+                Some("cancel") => self.is_cancelled = true,
+                Some(_) => {}
+                None => self.answered(record),
+            },
+            Some(RecordType::EffectStart) => self.attempted(record, None),
+            Some(RecordType::EffectResult) => match text(record, "retry_at") {
+                Some(at) => self.attempted(record, Some(at)),
+                None if record.str("decided").as_deref() == Some("again") => self.to_do(record),
+                None => self.answered(record),
+            },
+            Some(RecordType::PromiseSettled) => {
+                if let Some(uuid) = text(record, "promise") {
+                    self.promises.remove(&uuid);
+                }
+            }
+            Some(RecordType::Message) => {
+                let name = text(record, "name").unwrap_or_default();
+                *self.inbox.entry(name.clone()).or_default() += 1;
+                self.take_message(&name);
+            }
+            Some(RecordType::TaskExit) => self.ended(record, Seen::Completed),
+            Some(RecordType::TaskAbort) => self.ended(record, Seen::Failed),
+            Some(RecordType::TaskCancel) => self.ended(record, Seen::Cancelled),
+            Some(RecordType::ShutdownMarker) => self.was_shut_down = true,
+            _ => {}
+        }
+    }
+
+    /// Whether every task is over.
+    pub(super) fn is_over(&self) -> bool {
+        !self.all.is_empty() && self.all.values().all(|task| task.state != Seen::Going)
+    }
+
+    /// Calls that wait, of all tasks, with the number of their record.
+    pub(super) fn waits(&self) -> impl Iterator<Item = (u64, u64, &Waiting)> {
+        self.all.iter().flat_map(|(tid, task)| {
+            task.waits.iter().map(|(record, waiting)| (*tid, *record, waiting))
+        })
+    }
+
+    fn task(&mut self, tid: u64) -> &mut TaskSeen {
+        self.all.entry(tid).or_insert_with(|| TaskSeen::new(None, String::new()))
+    }
+
+    /// A task that does something has what it waited for, or took it back, or waits for several things at once.
+    /// Only the world's answers are written down.
+    fn acted(&mut self, tid: u64) {
+        let task = self.task(tid);
+        task.has_run = true;
+        task.waits.retain(|_, waiting| is_answered_in_log(&waiting.call));
+        task.waits.values_mut().for_each(|waiting| waiting.maybe_over = true);
+    }
+
+    fn called(&mut self, record: &Record<'_>) {
+        let tid = record.tid.0;
+        self.acted(tid);
+        let call = text(record, "call").unwrap_or_default();
+        let about = about(record);
+        if record.get("error").is_some() {
+            return;
+        }
+        if let ("complete_promise" | "fail_promise", About::Object(id)) = (call.as_str(), &about) {
+            self.settled.insert(*id);
+            return self.let_go(Target::Object(*id));
+        }
+        if !may_wait(&call) {
+            return;
+        }
+        let at = text(record, "at").unwrap_or_default();
+        if let ("create_external_promise", About::Uuid(uuid)) = (call.as_str(), &about) {
+            let seen = PromiseSeen { tid, record: record.seq, at: at.clone() };
+            self.promises.insert(uuid.clone(), seen);
+        }
+        let step = (call == "effect").then(|| {
+            let about: Value = record.get("about").map_or(Value::Null, super::json::value);
+            let kind = about["kind"].as_str().unwrap_or("idempotent").to_owned();
+            StepSeen { kind, attempt: 0, is_open: false, retry_at: None }
+        });
+        let name = text(record, "name");
+        let key = match (&about, call.as_str()) {
+            (About::Key(key), "receive_message") => Some(key.clone()),
+            _ => None,
+        };
+        let (since, maybe_over) = (record.ts.to_owned(), false);
+        let waiting = Waiting { call, name, about, at, since, maybe_over, step };
+        let targets = waiting.targets();
+        self.task(tid).waits.insert(record.seq, waiting);
+        if let Some(key) = key {
+            self.receivers.entry(key.clone()).or_default().insert((record.seq, tid));
+            self.take_message(&key);
+        }
+        for target in targets {
+            self.waiters.entry(target).or_default().push((tid, record.seq));
+        }
+        self.check(tid, record.seq);
+    }
+
+    fn answered(&mut self, record: &Record<'_>) {
+        let of = record.uint("of").unwrap_or(0);
+        let task = self.task(record.tid.0);
+        task.waits.remove(&of);
+        // What it waits for besides, it still waits for.
+        task.has_run = true;
+    }
+
+    fn attempted(&mut self, record: &Record<'_>, retry_at: Option<String>) {
+        let of = record.uint("of").unwrap_or(0);
+        let task = self.task(record.tid.0);
+        if let Some(step) = task.waits.get_mut(&of).and_then(|waiting| waiting.step.as_mut()) {
+            step.attempt = record.uint("attempt").unwrap_or(step.attempt + 1);
+            (step.is_open, step.retry_at) = (retry_at.is_none(), retry_at);
+        }
+    }
+
+    /// A person said that a step which was in doubt did not happen.
+    fn to_do(&mut self, record: &Record<'_>) {
+        let of = record.uint("of").unwrap_or(0);
+        let waiting = self.task(record.tid.0).waits.get_mut(&of);
+        if let Some(step) = waiting.and_then(|waiting| waiting.step.as_mut()) {
+            step.is_open = false;
+        }
+    }
+
+    fn ended(&mut self, record: &Record<'_>, state: Seen) {
+        let error = inline(record, "error");
+        let task = self.task(record.tid.0);
+        (task.state, task.error) = (state, error.clone());
+        task.waits.clear();
+        if record.tid == Tid(1) {
+            self.outcome = Some(match error {
+                Some(error) => Err(error),
+                None => Ok(inline(record, "value").unwrap_or(Value::Null)),
+            });
+        }
+        self.let_go(Target::Task(record.tid.0));
+    }
+
+    /// A message goes to the call that has waited longest for one of its name.
+    fn take_message(&mut self, name: &str) {
+        let Some(count) = self.inbox.get_mut(name) else { return };
+        let Some(receivers) = self.receivers.get_mut(name) else { return };
+        while let Some((record, tid)) = receivers.pop_first() {
+            let task = self.all.get_mut(&tid);
+            if task.and_then(|task| task.waits.remove(&record)).is_none() {
+                continue;
+            }
+            *count -= 1;
+            if *count == 0 {
+                self.inbox.remove(name);
+            }
+            return;
+        }
+    }
+
+    /// A task is over or a promise settled: looks at those who wait for it.
+    fn let_go(&mut self, target: Target) {
+        for (tid, record) in self.waiters.remove(&target).unwrap_or_default() {
+            self.check(tid, record);
+        }
+    }
+
+    /// Ends a wait if what it is for has come.
+    fn check(&mut self, tid: u64, record: u64) {
+        let Some(waiting) = self.all.get(&tid).and_then(|task| task.waits.get(&record)) else {
+            return;
+        };
+        let is_over = |target: &Target| match target {
+            Target::Task(tid) => self.all.get(tid).is_some_and(|task| task.state != Seen::Going),
+            Target::Object(id) => self.settled.contains(id),
+        };
+        let targets = waiting.targets();
+        let done = match waiting.call.as_str() {
+            "race" => targets.iter().any(is_over),
+            _ => !targets.is_empty() && targets.iter().all(is_over),
+        };
+        if done {
+            self.task(tid).waits.remove(&record);
+        }
+    }
+}
+
+/// Calls whose answer has a line of its own.
+fn is_answered_in_log(call: &str) -> bool {
+    matches!(call, "effect" | "sleep" | "sleep_until" | "create_external_promise")
+}
+
+fn may_wait(call: &str) -> bool {
+    use CallKind::*;
+    let kind = CallKind::parse(call);
+    is_answered_in_log(call)
+        || kind.is_none_or(|kind| {
+            matches!(
+                kind,
+                Wait | WaitTask
+                    | Gather
+                    | Race
+                    | Receive
+                    | ReceiveMessage
+                    | Send
+                    | Acquire
+                    | JoinGroup
+                    | Ask
+                    | Custom
+            )
+        })
+}
+
+fn about(record: &Record<'_>) -> About {
+    if let Some(tid) = record.uint("task") {
+        return About::Task(tid);
+    }
+    if let Some(id) = record.uint("object") {
+        return About::Object(id);
+    }
+    if let Some(items) = record.get("items") {
+        let items: Vec<Value> = serde_json::from_str(items).unwrap_or_default();
+        let item = |item: &Value| match (item["task"].as_u64(), item["object"].as_u64()) {
+            (Some(tid), _) => Some(Target::Task(tid)),
+            (None, Some(id)) => Some(Target::Object(id)),
+            _ => None,
+        };
+        return About::Items(items.iter().filter_map(item).collect());
+    }
+    let fields = [("time", About::Until as fn(String) -> About), ("key", About::Key)];
+    let fields = fields.into_iter().chain([("uuid", About::Uuid as fn(String) -> About)]);
+    let mut found = fields.filter_map(|(field, make)| text(record, field).map(make));
+    found.next().unwrap_or(About::Nothing)
+}
+
+fn text(record: &Record<'_>, field: &str) -> Option<String> {
+    record.str(field).map(|text| text.into_owned())
+}
+
+/// A value as the line has it; of a blob only the name.
+fn inline(record: &Record<'_>, field: &str) -> Option<Value> {
+    match record.payload(field)? {
+        Payload::Json(json) => Some(plain(super::json::value(json))),
+        _ => record.get(field).map(super::json::value),
+    }
+}
+
+/// A value that was wrapped because its first name begins with `$`.
+fn plain(value: Value) -> Value {
+    match value {
+        Value::Object(mut object) if object.len() == 1 && object.contains_key("$json") => {
+            object.remove("$json").unwrap_or(Value::Null)
+        }
+        value => value,
+    }
+}
+
+/// An error of the log in words.
+pub(super) fn error_text(error: &Value) -> String {
+    match serde_json::from_value::<TaskError>(error.clone()) {
+        Ok(error) => error.to_string(),
+        Err(_) => error.as_str().map_or_else(|| error.to_string(), str::to_owned),
+    }
+}

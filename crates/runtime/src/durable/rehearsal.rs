@@ -1,0 +1,175 @@
+//! Running a run again against its log, for those who only want to know: no effect begins, nothing is written, and
+//! the run is forgotten afterwards.
+
+use tiffany_kernel::{CallKind, Order, Record, RecordKind, TaskError, TaskInfo, Tid};
+
+use super::divergence::Divergence;
+use super::json::Json;
+use super::replay::Sources;
+use super::script::Script;
+use crate::context::{self, Entered};
+use crate::runtime::Runtime;
+use crate::wal::Chain;
+
+/// How many rounds are looked ahead, at most.
+const AHEAD: usize = 1_000;
+
+/// One thing that a task did, as far as a log of every call has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    Called(CallKind),
+    Exited,
+    Aborted,
+    Cancelled,
+}
+
+/// How far a rehearsal goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// To where the log ends.
+    TheEnd,
+    /// On to where the run would wait for the world.
+    TheNextCalls,
+}
+
+/// A call that a run would make next.
+#[derive(Clone, Debug)]
+pub(crate) struct Upcoming {
+    pub(crate) tid: Tid,
+    pub(crate) call: &'static str,
+    pub(crate) name: Option<&'static str>,
+    pub(crate) at: String,
+}
+
+/// What came of it.
+#[derive(Default)]
+pub(crate) struct Rehearsal {
+    /// How many calls that concern the world were the recorded ones.
+    pub(crate) matched: usize,
+    /// Why it does not fit its log, if it does not.
+    pub(crate) apart: Option<TaskError>,
+    /// What its tasks did, in order. Plain yields are left out.
+    pub(crate) acts: Vec<(Tid, Act)>,
+    /// Where its tasks stand now.
+    pub(crate) tasks: Vec<TaskInfo>,
+    /// What it would do next.
+    pub(crate) upcoming: Vec<Upcoming>,
+    /// How its root ended.
+    pub(crate) outcome: Option<Result<String, TaskError>>,
+}
+
+/// What a record says that a task did; nothing for yields, which the log counts.
+pub(crate) fn act_of(record: &Record) -> Option<(Tid, Act)> {
+    let act = match &record.kind {
+        RecordKind::Called(call) if call.kind == CallKind::Yield => return None,
+        RecordKind::Called(call) => Act::Called(call.kind),
+        RecordKind::Completed(_) => Act::Exited,
+        RecordKind::Failed(_) => Act::Aborted,
+        RecordKind::Cancelled(_) => Act::Cancelled,
+        _ => return None,
+    };
+    Some((record.tid, act))
+}
+
+impl Runtime {
+    /// Runs a run again against its log.
+    pub(crate) fn rehearse(
+        &mut self,
+        chain: &Chain,
+        script: Script,
+        until: Until,
+    ) -> Result<Rehearsal, TaskError> {
+        let script = script.traced();
+        let (id, stopped) = self.try_replay(chain, script.clone())?;
+        let place = self.places[&id];
+        if let Some(divergence) = stopped {
+            let (acts, matched) = self.take_trace(place);
+            self.end_trial(id, None);
+            let cause = self.find_cause(chain, &script, &divergence, matched)?;
+            let apart = Some(divergence.into_error(cause));
+            return Ok(Rehearsal { matched, apart, acts, ..Rehearsal::default() });
+        }
+        let is_finished = script.outcome.is_some();
+        let apart = match is_finished || until == Until::TheNextCalls {
+            true => self.look_ahead(place, is_finished)?.err(),
+            false => None,
+        };
+        let mut rehearsal = self.sum_up(place);
+        rehearsal.apart = apart.map(|divergence| divergence.into_plain_error());
+        self.forget_run(id);
+        Ok(rehearsal)
+    }
+
+    /// Lets a run go on where its log ends, without doing anything for it.
+    fn look_ahead(
+        &mut self,
+        place: usize,
+        is_finished: bool,
+    ) -> Result<Result<(), Box<Divergence>>, TaskError> {
+        let _entered = Entered::new(&self.host).ok_or_else(super::resuming::nested)?;
+        let sources = Sources::default();
+        let hosted = &mut self.runs[place];
+        let Some(replay) = hosted.hosting.as_mut().and_then(|hosting| hosting.replay.as_mut())
+        else {
+            return Ok(Ok(()));
+        };
+        let run = &mut hosted.run;
+        for _ in 0..AHEAD {
+            if !run.is_ready() && !(is_finished && run.check_deadlock(|| false)) {
+                break;
+            }
+            context::with(|context| run.rounds(&context.port, None, 1));
+            run.take_orders().into_iter().for_each(|order| replay.keep(order));
+            drop(run.take_events());
+            for record in run.take_records() {
+                if let Err(divergence) = replay.compare(record, &sources) {
+                    return Ok(Err(divergence));
+                }
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    fn take_trace(&mut self, place: usize) -> (Vec<(Tid, Act)>, usize) {
+        let hosting = self.runs[place].hosting.as_mut();
+        match hosting.and_then(|hosting| hosting.replay.as_mut()) {
+            Some(replay) => (replay.trace.take().unwrap_or_default(), replay.matched),
+            None => (Vec::new(), 0),
+        }
+    }
+
+    fn sum_up(&mut self, place: usize) -> Rehearsal {
+        let (acts, matched) = self.take_trace(place);
+        let hosted = &mut self.runs[place];
+        let outcome = hosted.run.is_over().then(|| hosted.run.take_outcome()).flatten();
+        let outcome = outcome.map(|outcome| match outcome {
+            Ok(value) => {
+                Ok(value.borrow::<Json>().map_or("null".into(), |json| json.0.to_string()))
+            }
+            Err(failure) => Err(super::journal::failure_error(&failure)),
+        });
+        let mut upcoming = Vec::new();
+        if let Some(replay) = hosted.hosting.as_ref().and_then(|hosting| hosting.replay.as_ref()) {
+            let asked = replay.orders.iter().filter_map(|order| match order {
+                Order::Start(call, _) | Order::Commit(call) => Some(*call),
+                _ => None,
+            });
+            let asked: Vec<_> = asked.collect();
+            for record in &replay.later {
+                let RecordKind::Called(call) = &record.kind else { continue };
+                let waits =
+                    super::journal::waits(call.kind) || call.kind == CallKind::ReceiveMessage;
+                if waits && (asked.contains(&call.call) || call.kind != CallKind::Effect) {
+                    upcoming.push(Upcoming {
+                        tid: record.tid,
+                        call: call.kind.tag(),
+                        name: call.name,
+                        at: format!("{}:{}", call.at.file(), call.at.line()),
+                    });
+                }
+            }
+        }
+        let tasks = hosted.run.tasks();
+        Rehearsal { matched, apart: None, acts, tasks, upcoming, outcome }
+    }
+}

@@ -1,0 +1,46 @@
+//! What a runtime knows of its durable runs, for who drives them as a whole.
+
+use std::panic::Location;
+
+use tiffany_kernel::{RunId, TaskError, Uuid};
+
+use super::hosting::Known;
+use crate::error::RunError;
+use crate::inbox::Letter;
+use crate::runtime::Runtime;
+
+/// Where a durable run stands in a runtime.
+#[derive(Clone, Debug)]
+pub(crate) enum Standing {
+    Live,
+    Over,
+    Paused(TaskError),
+    Unknown,
+}
+
+impl Runtime {
+    pub(crate) fn standing(&self, uuid: Uuid) -> Standing {
+        match self.durable.as_ref().and_then(|durable| durable.runs.get(&uuid)) {
+            Some(Known::Live(_)) => Standing::Live,
+            Some(Known::Over(_)) => Standing::Over,
+            Some(Known::Paused(error, _)) => Standing::Paused(error.clone()),
+            None => Standing::Unknown,
+        }
+    }
+
+    /// Drives all runs for as long as this says so. It is asked whenever something happens, and whenever the bell
+    /// is rung.
+    pub(crate) fn drive_while(
+        &mut self,
+        goes_on: impl Fn(&Runtime) -> bool,
+    ) -> Result<(), RunError> {
+        self.drive_until(Location::caller(), |runtime| !goes_on(runtime))
+    }
+
+    /// Something by which another thread makes the loop look up.
+    pub(crate) fn bell(&self) -> impl Fn() + Send + 'static {
+        let inbox = std::sync::Arc::clone(&self.host.inbox);
+        // No run has this number, so nothing else comes of it.
+        move || inbox.send(Letter::GivenUp(RunId(0)))
+    }
+}

@@ -1,0 +1,220 @@
+//! A log for those who only look: it is opened as its owner would open it after a crash, but in memory. No file is
+//! changed and no lock taken, so the directory may be in use, read-only or in need of mending.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tiffany_kernel::Uuid;
+
+use super::applier::Places;
+use super::blob::BlobHash;
+use super::disk::{Disk, OpenMode, read_from};
+use super::error::{Doing, LogError};
+use super::index::{RunEntry, RunState};
+use super::lock::{Holder, holder};
+use super::overlay::Overlay;
+use super::recover::Recovery;
+use super::run_reader::{RunReader, read_blob};
+use super::settings::Settings;
+use super::writer::Writer;
+
+/// How often a log that changes meanwhile is read again.
+const TRIES: usize = 40;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// What is in a log, at one moment.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use tiffany::wal::sim::SimDisk;
+/// # use tiffany::wal::{Batch, Chain, RecordType, Settings, Stamp, View, Writer};
+/// # use tiffany::{Tid, Uuid};
+/// # let disk = Arc::new(SimDisk::new());
+/// # let settings = Settings { segment_bytes: 1 << 16, ..Settings::default() };
+/// # let (mut writer, _) = Writer::open(disk.clone(), "/log".as_ref(), settings)?;
+/// # let mut batch = Batch::new();
+/// # let mut chain = Chain::new(Uuid::from_random(7));
+/// # let now = Stamp::from_unix_nanos(0);
+/// # batch.line(&mut chain, &now, RecordType::RunStart, Tid(1)).str("id", "a").end();
+/// # writer.commit(&mut batch, |_| ())?;
+/// # drop(writer);
+/// let view = View::open(disk, "/log".as_ref())?;
+/// for (run, entry) in view.runs() {
+///     println!("{run} has {} records", entry.seq);
+///     let mut reader = view.reader(run)?;
+///     while let Some(record) = reader.next() {
+///         println!("{}", record?.json);
+///     }
+/// }
+/// # Ok::<(), tiffany::wal::LogError>(())
+/// ```
+pub struct View {
+    disk: Arc<dyn Disk>,
+    root: PathBuf,
+    runs: BTreeMap<Uuid, RunEntry>,
+    refused: BTreeMap<Uuid, LogError>,
+    recovery: Recovery,
+    holder: Option<Holder>,
+}
+
+impl View {
+    /// Looks at the log in a directory, which must be there.
+    pub fn open(disk: Arc<dyn Disk>, root: &Path) -> Result<View, LogError> {
+        let places = Places::new(root);
+        if let (Err(error), Err(_)) = (disk.list(&places.commit), disk.list(&places.wal)) {
+            return Err(LogError::io("look into", root, &error));
+        }
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            // A process that writes reuses segments once they are in the index, so what was read counts only if the
+            // index did not change meanwhile.
+            let before = index_sum(&*disk, &places)?;
+            let holder = holder(root);
+            let seen = View::once(Arc::clone(&disk), root, holder);
+            let is_still = index_sum(&*disk, &places)? == before;
+            let again = match &seen {
+                Ok(view) if view.holder.is_some() => !is_still || !view.refused.is_empty(),
+                Ok(_) => !is_still,
+                Err(_) => true,
+            };
+            // Damage does not go away by looking again; what a writer just does, does.
+            let patience = if is_still && !is_held(&seen, root) { 1 } else { TRIES };
+            if !again || tries >= patience {
+                return seen;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn once(below: Arc<dyn Disk>, root: &Path, holder: Option<Holder>) -> Result<View, LogError> {
+        let disk = Arc::new(Overlay::new(below));
+        // A new segment is made in memory if there is none.
+        let settings = Settings { segment_bytes: 1, ..Settings::default() };
+        let (writer, recovery) = Writer::open(disk.clone(), root, settings)?;
+        let runs = writer.runs().collect();
+        let refused = recovery.refused.iter().cloned().collect();
+        Ok(View { disk, root: root.to_path_buf(), runs, refused, recovery, holder })
+    }
+
+    /// Looks only at the files of the runs, each up to its last good line: for a log whose index or commit log cannot
+    /// be read.
+    pub fn of_files(disk: Arc<dyn Disk>, root: &Path) -> Result<View, LogError> {
+        let places = Places::new(root);
+        let mut runs = BTreeMap::new();
+        for (name, _) in disk.list(&places.wal).doing("list", &places.wal)? {
+            let Some(run) = name.strip_suffix(".wal").and_then(Uuid::parse) else { continue };
+            let mut reader = RunReader::open(&*disk, root, run, None)?;
+            while let Some(Ok(_)) = reader.next() {}
+            let (len, chain) = (reader.checker().offset(), reader.checker().chain());
+            if let Some(chain) = chain {
+                let (generation, seq, crc) = (chain.generation(), chain.seq(), chain.crc());
+                let state = RunState::Live;
+                runs.insert(run, RunEntry { state, generation, len, seq, crc });
+            }
+        }
+        let (refused, recovery) = (BTreeMap::new(), Recovery::default());
+        let root = root.to_path_buf();
+        Ok(View { disk, holder: holder(&root), root, runs, refused, recovery })
+    }
+
+    /// All runs and where they stand, by their UUIDs.
+    pub fn runs(&self) -> impl Iterator<Item = (Uuid, RunEntry)> + '_ {
+        self.runs.iter().map(|(run, entry)| (*run, *entry))
+    }
+
+    /// Where a run stands.
+    pub fn run(&self, run: Uuid) -> Option<RunEntry> {
+        self.runs.get(&run).copied()
+    }
+
+    /// Why a run cannot go on, if it cannot.
+    pub fn refused(&self, run: Uuid) -> Option<&LogError> {
+        self.refused.get(&run)
+    }
+
+    /// What opening the log would find and mend. While another process has it, that is just what this process is
+    /// about to write.
+    pub fn recovery(&self) -> &Recovery {
+        &self.recovery
+    }
+
+    /// Who has the directory.
+    pub fn holder(&self) -> Option<&Holder> {
+        self.holder.as_ref()
+    }
+
+    /// The directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The disk as it would be after mending. Writing to it changes nothing below.
+    pub(crate) fn disk(&self) -> &dyn Disk {
+        &*self.disk
+    }
+
+    /// The records of a run, with those that its file does not have yet. Of a damaged run those that can be read
+    /// come first, and then the error.
+    pub fn reader(&self, run: Uuid) -> Result<RunReader, LogError> {
+        let entry = self.run(run).ok_or(LogError::UnknownRun(run))?;
+        if entry.state == RunState::Removed {
+            return Err(LogError::UnknownRun(run));
+        }
+        RunReader::open(&*self.disk, &self.root, run, Some(entry))
+    }
+
+    /// A blob, checked.
+    pub fn blob(&self, hash: BlobHash) -> Result<Vec<u8>, LogError> {
+        read_blob(&*self.disk, &self.root, hash)
+    }
+
+    /// The beginning and the end of a run's lines, `bytes` of each at most, unchecked.
+    pub(crate) fn ends(&self, run: Uuid, bytes: usize) -> Result<(Vec<u8>, Vec<u8>), LogError> {
+        let entry = self.run(run).ok_or(LogError::UnknownRun(run))?;
+        let path = Places::new(&self.root).run_file(run);
+        let file = self.disk.open(&path, OpenMode::Read).doing("open", &path)?;
+        let len = usize::try_from(entry.len).unwrap_or(usize::MAX);
+        let read = |at: u64, count: usize| {
+            let mut part = vec![0; count];
+            let mut filled = 0;
+            while filled < count {
+                match file.read_at(&mut part[filled..], at + filled as u64).doing("read", &path)? {
+                    0 => break,
+                    more => filled += more,
+                }
+            }
+            part.truncate(filled);
+            Ok(part)
+        };
+        let head = read(0, bytes.min(len))?;
+        // A short run is read once.
+        let tail = match len <= bytes {
+            true => head.clone(),
+            false => read(entry.len - bytes as u64, bytes)?,
+        };
+        Ok((head, tail))
+    }
+}
+
+/// Whether somebody writes the log while it is looked at.
+fn is_held(seen: &Result<View, LogError>, root: &Path) -> bool {
+    match seen {
+        Ok(view) => view.holder.is_some(),
+        Err(_) => holder(root).is_some(),
+    }
+}
+
+/// Length and checksum of the index; `None` if there is none.
+fn index_sum(disk: &dyn Disk, places: &Places) -> Result<Option<(usize, u32)>, LogError> {
+    let path = places.commit.join("index");
+    let file = match disk.open(&path, OpenMode::Read) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(LogError::io("open", &path, &error)),
+    };
+    let bytes = read_from(&*file, 0).doing("read", &path)?;
+    Ok(Some((bytes.len(), crc32c::crc32c(&bytes))))
+}
