@@ -112,6 +112,13 @@ impl Inbox {
         promises.get_mut(&uuid).map(|promise| (promise.run, promise.claim()))
     }
 
+    /// Promises that are not settled, and their runs.
+    pub(crate) fn open_promises(&self) -> Vec<(Uuid, RunId)> {
+        let promises = self.promises.lock();
+        let open = promises.iter().filter(|(_, promise)| !promise.settled);
+        open.map(|(uuid, promise)| (*uuid, promise.run)).collect()
+    }
+
     pub(crate) fn has_mail(&self) -> bool {
         self.mailbox.has_mail()
     }

@@ -496,6 +496,24 @@ impl Runtime {
         self.hand_in();
     }
 
+    /// The run of this id, if there is one.
+    pub(crate) fn known_run<T>(&self, id: &str) -> Option<DurableRun<T>> {
+        let uuid = uuid_of(id);
+        let is_known =
+            self.durable.as_ref().is_some_and(|durable| durable.runs.contains_key(&uuid));
+        is_known.then_some(DurableRun { uuid, value: PhantomData })
+    }
+
+    /// Promises of durable runs that wait for somebody, each after its run.
+    pub(crate) fn open_promises(&self) -> Vec<(Uuid, Uuid)> {
+        let open = self.host.inbox.open_promises().into_iter();
+        open.filter_map(|(promise, run)| {
+            let hosting = self.runs[*self.places.get(&run)?].hosting.as_ref()?;
+            Some((hosting.journal.run(), promise))
+        })
+        .collect()
+    }
+
     /// Whether a run is known here and not over.
     pub(crate) fn is_live(&self, uuid: Uuid) -> bool {
         self.durable

@@ -194,6 +194,16 @@ impl Simulation {
         Ok(receipt)
     }
 
+    /// The run of this id, if there is one.
+    pub fn run<T>(&self, id: &str) -> Option<DurableRun<T>> {
+        self.runtime.known_run(id)
+    }
+
+    /// The promises that may be settled from outside and are not, each after its run. Those of one run are in no order.
+    pub fn promises(&self) -> Vec<(Uuid, Uuid)> {
+        self.runtime.open_promises()
+    }
+
     /// A receipt for all that was asked for so far.
     fn receipt(&mut self) -> Receipt {
         let (tell, receipt) = Receipt::new();
