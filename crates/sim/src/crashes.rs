@@ -303,7 +303,7 @@ impl<W: 'static> Crashes<W> {
                 plans.push(vec![Disaster::Effect { at, survivors }]);
             }
         }
-        for (run, log) in undisturbed.logs.0.values().enumerate() {
+        for (run, log) in undisturbed.logs.runs.values().enumerate() {
             // With one record gone everything up to the end is there.
             plans.extend((1..log.lines.len()).map(|records| vec![Disaster::Cut { run, records }]));
         }

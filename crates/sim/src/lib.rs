@@ -50,6 +50,8 @@ mod ledger;
 mod logs;
 mod outside;
 mod plan;
+#[doc(hidden)]
+pub mod programs;
 mod universe;
 mod verdict;
 

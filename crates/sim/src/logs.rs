@@ -22,7 +22,11 @@ pub(crate) struct RunLog {
 
 /// All logs of a disk, by run.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Logs(pub(crate) BTreeMap<String, RunLog>);
+pub(crate) struct Logs {
+    pub(crate) runs: BTreeMap<String, RunLog>,
+    /// Large payloads, by their names.
+    pub(crate) blobs: BTreeMap<String, Vec<u8>>,
+}
 
 impl Logs {
     /// What a restart would find on this disk. The disk itself is left alone.
@@ -41,15 +45,20 @@ impl Logs {
             while let Some(record) = reader.next() {
                 record.map_err(read)?;
             }
-            logs.0.insert(run.to_string(), RunLog::read(&copy, run)?);
+            logs.runs.insert(run.to_string(), RunLog::read(&copy, run)?);
+        }
+        let dir = Path::new(ROOT).join("wal/blobs");
+        for path in copy.paths().into_iter().filter(|path| path.parent() == Some(dir.as_path())) {
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+            logs.blobs.extend(name.zip(copy.contents(&path)));
         }
         Ok(logs)
     }
 
     /// The first way in which a later log is not a continuation of an earlier one.
     pub(crate) fn not_continued_by(&self, later: &Logs) -> Option<String> {
-        for (run, log) in &self.0 {
-            let Some(now) = later.0.get(run) else {
+        for (run, log) in &self.runs {
+            let Some(now) = later.runs.get(run) else {
                 return Some(format!("run {run} had a log, and has none any more"));
             };
             for (at, line) in log.lines.iter().enumerate() {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tiffany::durable::DurableRun;
 use tiffany::testing::{Answer, Receipt, Simulation};
-use tiffany::{RunError, Settlement, Time, Uuid};
+use tiffany::{ErrorKind, RunError, Settlement, Time, Uuid};
 
 use crate::logs::{Logs, RunLog};
 use crate::plan::Draw;
@@ -50,6 +50,8 @@ enum Stage {
     /// It was done, and nobody said yet that it is safe.
     Done(Receipt),
     Safe,
+    /// It came too late: the run is over, or about to be.
+    Refused,
 }
 
 /// An answer on its way.
@@ -58,7 +60,18 @@ struct Reply {
     due: Time,
     value: Result<Value, String>,
     stage: Stage,
-    counted: bool,
+    logged: Logged,
+}
+
+/// What is known of an answer in the log.
+#[derive(PartialEq, Eq)]
+enum Logged {
+    /// Nothing.
+    No,
+    /// It was said to be safe there.
+    Said,
+    /// It was found there.
+    Found,
 }
 
 /// Everybody outside, through all lives of a machine.
@@ -99,7 +112,7 @@ impl Outside {
     /// Does what is due, and notices what is safe.
     pub(crate) fn act(&mut self, simulation: &mut Simulation) -> Result<(), String> {
         let now = simulation.now();
-        self.notice()?;
+        self.notice(simulation)?;
         let mut busy: BTreeSet<(String, String)> = BTreeSet::new();
         for (planned, stage) in &mut self.acts {
             let line = match &planned.act {
@@ -112,11 +125,10 @@ impl Outside {
             if matches!(stage, Stage::ToDo) && is_free && self.epoch + planned.after <= now {
                 *stage = perform(planned, simulation)?;
             }
-            if !matches!(stage, Stage::Safe) {
+            if matches!(stage, Stage::ToDo | Stage::Done(_)) {
                 busy.insert(place);
             }
         }
-        self.listen(simulation);
         for (uuid, reply) in &mut self.replies {
             if matches!(reply.stage, Stage::ToDo) && reply.due <= now {
                 let value = reply.value.as_ref().map_err(Clone::clone);
@@ -128,7 +140,7 @@ impl Outside {
     }
 
     /// Hears of new questions.
-    fn listen(&mut self, simulation: &Simulation) {
+    pub(crate) fn listen(&mut self, simulation: &Simulation) {
         let Some(answering) = &self.answering else { return };
         for (run, promise) in simulation.promises() {
             if self.replies.contains_key(&promise) {
@@ -145,13 +157,13 @@ impl Outside {
             if let Some(value) = answering(&question) {
                 let wait = Duration::from_micros(self.draw.next() % 500_000);
                 let due = simulation.now() + wait;
-                let reply = Reply { run: id, due, value, stage: Stage::ToDo, counted: false };
+                let reply = Reply { run: id, due, value, stage: Stage::ToDo, logged: Logged::No };
                 self.replies.insert(promise, reply);
             }
         }
     }
 
-    fn notice(&mut self) -> Result<(), String> {
+    fn notice(&mut self, simulation: &Simulation) -> Result<(), String> {
         for (planned, stage) in &mut self.acts {
             if let Stage::Done(receipt) = stage {
                 match receipt.answer() {
@@ -161,16 +173,26 @@ impl Outside {
                 }
             }
         }
-        for reply in self.replies.values_mut() {
+        for (uuid, reply) in &mut self.replies {
             if let Stage::Done(receipt) = &reply.stage {
-                match receipt.answer() {
-                    Answer::None => {}
-                    Answer::Safe(settlement) => {
-                        reply.counted = settlement == Settlement::Accepted;
+                let run = simulation.run::<Value>(&reply.run);
+                let is_live = run.is_some_and(|run| !simulation.tasks(&run).is_empty());
+                match (receipt.answer(), &reply.logged) {
+                    (Answer::None, _) => {}
+                    (Answer::Safe(Settlement::Accepted), Logged::No) => {
+                        reply.logged = Logged::Said;
                         reply.stage = Stage::Safe;
                     }
-                    // The run is over.
-                    Answer::Never => reply.stage = Stage::Safe,
+                    (Answer::Safe(Settlement::Ignored), Logged::Found) => reply.stage = Stage::Safe,
+                    (Answer::Safe(said), _) => {
+                        return Err(format!(
+                            "promise {uuid} has its one answer, which is {said:?}"
+                        ));
+                    }
+                    (Answer::Never, _) if is_live => {
+                        return Err(format!("promise {uuid} was handed out, and is unknown"));
+                    }
+                    (Answer::Never, _) => reply.stage = Stage::Safe,
                 }
             }
         }
@@ -209,15 +231,18 @@ impl Outside {
             let is_there = log.is_some_and(|log| {
                 log.of_type("PromiseSettled").any(|one| one["promise"] == *text.as_str())
             });
-            if reply.counted && !is_there && trust == Trust::Full {
+            if reply.logged != Logged::No && !is_there && trust == Trust::Full {
                 return Err(format!("the answer to promise {uuid} was safe, and is lost"));
             }
-            reply.stage = if is_there { Stage::Safe } else { Stage::ToDo };
+            // Who was not told may try once more although it is there, and is ignored then.
+            let again = !is_there || (reply.logged == Logged::No && self.draw.below(2) == 1);
+            reply.logged = if is_there { Logged::Found } else { Logged::No };
+            reply.stage = if again { Stage::ToDo } else { Stage::Safe };
         }
         // A promise that the log does not know was never heard of by anybody.
         let known = |uuid: &Uuid| {
             let uuid = uuid.to_string();
-            logs.0.values().flat_map(|log| &log.records).any(|one| one["uuid"] == *uuid.as_str())
+            logs.runs.values().flat_map(|log| &log.records).any(|one| one["uuid"] == *uuid.as_str())
         };
         if let Some(uuid) = self.replies.keys().find(|uuid| !known(uuid)) {
             match trust {
@@ -249,7 +274,7 @@ pub(crate) fn by_id(logs: &Logs) -> BTreeMap<String, &RunLog> {
     let id = |log: &RunLog| {
         log.of_type("RunStart").next().and_then(|one| one["id"].as_str()).map(String::from)
     };
-    logs.0.values().filter_map(|log| Some((id(log)?, log))).collect()
+    logs.runs.values().filter_map(|log| Some((id(log)?, log))).collect()
 }
 
 fn perform(planned: &Planned, simulation: &mut Simulation) -> Result<Stage, String> {
@@ -267,8 +292,8 @@ fn perform(planned: &Planned, simulation: &mut Simulation) -> Result<Stage, Stri
     };
     match done {
         Ok(receipt) => Ok(Stage::Done(receipt)),
-        // It is over, or does not go on: nobody would take it.
-        Err(RunError::Failed(_)) => Ok(Stage::Safe),
+        // It is over: nobody would take it.
+        Err(RunError::Failed(error)) if error.kind() == ErrorKind::Gone => Ok(Stage::Refused),
         Err(error) => Err(failed(error)),
     }
 }

@@ -119,6 +119,13 @@ impl<'a> Universe<'a> {
             }
             match end {
                 End::Over(outcomes) => {
+                    let refusal = outcomes.values().find_map(|outcome| match outcome {
+                        Err(error) if error.contains("[TFY0039]") => Some(error.clone()),
+                        _ => None,
+                    });
+                    if let Some(refusal) = refusal {
+                        return self.refused(story, &refusal);
+                    }
                     story.outcomes = outcomes;
                     break;
                 }
@@ -207,8 +214,10 @@ impl<'a> Universe<'a> {
     fn check_begun(&self, logs: &Logs) -> Result<(), String> {
         for entry in self.ledger.entries.borrow().iter().filter(|entry| entry.kind != "pure") {
             let (run, seq) = place_of(&entry.key);
-            let known =
-                logs.0.get(run).is_some_and(|log| log.attempts().contains(&(seq, entry.attempt)));
+            let known = logs
+                .runs
+                .get(run)
+                .is_some_and(|log| log.attempts().contains(&(seq, entry.attempt)));
             if !known {
                 return Err(format!("it was begun before that was in the log: {entry}"));
             }
@@ -217,7 +226,7 @@ impl<'a> Universe<'a> {
     }
 
     fn note_answered(&mut self, logs: &Logs) {
-        for (run, log) in &logs.0 {
+        for (run, log) in &logs.runs {
             self.answered.extend(log.results().iter().map(|seq| format!("{run}/{seq}")));
         }
     }
@@ -279,18 +288,33 @@ impl<'a> Universe<'a> {
             if let Some(outcomes) = self.outcomes(simulation) {
                 return Ok(End::Over(outcomes));
             }
+            self.outside.listen(simulation);
             let due = self.outside.due().map(|due| due.max(simulation.now()));
             let Some(next) = simulation.next_event().into_iter().chain(due).min() else {
-                return Err(
-                    "nothing is left that could happen, and there are runs that wait".into()
-                );
+                return Err(self.stuck("nothing is left that could happen", simulation));
             };
             if next > EPOCH + PATIENCE {
-                return Err(format!("it is {next} on its clock, and there are runs that wait"));
+                return Err(self.stuck(&format!("it is {next} on its clock"), simulation));
             }
             simulation.set_clock(next);
         }
-        Err(format!("it is not over after {ROUNDS} rounds"))
+        Err(self.stuck(&format!("it is not over after {ROUNDS} rounds"), simulation))
+    }
+
+    /// Who waits, for a run that does not come to its end.
+    fn stuck(&self, why: &str, simulation: &Simulation) -> String {
+        let mut text = format!("{why}, and there are runs that wait:");
+        for id in self.outside.ids() {
+            let Some(run) = simulation.run::<Value>(&id) else {
+                text.push_str(&format!("\n  `{id}` was not started"));
+                continue;
+            };
+            for task in simulation.tasks(&run) {
+                let at = task.waits_at.map_or(String::new(), |at| format!(" at {at}"));
+                text.push_str(&format!("\n  `{id}` {} {}{at}", task.label, task.state));
+            }
+        }
+        text
     }
 
     fn outcomes(&self, simulation: &mut Simulation) -> Option<BTreeMap<String, Outcome>> {
@@ -298,7 +322,12 @@ impl<'a> Universe<'a> {
         for id in self.outside.ids() {
             let run = simulation.run::<Value>(&id)?;
             let outcome = simulation.outcome(&run)?;
-            outcomes.insert(id, outcome.map_err(|error| error.to_string()));
+            let told = |error: RunError| match error.task_error() {
+                // Without the tasks it went through, which are known by numbers.
+                Some(error) => format!("{} [{}]", error.message(), error.code()),
+                None => error.to_string(),
+            };
+            outcomes.insert(id, outcome.map_err(told));
         }
         Some(outcomes)
     }
@@ -331,33 +360,40 @@ impl<'a> Universe<'a> {
         Ok(story)
     }
 
-    /// Puts the undisturbed logs there, one of them cut after so many records.
+    /// Puts the undisturbed log of one run there, cut after so many records.
     fn begin_with_cut_log(&mut self, run: usize, records: usize) -> Result<(), String> {
         let undisturbed = self.conditions.undisturbed.ok_or("a log is cut once it is there")?;
         let write = || {
             let wal = Path::new(ROOT).join("wal");
             self.disk.create_dir(Path::new(ROOT))?;
             self.disk.create_dir(&wal)?;
-            for (at, (uuid, log)) in undisturbed.logs.0.iter().enumerate() {
-                let kept = if at == run { records } else { log.lines.len() };
-                let text: String = log.lines[..kept.min(log.lines.len())]
-                    .iter()
-                    .map(|l| format!("{l}\n"))
-                    .collect();
+            if let Some((uuid, log)) = undisturbed.logs.runs.iter().nth(run) {
+                let kept = &log.lines[..records.min(log.lines.len())];
+                let text: String = kept.iter().map(|line| format!("{line}\n")).collect();
                 let file = self.disk.open(&wal.join(format!("{uuid}.wal")), OpenMode::Create)?;
                 file.write_at(text.as_bytes(), 0)?;
                 file.sync(Barrier::RunFile)?;
             }
+            let blobs = wal.join("blobs");
+            self.disk.create_dir(&blobs)?;
+            for (name, bytes) in &undisturbed.logs.blobs {
+                let file = self.disk.open(&blobs.join(name), OpenMode::Create)?;
+                file.write_at(bytes, 0)?;
+                file.sync(Barrier::BlobFile)?;
+            }
+            self.disk.sync_dir(&blobs, Barrier::BlobNames)?;
             self.disk.sync_dir(&wal, Barrier::RunNames)?;
             self.disk.sync_dir(Path::new(ROOT), Barrier::Tree)?;
             self.disk.sync_dir(Path::new("/"), Barrier::Tree)
         };
         write().map_err(|error: std::io::Error| error.to_string())?;
+        // That was the first life.
+        self.ledger.begin_life(None);
         self.restart()??;
         // What is in the log was done.
         let was_done = |entry: &&Entry| {
             let (run, seq) = place_of(&entry.key);
-            let log = self.recovered.0.get(run);
+            let log = self.recovered.runs.get(run);
             log.is_some_and(|log| log.attempts().contains(&(seq, entry.attempt)))
         };
         let done = undisturbed.ledger.iter().filter(was_done).cloned().collect();

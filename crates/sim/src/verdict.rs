@@ -21,7 +21,8 @@ pub(crate) fn judge(undisturbed: &Story, story: &Story, sameness: Sameness) -> R
         return Ok(());
     }
     check_ledger(story)?;
-    let doubts = |story: &Story| story.logs.0.values().map(|log| log.in_doubt()).sum::<usize>();
+    check_none_paused(story)?;
+    let doubts = |story: &Story| story.logs.runs.values().map(|log| log.in_doubt()).sum::<usize>();
     // A step that is in doubt is told to its task, which may then do something else.
     if sameness == Sameness::MayDiffer || doubts(story) > doubts(undisturbed) {
         return Ok(());
@@ -42,6 +43,18 @@ pub(crate) fn judge(undisturbed: &Story, story: &Story, sameness: Sameness) -> R
         }
     }
     check_same_steps(undisturbed, story)
+}
+
+/// The program is the same in all lives, so it must fit its log.
+fn check_none_paused(story: &Story) -> Result<(), String> {
+    let paused = story.outcomes.iter().find_map(|(id, outcome)| match outcome {
+        Err(error) if error.contains("[TFY0036]") => Some((id, error)),
+        _ => None,
+    });
+    match paused {
+        Some((id, error)) => Err(format!("`{id}` does not fit its own log: {error}")),
+        None => Ok(()),
+    }
 }
 
 /// What holds for the ledger whatever happened.
@@ -65,15 +78,16 @@ pub(crate) fn check_ledger(story: &Story) -> Result<(), String> {
             _ => {}
         }
         let (run, seq) = place_of(&entry.key);
-        let log = story.logs.0.get(run);
+        let log = story.logs.runs.get(run);
         let is_step = log.is_some_and(|log| {
             log.records.iter().any(|one| one["seq"] == seq && one["name"] == *entry.name.as_str())
         });
-        if !is_step {
+        // A pure one waits for nothing, and may be done and forgotten.
+        if !is_step && entry.kind != "pure" {
             return told("the log has no call for a step that was begun");
         }
     }
-    for (run, log) in &story.logs.0 {
+    for (run, log) in &story.logs.runs {
         if let Some(twice) = twice(log) {
             return Err(format!("run {run} was told twice: {twice}"));
         }
@@ -103,7 +117,7 @@ fn twice(log: &crate::logs::RunLog) -> Option<String> {
 fn check_same_steps(undisturbed: &Story, story: &Story) -> Result<(), String> {
     let steps = |story: &Story| {
         let mut keys: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
-        for entry in &story.ledger {
+        for entry in story.ledger.iter().filter(|entry| entry.kind != "pure") {
             let place = (entry.kind.clone(), entry.name.clone());
             keys.entry(place).or_default().insert(entry.key.clone());
         }

@@ -12,8 +12,8 @@ use std::sync::mpsc::SyncSender;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tiffany_kernel::{
-    CallRef, Completion, ErrorKind, Mode, ObjectRef, Order, Recording, RunId, TaskError, Tid, Time,
-    Uuid, Value,
+    CallRef, Completion, ErrorKind, Mode, ObjectRef, Order, Recording, RunId, TaskError, TaskInfo,
+    Tid, Time, Uuid, Value,
 };
 
 use super::journal::{Journal, Started};
@@ -22,7 +22,7 @@ use super::log::{CommitTime, Log};
 use super::replay::Replay;
 use super::script::{Begun, Script};
 use crate::error::RunError;
-use crate::inbox::Settlement;
+use crate::inbox::{Letter, Settlement};
 use crate::pool::Work;
 use crate::runtime::Runtime;
 use crate::wal::{Batch, BlobHash, Chain, Disk, LogError, Notice, RunState, Ticket, Writer};
@@ -272,12 +272,22 @@ impl Runtime {
     fn live(&self, uuid: Uuid) -> Result<RunId, RunError> {
         let Some(durable) = &self.durable else { return Err(no_log()) };
         let problem = match durable.runs.get(&uuid) {
-            Some(Known::Live(id)) => return Ok(*id),
+            Some(Known::Live(id)) if !self.has_ended(*id) => return Ok(*id),
+            // Its end is not safe yet, so nobody may be told that it is over.
+            Some(Known::Live(_)) => {
+                TaskError::new(ErrorKind::Gone, format!("run {uuid} is about to be over"))
+            }
             Some(Known::Paused(error)) => error.clone(),
             Some(Known::Over(_)) => TaskError::new(ErrorKind::Gone, format!("run {uuid} is over")),
             None => TaskError::new(ErrorKind::Gone, format!("there is no run {uuid}")),
         };
         Err(RunError::Failed(problem))
+    }
+
+    /// Whether a durable run has written its end, safe or not: nothing may be written after that.
+    fn has_ended(&self, id: RunId) -> bool {
+        let hosted = self.places.get(&id).map(|place| &self.runs[*place]);
+        hosted.and_then(|hosted| hosted.hosting.as_ref()).is_some_and(|hosting| hosting.is_over)
     }
 
     /// Drives all runs until this one is over and its end is safe in the log, and gives its value.
@@ -353,6 +363,10 @@ impl Runtime {
         let held = std::mem::take(&mut durable.held);
         if durable.handed_in > durable.safe {
             durable.waiting.push_back((durable.handed_in, held));
+        } else if held.iter().any(|held| matches!(held, Held::Over(_))) {
+            // The log has its end already. It must not vanish under whoever is busy with it.
+            durable.waiting.push_back((durable.handed_in, held));
+            self.host.inbox.send(Letter::Logged(Notice::Durable(durable.safe)));
         } else {
             // All that was ever written is safe.
             held.into_iter().for_each(|held| self.let_go(held));
@@ -439,6 +453,9 @@ impl Runtime {
         let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
             return;
         };
+        if hosting.is_over {
+            return;
+        }
         let (run, journal, batch) = (&mut hosted.run, &mut hosting.journal, &mut durable.batch);
         // What happened before has to stand before it.
         for record in run.take_records() {
@@ -480,6 +497,9 @@ impl Runtime {
         tell: SyncSender<Settlement>,
     ) {
         let Some((run, settlement)) = self.host.inbox.claim(uuid) else { return };
+        if self.has_ended(run) {
+            return;
+        }
         self.complete(run, Completion::Settle(uuid, result));
         match &mut self.durable {
             Some(durable) => durable.held.push(Held::Tell(tell, settlement)),
@@ -502,6 +522,12 @@ impl Runtime {
         let is_known =
             self.durable.as_ref().is_some_and(|durable| durable.runs.contains_key(&uuid));
         is_known.then_some(DurableRun { uuid, value: PhantomData })
+    }
+
+    /// All tasks of a run that is known here and not over.
+    pub(crate) fn tasks_of(&self, uuid: Uuid) -> Vec<TaskInfo> {
+        let id = self.live(uuid).ok();
+        id.and_then(|id| self.run_of(id)).map_or(Vec::new(), |run| run.tasks())
     }
 
     /// Promises of durable runs that wait for somebody, each after its run.
@@ -528,6 +554,9 @@ impl Runtime {
         let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
             return;
         };
+        if hosting.is_over {
+            return;
+        }
         for record in hosted.run.take_records() {
             hosting.journal.write(&mut durable.batch, record);
         }
