@@ -103,8 +103,7 @@ impl Inbox {
 
     /// From now on this promise may be settled.
     pub(crate) fn announce(&self, uuid: Uuid, run: RunId, durable: bool) {
-        // One that was announced before may have been settled meanwhile.
-        self.promises.lock().entry(uuid).or_insert(External { run, settled: false, durable });
+        self.promises.lock().insert(uuid, External { run, settled: false, durable });
     }
 
     /// The run is over: its promises are unknown from now on.
@@ -134,6 +133,13 @@ impl Inbox {
         let mut promises = self.promises.lock();
         let promise = promises.get_mut(&uuid).filter(|promise| promise.durable || !has_log)?;
         Some((promise.run, promise.claim()))
+    }
+
+    /// Promises that are not settled, and their runs.
+    pub(crate) fn open_promises(&self) -> Vec<(Uuid, RunId)> {
+        let promises = self.promises.lock();
+        let open = promises.iter().filter(|(_, promise)| !promise.settled);
+        open.map(|(uuid, promise)| (*uuid, promise.run)).collect()
     }
 
     pub(crate) fn has_mail(&self) -> bool {

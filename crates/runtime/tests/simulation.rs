@@ -137,3 +137,28 @@ fn a_step_that_takes_longer_than_its_time_is_given_up_and_its_result_comes_too_l
     let Err(RunError::Failed(error)) = outcome else { panic!("{outcome:?}") };
     assert!(error.to_string().contains("took longer than 1ns"), "{error}");
 }
+
+#[test]
+fn what_comes_for_a_run_that_has_just_ended_is_refused_and_stops_nobody() {
+    let (disk, notes) = (SimDisk::new(), Rc::default());
+    let settings = Builder::new()
+        .register("short", |(): ()| async { Ok::<u32, TaskError>(1) })
+        .register("long", |(): ()| async { tiffany::durable::receive::<u32>("word").await });
+    let mut simulation = Simulation::start(settings, machine(3, &disk, &notes)).unwrap();
+    let (short, _) = simulation.submit::<u32>("short", "s", &()).unwrap();
+    let (long, _) = simulation.submit::<u32>("long", "l", &()).unwrap();
+    simulation.drive().unwrap();
+    assert!(simulation.outcome(&short).is_none(), "its end is not safe yet");
+    for refused in [simulation.send(&short, "word", &1), simulation.cancel(&short)] {
+        assert_eq!(refused.err().expect("it is refused").code(), "TFY0031");
+    }
+    simulation.send(&long, "word", &2).unwrap();
+    let outcome = loop {
+        simulation.drive().unwrap();
+        match simulation.outcome(&long) {
+            Some(outcome) => break outcome.unwrap(),
+            None => simulation.set_clock(simulation.next_event().expect("it goes on")),
+        }
+    };
+    assert_eq!((outcome, simulation.outcome(&short).unwrap().unwrap()), (2, 1));
+}

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tiffany_kernel::{
-    CallRef, Completion, ErrorKind, Mode, ObjectRef, Order, Recording, RunId, TaskError, Tid, Time,
-    Uuid, Value,
+    CallRef, Completion, ErrorKind, Mode, ObjectRef, Order, Recording, RunId, TaskError, TaskInfo,
+    Tid, Time, Uuid, Value,
 };
 
 use super::checkpoint::Receipt;
@@ -26,6 +26,7 @@ use super::script::{Begun, Script};
 use super::shelved::Shelved;
 use crate::control::{Answer, Listening, Tell};
 use crate::error::RunError;
+use crate::inbox::Letter;
 use crate::pool::Work;
 use crate::runtime::Runtime;
 use crate::wal::{Batch, BlobHash, Chain, Disk, LogError, Notice, RunState, Ticket, Writer};
@@ -88,7 +89,7 @@ pub(super) enum Held {
     Committed(CallRef),
     Announce(Uuid, ObjectRef),
     Over(RunId),
-    Answer(Tell, Answer),
+    Answer(Tell, Result<Answer, TaskError>),
     Checkpoint(Receipt),
 }
 
@@ -361,6 +362,10 @@ impl Runtime {
         let held = std::mem::take(&mut durable.held);
         if durable.handed_in > durable.safe {
             durable.waiting.push_back((durable.handed_in, held));
+        } else if held.iter().any(|held| matches!(held, Held::Over(_))) {
+            // The log has its end already. It must not vanish under whoever is busy with it.
+            durable.waiting.push_back((durable.handed_in, held));
+            self.host.inbox.send(Letter::Logged(Notice::Durable(durable.safe)));
         } else {
             // All that was ever written is safe.
             held.into_iter().for_each(|held| self.let_go(held));
@@ -424,7 +429,7 @@ impl Runtime {
             Held::Announce(uuid, promise) => self.host.inbox.announce(uuid, promise.run, true),
             Held::Over(id) => self.end_durable(id),
             // Who asked may have given up.
-            Held::Answer(tell, answer) => drop(tell.try_send(Ok(answer))),
+            Held::Answer(tell, answer) => drop(tell.try_send(answer)),
             Held::Checkpoint(receipt) => receipt.accept(),
         }
     }
@@ -454,6 +459,9 @@ impl Runtime {
         let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
             return;
         };
+        if hosting.is_over {
+            return;
+        }
         let (run, journal, batch) = (&mut hosted.run, &mut hosting.journal, &mut durable.batch);
         // What happened before has to stand before it.
         for record in run.take_records() {
@@ -487,6 +495,30 @@ impl Runtime {
         self.line_up(place);
     }
 
+    /// The run of this id, if there is one.
+    pub(crate) fn known_run<T>(&self, id: &str) -> Option<DurableRun<T>> {
+        let uuid = uuid_of(id);
+        let is_known =
+            self.durable.as_ref().is_some_and(|durable| durable.runs.contains_key(&uuid));
+        is_known.then_some(DurableRun { uuid, value: PhantomData })
+    }
+
+    /// All tasks of a run that is known here and not over.
+    pub(crate) fn tasks_of(&self, uuid: Uuid) -> Vec<TaskInfo> {
+        let id = self.live(uuid).ok();
+        id.and_then(|id| self.run_of(id)).map_or(Vec::new(), |run| run.tasks())
+    }
+
+    /// Promises of durable runs that wait for somebody, each after its run.
+    pub(crate) fn open_promises(&self) -> Vec<(Uuid, Uuid)> {
+        let open = self.host.inbox.open_promises().into_iter();
+        open.filter_map(|(promise, run)| {
+            let hosting = self.runs[*self.places.get(&run)?].hosting.as_ref()?;
+            Some((hosting.journal.run(), promise))
+        })
+        .collect()
+    }
+
     /// Whether a run is known here and not over.
     pub(crate) fn is_live(&self, uuid: Uuid) -> bool {
         self.durable
@@ -501,6 +533,9 @@ impl Runtime {
         let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
             return;
         };
+        if hosting.is_over {
+            return;
+        }
         for record in hosted.run.take_records() {
             hosting.journal.write(&mut durable.batch, record);
         }
@@ -535,7 +570,7 @@ impl Runtime {
         let waiting = durable.waiting.into_iter().flat_map(|(_, held)| held);
         for held in durable.held.into_iter().chain(waiting) {
             if let Held::Answer(tell, answer) = held {
-                drop(tell.try_send(closed.clone().map(|()| answer).map_err(log_failed)));
+                drop(tell.try_send(closed.clone().map_err(log_failed).and_then(|()| answer)));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! One run's log while it is written: each record of the kernel, and each thing the outside told the run,
 //! becomes a line. What the lines mean is in the book, "WAL format".
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
 use std::panic::Location;
 use std::rc::Rc;
@@ -25,6 +25,9 @@ pub(crate) struct Journal {
     /// Yields that are not written yet, by task.
     yields: BTreeMap<Tid, u64>,
     sites: Sites,
+    /// Tasks whose ends were written in an earlier life, and whether the run's failure was.
+    ended: BTreeSet<Tid>,
+    failed: bool,
 }
 
 /// Lines of code as text, each made once.
@@ -55,6 +58,8 @@ impl Journal {
             waiting: BTreeMap::new(),
             yields: BTreeMap::new(),
             sites: Sites::default(),
+            ended: BTreeSet::new(),
+            failed: false,
         }
     }
 
@@ -70,6 +75,12 @@ impl Journal {
     /// Says that a call does not wait any more.
     pub(crate) fn over(&mut self, call: CallRef) {
         self.waiting.remove(&call.call);
+    }
+
+    /// Says which ends the log has already.
+    pub(crate) fn has_ends(&mut self, ended: impl Iterator<Item = Tid>, failed: bool) {
+        self.ended.extend(ended);
+        self.failed = failed;
     }
 
     /// Says that a call has this record: a replay has found it there.
@@ -92,6 +103,8 @@ impl Journal {
     pub(crate) fn write(&mut self, batch: &mut Batch, record: Record) {
         let Record { tid, clock, step, kind } = record;
         match kind {
+            RecordKind::Completed(_) | RecordKind::Failed(_) | RecordKind::Cancelled(_)
+                if !self.ended.is_empty() && self.ended.remove(&tid) => {}
             RecordKind::Called(call) => self.write_call(batch, tid, clock, call),
             RecordKind::Woken(call) => self.woken(batch, tid, clock, step, call),
             RecordKind::Withdrawn(call) => drop(self.waiting.remove(&call.call)),
@@ -283,6 +296,7 @@ impl Journal {
     pub(crate) fn end(&mut self, batch: &mut Batch, clock: Time, failure: Option<&RunFailure>) {
         let error = match failure {
             None | Some(RunFailure::Root(_)) => return,
+            Some(_) if self.failed => return,
             Some(failure) => failure_error(failure),
         };
         let line = self.line(batch, clock, RecordType::TaskAbort, Tid(1));

@@ -126,6 +126,12 @@ impl Replay {
         self.matched == self.script.total && self.script.told.is_empty()
     }
 
+    /// Whether the calls that are only shown have been made again too, so that the tasks stand where they stood. Code that
+    /// changed may make fewer, and is known by what it does beyond the log.
+    pub(crate) fn has_shown_all(&self) -> bool {
+        !self.later.is_empty() || self.script.shown.values().all(|left| *left == 0)
+    }
+
     /// Compares what happened with what the log says. The answer names a matched call that waits, and its record.
     pub(crate) fn compare(
         &mut self,
@@ -138,7 +144,7 @@ impl Replay {
         let call = match &record.kind {
             RecordKind::Called(call) if call.kind.is_outward() && call.error.is_none() => call,
             _ => {
-                if self.is_over() {
+                if self.is_new(&record) {
                     self.later.push(record);
                 }
                 return Ok(None);
@@ -170,6 +176,31 @@ impl Replay {
         }
         self.calls.insert(expected.seq, (call.call, call.kind));
         Ok(Some((call.call, expected.seq)))
+    }
+
+    /// Whether something that is shown and not compared is beyond what the log has.
+    fn is_new(&mut self, record: &Record) -> bool {
+        let script = &mut self.script;
+        match &record.kind {
+            RecordKind::Called(_) => {
+                if script.calls.get(&record.tid).is_some_and(|calls| !calls.is_empty()) {
+                    return false;
+                }
+                match script.shown.get_mut(&record.tid) {
+                    Some(shown) if *shown > 0 => {
+                        *shown -= 1;
+                        false
+                    }
+                    _ => !script.ended.contains_key(&record.tid),
+                }
+            }
+            RecordKind::CutShort => !script.cut_short.contains(&record.tid),
+            RecordKind::OverTime => !script.over_time,
+            RecordKind::Completed(_) | RecordKind::Failed(_) | RecordKind::Cancelled(_) => {
+                !script.ended.contains_key(&record.tid)
+            }
+            _ => self.is_over(),
+        }
     }
 
     /// A run waits although its log has calls that it should have made.

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::rc::Rc;
 
 use tiffany_kernel::{
-    CallKind, Completion, ErrorKind, Mode, RecordKind, Recording, RunFailure, RunId, TaskError,
-    Tid, Uuid, Value,
+    CallKind, Completion, ErrorKind, Mode, ObjectRef, Order, RecordKind, Recording, RunFailure,
+    RunId, TaskError, Tid, Uuid, Value,
 };
 
 use super::divergence::{Cause, Divergence, Trial};
@@ -133,7 +133,7 @@ impl Runtime {
             let Hosting { journal, replay: Some(replay), settled, .. } = &mut **hosting else {
                 return Ok(());
             };
-            if replay.is_over() {
+            if replay.is_over() && (replay.has_shown_all() || !run.is_ready()) {
                 return Ok(());
             }
             if let Some(told) = replay.next_told(run.steps(), run.is_ready()) {
@@ -172,14 +172,34 @@ impl Runtime {
         let durable = self.durable.as_mut().expect("a durable run has a log");
         hosting.begun = replay.script.begun;
         hosting.received = replay.script.received;
+        hosting.journal.has_ends(replay.script.ended.into_keys(), replay.script.failed);
         for record in replay.later {
             hosting.journal.write(&mut durable.batch, record);
         }
+        let promises = replay.script.promises;
         for order in replay.orders {
-            self.execute_durable(place, order);
+            match order {
+                // Others may know it from the life before, and whether it is settled.
+                Order::Announce(uuid, promise) if promises.contains(&uuid) => {
+                    self.announce_again(place, uuid, promise);
+                }
+                other => self.execute_durable(place, other),
+            }
         }
         self.empty_outbox(place);
         self.line_up(place);
+    }
+}
+
+impl Runtime {
+    /// A promise that the log has may be settled at once, if it is not.
+    fn announce_again(&mut self, place: usize, uuid: Uuid, promise: ObjectRef) {
+        let hosting = self.runs[place].hosting.as_ref();
+        let is_settled = hosting.is_some_and(|hosting| hosting.settled.contains(&uuid));
+        self.host.inbox.announce(uuid, promise.run, true);
+        if is_settled {
+            self.host.inbox.claim(uuid, true);
+        }
     }
 }
 

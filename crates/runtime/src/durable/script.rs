@@ -1,6 +1,6 @@
 //! A run's log read back: what each task asked of the world, and what the world told the run, in order.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -93,14 +93,22 @@ pub(crate) struct Script {
     /// By task, in order.
     pub(crate) calls: BTreeMap<Tid, VecDeque<Recorded>>,
     pub(crate) told: VecDeque<Told>,
+    /// Promises that were made for others to settle.
+    pub(crate) promises: BTreeSet<Uuid>,
     /// How many calls there are in all.
     pub(crate) total: usize,
     /// Effects that had begun.
     pub(crate) begun: BTreeMap<u64, Begun>,
     /// Messages of other runs that came.
     pub(super) received: Received,
-    /// Tasks that had ended.
+    /// How many calls that do not concern the world each task had made since the last one that does.
+    pub(crate) shown: BTreeMap<Tid, u64>,
+    /// Tasks that had ended, and whether the run's own failure was told after that.
     pub(crate) ended: BTreeMap<Tid, u64>,
+    pub(crate) failed: bool,
+    /// Tasks that were cut short, and whether the run was over its time.
+    pub(crate) cut_short: BTreeSet<Tid>,
+    pub(crate) over_time: bool,
     /// How the root had ended.
     pub(crate) outcome: Option<Result<String, TaskError>>,
 }
@@ -117,17 +125,25 @@ impl Script {
             Some(RecordType::TaskSpawn) => self.add_call(record, CallKind::Spawn, clock),
             Some(RecordType::TaskYield) => {
                 let kind = record.str("call").and_then(|tag| CallKind::parse(&tag));
-                if let Some(kind) = kind.filter(|kind| kind.is_outward())
-                    && record.get("error").is_none()
-                {
-                    self.add_call(record, kind, clock);
+                match kind.filter(|kind| kind.is_outward() && record.get("error").is_none()) {
+                    Some(kind) => self.add_call(record, kind, clock),
+                    None => {
+                        let count = record.uint("count").unwrap_or(1);
+                        *self.shown.entry(record.tid).or_default() += count;
+                    }
                 }
             }
             Some(RecordType::TaskWake) => {
                 let what = match record.str("why").as_deref() {
                     Some("cancel") => What::Cancel,
-                    Some("cut_short") => What::CutShort(record.tid),
-                    Some("over_time") => What::OverTime,
+                    Some("cut_short") => {
+                        self.cut_short.insert(record.tid);
+                        What::CutShort(record.tid)
+                    }
+                    Some("over_time") => {
+                        self.over_time = true;
+                        What::OverTime
+                    }
                     _ => What::Woken { of: record.uint("of").unwrap_or(0) },
                 };
                 self.add_told(record, what, clock);
@@ -176,7 +192,8 @@ impl Script {
                 self.add_told(record, What::Message { name, value }, clock);
             }
             Some(RecordType::TaskExit | RecordType::TaskAbort | RecordType::TaskCancel) => {
-                self.ended.insert(record.tid, record.seq);
+                let again = self.ended.insert(record.tid, record.seq).is_some();
+                self.failed |= again && record.tid == Tid(1);
                 if record.tid == Tid(1) {
                     self.outcome = Some(outcome(record, fetch)?);
                 }
@@ -206,9 +223,13 @@ impl Script {
     }
 
     fn add_call(&mut self, record: &Record<'_>, kind: CallKind, clock: Time) {
+        if kind == CallKind::CreateExternalPromise {
+            self.promises.extend(record.str("uuid").and_then(|text| Uuid::parse(&text)));
+        }
         let fields = record.fields().rest.into();
         let call = Recorded { seq: record.seq, kind, clock, fields };
         self.calls.entry(record.tid).or_default().push_back(call);
+        self.shown.remove(&record.tid);
         self.total += 1;
     }
 

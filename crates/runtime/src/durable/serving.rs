@@ -101,7 +101,7 @@ impl Runtime {
         answer: Answer,
     ) -> Result<Answer, RunError> {
         let (tell, told): (Tell, Receiver<_>) = sync_channel(1);
-        self.hold(tell, answer);
+        self.hold(tell, Ok(answer));
         let answer = RefCell::new(None);
         self.drive_until(at, |_| {
             let mut answer = answer.borrow_mut();
@@ -121,17 +121,17 @@ impl Runtime {
 
     /// Does what is asked; who asked is told when that is safe.
     pub(crate) fn serve(&mut self, request: Request, tell: Tell) {
-        match self.carry_out(request) {
-            Ok(answer) => self.hold(tell, answer),
-            Err(error) => drop(tell.try_send(Err(error))),
-        }
+        let answer = self.carry_out(request);
+        self.hold(tell, answer);
     }
 
-    /// Gives an answer when everything written so far is safe.
-    pub(crate) fn hold(&mut self, tell: Tell, answer: Answer) {
+    /// Gives an answer when everything written so far is safe: that a run is over, say, is not true before.
+    pub(crate) fn hold(&mut self, tell: Tell, answer: Result<Answer, TaskError>) {
         match &mut self.durable {
-            Some(durable) => durable.held.push(Held::Answer(tell, answer)),
-            None => drop(tell.try_send(Ok(answer))),
+            Some(durable) if durable.failed.is_none() => {
+                durable.held.push(Held::Answer(tell, answer));
+            }
+            _ => drop(tell.try_send(answer)),
         }
         self.hand_in();
     }
@@ -200,8 +200,10 @@ impl Runtime {
         promise: Uuid,
         result: Result<Box<RawValue>, String>,
     ) -> Result<Answer, TaskError> {
-        self.announce_early(promise);
         if let Some((run, settlement)) = self.host.inbox.claim(promise, self.durable.is_some()) {
+            if self.has_ended(run) {
+                return Err(unknown(promise));
+            }
             let result = match result {
                 Ok(value) => Ok(Value::new(Json(compact(value.get()).into()))),
                 Err(message) => Err(TaskError::failed(message)),
@@ -218,19 +220,6 @@ impl Runtime {
             _ => None,
         });
         settled.map(Answer::Settled).ok_or_else(|| unknown(promise))
-    }
-
-    /// A promise that waits for the log can be known from an earlier process. Its answer will stand behind it in the log.
-    fn announce_early(&self, promise: Uuid) {
-        let Some(durable) = &self.durable else { return };
-        let waiting = durable.waiting.iter().flat_map(|(_, held)| held);
-        for held in durable.held.iter().chain(waiting) {
-            if let Held::Announce(uuid, object) = held
-                && *uuid == promise
-            {
-                self.host.inbox.announce(promise, object.run, true);
-            }
-        }
     }
 
     fn decide_doubt(&mut self, key: &str, decision: Decision) -> Result<Answer, TaskError> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tiffany_kernel::{TaskError, Time, Uuid};
+use tiffany_kernel::{TaskError, TaskInfo, Time, Uuid};
 
 use crate::builder::Builder;
 use crate::clock::Clock;
@@ -196,10 +196,25 @@ impl Simulation {
         Ok(receipt)
     }
 
+    /// The run of this id, if there is one.
+    pub fn run<T>(&self, id: &str) -> Option<DurableRun<T>> {
+        self.runtime.known_run(id)
+    }
+
+    /// All tasks of a run that is not over.
+    pub fn tasks<T>(&self, run: &DurableRun<T>) -> Vec<TaskInfo> {
+        self.runtime.tasks_of(run.uuid())
+    }
+
+    /// The promises that may be settled from outside and are not, each after its run. Those of one run are in no order.
+    pub fn promises(&self) -> Vec<(Uuid, Uuid)> {
+        self.runtime.open_promises()
+    }
+
     /// A receipt for all that was asked for so far.
     fn receipt(&mut self) -> Receipt {
         let (tell, receipt) = Receipt::new();
-        self.runtime.hold(tell, control::Answer::Done);
+        self.runtime.hold(tell, Ok(control::Answer::Done));
         receipt
     }
 

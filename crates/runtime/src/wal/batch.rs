@@ -103,10 +103,12 @@ impl Batch {
     }
 
     /// Says that the run is over: it will not be among the live ones when the log is opened again. Its last
-    /// line must be in this batch.
+    /// line must be in this batch; if it is not, nothing is said.
     pub fn finish(&mut self, chain: &Chain) {
         let last = self.parts.iter_mut().rev().find(|part| part.run == chain.run());
-        last.expect("a run is finished in the batch that has its last line").finishes = true;
+        if let Some(last) = last {
+            last.finishes = true;
+        }
     }
 
     /// Removes a run's file. Its UUID stays known, and is refused afterwards.

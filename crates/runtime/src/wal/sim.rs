@@ -382,6 +382,47 @@ impl SimDisk {
         self.state.lock().faults.crash_at = Some((operation, torn));
     }
 
+    /// Stops at once: everything fails from now on, until [`SimDisk::crash`].
+    pub fn power_off(&self) {
+        self.state.lock().faults.crashed = true;
+    }
+
+    /// Whether it has stopped.
+    pub fn is_down(&self) -> bool {
+        self.state.lock().faults.crashed
+    }
+
+    /// How many changes and syncs were asked of it so far.
+    pub fn operation_count(&self) -> usize {
+        self.state.lock().operations.len()
+    }
+
+    /// One of the changes and syncs that were asked of it.
+    pub fn operation(&self, at: usize) -> Option<Operation> {
+        self.state.lock().operations.get(at).cloned()
+    }
+
+    /// Turns one bit of one file over, on the medium too, and says which. `None`: there is no byte anywhere.
+    pub fn flip(&self, seed: u64) -> Option<(PathBuf, usize)> {
+        let mut draw = Draw(seed);
+        let files: Vec<(PathBuf, Vec<u8>)> = self
+            .paths()
+            .into_iter()
+            .filter_map(|path| self.contents(&path).map(|bytes| (path, bytes)))
+            .filter(|(_, bytes)| !bytes.is_empty())
+            .collect();
+        if files.is_empty() {
+            return None;
+        }
+        let (path, mut bytes) = files[draw.next(files.len())].clone();
+        // Most of a segment is empty; what matters is before that.
+        let used = bytes.iter().rposition(|byte| *byte != 0).map_or(bytes.len(), |last| last + 1);
+        let at = draw.next(used);
+        bytes[at] ^= 1 << draw.next(8);
+        self.tamper(&path, bytes);
+        Some((path, at))
+    }
+
     /// The crash itself, and the restart after it: open files and locks are gone, and of what was not synced
     /// only the survivors are there.
     pub fn crash(&self, survivors: Survivors) {

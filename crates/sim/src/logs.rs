@@ -1,0 +1,242 @@
+//! The logs that a simulation leaves: read as anybody would read them, checked, and brought into a form in which two
+//! of them can be compared although their machines crashed at different moments.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tiffany::Uuid;
+use tiffany::wal::sim::SimDisk;
+use tiffany::wal::{RunReader, Settings, Writer};
+
+/// Where the log is.
+pub(crate) const ROOT: &str = "/log";
+
+/// One run's log.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RunLog {
+    pub(crate) lines: Vec<String>,
+    pub(crate) records: Vec<Value>,
+}
+
+/// All logs of a disk, by run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Logs {
+    pub(crate) runs: BTreeMap<String, RunLog>,
+    /// Large payloads, by their names.
+    pub(crate) blobs: BTreeMap<String, Vec<u8>>,
+}
+
+impl Logs {
+    /// What a restart would find on this disk. The disk itself is left alone.
+    pub(crate) fn recovered(disk: &SimDisk, settings: &Settings) -> Result<Logs, String> {
+        let copy = disk.copy();
+        let opened = Writer::open(Arc::new(copy.clone()), Path::new(ROOT), settings.clone());
+        let (writer, recovery) = opened.map_err(|error| error.to_string())?;
+        if let Some((_, error)) = recovery.refused.first() {
+            return Err(error.to_string());
+        }
+        let mut logs = Logs::default();
+        for (run, entry) in writer.runs() {
+            let read = |error: tiffany::wal::LogError| error.to_string();
+            let mut reader =
+                RunReader::open(&copy, Path::new(ROOT), run, Some(entry)).map_err(read)?;
+            while let Some(record) = reader.next() {
+                record.map_err(read)?;
+            }
+            logs.runs.insert(run.to_string(), RunLog::read(&copy, run)?);
+        }
+        let dir = Path::new(ROOT).join("wal/blobs");
+        for path in copy.paths().into_iter().filter(|path| path.parent() == Some(dir.as_path())) {
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+            logs.blobs.extend(name.zip(copy.contents(&path)));
+        }
+        Ok(logs)
+    }
+
+    /// The first way in which a later log is not a continuation of an earlier one.
+    pub(crate) fn not_continued_by(&self, later: &Logs) -> Option<String> {
+        for (run, log) in &self.runs {
+            let Some(now) = later.runs.get(run) else {
+                return Some(format!("run {run} had a log, and has none any more"));
+            };
+            for (at, line) in log.lines.iter().enumerate() {
+                if now.lines.get(at) != Some(line) {
+                    let is = now.lines.get(at).map_or("nothing", String::as_str);
+                    let seq = at + 1;
+                    return Some(format!(
+                        "record {seq} of run {run} was changed\n  was {line}\n  is  {is}"
+                    ));
+                }
+            }
+        }
+        None
+    }
+}
+
+impl RunLog {
+    fn read(disk: &SimDisk, run: Uuid) -> Result<RunLog, String> {
+        let path = Path::new(ROOT).join("wal").join(format!("{run}.wal"));
+        let bytes = disk.contents(&path).ok_or_else(|| format!("{} is gone", path.display()))?;
+        let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
+        let lines: Vec<String> = text.lines().map(String::from).collect();
+        let parse = |line: &String| serde_json::from_str(line).map_err(|error| error.to_string());
+        let records = lines.iter().map(parse).collect::<Result<_, _>>()?;
+        Ok(RunLog { lines, records })
+    }
+
+    pub(crate) fn of_type<'a>(&'a self, wanted: &'a str) -> impl Iterator<Item = &'a Value> {
+        self.records.iter().filter(move |record| record["type"] == wanted)
+    }
+
+    /// Steps whose result is written down, by the numbers of their calls.
+    pub(crate) fn results(&self) -> BTreeSet<u64> {
+        let results =
+            self.of_type("EffectResult").filter(|record| record.get("retry_at").is_none());
+        results.filter_map(|record| record["of"].as_u64()).collect()
+    }
+
+    /// Attempts that are written down: the number of the call and the attempt.
+    pub(crate) fn attempts(&self) -> BTreeSet<(u64, u64)> {
+        let starts = self.of_type("EffectStart");
+        starts.filter_map(|one| Some((one["of"].as_u64()?, one["attempt"].as_u64()?))).collect()
+    }
+
+    /// Steps that nobody knows of whether they were done.
+    pub(crate) fn in_doubt(&self) -> usize {
+        let doubts = self.of_type("EffectResult");
+        doubts.filter(|record| record["error"]["kind"] == "InDoubt").count()
+    }
+
+    /// What the log says, task by task, without what a crash may change. See the crate's documentation.
+    pub(crate) fn essence(&self) -> BTreeMap<String, Vec<String>> {
+        let mut essence = Essence::default();
+        essence.paths.insert(1, "1".into());
+        self.records.iter().for_each(|record| essence.add(record));
+        essence.named()
+    }
+}
+
+/// Fields that say when, in which order, or under which number something happened.
+const PASSING: &[&str] = &[
+    "v", "seq", "ts", "crc", "gen", "task_id", "tid", "type", "step", "of", "time", "child",
+    "task", "object", "items", "attempt", "uuid", "promise",
+];
+
+#[derive(Default)]
+struct Essence {
+    /// Tasks by the way they were spawned: the second child of the root is `1.2`.
+    paths: BTreeMap<u64, String>,
+    children: BTreeMap<u64, u64>,
+    tasks: BTreeMap<String, Vec<String>>,
+    /// Calls by the numbers of their records.
+    calls: BTreeMap<u64, (String, usize)>,
+    /// UUIDs, and what they are called here.
+    uuids: BTreeMap<String, (String, usize)>,
+}
+
+impl Essence {
+    fn add(&mut self, record: &Value) {
+        let tid = record["tid"].as_u64().unwrap_or(1);
+        let path = self.paths.get(&tid).cloned().unwrap_or_else(|| format!("?{tid}"));
+        let kind = record["type"].as_str().unwrap_or_default();
+        match kind {
+            "EffectStart" | "ShutdownMarker" => {}
+            "EffectResult" if record.get("retry_at").is_some() => {}
+            "TaskWake" if record.get("why").is_none() => {}
+            "TaskYield" if record["call"] == "yield" => {}
+            "EffectResult" => {
+                let call = record["of"].as_u64().and_then(|of| self.calls.get(&of)).cloned();
+                self.answer(call, record);
+            }
+            "PromiseSettled" => {
+                let call = record["promise"].as_str().and_then(|uuid| self.uuids.get(uuid));
+                self.answer(call.cloned(), record);
+            }
+            "Message" => {
+                let name = record["name"].as_str().unwrap_or_default();
+                self.tasks.entry(format!("messages `{name}`")).or_default().push(rest(record));
+            }
+            _ => {
+                if kind == "TaskSpawn"
+                    && let Some(child) = record["child"].as_u64()
+                {
+                    let count = self.children.entry(tid).or_default();
+                    *count += 1;
+                    self.paths.insert(child, format!("{path}.{count}"));
+                }
+                let list = self.tasks.entry(format!("task {path}")).or_default();
+                let place = (format!("task {path}"), list.len());
+                list.push(format!("{kind} {}", rest(record)));
+                if let Some(uuid) = record["uuid"].as_str() {
+                    self.uuids.insert(uuid.into(), place.clone());
+                }
+                self.calls.insert(record["seq"].as_u64().unwrap_or(0), place);
+            }
+        }
+    }
+
+    /// Writes an answer beside its call.
+    fn answer(&mut self, call: Option<(String, usize)>, record: &Value) {
+        let answer = format!(" → {}", rest(record));
+        match call {
+            Some((task, at)) => self.tasks.entry(task).or_default()[at].push_str(&answer),
+            None => self.tasks.entry("answers to nobody".into()).or_default().push(answer),
+        }
+    }
+
+    /// With each UUID called by the call that drew it.
+    fn named(mut self) -> BTreeMap<String, Vec<String>> {
+        for (uuid, (task, at)) in &self.uuids {
+            let name = format!("<{task} call {at}>");
+            for line in self.tasks.values_mut().flatten() {
+                if line.contains(uuid.as_str()) {
+                    *line = line.replace(uuid.as_str(), &name);
+                }
+            }
+        }
+        self.tasks
+    }
+}
+
+/// What is left of a record without passing fields.
+fn rest(record: &Value) -> String {
+    let Value::Object(fields) = record else { return record.to_string() };
+    let mut kept = serde_json::Map::new();
+    for (name, value) in fields {
+        match name.as_str() {
+            "error" => {
+                let error = match value.get("kind") {
+                    // Who it went through is told by numbers of tasks.
+                    Some(kind) => Value::from(vec![kind.clone(), value["message"].clone()]),
+                    None => value.clone(),
+                };
+                kept.insert(name.clone(), error);
+            }
+            passing if PASSING.contains(&passing) => {}
+            _ => drop(kept.insert(name.clone(), value.clone())),
+        }
+    }
+    Value::Object(kept).to_string()
+}
+
+/// The first difference between two logs of one run.
+pub(crate) fn difference(undisturbed: &RunLog, crashed: &RunLog) -> Option<String> {
+    let (was, is) = (undisturbed.essence(), crashed.essence());
+    let tasks: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
+    for task in tasks {
+        let empty = Vec::new();
+        let (was, is) = (was.get(task).unwrap_or(&empty), is.get(task).unwrap_or(&empty));
+        let at = (0..was.len().max(is.len())).find(|at| was.get(*at) != is.get(*at));
+        if let Some(at) = at {
+            let show = |list: &Vec<String>| list.get(at).cloned().unwrap_or("nothing".into());
+            let (undisturbed, crashed) = (show(was), show(is));
+            let place = at + 1;
+            return Some(format!(
+                "{task}, entry {place}:\n  undisturbed {undisturbed}\n  crashed     {crashed}"
+            ));
+        }
+    }
+    None
+}

@@ -1,0 +1,299 @@
+//! The people and programs outside: they start runs, send messages, settle promises and cancel, at given times or when
+//! they are asked. After a crash they do again what they were not told is safe, and look first whether it is there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tiffany::durable::DurableRun;
+use tiffany::testing::{Answer, Receipt, Simulation};
+use tiffany::{ErrorKind, RunError, Settlement, Time, Uuid};
+
+use crate::logs::{Logs, RunLog};
+use crate::plan::Draw;
+
+/// Something that is done from outside.
+#[derive(Clone, Debug)]
+pub(crate) enum Act {
+    Submit { function: String, input: Value },
+    Send { name: String, message: Value },
+    Cancel,
+}
+
+/// Who does what to which run, and when.
+#[derive(Clone, Debug)]
+pub(crate) struct Planned {
+    pub(crate) after: Duration,
+    pub(crate) id: String,
+    pub(crate) act: Act,
+}
+
+/// A promise that waits for somebody outside.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The id of the run that asks.
+    pub run: String,
+    /// Which question of this run it is, from 0, in the order in which they were first seen.
+    pub number: usize,
+    /// The UUID of the promise.
+    pub promise: Uuid,
+}
+
+/// How questions are answered: with a value, with an error, or not at all.
+pub(crate) type Answering = Rc<dyn Fn(&Question) -> Option<Result<Value, String>>>;
+
+/// Where something stands.
+enum Stage {
+    /// It is to be done.
+    ToDo,
+    /// It was done, and nobody said yet that it is safe.
+    Done(Receipt),
+    Safe,
+    /// It came too late: the run is over, or about to be.
+    Refused,
+}
+
+/// An answer on its way.
+struct Reply {
+    run: String,
+    due: Time,
+    value: Result<Value, String>,
+    stage: Stage,
+    logged: Logged,
+}
+
+/// What is known of an answer in the log.
+#[derive(PartialEq, Eq)]
+enum Logged {
+    /// Nothing.
+    No,
+    /// It was said to be safe there.
+    Said,
+    /// It was found there.
+    Found,
+}
+
+/// Everybody outside, through all lives of a machine.
+pub(crate) struct Outside {
+    epoch: Time,
+    acts: Vec<(Planned, Stage)>,
+    answering: Option<Answering>,
+    replies: BTreeMap<Uuid, Reply>,
+    asked: BTreeMap<String, usize>,
+    draw: Draw,
+}
+
+impl Outside {
+    pub(crate) fn new(
+        planned: &[Planned],
+        answering: Option<Answering>,
+        epoch: Time,
+        seed: u64,
+    ) -> Outside {
+        let acts = planned.iter().map(|one| (one.clone(), Stage::ToDo)).collect();
+        let draw = Draw(seed ^ 0x006f_7574);
+        Outside { epoch, acts, answering, replies: BTreeMap::new(), asked: BTreeMap::new(), draw }
+    }
+
+    /// The ids of all runs.
+    pub(crate) fn ids(&self) -> BTreeSet<String> {
+        self.acts.iter().map(|(planned, _)| planned.id.clone()).collect()
+    }
+
+    /// When something is to be done next.
+    pub(crate) fn due(&self) -> Option<Time> {
+        let acts = self.acts.iter().filter(|(_, stage)| matches!(stage, Stage::ToDo));
+        let acts = acts.map(|(planned, _)| self.epoch + planned.after);
+        let replies = self.replies.values().filter(|reply| matches!(reply.stage, Stage::ToDo));
+        acts.chain(replies.map(|reply| reply.due)).min()
+    }
+
+    /// Does what is due, and notices what is safe.
+    pub(crate) fn act(&mut self, simulation: &mut Simulation) -> Result<(), String> {
+        let now = simulation.now();
+        self.notice(simulation)?;
+        let mut busy: BTreeSet<(String, String)> = BTreeSet::new();
+        for (planned, stage) in &mut self.acts {
+            let line = match &planned.act {
+                Act::Send { name, .. } => name.clone(),
+                _ => String::new(),
+            };
+            // Who sends several messages of one name waits for each to be safe.
+            let place = (planned.id.clone(), line);
+            let is_free = !busy.contains(&place) || !matches!(planned.act, Act::Send { .. });
+            if matches!(stage, Stage::ToDo) && is_free && self.epoch + planned.after <= now {
+                *stage = perform(planned, simulation)?;
+            }
+            if matches!(stage, Stage::ToDo | Stage::Done(_)) {
+                busy.insert(place);
+            }
+        }
+        for (uuid, reply) in &mut self.replies {
+            if matches!(reply.stage, Stage::ToDo) && reply.due <= now {
+                let value = reply.value.as_ref().map_err(Clone::clone);
+                let receipt = simulation.settle(*uuid, value).map_err(|error| error.to_string())?;
+                reply.stage = Stage::Done(receipt);
+            }
+        }
+        Ok(())
+    }
+
+    /// Hears of new questions.
+    pub(crate) fn listen(&mut self, simulation: &Simulation) {
+        let Some(answering) = &self.answering else { return };
+        for (run, promise) in simulation.promises() {
+            if self.replies.contains_key(&promise) {
+                continue;
+            }
+            let is_it =
+                |id: &String| simulation.run::<Value>(id).is_some_and(|known| known.uuid() == run);
+            let ids: BTreeSet<String> =
+                self.acts.iter().map(|(planned, _)| planned.id.clone()).collect();
+            let Some(id) = ids.into_iter().find(is_it) else { continue };
+            let number = self.asked.entry(id.clone()).or_default();
+            let question = Question { run: id.clone(), number: *number, promise };
+            *number += 1;
+            if let Some(value) = answering(&question) {
+                let wait = Duration::from_micros(self.draw.next() % 500_000);
+                let due = simulation.now() + wait;
+                let reply = Reply { run: id, due, value, stage: Stage::ToDo, logged: Logged::No };
+                self.replies.insert(promise, reply);
+            }
+        }
+    }
+
+    fn notice(&mut self, simulation: &Simulation) -> Result<(), String> {
+        for (planned, stage) in &mut self.acts {
+            if let Stage::Done(receipt) = stage {
+                match receipt.answer() {
+                    Answer::None => {}
+                    Answer::Safe(_) => *stage = Stage::Safe,
+                    Answer::Never => return Err(format!("nobody heeds {planned:?}")),
+                }
+            }
+        }
+        for (uuid, reply) in &mut self.replies {
+            if let Stage::Done(receipt) = &reply.stage {
+                let run = simulation.run::<Value>(&reply.run);
+                let is_live = run.is_some_and(|run| !simulation.tasks(&run).is_empty());
+                match (receipt.answer(), &reply.logged) {
+                    (Answer::None, _) => {}
+                    (Answer::Safe(Settlement::Accepted), Logged::No) => {
+                        reply.logged = Logged::Said;
+                        reply.stage = Stage::Safe;
+                    }
+                    (Answer::Safe(Settlement::Ignored), Logged::Found) => reply.stage = Stage::Safe,
+                    (Answer::Safe(said), _) => {
+                        return Err(format!(
+                            "promise {uuid} has its one answer, which is {said:?}"
+                        ));
+                    }
+                    (Answer::Never, _) if is_live => {
+                        return Err(format!("promise {uuid} was handed out, and is unknown"));
+                    }
+                    (Answer::Never, _) => reply.stage = Stage::Safe,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The machine is back with these logs. What was safe must be there; what was not is done again, unless it is.
+    pub(crate) fn restarted(&mut self, logs: &Logs, trust: Trust) -> Result<(), String> {
+        let runs = by_id(logs);
+        let mut sent: BTreeMap<(String, String), usize> = BTreeMap::new();
+        for (planned, stage) in &mut self.acts {
+            let (id, log) = (&planned.id, runs.get(&planned.id).copied());
+            let is_there = match &planned.act {
+                Act::Submit { .. } => log.is_some(),
+                Act::Send { name, .. } => {
+                    let nth = sent.entry((id.clone(), name.clone())).or_default();
+                    *nth += 1;
+                    let of_name = |log: &RunLog| {
+                        log.of_type("Message").filter(|one| one["name"] == *name.as_str()).count()
+                    };
+                    log.map_or(0, of_name) >= *nth
+                }
+                Act::Cancel => {
+                    log.is_some_and(|log| log.of_type("TaskWake").any(|one| one["why"] == "cancel"))
+                }
+            };
+            let was_safe = matches!(stage, Stage::Safe);
+            if was_safe && !is_there && trust == Trust::Full && !is_over(log) {
+                return Err(format!("it was said to be safe, and is lost: {planned:?}"));
+            }
+            *stage = if is_there { Stage::Safe } else { Stage::ToDo };
+        }
+        for (uuid, reply) in &mut self.replies {
+            let log = runs.get(&reply.run);
+            let text = uuid.to_string();
+            let is_there = log.is_some_and(|log| {
+                log.of_type("PromiseSettled").any(|one| one["promise"] == *text.as_str())
+            });
+            if reply.logged != Logged::No && !is_there && trust == Trust::Full {
+                return Err(format!("the answer to promise {uuid} was safe, and is lost"));
+            }
+            // Who was not told may try once more although it is there, and is ignored then.
+            let again = !is_there || (reply.logged == Logged::No && self.draw.below(2) == 1);
+            reply.logged = if is_there { Logged::Found } else { Logged::No };
+            reply.stage = if again { Stage::ToDo } else { Stage::Safe };
+        }
+        // A promise that the log does not know was never heard of by anybody.
+        let known = |uuid: &Uuid| {
+            let uuid = uuid.to_string();
+            logs.runs.values().flat_map(|log| &log.records).any(|one| one["uuid"] == *uuid.as_str())
+        };
+        if let Some(uuid) = self.replies.keys().find(|uuid| !known(uuid)) {
+            match trust {
+                Trust::Full => {
+                    return Err(format!("promise {uuid} was handed out, and the log lacks it"));
+                }
+                Trust::None => self.replies.retain(|uuid, _| known(uuid)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether the medium can be relied on for what was synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trust {
+    Full,
+    None,
+}
+
+fn is_over(log: Option<&RunLog>) -> bool {
+    let ends = ["TaskExit", "TaskAbort", "TaskCancel"];
+    let root = |one: &Value| one["tid"] == 1 && ends.iter().any(|end| one["type"] == *end);
+    log.is_some_and(|log| log.records.iter().any(root))
+}
+
+/// The logs by the ids of their runs.
+pub(crate) fn by_id(logs: &Logs) -> BTreeMap<String, &RunLog> {
+    let id = |log: &RunLog| {
+        log.of_type("RunStart").next().and_then(|one| one["id"].as_str()).map(String::from)
+    };
+    logs.runs.values().filter_map(|log| Some((id(log)?, log))).collect()
+}
+
+fn perform(planned: &Planned, simulation: &mut Simulation) -> Result<Stage, String> {
+    let failed = |error: RunError| format!("{planned:?}: {error}");
+    if let Act::Submit { function, input } = &planned.act {
+        let submitted = simulation.submit::<Value>(function, &planned.id, input);
+        return submitted.map(|(_, receipt)| Stage::Done(receipt)).map_err(failed);
+    }
+    let Some(run): Option<DurableRun<Value>> = simulation.run(&planned.id) else {
+        return Ok(Stage::ToDo);
+    };
+    let done = match &planned.act {
+        Act::Send { name, message } => simulation.send(&run, name, message),
+        _ => simulation.cancel(&run),
+    };
+    match done {
+        Ok(receipt) => Ok(Stage::Done(receipt)),
+        // It is over: nobody would take it.
+        Err(RunError::Failed(error)) if error.kind() == ErrorKind::Gone => Ok(Stage::Refused),
+        Err(error) => Err(failed(error)),
+    }
+}
