@@ -150,7 +150,7 @@ fn what_comes_for_a_run_that_has_just_ended_is_refused_and_stops_nobody() {
     simulation.drive().unwrap();
     assert!(simulation.outcome(&short).is_none(), "its end is not safe yet");
     for refused in [simulation.send(&short, "word", &1), simulation.cancel(&short)] {
-        assert_eq!(refused.err().expect("it is refused").code(), "TFY0031");
+        assert_eq!(refused.err().expect("it is refused").code(), "TFY0042");
     }
     simulation.send(&long, "word", &2).unwrap();
     let outcome = loop {
