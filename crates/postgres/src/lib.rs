@@ -196,6 +196,11 @@ impl Postgres {
             }
         }
         let mut client = (shared.connect)()?;
+        // What the log says was done must not get lost with the server.
+        client.batch_execute(
+            "SELECT set_config('synchronous_commit', 'on', false)
+             WHERE current_setting('synchronous_commit') IN ('off', 'local')",
+        )?;
         if !shared.has_table.load(Ordering::Acquire) {
             self.make_table(&mut client)?;
             shared.has_table.store(true, Ordering::Release);

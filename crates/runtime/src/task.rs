@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::{Future as StdFuture, IntoFuture};
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -129,6 +130,11 @@ shared_waitable! {
 #[track_caller]
 pub fn wait<W: Waitable>(on: W) -> Wait<W> {
     Wait { on: Some(on), pending: Pending::new() }
+}
+
+/// The same on behalf of another line.
+pub(crate) fn wait_at<W: Waitable>(on: W, at: &'static Location<'static>) -> Wait<W> {
+    Wait { on: Some(on), pending: Pending::new_at(at) }
 }
 
 /// The future of [`wait`].

@@ -73,6 +73,9 @@ struct Settings {
     on_stage: Option<OnStage>,
 }
 
+/// The least value of `PRAGMA synchronous` with which a transaction is safe when it is confirmed, in WAL mode too.
+const FULL: i64 = 2;
+
 /// How far an attempt has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
@@ -121,7 +124,7 @@ impl Sqlite {
         self.set(|settings| settings.busy_timeout = timeout)
     }
 
-    /// What is done with each new connection: pragmas, functions.
+    /// What is done with each new connection: pragmas, functions. `PRAGMA synchronous` is at least `FULL` afterwards, whatever this sets.
     pub fn on_connect(
         self,
         prepare: impl Fn(&Connection) -> rusqlite::Result<()> + Send + Sync + 'static,
@@ -208,6 +211,11 @@ impl Sqlite {
         connection.busy_timeout(shared.settings.busy_timeout)?;
         if let Some(prepare) = &shared.settings.on_connect {
             prepare(&connection)?;
+        }
+        // What the log says was done must not get lost with the power.
+        let synchronous: i64 = connection.query_row("PRAGMA synchronous", [], |row| row.get(0))?;
+        if synchronous < FULL {
+            connection.pragma_update(None, "synchronous", FULL)?;
         }
         if !shared.has_table.load(Ordering::Acquire) {
             self.make_table(&connection)?;

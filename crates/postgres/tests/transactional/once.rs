@@ -72,6 +72,26 @@ fn it_is_done_once_and_leaves_nothing_when_it_fails() {
     of_two_at_once_one_does_it(&server);
     other_directories_are_told(&server);
     keys_can_be_removed(&server);
+    what_is_confirmed_is_on_the_disk(&server);
+}
+
+fn what_is_confirmed_is_on_the_disk(server: &Server) {
+    for (set, is) in [("off", "on"), ("local", "on"), ("remote_write", "remote_write")] {
+        let role = format!("ALTER ROLE tiffany SET synchronous_commit = {set}");
+        server.client().batch_execute(&role).unwrap();
+        let db = server.postgres();
+        let synchronous: String = tiffany::try_run(async move {
+            db.step("look", |transaction, _| {
+                transaction
+                    .query_one("SHOW synchronous_commit", &[])
+                    .map(|row| row.get::<_, String>(0))
+            })
+            .await
+        })
+        .unwrap();
+        assert_eq!(synchronous, is, "{set}");
+    }
+    server.client().batch_execute("ALTER ROLE tiffany RESET synchronous_commit").unwrap();
 }
 
 fn clear(server: &Server) {

@@ -21,6 +21,7 @@ use crate::call::TryCall;
 use crate::future_task::{Fallible, FutureTask, into_task_error, panic_error};
 use crate::group::Group;
 use crate::sys::spawn_coroutine;
+use crate::task::wait_at;
 
 /// How often an undo step is tried that has no policy of its own.
 const UNDO_ATTEMPTS: u64 = 10;
@@ -112,7 +113,7 @@ where
     let task = SagaTask { body, saga: saga.clone(), undo: None };
     let task = spawn_coroutine::<T>(Box::pin(task), at).name("saga").group(&members);
     let task = task.checked().await.map_err(|error| saga.error(error))?;
-    task.await.map_err(|error| saga.error(error))
+    wait_at(task, at).await.map_err(|error| saga.error(error))
 }
 
 impl Saga {

@@ -111,6 +111,31 @@ where
 /// The work gives its result as JSON. It must look the [key](Attempt::key) up first, and if it is there, give the result that is with it
 /// and do nothing; otherwise it must write both in the same transaction as what it does. If nobody can tell whether the transaction was
 /// confirmed, it gives [`StepError::in_doubt`]: the next attempt finds out by looking.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use std::sync::Mutex;
+/// use tiffany::durable::step_transactional;
+///
+/// /// A database that does one transaction at a time: what was sold, and the results by their keys.
+/// static SHOP: Mutex<(u32, BTreeMap<String, String>)> = Mutex::new((0, BTreeMap::new()));
+///
+/// let sold: u32 = tiffany::try_run(async {
+///     step_transactional("sell", |attempt| {
+///         let mut shop = SHOP.lock()?;
+///         if let Some(result) = shop.1.get(attempt.key()) {
+///             return Ok(result.clone());
+///         }
+///         shop.0 += 1;
+///         let result = attempt.to_json(&shop.0)?;
+///         shop.1.insert(attempt.key().to_string(), result.clone());
+///         Ok(result)
+///     })
+///     .await
+/// })?;
+/// assert_eq!(sold, 1);
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
 #[track_caller]
 pub fn step_transactional<T, F>(name: &'static str, work: F) -> Step<T>
 where

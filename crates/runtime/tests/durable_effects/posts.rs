@@ -59,6 +59,28 @@ fn messages_come_in_order_and_carry_the_key_of_their_call() {
 }
 
 #[test]
+fn a_message_is_safe_when_the_sender_goes_on() {
+    let dir = Dir::new();
+    let commit = dir.0.join("commit");
+    let sends = move |()| {
+        let commit = commit.clone();
+        async move {
+            send(run_id("taker"), "word", &"a-word-that-is-sent").await?;
+            Ok::<bool, TaskError>(std::fs::read_dir(&commit).unwrap().any(|file| {
+                let bytes = std::fs::read(file.unwrap().path()).unwrap();
+                memchr::memmem::find(&bytes, b"\"value\":\"a-word-that-is-sent\"").is_some()
+            }))
+        }
+    };
+    let builder = dir.builder().register("sends", sends);
+    let builder = builder.register("takes", |_: ()| async { receive::<String>("word").await });
+    let mut runtime = builder.build().unwrap();
+    runtime.submit::<String>("takes", "taker", &()).unwrap();
+    let sender = runtime.submit::<bool>("sends", "sender", &()).unwrap();
+    assert!(runtime.wait_for(&sender).unwrap());
+}
+
+#[test]
 fn a_run_can_send_to_itself() {
     let dir = Dir::new();
     let mut runtime = dir

@@ -116,7 +116,7 @@ fn killed_between_any_two_parts_of_an_attempt() {
 
 #[test]
 fn killed_at_random_moments() {
-    const ROUNDS: i64 = 150;
+    const ROUNDS: i64 = 250;
     if let Some((dir, _)) = told() {
         return be_killed(&dir, ROUNDS, None);
     }
@@ -128,7 +128,7 @@ fn killed_at_random_moments() {
         let mut child = start("kill::killed_at_random_moments", &dir, "");
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         // Longer and longer, so that a slow machine comes to its end too.
-        std::thread::sleep(Duration::from_millis(6 + (state >> 33) % (8 + 3 * kills as u64)));
+        std::thread::sleep(Duration::from_millis(6 + (state >> 33) % (8 + 2 * kills as u64)));
         if let Some(status) = child.try_wait().expect("it can be asked") {
             assert!(status.success());
             break;

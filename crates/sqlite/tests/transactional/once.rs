@@ -232,6 +232,25 @@ fn keys_of_runs_that_are_over_can_be_removed() {
 }
 
 #[test]
+fn what_is_confirmed_is_on_the_disk_whatever_the_connection_is_set_to() {
+    for (set, is) in [("OFF", 2), ("NORMAL", 2), ("FULL", 2), ("EXTRA", 3)] {
+        let dir = Dir::new();
+        let db = dir.sqlite().on_connect(move |connection| {
+            connection.pragma_update(None, "journal_mode", "WAL")?;
+            connection.pragma_update(None, "synchronous", set)
+        });
+        let synchronous: i64 = tiffany::try_run(async move {
+            db.step("look", |transaction, _| {
+                transaction.query_row("PRAGMA synchronous", [], |row| row.get::<_, i64>(0))
+            })
+            .await
+        })
+        .unwrap();
+        assert_eq!(synchronous, is, "{set}");
+    }
+}
+
+#[test]
 fn a_result_that_cannot_be_written_down_undoes_the_work() {
     let dir = Dir::new();
     let db = dir.sqlite();
