@@ -349,7 +349,7 @@ fn where_tasks_stand_is_told_from_the_records_and_more_exactly_by_the_code() {
     assert_eq!(exact[3], "Blocked(sleep)");
     assert_eq!(exact[4], "Blocked(message)");
     assert_eq!(exact[5], "Blocked(effect)");
-    assert_eq!(by_replay["tasks"][3]["name"], "sleeper");
+    assert_eq!(by_records["tasks"][3]["name"], "sleeper");
     let tree = home.run(&["show", "f"]).ok().stdout;
     assert!(tree.contains("├─ 2  completed"), "{tree}");
     assert!(tree.contains("│  └─ 3  failed"), "{tree}");

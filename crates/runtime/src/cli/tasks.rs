@@ -40,6 +40,7 @@ pub(super) enum Target {
 
 pub(super) struct TaskSeen {
     pub(super) parent: Option<u64>,
+    pub(super) name: Option<String>,
     pub(super) spawned_at: String,
     pub(super) state: Seen,
     /// Calls that have no answer yet, by record.
@@ -158,8 +159,15 @@ impl StepSeen {
 
 impl TaskSeen {
     fn new(parent: Option<u64>, spawned_at: String) -> TaskSeen {
-        let (waits, error) = (BTreeMap::new(), None);
-        TaskSeen { parent, spawned_at, state: Seen::Going, waits, error, has_run: false }
+        TaskSeen {
+            parent,
+            name: None,
+            spawned_at,
+            state: Seen::Going,
+            waits: BTreeMap::new(),
+            error: None,
+            has_run: false,
+        }
     }
 
     /// One word for where it stands.
@@ -191,7 +199,8 @@ impl Tasks {
                 self.acted(tid);
                 if let Some(child) = record.uint("child") {
                     let at = text(record, "at").unwrap_or_default();
-                    self.all.insert(child, TaskSeen::new(Some(tid), at));
+                    let name = text(record, "name");
+                    self.all.insert(child, TaskSeen { name, ..TaskSeen::new(Some(tid), at) });
                 }
             }
             Some(RecordType::TaskYield) => self.called(record),
