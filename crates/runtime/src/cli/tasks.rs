@@ -212,7 +212,9 @@ impl Tasks {
             Some(RecordType::EffectStart) => self.attempted(record, None),
             Some(RecordType::EffectResult) => match text(record, "retry_at") {
                 Some(at) => self.attempted(record, Some(at)),
-                None if record.str("decided").as_deref() == Some("again") => self.to_do(record),
+                None if record.str("decided").as_deref() == Some("again") => {
+                    self.decided_again(record)
+                }
                 None => self.answered(record),
             },
             Some(RecordType::PromiseSettled) => {
@@ -320,7 +322,7 @@ impl Tasks {
     }
 
     /// A person said that a step which was in doubt did not happen.
-    fn to_do(&mut self, record: &Record<'_>) {
+    fn decided_again(&mut self, record: &Record<'_>) {
         let of = record.uint("of").unwrap_or(0);
         let waiting = self.task(record.tid.0).waits.get_mut(&of);
         if let Some(step) = waiting.and_then(|waiting| waiting.step.as_mut()) {
