@@ -139,6 +139,9 @@ fn test(shop: &Shop, _: &[String]) -> Result<(), String> {
     shop.step("format", &mut shop.cargo(["fmt", "--all", "--check"]))?;
     let clippy = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
     shop.step("lints", &mut shop.cargo(clippy))?;
+    // The workspace builds the crate with its command line, most programs without.
+    let bare = ["clippy", "-p", "tiffany", "--no-default-features", "--", "-D", "warnings"];
+    shop.step("lints without features", &mut shop.cargo(bare))?;
     let mut doc = shop.cargo(["doc", "--workspace", "--no-deps"]);
     shop.step("documentation", doc.env("RUSTDOCFLAGS", "-D warnings"))?;
     let fresh = rows::generate(&shop.root);
@@ -154,11 +157,15 @@ fn test(shop: &Shop, _: &[String]) -> Result<(), String> {
     shop.step("the kernel's own tests, as released", &mut shop.cargo(released))?;
     shop.step("documentation tests", &mut shop.cargo(["test", "--workspace", "--doc"]))?;
     for example in shop.examples()? {
-        let arguments = ["run", "--quiet", "-p", "tiffany", "--example", &example];
+        // With the features that the workspace has, so that nothing is built twice.
+        let arguments =
+            ["run", "--quiet", "-p", "tiffany", "--features", "cli", "--example", &example];
         shop.step(&format!("example {example}"), &mut shop.cargo(arguments))?;
     }
     for suite in ["kernel", "durable"] {
-        let quick = ["run", "--quiet", "-p", "tiffany-bench", "--", suite, "--quick"];
+        let features = ["--features", "tiffany/cli"];
+        let quick = ["run", "--quiet", "-p", "tiffany-bench"].into_iter().chain(features);
+        let quick = quick.chain(["--", suite, "--quick"]);
         shop.step(&format!("benchmark {suite}, short"), &mut shop.cargo(quick))?;
     }
     println!("\nall checks passed");

@@ -7,7 +7,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use tiffany::durable::{external_promise, on_question, receive, step};
+use tiffany::durable::{Retry, external_promise, on_question, receive, step};
 use tiffany::wal::Settings;
 use tiffany::{Builder, RunError, Runtime, TaskError, gather, sleep, try_spawn};
 
@@ -47,9 +47,62 @@ async fn pay(millis: u64) -> Result<String, TaskError> {
     .await
 }
 
+/// The same, and waits for a person to decide if it was cut off.
+async fn hold(millis: u64) -> Result<u32, TaskError> {
+    step("charge", move || {
+        std::thread::sleep(Duration::from_millis(millis));
+        Ok::<u32, String>(1)
+    })
+    .at_most_once()
+    .hold_in_doubt()
+    .await
+}
+
+/// Makes a file.
+async fn touch(path: String) -> Result<(), TaskError> {
+    step("touch", move || std::fs::write(&path, "")).await
+}
+
+/// The same after a while.
+async fn later(path: String) -> Result<(), TaskError> {
+    sleep(Duration::from_secs(1)).await;
+    touch(path).await
+}
+
 /// Fails.
 async fn burn(what: String) -> Result<(), TaskError> {
     step("light", move || Err::<(), String>(format!("{what} is on fire"))).await
+}
+
+/// Several tasks that wait for different things.
+async fn family(_: ()) -> Result<Vec<u32>, TaskError> {
+    let parent = try_spawn(async {
+        let lost = try_spawn(async { Err::<(), String>("lost".into()) }).await;
+        sleep(Duration::from_millis(20)).await;
+        drop(lost);
+        Ok::<u32, TaskError>(2)
+    });
+    let parent = parent.await;
+    let sleeper = try_spawn(async {
+        sleep(Duration::from_secs(3600)).await;
+        Ok::<u32, TaskError>(3)
+    });
+    let sleeper = sleeper.name("sleeper").await;
+    let listener = try_spawn(async { receive::<u32>("news").await }).await;
+    let worker = try_spawn(async {
+        step("work", || Err::<u32, String>("not yet".into()))
+            .retry(Retry::times(9).first(Duration::from_secs(3600)))
+            .await
+    });
+    gather([parent, sleeper, listener, worker.await]).await
+}
+
+/// Does very many small steps.
+async fn busy(steps: u32) -> Result<u32, TaskError> {
+    for number in 0..steps {
+        step("count", move || Ok::<u32, String>(number)).pure().await?;
+    }
+    Ok(steps)
 }
 
 /// Says what it was given.
@@ -60,7 +113,7 @@ async fn echo(value: serde_json::Value) -> Result<serde_json::Value, TaskError> 
 fn program() -> Builder {
     let segments = Settings { segment_bytes: 1 << 16, segments: 2, ..Settings::default() };
     let builder = Runtime::builder().log_settings(segments);
-    // What a later version of the program could look like.
+    // What other versions of the program could look like.
     let builder = match std::env::var("ORDERS_VERSION").as_deref() {
         Ok("2") => builder.register("nap", async |seconds: f64| {
             step("brush teeth", || Ok::<(), String>(())).await?;
@@ -73,12 +126,18 @@ fn program() -> Builder {
             tiffany::get_tid().await;
             nap(seconds).await
         }),
+        Ok("none") => return builder.register("something else", nap),
         _ => builder.register("nap", nap),
     };
     builder
         .register("order", order)
         .register("pay", pay)
+        .register("hold", hold)
+        .register("touch", touch)
+        .register("later", later)
         .register("burn", burn)
+        .register("family", family)
+        .register("busy", busy)
         .register("echo", echo)
 }
 

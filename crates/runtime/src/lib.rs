@@ -190,6 +190,9 @@ mod book {
     mod effects {}
     #[doc = include_str!("../../../docs/src/testing.md")]
     mod testing {}
+    #[cfg(feature = "cli")]
+    #[doc = include_str!("../../../docs/src/cli.md")]
+    mod cli {}
     #[cfg(feature = "logging")]
     #[doc = include_str!("../../../docs/src/logging.md")]
     mod logging {}

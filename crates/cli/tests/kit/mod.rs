@@ -217,6 +217,19 @@ impl Ran {
     }
 }
 
+impl Ran {
+    /// The same with an error that is an object.
+    #[track_caller]
+    pub(crate) fn failed_json(self, exit: i32, code: &str) -> Ran {
+        let error: serde_json::Value =
+            serde_json::from_str(self.stderr.trim()).unwrap_or_else(|_| panic!("{self:?}"));
+        assert_eq!((self.code, &error["exit"]), (exit, &exit.into()), "{self:?}");
+        assert_eq!(error["error"]["code"], code, "{self:?}");
+        assert!(error["error"]["next"].as_str().is_some_and(|next| !next.is_empty()), "{self:?}");
+        self
+    }
+}
+
 /// Runs a command to its end, which must come in time.
 pub(crate) fn finish(mut command: Command) -> Ran {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

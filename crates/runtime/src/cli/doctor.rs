@@ -127,8 +127,8 @@ fn medium(findings: &mut Findings, dir: &Path) {
                 None => findings.ok("file system", name),
                 Some(next) => findings.note("file system", name, next),
             }
-            let free = found.f_bavail as u64 * found.f_bsize as u64;
-            let files = found.f_ffree as u64;
+            let free = found.f_bavail.saturating_mul(found.f_bsize as u64);
+            let files = found.f_ffree;
             match free < 256 << 20 || (found.f_files > 0 && files < 10_000) {
                 false => findings.ok("free space", size(free)),
                 true => findings.bad(

@@ -15,6 +15,9 @@ use crate::wal::{Checker, Follower, LogError, Record, RecordType, RunState, View
 /// How often the file of a run is looked at for more.
 const PACE: Duration = Duration::from_millis(100);
 
+/// Below this many columns a terminal is narrow.
+const NARROW: usize = 80;
+
 pub(super) fn log(place: &Place, mut out: Out, options: &Log) -> Done {
     let kinds = known_types(options)?;
     let sight = place.look_anyhow()?;
@@ -123,10 +126,16 @@ impl Lines<'_> {
             && (!failed || has_failed(record))
     }
 
+    /// The widths of the number and of the time. In a narrow terminal the time is without its day.
+    fn widths(&self, out: &Out) -> (usize, usize) {
+        let time = if out.width.is_some_and(|limit| limit < NARROW) { 12 } else { 23 };
+        (self.digits.max(3), time)
+    }
+
     fn head(&self, out: &mut Out) -> Result<(), Ending> {
-        let width = self.digits.max(3);
+        let (width, time) = self.widths(out);
         let head =
-            format!("{:>width$}  {:<23}  {:>4}  {:<14}  WHAT", "SEQ", "TIME", "TASK", "TYPE");
+            format!("{:>width$}  {:<time$}  {:>4}  {:<14}  WHAT", "SEQ", "TIME", "TASK", "TYPE");
         out.text(Style::Head, &head)
     }
 
@@ -137,13 +146,14 @@ impl Lines<'_> {
         if out.json {
             return out.json_text(record.json);
         }
-        let width = self.digits.max(3);
-        let time = record.ts.get(..23).unwrap_or(record.ts).replace('T', " ");
+        let (width, time_width) = self.widths(out);
+        let time = record.ts.get(23 - time_width..23).unwrap_or(record.ts).replace('T', " ");
         let (seq, tid, kind) = (record.seq, record.tid.0, clean(record.kind));
-        let head = format!("{seq:>width$}  {time:<23}  {tid:>4}  ");
+        let head = format!("{seq:>width$}  {}  {tid:>4}  ", clean(&time));
         let kind = format!("{kind:<14}  ");
-        let room = out.width.map_or(usize::MAX, |limit| limit.saturating_sub(width + 49));
-        let what = super::table::cut(&clean(&what(record)), room.max(16));
+        let used = width + time_width + 26;
+        let room = out.width.map_or(usize::MAX, |limit| limit.saturating_sub(used));
+        let what = super::table::cut(&clean(&what(record)), room.max(1));
         let style = if has_failed(record) { Style::Bad } else { Style::Plain };
         let dim = paint(out.colour, Style::Dim, &head);
         let line = format!("{dim}{kind}{}", paint(out.colour, style, &what));

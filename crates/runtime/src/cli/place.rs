@@ -96,6 +96,9 @@ pub(super) fn is_log(dir: &Path) -> Result<(), Ending> {
     }
 }
 
+/// So much of a UUID must be given: a single letter must not name a run by chance.
+const SHORTEST: usize = 4;
+
 /// Finds a run by its UUID, by the id it was started with, or by the beginning of its UUID.
 pub(super) fn find(view: &View, name: &str) -> Result<Uuid, Ending> {
     let known = |uuid: &Uuid| view.run(*uuid).is_some();
@@ -107,7 +110,7 @@ pub(super) fn find(view: &View, name: &str) -> Result<Uuid, Ending> {
         return Ok(by_id);
     }
     let digits: String = name.chars().filter(|c| *c != '-').collect::<String>().to_lowercase();
-    let is_hex = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_hex = digits.len() >= SHORTEST && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     let begins = |uuid: &Uuid| format!("{:032x}", uuid.0).starts_with(&digits);
     let fitting: Vec<Uuid> = match is_hex {
         true => view.runs().map(|(uuid, _)| uuid).filter(begins).collect(),

@@ -18,7 +18,6 @@ use crate::wal::{LogError, View};
 /// What a replay knows of a task.
 struct Exact {
     state: TaskState,
-    name: Option<String>,
     at: Option<String>,
 }
 
@@ -74,7 +73,7 @@ fn rehearse(place: Place, view: &View, run: Uuid) -> Result<Exactly, Ending> {
     }
     let exact = rehearsal.tasks.into_iter().map(|info| {
         let at = info.waits_at.map(|at| format!("{}:{}", at.file(), at.line()));
-        (info.label.tid.0, Exact { state: info.state, name: info.label.name, at })
+        (info.label.tid.0, Exact { state: info.state, at })
     });
     Ok(Ok(exact.collect()))
 }
@@ -136,7 +135,7 @@ impl Facts {
             "tid": tid,
             "parent": task.parent,
             "spawned_at": task.spawned_at,
-            "name": exact.and_then(|exact| exact.name.clone()),
+            "name": task.name,
             "state": task.word(),
             "scheduler": exact.map(|exact| exact.state.to_string()),
             "waits": waits,
@@ -232,8 +231,7 @@ impl Facts {
         let exact = self.exact(tid);
         let word = task.word();
         let mut parts = Vec::new();
-        let name = exact.and_then(|exact| exact.name.as_ref());
-        let head = name.map_or(String::new(), |name| format!(" `{name}`"));
+        let head = task.name.as_ref().map_or(String::new(), |name| format!(" `{name}`"));
         if let Some(exact) = exact {
             let at = exact.at.as_ref().map_or(String::new(), |at| format!(" at {at}"));
             parts.push(format!("{}{at}", exact.state));

@@ -78,15 +78,14 @@ fn line(row: &[Cell], widths: &[usize], colour: bool) -> String {
     line
 }
 
-/// Takes from the widest column until all fit.
-fn shrink(widths: &mut [usize], limit: usize) {
-    let gaps = GAP * widths.len().saturating_sub(1);
-    while widths.iter().sum::<usize>() + gaps > limit {
-        let Some(widest) = widths.iter_mut().max() else { return };
-        if *widest <= LEAST {
-            return;
+/// Takes from the widest column until all fit. If they are as narrow as can be, the last ones are left out.
+fn shrink(widths: &mut Vec<usize>, limit: usize) {
+    let total = |widths: &[usize]| widths.iter().sum::<usize>() + GAP * (widths.len() - 1);
+    while widths.len() > 1 && total(widths) > limit {
+        match widths.iter_mut().max() {
+            Some(widest) if *widest > LEAST => *widest -= 1,
+            _ => drop(widths.pop()),
         }
-        *widest -= 1;
     }
 }
 
@@ -128,10 +127,12 @@ mod tests {
 
     #[test]
     fn the_widest_column_gives_first() {
-        let mut widths = [4, 50, 20];
+        let mut widths = vec![4, 50, 20];
         shrink(&mut widths, 44);
         assert_eq!(widths, [4, 18, 18]);
-        shrink(&mut widths, 3);
-        assert_eq!(widths, [4, 8, 8], "but never all of it");
+        shrink(&mut widths, 24);
+        assert_eq!(widths, [4, 8, 8], "as narrow as can be");
+        shrink(&mut widths, 15);
+        assert_eq!(widths, [4, 8], "and then the last is left out");
     }
 }

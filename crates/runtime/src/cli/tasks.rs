@@ -40,6 +40,7 @@ pub(super) enum Target {
 
 pub(super) struct TaskSeen {
     pub(super) parent: Option<u64>,
+    pub(super) name: Option<String>,
     pub(super) spawned_at: String,
     pub(super) state: Seen,
     /// Calls that have no answer yet, by record.
@@ -158,8 +159,15 @@ impl StepSeen {
 
 impl TaskSeen {
     fn new(parent: Option<u64>, spawned_at: String) -> TaskSeen {
-        let (waits, error) = (BTreeMap::new(), None);
-        TaskSeen { parent, spawned_at, state: Seen::Going, waits, error, has_run: false }
+        TaskSeen {
+            parent,
+            name: None,
+            spawned_at,
+            state: Seen::Going,
+            waits: BTreeMap::new(),
+            error: None,
+            has_run: false,
+        }
     }
 
     /// One word for where it stands.
@@ -191,7 +199,8 @@ impl Tasks {
                 self.acted(tid);
                 if let Some(child) = record.uint("child") {
                     let at = text(record, "at").unwrap_or_default();
-                    self.all.insert(child, TaskSeen::new(Some(tid), at));
+                    let name = text(record, "name");
+                    self.all.insert(child, TaskSeen { name, ..TaskSeen::new(Some(tid), at) });
                 }
             }
             Some(RecordType::TaskYield) => self.called(record),
@@ -203,7 +212,9 @@ impl Tasks {
             Some(RecordType::EffectStart) => self.attempted(record, None),
             Some(RecordType::EffectResult) => match text(record, "retry_at") {
                 Some(at) => self.attempted(record, Some(at)),
-                None if record.str("decided").as_deref() == Some("again") => self.to_do(record),
+                None if record.str("decided").as_deref() == Some("again") => {
+                    self.decided_again(record)
+                }
                 None => self.answered(record),
             },
             Some(RecordType::PromiseSettled) => {
@@ -311,7 +322,7 @@ impl Tasks {
     }
 
     /// A person said that a step which was in doubt did not happen.
-    fn to_do(&mut self, record: &Record<'_>) {
+    fn decided_again(&mut self, record: &Record<'_>) {
         let of = record.uint("of").unwrap_or(0);
         let waiting = self.task(record.tid.0).waits.get_mut(&of);
         if let Some(step) = waiting.and_then(|waiting| waiting.step.as_mut()) {

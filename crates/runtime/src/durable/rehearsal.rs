@@ -115,7 +115,8 @@ impl Runtime {
         };
         let run = &mut hosted.run;
         for _ in 0..AHEAD {
-            if !run.is_ready() && !(is_finished && run.check_deadlock(|| false)) {
+            let goes_on = run.is_ready() || (is_finished && run.check_deadlock(|| false));
+            if !goes_on {
                 break;
             }
             context::with(|context| run.rounds(&context.port, None, 1));

@@ -1,0 +1,153 @@
+//! Every code of the command line has its section in the book, every message its code and a next step; and help,
+//! versions and completions are there.
+
+mod kit;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use kit::Home;
+use tiffany::cli::CliError;
+
+fn one_of_each() -> Vec<CliError> {
+    let text = || String::from("x");
+    vec![
+        CliError::NoLog("x".into()),
+        CliError::NoSuchRun(text()),
+        CliError::Ambiguous { prefix: text(), runs: vec![text(), text()] },
+        CliError::NeedsProgram(text()),
+        CliError::BadJson { what: text(), why: text() },
+        CliError::Damage(text()),
+        CliError::OtherOutcome(text()),
+        CliError::Usage(text()),
+        CliError::Output(text()),
+        CliError::NotAllWell(text()),
+    ]
+}
+
+#[test]
+fn every_error_has_its_code_and_a_next_step() {
+    let errors = one_of_each();
+    let codes: Vec<&str> = errors.iter().map(CliError::code).collect();
+    assert_eq!(codes, CliError::CODES);
+    for error in &errors {
+        let (text, mark) = (error.to_string(), format!(" [{}]; ", error.code()));
+        assert_eq!(text.matches(&mark).count(), 1, "{text}");
+        assert!(text.starts_with(|c: char| !c.is_uppercase()), "{text}");
+    }
+}
+
+#[test]
+fn every_code_has_a_section_in_the_book() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/cli.md");
+    let text = std::fs::read_to_string(page).unwrap();
+    let mut seen = BTreeSet::new();
+    for section in text.split("\n### TFY").skip(1) {
+        let (number, body) = section.split_once('\n').unwrap();
+        for part in ["**What happened.** ", "**Why.** ", "**What to do.** "] {
+            assert_eq!(body.matches(part).count(), 1, "TFY{number} has no {part}");
+        }
+        seen.insert(format!("TFY{number}"));
+    }
+    let codes: BTreeSet<String> = CliError::CODES.iter().map(ToString::to_string).collect();
+    assert_eq!(seen, codes);
+}
+
+#[test]
+fn help_and_version_are_no_errors() {
+    let home = Home::new();
+    for arguments in
+        [&["--help"][..], &["--version"], &["log", "--help"], &["doubt", "decide", "--help"]]
+    {
+        let ran = home.run(arguments).ok();
+        assert!(!ran.stdout.is_empty() && ran.stderr.is_empty(), "{ran:?}");
+    }
+    let nothing = home.run(&[]);
+    assert_eq!(nothing.code, 2, "{nothing:?}");
+}
+
+#[test]
+fn what_was_typed_wrong_is_told_with_a_code() {
+    let home = Home::golden();
+    home.run(&["lss"]).failed(2, "TFY0067");
+    home.run(&["ls", "--state", "tired"]).failed(2, "TFY0067");
+    home.run(&["log", "order-17", "--from", "x"]).failed(2, "TFY0067");
+    home.run(&["lss", "--json"]).failed_json(2, "TFY0067");
+    home.run(&["show", "--json"]).failed_json(2, "TFY0067");
+}
+
+#[test]
+fn no_log_is_an_error_and_none_is_made() {
+    let home = Home::new();
+    for arguments in [
+        &["ls"][..],
+        &["show", "x"],
+        &["log", "x"],
+        &["verify"],
+        &["inspect"],
+        &["doubt"],
+        &["send", "x", "y", "1"],
+        &["cancel", "x"],
+        &["settle", "00000000-0000-4000-8000-000000000000", "1"],
+        &["doubt", "decide", "x/1", "--again"],
+    ] {
+        home.run(arguments).failed(1, "TFY0060");
+    }
+    home.orders(&["resume", "--all"]).failed(1, "TFY0060");
+    home.orders(&["replay", "x"]).failed(1, "TFY0060");
+    assert_eq!(home.run(&["doctor"]).code, 1);
+    assert!(!home.log().exists());
+    std::fs::write(home.log(), "a file").unwrap();
+    home.run(&["ls"]).failed(1, "TFY0060");
+}
+
+#[test]
+fn completions_name_every_command() {
+    let home = Home::new();
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = home.run(&["completions", shell]).ok().stdout;
+        for command in ["ls", "show", "doubt", "completions"] {
+            assert!(script.contains(command), "{shell} lacks {command}");
+        }
+        assert!(script.contains("tiffany"), "{shell}");
+    }
+    home.run(&["completions", "tcsh"]).failed(2, "TFY0067");
+}
+
+#[test]
+fn the_doctor_knows_a_clock_that_went_back_and_tells_of_every_check() {
+    let home = Home::golden();
+    let checks: Vec<String> = home
+        .run(&["doctor", "--json"])
+        .ok()
+        .lines()
+        .iter()
+        .map(|line| line["check"].as_str().unwrap().to_owned())
+        .collect();
+    let all = [
+        "version",
+        "directory",
+        "permissions",
+        "file system",
+        "free space",
+        "fdatasync",
+        "in use",
+        "log",
+        "runs",
+        "clock",
+    ];
+    assert_eq!(checks, all);
+    assert!(
+        !std::fs::read_dir(home.log())
+            .unwrap()
+            .any(|file| { file.unwrap().file_name().to_string_lossy().contains("doctor") }),
+        "its file is left"
+    );
+    // The last record of a file is not checked by the doctor, so it can be of another time.
+    let file = home.run_file("nap-1");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("\"ts\":\"20", "\"ts\":\"29")).unwrap();
+    let doctor = home.run(&["doctor"]);
+    assert_eq!(doctor.code, 1);
+    assert!(doctor.stdout.contains("clock        bad    it says 20"), "{doctor:?}");
+}

@@ -1,0 +1,357 @@
+//! The threat: a look at a directory shows something wrong, or changes it. Directories as they were left, crashed,
+//! damaged, in use, read-only, of a newer version.
+
+mod kit;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use kit::{Home, finish, tiffany};
+use serde_json::{Value, json};
+
+/// All that only looks.
+const LOOKS: &[&[&str]] = &[
+    &["ls"],
+    &["ls", "--all", "--json"],
+    &["show", "order-17"],
+    &["show", "pay-1", "--json"],
+    &["log", "order-17"],
+    &["log", "large", "--json"],
+    &["verify"],
+    &["inspect"],
+    &["inspect", "--json"],
+    &["doubt"],
+];
+
+#[test]
+fn looking_changes_no_byte_and_takes_no_lock() {
+    let home = Home::golden();
+    let before = home.contents();
+    for arguments in LOOKS {
+        home.run(arguments).ok();
+        home.orders(arguments).ok();
+    }
+    home.orders(&["replay", "nap-1"]).ok();
+    assert!(home.contents() == before, "something changed");
+    assert!(!home.log().join("lock").exists(), "a lock was made");
+}
+
+#[test]
+fn a_directory_that_may_not_be_written_can_be_looked_at() {
+    // Root may write anywhere, so nothing would be shown by that: an ordinary user looks.
+    let home = Home::golden();
+    let program = home.0.join("tiffany");
+    fs::copy(tiffany(), &program).unwrap();
+    let set = |mode| {
+        for dir in ["orders/wal/blobs", "orders/wal", "orders/commit", "orders"] {
+            fs::set_permissions(home.0.join(dir), fs::Permissions::from_mode(mode)).unwrap();
+        }
+    };
+    set(0o555);
+    for arguments in LOOKS {
+        let mut command = home.command(&program, arguments);
+        as_nobody(&mut command);
+        finish(command).ok();
+    }
+    let mut command = home.command(&program, &["send", "order-17", "address", "1"]);
+    as_nobody(&mut command);
+    let refused = finish(command);
+    set(0o755);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.stderr.contains("TFY0104"), "{refused:?}");
+}
+
+fn as_nobody(command: &mut std::process::Command) {
+    use std::os::unix::process::CommandExt;
+    if fs::metadata("/proc/self").is_ok_and(|meta| std::os::unix::fs::MetadataExt::uid(&meta) == 0)
+    {
+        command.uid(65534).gid(65534);
+    }
+}
+
+#[test]
+fn a_crashed_directory_is_shown_as_it_will_be() {
+    let home = Home::golden();
+    // Half of the last line of this file is missing; the commit log has it.
+    let file = home.run_file("pay-1");
+    assert!(!fs::read_to_string(&file).unwrap().ends_with('\n'));
+    let log = home.run(&["log", "pay-1", "--json"]).ok();
+    let kinds: Vec<Value> = log.lines().iter().map(|line| line["type"].clone()).collect();
+    assert_eq!(kinds, ["RunStart", "TaskYield", "EffectStart"]);
+    let shown = home.run(&["show", "pay-1"]).ok().stdout;
+    assert!(shown.contains("step `charge` (at_most_once), attempt 1 under way"), "{shown}");
+    let verified = home.run(&["verify"]).ok().stdout;
+    assert!(verified.contains("lacks lines that the commit log has"), "{verified}");
+}
+
+#[test]
+fn a_process_killed_at_any_moment_leaves_a_directory_that_is_whole() {
+    let home = Home::new();
+    for round in 0..6 {
+        let holder = home.hold("echo", &format!("echo-{round}"), "[1,2,3]", "5");
+        std::thread::sleep(Duration::from_millis(40 + 37 * round));
+        holder.kill();
+        if !home.log().join("commit/index").exists() {
+            continue;
+        }
+        let before = home.contents();
+        home.run(&["verify"]).ok();
+        let runs = home.run(&["ls", "--json"]).ok().lines();
+        for run in runs {
+            let log = home.run(&["log", run["run"].as_str().unwrap(), "--json"]).ok().lines();
+            assert_eq!(run["records"], log.len(), "{run}");
+        }
+        assert!(home.contents() == before);
+    }
+    assert!(!home.run(&["ls", "--json"]).ok().lines().is_empty(), "nothing was started");
+}
+
+#[test]
+fn a_directory_in_use_is_read_beside_its_owner() {
+    let home = Home::new();
+    let _holder = home.hold("nap", "long", "60", "60");
+    home.wait_for("long", "TaskYield");
+    let inspected = home.run(&["inspect", "--json"]).ok().lines();
+    assert!(inspected[0]["holder"].as_str().unwrap().starts_with("process "), "{inspected:?}");
+    assert_eq!(inspected[0]["mending"], json!([]));
+    home.run(&["verify"]).ok();
+    let doctor = home.run(&["doctor"]).stdout;
+    assert!(doctor.contains("in use       note   process "), "{doctor}");
+    home.orders(&["resume", "--all"]).failed(4, "TFY0101");
+    home.run(&["ls"]).ok();
+}
+
+#[test]
+fn a_busy_directory_is_never_taken_for_a_damaged_one() {
+    let home = Home::new();
+    home.start("nap", "first", "0.01", "").ok();
+    // Segments of 64 KiB are used again all the time.
+    let _holder = home.hold("busy", "busy", "100000", "20");
+    home.until("it is not busy", || {
+        home.run(&["ls", "--json"]).lines().iter().any(|run| run["function"] == "busy")
+    });
+    for _ in 0..40 {
+        let ls = home.run(&["ls", "--json"]).ok();
+        assert!(ls.lines().iter().all(|run| run["state"] != "damaged"), "{ls:?}");
+        home.run(&["verify", "first"]).ok();
+    }
+    let log = home.run(&["log", "busy", "--json"]).ok().lines();
+    assert!(log.len() > 100, "it was not busy: {} records", log.len());
+}
+
+#[test]
+fn a_damaged_run_is_told_and_the_others_are_shown() {
+    let home = Home::golden();
+    let file = home.run_file("toast");
+    let mut bytes = fs::read(&file).unwrap();
+    let at = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 60;
+    bytes[at] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let verified = home.run(&["verify"]).failed(1, "TFY0065");
+    assert!(verified.stdout.contains("record 2 at byte "), "{verified:?}");
+    assert!(verified.stdout.contains("[TFY0107]\n  next: restore "), "{verified:?}");
+    let json = home.run(&["verify", "--json"]);
+    assert_eq!(json.lines()[0]["error"]["code"], "TFY0107");
+    assert_eq!(json.lines()[1]["summary"]["damaged"], 1);
+    let shown = home.run(&["show", "toast"]);
+    assert_eq!(shown.code, 1);
+    assert!(shown.stdout.contains("state       damaged"), "{shown:?}");
+    let log = home.run(&["log", "toast", "--json"]).failed_json(1, "TFY0107");
+    assert_eq!(log.lines().len(), 1, "what can be read is shown");
+    home.run(&["verify", "nap-1"]).ok();
+    home.run(&["show", "order-17"]).ok();
+    home.orders(&["replay", "toast"]).failed(1, "TFY0107");
+}
+
+#[test]
+fn a_short_run_file_is_damaged_before_it_is_read() {
+    let home = Home::golden();
+    let file = home.run_file("nap-1");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, &text[..text.len() - 5]).unwrap();
+    let ls = home.run(&["ls", "--state", "damaged", "--json"]).ok().lines();
+    assert_eq!(ls.len(), 1, "{ls:?}");
+    assert_eq!(ls[0]["id"], "nap-1");
+    let doctor = home.run(&["doctor"]);
+    assert_eq!(doctor.code, 1);
+    assert!(doctor.stdout.contains("runs         bad    damaged: 9f87c291-"), "{doctor:?}");
+    let inspected = home.run(&["show", "nap-1", "--json"]);
+    assert_eq!(inspected.lines()[0]["damage"]["code"], "TFY0107");
+}
+
+#[test]
+fn missing_and_changed_blobs_are_found() {
+    let home = Home::golden();
+    let blob = fs::read_dir(home.log().join("wal/blobs")).unwrap().next().unwrap().unwrap().path();
+    let bytes = fs::read(&blob).unwrap();
+    let mut changed = bytes.clone();
+    changed[7] ^= 1;
+    fs::write(&blob, changed).unwrap();
+    // The blob is in the commit log no more: it was checkpointed.
+    let verified = home.run(&["verify", "large"]).failed(1, "TFY0065");
+    assert!(verified.stdout.contains("TFY0112"), "{verified:?}");
+    fs::remove_file(&blob).unwrap();
+    let verified = home.run(&["verify"]).failed(1, "TFY0065");
+    assert!(verified.stdout.contains("TFY0111"), "{verified:?}");
+    home.orders(&["replay", "large"]).failed(1, "TFY0111");
+}
+
+#[test]
+fn without_index_or_segments_the_runs_are_still_read() {
+    for (name, code) in [("index", "TFY0109"), ("segment", "TFY0108")] {
+        let home = Home::golden();
+        let dir = home.log().join("commit");
+        let victim = match name {
+            "index" => dir.join("index"),
+            _ => {
+                let files = fs::read_dir(&dir).unwrap().map(|file| file.unwrap().path());
+                files.into_iter().find(|path| path.extension().is_some()).unwrap()
+            }
+        };
+        fs::remove_file(&victim).unwrap();
+        let ls = home.run(&["ls", "--json"]);
+        assert_eq!(ls.code, 1, "{ls:?}");
+        assert!(ls.stderr.starts_with(&format!("warning[{code}]: ")), "{ls:?}");
+        assert_eq!(ls.lines().len(), 7);
+        let log = home.run(&["log", "order-17"]);
+        assert!(log.stdout.contains("create_external_promise"), "{log:?}");
+        let verified = home.run(&["verify"]).failed(1, "TFY0065");
+        assert!(verified.stdout.contains(code), "{verified:?}");
+        home.run(&["inspect"]).failed(1, code);
+        let doctor = home.run(&["doctor"]);
+        assert!(doctor.stdout.contains(code), "{doctor:?}");
+        assert_eq!(doctor.code, 1);
+    }
+}
+
+#[test]
+fn a_newer_version_is_not_guessed_at() {
+    let home = Home::golden();
+    let file = home.run_file("nap-1");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replacen("{\"v\":1,", "{\"v\":9,", 1)).unwrap();
+    home.run(&["log", "nap-1"]).failed(1, "TFY0110");
+    let verified = home.run(&["verify"]).failed(1, "TFY0065");
+    assert!(verified.stdout.contains("format version 9"), "{verified:?}");
+    let index = home.log().join("commit/index");
+    // A header of a newer version that is whole.
+    let mut bytes = fs::read(&index).unwrap();
+    bytes[8] = 2;
+    let crc = crc32c(&[&bytes[..12], &bytes[16..48]].concat());
+    bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+    fs::write(&index, bytes).unwrap();
+    let ls = home.run(&["ls"]);
+    assert!(ls.stderr.contains("warning[TFY0110]"), "{ls:?}");
+    home.orders(&["resume", "--all"]).failed(1, "TFY0110");
+}
+
+/// The checksum of the format, the slow way.
+fn crc32c(bytes: &[u8]) -> u32 {
+    let step = |crc: u32, byte: &u8| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
+            (crc >> 1) ^ if crc & 1 == 1 { 0x82F6_3B78 } else { 0 }
+        })
+    };
+    !bytes.iter().fold(!0, step)
+}
+
+#[test]
+fn runs_are_found_by_uuid_beginning_and_id() {
+    let home = Home::golden();
+    let uuid = home.uuid("nap-1");
+    for name in [uuid.as_str(), &uuid[..4], &uuid.replace('-', ""), &uuid.to_uppercase(), "nap-1"] {
+        let shown = home.run(&["show", name, "--json"]).ok();
+        assert_eq!(shown.lines()[0]["run"], uuid.as_str(), "{name}");
+    }
+    // These two begin with the same four digits.
+    for id in ["n-57", "n-466"] {
+        home.start("nap", id, "0", "").ok();
+    }
+    let ambiguous = home.run(&["show", "a6f7"]).failed(2, "TFY0062");
+    assert_eq!(ambiguous.stderr.matches("a6f7").count(), 3, "{ambiguous:?}");
+    // A letter or two name nothing by chance.
+    home.run(&["show", &uuid[..3]]).failed(1, "TFY0061");
+    home.run(&["show", "zz"]).failed(1, "TFY0061");
+    home.run(&["show", ""]).failed(1, "TFY0061");
+}
+
+#[test]
+fn records_can_be_chosen() {
+    let home = Home::golden();
+    let seqs = |arguments: &[&str]| -> Vec<u64> {
+        let all = [&["log", "order-17", "--json"], arguments].concat();
+        home.run(&all).ok().lines().iter().map(|line| line["seq"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(seqs(&["--from", "3", "--to", "5"]), [3, 4, 5]);
+    assert_eq!(seqs(&["--type", "effectstart", "--type", "RunStart"]), [1, 3]);
+    assert_eq!(seqs(&["--task", "2"]), [0; 0]);
+    assert_eq!(seqs(&["--failed"]), [0; 0]);
+    let unknown = home.run(&["log", "order-17", "--type", "Nonsense"]).failed(2, "TFY0067");
+    assert!(unknown.stderr.contains("RunStart, TaskSpawn"), "{unknown:?}");
+    let failed = home.run(&["log", "toast", "--failed", "--json"]).ok().lines();
+    assert_eq!(failed.len(), 2, "{failed:?}");
+}
+
+#[test]
+fn following_shows_records_as_they_come_and_ends_with_the_run() {
+    let home = Home::new();
+    let _holder = home.hold("nap", "short", "1.5", "20");
+    home.wait_for("short", "TaskYield");
+    let begun = std::time::Instant::now();
+    let followed = home.run(&["log", "short", "--follow", "--json"]).ok();
+    let kinds: Vec<Value> = followed.lines().iter().map(|line| line["type"].clone()).collect();
+    assert_eq!(kinds, ["RunStart", "TaskYield", "TaskWake", "TaskExit"]);
+    assert!(begun.elapsed() > Duration::from_millis(300), "it did not wait");
+    // A run that is over is not waited for, and neither is what lies behind `--to`.
+    home.run(&["log", "short", "--follow"]).ok();
+    let _other = home.run(&["log", "short", "--follow", "--to", "1", "--json"]).ok();
+}
+
+#[test]
+fn where_tasks_stand_is_told_from_the_records_and_more_exactly_by_the_code() {
+    let home = Home::new();
+    home.start("family", "f", "null", "0.4").ok();
+    let by_records = home.run(&["show", "f", "--json"]).ok().lines().remove(0);
+    let by_replay = home.orders(&["show", "f", "--json"]).ok().lines().remove(0);
+    assert_eq!((&by_records["seen"], &by_replay["seen"]), (&json!("records"), &json!("replay")));
+    let states = |shown: &Value| -> Vec<(u64, String, String)> {
+        let tasks = shown["tasks"].as_array().unwrap();
+        let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
+        let what = |task: &Value| text(&task["waits"][0]["what"]);
+        tasks
+            .iter()
+            .map(|task| (task["tid"].as_u64().unwrap(), text(&task["state"]), what(task)))
+            .collect()
+    };
+    let found = states(&by_records);
+    let words: Vec<&str> = found.iter().map(|(_, state, _)| state.as_str()).collect();
+    assert_eq!(
+        words,
+        ["waiting", "completed", "failed", "waiting", "waiting", "waiting"],
+        "{found:?}"
+    );
+    assert_eq!(found[0].2, "gather of task 2, task 4, task 5, task 6");
+    assert!(found[3].2.starts_with("sleep until 2"), "{found:?}");
+    assert_eq!(found[4].2, "receive_message `news`");
+    assert!(
+        found[5].2.starts_with("step `work`, attempt 1 failed, the next one at 2"),
+        "{found:?}"
+    );
+    assert_eq!(by_records["tasks"][2]["parent"], 2);
+    let exact: Vec<&str> = by_replay["tasks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|task| task["scheduler"].as_str().unwrap_or("-"))
+        .collect();
+    assert_eq!(exact[0], "Blocked(gather)");
+    assert_eq!(exact[3], "Blocked(sleep)");
+    assert_eq!(exact[4], "Blocked(message)");
+    assert_eq!(exact[5], "Blocked(effect)");
+    assert_eq!(by_records["tasks"][3]["name"], "sleeper");
+    let tree = home.run(&["show", "f"]).ok().stdout;
+    assert!(tree.contains("├─ 2  completed"), "{tree}");
+    assert!(tree.contains("│  └─ 3  failed"), "{tree}");
+    assert!(tree.contains("└─ 6  waiting"), "{tree}");
+}

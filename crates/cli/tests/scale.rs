@@ -1,0 +1,93 @@
+//! The threat: what is quick with ten runs is not with ten thousand; a long log is held in memory.
+
+mod kit;
+
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kit::{Home, clean_env, finish, tiffany};
+use tiffany::wal::{Batch, Chain, RealDisk, RecordType, Settings, Stamp, SyncWhen, Writer};
+use tiffany::{Tid, Uuid};
+
+fn writer(home: &Home) -> Writer {
+    let settings = Settings { sync: SyncWhen::Never, ..Settings::default() };
+    Writer::open(Arc::new(RealDisk), &home.log(), settings).unwrap().0
+}
+
+#[test]
+fn ten_thousand_runs_are_listed_at_once() {
+    let home = Home::new();
+    let mut writer = writer(&home);
+    let now = Stamp::from_unix_nanos(1_800_000_000_000_000_000);
+    let mut batch = Batch::new();
+    for number in 0..10_000_u64 {
+        let mut chain = Chain::new(Uuid::from_random(u128::from(number) << 96 | 7));
+        let line = batch.line(&mut chain, &now, RecordType::RunStart, Tid(1));
+        let line = line.str("id", &format!("run-{number}")).str("function", "f");
+        line.json("input", &format!("\"{}\"", "x".repeat(400))).end();
+        for _ in 0..10 {
+            let line = batch.line(&mut chain, &now, RecordType::TaskYield, Tid(1));
+            line.str("call", "get_tid").str("at", &"y".repeat(300)).end();
+        }
+        batch.line(&mut chain, &now, RecordType::TaskExit, Tid(1)).json("value", "7").end();
+        batch.finish(&chain);
+        if number % 500 == 499 {
+            writer.commit(&mut batch, |_| ()).unwrap();
+        }
+    }
+    writer.close().unwrap();
+    let begun = Instant::now();
+    let listed = home.run(&["ls", "--json"]).ok();
+    let took = begun.elapsed();
+    assert_eq!(listed.stdout.lines().count(), 10_000);
+    assert_eq!(listed.stdout.matches("\"state\":\"completed\"").count(), 10_000);
+    println!("ls of 10,000 runs: {took:?}");
+    // A build without optimisation, beside other tests.
+    let limit = if cfg!(debug_assertions) { 20 } else { 1 };
+    assert!(took < Duration::from_secs(limit), "{took:?}");
+}
+
+#[test]
+fn a_long_log_is_streamed() {
+    let home = Home::new();
+    let mut writer = writer(&home);
+    let mut chain = Chain::new(Uuid::from_random(7));
+    let mut batch = Batch::new();
+    let now = Stamp::from_unix_nanos(1_800_000_000_000_000_000);
+    let records = if cfg!(debug_assertions) { 300_000 } else { 1_000_000 };
+    for number in 0..records {
+        let line = batch.line(&mut chain, &now, RecordType::TaskYield, Tid(1));
+        line.str("call", "get_tid")
+            .uint("number", number)
+            .str("at", "crates/cli/examples/orders.rs:16")
+            .end();
+        if number % 10_000 == 9_999 {
+            writer.commit(&mut batch, |_| ()).unwrap();
+        }
+    }
+    writer.close().unwrap();
+    let run = Uuid::from_random(7).to_string();
+    let size = std::fs::metadata(home.log().join(format!("wal/{run}.wal"))).unwrap().len();
+    // The program and its buffers, and much less than the log.
+    let kilobytes = 40_000;
+    assert!(size > kilobytes * 1000, "the log is too short: {size}");
+    for rest in ["--json", "--failed", "--from 5"] {
+        let mut command = Command::new("sh");
+        clean_env(&mut command);
+        let shell = format!(
+            "ulimit -v {kilobytes}; exec {} --dir orders log {run} {rest} | wc -l",
+            tiffany().display()
+        );
+        command.current_dir(&home.0).args(["-c", &shell]);
+        let ran = finish(command);
+        assert_eq!(ran.stderr, "", "{rest}");
+        let lines: u64 = ran.stdout.trim().parse().unwrap();
+        let expected = match rest {
+            "--json" => records,
+            "--failed" => 1,
+            _ => records - 4 + 1,
+        };
+        assert_eq!(lines, expected, "{rest}");
+    }
+}

@@ -1,0 +1,191 @@
+//! The threat: text from a log moves somebody's terminal; colours where nobody can see them; lines that do not fit. In
+//! a terminal, and in a pipe.
+
+mod kit;
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use kit::{Holder, Home, LIMIT, orders, tiffany};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+/// A terminal: the end a person sits at, and the end for the program.
+fn terminal(columns: u16) -> (File, OwnedFd) {
+    let seat = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&seat).unwrap();
+    unlockpt(&seat).unwrap();
+    let name = ptsname(&seat, Vec::new()).unwrap();
+    let size = Winsize { ws_row: 40, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&seat, size).unwrap();
+    let file = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    (File::from(seat), file.into())
+}
+
+/// What a command shows in a terminal of this width.
+fn shown(mut command: Command, columns: u16) -> String {
+    let (mut seat, program) = terminal(columns);
+    command.stdout(program.try_clone().unwrap()).stderr(program);
+    let child = command.spawn().unwrap();
+    // The program's end must be open in the child alone, or the terminal never ends.
+    drop(command);
+    let mut holder = Holder(child);
+    let reader = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let mut piece = [0; 4096];
+        // The end of a terminal is an error.
+        while let Ok(count @ 1..) = seat.read(&mut piece) {
+            bytes.extend_from_slice(&piece[..count]);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    });
+    let begun = Instant::now();
+    while holder.0.try_wait().unwrap().is_none() {
+        assert!(begun.elapsed() < LIMIT, "it does not come to its end");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    reader.join().unwrap()
+}
+
+/// Text without its colours.
+fn plain(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("\x1b[") {
+        out.push_str(before);
+        let end = after.find(|c: char| c.is_ascii_alphabetic()).unwrap();
+        assert!(
+            matches!(after.as_bytes()[end], b'm' | b'K'),
+            "a sequence of another kind: {after:?}"
+        );
+        rest = &after[end + 1..];
+    }
+    out.push_str(rest);
+    out
+}
+
+#[test]
+fn a_terminal_gets_colours_and_lines_that_fit() {
+    let home = Home::golden();
+    for columns in [60, 100, 132] {
+        for arguments in [
+            &["ls"][..],
+            &["show", "toast"],
+            &["log", "order-17"],
+            &["inspect"],
+            &["verify"],
+            &["doctor"],
+        ] {
+            let text = shown(home.command(&tiffany(), arguments), columns);
+            assert!(text.contains("\x1b["), "{arguments:?} has no colours: {text:?}");
+            for line in plain(&text).lines() {
+                let width = line.trim_end_matches('\r').chars().count();
+                assert!(
+                    width <= usize::from(columns),
+                    "{arguments:?} in {columns}: {width} {line}"
+                );
+            }
+        }
+    }
+    let narrow = plain(&shown(home.command(&tiffany(), &["log", "toast"]), 80));
+    assert!(narrow.contains('…'), "{narrow}");
+    let wide = plain(&shown(home.command(&tiffany(), &["log", "toast", "--wide"]), 80));
+    assert!(!wide.contains('…') && wide.contains("[TFY0001]"), "{wide}");
+    let short = plain(&shown(home.command(&tiffany(), &["ls"]), 100));
+    assert!(short.contains("\n9f87c291  nap-1"), "{short}");
+}
+
+#[test]
+fn colours_are_left_out_where_they_are_not_wanted() {
+    let home = Home::golden();
+    let mut without = home.command(&tiffany(), &["ls"]);
+    without.env("NO_COLOR", "1");
+    assert!(!shown(without, 100).contains('\x1b'));
+    let mut dumb = home.command(&tiffany(), &["ls"]);
+    dumb.env("TERM", "dumb");
+    assert!(!shown(dumb, 100).contains('\x1b'));
+    assert!(!shown(home.command(&tiffany(), &["ls", "--color", "never"]), 100).contains('\x1b'));
+    assert!(!shown(home.command(&tiffany(), &["ls", "--json"]), 100).contains('\x1b'));
+    assert!(!home.run(&["ls"]).ok().stdout.contains('\x1b'), "a pipe");
+    assert!(home.run(&["ls", "--color", "always"]).ok().stdout.contains('\x1b'));
+    assert!(!home.run(&["show", "nobody"]).stderr.contains('\x1b'));
+    assert!(
+        shown(home.command(&tiffany(), &["show", "nobody"]), 80)
+            .contains("\x1b[1;31merror[TFY0061]\x1b[0m")
+    );
+}
+
+#[test]
+fn nothing_from_a_log_is_obeyed() {
+    let home = Home::golden();
+    let id = "evil \u{1b}[31m";
+    let harmless = |text: &str| {
+        let bad = |c: char| c.is_control() && c != '\n';
+        assert!(!text.contains(bad), "{text:?}");
+    };
+    for arguments in [
+        &["ls"][..],
+        &["ls", "--json"],
+        &["show", id],
+        &["show", id, "--json"],
+        &["log", id],
+        &["log", id, "--json"],
+        &["show", "\u{1b}[2J"],
+        &["show", "\u{1b}[2J", "--json"],
+        &["\u{1b}[2J"],
+        &["send", "order-17", "x", "\u{9b}2J"],
+    ] {
+        let ran = home.run(arguments);
+        assert!(!ran.stdout.is_empty() || !ran.stderr.is_empty());
+        harmless(&ran.stdout);
+        harmless(&ran.stderr);
+        let text = plain(&shown(home.command(&tiffany(), arguments), 200));
+        harmless(&text.replace('\r', ""));
+    }
+    // What is escaped is there all the same.
+    assert!(home.run(&["ls"]).stdout.contains("evil \\u{1b}[31m"));
+    let shown = home.run(&["show", id, "--json"]).ok().lines().remove(0);
+    assert_eq!(shown["id"], id);
+    assert_eq!(shown["outcome"]["value"], "\u{1b}[2J\u{9b}1m");
+}
+
+#[test]
+fn long_work_shows_how_far_it_is_in_a_terminal_only() {
+    let home = Home::new();
+    home.start("nap", "n", "2", "0.1").ok();
+    let text = shown(home.command(&orders(), &["resume", "--all"]), 100);
+    assert!(text.contains("\r\x1b[Krunning ░"), "{text:?}");
+    assert!(plain(&text).contains("completed"), "{text:?}");
+    home.start("nap", "m", "2", "0.1").ok();
+    let quiet = home.orders(&["resume", "--all"]).ok();
+    assert_eq!(quiet.stderr, "");
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_it_quietly() {
+    let home = Home::new();
+    home.start("busy", "b", "3000", "").ok();
+    let mut command = home.command(&tiffany(), &["log", "b", "--json"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut piece = [0; 100];
+    let mut out = child.stdout.take().unwrap();
+    out.read_exact(&mut piece).unwrap();
+    drop(out);
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
+    assert_eq!(ended.status.code(), Some(0));
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_an_error() {
+    let home = Home::golden();
+    let mut command = home.command(&tiffany(), &["ls"]);
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let ended = command.stdout(full).stderr(Stdio::piped()).output().unwrap();
+    assert_eq!(ended.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&ended.stderr);
+    assert!(told.starts_with("error[TFY0068]: cannot write the output"), "{told}");
+}
