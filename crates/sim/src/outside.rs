@@ -293,7 +293,7 @@ fn perform(planned: &Planned, simulation: &mut Simulation) -> Result<Stage, Stri
     match done {
         Ok(receipt) => Ok(Stage::Done(receipt)),
         // It is over: nobody would take it.
-        Err(RunError::Failed(error)) if error.kind() == ErrorKind::Gone => Ok(Stage::Refused),
+        Err(RunError::Failed(error)) if error.kind() == ErrorKind::RunOver => Ok(Stage::Refused),
         Err(error) => Err(failed(error)),
     }
 }
