@@ -16,7 +16,11 @@ struct Chore {
 }
 
 const CHORES: &[Chore] = &[
-    Chore { name: "demo", what: "shows the scheduler at work", run: demo },
+    Chore {
+        name: "demo",
+        what: "kills a process in the middle of its work, again and again",
+        run: demo,
+    },
     Chore { name: "test", what: "everything CI checks", run: test },
     Chore {
         name: "bench",
@@ -112,7 +116,7 @@ impl Shop {
 }
 
 fn demo(shop: &Shop, arguments: &[String]) -> Result<(), String> {
-    let mut command = shop.cargo(["run", "--release", "-p", "tiffany", "--example", "demo", "--"]);
+    let mut command = shop.cargo(["run", "--release", "-p", "tiffany-cli", "--", "demo"]);
     run(command.args(arguments))
 }
 

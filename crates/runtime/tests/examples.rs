@@ -20,7 +20,7 @@ macro_rules! examples {
 }
 
 examples! {
-    agent = "../examples/demo/agent.rs",
+    agent = "../examples/tour/agent.rs",
     custom_call = "../examples/custom_call.rs",
     deadlock = "../examples/deadlock.rs",
     echo = "../examples/echo.rs",

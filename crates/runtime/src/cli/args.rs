@@ -60,6 +60,8 @@ pub(super) enum Command {
     Cancel(Cancel),
     /// Ask a run a question, which it answers from its memory.
     Query(Query),
+    /// Kill a process in the middle of its work, again and again, and see that nothing is lost and nothing done twice.
+    Demo(Demo),
     /// Look at the directory and the machine for what could go wrong.
     Doctor,
     /// Print the script by which a shell completes these commands.
@@ -67,6 +69,13 @@ pub(super) enum Command {
         /// The shell.
         shell: clap_complete::Shell,
     },
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Demo {
+    /// Where its log and its ledger are kept; a new directory, by default one for temporary files.
+    #[arg(value_name = "DIR")]
+    pub(super) place: Option<PathBuf>,
 }
 
 #[derive(Debug, ClapArgs)]

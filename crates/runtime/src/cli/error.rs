@@ -75,6 +75,11 @@ pub enum CliError {
     /// The output could not be written.
     #[error("cannot write the output: {0} [TFY0068]; see the system's message")]
     Output(String),
+    /// The demo did not come to its end.
+    #[error(
+        "the demo failed: {0} [TFY0080]; its log and its ledger are still there, to be looked at"
+    )]
+    Demo(String),
     /// Runs that were driven did not all end well.
     #[error("{0} [TFY0069]; `show` and `log --failed` tell more of each")]
     NotAllWell(String),
@@ -84,7 +89,7 @@ impl CliError {
     /// All codes, in order.
     pub const CODES: &[&str] = &[
         "TFY0060", "TFY0061", "TFY0062", "TFY0063", "TFY0064", "TFY0065", "TFY0066", "TFY0067",
-        "TFY0068", "TFY0069",
+        "TFY0068", "TFY0069", "TFY0080",
     ];
 
     /// The stable code.
@@ -100,6 +105,7 @@ impl CliError {
             CliError::Usage(_) => "TFY0067",
             CliError::Output(_) => "TFY0068",
             CliError::NotAllWell(_) => "TFY0069",
+            CliError::Demo(_) => "TFY0080",
         }
     }
 }

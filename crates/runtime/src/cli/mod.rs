@@ -17,6 +17,7 @@
 
 mod args;
 mod change;
+mod demo;
 mod doctor;
 mod doubt;
 mod error;
@@ -107,6 +108,7 @@ fn dispatch(builder: Builder, args: Args, out: Out) -> Done {
         Command::Settle(options) => change::settle(&place, out, &options),
         Command::Cancel(options) => change::cancel(&place, out, &options),
         Command::Query(options) => change::query(&place, out, &options),
+        Command::Demo(options) => demo::demo(out, &options),
         Command::Doctor => doctor::doctor(&place, out),
         Command::Completions { shell } => completions(out, shell),
     }

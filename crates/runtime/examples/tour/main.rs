@@ -1,7 +1,7 @@
 //! A tour of the scheduler in three acts: a small agent drawn as it runs in virtual time, the same run
 //! ten times over, the real runtime under load, and a deadlock with its report.
 //!
-//! `cargo run --release -p tiffany --example demo`. Piped into a file it doesn't move; NO_COLOR is honoured.
+//! `cargo run --release -p tiffany --example tour`. Piped into a file it doesn't move; NO_COLOR is honoured.
 
 mod agent;
 #[path = "../deadlock.rs"]
@@ -138,7 +138,7 @@ fn act_three(stage: &Stage) {
     stage.title(3, "Two tasks wait for each other: no hang, a report");
     match tiffany::try_run(deadlock::main_task(|line| println!("  {line}"))) {
         Err(RunError::Deadlock(report)) => {
-            let report = report.to_string().replace("demo/../", "");
+            let report = report.to_string().replace("tour/../", "");
             let report = report.replace(" waits for", "\n    waits for");
             println!();
             report.lines().for_each(|line| println!("  {line}"));
@@ -153,7 +153,7 @@ fn main() -> Result<(), RunError> {
     act_two(&stage)?;
     act_three(&stage);
     println!("\n{}\n", stage.paint.text(1, "What next"));
-    println!("  change a sleep in crates/runtime/examples/demo/agent.rs, and look again");
+    println!("  change a sleep in crates/runtime/examples/tour/agent.rs, and look again");
     println!("  cargo run -p tiffany --example race      and its neighbours, one idea each");
     println!("  cargo doc -p tiffany --open              all there is, with examples");
     Ok(())
