@@ -12,6 +12,7 @@ use super::committer::{Committed, Committer};
 use super::error::LogError;
 use super::index::RunEntry;
 use super::settings::{Settings, SyncWhen};
+use crate::mutation::Mutation;
 
 /// A batch that is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,8 +81,12 @@ impl Writer {
             self.make_room(batch)?;
         }
         let mut offsets = Vec::new();
+        let mut durable = Some(durable);
+        if Mutation::NoticeBeforeCommit.is_on() {
+            durable.take().into_iter().for_each(|durable| durable(Durable { block: 0 }));
+        }
         let block = self.committer.append(batch, &mut offsets)?;
-        durable(Durable { block });
+        durable.into_iter().for_each(|durable| durable(Durable { block }));
         let empty = Batch::with_blob_limit(batch.blob_limit());
         let batch = std::mem::replace(batch, empty);
         let committed = Committed { batch, offsets, block };
@@ -135,6 +140,10 @@ impl Writer {
 
     fn checkpoint(&mut self) -> Result<(), LogError> {
         self.try_sync()?;
+        if Mutation::ReleaseBeforeCheckpoint.is_on() {
+            self.committer.segments.release(self.applier.applied);
+            return Ok(());
+        }
         let upto = self.applier.checkpoint(self.committer.segments.count() as u32)?;
         self.committer.segments.release(upto);
         Ok(())
