@@ -6,7 +6,7 @@ use kit::Written;
 
 fn check(name: &str, written: Written) {
     let (_, report) = kit::ALL.iter().find(|(known, _)| *known == name).expect("it is there");
-    let report = report(written).unwrap_or_else(|failure| panic!("{failure}"));
+    let report = report(written, 60).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(report.crashes > 120, "{report}");
     println!("{name}: {report}");
 }

@@ -81,12 +81,8 @@ impl Writer {
             self.make_room(batch)?;
         }
         let mut offsets = Vec::new();
-        let mut durable = Some(durable);
-        if Mutation::NoticeBeforeCommit.is_on() {
-            durable.take().into_iter().for_each(|durable| durable(Durable { block: 0 }));
-        }
         let block = self.committer.append(batch, &mut offsets)?;
-        durable.into_iter().for_each(|durable| durable(Durable { block }));
+        durable(Durable { block });
         let empty = Batch::with_blob_limit(batch.blob_limit());
         let batch = std::mem::replace(batch, empty);
         let committed = Committed { batch, offsets, block };

@@ -31,17 +31,17 @@ fn with(written: Written) -> impl Fn(&(), Builder) -> Builder {
     }
 }
 
-type Check = fn(Written) -> Result<Report, Failure>;
+type Check = fn(Written, usize) -> Result<Report, Failure>;
 
 /// All of them, by name.
 pub(crate) const ALL: &[(&str, Check)] = &[
-    ("steps", |written| steps(written).at_most(60).report()),
-    ("stubborn", |written| stubborn(written).at_most(60).report()),
-    ("talk", |written| talk(written).at_most(60).report()),
-    ("sharing", |written| sharing(written).at_most(60).report()),
-    ("racing", |written| racing(written).at_most(60).report()),
-    ("ends", |written| ends(written).at_most(60).report()),
-    ("bank", |written| bank(written).at_most(60).report()),
+    ("steps", |written, most| steps(written).at_most(most).report()),
+    ("stubborn", |written, most| stubborn(written).at_most(most).report()),
+    ("talk", |written, most| talk(written).at_most(most).report()),
+    ("sharing", |written, most| sharing(written).at_most(most).report()),
+    ("racing", |written, most| racing(written).at_most(most).report()),
+    ("ends", |written, most| ends(written).at_most(most).report()),
+    ("bank", |written, most| bank(written).at_most(most).report()),
 ];
 
 /// Steps of all kinds in tasks of their own, with retries and a queue, large values, and what is drawn.
