@@ -52,6 +52,8 @@ mod line;
 #[cfg(feature = "logging")]
 pub mod logging;
 mod mailbox;
+#[doc(hidden)]
+pub mod mutation;
 pub mod net;
 mod panics;
 mod pool;

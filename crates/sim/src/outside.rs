@@ -101,32 +101,47 @@ impl Outside {
         self.acts.iter().map(|(planned, _)| planned.id.clone()).collect()
     }
 
-    /// When something is to be done next.
+    /// When something can be done next.
     pub(crate) fn due(&self) -> Option<Time> {
-        let acts = self.acts.iter().filter(|(_, stage)| matches!(stage, Stage::ToDo));
-        let acts = acts.map(|(planned, _)| self.epoch + planned.after);
+        let acts = self.free().into_iter().map(|at| self.epoch + self.acts[at].0.after);
         let replies = self.replies.values().filter(|reply| matches!(reply.stage, Stage::ToDo));
         acts.chain(replies.map(|reply| reply.due)).min()
     }
 
-    /// Does what is due, and notices what is safe.
-    pub(crate) fn act(&mut self, simulation: &mut Simulation) -> Result<(), String> {
-        let now = simulation.now();
-        self.notice(simulation)?;
-        let mut busy: BTreeSet<(String, String)> = BTreeSet::new();
-        for (planned, stage) in &mut self.acts {
-            let line = match &planned.act {
-                Act::Send { name, .. } => name.clone(),
-                _ => String::new(),
+    /// What is to be done and waits for nothing but its time: who sends several messages of one name waits for each to
+    /// be safe, and nobody speaks to a run before it is known to be there.
+    fn free(&self) -> Vec<usize> {
+        let mut busy: BTreeSet<(&str, Option<&str>)> = BTreeSet::new();
+        let mut free = Vec::new();
+        for (at, (planned, stage)) in self.acts.iter().enumerate() {
+            let name = match &planned.act {
+                Act::Send { name, .. } => Some(name.as_str()),
+                Act::Submit { .. } | Act::Cancel => None,
             };
-            // Who sends several messages of one name waits for each to be safe.
-            let place = (planned.id.clone(), line);
-            let is_free = !busy.contains(&place) || !matches!(planned.act, Act::Send { .. });
-            if matches!(stage, Stage::ToDo) && is_free && self.epoch + planned.after <= now {
-                *stage = perform(planned, simulation)?;
+            let id = planned.id.as_str();
+            let waits = match &planned.act {
+                Act::Submit { .. } => false,
+                Act::Send { .. } | Act::Cancel => {
+                    busy.contains(&(id, None)) || busy.contains(&(id, name))
+                }
+            };
+            if matches!(stage, Stage::ToDo) && !waits {
+                free.push(at);
             }
             if matches!(stage, Stage::ToDo | Stage::Done(_)) {
-                busy.insert(place);
+                busy.insert((id, name));
+            }
+        }
+        free
+    }
+
+    /// Does what is due.
+    pub(crate) fn act(&mut self, simulation: &mut Simulation) -> Result<(), String> {
+        let now = simulation.now();
+        for at in self.free() {
+            let (planned, stage) = &mut self.acts[at];
+            if self.epoch + planned.after <= now {
+                *stage = perform(planned, simulation)?;
             }
         }
         for (uuid, reply) in &mut self.replies {
@@ -139,9 +154,39 @@ impl Outside {
         Ok(())
     }
 
-    /// Hears of new questions.
-    pub(crate) fn listen(&mut self, simulation: &Simulation) {
+    /// Knows the questions that these logs have.
+    pub(crate) fn adopt(&mut self, logs: &Logs) {
+        for (id, log) in by_id(logs) {
+            let asked = log.of_type("TaskYield");
+            let asked = asked.filter(|one| one["call"] == "create_external_promise");
+            for promise in asked.filter_map(|one| Uuid::parse(one["uuid"].as_str()?)) {
+                self.hear(id.clone(), promise, self.epoch);
+                let text = promise.to_string();
+                let mut settled = log.of_type("PromiseSettled");
+                if let Some(reply) = self.replies.get_mut(&promise)
+                    && settled.any(|one| one["promise"] == *text.as_str())
+                {
+                    (reply.stage, reply.logged) = (Stage::Safe, Logged::Found);
+                }
+            }
+        }
+    }
+
+    fn hear(&mut self, run: String, promise: Uuid, now: Time) {
         let Some(answering) = &self.answering else { return };
+        let number = self.asked.entry(run.clone()).or_default();
+        let question = Question { run: run.clone(), number: *number, promise };
+        *number += 1;
+        if let Some(value) = answering(&question) {
+            let due = now + Duration::from_micros(self.draw.next() % 500_000);
+            let reply = Reply { run, due, value, stage: Stage::ToDo, logged: Logged::No };
+            self.replies.insert(promise, reply);
+        }
+    }
+
+    /// Notices what is safe, and hears of new questions.
+    pub(crate) fn listen(&mut self, simulation: &Simulation) -> Result<(), String> {
+        self.notice(simulation)?;
         for (run, promise) in simulation.promises() {
             if self.replies.contains_key(&promise) {
                 continue;
@@ -151,16 +196,9 @@ impl Outside {
             let ids: BTreeSet<String> =
                 self.acts.iter().map(|(planned, _)| planned.id.clone()).collect();
             let Some(id) = ids.into_iter().find(is_it) else { continue };
-            let number = self.asked.entry(id.clone()).or_default();
-            let question = Question { run: id.clone(), number: *number, promise };
-            *number += 1;
-            if let Some(value) = answering(&question) {
-                let wait = Duration::from_micros(self.draw.next() % 500_000);
-                let due = simulation.now() + wait;
-                let reply = Reply { run: id, due, value, stage: Stage::ToDo, logged: Logged::No };
-                self.replies.insert(promise, reply);
-            }
+            self.hear(id, promise, simulation.now());
         }
+        Ok(())
     }
 
     fn notice(&mut self, simulation: &Simulation) -> Result<(), String> {

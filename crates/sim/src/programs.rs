@@ -261,7 +261,7 @@ impl Maker {
                 7 => Op::Uuid,
                 8 => Op::Yield((number % 4) as u8),
                 9 | 10 if depth < 2 => Op::Gather(self.tasks(depth)),
-                11 if depth < 2 && wild => Op::Race(self.tasks(depth), number % 2 == 0),
+                11 if depth < 2 && wild => Op::Race(self.tasks(depth), number.is_multiple_of(2)),
                 12 if depth < 2 && wild => Op::Cancelled(self.ops(depth + 1), number % 30),
                 13 => Op::Channel((number % 3) as usize, 1 + number % 3),
                 14 => Op::Ask,
@@ -272,7 +272,7 @@ impl Maker {
                 }
                 16 => Op::Patched((number % 3) as u8),
                 17 if wild => Op::Share(2 + (number % 2) as u8),
-                18 if number % 5 == 0 => Op::Fail(format!("as made by {}", number % 100)),
+                18 if number.is_multiple_of(5) => Op::Fail(format!("as made by {}", number % 100)),
                 _ => continue,
             };
         }

@@ -63,6 +63,8 @@ enum End {
     Crashed,
     /// The log has failed, or was not opened.
     Failed(RunError),
+    /// The log is damaged.
+    Refused(String),
 }
 
 pub(crate) struct Universe<'a> {
@@ -106,6 +108,7 @@ impl<'a> Universe<'a> {
         if let Some(Disaster::Cut { run, records }) = disasters.peek().copied() {
             disasters.next();
             self.begin_with_cut_log(run, records)?;
+            story.crashes += 1;
         }
         loop {
             let disaster = disasters.next();
@@ -120,7 +123,9 @@ impl<'a> Universe<'a> {
             match end {
                 End::Over(outcomes) => {
                     let refusal = outcomes.values().find_map(|outcome| match outcome {
-                        Err(error) if error.contains("[TFY0039]") => Some(error.clone()),
+                        Err(error) if error.contains("[TFY0039]") || error.contains("[TFY01") => {
+                            Some(error.clone())
+                        }
                         _ => None,
                     });
                     if let Some(refusal) = refusal {
@@ -133,6 +138,7 @@ impl<'a> Universe<'a> {
                     story.crashes += 1;
                     self.crash(disaster);
                 }
+                End::Refused(refusal) => return self.refused(story, &refusal),
                 End::Failed(error) => match disaster {
                     Some(Disaster::Fail { .. }) => {
                         story.crashes += 1;
@@ -212,12 +218,13 @@ impl<'a> Universe<'a> {
 
     /// What was begun in the world is in the log, or nobody would know of it.
     fn check_begun(&self, logs: &Logs) -> Result<(), String> {
+        let attempts: BTreeMap<&String, _> =
+            logs.runs.iter().map(|(run, log)| (run, log.attempts())).collect();
         for entry in self.ledger.entries.borrow().iter().filter(|entry| entry.kind != "pure") {
             let (run, seq) = place_of(&entry.key);
-            let known = logs
-                .runs
-                .get(run)
-                .is_some_and(|log| log.attempts().contains(&(seq, entry.attempt)));
+            let known = attempts
+                .get(&run.to_string())
+                .is_some_and(|attempts| attempts.contains(&(seq, entry.attempt)));
             if !known {
                 return Err(format!("it was begun before that was in the log: {entry}"));
             }
@@ -275,7 +282,11 @@ impl<'a> Universe<'a> {
 
     fn go_on(&mut self, simulation: &mut Simulation) -> Result<End, String> {
         for _ in 0..ROUNDS {
-            self.outside.act(simulation)?;
+            match self.outside.act(simulation) {
+                // Who asks for a run whose log is damaged is told so.
+                Err(refusal) if self.trust == Trust::None => return Ok(End::Refused(refusal)),
+                done => done?,
+            }
             if let Err(error) = simulation.drive() {
                 return match self.disk.is_down() {
                     true => Ok(End::Crashed),
@@ -288,7 +299,7 @@ impl<'a> Universe<'a> {
             if let Some(outcomes) = self.outcomes(simulation) {
                 return Ok(End::Over(outcomes));
             }
-            self.outside.listen(simulation);
+            self.outside.listen(simulation)?;
             let due = self.outside.due().map(|due| due.max(simulation.now()));
             let Some(next) = simulation.next_event().into_iter().chain(due).min() else {
                 return Err(self.stuck("nothing is left that could happen", simulation));
@@ -324,8 +335,8 @@ impl<'a> Universe<'a> {
             let outcome = simulation.outcome(&run)?;
             let told = |error: RunError| match error.task_error() {
                 // Without the tasks it went through, which are known by numbers.
-                Some(error) => format!("{} [{}]", error.message(), error.code()),
-                None => error.to_string(),
+                Some(error) => told_as(error.message(), error.code()),
+                None => told_as(&error.to_string(), error.code()),
             };
             outcomes.insert(id, outcome.map_err(told));
         }
@@ -350,6 +361,7 @@ impl<'a> Universe<'a> {
                 ));
             }
             End::Failed(error) => return self.refused(story, &error.to_string()),
+            End::Refused(refusal) => return self.refused(story, &refusal),
             End::Crashed => return Err("the disk stopped by itself".into()),
         }
         if let Some(entry) = self.ledger.entries.borrow().get(before) {
@@ -390,6 +402,7 @@ impl<'a> Universe<'a> {
         // That was the first life.
         self.ledger.begin_life(None);
         self.restart()??;
+        self.outside.adopt(&self.recovered);
         // What is in the log was done.
         let was_done = |entry: &&Entry| {
             let (run, seq) = place_of(&entry.key);
@@ -400,6 +413,13 @@ impl<'a> Universe<'a> {
         self.ledger.entries.replace(done);
         Ok(())
     }
+}
+
+/// An error by its first line and its code. The rest is about tasks, known by numbers, and what to do.
+fn told_as(message: &str, code: &str) -> String {
+    let first = message.lines().next().unwrap_or_default();
+    let code = format!("[{code}]");
+    format!("{} {code}", first.replace(&code, "").trim_end())
 }
 
 /// The run and the record of a key.

@@ -16,6 +16,7 @@ use super::script::Begun;
 use super::step::{Kind, StepWork};
 use crate::builder::Builder;
 use crate::control::{Decision, Doubt};
+use crate::mutation::Mutation;
 use crate::runtime::Runtime;
 
 /// All steps of a runtime that are not over.
@@ -158,7 +159,9 @@ impl Runtime {
             },
         };
         let Some(Known { key, birth, seed, begun }) = self.identity(call) else { return };
-        let in_doubt = begun.is_open && work.kind == Kind::AtMostOnce;
+        let in_doubt = begun.is_open
+            && work.kind == Kind::AtMostOnce
+            && !Mutation::DoubtIgnored.is_on();
         if in_doubt && !work.holds_in_doubt {
             let message =
                 format!("the process ended while attempt {} was under way", begun.attempt);
@@ -166,7 +169,8 @@ impl Runtime {
             error.add_call(work.name, work.at);
             return self.complete(call.run, Completion::Call(call, Err(error)));
         }
-        let (attempt, failures) = (begun.attempt, begun.failures);
+        let attempt = if Mutation::AttemptsForgotten.is_on() { 0 } else { begun.attempt };
+        let failures = if Mutation::FailuresForgotten.is_on() { 0 } else { begun.failures };
         let step = Underway {
             work,
             key: key.into(),
@@ -198,7 +202,10 @@ impl Runtime {
             return Some(Known { key, birth: seed, seed, begun: Begun::default() });
         };
         let seq = hosting.journal.seq_of(call)?;
-        let key = format!("{}/{seq}", hosting.journal.run());
+        let mut key = format!("{}/{seq}", hosting.journal.run());
+        if Mutation::KeyChanges.is_on() {
+            key = format!("{key}{}", self.host.clock.now().as_nanos() % 10);
+        }
         let begun = hosting.begun.remove(&seq).unwrap_or_default();
         let (birth, seed) = (hosting.seed, mixed(hosting.seed ^ mixed(seq)));
         Some(Known { key, birth, seed, begun })
@@ -238,8 +245,11 @@ impl Runtime {
         step.state = State::Held;
         let (attempt, kind) = (step.attempt, step.work.kind);
         let is_durable = self.write_effect(call, |journal, batch, (tid, clock, _)| {
-            journal.effect_start(batch, tid, clock, call, attempt);
+            if !Mutation::AttemptNotRecorded.is_on() {
+                journal.effect_start(batch, tid, clock, call, attempt);
+            }
         });
+        let is_durable = is_durable && !Mutation::EffectBeforeCommit.is_on();
         match &mut self.durable {
             Some(durable) if is_durable && kind != Kind::Pure => {
                 durable.held.push(Held::Attempt(call, attempt));
@@ -319,7 +329,9 @@ impl Runtime {
                 self.effects.arm(call, Some(retry_at));
                 self.write_effect(call, |journal, batch, (tid, clock, _)| {
                     let failed = (attempt, &error, retry_at);
-                    journal.effect_failed(batch, (tid, clock), call, failed);
+                    if !Mutation::FailureNotRecorded.is_on() {
+                        journal.effect_failed(batch, (tid, clock), call, failed);
+                    }
                 });
             }
             tried => {

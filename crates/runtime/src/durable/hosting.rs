@@ -27,6 +27,7 @@ use super::shelved::Shelved;
 use crate::control::{Answer, Listening, Tell};
 use crate::error::RunError;
 use crate::inbox::Letter;
+use crate::mutation::Mutation;
 use crate::pool::Work;
 use crate::runtime::Runtime;
 use crate::wal::{Batch, BlobHash, Chain, Disk, LogError, Notice, RunState, Ticket, Writer};
@@ -345,6 +346,9 @@ impl Runtime {
                 self.complete(id, Completion::Call(call, Err(error)));
             }
             Order::Commit(call) => durable.held.push(Held::Committed(call)),
+            Order::Announce(uuid, promise) if Mutation::PromiseBeforeCommit.is_on() => {
+                self.host.inbox.announce(uuid, promise.run, true);
+            }
             Order::Announce(uuid, promise) => durable.held.push(Held::Announce(uuid, promise)),
             other => self.execute(id, other),
         }
@@ -359,7 +363,19 @@ impl Runtime {
         if durable.held.is_empty() {
             return;
         }
-        let held = std::mem::take(&mut durable.held);
+        let mut held = std::mem::take(&mut durable.held);
+        if Mutation::AnswerBeforeCommit.is_on() {
+            let early = |held: &mut Held| matches!(held, Held::Tell(..));
+            let early: Vec<Held> = held.extract_if(.., early).collect();
+            early.into_iter().for_each(|held| self.let_go(held));
+        }
+        let Some(durable) = &mut self.durable else { return };
+        if Mutation::OutcomeBeforeCommit.is_on()
+            && held.iter().any(|held| matches!(held, Held::Over(_)))
+        {
+            durable.waiting.push_front((durable.safe, held));
+            return self.host.inbox.send(Letter::Logged(Notice::Durable(durable.safe)));
+        }
         if durable.handed_in > durable.safe {
             durable.waiting.push_back((durable.handed_in, held));
         } else if held.iter().any(|held| matches!(held, Held::Over(_))) {
@@ -464,21 +480,29 @@ impl Runtime {
         }
         let (run, journal, batch) = (&mut hosted.run, &mut hosting.journal, &mut durable.batch);
         // What happened before has to stand before it.
-        for record in run.take_records() {
-            journal.write(batch, record);
+        if !Mutation::ToldTooEarly.is_on() {
+            for record in run.take_records() {
+                journal.write(batch, record);
+            }
         }
         run.set_clock(now);
         let (clock, step) = (run.clock(), run.steps());
+        let step = if Mutation::TurnNotRecorded.is_on() { 0 } else { step };
         match &completion {
             Completion::Call(call, result) => {
                 let tid = run.caller(*call).unwrap_or(Tid(1));
                 match result {
                     Ok(Value::Unit) => journal.woken(batch, tid, clock, step, *call),
+                    _ if Mutation::ResultNotRecorded.is_on() => {}
                     result => journal.effect_result(batch, (tid, clock, step), *call, result),
                 }
             }
             // Only the first answer counts.
-            Completion::Settle(uuid, result) if hosting.settled.insert(*uuid) => {
+            Completion::Settle(..) if Mutation::SettlementNotRecorded.is_on() => {}
+            Completion::Message(..) if Mutation::MessageNotRecorded.is_on() => {}
+            Completion::Settle(uuid, result)
+                if hosting.settled.insert(*uuid) || Mutation::SettledTwice.is_on() =>
+            {
                 journal.settled(batch, (clock, step), *uuid, result);
             }
             Completion::Message(name, value) => {

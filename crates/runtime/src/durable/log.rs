@@ -10,6 +10,7 @@ use tiffany_kernel::Time;
 use crate::clock::Clock;
 use crate::inbox::{Inbox, Letter};
 use crate::inline::Draws;
+use crate::mutation::Mutation;
 use crate::wal::{Batch, LogError, LogThread, Notice, Ticket, Writer};
 
 /// Where the log is written.
@@ -104,6 +105,9 @@ impl InlineLog {
     fn submit(&mut self, batch: &mut Batch, now: Time) -> Ticket {
         self.pending.append(batch);
         self.last.0 += 1;
+        if Mutation::NoticeBeforeCommit.is_on() {
+            self.inbox.send(Letter::Logged(Notice::Durable(self.last)));
+        }
         let draws = &self.draws;
         let due = *self.due.get_or_insert_with(|| now + draws.up_to(self.longest));
         if due <= now {

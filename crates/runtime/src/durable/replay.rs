@@ -15,6 +15,7 @@ use super::divergence::{Divergence, Made, Trial, part};
 use super::journal::waits;
 use super::rehearsal::{Act, act_of};
 use super::script::{Recorded, Script, Told, What};
+use crate::mutation::Mutation;
 use crate::wal::{BlobHash, Stamp};
 
 /// A replay under way.
@@ -115,6 +116,9 @@ impl Replay {
 
     /// The host has nothing to do for this call any more.
     pub(crate) fn done(&mut self, call: CallRef) {
+        if Mutation::ResultForgotten.is_on() {
+            return;
+        }
         self.orders.retain(|order| match order {
             Order::Start(asked, _) | Order::Commit(asked) => *asked != call,
             _ => true,
@@ -197,7 +201,7 @@ impl Replay {
             RecordKind::CutShort => !script.cut_short.contains(&record.tid),
             RecordKind::OverTime => !script.over_time,
             RecordKind::Completed(_) | RecordKind::Failed(_) | RecordKind::Cancelled(_) => {
-                !script.ended.contains_key(&record.tid)
+                Mutation::EndWrittenTwice.is_on() || !script.ended.contains_key(&record.tid)
             }
             _ => self.is_over(),
         }

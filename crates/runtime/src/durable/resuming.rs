@@ -20,6 +20,7 @@ use super::script::{Script, What};
 use super::shelved::Shelved;
 use crate::context::{self, Entered};
 use crate::error::RunError;
+use crate::mutation::Mutation;
 use crate::runtime::Runtime;
 use crate::wal::{Chain, Disk, LogError, Payload, RunReader, read_blob};
 
@@ -73,6 +74,9 @@ impl Runtime {
         let mut config = self.settings.run_config(Location::caller());
         (config.mode, config.recording) = (Mode::Durable, recording(&beginning.recording));
         config.seed = beginning.seed;
+        if Mutation::SeedForgotten.is_on() {
+            config.seed += 1;
+        }
         let sources = Rc::new(Sources::new(&script));
         let hosting = Hosting {
             journal: Journal::new(chain.clone()),
@@ -137,7 +141,9 @@ impl Runtime {
                 return Ok(());
             }
             if let Some(told) = replay.next_told(run.steps(), run.is_ready()) {
-                run.set_clock(told.clock);
+                if !Mutation::ClockForgotten.is_on() {
+                    run.set_clock(told.clock);
+                }
                 if let What::Settled { promise, .. } = &told.what {
                     settled.insert(*promise);
                 }
@@ -172,7 +178,9 @@ impl Runtime {
         let durable = self.durable.as_mut().expect("a durable run has a log");
         hosting.begun = replay.script.begun;
         hosting.received = replay.script.received;
-        hosting.journal.has_ends(replay.script.ended.into_keys(), replay.script.failed);
+        if !Mutation::EndWrittenTwice.is_on() {
+            hosting.journal.has_ends(replay.script.ended.into_keys(), replay.script.failed);
+        }
         for record in replay.later {
             hosting.journal.write(&mut durable.batch, record);
         }
@@ -197,7 +205,7 @@ impl Runtime {
         let hosting = self.runs[place].hosting.as_ref();
         let is_settled = hosting.is_some_and(|hosting| hosting.settled.contains(&uuid));
         self.host.inbox.announce(uuid, promise.run, true);
-        if is_settled {
+        if is_settled && !Mutation::SettlementForgotten.is_on() {
             self.host.inbox.claim(uuid, true);
         }
     }

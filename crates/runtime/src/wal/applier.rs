@@ -14,6 +14,7 @@ use super::error::{Doing, LogError};
 use super::handles::Handles;
 use super::index::{Frame, IndexFile, RunEntry, RunState};
 use super::settings::Settings;
+use crate::mutation::Mutation;
 
 /// The directories of a log.
 #[derive(Clone, Debug)]
@@ -192,9 +193,13 @@ impl Applier {
     /// needed any more.
     pub(crate) fn checkpoint(&mut self, segments: u32) -> Result<u64, LogError> {
         let touched = std::mem::take(&mut self.touched);
-        self.sync_files(&touched)?;
+        let files_first = !Mutation::IndexBeforeFiles.is_on();
+        if files_first {
+            self.sync_files(&touched)?;
+        }
         let mut entries = Vec::with_capacity(touched.runs.len());
-        for run in touched.runs {
+        for run in &touched.runs {
+            let run = *run;
             let known = self.runs.get_mut(&run).expect("a touched run is known");
             known.touched = false;
             entries.push((run, known.entry));
@@ -215,6 +220,9 @@ impl Applier {
             self.disk.open(&self.index.path, OpenMode::Read).doing("open", &self.index.path)?;
             self.index.append(&frame)?;
             self.index_entries += entries.len();
+        }
+        if !files_first {
+            self.sync_files(&touched)?;
         }
         Ok(upto)
     }

@@ -11,6 +11,7 @@ use tiffany_kernel::Uuid;
 use super::disk::{Barrier, Disk, DiskFile, OpenMode, empty, read_from};
 use super::error::{Doing, LogError};
 use super::line::Chain;
+use crate::mutation::Mutation;
 
 const MAGIC: &[u8; 8] = b"\x89TFYIDX\n";
 const VERSION: u32 = 1;
@@ -232,10 +233,18 @@ impl IndexFile {
         let (path, new) = (commit_dir.join("index"), commit_dir.join("index.new"));
         let file = disk.open(&new, OpenMode::Create).doing("make", &new)?;
         empty(&*file).doing("empty", &new)?;
+        let name_it = || {
+            disk.rename(&new, &path).doing("rename", &new)?;
+            disk.sync_dir(commit_dir, Barrier::IndexName).doing("sync", commit_dir)
+        };
+        if Mutation::IndexNamedFirst.is_on() {
+            name_it()?;
+        }
         file.write_at(whole, 0).doing("write", &new)?;
         file.sync(Barrier::NewIndex).doing("sync", &new)?;
-        disk.rename(&new, &path).doing("rename", &new)?;
-        disk.sync_dir(commit_dir, Barrier::IndexName).doing("sync", commit_dir)?;
+        if !Mutation::IndexNamedFirst.is_on() {
+            name_it()?;
+        }
         Ok(IndexFile { file, path, len: whole.len() as u64 })
     }
 

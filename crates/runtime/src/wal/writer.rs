@@ -12,6 +12,7 @@ use super::committer::{Committed, Committer};
 use super::error::LogError;
 use super::index::RunEntry;
 use super::settings::{Settings, SyncWhen};
+use crate::mutation::Mutation;
 
 /// A batch that is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,6 +136,10 @@ impl Writer {
 
     fn checkpoint(&mut self) -> Result<(), LogError> {
         self.try_sync()?;
+        if Mutation::ReleaseBeforeCheckpoint.is_on() {
+            self.committer.segments.release(self.applier.applied);
+            return Ok(());
+        }
         let upto = self.applier.checkpoint(self.committer.segments.count() as u32)?;
         self.committer.segments.release(upto);
         Ok(())

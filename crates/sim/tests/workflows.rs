@@ -1,0 +1,32 @@
+//! The runtime's own workflows, which use everything that durable runs can do, crashed everywhere.
+
+mod kit;
+
+use kit::Written;
+
+fn check(name: &str, written: Written) {
+    let (_, report) = kit::ALL.iter().find(|(known, _)| *known == name).expect("it is there");
+    let report = report(written, 60).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(report.crashes > 120, "{report}");
+    println!("{name}: {report}");
+}
+
+macro_rules! workflows {
+    ($($name:ident)*) => {$(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn with_every_call_written_down() {
+                check(stringify!($name), Written::Every);
+            }
+
+            #[test]
+            fn with_outward_calls_written_down() {
+                check(stringify!($name), Written::Outward);
+            }
+        }
+    )*};
+}
+
+workflows! { steps stubborn talk sharing racing ends bank }
