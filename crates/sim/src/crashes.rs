@@ -14,6 +14,7 @@ use tiffany::wal::Settings;
 use tiffany::wal::sim::{Operation, SimDisk, Survivors};
 
 use crate::ledger::Entry;
+use crate::logs::RunLog;
 use crate::outside::{Act, Answering, Planned, Question};
 use crate::plan::{Disaster, Draw, Plan};
 use crate::universe::{Conditions, Story, Universe};
@@ -303,7 +304,10 @@ impl<W: 'static> Crashes<W> {
                 plans.push(vec![Disaster::Effect { at, survivors }]);
             }
         }
-        for (run, log) in undisturbed.logs.runs.values().enumerate() {
+        // Runs that have messages from each other do not end at any place alone.
+        let sent = |log: &RunLog| log.of_type("Message").any(|one| one.get("from").is_some());
+        let are_alone = !undisturbed.logs.runs.values().any(sent);
+        for (run, log) in undisturbed.logs.runs.values().enumerate().filter(|_| are_alone) {
             // With one record gone everything up to the end is there.
             plans.extend((1..log.lines.len()).map(|records| vec![Disaster::Cut { run, records }]));
         }
