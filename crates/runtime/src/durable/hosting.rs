@@ -570,7 +570,7 @@ impl Runtime {
         let waiting = durable.waiting.into_iter().flat_map(|(_, held)| held);
         for held in durable.held.into_iter().chain(waiting) {
             if let Held::Answer(tell, answer) = held {
-                drop(tell.try_send(closed.clone().map_err(log_failed).and_then(|()| answer)));
+                drop(tell.try_send(closed.clone().map_err(log_failed).and(answer)));
             }
         }
     }
