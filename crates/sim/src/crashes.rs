@@ -15,6 +15,7 @@ use tiffany::wal::Settings;
 use tiffany::wal::sim::{Operation, SimDisk, Survivors};
 
 use crate::ledger::Entry;
+use crate::logs::RunLog;
 use crate::outside::{Act, Answering, Planned, Question};
 use crate::plan::{Disaster, Draw, Plan};
 use crate::universe::{Conditions, Story, Universe};
@@ -306,10 +307,12 @@ impl<W: 'static> Crashes<W> {
                 plans.push(vec![Disaster::Effect { at, survivors }]);
             }
         }
-        // A world of one's own does not know what a log says that comes from nowhere.
+        // A world of one's own does not know what a log says that comes from nowhere, and runs that have messages
+        // from each other do not end at any place alone.
         let has_world = TypeId::of::<W>() != TypeId::of::<()>();
-        let logs = undisturbed.logs.runs.values().filter(|_| !has_world);
-        for (run, log) in logs.enumerate() {
+        let sent = |log: &RunLog| log.of_type("Message").any(|one| one.get("from").is_some());
+        let is_apart = has_world || undisturbed.logs.runs.values().any(sent);
+        for (run, log) in undisturbed.logs.runs.values().enumerate().filter(|_| !is_apart) {
             // With one record gone everything up to the end is there.
             plans.extend((1..log.lines.len()).map(|records| vec![Disaster::Cut { run, records }]));
         }

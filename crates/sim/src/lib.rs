@@ -31,7 +31,7 @@
 //! message, an answer, an outcome) is there; and at its end the log says the same as the undisturbed one. *The same* means: each
 //! task, known by the way it was spawned, made the same calls, of the same kind, name, line and input, got the same answers, and ended alike; the
 //! same messages came under each name. What a crash may change is left out: times, numbers of records and turns, the order between tasks, attempts and their
-//! failures (`EffectStart`, `EffectResult` with `retry_at`), `TaskWake`, `ShutdownMarker`, plain yields; UUIDs are compared by the call that drew them.
+//! failures (`EffectStart`, `EffectCheckpoint`, `EffectResult` with `retry_at`), `TaskWake`, `ShutdownMarker`, plain yields; UUIDs are compared by the call that drew them.
 //!
 //! A step that is `at_most_once` and was cut off by the crash is in doubt, and its task is told so. What that changes is not compared.
 //! A disk with a turned bit may be refused, with a code; if it is not, the outcome must be the same.

@@ -121,7 +121,7 @@ impl RunLog {
 /// Fields that say when, in which order, or under which number something happened.
 const PASSING: &[&str] = &[
     "v", "seq", "ts", "crc", "gen", "task_id", "tid", "type", "step", "of", "time", "child",
-    "task", "object", "items", "attempt", "uuid", "promise",
+    "task", "object", "items", "attempt", "uuid", "promise", "from",
 ];
 
 #[derive(Default)]
@@ -142,7 +142,7 @@ impl Essence {
         let path = self.paths.get(&tid).cloned().unwrap_or_else(|| format!("?{tid}"));
         let kind = record["type"].as_str().unwrap_or_default();
         match kind {
-            "EffectStart" | "ShutdownMarker" => {}
+            "EffectStart" | "EffectCheckpoint" | "ShutdownMarker" => {}
             "EffectResult" if record.get("retry_at").is_some() => {}
             "TaskWake" if record.get("why").is_none() => {}
             "TaskYield" if record["call"] == "yield" => {}
