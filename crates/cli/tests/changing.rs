@@ -162,6 +162,12 @@ fn a_process_that_does_not_answer_is_not_waited_for_long() {
     let begun = Instant::now();
     home.run(&["send", "n", "x", "1"]).failed(4, "TFY0043");
     assert!(begun.elapsed().as_secs() < 20);
+    home.run(&["doubt"]).failed(4, "TFY0043");
+    let doctor = home.run(&["doctor"]);
+    assert!(
+        doctor.code == 1 && doctor.stdout.contains("process      bad    it does not listen"),
+        "{doctor:?}"
+    );
     home.run(&["ls"]).ok();
     home.orders(&["resume", "--all"]).failed(4, "TFY0101");
 }

@@ -118,6 +118,7 @@ fn a_directory_in_use_is_read_beside_its_owner() {
     home.run(&["verify"]).ok();
     let doctor = home.run(&["doctor"]).stdout;
     assert!(doctor.contains("in use       note   process "), "{doctor}");
+    assert!(doctor.contains("process      ok     tiffany 0.1.0, 1 live, none paused"), "{doctor}");
     home.orders(&["resume", "--all"]).failed(4, "TFY0101");
     home.run(&["ls"]).ok();
 }

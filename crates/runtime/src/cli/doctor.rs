@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::json;
+use tiffany_kernel::{ErrorKind, TaskError};
 
 use super::Done;
 use super::args::State;
@@ -15,6 +16,7 @@ use super::out::Out;
 use super::place::{Place, is_log};
 use super::summary::{Summary, size};
 use super::table::{Cell, Table};
+use crate::control::{Control, Paused};
 use crate::wal::{LINE_VERSION, View, holder};
 
 /// One thing that was looked at.
@@ -187,13 +189,29 @@ fn sync_time(dir: &Path) -> std::io::Result<Option<Duration>> {
 }
 
 fn lock(findings: &mut Findings, dir: &Path) {
-    match holder(dir) {
-        Some(holder) => findings.note(
-            "in use",
-            holder.to_string(),
-            "to change runs, talk to that process: `send`, `settle`, `cancel` and others do",
-        ),
-        None => findings.ok("in use", "by nobody"),
+    let Some(holder) = holder(dir) else { return findings.ok("in use", "by nobody") };
+    let next = "to change runs, talk to that process: `send`, `settle`, `cancel` and others do";
+    findings.note("in use", holder.to_string(), next);
+    let status = match Control::connect(dir) {
+        Ok(Some(mut control)) => control.status(),
+        Ok(None) => Err(TaskError::new(ErrorKind::Unreachable, "it does not listen")),
+        Err(error) => Err(error),
+    };
+    match status {
+        Err(error) => {
+            let shown = Shown::from(error);
+            findings.bad("process", format!("{} [{}]", shown.message, shown.code), shown.next);
+        }
+        Ok(status) if status.paused.is_empty() => {
+            let (version, live) = (status.version, status.live);
+            findings.ok("process", format!("tiffany {version}, {live} live, none paused"));
+        }
+        Ok(status) => {
+            let name = |paused: &Paused| format!("{}: {}", paused.run, paused.error.message());
+            let names: Vec<String> = status.paused.iter().map(name).collect();
+            let next = status.paused[0].error.kind().next_step();
+            findings.bad("process", format!("paused: {}", names.join("; ")), next);
+        }
     }
 }
 

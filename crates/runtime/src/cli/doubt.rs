@@ -1,6 +1,7 @@
 //! `doubt`: steps of which nobody knows whether they happened, and what a person decides about them.
 
 use serde_json::json;
+use tiffany_kernel::{ErrorKind, TaskError};
 
 use super::Done;
 use super::args::{Decide, Doubt, DoubtCommand};
@@ -24,7 +25,13 @@ pub(super) fn doubt(place: &Place, out: Out, options: &Doubt) -> Done {
 fn list(place: &Place, mut out: Out) -> Done {
     let view = place.look()?;
     let doubts = match view.holder() {
-        Some(_) => Control::open(&place.dir)?.doubts()?,
+        Some(holder) => match Control::connect(&place.dir)? {
+            Some(mut control) => control.doubts()?,
+            None => {
+                let message = format!("{holder} has the log, and does not listen");
+                return Err(TaskError::new(ErrorKind::Unreachable, message).into());
+            }
+        },
         None => {
             let mut doubts: Vec<InDoubt> = Vec::new();
             for (run, entry) in view.runs().filter(|(_, entry)| entry.state == RunState::Live) {

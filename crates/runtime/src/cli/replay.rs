@@ -210,3 +210,58 @@ fn deed(record: &Record<'_>) -> Option<Deed> {
         _ => return None,
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads a log such as `s e! a | a x.`: calls by letter, `!` told, `.` the end, `|` a process that ended.
+    fn log(text: &str) -> Vec<(u64, Tid, Deed)> {
+        let deeds = text.chars().filter(|c| !matches!(c, ' ' | '|')).map(|c| match c {
+            '!' => Deed::Told,
+            c => Deed::Did(act_of(c)),
+        });
+        deeds.enumerate().map(|(at, deed)| (at as u64 + 1, Tid(1), deed)).collect()
+    }
+
+    fn act_of(c: char) -> Act {
+        match c {
+            's' => Act::Called(CallKind::Sleep),
+            'e' => Act::Called(CallKind::Effect),
+            'a' => Act::Called(CallKind::GetTid),
+            'b' => Act::Called(CallKind::Get),
+            '.' => Act::Exited,
+            c => panic!("{c} is nothing that a task does"),
+        }
+    }
+
+    #[test]
+    fn what_a_run_did_again_after_it_was_brought_back_is_no_difference() {
+        for (recorded, made, expected) in [
+            ("a s ! b e ! .", "asbe.", None),
+            ("a s ! b | b | b e ! .", "asbe.", None),
+            ("s ! a | a a e ! .", "saae.", None),
+            ("s ! a a | a a b | a a b e ! .", "saabe.", None),
+            ("a s ! b e ! .", "asae.", Some(4)),
+            ("a s ! b | a e ! .", "asbe.", Some(5)),
+            ("a s ! b e ! .", "asbe", Some(7)),
+            ("a s ! b e !", "asbe.", Some(6)),
+        ] {
+            let made: Vec<(Tid, Act)> = made.chars().map(|c| (Tid(1), act_of(c))).collect();
+            assert_eq!(first_difference(&log(recorded), &made, true), expected, "{recorded}");
+        }
+    }
+
+    #[test]
+    fn the_log_of_a_run_that_goes_on_may_be_ahead_or_behind() {
+        for (recorded, made, expected) in [
+            ("a s ! b b", "asb", None),
+            ("a s !", "asbe", None),
+            ("a s ! e", "asb", Some(4)),
+            ("b s !", "as", Some(1)),
+        ] {
+            let made: Vec<(Tid, Act)> = made.chars().map(|c| (Tid(1), act_of(c))).collect();
+            assert_eq!(first_difference(&log(recorded), &made, false), expected, "{recorded}");
+        }
+    }
+}

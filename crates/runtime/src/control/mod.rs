@@ -87,6 +87,11 @@ impl Control {
         }
     }
 
+    /// The process that has the log in a directory, if one has it and listens. The log itself is not touched.
+    pub fn connect(dir: &Path) -> Result<Option<Control>, TaskError> {
+        Ok(Client::connect(dir)?.map(|client| Control(Way::Socket(client))))
+    }
+
     /// The runtime of this process with this inbox.
     pub(crate) fn of(inbox: Arc<Inbox>) -> Control {
         Control(Way::Here(inbox))

@@ -13,6 +13,8 @@ use crate::wal::Chain;
 
 /// How many rounds are looked ahead, at most.
 const AHEAD: usize = 1_000;
+/// So many more a run may take to come to the end that its log has.
+const TO_THE_END: usize = 1_000_000;
 
 /// One thing that a task did, as far as a log of every call has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +116,12 @@ impl Runtime {
             return Ok(Ok(()));
         };
         let run = &mut hosted.run;
-        for _ in 0..AHEAD {
+        let shown: u64 = replay.script.shown.values().sum();
+        let most = match is_finished {
+            true => TO_THE_END.saturating_add(usize::try_from(shown).unwrap_or(usize::MAX)),
+            false => AHEAD,
+        };
+        for _ in 0..most {
             let goes_on = run.is_ready() || (is_finished && run.check_deadlock(|| false));
             if !goes_on {
                 break;
