@@ -92,13 +92,18 @@ fn many(log: &str, finished: u64, live: u64) -> Result<(), String> {
     work::wait_for_all(&mut runtime, &done)?;
     sleep(&mut runtime, "", live)?;
     println!();
+    wait_for_files(log, finished + live);
+    println!();
+    work::wait_for_the_end()
+}
+
+/// Waits until so many runs have their files, and the log's threads have nothing more to do.
+fn wait_for_files(log: &str, runs: u64) {
     let files = || std::fs::read_dir(Path::new(log).join("wal")).map_or(0, Iterator::count) as u64;
-    while files() < finished + live {
+    while files() < runs {
         std::thread::sleep(Duration::from_millis(20));
     }
     std::thread::sleep(Duration::from_millis(200));
-    println!();
-    work::wait_for_the_end()
 }
 
 /// Starts runs that sleep, and waits until all of them do and the log has it.
@@ -113,12 +118,12 @@ fn sleep(runtime: &mut tiffany::Runtime, name: &str, runs: u64) -> Result<(), St
 fn sleepers(log: &str, runs: u64) -> Result<(), String> {
     let mut runtime = work::open(Path::new(log))?;
     sleep(&mut runtime, "before", 100)?;
-    std::thread::sleep(Duration::from_millis(100));
+    wait_for_files(log, 100);
     let before = resident()?;
     counting_alloc::start();
     sleep(&mut runtime, "", runs)?;
-    // The log's threads are behind by a few milliseconds.
-    std::thread::sleep(Duration::from_millis(300));
+    // Until then lines of runs that have no file yet are in memory too.
+    wait_for_files(log, 100 + runs);
     let after = resident()?;
     let asked = counting_alloc::live();
     counting_alloc::stop();

@@ -88,7 +88,7 @@ impl Run {
                 });
                 tasks.filter(live).collect()
             }
-            Wait::Group { group, .. } => self.groups[group as usize].members().collect(),
+            Wait::Group { group, .. } => self.rare.groups[group as usize].members().collect(),
             Wait::Acquire { semaphore, .. } => self.keeper(semaphore).into_iter().collect(),
             _ => Vec::new(),
         }
@@ -97,7 +97,7 @@ impl Run {
     /// The task that keeps a mutex from the others. A permit of a semaphore may be with any task, a mutex's
     /// guard stays where it was made.
     fn keeper(&self, semaphore: u32) -> Option<u32> {
-        let entry = &self.semaphores[semaphore as usize];
+        let entry = &self.rare.semaphores[semaphore as usize];
         let taken = entry.taken.filter(|_| entry.lock == Lock::Mutex && entry.permits == 0)?;
         self.is_live(taken).then_some(taken.slot)
     }
@@ -171,18 +171,18 @@ impl Run {
             Wait::Effect => "an effect".into(),
             Wait::Commit { .. } => "the log".into(),
             Wait::Receive { channel, .. } => {
-                format!("a message in channel {}", self.channels[channel as usize].id)
+                format!("a message in channel {}", self.rare.channels[channel as usize].id)
             }
             Wait::Send { channel, .. } => {
-                format!("room in channel {}", self.channels[channel as usize].id)
+                format!("room in channel {}", self.rare.channels[channel as usize].id)
             }
             Wait::Acquire { semaphore, .. } => {
-                self.describe_lock(&self.semaphores[semaphore as usize], name)
+                self.describe_lock(&self.rare.semaphores[semaphore as usize], name)
             }
             Wait::Group { group, .. } => {
-                let members = self.in_spawn_order(self.groups[group as usize].members());
+                let members = self.in_spawn_order(self.rare.groups[group as usize].members());
                 let members: Vec<String> = members.into_iter().map(name).collect();
-                format!("group {} ({})", self.groups[group as usize].id(), members.join(", "))
+                format!("group {} ({})", self.rare.groups[group as usize].id(), members.join(", "))
             }
         }
     }
@@ -224,7 +224,7 @@ impl Run {
         }
         for cycle in self.cycles() {
             let tids: Vec<Tid> = cycle.iter().map(|slot| self.tasks[*slot as usize].tid).collect();
-            if self.reported_cycles.insert(tids.clone()) {
+            if self.rare.reported_cycles.insert(tids.clone()) {
                 self.problem(cycle[0], EventKind::Cycle(tids));
             }
         }

@@ -99,7 +99,7 @@ impl Run {
             tids.remove(task.tid);
         }
         if task.marks.has(Mark::Extra) {
-            self.extras.remove(&slot);
+            self.rare.extras.remove(&slot);
         }
         if task.state() == TaskState::Failed
             && !task.marks.has(Mark::Observed)

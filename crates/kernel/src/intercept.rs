@@ -40,7 +40,7 @@ impl Run {
             let kind = call.kind();
             self.event(slot, EventKind::Called { id, kind, call: call.to_string(), at: at.into() });
         }
-        if self.limits.max_calls.is_some_and(|limit| self.calls_made > limit) {
+        if self.rare.limits.max_calls.is_some_and(|limit| self.calls_made > limit) {
             let message = format!("the run made more than {} calls", self.calls_made - 1);
             let error = TaskError::new(ErrorKind::CallLimit, message)
                 .at_call(call.kind(), call.given_name(), at)

@@ -26,6 +26,7 @@ mod outbox;
 mod outstanding;
 mod planning;
 mod policy;
+mod rare;
 mod ready;
 mod record;
 mod run;

@@ -16,7 +16,7 @@ impl Run {
             let over = self.tasks[*slot as usize].state().is_terminal();
             if over {
                 self.tasks[*slot as usize].marks.clear(Mark::Queued);
-                self.ages.remove(slot);
+                self.rare.ages.remove(slot);
                 self.reclaim(*slot);
             }
             !over
@@ -29,7 +29,7 @@ impl Run {
                     tid: task.tid,
                     priority: task.priority,
                     dependents: self.dependents(*slot),
-                    age: self.ages.get(slot).copied().unwrap_or(0),
+                    age: self.rare.ages.get(slot).copied().unwrap_or(0),
                 }
             })
             .collect();
@@ -54,10 +54,10 @@ impl Run {
             .filter(|slot| left.contains_key(&self.tasks[*slot as usize].tid))
             .collect();
         for slot in &chosen {
-            self.ages.remove(slot);
+            self.rare.ages.remove(slot);
         }
         for slot in &keep {
-            *self.ages.entry(*slot).or_default() += 1;
+            *self.rare.ages.entry(*slot).or_default() += 1;
         }
         self.ready.set_round(chosen, keep);
     }

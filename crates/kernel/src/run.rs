@@ -1,25 +1,22 @@
 //! One run: its tables, and what its host may ask and tell it. How tasks take turns is in
 //! `scheduler.rs`; what each call does is under `calls/`.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::panic::Location;
 use std::rc::Rc;
 use std::time::Duration;
 
 use slab::Slab;
 
-use crate::calls::channel::Channel;
-use crate::calls::group::Group;
 use crate::calls::promise::Promise;
-use crate::calls::semaphore::Semaphore;
 use crate::calls::wait::WaitSet;
 use crate::config::{End, Events, Limits, Mode, RunConfig};
 use crate::coroutine::BoxCoroutine;
 use crate::deadlock::DeadlockError;
 use crate::error::{ErrorKind, TaskError, TaskLabel};
-use crate::id::{CallId, ObjectRef, RunId, TaskRef, Tid, Uuid, Waitable};
+use crate::id::{CallId, ObjectRef, RunId, TaskRef, Tid, Waitable};
 use crate::outbox::{CallRef, Event, EventKind, Order};
 use crate::policy::Policy;
+use crate::rare::Rare;
 use crate::ready::Ready;
 use crate::record::{Record, Recording};
 use crate::state::TaskState;
@@ -39,7 +36,6 @@ pub struct Run {
     pub(crate) id: RunId,
     pub(crate) mode: Mode,
     end: End,
-    pub(crate) limits: Limits,
     pub(crate) cancel_grace: Option<Duration>,
     pub(crate) env: Env,
     pub(crate) policy: Option<Box<dyn Policy>>,
@@ -53,14 +49,12 @@ pub struct Run {
     random: u64,
 
     pub(crate) tasks: Slab<Task>,
-    pub(crate) extras: BTreeMap<u32, Extra>,
-    pub(crate) tids: Option<TidIndex>,
+    pub(crate) tids: Option<Box<TidIndex>>,
     next_tid: u64,
     pub(crate) live: usize,
     root: u32,
 
     pub(crate) ready: Ready,
-    pub(crate) ages: BTreeMap<u32, u32>,
     /// The running task was answered, and so goes to the back of the queue.
     pub(crate) running_answered: bool,
 
@@ -68,14 +62,6 @@ pub struct Run {
     pub(crate) sets: Slab<WaitSet>,
     pub(crate) timers: Timers,
     pub(crate) promises: Slab<Promise>,
-    pub(crate) externals: BTreeMap<Uuid, u32>,
-    pub(crate) channels: Slab<Channel>,
-    /// Channels for messages from outside, by name.
-    pub(crate) inboxes: BTreeMap<Rc<str>, ObjectRef>,
-    /// Which way the run takes at changes of the program.
-    pub(crate) patches: BTreeMap<Rc<str>, bool>,
-    pub(crate) semaphores: Slab<Semaphore>,
-    pub(crate) groups: Slab<Group>,
     next_object: u64,
     next_end: u64,
 
@@ -88,13 +74,11 @@ pub struct Run {
     orders: Vec<Order>,
     events: Vec<Event>,
     records: Vec<Record>,
-    pub(crate) counts: Counts,
-    pub(crate) reported_cycles: BTreeSet<Vec<Tid>>,
     /// Somebody has begun to wait since cycles were last looked for.
     pub(crate) waits_changed: bool,
 
-    failure: Option<RunFailure>,
-    unobserved: Vec<TaskError>,
+    failure: Option<Box<RunFailure>>,
+    pub(crate) rare: Rare,
 }
 
 /// The rare things about a task.
@@ -162,34 +146,26 @@ impl Run {
             id,
             mode: config.mode,
             end: config.end,
-            limits: config.limits,
             cancel_grace: config.cancel_grace,
             env: config.env,
             policy: config.policy,
             events_wanted: config.events,
             careful: false,
             recording: config.recording,
-            tasks: Slab::new(),
-            extras: BTreeMap::new(),
+            // Most durable runs have one.
+            tasks: Slab::with_capacity(1),
             tids: None,
             next_tid: 1,
             live: 0,
             root: 0,
             ready: Ready::default(),
-            ages: BTreeMap::new(),
             running_answered: false,
             waits: WaitMap::default(),
             sets: Slab::new(),
             timers: Timers::default(),
             promises: Slab::new(),
-            externals: BTreeMap::new(),
-            channels: Slab::new(),
-            inboxes: BTreeMap::new(),
-            patches: BTreeMap::new(),
             steps: 0,
             random: config.seed,
-            semaphores: Slab::new(),
-            groups: Slab::new(),
             next_object: 1,
             next_end: 0,
             clock: now,
@@ -200,12 +176,13 @@ impl Run {
             orders: Vec::new(),
             events: Vec::new(),
             records: Vec::new(),
-            counts: Counts::default(),
-            reported_cycles: BTreeSet::new(),
             waits_changed: false,
             failure: None,
-            unobserved: Vec::new(),
+            rare: Rare::default(),
         };
+        if config.limits != Limits::default() {
+            run.rare.limits = config.limits;
+        }
         run.want_events(config.events);
         if let Some(deadline) = config.limits.max_time.and_then(|limit| now.checked_add(limit)) {
             run.timers.arm(deadline, Due::Limit);
@@ -266,12 +243,12 @@ impl Run {
 
     /// Counts an answer of the host that came when it had given another, or was about to.
     pub fn count_late(&mut self) {
-        self.counts.late += 1;
+        self.rare.counts.late += 1;
     }
 
     /// What was passed over so far.
     pub fn counts(&self) -> Counts {
-        self.counts
+        self.rare.counts
     }
 
     /// How many system calls were accepted so far.
@@ -289,15 +266,21 @@ impl Run {
         std::mem::take(&mut self.orders)
     }
 
-    /// Whether the host has something to do or to tell.
+    /// Whether the host has something to do, to tell or to write down.
     #[inline]
     pub fn has_outbox(&self) -> bool {
-        !self.orders.is_empty() || !self.events.is_empty() || !self.records.is_empty()
+        self.has_business() || !self.records.is_empty()
     }
 
-    /// What has to be written down since this was last asked. The records leave this list in order.
-    pub fn take_records(&mut self) -> std::vec::Drain<'_, Record> {
-        self.records.drain(..)
+    /// Whether the host has something to do or to tell.
+    #[inline]
+    pub(crate) fn has_business(&self) -> bool {
+        !self.orders.is_empty() || !self.events.is_empty()
+    }
+
+    /// What has to be written down since this was last asked, in order.
+    pub fn take_records(&mut self) -> Vec<Record> {
+        std::mem::take(&mut self.records)
     }
 
     pub(crate) fn push_record(&mut self, record: Record) {
@@ -332,13 +315,13 @@ impl Run {
     pub fn want_events(&mut self, wanted: Events) {
         self.events_wanted = wanted;
         let watched = wanted == Events::All || self.recording != Recording::Off;
-        self.careful = watched || self.limits.max_calls.is_some();
+        self.careful = watched || self.rare.limits.max_calls.is_some();
     }
 
     /// How the run ended, once its outcome is fixed: at the latest when it is over.
     pub fn take_outcome(&mut self) -> Option<Result<Value, RunFailure>> {
         if let Some(failure) = &self.failure {
-            return Some(Err(failure.clone()));
+            return Some(Err((**failure).clone()));
         }
         match &mut self.tasks[self.root as usize].body {
             Body::Over { outcome, .. } => Some(outcome.take().map_err(RunFailure::Root)),
@@ -348,7 +331,7 @@ impl Run {
 
     /// Why the run will not end with its root's value, once that is known.
     pub fn failure(&self) -> Option<&RunFailure> {
-        self.failure.as_ref()
+        self.failure.as_deref()
     }
 
     /// Whether the outcome is fixed (a failed root fixes it before the run is over).
@@ -358,7 +341,10 @@ impl Run {
 
     /// The failures nobody waited for: at the end of the run also those whose handles are still held.
     pub fn take_unobserved(&mut self) -> Vec<TaskError> {
-        let mut all = std::mem::take(&mut self.unobserved);
+        let mut all = match self.rare.unobserved.is_empty() {
+            true => Vec::new(),
+            false => std::mem::take(&mut self.rare.unobserved),
+        };
         if self.is_over() {
             for (_, task) in self.tasks.iter_mut() {
                 if let (TaskState::Failed, Body::Over { outcome: Outcome::Error(error), .. }) =
@@ -368,7 +354,7 @@ impl Run {
                     all.push(error.clone());
                 }
             }
-            all.extend(self.groups.iter().filter_map(|(_, group)| group.untold().cloned()));
+            all.extend(self.rare.groups.iter().filter_map(|(_, group)| group.untold().cloned()));
         }
         all
     }
@@ -386,7 +372,7 @@ impl Run {
     /// first does.
     pub(crate) fn slot_of(&mut self, tid: Tid) -> Option<u32> {
         if self.tids.is_none() {
-            self.tids = Some(TidIndex::new(self.slots_by_tid()));
+            self.tids = Some(Box::new(TidIndex::new(self.slots_by_tid())));
         }
         self.tids.as_ref().and_then(|tids| tids.get(tid))
     }
@@ -466,11 +452,11 @@ impl Run {
 
     pub(crate) fn extra(&mut self, slot: u32) -> &mut Extra {
         self.tasks[slot as usize].marks.set(Mark::Extra);
-        self.extras.entry(slot).or_default()
+        self.rare.extras.entry(slot).or_default()
     }
 
     pub(crate) fn name(&self, slot: u32) -> Option<Rc<str>> {
-        self.extras.get(&slot).and_then(|extra| extra.name.clone())
+        self.rare.extras.get(&slot).and_then(|extra| extra.name.clone())
     }
 
     pub(crate) fn label(&self, slot: u32) -> TaskLabel {
@@ -563,10 +549,10 @@ impl Run {
 
     /// Keeps a failure for the end of the run, because nobody was told of it.
     pub(crate) fn keep_unobserved(&mut self, error: TaskError) {
-        if self.unobserved.len() < MAX_UNOBSERVED {
-            self.unobserved.push(error);
+        if self.rare.unobserved.len() < MAX_UNOBSERVED {
+            self.rare.unobserved.push(error);
         } else {
-            self.counts.unobserved_dropped += 1;
+            self.rare.counts.unobserved_dropped += 1;
         }
     }
 
@@ -577,7 +563,7 @@ impl Run {
         }
         self.tasks[slot as usize].marks.set(Mark::Observed);
         if let (None, Outcome::Error(error)) = (&self.failure, outcome) {
-            self.failure = Some(RunFailure::Root(error.clone()));
+            self.failure = Some(Box::new(RunFailure::Root(error.clone())));
         }
         if self.end == End::Root {
             self.cancel_all();
@@ -586,7 +572,7 @@ impl Run {
 
     /// Ends the run with a failure: nothing it could still do would change that.
     pub(crate) fn fail(&mut self, failure: RunFailure) {
-        self.failure.get_or_insert(failure);
+        self.failure.get_or_insert_with(|| Box::new(failure));
         self.cancel_all();
     }
 

@@ -23,7 +23,7 @@ use crate::value::Value;
 
 impl Run {
     /// Gives every ready task one turn, and again, round after round, until there have been so many turns
-    /// or there is something for the host to do. Answers how many turns there were. The host either sets
+    /// or there is something for the host to do; what it only has to write down can wait. Answers how many turns there were. The host either sets
     /// the clock here, or leaves that to the first coroutine of a round that needs it.
     pub fn rounds(&mut self, port: &Port, now: Option<Time>, turns: usize) -> usize {
         let mut taken = 0;
@@ -44,7 +44,7 @@ impl Run {
             self.end_round(port);
             if taken >= turns
                 || !self.is_ready()
-                || self.has_outbox()
+                || self.has_business()
                 || self.next_deadline().is_some()
             {
                 return taken;

@@ -58,6 +58,11 @@ impl Timers {
     pub(crate) fn arm(&mut self, deadline: Time, target: Due) -> u32 {
         let order = self.next_order;
         self.next_order += 1;
+        if self.heap.capacity() == 0 {
+            // Most runs that sleep have one timer, and there may be many such runs.
+            self.heap.reserve_exact(1);
+            self.armed.reserve_exact(1);
+        }
         let slot = self.armed.insert(Armed { order, target }) as u32;
         self.heap.push(Entry { deadline, order, slot });
         self.rise(self.heap.len() - 1);

@@ -54,7 +54,8 @@ pub struct Runtime {
     pub(crate) host: Rc<Host>,
     pub(crate) settings: Builder,
     watched: Option<Arc<Watched>>,
-    pub(crate) runs: Slab<Hosted>,
+    /// Each in a box, so that the list does not move them when it grows, nor keep room for as many again.
+    pub(crate) runs: Slab<Box<Hosted>>,
     pub(crate) places: BTreeMap<RunId, usize>,
     pub(crate) durable: Option<Durable>,
     /// Steps that are not over, of all runs.
@@ -204,7 +205,8 @@ impl Runtime {
             _ => {}
         }
         let run = Run::new(id, root, config, now);
-        let place = self.runs.insert(Hosted { run, hosting, in_line: false, armed: None });
+        let place =
+            self.runs.insert(Box::new(Hosted { run, hosting, in_line: false, armed: None }));
         self.places.insert(id, place);
         context::with(|context| context.live_runs.borrow_mut().insert(id));
         self.empty_outbox(place);
@@ -243,6 +245,7 @@ impl Runtime {
         while !is_over(self) {
             self.collect()?;
             match self.next_run() {
+                Some(run) if self.is_held_back(run) => {}
                 Some(run) => self.round(run),
                 // The last thing that was waited for may have been the log.
                 None if is_over(self) => break,
@@ -350,6 +353,7 @@ impl Runtime {
     fn collect(&mut self) -> Result<(), RunError> {
         if self.host.inbox.has_mail() {
             self.read_letters();
+            self.hand_in_held();
             if let Some(error) = self.log_failure() {
                 return Err(error.into());
             }
@@ -359,6 +363,7 @@ impl Runtime {
         }
         if self.effects.next_deadline().is_some() {
             self.fire_effects();
+            self.hand_in_held();
         }
         if let Workers::Inline(_) = self.host.workers {
             self.act_inline();
@@ -366,6 +371,7 @@ impl Runtime {
         if self.turns_since_poll >= TURNS_PER_POLL {
             self.poll_descriptors(Some(Duration::ZERO))?;
             self.check_deadlocks();
+            self.hand_in_if_due();
         }
         Ok(())
     }
@@ -430,11 +436,9 @@ impl Runtime {
         let hosted = &mut self.runs[place];
         if hosted.run.is_ready() && !hosted.in_line {
             hosted.in_line = true;
-            match self.next {
-                None => self.next = Some(place),
-                Some(_) => self.turns.push_back(place),
-            }
+            self.take_turn(place);
         }
+        let hosted = &mut self.runs[place];
         let deadline = hosted.run.next_deadline();
         if deadline != hosted.armed {
             let armed = std::mem::replace(&mut hosted.armed, deadline);
@@ -447,9 +451,19 @@ impl Runtime {
         }
     }
 
+    /// Puts a run at the end of the line.
+    #[inline]
+    pub(crate) fn take_turn(&mut self, place: usize) {
+        match self.next {
+            None => self.next = Some(place),
+            Some(_) => self.turns.push_back(place),
+        }
+    }
+
     /// A run that is over can be in line, with tasks in its queue that are over too.
     #[cold]
     fn leave_line(&mut self, place: usize) {
+        self.forget_held_back(place);
         self.turns.retain(|other| *other != place);
         if self.next == Some(place) {
             self.next = self.turns.pop_front();
@@ -649,7 +663,7 @@ impl Runtime {
     }
 
     /// Removes a run from all lists.
-    pub(crate) fn forget_run(&mut self, id: RunId) -> Option<Hosted> {
+    pub(crate) fn forget_run(&mut self, id: RunId) -> Option<Box<Hosted>> {
         let place = self.places.remove(&id)?;
         context::with(|context| context.live_runs.borrow_mut().remove(&id));
         let hosted = self.runs.remove(place);
@@ -667,7 +681,8 @@ impl Runtime {
 
     /// Removes a run that is over, and shows the failures nobody waited for.
     pub(crate) fn end_run(&mut self, id: RunId) -> Result<Value, RunError> {
-        let Some(Hosted { mut run, .. }) = self.forget_run(id) else { return Err(unknown_run(id)) };
+        let Some(mut hosted) = self.forget_run(id) else { return Err(unknown_run(id)) };
+        let run = &mut hosted.run;
         for error in run.take_unobserved() {
             self.show_unobserved(&error);
         }

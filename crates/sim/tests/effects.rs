@@ -99,7 +99,7 @@ fn messages_checkpoints_and_transactions() {
         .run("takes", "taker", &())
         .run("sends", "sender", &())
         .holds(|world, seen| match (world.count("pay"), seen.outcome("taker")) {
-            (1, Some(Ok(taken))) if taken.to_string() == "[1,2,3]" => Ok(()),
+            (1, Some(Ok(taken))) if *taken == serde_json::json!([1, 2, 3]) => Ok(()),
             (paid, taken) => Err(format!("paid {paid} times, and taken {taken:?}")),
         })
         .no_faults()

@@ -93,7 +93,7 @@ impl Run {
 
     /// The run has taken longer than it may.
     pub(crate) fn over_time(&mut self) {
-        let limit = self.limits.max_time.unwrap_or_default();
+        let limit = self.rare.limits.max_time.unwrap_or_default();
         self.record(self.root().slot, |_| RecordKind::OverTime);
         let message = format!("the run took longer than {limit:?}");
         self.fail(RunFailure::Limit(TaskError::new(ErrorKind::TimeLimit, message)));

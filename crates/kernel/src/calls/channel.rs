@@ -48,7 +48,7 @@ impl Run {
 
     fn add_channel(&mut self, capacity: Option<usize>) -> ObjectRef {
         let id = self.next_object_id();
-        let slot = self.channels.insert(Channel {
+        let slot = self.rare.channels.insert(Channel {
             id,
             capacity: capacity.unwrap_or(usize::MAX),
             returned: VecDeque::new(),
@@ -65,11 +65,11 @@ impl Run {
 
     /// The channel that messages to the run of this name go through. Both its ends are the run's own.
     fn inbox(&mut self, name: &Rc<str>) -> ObjectRef {
-        if let Some(inbox) = self.inboxes.get(name) {
+        if let Some(inbox) = self.rare.inboxes.get(name) {
             return *inbox;
         }
         let inbox = self.add_channel(None);
-        self.inboxes.insert(Rc::clone(name), inbox);
+        self.rare.inboxes.insert(Rc::clone(name), inbox);
         inbox
     }
 
@@ -86,7 +86,7 @@ impl Run {
     /// Somebody outside sent the run a message.
     pub(crate) fn deliver(&mut self, name: &Rc<str>, value: Value) {
         let inbox = self.inbox(name);
-        let entry = &mut self.channels[inbox.slot as usize];
+        let entry = &mut self.rare.channels[inbox.slot as usize];
         match self.waits.pop(&mut entry.receivers) {
             Some(receiver) => {
                 let order = entry.next_order();
@@ -99,12 +99,15 @@ impl Run {
 
     /// Whether a task waits for a message from outside.
     pub(crate) fn awaits_message(&self) -> bool {
-        self.inboxes.values().any(|inbox| !self.channels[inbox.slot as usize].receivers.is_empty())
+        self.rare
+            .inboxes
+            .values()
+            .any(|inbox| !self.rare.channels[inbox.slot as usize].receivers.is_empty())
     }
 
     pub(crate) fn find_channel(&self, channel: ObjectRef) -> Result<u32, TaskError> {
         self.check_run(channel.run, "channel", channel.id)?;
-        match self.channels.get(channel.slot as usize) {
+        match self.rare.channels.get(channel.slot as usize) {
             Some(found) if found.id == channel.id => Ok(channel.slot),
             _ => Err(closed(channel.id)),
         }
@@ -118,7 +121,7 @@ impl Run {
         value: Value,
     ) -> Result<Answer, TaskError> {
         let slot = self.find_channel(channel)?;
-        let entry = &mut self.channels[slot as usize];
+        let entry = &mut self.rare.channels[slot as usize];
         if entry.receiver_handles == 0 {
             return Err(closed(channel.id));
         }
@@ -147,7 +150,7 @@ impl Run {
         if let Some((order, value)) = self.next_message(slot) {
             return Ok(Answer::Now(Reply::Message(Box::new(Message { channel, order, value }))));
         }
-        let entry = &mut self.channels[slot as usize];
+        let entry = &mut self.rare.channels[slot as usize];
         if entry.sender_handles == 0 {
             return Ok(Answer::Now(Reply::Nothing));
         }
@@ -157,27 +160,27 @@ impl Run {
 
     /// Takes the oldest message; a sender that waits for room then has it.
     fn next_message(&mut self, slot: u32) -> Option<(u64, Value)> {
-        let entry = &mut self.channels[slot as usize];
+        let entry = &mut self.rare.channels[slot as usize];
         let message = match (entry.returned.pop_front(), entry.messages.is_empty()) {
             (Some(returned), _) => returned,
             (None, false) => (entry.next_order(), entry.messages.pop_front()?),
             // A channel without room hands over from sender to receiver.
             (None, true) => {
                 let value = self.let_sender_in(slot)?;
-                return Some((self.channels[slot as usize].next_order(), value));
+                return Some((self.rare.channels[slot as usize].next_order(), value));
             }
         };
-        if self.channels[slot as usize].has_room()
+        if self.rare.channels[slot as usize].has_room()
             && let Some(value) = self.let_sender_in(slot)
         {
-            self.channels[slot as usize].messages.push_back(value);
+            self.rare.channels[slot as usize].messages.push_back(value);
         }
         Some(message)
     }
 
     /// Answers the sender that has waited longest; its message is the result.
     fn let_sender_in(&mut self, slot: u32) -> Option<Value> {
-        let entry = &mut self.channels[slot as usize];
+        let entry = &mut self.rare.channels[slot as usize];
         let sender = self.waits.pop(&mut entry.senders)?;
         let value = entry.outgoing.remove(&sender.call)?;
         self.answer(sender.task, sender.call, Reply::Unit);
@@ -188,7 +191,7 @@ impl Run {
     /// before those that left after it.
     pub(crate) fn return_message(&mut self, message: Box<Message>) {
         let Ok(slot) = self.find_channel(message.channel) else { return };
-        let entry = &mut self.channels[slot as usize];
+        let entry = &mut self.rare.channels[slot as usize];
         match self.waits.pop(&mut entry.receivers) {
             Some(next) => self.answer(next.task, next.call, Reply::Message(message)),
             None => {
@@ -200,14 +203,15 @@ impl Run {
     }
 
     pub(crate) fn withdraw_send(&mut self, slot: u32, place: Place, call: CallId) {
-        let entry = &mut self.channels[slot as usize];
+        let entry = &mut self.rare.channels[slot as usize];
         self.waits.remove(&mut entry.senders, place);
         entry.outgoing.remove(&call);
     }
 
     /// The last sender is gone: receivers that wait get nothing.
     pub(crate) fn close_senders(&mut self, slot: u32) {
-        while let Some(receiver) = self.waits.pop(&mut self.channels[slot as usize].receivers) {
+        while let Some(receiver) = self.waits.pop(&mut self.rare.channels[slot as usize].receivers)
+        {
             self.answer(receiver.task, receiver.call, Reply::Nothing);
         }
         self.forget_channel(slot);
@@ -215,11 +219,11 @@ impl Run {
 
     /// The receiver is gone: senders that wait get an error.
     pub(crate) fn close_receiver(&mut self, slot: u32) {
-        let id = self.channels[slot as usize].id;
-        while let Some(sender) = self.waits.pop(&mut self.channels[slot as usize].senders) {
+        let id = self.rare.channels[slot as usize].id;
+        while let Some(sender) = self.waits.pop(&mut self.rare.channels[slot as usize].senders) {
             self.answer(sender.task, sender.call, Reply::Error(closed(id)));
         }
-        let entry = &mut self.channels[slot as usize];
+        let entry = &mut self.rare.channels[slot as usize];
         entry.outgoing.clear();
         entry.messages.clear();
         entry.returned.clear();
@@ -227,9 +231,9 @@ impl Run {
     }
 
     fn forget_channel(&mut self, slot: u32) {
-        let entry = &self.channels[slot as usize];
+        let entry = &self.rare.channels[slot as usize];
         if entry.sender_handles == 0 && entry.receiver_handles == 0 {
-            self.channels.remove(slot as usize);
+            self.rare.channels.remove(slot as usize);
         }
     }
 }

@@ -19,7 +19,7 @@ impl Run {
 
     pub(crate) fn charge(&mut self, cost: u64) -> Answer {
         let total = self.cost.saturating_add(cost);
-        if let Some(limit) = self.limits.max_cost
+        if let Some(limit) = self.rare.limits.max_cost
             && total > limit
         {
             let message = format!("a cost of {cost} would bring the run to {total} of {limit}");
@@ -59,7 +59,7 @@ impl Run {
                 }
             }
             _ => {
-                self.counts.late += 1;
+                self.rare.counts.late += 1;
                 return;
             }
         }

@@ -55,7 +55,7 @@ impl Group {
 impl Run {
     pub(crate) fn create_group(&mut self) -> Answer {
         let id = self.next_object_id();
-        let slot = self.groups.insert(Group {
+        let slot = self.rare.groups.insert(Group {
             id,
             members: BTreeSet::new(),
             failure: None,
@@ -68,7 +68,7 @@ impl Run {
 
     pub(crate) fn find_group(&self, group: ObjectRef) -> Result<u32, TaskError> {
         self.check_run(group.run, "group", group.id)?;
-        match self.groups.get(group.slot as usize) {
+        match self.rare.groups.get(group.slot as usize) {
             Some(found) if found.id == group.id => Ok(group.slot),
             _ => Err(TaskError::new(ErrorKind::Gone, format!("group {} is gone", group.id))),
         }
@@ -77,7 +77,7 @@ impl Run {
     /// A group that takes members: its handle lives, and so it will cancel them.
     pub(crate) fn find_open_group(&self, group: ObjectRef) -> Result<u32, TaskError> {
         let slot = self.find_group(group)?;
-        if self.groups[slot as usize].handle_lives {
+        if self.rare.groups[slot as usize].handle_lives {
             return Ok(slot);
         }
         Err(TaskError::new(ErrorKind::Gone, format!("group {} was dropped", group.id)))
@@ -90,7 +90,7 @@ impl Run {
         group: ObjectRef,
     ) -> Result<Answer, TaskError> {
         let slot = self.find_group(group)?;
-        let entry = &mut self.groups[slot as usize];
+        let entry = &mut self.rare.groups[slot as usize];
         if entry.members.contains(&me) {
             let message = "a member of a group waited for the group";
             return Err(TaskError::new(ErrorKind::SelfWait, message));
@@ -105,7 +105,7 @@ impl Run {
 
     /// A task with an entry in the side table is over.
     pub(crate) fn end_extra(&mut self, task: u32) {
-        let Some(extra) = self.extras.get(&task) else { return };
+        let Some(extra) = self.rare.extras.get(&task) else { return };
         let (group, resolves) = (extra.group, extra.resolves.clone());
         if extra.name.is_some() {
             self.order(Order::Name(self.tasks[task as usize].tid, None));
@@ -119,7 +119,7 @@ impl Run {
     }
 
     fn member_ended(&mut self, slot: u32, task: u32) {
-        let entry = &mut self.groups[slot as usize];
+        let entry = &mut self.rare.groups[slot as usize];
         entry.members.remove(&task);
         let failed = self.tasks[task as usize].state() == TaskState::Failed;
         if failed && entry.failure.is_none() {
@@ -131,9 +131,9 @@ impl Run {
             self.cancel_members(slot);
         }
         // Cancelling the others may have ended them all, and so the group.
-        if self.groups.get(slot as usize).is_some_and(|group| group.members.is_empty()) {
-            while let Some(waiter) = self.waits.pop(&mut self.groups[slot as usize].waiters) {
-                let reply = self.groups[slot as usize].reply();
+        if self.rare.groups.get(slot as usize).is_some_and(|group| group.members.is_empty()) {
+            while let Some(waiter) = self.waits.pop(&mut self.rare.groups[slot as usize].waiters) {
+                let reply = self.rare.groups[slot as usize].reply();
                 self.answer(waiter.task, waiter.call, reply);
             }
             self.forget_group(slot);
@@ -143,8 +143,8 @@ impl Run {
     /// Somebody who has a member's handle was told of its failure, so the group need not show it.
     pub(crate) fn told_of_member(&mut self, task: u32) {
         let tid = self.tasks[task as usize].tid;
-        let group = self.extras.get(&task).and_then(|extra| extra.group);
-        if let Some(group) = group.and_then(|group| self.groups.get_mut(group as usize))
+        let group = self.rare.extras.get(&task).and_then(|extra| extra.group);
+        if let Some(group) = group.and_then(|group| self.rare.groups.get_mut(group as usize))
             && group.failure.as_ref().is_some_and(|(failed, _)| *failed == tid)
         {
             group.told = true;
@@ -152,9 +152,14 @@ impl Run {
     }
 
     pub(crate) fn cancel_members(&mut self, slot: u32) {
-        for member in self.in_spawn_order(self.groups[slot as usize].members()) {
+        for member in self.in_spawn_order(self.rare.groups[slot as usize].members()) {
             // An earlier one's end may have ended this one too.
-            if self.groups.get(slot as usize).is_some_and(|group| group.members.contains(&member)) {
+            if self
+                .rare
+                .groups
+                .get(slot as usize)
+                .is_some_and(|group| group.members.contains(&member))
+            {
                 self.cancel_task(member);
             }
         }
@@ -162,11 +167,11 @@ impl Run {
 
     /// Forgets a group nobody can reach any more. A failure nobody was told of is kept.
     pub(crate) fn forget_group(&mut self, slot: u32) {
-        let Some(entry) = self.groups.get(slot as usize) else { return };
+        let Some(entry) = self.rare.groups.get(slot as usize) else { return };
         if entry.handle_lives || !entry.members.is_empty() {
             return;
         }
-        let entry = self.groups.remove(slot as usize);
+        let entry = self.rare.groups.remove(slot as usize);
         if let (false, Some((tid, error))) = (entry.told, entry.failure) {
             match self.slot_of(tid) {
                 // Somebody has its handle, and may still ask.

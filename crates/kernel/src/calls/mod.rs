@@ -63,7 +63,7 @@ impl Run {
             SystemCall::Random => Answer::Now(Reply::Number(self.random())),
             SystemCall::NewUuid(uuid) => Answer::Now(Reply::Value(Value::new(uuid))),
             SystemCall::Patched(id, new) => {
-                Answer::Now(Reply::Flag(*self.patches.entry(id).or_insert(new)))
+                Answer::Now(Reply::Flag(*self.rare.patches.entry(id).or_insert(new)))
             }
             SystemCall::GetHandlers => self.get_handlers(me),
             SystemCall::Spawn(coroutine, options) => self.spawn(me, coroutine, options, at),

@@ -46,7 +46,7 @@ impl Run {
     /// Nobody may learn the UUID of a durable run's promise before it is written down.
     pub(crate) fn create_external_promise(&mut self, me: u32, id: CallId, uuid: Uuid) -> Answer {
         let promise = self.add_promise(Some(uuid));
-        self.externals.insert(uuid, promise.slot);
+        self.rare.externals.insert(uuid, promise.slot);
         self.order(Order::Announce(uuid, promise));
         if self.recording == Recording::Off {
             return Answer::Now(Reply::External(Box::new((promise, uuid))));
@@ -104,14 +104,14 @@ impl Run {
 
     /// Somebody outside settled a promise. The first answer wins.
     pub(crate) fn settle_external(&mut self, uuid: Uuid, result: Result<Value, TaskError>) {
-        let Some(slot) = self.externals.get(&uuid).copied() else {
-            self.counts.settled_again += 1;
+        let Some(slot) = self.rare.externals.get(&uuid).copied() else {
+            self.rare.counts.settled_again += 1;
             return;
         };
         match self.promises[slot as usize].settled {
             None => self.settle(slot, result),
             Some(_) => {
-                self.counts.settled_again += 1;
+                self.rare.counts.settled_again += 1;
                 self.problem(self.root().slot, EventKind::Ignored(uuid));
             }
         }
@@ -145,7 +145,7 @@ impl Run {
         if unreachable && promise.waiters.is_empty() {
             let promise = self.promises.remove(slot as usize);
             if let Some(uuid) = promise.uuid {
-                self.externals.remove(&uuid);
+                self.rare.externals.remove(&uuid);
             }
         }
     }

@@ -56,26 +56,26 @@ impl Run {
             Release::Promise(object) => self.release_promise(object),
             Release::RetainSender(object) => {
                 if let Ok(slot) = self.find_channel(object) {
-                    self.channels[slot as usize].sender_handles += 1;
+                    self.rare.channels[slot as usize].sender_handles += 1;
                 }
             }
             Release::Sender(object) => {
                 if let Ok(slot) = self.find_channel(object) {
-                    self.channels[slot as usize].sender_handles -= 1;
-                    if self.channels[slot as usize].sender_handles == 0 {
+                    self.rare.channels[slot as usize].sender_handles -= 1;
+                    if self.rare.channels[slot as usize].sender_handles == 0 {
                         self.close_senders(slot);
                     }
                 }
             }
             Release::RetainReceiver(object) => {
                 if let Ok(slot) = self.find_channel(object) {
-                    self.channels[slot as usize].receiver_handles += 1;
+                    self.rare.channels[slot as usize].receiver_handles += 1;
                 }
             }
             Release::Receiver(object) => {
                 if let Ok(slot) = self.find_channel(object) {
-                    self.channels[slot as usize].receiver_handles -= 1;
-                    if self.channels[slot as usize].receiver_handles == 0 {
+                    self.rare.channels[slot as usize].receiver_handles -= 1;
+                    if self.rare.channels[slot as usize].receiver_handles == 0 {
                         self.close_receiver(slot);
                     }
                 }
@@ -92,7 +92,7 @@ impl Run {
             }
             Release::Group(object) => {
                 if let Ok(slot) = self.find_group(object) {
-                    self.groups[slot as usize].handle_lives = false;
+                    self.rare.groups[slot as usize].handle_lives = false;
                     self.cancel_members(slot);
                     self.forget_group(slot);
                 }
@@ -182,15 +182,15 @@ impl Run {
                 self.release(Release::Promise(promise));
             }
             Wait::Receive { channel, place } => {
-                self.waits.remove(&mut self.channels[channel as usize].receivers, place);
+                self.waits.remove(&mut self.rare.channels[channel as usize].receivers, place);
             }
             Wait::Send { channel, place } => self.withdraw_send(channel, place, id),
             Wait::Acquire { semaphore, place } => {
-                self.waits.remove(&mut self.semaphores[semaphore as usize].waiters, place);
+                self.waits.remove(&mut self.rare.semaphores[semaphore as usize].waiters, place);
                 self.serve_waiters(semaphore);
             }
             Wait::Group { group, place } => {
-                self.waits.remove(&mut self.groups[group as usize].waiters, place);
+                self.waits.remove(&mut self.rare.groups[group as usize].waiters, place);
             }
             Wait::Handler { task, place } => {
                 self.stop_waiting(Found::Task(task), place);

@@ -45,13 +45,13 @@ impl Run {
         let id = self.next_object_id();
         let waiters = WaitList::default();
         let entry = Semaphore { id, lock, total: permits, permits, taken: None, waiters };
-        let slot = self.semaphores.insert(entry) as u32;
+        let slot = self.rare.semaphores.insert(entry) as u32;
         Answer::Now(Reply::Object(self.object_ref(slot, id)))
     }
 
     pub(crate) fn find_semaphore(&self, semaphore: ObjectRef) -> Result<u32, TaskError> {
         self.check_run(semaphore.run, "semaphore", semaphore.id)?;
-        match self.semaphores.get(semaphore.slot as usize) {
+        match self.rare.semaphores.get(semaphore.slot as usize) {
             Some(found) if found.id == semaphore.id => Ok(semaphore.slot),
             _ => Err(gone(semaphore.id)),
         }
@@ -71,7 +71,7 @@ impl Run {
             return Err(TaskError::new(ErrorKind::BadArgument, message));
         };
         let taken = Taken { slot: me, tid: self.tasks[me as usize].tid, at };
-        let entry = &mut self.semaphores[slot as usize];
+        let entry = &mut self.rare.semaphores[slot as usize];
         if permits > entry.total {
             let (id, total) = (entry.id, entry.total);
             let message = format!("semaphore {id} has {total} permits in all, and not {permits}");
@@ -94,19 +94,19 @@ impl Run {
 
     /// Puts permits back and serves those who waited for them, in order.
     pub(crate) fn return_permits(&mut self, slot: u32, permits: usize) {
-        let entry = &mut self.semaphores[slot as usize];
+        let entry = &mut self.rare.semaphores[slot as usize];
         entry.permits = entry.permits.saturating_add(permits);
         self.serve_waiters(slot);
     }
 
     pub(crate) fn serve_waiters(&mut self, slot: u32) {
-        let id = self.semaphores[slot as usize].id;
-        while let Some(first) = self.waits.first(&self.semaphores[slot as usize].waiters) {
+        let id = self.rare.semaphores[slot as usize].id;
+        while let Some(first) = self.waits.first(&self.rare.semaphores[slot as usize].waiters) {
             let task = &self.tasks[first.task as usize];
             let line = task.calls().and_then(|calls| calls.line_of(first.call));
             let at = line.unwrap_or(task.spawned_at);
             let taken = Taken { slot: first.task, tid: task.tid, at };
-            let entry = &mut self.semaphores[slot as usize];
+            let entry = &mut self.rare.semaphores[slot as usize];
             if entry.permits < first.item as usize {
                 break;
             }
@@ -123,11 +123,11 @@ impl Run {
 
     /// The last handle is gone. A call can still wait, as those of state machines hold none: it gets an error.
     pub(crate) fn close_semaphore(&mut self, slot: u32) {
-        let id = self.semaphores[slot as usize].id;
-        while let Some(waiter) = self.waits.pop(&mut self.semaphores[slot as usize].waiters) {
+        let id = self.rare.semaphores[slot as usize].id;
+        while let Some(waiter) = self.waits.pop(&mut self.rare.semaphores[slot as usize].waiters) {
             self.answer(waiter.task, waiter.call, Reply::Error(gone(id)));
         }
-        self.semaphores.remove(slot as usize);
+        self.rare.semaphores.remove(slot as usize);
     }
 }
 

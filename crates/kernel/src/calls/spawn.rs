@@ -38,7 +38,7 @@ impl Run {
     /// An error if the run may have no more tasks, whoever wants one: a spawn, a handler, the environment.
     #[inline]
     pub(crate) fn room_for_task(&self) -> Result<(), TaskError> {
-        match self.limits.max_tasks {
+        match self.rare.limits.max_tasks {
             Some(limit) if self.live >= limit => Err(TaskError::new(
                 ErrorKind::TaskLimit,
                 format!("the run has {limit} tasks, which is its limit"),
@@ -73,7 +73,7 @@ impl Run {
         }
         if let Some(group) = group {
             self.extra(child).group = Some(group);
-            self.groups[group as usize].add(child);
+            self.rare.groups[group as usize].add(child);
         }
         Ok(child)
     }

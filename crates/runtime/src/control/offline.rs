@@ -8,7 +8,7 @@ use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
 use super::request::{Answer, Request, Status};
 use crate::clock::Clock;
 use crate::durable::{
-    Shelved, fetch, log_failed, no_such_run, not_in_doubt, parse_key, read_script, run_over,
+    Page, Shelved, fetch, log_failed, no_such_run, not_in_doubt, parse_key, read_script, run_over,
 };
 use crate::inbox::unknown;
 use crate::wal::{Batch, Disk, Holding, LogError, Payload, RealDisk, RunState, Settings, Writer};
@@ -18,7 +18,7 @@ pub(super) struct Offline {
     writer: Option<Writer>,
     disk: Arc<dyn Disk>,
     root: PathBuf,
-    batch: Batch,
+    page: Page,
 }
 
 /// Why a log cannot be had.
@@ -47,9 +47,9 @@ impl Offline {
         }
         let disk: Arc<dyn Disk> = Arc::new(RealDisk);
         let settings = Settings::default();
-        let batch = Batch::with_blob_limit(settings.blob_limit);
+        let page = Page::new(Batch::with_blob_limit(settings.blob_limit));
         match Writer::open_for(Holding::Briefly, Arc::clone(&disk), root, settings) {
-            Ok((writer, _)) => Ok(Offline { writer: Some(writer), disk, root: root.into(), batch }),
+            Ok((writer, _)) => Ok(Offline { writer: Some(writer), disk, root: root.into(), page }),
             Err(error @ LogError::Locked { .. }) => Err(Refused::InUse(error)),
             Err(error) => Err(Refused::Broken(log_failed(error))),
         }
@@ -59,7 +59,7 @@ impl Offline {
         let clock = Clock::system().now();
         let answer = self.write(request, clock)?;
         if let Some(writer) = &mut self.writer {
-            writer.commit(&mut self.batch, |_| {}).map_err(log_failed)?;
+            writer.commit(&mut self.page.batch, |_| {}).map_err(log_failed)?;
         }
         Ok(answer)
     }
@@ -80,18 +80,18 @@ impl Offline {
                 Err(needs_process("a run answers from its memory, and it has none"))
             }
             Request::Send { run, name, message } => {
-                self.shelved(run)?.send(&mut self.batch, clock, &name, &message);
+                self.shelved(run)?.send(&mut self.page, clock, &name, &message);
                 Ok(Answer::Done)
             }
             Request::Cancel { run } => {
-                self.shelved(run)?.cancel(&mut self.batch, clock);
+                self.shelved(run)?.cancel(&mut self.page, clock);
                 Ok(Answer::Done)
             }
             Request::Settle { promise, result } => {
                 for run in self.live() {
                     // One that is damaged does not stand in the way of the others.
                     let Ok(mut shelved) = self.shelved(run) else { continue };
-                    let settled = shelved.settle(&mut self.batch, clock, promise, &result);
+                    let settled = shelved.settle(&mut self.page, clock, promise, &result);
                     if let Some(settlement) = settled {
                         return Ok(Answer::Settled(settlement));
                     }
@@ -108,7 +108,7 @@ impl Offline {
             }
             Request::Decide { key, decision } => {
                 let (run, seq) = parse_key(&key)?;
-                match self.shelved(run)?.decide(&mut self.batch, clock, seq, &decision) {
+                match self.shelved(run)?.decide(&mut self.page, clock, seq, &decision) {
                     true => Ok(Answer::Done),
                     false => Err(not_in_doubt(&key)),
                 }

@@ -218,8 +218,8 @@ impl Runtime {
             self.effects.late_checkpoints += 1;
             return receipt.0.settle(Err(Refusal::Late));
         }
-        let is_durable = self.write_effect(call, |journal, batch, (tid, clock, _)| {
-            journal.effect_checkpoint(batch, (tid, clock), call, (number, &json));
+        let is_durable = self.write_effect(call, |journal, page, (tid, clock, _)| {
+            journal.effect_checkpoint(page, (tid, clock), call, (number, &json));
         });
         match &mut self.durable {
             Some(durable) if is_durable => durable.held.push(Held::Checkpoint(receipt)),

@@ -243,9 +243,9 @@ impl Runtime {
         step.attempt += 1;
         step.state = State::Held;
         let (attempt, kind) = (step.attempt, step.work.kind);
-        let is_durable = self.write_effect(call, |journal, batch, (tid, clock, _)| {
+        let is_durable = self.write_effect(call, |journal, page, (tid, clock, _)| {
             if !Mutation::AttemptNotRecorded.is_on() {
-                journal.effect_start(batch, tid, clock, call, attempt);
+                journal.effect_start(page, tid, clock, call, attempt);
             }
         });
         let is_durable = is_durable && !Mutation::EffectBeforeCommit.is_on();
@@ -261,7 +261,7 @@ impl Runtime {
     pub(super) fn write_effect(
         &mut self,
         call: CallRef,
-        write: impl FnOnce(&mut super::journal::Journal, &mut crate::wal::Batch, (Tid, Time, u64)),
+        write: impl FnOnce(&mut super::journal::Journal, &mut super::page::Page, (Tid, Time, u64)),
     ) -> bool {
         let now = self.host.clock.now();
         let Some(place) = self.places.get(&call.run) else { return false };
@@ -271,12 +271,12 @@ impl Runtime {
         };
         // What happened before has to stand before it.
         for record in hosted.run.take_records() {
-            hosting.journal.write(&mut durable.batch, record);
+            hosting.journal.write(&mut durable.page, record);
         }
         hosted.run.set_clock(now);
         let tid = hosted.run.caller(call).unwrap_or(Tid(1));
         let (clock, step) = (hosted.run.clock(), hosted.run.steps());
-        write(&mut hosting.journal, &mut durable.batch, (tid, clock, step));
+        write(&mut hosting.journal, &mut durable.page, (tid, clock, step));
         true
     }
 
@@ -326,10 +326,10 @@ impl Runtime {
                 let wait = step.work.retry.as_ref().map(|retry| retry.wait(failures, step.seed));
                 let retry_at = now + wait.unwrap_or_default();
                 self.effects.arm(call, Some(retry_at));
-                self.write_effect(call, |journal, batch, (tid, clock, _)| {
+                self.write_effect(call, |journal, page, (tid, clock, _)| {
                     let failed = (attempt, &error, retry_at);
                     if !Mutation::FailureNotRecorded.is_on() {
-                        journal.effect_failed(batch, (tid, clock), call, failed);
+                        journal.effect_failed(page, (tid, clock), call, failed);
                     }
                 });
             }
@@ -348,7 +348,6 @@ impl Runtime {
         if let Some(queue) = queue {
             self.serve_queue(queue);
         }
-        self.hand_in();
     }
 
     /// A step that was cut off waits for a person, if it is one that does.
@@ -391,9 +390,9 @@ impl Runtime {
         let Some((call, attempt)) = found.map(|(call, step)| (*call, step.attempt)) else {
             return false;
         };
-        self.write_effect(call, |journal, batch, (tid, clock, step)| {
+        self.write_effect(call, |journal, page, (tid, clock, step)| {
             if let Some(seq) = journal.seq_of(call) {
-                journal.decided(batch, (tid, clock, step), (seq, attempt), decision);
+                journal.decided(page, (tid, clock, step), (seq, attempt), decision);
             }
         });
         match decision {

@@ -19,6 +19,7 @@ use super::checkpoint::Receipt;
 use super::journal::{Journal, Started};
 use super::json::{Json, decode, encode};
 use super::log::{CommitTime, Log};
+use super::page::Page;
 use super::post::{Post, Received};
 use super::replay::Replay;
 use super::resuming::log_failed;
@@ -34,16 +35,19 @@ use crate::wal::{Batch, BlobHash, Chain, Disk, LogError, Notice, RunState, Ticke
 
 /// The durable side of a runtime.
 pub(crate) struct Durable {
-    log: Log,
+    pub(super) log: Log,
     pub(super) disk: Arc<dyn Disk>,
     pub(super) root: PathBuf,
-    pub(super) batch: Batch,
+    pub(super) page: Page,
     /// What waits for lines that were not handed in yet, and for those that were.
     pub(super) held: Vec<Held>,
     pub(super) waiting: VecDeque<(Ticket, Vec<Held>)>,
     /// The last batch that was handed in, and the last one that is safe.
     handed_in: Ticket,
     safe: Ticket,
+    /// More bytes wait for the disk than should. These runs could have a turn, and wait for that to end.
+    pub(super) is_behind: bool,
+    pub(super) held_back: Vec<usize>,
     pub(super) runs: BTreeMap<Uuid, Known>,
     ended: VecDeque<Uuid>,
     pub(super) failed: Option<LogError>,
@@ -56,7 +60,7 @@ pub(crate) struct Durable {
 pub(super) enum Known {
     Live(RunId),
     /// What came of it, if it ended lately: its file may not have all of it yet.
-    Over(Option<Ended>),
+    Over(Option<Box<Ended>>),
     /// It cannot go on with this program, or not at all if its log cannot be read.
     Paused(TaskError, Option<Box<Shelved>>),
 }
@@ -75,13 +79,25 @@ pub(super) struct Beginning {
 }
 
 impl Beginning {
-    pub(super) fn new(function: &str, input: &str) -> Beginning {
-        Beginning { function: function.into(), input: BlobHash::of(input.as_bytes()) }
+    pub(super) fn new(function: Rc<str>, input: &str) -> Beginning {
+        Beginning { function, input: BlobHash::of(input.as_bytes()) }
     }
 }
 
 /// How many runs that are over are known without a look at their files.
 const LATELY: usize = 1024;
+
+/// Lines that nobody waits for are handed in when there are so many bytes of them, or when the log has nothing
+/// else to do.
+const ENOUGH: usize = 64 << 10;
+
+impl Durable {
+    /// Whether what was written should go to the log now and not with what comes next.
+    fn should_hand_in(&self) -> bool {
+        let is_idle = self.handed_in == self.safe;
+        !self.held.is_empty() || is_idle || self.page.batch.len() >= ENOUGH
+    }
+}
 
 /// Something that may happen once the log is safe.
 pub(super) enum Held {
@@ -105,7 +121,7 @@ pub(crate) struct Hosting {
     pub(super) begun: BTreeMap<u64, Begun>,
     /// What other runs have sent it.
     pub(super) received: Received,
-    pub(super) replay: Option<Replay>,
+    pub(super) replay: Option<Box<Replay>>,
     pub(super) is_over: bool,
 }
 
@@ -139,7 +155,7 @@ impl Runtime {
         inline: Option<CommitTime>,
     ) -> Result<(), RunError> {
         let settings = self.settings.log_settings.clone();
-        let batch = Batch::with_blob_limit(settings.blob_limit);
+        let page = Page::new(Batch::with_blob_limit(settings.blob_limit));
         let (writer, recovery) = Writer::open(disk.clone(), &root, settings)?;
         let mut runs = BTreeMap::new();
         let mut live = Vec::new();
@@ -161,11 +177,13 @@ impl Runtime {
             log,
             disk,
             root,
-            batch,
+            page,
             held: Vec::new(),
             waiting: VecDeque::new(),
             handed_in: Ticket(0),
             safe: Ticket(0),
+            is_behind: false,
+            held_back: Vec::new(),
             runs,
             ended: VecDeque::new(),
             failed: None,
@@ -235,12 +253,12 @@ impl Runtime {
         let started = Started { id, function, input, seed, recording: word(recording) };
         let mut journal = Journal::new(Chain::new(uuid));
         let clock = self.host.clock.now();
-        journal.start(&mut self.durable_mut().batch, clock, &started);
+        journal.start(&mut self.durable_mut().page, clock, &started);
         let mut config = self.settings.run_config(Location::caller());
         (config.mode, config.recording, config.seed) = (Mode::Durable, recording, seed);
         let hosting = Hosting {
             journal,
-            beginning: Beginning::new(function, input),
+            beginning: Beginning::new(self.settings.registry.name(function), input),
             settled: BTreeSet::new(),
             seed,
             begun: BTreeMap::new(),
@@ -274,10 +292,10 @@ impl Runtime {
             None => {
                 let begun = |script: &Script| !script.beginning.id.is_empty();
                 let beginning = self.durable_mut().read(uuid, begun)?.beginning;
-                Beginning::new(&beginning.function, &beginning.input)
+                Beginning::new(beginning.function.into(), &beginning.input)
             }
         };
-        let wanted = Beginning::new(function, input);
+        let wanted = Beginning::new(function.into(), input);
         if known == wanted {
             return Ok(());
         }
@@ -319,21 +337,21 @@ impl Runtime {
             return;
         }
         for record in hosted.run.take_records() {
-            hosting.journal.write(&mut durable.batch, record);
+            hosting.journal.write(&mut durable.page, record);
         }
         let id = hosted.run.id();
         let ends = hosted.run.is_over() && !hosting.is_over;
         if ends {
             hosting.is_over = true;
             let (clock, failure) = (hosted.run.clock(), hosted.run.failure());
-            hosting.journal.end(&mut durable.batch, clock, failure);
-            durable.batch.finish(&hosting.journal.chain);
+            hosting.journal.end(&mut durable.page, clock, failure);
+            durable.page.batch.finish(&hosting.journal.chain);
             durable.held.push(Held::Over(id));
         }
         for order in hosted.run.take_orders() {
             self.execute_durable(place, order);
         }
-        self.hand_in();
+        self.hand_in_if_due();
     }
 
     pub(super) fn execute_durable(&mut self, place: usize, order: Order) {
@@ -357,8 +375,9 @@ impl Runtime {
     /// Hands what was written to the log thread.
     pub(crate) fn hand_in(&mut self) {
         let Some(durable) = &mut self.durable else { return };
-        if !durable.batch.is_empty() {
-            durable.handed_in = durable.log.submit(&mut durable.batch, &self.host.clock);
+        if !durable.page.batch.is_empty() {
+            durable.handed_in = durable.log.submit(&mut durable.page.batch, &self.host.clock);
+            durable.look_at_backlog(self.settings.log_settings.backlog_bytes);
         }
         if durable.held.is_empty() {
             return;
@@ -400,6 +419,20 @@ impl Runtime {
         }
     }
 
+    /// The same, unless it should wait for more.
+    pub(crate) fn hand_in_if_due(&mut self) {
+        if self.durable.as_ref().is_some_and(Durable::should_hand_in) {
+            self.hand_in();
+        }
+    }
+
+    /// The same, if something waits for it.
+    pub(crate) fn hand_in_held(&mut self) {
+        if self.durable.as_ref().is_some_and(|durable| !durable.held.is_empty()) {
+            self.hand_in();
+        }
+    }
+
     /// The log thread tells.
     pub(crate) fn logged(&mut self, notice: Notice) {
         match notice {
@@ -413,6 +446,7 @@ impl Runtime {
                 {
                     held.into_iter().for_each(|held| self.let_go(held));
                 }
+                self.catch_up();
             }
             Notice::Failed(error) => {
                 if let Some(durable) = &mut self.durable {
@@ -459,7 +493,7 @@ impl Runtime {
             None => "null".into(),
         });
         let durable = self.durable_mut();
-        durable.runs.insert(uuid, Known::Over(Some(Ended { beginning, outcome })));
+        durable.runs.insert(uuid, Known::Over(Some(Box::new(Ended { beginning, outcome }))));
         durable.ended.push_back(uuid);
         if durable.ended.len() > LATELY
             && let Some(long_ago) = durable.ended.pop_front()
@@ -478,11 +512,11 @@ impl Runtime {
         if hosting.is_over {
             return;
         }
-        let (run, journal, batch) = (&mut hosted.run, &mut hosting.journal, &mut durable.batch);
+        let (run, journal, page) = (&mut hosted.run, &mut hosting.journal, &mut durable.page);
         // What happened before has to stand before it.
         if !Mutation::ToldTooEarly.is_on() {
             for record in run.take_records() {
-                journal.write(batch, record);
+                journal.write(page, record);
             }
         }
         run.set_clock(now);
@@ -492,9 +526,9 @@ impl Runtime {
             Completion::Call(call, result) => {
                 let tid = run.caller(*call).unwrap_or(Tid(1));
                 match result {
-                    Ok(Value::Unit) => journal.woken(batch, tid, clock, step, *call),
+                    Ok(Value::Unit) => journal.woken(page, tid, clock, step, *call),
                     _ if Mutation::ResultNotRecorded.is_on() => {}
-                    result => journal.effect_result(batch, (tid, clock, step), *call, result),
+                    result => journal.effect_result(page, (tid, clock, step), *call, result),
                 }
             }
             // Only the first answer counts.
@@ -503,11 +537,11 @@ impl Runtime {
             Completion::Settle(uuid, result)
                 if hosting.settled.insert(*uuid) || Mutation::SettledTwice.is_on() =>
             {
-                journal.settled(batch, (clock, step), *uuid, result);
+                journal.settled(page, (clock, step), *uuid, result);
             }
             Completion::Message(name, value) => {
                 let json = value.borrow::<Json>().map_or("null", |json| &json.0);
-                journal.message(batch, (clock, step), (name, json), None);
+                journal.message(page, (clock, step), (name, json), None);
             }
             _ => {}
         }
@@ -561,10 +595,10 @@ impl Runtime {
             return;
         }
         for record in hosted.run.take_records() {
-            hosting.journal.write(&mut durable.batch, record);
+            hosting.journal.write(&mut durable.page, record);
         }
         hosted.run.set_clock(now);
-        hosting.journal.cancelled(&mut durable.batch, hosted.run.clock(), hosted.run.steps());
+        hosting.journal.cancelled(&mut durable.page, hosted.run.clock(), hosted.run.steps());
         hosted.run.cancel_all();
         self.empty_outbox(place);
         self.line_up(place);
@@ -580,12 +614,12 @@ impl Runtime {
                 && !hosting.is_over
             {
                 for record in hosted.run.take_records() {
-                    hosting.journal.write(&mut durable.batch, record);
+                    hosting.journal.write(&mut durable.page, record);
                 }
-                hosting.journal.shutdown(&mut durable.batch, clock);
+                hosting.journal.shutdown(&mut durable.page, clock);
             }
         }
-        durable.log.submit(&mut durable.batch, &self.host.clock);
+        durable.log.submit(&mut durable.page.batch, &self.host.clock);
         let closed = durable.log.close();
         if let Err(error) = &closed {
             tracing::error!(target: "tiffany", "closing the log: {error}");

@@ -1,44 +1,30 @@
 //! One run's log while it is written: each record of the kernel, and each thing the outside told the run,
 //! becomes a line. What the lines mean is in the book, "WAL format".
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::panic::Location;
-use std::rc::Rc;
 
 use tiffany_kernel::{
     About, CallId, CallKind, CallRecord, CallRef, ErrorKind, Record, RecordKind, RunFailure,
     TaskError, Tid, Time, Uuid, Value, Waitable,
 };
 
+use super::few::Few;
 use super::json::{Json, encode};
+use super::page::Page;
 use crate::control::Decision;
-use crate::wal::{Batch, Chain, Line, RecordType, Stamp};
+use crate::wal::{Chain, Line, RecordType, Stamp};
 
 /// Writes one run's lines.
 pub(crate) struct Journal {
     pub(crate) chain: Chain,
-    /// The moment of the last line, as text.
-    stamp: Stamp,
     /// The numbers of the records of calls that wait for the world.
-    waiting: BTreeMap<CallId, u64>,
+    waiting: Few<CallId, u64>,
     /// Yields that are not written yet, by task.
-    yields: BTreeMap<Tid, u64>,
-    sites: Sites,
+    yields: Few<Tid, u64>,
     /// Tasks whose ends were written in an earlier life, and whether the run's failure was.
     ended: BTreeSet<Tid>,
     failed: bool,
-}
-
-/// Lines of code as text, each made once.
-#[derive(Default)]
-struct Sites(HashMap<usize, Rc<str>>);
-
-impl Sites {
-    fn text(&mut self, at: &'static Location<'static>) -> &str {
-        let key = std::ptr::from_ref(at).addr();
-        self.0.entry(key).or_insert_with(|| format!("{}:{}", at.file(), at.line()).into())
-    }
 }
 
 /// What a run was started with.
@@ -52,15 +38,8 @@ pub(crate) struct Started<'a> {
 
 impl Journal {
     pub(crate) fn new(chain: Chain) -> Journal {
-        Journal {
-            chain,
-            stamp: Stamp::from_unix_nanos(0),
-            waiting: BTreeMap::new(),
-            yields: BTreeMap::new(),
-            sites: Sites::default(),
-            ended: BTreeSet::new(),
-            failed: false,
-        }
+        let (waiting, yields) = (Few::None, Few::None);
+        Journal { chain, waiting, yields, ended: BTreeSet::new(), failed: false }
     }
 
     pub(crate) fn run(&self) -> Uuid {
@@ -69,12 +48,12 @@ impl Journal {
 
     /// The number of the record of a call that waits for the world.
     pub(crate) fn seq_of(&self, call: CallRef) -> Option<u64> {
-        self.waiting.get(&call.call).copied()
+        self.waiting.get(call.call).copied()
     }
 
     /// Says that a call does not wait any more.
     pub(crate) fn over(&mut self, call: CallRef) {
-        self.waiting.remove(&call.call);
+        self.waiting.remove(call.call);
     }
 
     /// Says which ends the log has already.
@@ -88,9 +67,9 @@ impl Journal {
         self.waiting.insert(call.call, seq);
     }
 
-    pub(crate) fn start(&mut self, batch: &mut Batch, clock: Time, started: &Started<'_>) {
+    pub(crate) fn start(&mut self, page: &mut Page, clock: Time, started: &Started<'_>) {
         let line = self
-            .line(batch, clock, RecordType::RunStart, Tid(1))
+            .line(page, clock, RecordType::RunStart, Tid(1))
             .str("id", started.id)
             .str("function", started.function);
         write_value(line, "input", started.input)
@@ -100,38 +79,38 @@ impl Journal {
     }
 
     /// Writes what the kernel left.
-    pub(crate) fn write(&mut self, batch: &mut Batch, record: Record) {
+    pub(crate) fn write(&mut self, page: &mut Page, record: Record) {
         let Record { tid, clock, step, kind } = record;
         match kind {
             RecordKind::Completed(_) | RecordKind::Failed(_) | RecordKind::Cancelled(_)
                 if !self.ended.is_empty() && self.ended.remove(&tid) => {}
-            RecordKind::Called(call) => self.write_call(batch, tid, clock, call),
-            RecordKind::Woken(call) => self.woken(batch, tid, clock, step, call),
-            RecordKind::Withdrawn(call) => drop(self.waiting.remove(&call.call)),
+            RecordKind::Called(call) => self.write_call(page, tid, clock, call),
+            RecordKind::Woken(call) => self.woken(page, tid, clock, step, call),
+            RecordKind::Withdrawn(call) => drop(self.waiting.remove(call.call)),
             RecordKind::CutShort => {
-                let line = self.line(batch, clock, RecordType::TaskWake, tid);
+                let line = self.line(page, clock, RecordType::TaskWake, tid);
                 line.str("why", "cut_short").uint("step", step).end();
             }
             RecordKind::OverTime => {
-                let line = self.line(batch, clock, RecordType::TaskWake, tid);
+                let line = self.line(page, clock, RecordType::TaskWake, tid);
                 line.str("why", "over_time").uint("step", step).end();
             }
             RecordKind::Completed(value) => {
-                self.write_yields(batch, tid, clock);
-                let line = self.line(batch, clock, RecordType::TaskExit, tid);
+                self.write_yields(page, tid, clock);
+                let line = self.line(page, clock, RecordType::TaskExit, tid);
                 match value.as_ref().and_then(Value::borrow::<Json>) {
                     Some(json) => write_value(line, "value", &json.0).end(),
                     None => line.end(),
                 };
             }
             RecordKind::Failed(error) => {
-                self.write_yields(batch, tid, clock);
-                let line = self.line(batch, clock, RecordType::TaskAbort, tid);
+                self.write_yields(page, tid, clock);
+                let line = self.line(page, clock, RecordType::TaskAbort, tid);
                 line.json("error", &error_json(&error)).end();
             }
             RecordKind::Cancelled(error) => {
-                self.write_yields(batch, tid, clock);
-                let line = self.line(batch, clock, RecordType::TaskCancel, tid);
+                self.write_yields(page, tid, clock);
+                let line = self.line(page, clock, RecordType::TaskCancel, tid);
                 match error {
                     Some(error) => line.json("error", &error_json(&error)).end(),
                     None => line.end(),
@@ -140,30 +119,26 @@ impl Journal {
         }
     }
 
-    fn write_call(&mut self, batch: &mut Batch, tid: Tid, clock: Time, call: CallRecord) {
+    fn write_call(&mut self, page: &mut Page, tid: Tid, clock: Time, call: CallRecord) {
         if call.kind == CallKind::Yield {
-            *self.yields.entry(tid).or_default() += 1;
+            match self.yields.get_mut(tid) {
+                Some(count) => *count += 1,
+                None => self.yields.insert(tid, 1),
+            }
             return;
         }
-        self.write_yields(batch, tid, clock);
+        self.write_yields(page, tid, clock);
         let kind = match call.kind {
             CallKind::Spawn => RecordType::TaskSpawn,
             _ => RecordType::TaskYield,
         };
-        self.set_stamp(clock);
-        let at = self.sites.text(call.at);
-        let mut line = batch.line(&mut self.chain, &self.stamp, kind, tid);
-        if call.kind != CallKind::Spawn {
-            line = line.str("call", call.kind.tag());
-        }
-        if let Some(name) = call.name {
-            line = line.str("name", name);
-        }
-        line = write_about(line, &call.about);
+        let at = page.sites.find(call.at);
+        let mut line = page.line(&mut self.chain, clock, kind, tid);
+        line = write_what(line, &call);
         if let Some(code) = call.error {
             line = line.str("error", code);
         }
-        let seq = line.str("at", at).end();
+        let seq = line.piece(&at).end();
         if waits(call.kind) && call.error.is_none() {
             self.waiting.insert(call.call.call, seq);
         }
@@ -172,54 +147,54 @@ impl Journal {
     /// A call that waited for time or for the log goes on.
     pub(crate) fn woken(
         &mut self,
-        batch: &mut Batch,
+        page: &mut Page,
         tid: Tid,
         clock: Time,
         step: u64,
         call: CallRef,
     ) {
-        let Some(seq) = self.waiting.remove(&call.call) else { return };
-        let line = self.line(batch, clock, RecordType::TaskWake, tid);
+        let Some(seq) = self.waiting.remove(call.call) else { return };
+        let line = self.line(page, clock, RecordType::TaskWake, tid);
         line.uint("of", seq).uint("step", step).end();
     }
 
     /// An effect is about to begin.
     pub(crate) fn effect_start(
         &mut self,
-        batch: &mut Batch,
+        page: &mut Page,
         tid: Tid,
         clock: Time,
         call: CallRef,
         attempt: u64,
     ) {
         let Some(seq) = self.seq_of(call) else { return };
-        let line = self.line(batch, clock, RecordType::EffectStart, tid);
+        let line = self.line(page, clock, RecordType::EffectStart, tid);
         line.uint("of", seq).uint("attempt", attempt).end();
     }
 
     /// The work of an effect wants to find this again in its next attempt.
     pub(crate) fn effect_checkpoint(
         &mut self,
-        batch: &mut Batch,
+        page: &mut Page,
         (tid, clock): (Tid, Time),
         call: CallRef,
         (attempt, json): (u64, &str),
     ) {
         let Some(seq) = self.seq_of(call) else { return };
-        let line = self.line(batch, clock, RecordType::EffectCheckpoint, tid);
+        let line = self.line(page, clock, RecordType::EffectCheckpoint, tid);
         write_value(line.uint("of", seq).uint("attempt", attempt), "value", json).end();
     }
 
     /// An attempt at an effect failed, and there will be another.
     pub(crate) fn effect_failed(
         &mut self,
-        batch: &mut Batch,
+        page: &mut Page,
         (tid, clock): (Tid, Time),
         call: CallRef,
         (attempt, error, retry_at): (u64, &TaskError, Time),
     ) {
         let Some(seq) = self.seq_of(call) else { return };
-        let line = self.line(batch, clock, RecordType::EffectResult, tid);
+        let line = self.line(page, clock, RecordType::EffectResult, tid);
         line.uint("of", seq)
             .uint("attempt", attempt)
             .json("error", &error_json(error))
@@ -230,26 +205,26 @@ impl Journal {
     /// An effect has its result.
     pub(crate) fn effect_result(
         &mut self,
-        batch: &mut Batch,
+        page: &mut Page,
         (tid, clock, step): (Tid, Time, u64),
         call: CallRef,
         result: &Result<Value, TaskError>,
     ) {
-        let Some(seq) = self.waiting.remove(&call.call) else { return };
-        let line = self.line(batch, clock, RecordType::EffectResult, tid);
+        let Some(seq) = self.waiting.remove(call.call) else { return };
+        let line = self.line(page, clock, RecordType::EffectResult, tid);
         write_result(line.uint("of", seq).uint("step", step), result).end();
     }
 
     /// A person decided on an effect that was in doubt.
     pub(crate) fn decided(
         &mut self,
-        batch: &mut Batch,
+        page: &mut Page,
         (tid, clock, step): (Tid, Time, u64),
         (of, attempt): (u64, u64),
         decision: &Decision,
     ) {
         self.waiting.retain(|_, seq| *seq != of || matches!(decision, Decision::Again));
-        let line = self.line(batch, clock, RecordType::EffectResult, tid);
+        let line = self.line(page, clock, RecordType::EffectResult, tid);
         let line = line.uint("of", of).uint("attempt", attempt).str("decided", decision.word());
         match decision {
             Decision::Again => line,
@@ -261,24 +236,24 @@ impl Journal {
     /// An external promise was settled.
     pub(crate) fn settled(
         &mut self,
-        batch: &mut Batch,
+        page: &mut Page,
         (clock, step): (Time, u64),
         promise: Uuid,
         result: &Result<Value, TaskError>,
     ) {
-        let line = self.line(batch, clock, RecordType::PromiseSettled, Tid(1));
+        let line = self.line(page, clock, RecordType::PromiseSettled, Tid(1));
         write_result(line.str("promise", &promise.to_string()).uint("step", step), result).end();
     }
 
     /// A message came; from another run, under the key of its call.
     pub(crate) fn message(
         &mut self,
-        batch: &mut Batch,
+        page: &mut Page,
         (clock, step): (Time, u64),
         (name, json): (&str, &str),
         from: Option<&str>,
     ) {
-        let line = self.line(batch, clock, RecordType::Message, Tid(1));
+        let line = self.line(page, clock, RecordType::Message, Tid(1));
         let line = write_value(line.str("name", name), "value", json).uint("step", step);
         match from {
             Some(key) => line.str("from", key).end(),
@@ -287,50 +262,54 @@ impl Journal {
     }
 
     /// Somebody outside cancelled the run.
-    pub(crate) fn cancelled(&mut self, batch: &mut Batch, clock: Time, step: u64) {
-        let line = self.line(batch, clock, RecordType::TaskWake, Tid(1));
+    pub(crate) fn cancelled(&mut self, page: &mut Page, clock: Time, step: u64) {
+        let line = self.line(page, clock, RecordType::TaskWake, Tid(1));
         line.str("why", "cancel").uint("step", step).end();
     }
 
     /// The run is over. A failure that is not its root's own is told here: the root was cancelled for it.
-    pub(crate) fn end(&mut self, batch: &mut Batch, clock: Time, failure: Option<&RunFailure>) {
+    pub(crate) fn end(&mut self, page: &mut Page, clock: Time, failure: Option<&RunFailure>) {
         let error = match failure {
             None | Some(RunFailure::Root(_)) => return,
             Some(_) if self.failed => return,
             Some(failure) => failure_error(failure),
         };
-        let line = self.line(batch, clock, RecordType::TaskAbort, Tid(1));
+        let line = self.line(page, clock, RecordType::TaskAbort, Tid(1));
         line.json("error", &error_json(&error)).end();
     }
 
     /// The process ends in good order.
-    pub(crate) fn shutdown(&mut self, batch: &mut Batch, clock: Time) {
-        self.line(batch, clock, RecordType::ShutdownMarker, Tid(1)).end();
+    pub(crate) fn shutdown(&mut self, page: &mut Page, clock: Time) {
+        self.line(page, clock, RecordType::ShutdownMarker, Tid(1)).end();
     }
 
-    fn write_yields(&mut self, batch: &mut Batch, tid: Tid, clock: Time) {
-        if let Some(count) = self.yields.remove(&tid) {
-            let line = self.line(batch, clock, RecordType::TaskYield, tid);
+    fn write_yields(&mut self, page: &mut Page, tid: Tid, clock: Time) {
+        if let Some(count) = self.yields.remove(tid) {
+            let line = self.line(page, clock, RecordType::TaskYield, tid);
             line.str("call", CallKind::Yield.tag()).uint("count", count).end();
         }
     }
 
     fn line<'a>(
         &'a mut self,
-        batch: &'a mut Batch,
+        page: &'a mut Page,
         clock: Time,
         kind: RecordType,
         tid: Tid,
     ) -> Line<'a> {
-        self.set_stamp(clock);
-        batch.line(&mut self.chain, &self.stamp, kind, tid)
+        page.line(&mut self.chain, clock, kind, tid)
     }
+}
 
-    fn set_stamp(&mut self, clock: Time) {
-        if self.stamp.unix_nanos() != clock.as_nanos() {
-            self.stamp = Stamp::from_unix_nanos(clock.as_nanos());
-        }
+/// What a call is: all that a replay compares.
+pub(super) fn write_what<'a>(mut line: Line<'a>, call: &CallRecord) -> Line<'a> {
+    if call.kind != CallKind::Spawn {
+        line = line.plain("call", call.kind.tag());
     }
+    if let Some(name) = call.name {
+        line = line.str("name", name);
+    }
+    write_about(line, &call.about)
 }
 
 /// A run's failure as the log has it.
@@ -350,9 +329,9 @@ fn write_about<'a>(line: Line<'a>, about: &About) -> Line<'a> {
         About::Object(id) => line.uint("object", *id),
         About::Several(items) => line.json("items", &waitables(items)),
         About::Key(key) => line.str("key", key),
-        About::Time(time) => line.str("time", Stamp::from_unix_nanos(time.as_nanos()).as_str()),
+        About::Time(time) => line.plain("time", Stamp::from_unix_nanos(time.as_nanos()).as_str()),
         // As text, because not every reader of JSON keeps 64 bits.
-        About::Number(number) => line.str("number", &number.to_string()),
+        About::Number(number) => line.digits("number", *number),
         About::Uuid(uuid) => line.str("uuid", &uuid.to_string()),
         About::Json(json) => line.json("about", json),
         _ => line,

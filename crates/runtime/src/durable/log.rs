@@ -41,6 +41,14 @@ impl Log {
         }
     }
 
+    /// How many bytes wait for the disk.
+    pub(crate) fn backlog(&self) -> usize {
+        match self {
+            Log::Threads(log) => log.backlog(),
+            Log::Inline(log) => log.pending.len(),
+        }
+    }
+
     /// Hands in a batch, and gives back an empty one.
     pub(crate) fn submit(&mut self, batch: &mut Batch, clock: &Clock) -> Ticket {
         match self {

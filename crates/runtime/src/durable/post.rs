@@ -178,7 +178,7 @@ impl Runtime {
             }
             Some(Known::Paused(_, Some(shelved))) => {
                 let message = (sending.name.as_str(), sending.json.as_str());
-                shelved.deliver(&mut durable.batch, clock, key, message);
+                shelved.deliver(&mut durable.page, clock, key, message);
                 Ok(())
             }
             Some(Known::Paused(error, None)) => Err(error.clone()),
@@ -198,14 +198,14 @@ impl Runtime {
         let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
             return;
         };
-        let (run, journal, batch) = (&mut hosted.run, &mut hosting.journal, &mut durable.batch);
+        let (run, journal, page) = (&mut hosted.run, &mut hosting.journal, &mut durable.page);
         // What happened before has to stand before it.
         for record in run.take_records() {
-            journal.write(batch, record);
+            journal.write(page, record);
         }
         run.set_clock(now);
         let at = (run.clock(), run.steps());
-        journal.message(batch, at, (&sending.name, &sending.json), Some(&key.to_string()));
+        journal.message(page, at, (&sending.name, &sending.json), Some(&key.to_string()));
         hosting.received.add(key);
         let value = Value::new(Json(sending.json.as_str().into()));
         run.complete(Completion::Message(sending.name.as_str().into(), value));

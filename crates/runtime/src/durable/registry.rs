@@ -18,7 +18,7 @@ type Function = Rc<dyn Fn(&str) -> Result<BoxCoroutine, TaskError>>;
 /// All functions of a runtime.
 #[derive(Clone, Default)]
 pub(crate) struct Registry {
-    functions: BTreeMap<String, Function>,
+    functions: BTreeMap<Rc<str>, Function>,
 }
 
 impl Registry {
@@ -42,7 +42,7 @@ impl Registry {
 
     /// The names of all functions.
     pub(crate) fn names(&self) -> Vec<String> {
-        self.functions.keys().cloned().collect()
+        self.functions.keys().map(|name| name.to_string()).collect()
     }
 
     /// Whether there is none.
@@ -55,6 +55,12 @@ impl Registry {
     #[cfg(feature = "cli")]
     pub(crate) fn has(&self, name: &str) -> bool {
         self.functions.contains_key(name)
+    }
+
+    /// A function's name, shared by all of its runs.
+    pub(crate) fn name(&self, name: &str) -> Rc<str> {
+        let known = self.functions.get_key_value(name);
+        known.map_or_else(|| name.into(), |(known, _)| Rc::clone(known))
     }
 
     /// The root of a run of this function.

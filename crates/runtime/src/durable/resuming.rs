@@ -31,16 +31,30 @@ impl Runtime {
             Ok(script) => script,
             Err(error) => return self.pause(uuid, log_failed(error), None),
         };
-        match self.bring_back(&chain, &script) {
-            Ok(id) => {
+        let stopped = match self.try_replay(&chain, script) {
+            Ok((id, None)) => {
                 self.durable_mut().runs.insert(uuid, Known::Live(id));
-                self.go_live(self.places[&id]);
+                return self.go_live(self.places[&id]);
             }
-            Err(error) => {
-                let shelved = self.durable_mut().shelve(chain, &script);
-                self.pause(uuid, error, Some(shelved));
+            Ok((id, Some(divergence))) => Ok((divergence, self.end_trial(id, None).matched)),
+            Err(error) => Err(error),
+        };
+        // The replay has used its script up: nearly always none is needed after it.
+        let script = match self.durable_mut().read(uuid, |_| false) {
+            Ok(script) => script,
+            Err(error) => return self.pause(uuid, log_failed(error), None),
+        };
+        let error = match stopped {
+            Ok((divergence, matched)) => {
+                match self.find_cause(&chain, &script, &divergence, matched) {
+                    Ok(cause) => divergence.into_error(cause),
+                    Err(error) => error,
+                }
             }
-        }
+            Err(error) => error,
+        };
+        let shelved = self.durable_mut().shelve(chain, &script);
+        self.pause(uuid, error, Some(shelved));
     }
 
     /// A run cannot go on.
@@ -53,14 +67,6 @@ impl Runtime {
             false => eprintln!("tiffany: run {uuid} cannot go on and is paused: {error}"),
         }
         self.durable_mut().runs.insert(uuid, Known::Paused(error, shelved));
-    }
-
-    fn bring_back(&mut self, chain: &Chain, script: &Script) -> Result<RunId, TaskError> {
-        let (id, stopped) = self.try_replay(chain, script.clone())?;
-        let Some(divergence) = stopped else { return Ok(id) };
-        let matched = self.end_trial(id, None).matched;
-        let cause = self.find_cause(chain, script, &divergence, matched)?;
-        Err(divergence.into_error(cause))
     }
 
     /// Starts a run again and lets it go as far as its log fits.
@@ -80,12 +86,15 @@ impl Runtime {
         let sources = Rc::new(Sources::new(&script));
         let hosting = Hosting {
             journal: Journal::new(chain.clone()),
-            beginning: Beginning::new(&beginning.function, &beginning.input),
+            beginning: Beginning::new(
+                self.settings.registry.name(&beginning.function),
+                &beginning.input,
+            ),
             settled: BTreeSet::new(),
             seed: beginning.seed,
             begun: BTreeMap::new(),
             received: Received::default(),
-            replay: Some(Replay::new(script)),
+            replay: Some(Box::new(Replay::new(script))),
             is_over: false,
         };
         let id = self.add_run(root, config, Some(Box::new(hosting)), beginning.started);
@@ -182,7 +191,7 @@ impl Runtime {
             hosting.journal.has_ends(replay.script.ended.into_keys(), replay.script.failed);
         }
         for record in replay.later {
-            hosting.journal.write(&mut durable.batch, record);
+            hosting.journal.write(&mut durable.page, record);
         }
         let promises = replay.script.promises;
         for order in replay.orders {

@@ -90,6 +90,8 @@ pub(crate) struct Script {
     /// What tasks do is kept, to be compared with the log in full.
     pub(super) is_traced: bool,
     pub(crate) beginning: Beginning,
+    /// The moment of the last record.
+    moment: Option<Stamp>,
     /// By task, in order.
     pub(crate) calls: BTreeMap<Tid, VecDeque<Recorded>>,
     pub(crate) told: VecDeque<Told>,
@@ -113,26 +115,40 @@ pub(crate) struct Script {
     pub(crate) outcome: Option<Result<String, TaskError>>,
 }
 
+/// The kind of a recorded call that concerned the world and was not refused.
+fn outward_kind(record: &Record<'_>) -> Option<CallKind> {
+    let mut kind = None;
+    for (name, value) in record.fields() {
+        match name {
+            "call" => {
+                let tag = value.trim_matches('"');
+                kind = Some(CallKind::parse(tag).filter(|kind| kind.is_outward())?);
+            }
+            "error" => return None,
+            _ => {}
+        }
+    }
+    kind
+}
+
 /// How a payload that is in a file of its own is found.
 pub(crate) type Fetch<'a> = &'a dyn Fn(&Payload<'_>) -> Result<String, LogError>;
 
 impl Script {
     /// Takes in the next record.
     pub(crate) fn add(&mut self, record: &Record<'_>, fetch: Fetch<'_>) -> Result<(), LogError> {
-        let clock = record.stamp().map_or(Time::ZERO, |stamp| Time::from_nanos(stamp.unix_nanos()));
+        let clock = self.moment.get_or_insert_with(|| Stamp::from_unix_nanos(0)).read(record.ts);
+        let clock = clock.map_or(Time::ZERO, Time::from_nanos);
         match record.record_type() {
             Some(RecordType::RunStart) => self.begin(record, clock, fetch)?,
             Some(RecordType::TaskSpawn) => self.add_call(record, CallKind::Spawn, clock),
-            Some(RecordType::TaskYield) => {
-                let kind = record.str("call").and_then(|tag| CallKind::parse(&tag));
-                match kind.filter(|kind| kind.is_outward() && record.get("error").is_none()) {
-                    Some(kind) => self.add_call(record, kind, clock),
-                    None => {
-                        let count = record.uint("count").unwrap_or(1);
-                        *self.shown.entry(record.tid).or_default() += count;
-                    }
+            Some(RecordType::TaskYield) => match outward_kind(record) {
+                Some(kind) => self.add_call(record, kind, clock),
+                None => {
+                    let count = record.uint("count").unwrap_or(1);
+                    *self.shown.entry(record.tid).or_default() += count;
                 }
-            }
+            },
             Some(RecordType::TaskWake) => {
                 let what = match record.str("why").as_deref() {
                     Some("cancel") => What::Cancel,
@@ -285,6 +301,12 @@ impl Script {
 }
 
 impl Recorded {
+    /// Whether its record begins with these fields and has no other but the line of the program.
+    pub(crate) fn is_written_as(&self, fields: &[u8]) -> bool {
+        let rest = self.fields.as_bytes().strip_prefix(fields);
+        rest.is_some_and(|rest| rest.starts_with(b",\"at\":"))
+    }
+
     /// A field of its record, as JSON.
     pub(crate) fn field(&self, field: &str) -> Option<&str> {
         Fields { rest: &self.fields }.find(|(name, _)| *name == field).map(|(_, value)| value)

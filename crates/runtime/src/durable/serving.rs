@@ -156,8 +156,8 @@ impl Runtime {
                         let message = Value::new(Json(compact(message.get()).into()));
                         self.complete(id, Completion::Message(name.as_str().into(), message));
                     }
-                    Err(error) => self.on_shelf(run, error, |shelved, batch, clock| {
-                        shelved.send(batch, clock, &name, &message);
+                    Err(error) => self.on_shelf(run, error, |shelved, page, clock| {
+                        shelved.send(page, clock, &name, &message);
                     })?,
                 }
                 Ok(Answer::Done)
@@ -165,8 +165,8 @@ impl Runtime {
             Request::Cancel { run } => {
                 match self.live(run) {
                     Ok(id) => self.cancel_run(id),
-                    Err(error) => self.on_shelf(run, error, |shelved, batch, clock| {
-                        shelved.cancel(batch, clock);
+                    Err(error) => self.on_shelf(run, error, |shelved, page, clock| {
+                        shelved.cancel(page, clock);
                     })?,
                 }
                 Ok(Answer::Done)
@@ -215,7 +215,7 @@ impl Runtime {
         let Some(durable) = &mut self.durable else { return Err(unknown(promise)) };
         let settled = durable.runs.values_mut().find_map(|known| match known {
             Known::Paused(_, Some(shelved)) => {
-                shelved.settle(&mut durable.batch, clock, promise, &result)
+                shelved.settle(&mut durable.page, clock, promise, &result)
             }
             _ => None,
         });
@@ -228,8 +228,8 @@ impl Runtime {
             return Ok(Answer::Done);
         }
         let mut found = false;
-        self.on_shelf(run, not_in_doubt(key), |shelved, batch, clock| {
-            found = shelved.decide(batch, clock, seq, &decision);
+        self.on_shelf(run, not_in_doubt(key), |shelved, page, clock| {
+            found = shelved.decide(page, clock, seq, &decision);
         })?;
         if found { Ok(Answer::Done) } else { Err(not_in_doubt(key)) }
     }
@@ -239,13 +239,13 @@ impl Runtime {
         &mut self,
         run: Uuid,
         otherwise: TaskError,
-        write: impl FnOnce(&mut super::Shelved, &mut crate::wal::Batch, tiffany_kernel::Time),
+        write: impl FnOnce(&mut super::Shelved, &mut super::page::Page, tiffany_kernel::Time),
     ) -> Result<(), TaskError> {
         let clock = self.host.clock.now();
         let durable = self.durable_mut();
         match durable.runs.get_mut(&run) {
             Some(Known::Paused(_, Some(shelved))) => {
-                write(shelved, &mut durable.batch, clock);
+                write(shelved, &mut durable.page, clock);
                 Ok(())
             }
             _ => Err(otherwise),

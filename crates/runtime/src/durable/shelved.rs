@@ -9,11 +9,12 @@ use tiffany_kernel::{CallKind, TaskError, Tid, Time, Uuid, Value};
 
 use super::journal::Journal;
 use super::json::{Json, compact, decode};
+use super::page::Page;
 use super::post::{Key, Received};
 use super::script::{Fetch, Script, What};
 use crate::control::{Decision, Doubt};
 use crate::inbox::Settlement;
-use crate::wal::{Batch, Chain, Payload};
+use crate::wal::{Chain, Payload};
 
 /// What has to be known of a run to write to its log.
 pub(crate) struct Shelved {
@@ -68,33 +69,33 @@ impl Shelved {
         self.doubts.values().map(|(_, doubt)| doubt)
     }
 
-    pub(crate) fn send(&mut self, batch: &mut Batch, clock: Time, name: &str, message: &RawValue) {
+    pub(crate) fn send(&mut self, page: &mut Page, clock: Time, name: &str, message: &RawValue) {
         let json = compact(message.get());
-        self.journal.message(batch, (clock, AT_THE_END), (name, &json), None);
+        self.journal.message(page, (clock, AT_THE_END), (name, &json), None);
     }
 
     /// A message of another run, unless it is there already.
     pub(super) fn deliver(
         &mut self,
-        batch: &mut Batch,
+        page: &mut Page,
         clock: Time,
         key: Key,
         message: (&str, &str),
     ) {
         if !self.received.has(key) {
             self.received.add(key);
-            self.journal.message(batch, (clock, AT_THE_END), message, Some(&key.to_string()));
+            self.journal.message(page, (clock, AT_THE_END), message, Some(&key.to_string()));
         }
     }
 
-    pub(crate) fn cancel(&mut self, batch: &mut Batch, clock: Time) {
-        self.journal.cancelled(batch, clock, AT_THE_END);
+    pub(crate) fn cancel(&mut self, page: &mut Page, clock: Time) {
+        self.journal.cancelled(page, clock, AT_THE_END);
     }
 
     /// `None`: it is no promise of this run.
     pub(crate) fn settle(
         &mut self,
-        batch: &mut Batch,
+        page: &mut Page,
         clock: Time,
         promise: Uuid,
         result: &Result<Box<RawValue>, String>,
@@ -107,20 +108,20 @@ impl Shelved {
             Ok(value) => Ok(Value::new(Json(compact(value.get()).into()))),
             Err(message) => Err(TaskError::failed(message.clone())),
         };
-        self.journal.settled(batch, (clock, AT_THE_END), promise, &result);
+        self.journal.settled(page, (clock, AT_THE_END), promise, &result);
         Some(Settlement::Accepted)
     }
 
     /// `false`: no such step of this run is in doubt.
     pub(crate) fn decide(
         &mut self,
-        batch: &mut Batch,
+        page: &mut Page,
         clock: Time,
         seq: u64,
         decision: &Decision,
     ) -> bool {
         let Some((tid, doubt)) = self.doubts.remove(&seq) else { return false };
-        self.journal.decided(batch, (tid, clock, AT_THE_END), (seq, doubt.attempt), decision);
+        self.journal.decided(page, (tid, clock, AT_THE_END), (seq, doubt.attempt), decision);
         true
     }
 }

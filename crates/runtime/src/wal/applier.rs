@@ -73,24 +73,28 @@ pub(crate) struct Applier {
     pub(crate) touched: Touched,
 }
 
-/// What some batches have for one run.
-#[derive(Default)]
+/// What some batches have for one run, in one generation of its file.
 struct Share {
+    run: Uuid,
     generation: u32,
     offset: u64,
-    lines: Vec<u8>,
     removed: bool,
 }
 
+/// Lines, and the number of the share they belong to.
+type Piece<'a> = (usize, &'a [u8]);
+
 impl Applier {
-    /// Puts batches into the files of their runs: for each run one write, however many batches have lines for it.
+    /// Puts batches into the files of their runs: for each run one write, however many batches have lines for it,
+    /// unless they are large.
     pub(crate) fn apply<'a>(
         &mut self,
         batches: impl Iterator<Item = &'a Committed> + Clone,
     ) -> Result<(), LogError> {
-        let mut shares: HashMap<Uuid, Share> = HashMap::new();
+        let mut newest: HashMap<Uuid, usize> = HashMap::new();
         // Files are written in the order of their first lines, so that the same commits make the same operations.
-        let mut order = Vec::new();
+        let mut shares: Vec<Share> = Vec::new();
+        let mut pieces: Vec<Piece<'a>> = Vec::new();
         for Committed { batch, offsets, block } in batches {
             let mut blobs = batch.blob_bytes.as_slice();
             for (hash, len) in &batch.blobs {
@@ -102,32 +106,37 @@ impl Applier {
             for (part, offset) in batch.parts.iter().zip(offsets) {
                 let (content, rest) = lines.split_at(part.len);
                 lines = rest;
-                let mut entry = self.entry(part.run);
-                entry.take(part, *offset);
-                self.touch(part.run, entry);
-                let share = shares.entry(part.run).or_insert_with(|| {
-                    order.push(part.run);
-                    Share { generation: part.generation, offset: *offset, ..Share::default() }
-                });
-                if part.generation != share.generation {
-                    *share = Share { generation: part.generation, ..Share::default() };
+                let (run, generation, offset) = (part.run, part.generation, *offset);
+                let mut entry = self.entry(run);
+                entry.take(part, offset);
+                self.touch(run, entry);
+                let known = newest.get(&run).filter(|at| shares[**at].generation == generation);
+                let share = *known.unwrap_or(&shares.len());
+                if share == shares.len() {
+                    shares.push(Share { run, generation, offset, removed: false });
+                    newest.insert(run, share);
                 }
-                share.lines.extend_from_slice(content);
+                pieces.push((share, content));
             }
             for run in &batch.removed {
                 let mut entry = self.entry(*run);
                 entry.remove();
                 self.touch(*run, entry);
-                let share = shares.entry(*run).or_insert_with(|| {
-                    order.push(*run);
-                    Share::default()
-                });
-                share.removed = true;
+                let share = *newest.entry(*run).or_insert(shares.len());
+                if share == shares.len() {
+                    shares.push(Share { run: *run, generation: 0, offset: 0, removed: true });
+                }
+                shares[share].removed = true;
             }
             self.applied = *block;
         }
-        for run in order {
-            self.write_share(run, &shares[&run])?;
+        pieces.sort_by_key(|(share, _)| *share);
+        let mut rest = pieces.as_slice();
+        for (at, share) in shares.iter().enumerate() {
+            let count = rest.iter().take_while(|(share, _)| *share == at).count();
+            let (mine, others) = rest.split_at(count);
+            rest = others;
+            self.write_share(share, mine)?;
         }
         Ok(())
     }
@@ -144,21 +153,28 @@ impl Applier {
         }
     }
 
-    fn write_share(&mut self, run: Uuid, share: &Share) -> Result<(), LogError> {
+    fn write_share(&mut self, share: &Share, mut pieces: &[Piece<'_>]) -> Result<(), LogError> {
+        let (run, mut at) = (share.run, share.offset);
         let path = self.places.run_file(run);
         if share.removed {
             self.handles.forget(run);
             self.refused.remove(&run);
             return self.remove_file(&path);
         }
-        if share.offset == 0 {
-            self.touched.run_names = true;
-            let file = begin_run_file(&*self.disk, &path, share.generation, &share.lines)?;
-            self.handles.put(run, file);
-            return Ok(());
+        let mut together = Vec::new();
+        while !pieces.is_empty() {
+            let (lines, count) = next_write(pieces, &mut together);
+            pieces = &pieces[count..];
+            if at == 0 {
+                self.touched.run_names = true;
+                let file = begin_run_file(&*self.disk, &path, share.generation, lines)?;
+                self.handles.put(run, file);
+            } else {
+                self.open_run(run, &path)?.write_at(lines, at).doing("write", &path)?;
+            }
+            at += lines.len() as u64;
         }
-        let file = self.open_run(run, &path)?;
-        file.write_at(&share.lines, share.offset).doing("write", &path)
+        Ok(())
     }
 
     fn open_run(&mut self, run: Uuid, path: &Path) -> Result<Arc<dyn DiskFile>, LogError> {
@@ -253,6 +269,18 @@ impl Applier {
         }
         Ok(())
     }
+}
+
+/// What is written next, and how many pieces that is: small ones together, a large one by itself.
+fn next_write<'a>(pieces: &[Piece<'a>], together: &'a mut Vec<u8>) -> (&'a [u8], usize) {
+    const LARGE: usize = 16 << 10;
+    let count = pieces.iter().take_while(|(_, piece)| piece.len() < LARGE).count();
+    if let 0 | 1 = count {
+        return (pieces[0].1, 1);
+    }
+    together.clear();
+    pieces[..count].iter().for_each(|(_, piece)| together.extend_from_slice(piece));
+    (together, count)
 }
 
 /// Puts the first lines of a generation into the file of their run. A later generation takes the place of the

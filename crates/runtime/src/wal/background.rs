@@ -12,7 +12,7 @@ use super::segments::Segment;
 use super::thread::{News, Shared, Wishes};
 
 /// So many emptied batches are kept.
-const SPARE: usize = 4;
+const SPARE: usize = 2;
 /// Lines wait so long for more, so that a run with many small commits costs few writes...
 const LINGER: Duration = Duration::from_millis(5);
 /// ...unless there are so many bytes of them.

@@ -142,12 +142,13 @@ impl Batch {
 
     /// Empties it and keeps its memory, but not more than it is likely to need again.
     pub fn clear(&mut self) {
-        const KEEP: usize = 1 << 20;
+        const KEEP: usize = 256 << 10;
         self.lines.clear();
         self.blob_bytes.clear();
         self.lines.shrink_to(KEEP);
         self.blob_bytes.shrink_to(KEEP);
         self.parts.clear();
+        self.parts.shrink_to(KEEP / size_of::<LinesPart>());
         self.blobs.clear();
         self.removed.clear();
         self.whole = Whole::default();

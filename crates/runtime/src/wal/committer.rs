@@ -74,7 +74,7 @@ impl Committer {
         block::encode(&mut self.block, self.salt, head, batch, offsets);
         debug_assert_eq!(self.block.len() as u64, size);
         self.segments.write(&self.block, number)?;
-        self.block.shrink_to(1 << 20);
+        self.block.shrink_to(256 << 10);
         self.written = number;
         if self.settings.sync == SyncWhen::Commit {
             self.sync()?;

@@ -77,34 +77,49 @@ pub(crate) fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// True for what may stand in a JSON string as it is.
-const fn is_plain(byte: u8) -> bool {
-    byte >= 0x20 && byte != b'"' && byte != b'\\'
+const ONES: u64 = u64::from_ne_bytes([1; 8]);
+const TOPS: u64 = u64::from_ne_bytes([0x80; 8]);
+
+/// Looks at eight bytes at once: the top bit of a byte is set if it is below `limit`, and of none below the first
+/// such byte.
+#[inline]
+const fn below(word: u64, limit: u64) -> u64 {
+    word.wrapping_sub(ONES * limit) & !word
 }
 
-/// For each byte: may it stand in a string as it is?
-static PLAIN: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        table[byte] = is_plain(byte as u8);
-        byte += 1;
+/// The same for bytes that are this one.
+#[inline]
+const fn equal(word: u64, byte: u8) -> u64 {
+    below(word ^ (ONES * byte as u64), 1)
+}
+
+/// The first byte that may not stand in a JSON string as it is.
+#[inline]
+fn first_special(bytes: &[u8]) -> Option<usize> {
+    let special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
+    let mut at = 0;
+    while let Some(chunk) = bytes[at..].first_chunk::<8>() {
+        let word = u64::from_le_bytes(*chunk);
+        if (below(word, 0x20) | equal(word, b'"') | equal(word, b'\\')) & TOPS != 0 {
+            break;
+        }
+        at += 8;
     }
-    table
-};
+    bytes[at..].iter().position(|byte| special(*byte)).map(|more| at + more)
+}
+
+/// Whether all bytes may stand in a JSON string as they are.
+pub(crate) fn is_plain(bytes: &[u8]) -> bool {
+    first_special(bytes).is_none()
+}
 
 /// Appends a JSON string with its quotation marks.
 pub(crate) fn push_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
-    let bytes = text.as_bytes();
-    let mut from = 0;
-    for (at, &byte) in bytes.iter().enumerate() {
-        if PLAIN[usize::from(byte)] {
-            continue;
-        }
-        out.extend_from_slice(&bytes[from..at]);
-        from = at + 1;
-        match byte {
+    let mut rest = text.as_bytes();
+    while let Some(at) = first_special(rest) {
+        out.extend_from_slice(&rest[..at]);
+        match rest[at] {
             b'"' => out.extend_from_slice(b"\\\""),
             b'\\' => out.extend_from_slice(b"\\\\"),
             b'\n' => out.extend_from_slice(b"\\n"),
@@ -115,8 +130,9 @@ pub(crate) fn push_string(out: &mut Vec<u8>, text: &str) {
                 push_hex(out, &[control]);
             }
         }
+        rest = &rest[at + 1..];
     }
-    out.extend_from_slice(&bytes[from..]);
+    out.extend_from_slice(rest);
     out.push(b'"');
 }
 
@@ -235,12 +251,31 @@ pub(crate) fn end_of_value(bytes: &[u8], from: usize) -> Option<usize> {
 fn end_of_string(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from + 1;
     loop {
-        at += memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;
+        at += find_mark(bytes.get(at..)?)?;
         if bytes[at] == b'"' {
             return Some(at + 1);
         }
         at += 2;
     }
+}
+
+/// The first quotation mark or backslash. Most strings are short, so the first bytes are looked at here, eight at
+/// a time.
+#[inline]
+fn find_mark(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    while at < 64
+        && let Some(chunk) = bytes[at..].first_chunk::<8>()
+    {
+        let word = u64::from_le_bytes(*chunk);
+        let found = (equal(word, b'"') | equal(word, b'\\')) & TOPS;
+        if found != 0 {
+            // The lowest mark is a true one.
+            return Some(at + found.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    memchr::memchr2(b'"', b'\\', &bytes[at..]).map(|more| at + more)
 }
 
 fn end_of_nest(bytes: &[u8], from: usize) -> Option<usize> {
@@ -277,14 +312,21 @@ impl<'a> Iterator for Fields<'a> {
     type Item = (&'a str, &'a str);
 
     fn next(&mut self) -> Option<(&'a str, &'a str)> {
-        let rest = self.rest.trim_start_matches([',', ' ']);
-        let name_end = end_of_value(rest.as_bytes(), 0).filter(|_| rest.starts_with('"'))?;
+        let rest = after(self.rest, b", ");
+        let name_end = end_of_string(rest.as_bytes(), 0).filter(|_| rest.starts_with('"'))?;
         let name = rest.get(1..name_end - 1)?;
-        let value = rest.get(name_end..)?.strip_prefix(':')?.trim_start_matches(' ');
+        let value = after(rest.get(name_end..)?.strip_prefix(':')?, b" ");
         let value_end = end_of_value(value.as_bytes(), 0)?;
         self.rest = value.get(value_end..)?;
         Some((name, value.get(..value_end)?))
     }
+}
+
+/// What comes after all of these bytes, which are single characters.
+#[inline]
+fn after<'a>(text: &'a str, skipped: &[u8]) -> &'a str {
+    let count = text.bytes().take_while(|byte| skipped.contains(byte)).count();
+    &text[count..]
 }
 
 #[cfg(test)]
@@ -305,6 +347,24 @@ mod tests {
         }
         for number in [i64::MIN, -100, -1, 0, 7, i64::MAX] {
             assert_eq!(made(|out| push_i64(out, number)), number.to_string());
+        }
+    }
+
+    #[test]
+    fn every_byte_that_must_be_escaped_is_found_wherever_it_stands() {
+        for byte in 0..=0x7f_u8 {
+            let must = byte < 0x20 || byte == b'"' || byte == b'\\';
+            for at in 0..19 {
+                let mut text = "é~ !#[]\u{7f}é~ !#[]\u{7f}".to_owned();
+                while !text.is_char_boundary(at) {
+                    text.insert(0, 'x');
+                }
+                text.insert(at, char::from(byte));
+                assert_eq!(is_plain(text.as_bytes()), !must, "{text:?}");
+                let written = made(|out| push_string(out, &text));
+                assert_eq!(parse_string(&written).as_deref(), Some(&*text), "{written}");
+                assert!(written.bytes().all(|byte| byte >= 0x20), "{written}");
+            }
         }
     }
 
@@ -338,6 +398,18 @@ mod tests {
         ];
         for (raw, expected) in cases {
             assert_eq!(parse_string(raw).as_deref(), expected, "{raw}");
+        }
+    }
+
+    #[test]
+    fn strings_end_at_their_mark_however_long_they_are() {
+        for length in 0..200 {
+            for (escape, more) in [("", 0), ("\\\"", 2), ("\\\\", 2), ("#]", 2), ("!é", 3)] {
+                let text = format!("\"{escape}{}\" \"", "x".repeat(length));
+                let end = length + more + 2;
+                assert_eq!(end_of_value(text.as_bytes(), 0), Some(end), "{text}");
+                assert_eq!(end_of_value(&text.as_bytes()[..end - 1], 0), None, "{text}");
+            }
         }
     }
 

@@ -4,7 +4,9 @@
 use tiffany_kernel::{Tid, Uuid};
 
 use super::batch::Batch;
-use super::json::{hex32, push_base64, push_i64, push_on_one_line, push_string, push_u64};
+use super::json::{
+    hex32, is_plain, push_base64, push_i64, push_on_one_line, push_string, push_u64,
+};
 use super::stamp::Stamp;
 
 /// The version of the line format, `v`.
@@ -167,6 +169,8 @@ pub struct Line<'a> {
     batch: &'a mut Batch,
     chain: &'a mut Chain,
     start: usize,
+    /// Where the fields of its type begin.
+    fields: usize,
 }
 
 impl<'a> Line<'a> {
@@ -191,7 +195,8 @@ impl<'a> Line<'a> {
             out.extend_from_slice(b",\"gen\":");
             push_u64(out, u64::from(chain.generation));
         }
-        Line { batch, chain, start }
+        let fields = batch.lines.len();
+        Line { batch, chain, start, fields }
     }
 
     #[inline]
@@ -210,6 +215,32 @@ impl<'a> Line<'a> {
     /// A text.
     pub fn str(mut self, field: &str, text: &str) -> Line<'a> {
         push_string(self.name(field), text);
+        self
+    }
+
+    /// A text that has nothing to escape.
+    pub(crate) fn plain(mut self, field: &str, text: &str) -> Line<'a> {
+        debug_assert!(is_plain(text.as_bytes()), "not plain: {text:?}");
+        let out = self.name(field);
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+        self
+    }
+
+    /// A number as text, because not every reader of JSON keeps 64 bits.
+    pub(crate) fn digits(mut self, field: &str, number: u64) -> Line<'a> {
+        let out = self.name(field);
+        out.push(b'"');
+        push_u64(out, number);
+        out.push(b'"');
+        self
+    }
+
+    /// A whole field that was made before, with the comma before it.
+    #[inline]
+    pub(crate) fn piece(self, piece: &str) -> Line<'a> {
+        self.batch.lines.extend_from_slice(piece.as_bytes());
         self
     }
 
@@ -265,6 +296,11 @@ impl<'a> Line<'a> {
         push_u64(out, content.len() as u64);
         out.extend_from_slice(form.as_bytes());
         out.push(b'}');
+    }
+
+    /// The fields of its type so far. The line itself is dropped.
+    pub(crate) fn into_fields(self) -> &'a [u8] {
+        &self.batch.lines[self.fields..]
     }
 
     /// Ends the line and gives its number. From here on the batch has it.

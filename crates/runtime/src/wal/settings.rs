@@ -34,6 +34,9 @@ pub struct Settings {
     pub blob_limit: usize,
     /// How many run files are held open.
     pub open_files: usize,
+    /// When more bytes than this wait for the disk, durable runs have no turns until it has caught up, so that a run
+    /// that records faster than the disk writes does not fill the memory.
+    pub backlog_bytes: usize,
     /// Up to this many files are synced one by one; more are synced by one sync of the file system.
     pub single_syncs: usize,
     /// How many entries the index may have beyond twice the number of runs before it is written anew.
@@ -49,6 +52,7 @@ impl Default for Settings {
             segments: 4,
             blob_limit: BLOB_LIMIT,
             open_files: 512,
+            backlog_bytes: 16 << 20,
             single_syncs: 16,
             index_slack: 1024,
         }

@@ -1,0 +1,73 @@
+//! What most runs have none of. A run that has some of it pays for all of it, once; one that has not pays for
+//! a pointer, so that a process can hold many runs that sleep.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
+
+use slab::Slab;
+
+use crate::calls::channel::Channel;
+use crate::calls::group::Group;
+use crate::calls::semaphore::Semaphore;
+use crate::config::Limits;
+use crate::error::TaskError;
+use crate::id::{ObjectRef, Tid, Uuid};
+use crate::run::{Counts, Extra};
+
+/// The tables themselves.
+pub(crate) struct Tables {
+    pub(crate) limits: Limits,
+    pub(crate) extras: BTreeMap<u32, Extra>,
+    pub(crate) ages: BTreeMap<u32, u32>,
+    pub(crate) externals: BTreeMap<Uuid, u32>,
+    pub(crate) channels: Slab<Channel>,
+    /// Channels for messages from outside, by name.
+    pub(crate) inboxes: BTreeMap<Rc<str>, ObjectRef>,
+    /// Which way the run takes at changes of the program.
+    pub(crate) patches: BTreeMap<Rc<str>, bool>,
+    pub(crate) semaphores: Slab<Semaphore>,
+    pub(crate) groups: Slab<Group>,
+    pub(crate) counts: Counts,
+    pub(crate) reported_cycles: BTreeSet<Vec<Tid>>,
+    /// Failures that nobody was told of.
+    pub(crate) unobserved: Vec<TaskError>,
+}
+
+impl Tables {
+    const EMPTY: Tables = Tables {
+        limits: Limits { max_tasks: None, max_calls: None, max_time: None, max_cost: None },
+        extras: BTreeMap::new(),
+        ages: BTreeMap::new(),
+        externals: BTreeMap::new(),
+        channels: Slab::new(),
+        inboxes: BTreeMap::new(),
+        patches: BTreeMap::new(),
+        semaphores: Slab::new(),
+        groups: Slab::new(),
+        counts: Counts { settled_again: 0, late: 0, unobserved_dropped: 0 },
+        reported_cycles: BTreeSet::new(),
+        unobserved: Vec::new(),
+    };
+}
+
+/// The tables of a run: empty ones, until it is asked for some to change.
+#[derive(Default)]
+pub(crate) struct Rare(Option<Box<Tables>>);
+
+impl Deref for Rare {
+    type Target = Tables;
+
+    #[inline]
+    fn deref(&self) -> &Tables {
+        const EMPTY: &Tables = &Tables::EMPTY;
+        self.0.as_deref().unwrap_or(EMPTY)
+    }
+}
+
+impl DerefMut for Rare {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Tables {
+        self.0.get_or_insert_with(|| Box::new(Tables::EMPTY))
+    }
+}

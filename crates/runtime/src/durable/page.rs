@@ -1,0 +1,78 @@
+//! What the journals of all runs write on: the batch that will be handed in next, and texts that many lines have in
+//! common.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::panic::Location;
+use std::rc::Rc;
+
+use tiffany_kernel::{Tid, Time};
+
+use crate::wal::{Batch, Chain, Line, RecordType, Stamp};
+
+pub(crate) struct Page {
+    pub(crate) batch: Batch,
+    /// The moment of the last line.
+    stamp: Stamp,
+    pub(crate) sites: Sites,
+}
+
+impl Page {
+    pub(crate) fn new(batch: Batch) -> Page {
+        Page { batch, stamp: Stamp::from_unix_nanos(0), sites: Sites::default() }
+    }
+
+    /// Begins the next line of a run.
+    #[inline]
+    pub(crate) fn line<'a>(
+        &'a mut self,
+        chain: &'a mut Chain,
+        clock: Time,
+        kind: RecordType,
+        tid: Tid,
+    ) -> Line<'a> {
+        self.stamp.move_to(clock.as_nanos());
+        self.batch.line(chain, &self.stamp, kind, tid)
+    }
+}
+
+/// Lines of code as a record has them, each made once.
+#[derive(Default)]
+pub(crate) struct Sites {
+    texts: HashMap<usize, Rc<str>, BuildHasherDefault<AddressHasher>>,
+}
+
+impl Sites {
+    /// The field `at` of a call that was made there.
+    #[inline]
+    pub(crate) fn find(&mut self, at: &'static Location<'static>) -> Rc<str> {
+        let key = std::ptr::from_ref(at).addr();
+        let make = || {
+            let mut field = Vec::from(b",\"at\":");
+            crate::wal::push_string(&mut field, &format!("{}:{}", at.file(), at.line()));
+            String::from_utf8(field).expect("it is made of texts").into()
+        };
+        Rc::clone(self.texts.entry(key).or_insert_with(make))
+    }
+}
+
+/// Addresses are no secret and of the program's own making, so a multiplication spreads them well enough.
+#[derive(Default)]
+pub(crate) struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_usize(usize::from(*byte)));
+    }
+
+    #[inline]
+    fn write_usize(&mut self, address: usize) {
+        let mixed = (self.0 ^ address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
