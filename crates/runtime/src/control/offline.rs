@@ -18,7 +18,6 @@ pub(super) struct Offline {
     writer: Option<Writer>,
     disk: Arc<dyn Disk>,
     root: PathBuf,
-    page: Page,
 }
 
 /// Why a log cannot be had.
@@ -47,9 +46,8 @@ impl Offline {
         }
         let disk: Arc<dyn Disk> = Arc::new(RealDisk);
         let settings = Settings::default();
-        let page = Page::new(Batch::with_blob_limit(settings.blob_limit));
         match Writer::open_for(Holding::Briefly, Arc::clone(&disk), root, settings) {
-            Ok((writer, _)) => Ok(Offline { writer: Some(writer), disk, root: root.into(), page }),
+            Ok((writer, _)) => Ok(Offline { writer: Some(writer), disk, root: root.into() }),
             Err(error @ LogError::Locked { .. }) => Err(Refused::InUse(error)),
             Err(error) => Err(Refused::Broken(log_failed(error))),
         }
@@ -57,14 +55,15 @@ impl Offline {
 
     pub(super) fn ask(&mut self, request: Request) -> Result<Answer, TaskError> {
         let clock = Clock::system().now();
-        let answer = self.write(request, clock)?;
+        let mut page = Page::new(Batch::new());
+        let answer = self.write(&mut page, request, clock)?;
         if let Some(writer) = &mut self.writer {
-            writer.commit(&mut self.page.batch, |_| {}).map_err(log_failed)?;
+            writer.commit(&mut page.batch, |_| {}).map_err(log_failed)?;
         }
         Ok(answer)
     }
 
-    fn write(&mut self, request: Request, clock: Time) -> Result<Answer, TaskError> {
+    fn write(&self, page: &mut Page, request: Request, clock: Time) -> Result<Answer, TaskError> {
         match request {
             Request::Status => Ok(Answer::Status(Status {
                 pid: std::process::id(),
@@ -80,18 +79,18 @@ impl Offline {
                 Err(needs_process("a run answers from its memory, and it has none"))
             }
             Request::Send { run, name, message } => {
-                self.shelved(run)?.send(&mut self.page, clock, &name, &message);
+                self.shelved(run)?.send(page, clock, &name, &message);
                 Ok(Answer::Done)
             }
             Request::Cancel { run } => {
-                self.shelved(run)?.cancel(&mut self.page, clock);
+                self.shelved(run)?.cancel(page, clock);
                 Ok(Answer::Done)
             }
             Request::Settle { promise, result } => {
                 for run in self.live() {
                     // One that is damaged does not stand in the way of the others.
                     let Ok(mut shelved) = self.shelved(run) else { continue };
-                    let settled = shelved.settle(&mut self.page, clock, promise, &result);
+                    let settled = shelved.settle(page, clock, promise, &result);
                     if let Some(settlement) = settled {
                         return Ok(Answer::Settled(settlement));
                     }
@@ -108,7 +107,7 @@ impl Offline {
             }
             Request::Decide { key, decision } => {
                 let (run, seq) = parse_key(&key)?;
-                match self.shelved(run)?.decide(&mut self.page, clock, seq, &decision) {
+                match self.shelved(run)?.decide(page, clock, seq, &decision) {
                     true => Ok(Answer::Done),
                     false => Err(not_in_doubt(&key)),
                 }
