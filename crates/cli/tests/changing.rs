@@ -25,7 +25,7 @@ fn through_the_process_that_has_the_directory() {
     home.until("it has no promise", || home.run(&["show", "tea"]).stdout.contains("promise"));
     home.wait_for("tea", "TaskWake");
     home.until("it does not wait", || {
-        home.run(&["show", "tea"]).stdout.contains("wait for object")
+        home.run(&["show", "tea"]).stdout.contains("wait for promise")
     });
     let answer = home.run(&["query", "tea", "status", "--json"]).ok().lines().remove(0);
     assert_eq!(answer["answer"], "tea for 42");
@@ -52,6 +52,8 @@ fn into_the_log_where_nobody_has_it() {
     let uuid = promise(&home, "tea");
     let settled = home.run(&["settle", &uuid, "true", "--json"]).ok().lines().remove(0);
     assert_eq!(settled, json!({ "promise": uuid, "first": true, "offline": true }));
+    let shown = home.run(&["show", "tea", "--json"]).ok().lines().remove(0);
+    assert_eq!(shown["tasks"][0]["state"], "ready", "the records tell that it has its answer");
     let again = home.run(&["settle", &uuid, "false"]).ok().stdout;
     assert!(again.contains("was settled before"), "{again}");
     home.run(&["send", "tea", "address", "\"there\""]).ok();

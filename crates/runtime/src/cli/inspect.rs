@@ -11,7 +11,8 @@ use super::out::{Out, Style};
 use super::place::{Place, find_all, script};
 use super::show::{read, waiting_json};
 use super::summary::Summary;
-use super::tasks::{About, Tasks, Waiting};
+use super::tasks::Tasks;
+use super::waiting::{About, Waiting};
 use crate::durable::{Rehearsal, Until};
 use crate::runtime::Runtime;
 use crate::wal::{Recovery, RunState, Stamp, View};
@@ -118,7 +119,12 @@ fn plan(
         plan.steps.push(what);
         plan.waits.push(waiting_json(record, waiting));
     }
-    for (uuid, promise) in &tasks.promises {
+    let is_awaited = |uuid: &String| {
+        tasks
+            .waits()
+            .any(|(.., waiting)| matches!(&waiting.about, About::Promise(_, of) if of == uuid))
+    };
+    for (uuid, promise) in tasks.promises.iter().filter(|(uuid, _)| !is_awaited(uuid)) {
         plan.steps.push(format!("promise {uuid} of task {} waits to be settled", promise.tid));
     }
     if is_ready {

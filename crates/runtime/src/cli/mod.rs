@@ -35,6 +35,7 @@ mod summary;
 mod table;
 mod tasks;
 mod verify;
+mod waiting;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

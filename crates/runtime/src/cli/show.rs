@@ -11,7 +11,8 @@ use super::error::{Ending, Shown, exit};
 use super::out::{Out, Style, clean, paint};
 use super::place::{Place, find, script};
 use super::summary::{Summary, moment, size};
-use super::tasks::{TaskSeen, Tasks, Waiting, error_text};
+use super::tasks::{TaskSeen, Tasks, error_text};
+use super::waiting::Waiting;
 use crate::durable::Until;
 use crate::wal::{LogError, View};
 

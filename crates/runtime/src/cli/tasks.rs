@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use tiffany_kernel::{CallKind, TaskError, Tid};
+use tiffany_kernel::{TaskError, Tid};
 
+use super::waiting::{About, StepSeen, Target, Waiting, about, is_answered_in_log, may_wait, text};
 use crate::wal::{Payload, Record, RecordType};
 
 /// A run as its records tell it.
@@ -26,16 +27,13 @@ pub(super) struct Tasks {
     pub(super) was_shut_down: bool,
     /// Promises of the run's own that were settled.
     settled: BTreeSet<u64>,
+    /// The number the next channel, lock or promise gets, and the numbers of external promises. They are not
+    /// written down, but they follow where every call is.
+    next_object: Option<u64>,
+    externals: BTreeMap<u64, String>,
     /// Who waits for what, by task and record. Some may have what they waited for.
     waiters: BTreeMap<Target, Vec<(u64, u64)>>,
     receivers: BTreeMap<String, BTreeSet<(u64, u64)>>,
-}
-
-/// Something that can be waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Target {
-    Task(u64),
-    Object(u64),
 }
 
 pub(super) struct TaskSeen {
@@ -61,100 +59,6 @@ pub(super) struct PromiseSeen {
     pub(super) tid: u64,
     pub(super) record: u64,
     pub(super) at: String,
-}
-
-/// A call without an answer.
-#[derive(Clone, Debug)]
-pub(super) struct Waiting {
-    pub(super) call: String,
-    pub(super) name: Option<String>,
-    pub(super) about: About,
-    pub(super) at: String,
-    pub(super) since: String,
-    /// The task has done something since: it may have taken this back.
-    pub(super) maybe_over: bool,
-    pub(super) step: Option<StepSeen>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum About {
-    Nothing,
-    Task(u64),
-    Object(u64),
-    Items(Vec<Target>),
-    Until(String),
-    Key(String),
-    Uuid(String),
-}
-
-/// Where a step stands.
-#[derive(Clone, Debug)]
-pub(super) struct StepSeen {
-    pub(super) kind: String,
-    pub(super) attempt: u64,
-    pub(super) is_open: bool,
-    pub(super) retry_at: Option<String>,
-}
-
-impl Waiting {
-    /// The call in words.
-    pub(super) fn what(&self) -> String {
-        let call = match &self.name {
-            Some(name) => format!("{} `{name}`", self.word()),
-            None => self.word().to_owned(),
-        };
-        let about = match &self.about {
-            About::Nothing => String::new(),
-            About::Task(tid) => format!(" for task {tid}"),
-            About::Object(id) => format!(" for object {id}"),
-            About::Items(items) => {
-                let item = |item: &Target| match item {
-                    Target::Task(tid) => format!("task {tid}"),
-                    Target::Object(id) => format!("object {id}"),
-                };
-                format!(" of {}", items.iter().map(item).collect::<Vec<_>>().join(", "))
-            }
-            About::Until(time) => format!(" until {time}"),
-            About::Key(key) => format!(" `{key}`"),
-            About::Uuid(uuid) => format!(" {uuid}"),
-        };
-        format!("{call}{about}{}", self.step.as_ref().map(StepSeen::what).unwrap_or_default())
-    }
-
-    /// The tasks and promises it waits for.
-    fn targets(&self) -> Vec<Target> {
-        match (&self.about, self.call.as_str()) {
-            (About::Task(tid), "wait" | "wait_task") => vec![Target::Task(*tid)],
-            (About::Object(id), "wait") => vec![Target::Object(*id)],
-            (About::Items(items), "race" | "gather") => items.clone(),
-            _ => Vec::new(),
-        }
-    }
-
-    fn word(&self) -> &str {
-        if self.call == "effect" { "step" } else { &self.call }
-    }
-}
-
-impl StepSeen {
-    fn what(&self) -> String {
-        let kind = match self.kind.as_str() {
-            "idempotent" => String::new(),
-            kind => format!(" ({kind})"),
-        };
-        match (&self.retry_at, self.attempt) {
-            (Some(at), attempt) => {
-                format!("{kind}, attempt {attempt} failed, the next one at {at}")
-            }
-            (None, 0) => format!("{kind}, in its queue"),
-            (None, attempt) => format!("{kind}, attempt {attempt} under way"),
-        }
-    }
-
-    /// Whether nobody could know what became of it, if its process is gone.
-    pub(super) fn would_be_in_doubt(&self) -> bool {
-        self.kind == "at_most_once" && self.is_open
-    }
 }
 
 impl TaskSeen {
@@ -193,6 +97,8 @@ impl Tasks {
                 self.id = text(record, "id").unwrap_or_default();
                 self.function = text(record, "function").unwrap_or_default();
                 self.input = inline(record, "input");
+                let is_every = record.str("recording").as_deref() == Some("every");
+                self.next_object = is_every.then_some(1);
                 self.all.insert(tid, TaskSeen::new(None, String::new()));
             }
             Some(RecordType::TaskSpawn) => {
@@ -220,6 +126,11 @@ impl Tasks {
             Some(RecordType::PromiseSettled) => {
                 if let Some(uuid) = text(record, "promise") {
                     self.promises.remove(&uuid);
+                    let known = self.externals.iter().find(|(_, other)| **other == uuid);
+                    if let Some(id) = known.map(|(id, _)| *id) {
+                        self.settled.insert(id);
+                        self.let_go(Target::Object(id));
+                    }
                 }
             }
             Some(RecordType::Message) => {
@@ -264,9 +175,15 @@ impl Tasks {
         let tid = record.tid.0;
         self.acted(tid);
         let call = text(record, "call").unwrap_or_default();
-        let about = about(record);
+        let mut about = about(record);
         if record.get("error").is_some() {
             return;
+        }
+        self.number(&call, &about);
+        if let About::Object(id) = about
+            && let Some(uuid) = self.externals.get(&id)
+        {
+            about = About::Promise(id, uuid.clone());
         }
         if let ("complete_promise" | "fail_promise", About::Object(id)) = (call.as_str(), &about) {
             self.settled.insert(*id);
@@ -302,6 +219,21 @@ impl Tasks {
             self.waiters.entry(target).or_default().push((tid, record.seq));
         }
         self.check(tid, record.seq);
+    }
+
+    /// Keeps count of what is made.
+    fn number(&mut self, call: &str, about: &About) {
+        let Some(next) = self.next_object.as_mut().filter(|_| call.starts_with("create_")) else {
+            return;
+        };
+        match about {
+            About::Object(id) => *next = (*next).max(id + 1),
+            About::Uuid(uuid) => {
+                self.externals.insert(*next, uuid.clone());
+                *next += 1;
+            }
+            _ => {}
+        }
     }
 
     fn answered(&mut self, record: &Record<'_>) {
@@ -386,58 +318,6 @@ impl Tasks {
             self.task(tid).waits.remove(&record);
         }
     }
-}
-
-/// Calls whose answer has a line of its own.
-fn is_answered_in_log(call: &str) -> bool {
-    matches!(call, "effect" | "sleep" | "sleep_until" | "create_external_promise")
-}
-
-fn may_wait(call: &str) -> bool {
-    use CallKind::*;
-    let kind = CallKind::parse(call);
-    is_answered_in_log(call)
-        || kind.is_none_or(|kind| {
-            matches!(
-                kind,
-                Wait | WaitTask
-                    | Gather
-                    | Race
-                    | Receive
-                    | ReceiveMessage
-                    | Send
-                    | Acquire
-                    | JoinGroup
-                    | Ask
-                    | Custom
-            )
-        })
-}
-
-fn about(record: &Record<'_>) -> About {
-    if let Some(tid) = record.uint("task") {
-        return About::Task(tid);
-    }
-    if let Some(id) = record.uint("object") {
-        return About::Object(id);
-    }
-    if let Some(items) = record.get("items") {
-        let items: Vec<Value> = serde_json::from_str(items).unwrap_or_default();
-        let item = |item: &Value| match (item["task"].as_u64(), item["object"].as_u64()) {
-            (Some(tid), _) => Some(Target::Task(tid)),
-            (None, Some(id)) => Some(Target::Object(id)),
-            _ => None,
-        };
-        return About::Items(items.iter().filter_map(item).collect());
-    }
-    let fields = [("time", About::Until as fn(String) -> About), ("key", About::Key)];
-    let fields = fields.into_iter().chain([("uuid", About::Uuid as fn(String) -> About)]);
-    let mut found = fields.filter_map(|(field, make)| text(record, field).map(make));
-    found.next().unwrap_or(About::Nothing)
-}
-
-fn text(record: &Record<'_>, field: &str) -> Option<String> {
-    record.str(field).map(|text| text.into_owned())
 }
 
 /// A value as the line has it; of a blob only the name.

@@ -1,0 +1,162 @@
+//! A call without an answer: what it is, what it waits for, and in words. It is made from one record and knows no
+//! other.
+
+use serde_json::Value;
+use tiffany_kernel::CallKind;
+
+use crate::wal::Record;
+
+/// Something that can be waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Target {
+    Task(u64),
+    Object(u64),
+}
+
+/// A call without an answer.
+#[derive(Clone, Debug)]
+pub(super) struct Waiting {
+    pub(super) call: String,
+    pub(super) name: Option<String>,
+    pub(super) about: About,
+    pub(super) at: String,
+    pub(super) since: String,
+    /// The task has done something since: it may have taken this back.
+    pub(super) maybe_over: bool,
+    pub(super) step: Option<StepSeen>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum About {
+    Nothing,
+    Task(u64),
+    Object(u64),
+    Promise(u64, String),
+    Items(Vec<Target>),
+    Until(String),
+    Key(String),
+    Uuid(String),
+}
+
+/// Where a step stands.
+#[derive(Clone, Debug)]
+pub(super) struct StepSeen {
+    pub(super) kind: String,
+    pub(super) attempt: u64,
+    pub(super) is_open: bool,
+    pub(super) retry_at: Option<String>,
+}
+
+impl Waiting {
+    /// The call in words.
+    pub(super) fn what(&self) -> String {
+        let call = match &self.name {
+            Some(name) => format!("{} `{name}`", self.word()),
+            None => self.word().to_owned(),
+        };
+        let about = match &self.about {
+            About::Nothing => String::new(),
+            About::Task(tid) => format!(" for task {tid}"),
+            About::Object(id) => format!(" for object {id}"),
+            About::Promise(_, uuid) => format!(" for promise {uuid}"),
+            About::Items(items) => {
+                let item = |item: &Target| match item {
+                    Target::Task(tid) => format!("task {tid}"),
+                    Target::Object(id) => format!("object {id}"),
+                };
+                format!(" of {}", items.iter().map(item).collect::<Vec<_>>().join(", "))
+            }
+            About::Until(time) => format!(" until {time}"),
+            About::Key(key) => format!(" `{key}`"),
+            About::Uuid(uuid) => format!(" {uuid}"),
+        };
+        format!("{call}{about}{}", self.step.as_ref().map(StepSeen::what).unwrap_or_default())
+    }
+
+    /// The tasks and promises it waits for.
+    pub(super) fn targets(&self) -> Vec<Target> {
+        match (&self.about, self.call.as_str()) {
+            (About::Task(tid), "wait" | "wait_task") => vec![Target::Task(*tid)],
+            (About::Object(id) | About::Promise(id, _), "wait") => vec![Target::Object(*id)],
+            (About::Items(items), "race" | "gather") => items.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn word(&self) -> &str {
+        if self.call == "effect" { "step" } else { &self.call }
+    }
+}
+
+impl StepSeen {
+    fn what(&self) -> String {
+        let kind = match self.kind.as_str() {
+            "idempotent" => String::new(),
+            kind => format!(" ({kind})"),
+        };
+        match (&self.retry_at, self.attempt) {
+            (Some(at), attempt) => {
+                format!("{kind}, attempt {attempt} failed, the next one at {at}")
+            }
+            (None, 0) => format!("{kind}, in its queue"),
+            (None, attempt) => format!("{kind}, attempt {attempt} under way"),
+        }
+    }
+
+    /// Whether nobody could know what became of it, if its process is gone.
+    pub(super) fn would_be_in_doubt(&self) -> bool {
+        self.kind == "at_most_once" && self.is_open
+    }
+}
+
+/// Calls whose answer has a line of its own.
+pub(super) fn is_answered_in_log(call: &str) -> bool {
+    matches!(call, "effect" | "sleep" | "sleep_until" | "create_external_promise")
+}
+
+pub(super) fn may_wait(call: &str) -> bool {
+    use CallKind::*;
+    let kind = CallKind::parse(call);
+    is_answered_in_log(call)
+        || kind.is_none_or(|kind| {
+            matches!(
+                kind,
+                Wait | WaitTask
+                    | Gather
+                    | Race
+                    | Receive
+                    | ReceiveMessage
+                    | Send
+                    | Acquire
+                    | JoinGroup
+                    | Ask
+                    | Custom
+            )
+        })
+}
+
+pub(super) fn about(record: &Record<'_>) -> About {
+    if let Some(tid) = record.uint("task") {
+        return About::Task(tid);
+    }
+    if let Some(id) = record.uint("object") {
+        return About::Object(id);
+    }
+    if let Some(items) = record.get("items") {
+        let items: Vec<Value> = serde_json::from_str(items).unwrap_or_default();
+        let item = |item: &Value| match (item["task"].as_u64(), item["object"].as_u64()) {
+            (Some(tid), _) => Some(Target::Task(tid)),
+            (None, Some(id)) => Some(Target::Object(id)),
+            _ => None,
+        };
+        return About::Items(items.iter().filter_map(item).collect());
+    }
+    let fields = [("time", About::Until as fn(String) -> About), ("key", About::Key)];
+    let fields = fields.into_iter().chain([("uuid", About::Uuid as fn(String) -> About)]);
+    let mut found = fields.filter_map(|(field, make)| text(record, field).map(make));
+    found.next().unwrap_or(About::Nothing)
+}
+
+pub(super) fn text(record: &Record<'_>, field: &str) -> Option<String> {
+    record.str(field).map(|text| text.into_owned())
+}
