@@ -152,6 +152,7 @@ impl View {
     }
 
     /// The disk as it would be after mending. Writing to it changes nothing below.
+    #[cfg(feature = "cli")]
     pub(crate) fn disk(&self) -> &dyn Disk {
         &*self.disk
     }
@@ -172,6 +173,7 @@ impl View {
     }
 
     /// The beginning and the end of a run's lines, `bytes` of each at most, unchecked.
+    #[cfg(feature = "cli")]
     pub(crate) fn ends(&self, run: Uuid, bytes: usize) -> Result<(Vec<u8>, Vec<u8>), LogError> {
         let entry = self.run(run).ok_or(LogError::UnknownRun(run))?;
         let path = Places::new(&self.root).run_file(run);
