@@ -151,10 +151,14 @@ fn a_receiver_that_has_ended_since_had_its_message() {
     let end = log.find("\"effect\"").map(|at| at + log[at..].find('\n').unwrap() + 1).unwrap();
     let cut = Dir::new();
     std::fs::create_dir_all(cut.0.join("wal")).unwrap();
-    std::fs::write(log_of(&cut, "sender"), &log[..end]).unwrap();
     std::fs::copy(log_of(&dir, "taker"), log_of(&cut, "taker")).unwrap();
     let mut runtime = both(&cut).build().unwrap();
     assert_eq!(runtime.wait_for(&taker).unwrap(), [0]);
+    drop(runtime);
+    // It is known to be over when the sender is brought back.
+    std::fs::write(log_of(&cut, "sender"), &log[..end]).unwrap();
+    let mut runtime = both(&cut).build().unwrap();
+    assert!(runtime.is_finished(taker.uuid()));
     assert_eq!(runtime.wait_for(&sender).unwrap(), ["sent"]);
 }
 
