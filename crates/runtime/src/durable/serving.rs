@@ -266,7 +266,7 @@ impl Runtime {
     /// Whether the end of a run is written down, and perhaps not safe yet.
     fn has_ended(&self, id: RunId) -> bool {
         let hosting = self.places.get(&id).and_then(|place| self.runs[*place].hosting.as_ref());
-        hosting.is_none_or(|hosting| hosting.is_over)
+        hosting.is_some_and(|hosting| hosting.is_over)
     }
 }
 
