@@ -159,9 +159,8 @@ impl Runtime {
             },
         };
         let Some(Known { key, birth, seed, begun }) = self.identity(call) else { return };
-        let in_doubt = begun.is_open
-            && work.kind == Kind::AtMostOnce
-            && !Mutation::DoubtIgnored.is_on();
+        let in_doubt =
+            begun.is_open && work.kind == Kind::AtMostOnce && !Mutation::DoubtIgnored.is_on();
         if in_doubt && !work.holds_in_doubt {
             let message =
                 format!("the process ended while attempt {} was under way", begun.attempt);

@@ -365,7 +365,7 @@ impl Runtime {
         }
         let mut held = std::mem::take(&mut durable.held);
         if Mutation::AnswerBeforeCommit.is_on() {
-            let early = |held: &mut Held| matches!(held, Held::Tell(..));
+            let early = |held: &mut Held| matches!(held, Held::Answer(..));
             let early: Vec<Held> = held.extract_if(.., early).collect();
             early.into_iter().for_each(|held| self.let_go(held));
         }
