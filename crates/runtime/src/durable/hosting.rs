@@ -480,14 +480,11 @@ impl Runtime {
         }
         let (run, journal, batch) = (&mut hosted.run, &mut hosting.journal, &mut durable.batch);
         // What happened before has to stand before it.
-        if !Mutation::ToldTooEarly.is_on() {
-            for record in run.take_records() {
-                journal.write(batch, record);
-            }
+        for record in run.take_records() {
+            journal.write(batch, record);
         }
         run.set_clock(now);
         let (clock, step) = (run.clock(), run.steps());
-        let step = if Mutation::TurnNotRecorded.is_on() { 0 } else { step };
         match &completion {
             Completion::Call(call, result) => {
                 let tid = run.caller(*call).unwrap_or(Tid(1));
