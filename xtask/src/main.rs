@@ -34,6 +34,16 @@ const CHORES: &[Chore] = &[
         run: sanitize,
     },
     Chore {
+        name: "sim",
+        what: "generated workflows crashed at drawn places (--seconds 60 --seed 0)",
+        run: sim,
+    },
+    Chore {
+        name: "kill",
+        what: "real processes killed with SIGKILL, against a ledger (--times 300)",
+        run: kill,
+    },
+    Chore {
         name: "race",
         what: "random schedules of the cross-thread path (seconds: 60)",
         run: race,
@@ -156,6 +166,10 @@ fn test(shop: &Shop, _: &[String]) -> Result<(), String> {
     install_nextest(shop)?;
     install_postgres(shop)?;
     shop.step("tests", &mut shop.cargo(["nextest", "run", "--workspace", "--no-fail-fast"]))?;
+    let mistakes = ["nextest", "run", "-p", "tiffany-sim", "--features", "mutations"];
+    let mut mistakes = shop.cargo(mistakes);
+    mistakes.args(["-E", "binary(mutations)", "--no-fail-fast"]);
+    shop.step("mistakes that the tests must notice", &mut mistakes)?;
     // Illegal moves of a task's state are asserted in release builds too.
     let released = ["test", "--release", "--quiet", "-p", "tiffany-kernel", "--lib"];
     shop.step("the kernel's own tests, as released", &mut shop.cargo(released))?;
@@ -239,6 +253,30 @@ fn sanitize(shop: &Shop, _: &[String]) -> Result<(), String> {
                 format!("-Zsanitizer={sanitizer} -Cunsafe-allow-abi-mismatch=sanitizer"),
             );
         shop.step(&format!("{sanitizer} sanitizer"), &mut command)?;
+    }
+    Ok(())
+}
+
+/// Generated workflows on simulated machines, for as long as one likes.
+fn sim(shop: &Shop, arguments: &[String]) -> Result<(), String> {
+    let example =
+        ["run", "--release", "--quiet", "-p", "tiffany-sim", "--example", "forever", "--"];
+    run(shop.cargo(example).args(arguments))
+}
+
+/// Real processes that are killed, as often as one likes; each test says what it checked.
+fn kill(shop: &Shop, arguments: &[String]) -> Result<(), String> {
+    let times = match arguments {
+        [] => 300,
+        [name, times] if name == "--times" => {
+            times.parse().map_err(|_| "--times takes a number")?
+        }
+        _ => return Err("usage: kill [--times N]".into()),
+    };
+    for test in ["durable_kill", "durable_kill_kinds"] {
+        let arguments = ["test", "--release", "-p", "tiffany", "--test", test, "--", "--nocapture"];
+        let half = usize::div_ceil(times, 2).to_string();
+        shop.step(test, shop.cargo(arguments).env("TIFFANY_KILLS", half))?;
     }
     Ok(())
 }

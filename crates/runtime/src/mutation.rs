@@ -28,10 +28,6 @@ pub enum Mutation {
     SettledTwice,
     /// After a restart nobody knows that a promise was settled.
     SettlementForgotten,
-    /// A message is written before what happened before it.
-    ToldTooEarly,
-    /// The turn at which something was told is not written down.
-    TurnNotRecorded,
     /// A step that is at most once and in doubt is done again.
     DoubtIgnored,
     /// Attempts are numbered from 1 again after a restart.
@@ -42,8 +38,6 @@ pub enum Mutation {
     KeyChanges,
     /// A resumed run draws other random numbers.
     SeedForgotten,
-    /// A resumed run is told the time of the restart.
-    ClockForgotten,
     /// A result that is written down is asked for again.
     ResultForgotten,
     /// A resumed run writes its end once more.
@@ -75,14 +69,11 @@ impl Mutation {
         Mutation::SettlementNotRecorded,
         Mutation::SettledTwice,
         Mutation::SettlementForgotten,
-        Mutation::ToldTooEarly,
-        Mutation::TurnNotRecorded,
         Mutation::DoubtIgnored,
         Mutation::AttemptsForgotten,
         Mutation::FailuresForgotten,
         Mutation::KeyChanges,
         Mutation::SeedForgotten,
-        Mutation::ClockForgotten,
         Mutation::ResultForgotten,
         Mutation::EndWrittenTwice,
         Mutation::IndexBeforeFiles,

@@ -64,10 +64,24 @@ fn killed_at_random_moments() {
     if let Ok(dir) = std::env::var("TIFFANY_TO_BE_KILLED") {
         return be_killed(Path::new(&dir));
     }
+    // One run, or as many as it takes to kill so often.
+    let wanted = std::env::var("TIFFANY_KILLS").ok().and_then(|count| count.parse().ok());
+    let (mut kills, mut runs) = (0, 0);
+    while runs == 0 || kills < wanted.unwrap_or(0) {
+        kills += one_run(runs);
+        runs += 1;
+    }
+    println!(
+        "killed {kills} times in {runs} runs: every step was done, in order, and none again whose result was written down"
+    );
+}
+
+/// One run to its end, and how often its process was killed.
+fn one_run(number: u64) -> usize {
     let dir = std::env::temp_dir().join(format!("tiffany-kill-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).expect("it can be made");
-    let (mut kills, mut state) = (0, 11u64);
+    let (mut kills, mut state) = (0, 11u64 + number);
     let began = Instant::now();
     loop {
         assert!(began.elapsed() < Duration::from_secs(50), "it does not come to its end");
@@ -110,4 +124,5 @@ fn killed_at_random_moments() {
     let again = entries.len() - TASKS * ROUNDS;
     assert!(again <= kills * TASKS, "{again} steps were done again after {kills} kills");
     std::fs::remove_dir_all(&dir).expect("it can be removed");
+    kills
 }

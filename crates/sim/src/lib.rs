@@ -46,6 +46,8 @@
 #![forbid(unsafe_code)]
 
 mod crashes;
+#[doc(hidden)]
+pub mod fuzzing;
 mod ledger;
 mod logs;
 mod outside;

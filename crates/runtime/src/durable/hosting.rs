@@ -514,14 +514,11 @@ impl Runtime {
         }
         let (run, journal, page) = (&mut hosted.run, &mut hosting.journal, &mut durable.page);
         // What happened before has to stand before it.
-        if !Mutation::ToldTooEarly.is_on() {
-            for record in run.take_records() {
-                journal.write(page, record);
-            }
+        for record in run.take_records() {
+            journal.write(page, record);
         }
         run.set_clock(now);
         let (clock, step) = (run.clock(), run.steps());
-        let step = if Mutation::TurnNotRecorded.is_on() { 0 } else { step };
         match &completion {
             Completion::Call(call, result) => {
                 let tid = run.caller(*call).unwrap_or(Tid(1));

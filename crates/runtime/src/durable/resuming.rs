@@ -150,9 +150,7 @@ impl Runtime {
                 return Ok(());
             }
             if let Some(told) = replay.next_told(run.steps(), run.is_ready()) {
-                if !Mutation::ClockForgotten.is_on() {
-                    run.set_clock(told.clock);
-                }
+                run.set_clock(told.clock);
                 if let What::Settled { promise, .. } = &told.what {
                     settled.insert(*promise);
                 }

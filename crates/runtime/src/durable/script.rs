@@ -8,6 +8,7 @@ use tiffany_kernel::{CallKind, TaskError, Tid, Time, Uuid, Value};
 
 use super::json::{Json, decode};
 use super::post::{Key, Received};
+use crate::mutation::Mutation;
 use crate::wal::{Fields, LogError, Payload, Record, RecordType, Stamp};
 
 /// What a run was started with.
@@ -175,6 +176,7 @@ impl Script {
                 let kept = payload(record, "value", fetch)?;
                 self.begun.entry(of).or_default().checkpoint = kept.map(Into::into);
             }
+            Some(RecordType::EffectResult) if Mutation::ResultForgotten.is_on() => {}
             Some(RecordType::EffectResult) => {
                 let of = record.uint("of").unwrap_or(0);
                 if record.str("decided").as_deref() == Some("again") {
