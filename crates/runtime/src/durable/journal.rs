@@ -132,13 +132,12 @@ impl Journal {
             CallKind::Spawn => RecordType::TaskSpawn,
             _ => RecordType::TaskYield,
         };
-        let at = page.sites.find(call.at);
-        let mut line = page.line(&mut self.chain, clock, kind, tid);
-        line = write_what(line, &call);
+        let (line, sites) = page.line_and_sites(&mut self.chain, clock, kind, tid);
+        let mut line = write_what(line, &call);
         if let Some(code) = call.error {
             line = line.str("error", code);
         }
-        let seq = line.piece(&at).end();
+        let seq = line.piece(sites.find(call.at)).end();
         if waits(call.kind) && call.error.is_none() {
             self.waiting.insert(call.call.call, seq);
         }
