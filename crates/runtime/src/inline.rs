@@ -122,7 +122,7 @@ impl Inline {
         let letter = work.run(call);
         if let Letter::Attempted(_, _, tried) = &letter {
             match tried {
-                Ok(json) => self.watcher.ended(&made, Ok(json)),
+                Ok(json) => self.watcher.ended(&made, Ok(&json.0)),
                 Err(failed) => self.watcher.ended(&made, Err(&failed.error)),
             }
         }

@@ -124,7 +124,7 @@ impl Decision {
     /// What its task is given.
     pub(crate) fn result(&self) -> Result<Value, TaskError> {
         match self {
-            Decision::Done(value) => Ok(Value::new(Json(compact(value.get()).into()))),
+            Decision::Done(value) => Ok(Value::new(Json::new(compact(value.get())))),
             Decision::Failed(message) => Err(TaskError::failed(message.clone())),
             Decision::Again => Ok(Value::Unit),
         }

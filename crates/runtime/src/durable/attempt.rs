@@ -15,7 +15,7 @@ use tiffany_kernel::{CallRef, ErrorKind, TaskError, panic_text};
 
 use super::checkpoint::{Refusal, Slot};
 use super::chunks::Chunks;
-use super::json::encode;
+use super::json::{Json, encode};
 use super::step::Kind;
 use crate::future_task::panic_error;
 use crate::inbox::{Inbox, Letter};
@@ -206,7 +206,7 @@ impl fmt::Debug for StepError {
 }
 
 /// What came of an attempt: the result as JSON.
-pub(crate) type Tried = Result<String, StepError>;
+pub(crate) type Tried = Result<Json, StepError>;
 
 /// A future that another runtime can take over.
 pub type SpawnedFuture = Pin<Box<dyn Future<Output = ()> + Send>>;

@@ -9,7 +9,6 @@ use tiffany_kernel::{CallRef, Completion, ErrorKind, RunId, TaskError, Tid, Time
 use super::attempt::{Attempt, Identity, StepError, Stop, Tried, Worth};
 use super::chunks::Chunks;
 use super::hosting::Held;
-use super::json::Json;
 use super::queue::{Next, Queue};
 use super::retry::mixed;
 use super::script::Begun;
@@ -336,7 +335,7 @@ impl Runtime {
             tried => {
                 let in_doubt = self.effects.steps.remove(&call).filter(|step| step.in_doubt);
                 let result = match tried {
-                    Ok(json) => Ok(Value::new(Json(json.into()))),
+                    Ok(json) => Ok(Value::new(json)),
                     Err(StepError { error, .. }) => match in_doubt {
                         Some(step) => Err(step.doubts(&error)),
                         None => Err(error),

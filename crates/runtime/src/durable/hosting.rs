@@ -68,7 +68,7 @@ pub(super) enum Known {
 /// A run that ended in this process.
 pub(super) struct Ended {
     beginning: Beginning,
-    outcome: Result<Rc<str>, RunError>,
+    outcome: Result<Arc<str>, RunError>,
 }
 
 /// What a run was started with, as far as it has to be known again.
@@ -319,7 +319,7 @@ impl Runtime {
     }
 
     /// The value of a run that is over, as JSON.
-    pub(crate) fn outcome_of(&mut self, uuid: Uuid) -> Result<Rc<str>, RunError> {
+    pub(crate) fn outcome_of(&mut self, uuid: Uuid) -> Result<Arc<str>, RunError> {
         let Some(durable) = &mut self.durable else { return Err(no_log()) };
         match durable.runs.get(&uuid) {
             Some(Known::Over(Some(ended))) => ended.outcome.clone(),
@@ -489,7 +489,7 @@ impl Runtime {
         let Some(hosting) = &self.runs[*place].hosting else { return };
         let (uuid, beginning) = (hosting.journal.run(), hosting.beginning.clone());
         let outcome = self.end_run(id).map(|value| match value.borrow::<Json>() {
-            Some(json) => Rc::clone(&json.0),
+            Some(json) => Arc::clone(&json.0),
             None => "null".into(),
         });
         let durable = self.durable_mut();

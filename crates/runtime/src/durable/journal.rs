@@ -99,7 +99,7 @@ impl Journal {
                 self.write_yields(page, tid, clock);
                 let line = self.line(page, clock, RecordType::TaskExit, tid);
                 match value.as_ref().and_then(Value::borrow::<Json>) {
-                    Some(json) => write_value(line, "value", &json.0).end(),
+                    Some(json) => write_json(line, "value", json).end(),
                     None => line.end(),
                 };
             }
@@ -132,13 +132,12 @@ impl Journal {
             CallKind::Spawn => RecordType::TaskSpawn,
             _ => RecordType::TaskYield,
         };
-        let at = page.sites.find(call.at);
-        let mut line = page.line(&mut self.chain, clock, kind, tid);
-        line = write_what(line, &call);
+        let (line, sites) = page.line_and_sites(&mut self.chain, clock, kind, tid);
+        let mut line = write_what(line, &call);
         if let Some(code) = call.error {
             line = line.str("error", code);
         }
-        let seq = line.piece(&at).end();
+        let seq = line.piece(sites.find(call.at)).end();
         if waits(call.kind) && call.error.is_none() {
             self.waiting.insert(call.call.call, seq);
         }
@@ -359,23 +358,33 @@ pub(super) fn waits(kind: CallKind) -> bool {
     )
 }
 
+/// Whether a value of the user's looks like something that has a meaning in the log.
+fn is_marked(json: &str) -> bool {
+    let inside = json.trim_start().strip_prefix('{');
+    inside.is_some_and(|inside| inside.trim_start().starts_with("\"$"))
+}
+
 /// A value of the user's. Objects whose first name begins with `$` have a meaning in the log, so one that is a
 /// value is wrapped.
 fn write_value<'a>(line: Line<'a>, field: &str, json: &str) -> Line<'a> {
-    match json
-        .trim_start()
-        .strip_prefix('{')
-        .is_some_and(|rest| rest.trim_start().starts_with("\"$"))
-    {
+    match is_marked(json) {
         true => line.json(field, &format!("{{\"$json\":{json}}}")),
         false => line.json(field, json),
+    }
+}
+
+/// The same for one that is shared.
+fn write_json<'a>(line: Line<'a>, field: &str, json: &Json) -> Line<'a> {
+    match is_marked(&json.0) {
+        true => write_value(line, field, &json.0),
+        false => line.shared_json(field, &json.0, json.1),
     }
 }
 
 fn write_result<'a>(line: Line<'a>, result: &Result<Value, TaskError>) -> Line<'a> {
     match result {
         Ok(value) => match value.borrow::<Json>() {
-            Some(json) => write_value(line, "value", &json.0),
+            Some(json) => write_json(line, "value", json),
             None => line.json("value", "null"),
         },
         Err(error) => line.json("error", &error_json(error)),

@@ -1,16 +1,30 @@
 //! Values as they pass between a durable run and the world: JSON text.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tiffany_kernel::{ErrorKind, Reply, TaskError, Value};
 
 use crate::call::{Decode, FromReply};
+use crate::wal::{BLOB_LIMIT, BlobHash};
 
-/// A value as JSON text, which is what the log has of it.
+/// A value as JSON text, which is what the log has of it. The hash of a large one may be known: it is made where the
+/// value is, and not by the loop.
 #[derive(Clone)]
-pub(crate) struct Json(pub(crate) Rc<str>);
+pub(crate) struct Json(pub(crate) Arc<str>, pub(crate) Option<BlobHash>);
+
+impl Json {
+    pub(crate) fn new(text: impl Into<Arc<str>>) -> Json {
+        Json(text.into(), None)
+    }
+
+    /// The same on another thread than the loop's, which has the time to look at it.
+    pub(crate) fn made_elsewhere(text: String) -> Json {
+        let hash = (text.len() > BLOB_LIMIT).then(|| BlobHash::of(text.as_bytes()));
+        Json(text.into(), hash)
+    }
+}
 
 /// A value as JSON; if it cannot be, the error names the place inside the value.
 pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Result<String, TaskError> {

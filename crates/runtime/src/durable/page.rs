@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::panic::Location;
-use std::rc::Rc;
 
 use tiffany_kernel::{Tid, Time};
 
@@ -14,7 +13,7 @@ pub(crate) struct Page {
     pub(crate) batch: Batch,
     /// The moment of the last line.
     stamp: Stamp,
-    pub(crate) sites: Sites,
+    sites: Sites,
 }
 
 impl Page {
@@ -31,28 +30,40 @@ impl Page {
         kind: RecordType,
         tid: Tid,
     ) -> Line<'a> {
+        self.line_and_sites(chain, clock, kind, tid).0
+    }
+
+    /// The same, with what knows the lines of the program.
+    #[inline]
+    pub(crate) fn line_and_sites<'a>(
+        &'a mut self,
+        chain: &'a mut Chain,
+        clock: Time,
+        kind: RecordType,
+        tid: Tid,
+    ) -> (Line<'a>, &'a mut Sites) {
         self.stamp.move_to(clock.as_nanos());
-        self.batch.line(chain, &self.stamp, kind, tid)
+        (self.batch.line(chain, &self.stamp, kind, tid), &mut self.sites)
     }
 }
 
 /// Lines of code as a record has them, each made once.
 #[derive(Default)]
 pub(crate) struct Sites {
-    texts: HashMap<usize, Rc<str>, BuildHasherDefault<AddressHasher>>,
+    texts: HashMap<usize, Box<str>, BuildHasherDefault<AddressHasher>>,
 }
 
 impl Sites {
     /// The field `at` of a call that was made there.
     #[inline]
-    pub(crate) fn find(&mut self, at: &'static Location<'static>) -> Rc<str> {
+    pub(crate) fn find(&mut self, at: &'static Location<'static>) -> &str {
         let key = std::ptr::from_ref(at).addr();
         let make = || {
             let mut field = Vec::from(b",\"at\":");
             crate::wal::push_string(&mut field, &format!("{}:{}", at.file(), at.line()));
             String::from_utf8(field).expect("it is made of texts").into()
         };
-        Rc::clone(self.texts.entry(key).or_insert_with(make))
+        self.texts.entry(key).or_insert_with(make)
     }
 }
 

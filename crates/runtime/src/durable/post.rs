@@ -207,7 +207,7 @@ impl Runtime {
         let at = (run.clock(), run.steps());
         journal.message(page, at, (&sending.name, &sending.json), Some(&key.to_string()));
         hosting.received.add(key);
-        let value = Value::new(Json(sending.json.as_str().into()));
+        let value = Value::new(Json::new(sending.json.as_str()));
         run.complete(Completion::Message(sending.name.as_str().into(), value));
         self.line_up(place);
     }

@@ -82,7 +82,7 @@ impl<O: Serialize + 'static, E: Display + 'static> Output<Result<O, E>> for Writ
     fn step(output: Result<O, E>) -> Step {
         match output {
             Ok(value) => match encode(&value) {
-                Ok(json) => Step::Done(Value::new(Json(json.into()))),
+                Ok(json) => Step::Done(Value::new(Json::new(json))),
                 Err(error) => Step::Failed(error),
             },
             Err(error) => Step::Failed(into_task_error(error)),

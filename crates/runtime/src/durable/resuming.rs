@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::Location;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use tiffany_kernel::{
     CallKind, Completion, ErrorKind, Mode, ObjectRef, Order, RecordKind, Recording, RunFailure,
@@ -294,7 +295,7 @@ impl Durable {
     }
 
     /// The outcome of a run that ended in an earlier process.
-    pub(super) fn read_outcome(&self, uuid: Uuid) -> Result<Rc<str>, RunError> {
+    pub(super) fn read_outcome(&self, uuid: Uuid) -> Result<Arc<str>, RunError> {
         let script = self.read(uuid, |_| false)?;
         match script.outcome {
             Some(Ok(json)) => Ok(json.into()),

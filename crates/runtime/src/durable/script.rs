@@ -363,7 +363,7 @@ fn payload(record: &Record<'_>, field: &str, fetch: Fetch<'_>) -> Result<Option<
 
 fn written(record: &Record<'_>, field: &str, fetch: Fetch<'_>) -> Result<Value, LogError> {
     let json = payload(record, field, fetch)?.unwrap_or_else(|| "null".into());
-    Ok(Value::new(Json(json.into())))
+    Ok(Value::new(Json::new(json)))
 }
 
 fn outcome(record: &Record<'_>, fetch: Fetch<'_>) -> Result<Result<String, TaskError>, LogError> {

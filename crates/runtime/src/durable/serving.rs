@@ -153,7 +153,7 @@ impl Runtime {
             Request::Send { run, name, message } => {
                 match self.live(run) {
                     Ok(id) => {
-                        let message = Value::new(Json(compact(message.get()).into()));
+                        let message = Value::new(Json::new(compact(message.get())));
                         self.complete(id, Completion::Message(name.as_str().into(), message));
                     }
                     Err(error) => self.on_shelf(run, error, |shelved, page, clock| {
@@ -205,7 +205,7 @@ impl Runtime {
                 return Err(unknown(promise));
             }
             let result = match result {
-                Ok(value) => Ok(Value::new(Json(compact(value.get()).into()))),
+                Ok(value) => Ok(Value::new(Json::new(compact(value.get())))),
                 Err(message) => Err(TaskError::failed(message)),
             };
             self.complete(run, Completion::Settle(promise, result));

@@ -105,7 +105,7 @@ impl Shelved {
             return Some(Settlement::Ignored);
         }
         let result = match result {
-            Ok(value) => Ok(Value::new(Json(compact(value.get()).into()))),
+            Ok(value) => Ok(Value::new(Json::new(compact(value.get())))),
             Err(message) => Err(TaskError::failed(message.clone())),
         };
         self.journal.settled(page, (clock, AT_THE_END), promise, &result);

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use tiffany_kernel::{CallKind, EffectWork, ErrorKind, SystemCall, TaskError};
 
 use super::attempt::{Attempt, Job, Spawner, StepError, Tried};
-use super::json::{Written, decode, encode};
+use super::json::{Json, Written, decode, encode};
 use super::retry::Retry;
 use crate::call::TryCall;
 
@@ -145,7 +145,7 @@ where
     let work = move |attempt| -> Tried {
         let json = work(attempt)?;
         decode::<serde::de::IgnoredAny>(&json).map_err(StepError::last)?;
-        Ok(json)
+        Ok(Json::made_elsewhere(json))
     };
     let mut step = Step::new(name, Job::Blocking(Arc::new(work)));
     step.work.kind = Kind::Transactional;
@@ -155,7 +155,8 @@ where
 /// The result of an attempt, in the form in which it is written down.
 fn tried<T: Serialize, E: Into<StepError>>(result: Result<T, E>) -> Tried {
     // What cannot be written down will not be able to next time.
-    encode(&result.map_err(Into::into)?).map_err(StepError::last)
+    let json = encode(&result.map_err(Into::into)?).map_err(StepError::last)?;
+    Ok(Json::made_elsewhere(json))
 }
 
 /// What may be done about a step that was cut off.

@@ -96,10 +96,7 @@ impl Applier {
         let mut shares: Vec<Share> = Vec::new();
         let mut pieces: Vec<Piece<'a>> = Vec::new();
         for Committed { batch, offsets, block } in batches {
-            let mut blobs = batch.blob_bytes.as_slice();
-            for (hash, len) in &batch.blobs {
-                let (content, rest) = blobs.split_at(*len);
-                blobs = rest;
+            for (hash, content) in &batch.blobs {
                 self.store_blob(&hash.to_string(), content)?;
             }
             let mut lines = batch.lines.as_slice();

@@ -1,6 +1,8 @@
 //! Lines of many runs on their way to the disk, which become durable together or not at all. It touches no
 //! file.
 
+use std::sync::Arc;
+
 use tiffany_kernel::{Tid, Uuid};
 
 use super::blob::BlobHash;
@@ -50,8 +52,9 @@ pub struct RunEnd {
 pub struct Batch {
     pub(crate) lines: Vec<u8>,
     pub(crate) parts: Vec<LinesPart>,
-    pub(crate) blob_bytes: Vec<u8>,
-    pub(crate) blobs: Vec<(BlobHash, usize)>,
+    /// Shared with who made them, so that large values are not copied on their way.
+    pub(crate) blobs: Vec<(BlobHash, Arc<[u8]>)>,
+    pub(crate) blob_bytes: usize,
     pub(crate) removed: Vec<Uuid>,
     /// How many bytes and blobs belong to ended lines. What is beyond was begun and dropped.
     whole: Whole,
@@ -82,8 +85,8 @@ impl Batch {
         Batch {
             lines: Vec::new(),
             parts: Vec::new(),
-            blob_bytes: Vec::new(),
             blobs: Vec::new(),
+            blob_bytes: 0,
             removed: Vec::new(),
             whole: Whole::default(),
             blob_limit,
@@ -144,12 +147,11 @@ impl Batch {
     pub fn clear(&mut self) {
         const KEEP: usize = 256 << 10;
         self.lines.clear();
-        self.blob_bytes.clear();
         self.lines.shrink_to(KEEP);
-        self.blob_bytes.shrink_to(KEEP);
         self.parts.clear();
         self.parts.shrink_to(KEEP / size_of::<LinesPart>());
         self.blobs.clear();
+        self.blob_bytes = 0;
         self.removed.clear();
         self.whole = Whole::default();
     }
@@ -164,8 +166,8 @@ impl Batch {
             self.drop_unfinished();
             other.drop_unfinished();
             self.lines.extend_from_slice(&other.lines);
-            self.blob_bytes.extend_from_slice(&other.blob_bytes);
             self.blobs.append(&mut other.blobs);
+            self.blob_bytes += other.blob_bytes;
             self.removed.append(&mut other.removed);
             for part in other.parts.drain(..) {
                 match self.parts.last_mut() {
@@ -191,25 +193,21 @@ impl Batch {
 
     pub(crate) fn drop_unfinished(&mut self) {
         self.lines.truncate(self.whole.lines);
-        self.blob_bytes.truncate(self.whole.blob_bytes);
         self.blobs.truncate(self.whole.blobs);
+        self.blob_bytes = self.whole.blob_bytes;
     }
 
     fn note_whole(&mut self) {
-        self.whole = Whole {
-            lines: self.lines.len(),
-            blob_bytes: self.blob_bytes.len(),
-            blobs: self.blobs.len(),
-        };
+        self.whole =
+            Whole { lines: self.lines.len(), blob_bytes: self.blob_bytes, blobs: self.blobs.len() };
     }
 
-    pub(crate) fn add_blob(&mut self, content: &[u8]) -> BlobHash {
-        let hash = BlobHash::of(content);
+    pub(crate) fn add_blob(&mut self, hash: BlobHash, content: impl FnOnce() -> Arc<[u8]>) {
         if !self.blobs.iter().rev().take(64).any(|(known, _)| *known == hash) {
-            self.blob_bytes.extend_from_slice(content);
-            self.blobs.push((hash, content.len()));
+            let content = content();
+            self.blob_bytes += content.len();
+            self.blobs.push((hash, content));
         }
-        hash
     }
 
     pub(crate) fn end_line(&mut self, chain: &Chain, crc: u32, start: usize) {

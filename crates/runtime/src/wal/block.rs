@@ -113,10 +113,7 @@ pub(crate) fn encode(out: &mut Vec<u8>, salt: u32, head: Head, batch: &Batch, of
     out.clear();
     out.resize(HEADER, 0);
     let mut lines = batch.lines.as_slice();
-    let mut blobs = batch.blob_bytes.as_slice();
-    for (hash, len) in &batch.blobs {
-        let (content, rest) = blobs.split_at(*len);
-        blobs = rest;
+    for (hash, content) in &batch.blobs {
         push_part(out, 1, 0, content, |body| body[..32].copy_from_slice(&hash.0));
     }
     for (part, offset) in batch.parts.iter().zip(offsets) {
@@ -138,9 +135,9 @@ pub(crate) fn encode(out: &mut Vec<u8>, salt: u32, head: Head, batch: &Batch, of
     let parts = (out.len() - HEADER) / PART;
     let table_crc = crc32c::crc32c_append(salt, &out[HEADER..]);
     let lines_len = batch.lines.len() - lines.len();
-    out.extend_from_slice(&batch.blob_bytes);
+    batch.blobs.iter().for_each(|(_, content)| out.extend_from_slice(content));
     out.extend_from_slice(&batch.lines[..lines_len]);
-    let content_len = (batch.blob_bytes.len() + lines_len) as u64;
+    let content_len = (batch.blob_bytes + lines_len) as u64;
     out.resize(out.len().next_multiple_of(ALIGN), 0);
     let header = &mut out[..HEADER];
     header[..8].copy_from_slice(MAGIC);

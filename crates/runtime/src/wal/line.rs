@@ -1,9 +1,12 @@
 //! One line of a run's log while it is written: straight into the bytes of a batch, without a tree and
 //! without an allocation. It decides the form of a line, not which fields a record has.
 
+use std::sync::Arc;
+
 use tiffany_kernel::{Tid, Uuid};
 
 use super::batch::Batch;
+use super::blob::BlobHash;
 use super::json::{
     hex32, is_plain, push_base64, push_i64, push_on_one_line, push_string, push_u64,
 };
@@ -287,13 +290,35 @@ impl<'a> Line<'a> {
         self
     }
 
+    /// The same as [`Line::json`] for a value that is shared, whose hash may be known.
+    pub(crate) fn shared_json(
+        mut self,
+        field: &str,
+        json: &Arc<str>,
+        hash: Option<BlobHash>,
+    ) -> Line<'a> {
+        if json.len() > self.batch.blob_limit() {
+            let hash = hash.unwrap_or_else(|| BlobHash::of(json.as_bytes()));
+            self.batch.add_blob(hash, || Arc::clone(json).into());
+            self.blob_name(field, hash, json.len(), "");
+        } else {
+            push_on_one_line(self.name(field), json);
+        }
+        self
+    }
+
     fn blob(&mut self, field: &str, content: &[u8], form: &str) {
-        let hash = self.batch.add_blob(content);
+        let hash = BlobHash::of(content);
+        self.batch.add_blob(hash, || content.into());
+        self.blob_name(field, hash, content.len(), form);
+    }
+
+    fn blob_name(&mut self, field: &str, hash: BlobHash, len: usize, form: &str) {
         let out = self.name(field);
         out.extend_from_slice(b"{\"$blob\":\"");
         hash.push_to(out);
         out.extend_from_slice(b"\",\"len\":");
-        push_u64(out, content.len() as u64);
+        push_u64(out, len as u64);
         out.extend_from_slice(form.as_bytes());
         out.push(b'}');
     }
