@@ -22,6 +22,7 @@ fn one_of_each() -> Vec<CliError> {
         CliError::Usage(text()),
         CliError::Output(text()),
         CliError::NotAllWell(text()),
+        CliError::Demo(text()),
     ]
 }
 

@@ -26,9 +26,9 @@ fn ten_thousand_runs_are_listed_at_once() {
         let line = batch.line(&mut chain, &now, RecordType::RunStart, Tid(1));
         let line = line.str("id", &format!("run-{number}")).str("function", "f");
         line.json("input", &format!("\"{}\"", "x".repeat(400))).end();
-        for _ in 0..10 {
+        for _ in 0..4 {
             let line = batch.line(&mut chain, &now, RecordType::TaskYield, Tid(1));
-            line.str("call", "get_tid").str("at", &"y".repeat(300)).end();
+            line.str("call", "get_tid").str("at", &"y".repeat(200)).end();
         }
         batch.line(&mut chain, &now, RecordType::TaskExit, Tid(1)).json("value", "7").end();
         batch.finish(&chain);
@@ -55,7 +55,7 @@ fn a_long_log_is_streamed() {
     let mut chain = Chain::new(Uuid::from_random(7));
     let mut batch = Batch::new();
     let now = Stamp::from_unix_nanos(1_800_000_000_000_000_000);
-    let records = if cfg!(debug_assertions) { 300_000 } else { 1_000_000 };
+    let records = if cfg!(debug_assertions) { 250_000 } else { 1_000_000 };
     for number in 0..records {
         let line = batch.line(&mut chain, &now, RecordType::TaskYield, Tid(1));
         line.str("call", "get_tid")
