@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use durable_kit::{Dir, ms};
 use tiffany::control::{Control, Decision};
 use tiffany::durable::{external_promise, on_question, receive, step, step_with};
+use tiffany::race;
 use tiffany::wal::Settings;
 use tiffany::{Builder, Runtime, Settlement, TaskError, Uuid, sleep, spawn, try_spawn, yield_now};
 
@@ -509,4 +510,33 @@ fn a_promise_is_known_as_soon_as_its_run_is_brought_back() {
     assert_eq!(settled, Settlement::Accepted);
     assert!(began.elapsed() > ms(250), "nothing was on the way");
     assert_eq!(runtime.wait_for(&run).unwrap(), "early");
+}
+
+/// What is said to a run that nobody has comes after everything that its log has, and not just after its last call to
+/// the world.
+#[test]
+fn what_is_said_comes_after_all_that_stands_before_it() {
+    async fn parent(_: ()) -> Result<u32, TaskError> {
+        let word = try_spawn(async { receive::<u32>("word").await });
+        let turns = try_spawn(async {
+            for _ in 0..5 {
+                yield_now().await;
+            }
+            Ok::<u32, TaskError>(7)
+        });
+        let rivals = [word.await, turns.await];
+        Ok(race(rivals).await?.value)
+    }
+    let dir = Dir::new();
+    let mut runtime = dir.builder().register("parent", parent).build().unwrap();
+    let run = runtime.submit::<u32>("parent", "a", &()).unwrap();
+    runtime.run(sleep(ms(20))).unwrap();
+    drop(runtime);
+    // One of them had ended, and that decides the race, which the log does not have.
+    let cut = dir.cut_after(1, "TaskExit");
+    Control::open(&cut.0).unwrap().send(run.uuid(), "word", &1).unwrap();
+    for _ in 0..2 {
+        let mut runtime = cut.builder().register("parent", parent).build().unwrap();
+        assert_eq!(runtime.wait_for(&run).unwrap(), 7, "{}", cut.log());
+    }
 }

@@ -23,6 +23,8 @@ pub(crate) struct Replay {
     pub(crate) script: Script,
     /// How many calls have been matched.
     pub(crate) matched: usize,
+    /// How many calls that do not concern the world there were, and ends of tasks.
+    inward: u64,
     /// The calls that have been matched, by the number of their record, and their kinds.
     pub(crate) calls: BTreeMap<u64, (CallRef, CallKind)>,
     /// What happened that the log does not have yet.
@@ -130,6 +132,7 @@ impl Replay {
         Replay {
             script,
             matched: 0,
+            inward: 0,
             calls: BTreeMap::new(),
             later: Vec::new(),
             orders: Vec::new(),
@@ -176,7 +179,8 @@ impl Replay {
         }
         let call = match &record.kind {
             RecordKind::Called(call) if call.kind.is_outward() && call.error.is_none() => call,
-            _ => {
+            kind => {
+                self.inward += u64::from(has_line(kind));
                 if self.is_new(&record) {
                     self.later.push(record);
                 }
@@ -263,7 +267,12 @@ impl Replay {
             return self.script.told.remove(at);
         }
         let told = self.script.told.front()?;
-        let is_turn = steps >= told.step || !is_ready;
+        let is_turn = match told.step {
+            // It came after everything that stands before it.
+            0 => self.inward >= told.inward || !self.later.is_empty(),
+            step => steps >= step,
+        };
+        let is_turn = is_turn || !is_ready;
         if matched >= told.after && is_turn { self.script.told.pop_front() } else { None }
     }
 
@@ -275,6 +284,17 @@ impl Replay {
         });
         Trial { matched: self.matched, stopped, beyond: beyond.collect() }
     }
+}
+
+/// Whether this has a line of its own, besides those that tell the run something.
+fn has_line(kind: &RecordKind) -> bool {
+    matches!(
+        kind,
+        RecordKind::Called(_)
+            | RecordKind::Completed(_)
+            | RecordKind::Failed(_)
+            | RecordKind::Cancelled(_)
+    )
 }
 
 /// In what a call is not the recorded one.

@@ -36,8 +36,10 @@ pub(crate) struct Recorded {
 #[derive(Clone)]
 pub(crate) struct Told {
     pub(crate) what: What,
-    /// How many turns the run had had.
+    /// How many turns the run had had; 0 also if that is not known, because the run was not running.
     pub(crate) step: u64,
+    /// How many lines there were of what does not concern the world.
+    pub(crate) inward: u64,
     /// How many calls that concern the world had been made.
     pub(crate) after: usize,
     pub(crate) clock: Time,
@@ -106,6 +108,8 @@ pub(crate) struct Script {
     pub(super) received: Received,
     /// How many calls that do not concern the world each task had made since the last one that does.
     pub(crate) shown: BTreeMap<Tid, u64>,
+    /// How many of these all tasks had made, and how many tasks had ended.
+    inward: u64,
     /// Tasks that had ended, and whether the run's own failure was told after that.
     pub(crate) ended: BTreeMap<Tid, u64>,
     pub(crate) failed: bool,
@@ -148,6 +152,7 @@ impl Script {
                 None => {
                     let count = record.uint("count").unwrap_or(1);
                     *self.shown.entry(record.tid).or_default() += count;
+                    self.inward += count;
                 }
             },
             Some(RecordType::TaskWake) => {
@@ -211,6 +216,7 @@ impl Script {
             }
             Some(RecordType::TaskExit | RecordType::TaskAbort | RecordType::TaskCancel) => {
                 let again = self.ended.insert(record.tid, record.seq).is_some();
+                self.inward += 1;
                 self.failed |= again && record.tid == Tid(1);
                 if record.tid == Tid(1) {
                     self.outcome = Some(outcome(record, fetch)?);
@@ -253,7 +259,8 @@ impl Script {
 
     fn add_told(&mut self, record: &Record<'_>, what: What, clock: Time) {
         let step = record.uint("step").unwrap_or(0);
-        self.told.push_back(Told { what, step, after: self.total, clock });
+        let (inward, after) = (self.inward, self.total);
+        self.told.push_back(Told { what, step, inward, after, clock });
     }
 }
 
