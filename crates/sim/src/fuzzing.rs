@@ -21,8 +21,11 @@ use crate::logs::ROOT;
 /// The run whose file is made of the bytes.
 const RUN: Uuid = Uuid(0x0412_abcc_f010_411c_bf60_2f8c_f381_3ff3);
 
+/// What is done with the bytes.
+type Target = fn(&[u8]);
+
 /// All targets, by name.
-pub const TARGETS: &[(&str, fn(&[u8]))] =
+pub const TARGETS: &[(&str, Target)] =
     &[("run_file", run_file), ("segment", segment), ("index", index), ("script", script)];
 
 fn small() -> Settings {
