@@ -1,6 +1,6 @@
 //! Crashes a durable workflow everywhere, and checks that it goes on as if nothing had happened.
 //!
-//! ```
+//! ```no_run
 //! use tiffany::TaskError;
 //! use tiffany::durable::step;
 //!
@@ -35,6 +35,8 @@
 //!
 //! A step that is `at_most_once` and was cut off by the crash is in doubt, and its task is told so. What that changes is not compared.
 //! A disk with a turned bit may be refused, with a code; if it is not, the outcome must be the same.
+//!
+//! A log cut after a record is tried only where there is no world of one's own, which would not know what the log says.
 //!
 //! A workflow whose outcome depends on when things happen says [`may_differ`](Crashes::may_differ).
 //!
@@ -81,3 +83,8 @@ where
 {
     Crashes::of(workflow, input).check()
 }
+
+/// The chapter of the book, whose code is run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/crashes.md")]
+mod book {}
