@@ -239,7 +239,7 @@ impl Runtime {
     /// An attempt is written down, and begins when that is safe.
     fn begin_attempt(&mut self, call: CallRef) {
         let Some(step) = self.effects.steps.get_mut(&call) else { return };
-        step.attempt += 1;
+        step.attempt = step.attempt.saturating_add(1);
         step.state = State::Held;
         let (attempt, kind) = (step.attempt, step.work.kind);
         let is_durable = self.write_effect(call, |journal, page, (tid, clock, _)| {

@@ -151,8 +151,9 @@ impl Script {
                 Some(kind) => self.add_call(record, kind, clock),
                 None => {
                     let count = record.uint("count").unwrap_or(1);
-                    *self.shown.entry(record.tid).or_default() += count;
-                    self.inward += count;
+                    let shown = self.shown.entry(record.tid).or_default();
+                    *shown = shown.saturating_add(count);
+                    self.inward = self.inward.saturating_add(count);
                 }
             },
             Some(RecordType::TaskWake) => {
@@ -173,7 +174,7 @@ impl Script {
             Some(RecordType::EffectStart) => {
                 let of = record.uint("of").unwrap_or(0);
                 let begun = self.begun.entry(of).or_default();
-                begun.attempt = record.uint("attempt").unwrap_or(begun.attempt + 1);
+                begun.attempt = record.uint("attempt").unwrap_or(begun.attempt.saturating_add(1));
                 (begun.is_open, begun.retry_at) = (true, None);
             }
             Some(RecordType::EffectCheckpoint) => {
