@@ -217,7 +217,7 @@ impl Script {
             }
             Some(RecordType::TaskExit | RecordType::TaskAbort | RecordType::TaskCancel) => {
                 let again = self.ended.insert(record.tid, record.seq).is_some();
-                self.inward += 1;
+                self.inward = self.inward.saturating_add(1);
                 self.failed |= again && record.tid == Tid(1);
                 if record.tid == Tid(1) {
                     self.outcome = Some(outcome(record, fetch)?);
