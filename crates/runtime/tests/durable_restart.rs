@@ -181,3 +181,23 @@ fn ids_name_one_piece_of_work() {
     }
     std::fs::remove_dir_all(&dir).unwrap();
 }
+
+/// What became of a run can be asked for at any time, also when so many have ended since that it is read from its file.
+#[test]
+fn outcomes_of_many_runs_are_known() {
+    let dir = fresh("many");
+    let mut runtime = builder(&dir)
+        .register("echo", |n: u32| async move { Ok::<u32, TaskError>(n) })
+        .build()
+        .unwrap();
+    let runs: Vec<_> =
+        (0..3000u32).map(|n| runtime.submit::<u32>("echo", &n.to_string(), &n).unwrap()).collect();
+    // In this order the first ones are long gone, and the last lines of all are still on their way.
+    runtime.wait_for(&runs[2999]).unwrap();
+    for (n, run) in runs.iter().enumerate() {
+        assert_eq!(runtime.wait_for(run).unwrap(), n as u32);
+        runtime.submit::<u32>("echo", &n.to_string(), &(n as u32)).unwrap();
+    }
+    drop(runtime);
+    std::fs::remove_dir_all(&dir).unwrap();
+}

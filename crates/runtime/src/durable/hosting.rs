@@ -291,7 +291,7 @@ impl Runtime {
             Some(known) => known,
             None => {
                 let begun = |script: &Script| !script.beginning.id.is_empty();
-                let beginning = self.durable_mut().read(uuid, begun)?.beginning;
+                let beginning = self.durable_mut().read_over(uuid, begun)?.beginning;
                 Beginning::new(beginning.function.into(), &beginning.input)
             }
         };

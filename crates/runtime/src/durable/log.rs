@@ -74,6 +74,17 @@ impl Log {
         }
     }
 
+    /// Waits until the files of the runs have everything that is durable so far.
+    pub(crate) fn catch_up(&mut self) -> Result<(), LogError> {
+        match self {
+            Log::Threads(log) => {
+                log.catch_up();
+                Ok(())
+            }
+            Log::Inline(log) => log.writer.sync(),
+        }
+    }
+
     /// Commits what was handed in, and syncs everything.
     pub(crate) fn close(self) -> Result<(), LogError> {
         match self {

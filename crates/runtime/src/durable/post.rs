@@ -183,7 +183,7 @@ impl Runtime {
             }
             Some(Known::Paused(error, None)) => Err(error.clone()),
             // It may have been sent before this process was started, and the other run have ended since.
-            Some(Known::Over(_)) => match durable.read(to, |_| false) {
+            Some(Known::Over(_)) => match durable.read_over(to, |_| false) {
                 Ok(script) if script.received.has(key) => Ok(()),
                 _ => Err(run_over(to)),
             },

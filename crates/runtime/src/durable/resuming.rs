@@ -288,6 +288,16 @@ impl Durable {
         read_script(&*self.disk, &self.root, uuid, enough)
     }
 
+    /// The same of a run that was over in this process, and whose file may lack its end yet.
+    pub(super) fn read_over(
+        &mut self,
+        uuid: Uuid,
+        enough: impl Fn(&Script) -> bool,
+    ) -> Result<Script, LogError> {
+        self.log.catch_up()?;
+        self.read(uuid, enough)
+    }
+
     /// A run that cannot go on, with what has to be known to write to its log.
     fn shelve(&self, chain: Chain, script: &Script) -> Box<Shelved> {
         let fetch = |payload: &Payload<'_>| fetch(&*self.disk, &self.root, payload);
@@ -295,8 +305,8 @@ impl Durable {
     }
 
     /// The outcome of a run that ended in an earlier process.
-    pub(super) fn read_outcome(&self, uuid: Uuid) -> Result<Arc<str>, RunError> {
-        let script = self.read(uuid, |_| false)?;
+    pub(super) fn read_outcome(&mut self, uuid: Uuid) -> Result<Arc<str>, RunError> {
+        let script = self.read_over(uuid, |_| false)?;
         match script.outcome {
             Some(Ok(json)) => Ok(json.into()),
             Some(Err(error)) => Err(RunFailure::Root(error).into()),

@@ -22,7 +22,7 @@ pub(crate) const ENOUGH: usize = 1 << 20;
 pub(crate) fn start(shared: Arc<Shared>, mut applier: Applier) -> io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("tiffany-sync".into()).spawn(move || {
         while let Some(wishes) = next(&shared) {
-            let mut news = News::default();
+            let mut news = News { read: wishes.reading, ..News::default() };
             if let Err(error) = fulfil(&mut applier, wishes, &mut news) {
                 news.failed = Some(error);
             }
@@ -85,6 +85,10 @@ fn tell(shared: &Shared, news: News) {
     known.spare.extend(news.spare);
     known.spare.truncate(SPARE);
     queue.background_is_busy = false;
+    if news.read {
+        queue.reading = false;
+        shared.for_reader.notify_all();
+    }
     drop(queue);
     shared.for_log.notify_one();
 }

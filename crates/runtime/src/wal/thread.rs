@@ -70,6 +70,8 @@ pub(crate) struct Shared {
     pub(crate) for_log: Condvar,
     /// Something for the background: a wish, the end.
     pub(crate) for_background: Condvar,
+    /// The files of the runs have what they should have, or never will.
+    pub(crate) for_reader: Condvar,
 }
 
 #[derive(Default)]
@@ -78,6 +80,8 @@ pub(crate) struct Queue {
     last: Ticket,
     ending: Option<Ending>,
     failed: bool,
+    /// Somebody wants to read the files of the runs.
+    pub(crate) reading: bool,
     pub(crate) wishes: Wishes,
     pub(crate) news: News,
     pub(crate) background_is_busy: bool,
@@ -91,6 +95,8 @@ pub(crate) struct Wishes {
     pub(crate) segment: Option<(u32, u64)>,
     /// A checkpoint, with the number of segments there are.
     pub(crate) checkpoint: Option<u32>,
+    /// Nothing must linger: somebody wants to read.
+    pub(crate) reading: bool,
     pub(crate) end: bool,
 }
 
@@ -107,6 +113,7 @@ impl Wishes {
     pub(crate) fn is_urgent(&self) -> bool {
         self.segment.is_some()
             || self.checkpoint.is_some()
+            || self.reading
             || self.apply_bytes >= background::ENOUGH
     }
 }
@@ -118,6 +125,8 @@ pub(crate) struct News {
     /// Blocks up to this one are not needed any more.
     pub(crate) released: Option<u64>,
     pub(crate) failed: Option<LogError>,
+    /// The files have what they should have, for who wants to read them.
+    pub(crate) read: bool,
     /// Emptied batches, to be used again.
     pub(crate) spare: Vec<Batch>,
 }
@@ -142,6 +151,7 @@ impl LogThread {
             queue: Mutex::new(Queue { pending, ..Queue::default() }),
             for_log: Condvar::new(),
             for_background: Condvar::new(),
+            for_reader: Condvar::new(),
         });
         let background = background::start(Arc::clone(&shared), applier)?;
         let mut serving = Serving {
@@ -155,6 +165,7 @@ impl LogThread {
             let outcome = serving.serve(&notify);
             if let Err(error) = &outcome {
                 serving.shared.queue.lock().stop();
+                serving.shared.for_reader.notify_all();
                 notify(Notice::Failed(error.clone()));
             }
             let shared = Arc::clone(&serving.shared);
@@ -187,6 +198,16 @@ impl LogThread {
     /// How many bytes wait for the disk, for who wants to slow down those who hand in.
     pub fn backlog(&self) -> usize {
         self.shared.queue.lock().pending.len()
+    }
+
+    /// Waits until the files of the runs have everything that is durable so far. For who reads them while they are written.
+    pub fn catch_up(&self) {
+        let mut queue = self.shared.queue.lock();
+        queue.reading = true;
+        self.shared.for_log.notify_one();
+        while queue.reading && !queue.failed {
+            self.shared.for_reader.wait(&mut queue);
+        }
     }
 
     /// Commits what was handed in, syncs everything and ends the threads.
@@ -236,8 +257,14 @@ impl Serving {
                 self.commit(&mut batch, || notify(Notice::Durable(ticket)))?;
                 self.told = ticket;
             }
-            if self.sync_due().is_some_and(|due| due <= Instant::now()) {
+            let reading = self.shared.queue.lock().reading;
+            if reading || self.sync_due().is_some_and(|due| due <= Instant::now()) {
                 self.sync()?;
+            }
+            if reading {
+                let mut queue = self.shared.queue.lock();
+                queue.wishes.reading = true;
+                self.shared.for_background.notify_one();
             }
             match ending {
                 Some(Ending::Close) => {
@@ -303,7 +330,8 @@ impl Serving {
         let mut queue = shared.queue.lock();
         loop {
             self.take_news(&mut queue)?;
-            let something = queue.last > self.told || queue.ending.is_some();
+            let reading = queue.reading && !queue.wishes.reading && !queue.background_is_busy;
+            let something = queue.last > self.told || queue.ending.is_some() || reading;
             if something && self.can_commit(&mut queue) {
                 self.let_more_come(&mut queue);
                 // More may have come than there is room for.
