@@ -15,8 +15,10 @@ use super::script::Begun;
 use super::step::{Kind, StepWork};
 use crate::builder::Builder;
 use crate::control::{Decision, Doubt};
+use crate::inbox::Inbox;
 use crate::mutation::Mutation;
 use crate::runtime::Runtime;
+use crate::wal::Ticket;
 
 /// All steps of a runtime that are not over.
 #[derive(Default)]
@@ -63,8 +65,8 @@ enum State {
     Waiting,
     /// It was cut off, and a person is to say what came of it.
     InDoubt,
-    /// It left its queue; the log does not have that yet.
-    Held,
+    /// It left its queue; the log does not have that yet. The attempt may be with the pool already, which begins it then.
+    Held(Option<Attempt>),
     /// It runs.
     Running { attempt: Attempt, stop: Option<Stop>, until: Option<Time> },
 }
@@ -72,7 +74,7 @@ enum State {
 impl State {
     /// Whether it has left its queue.
     fn is_out(&self) -> bool {
-        matches!(self, State::Held | State::Running { .. })
+        matches!(self, State::Held(_) | State::Running { .. })
     }
 }
 
@@ -123,6 +125,20 @@ impl Effects {
         if let Some(at) = at {
             self.timers.insert((at, Due::Step(call)));
         }
+    }
+
+    /// The next attempt at a step, as its work sees it.
+    fn attempt(&self, call: CallRef, step: &Underway, inbox: &Arc<Inbox>) -> Attempt {
+        let identity = Identity {
+            call,
+            name: step.work.name,
+            key: Arc::clone(&step.key),
+            number: step.attempt,
+            kind: step.work.kind,
+            birth: step.birth,
+            checkpoint: step.checkpoint.clone(),
+        };
+        Attempt::new(identity, inbox, self.chunks.as_ref())
     }
 
     /// The attempt is over: its place in the queue is another's.
@@ -240,7 +256,7 @@ impl Runtime {
     fn begin_attempt(&mut self, call: CallRef) {
         let Some(step) = self.effects.steps.get_mut(&call) else { return };
         step.attempt = step.attempt.saturating_add(1);
-        step.state = State::Held;
+        step.state = State::Held(None);
         let (attempt, kind) = (step.attempt, step.work.kind);
         let is_durable = self.write_effect(call, |journal, page, (tid, clock, _)| {
             if !Mutation::AttemptNotRecorded.is_on() {
@@ -279,22 +295,63 @@ impl Runtime {
         true
     }
 
+    /// Gives an attempt to the pool, which begins it when the log has come so far: the loop does not have to be woken for that.
+    pub(super) fn stage(&mut self, call: CallRef, number: u64, until: Ticket) {
+        let Some(step) = self.effects.steps.get(&call) else { return };
+        if step.attempt != number || !matches!(step.state, State::Held(None)) {
+            return;
+        }
+        let attempt = self.effects.attempt(call, step, &self.host.inbox);
+        let what = (call, step.work.name, step.work.at);
+        let is_held = self.host.hold_attempt(until, what, attempt.clone(), &step.work.job);
+        if is_held && let Some(step) = self.effects.steps.get_mut(&call) {
+            step.state = State::Held(Some(attempt));
+        }
+    }
+
     /// An attempt begins, unless it was taken back meanwhile.
     pub(crate) fn launch(&mut self, call: CallRef, number: u64) {
         let now = self.host.clock.now();
-        let Some(step) = self.effects.steps.get_mut(&call) else { return };
-        if step.attempt != number || !matches!(step.state, State::Held) {
+        let Some(step) = self.effects.steps.get(&call) else { return };
+        if step.attempt != number {
             return;
         }
-        let (name, at, kind) = (step.work.name, step.work.at, step.work.kind);
-        let (key, checkpoint) = (Arc::clone(&step.key), step.checkpoint.clone());
-        let identity = Identity { call, name, key, number, kind, birth: step.birth, checkpoint };
-        let attempt = Attempt::new(identity, &self.host.inbox, self.effects.chunks.as_ref());
-        let stop = self.host.start_attempt((call, name, at), attempt.clone(), &step.work.job);
+        let (attempt, stop) = match &step.state {
+            State::Held(Some(attempt)) => (attempt.clone(), None),
+            State::Held(None) => {
+                let attempt = self.effects.attempt(call, step, &self.host.inbox);
+                let what = (call, step.work.name, step.work.at);
+                let stop = self.host.start_attempt(what, attempt.clone(), &step.work.job);
+                (attempt, stop)
+            }
+            _ => return,
+        };
         let until = step.work.timeout.map(|timeout| now + timeout);
         let sign = step.work.heartbeat.map(|heartbeat| now + heartbeat);
-        step.state = State::Running { attempt, stop, until };
+        if let Some(step) = self.effects.steps.get_mut(&call) {
+            step.state = State::Running { attempt, stop, until };
+        }
         self.effects.arm(call, until.into_iter().chain(sign).min());
+    }
+
+    /// The process ends in good order: attempts that have not begun never will, and the log says so where that matters.
+    pub(super) fn take_back_steps(&mut self) {
+        let steps = self.effects.steps.iter().filter(|(_, step)| step.state.is_out());
+        let calls: Vec<CallRef> = steps.map(|(call, _)| *call).collect();
+        for call in calls {
+            let Some(step) = self.effects.steps.get(&call) else { continue };
+            let (attempt, kind) = (step.attempt, step.work.kind);
+            let with_nobody = matches!(step.state, State::Held(None));
+            let never_began = self.host.abort_work(call) || with_nobody;
+            if never_began && kind == Kind::AtMostOnce {
+                self.write_effect(call, |journal, page, (tid, clock, step)| {
+                    if let Some(seq) = journal.seq_of(call) {
+                        let again = Decision::Again;
+                        journal.decided(page, (tid, clock, step), (seq, attempt), &again);
+                    }
+                });
+            }
+        }
     }
 
     /// An attempt has its result.

@@ -27,6 +27,7 @@ use super::script::{Begun, Script};
 use super::shelved::Shelved;
 use crate::control::{Answer, Listening, Tell};
 use crate::error::RunError;
+use crate::host::Workers;
 use crate::inbox::Letter;
 use crate::mutation::Mutation;
 use crate::pool::Work;
@@ -166,7 +167,11 @@ impl Runtime {
             }
         }
         let inbox = Arc::clone(&self.host.inbox);
-        let log = Log::start(writer, inbox, inline)
+        let safe = match &self.host.workers {
+            Workers::Threads(pool) => Some(pool.starter()),
+            Workers::Inline(_) => None,
+        };
+        let log = Log::start(writer, inbox, safe, inline)
             .map_err(|error| RunError::system("a thread for the log", &error))?;
         let listening = match inline {
             // On a simulated disk there is nobody else.
@@ -396,7 +401,13 @@ impl Runtime {
             return self.host.inbox.send(Letter::Logged(Notice::Durable(durable.safe)));
         }
         if durable.handed_in > durable.safe {
-            durable.waiting.push_back((durable.handed_in, held));
+            let handed_in = durable.handed_in;
+            for held in &held {
+                if let Held::Attempt(call, number) = held {
+                    self.stage(*call, *number, handed_in);
+                }
+            }
+            self.durable_mut().waiting.push_back((handed_in, held));
         } else if held.iter().any(|held| matches!(held, Held::Over(_))) {
             // The log has its end already. It must not vanish under whoever is busy with it.
             durable.waiting.push_back((durable.handed_in, held));
@@ -603,6 +614,7 @@ impl Runtime {
 
     /// Says in every unfinished run's log that the process ended in good order, and closes the log.
     pub(crate) fn close_log(&mut self) {
+        self.take_back_steps();
         let Some(mut durable) = self.durable.take() else { return };
         drop(durable.listening.take());
         let clock = self.host.clock.now();

@@ -186,3 +186,35 @@ fn a_large_input_is_compared_by_what_it_is() {
     let mut runtime = cut.builder().register("work", work).build().unwrap();
     assert_eq!(runtime.wait_for(&run).unwrap(), 100_000);
 }
+
+/// A process that ends in good order knows which steps have not begun; these are not in doubt.
+#[test]
+fn a_step_that_had_not_begun_when_the_process_ended_is_not_in_doubt() {
+    static SENT: AtomicU32 = AtomicU32::new(0);
+    async fn slow(_: ()) -> Result<(), TaskError> {
+        step("slow", || {
+            std::thread::sleep(ms(300));
+            Ok::<(), String>(())
+        })
+        .await
+    }
+    async fn mail(_: ()) -> Result<u32, TaskError> {
+        step("mail", || Ok::<u32, String>(SENT.fetch_add(1, Ordering::SeqCst))).at_most_once().await
+    }
+    let dir = Dir::new();
+    let build = || {
+        let builder = dir.builder().blocking_threads(1);
+        builder.register("slow", slow).register("mail", mail).build().unwrap()
+    };
+    let mut runtime = build();
+    runtime.submit::<()>("slow", "slow", &()).unwrap();
+    runtime.run(sleep(ms(50))).unwrap();
+    // There is one thread, and it is busy.
+    let run = runtime.submit::<u32>("mail", "mail", &()).unwrap();
+    runtime.run(sleep(ms(50))).unwrap();
+    drop(runtime);
+    assert_eq!(SENT.load(Ordering::SeqCst), 0);
+    let mut runtime = build();
+    assert_eq!(runtime.wait_for(&run).unwrap(), 0);
+    assert_eq!(SENT.load(Ordering::SeqCst), 1);
+}
