@@ -1,52 +1,29 @@
 //! Durable runs: what they do is written to the log before anything that depends on it leaves the process, so
 //! that they can be stopped at any instruction and go on where they were.
 
-mod attempt;
-mod checkpoint;
-mod chunks;
-mod divergence;
-mod effects;
+mod commit;
 mod few;
 mod hosting;
 mod journal;
 mod json;
 mod log;
-mod outward;
 mod page;
 mod post;
 mod pressure;
 mod promise;
 mod question;
-mod queue;
 mod registry;
-#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "only the command line asks"))]
-mod rehearsal;
-mod replay;
-mod resuming;
-mod retry;
-mod saga;
-mod script;
+mod resume;
+mod runs;
 mod serving;
 mod shelved;
-mod step;
-#[cfg(feature = "cli")]
-mod survey;
+mod steps;
 
 use serde::de::DeserializeOwned;
 use tiffany_kernel::SystemCall;
 
 use crate::call::{Call, TryCall};
 
-pub use attempt::{Attempt, SpawnedFuture, Spawner, StepError};
-pub(crate) use attempt::{Blocking, Job as StepJob, Stop, Tried};
-pub use checkpoint::Checkpoint;
-pub(crate) use checkpoint::Receipt;
-pub use chunks::Chunk;
-pub(crate) use chunks::OnChunk;
-pub(crate) use effects::Effects;
-pub use hosting::DurableRun;
-#[cfg(feature = "cli")]
-pub(crate) use hosting::uuid_of;
 pub(crate) use hosting::{Durable, Hosting};
 pub use json::Written;
 pub(crate) use json::{Json, compact, decode};
@@ -57,23 +34,33 @@ pub use post::{run_id, send};
 pub use promise::{DurablePromise, external_promise};
 pub(crate) use question::Questions;
 pub use question::{Answering, on_question};
-pub use queue::{QueueSettings, Rate};
 pub(crate) use registry::Registry;
 #[cfg(feature = "cli")]
-pub(crate) use rehearsal::{Act, Rehearsal, Until};
-pub(crate) use replay::Sources;
-pub(crate) use resuming::{fetch, log_failed, read_script};
-pub use retry::Retry;
-pub(crate) use retry::mixed;
-pub use saga::{Saga, SagaError, SagaStep, saga};
+pub(crate) use resume::rehearsal::{Act, Rehearsal, Until};
+pub(crate) use resume::replay::Sources;
+pub(crate) use resume::resuming::{fetch, log_failed, read_script};
 #[cfg(feature = "cli")]
-pub(crate) use script::Script;
+pub(crate) use resume::script::Script;
+#[cfg(feature = "cli")]
+pub(crate) use resume::survey::Standing;
+pub use runs::DurableRun;
+#[cfg(feature = "cli")]
+pub(crate) use runs::uuid_of;
 pub(crate) use serving::{no_such_run, not_in_doubt, parse_key, raw, run_over};
 pub(crate) use shelved::Shelved;
-pub(crate) use step::StepWork;
-pub use step::{Step, step, step_async, step_transactional, step_with};
-#[cfg(feature = "cli")]
-pub(crate) use survey::Standing;
+pub use steps::attempt::{Attempt, SpawnedFuture, Spawner, StepError};
+pub(crate) use steps::attempt::{Blocking, Job as StepJob, Stop, Tried};
+pub use steps::checkpoint::Checkpoint;
+pub(crate) use steps::checkpoint::Receipt;
+pub use steps::chunks::Chunk;
+pub(crate) use steps::chunks::OnChunk;
+pub(crate) use steps::effects::Effects;
+pub use steps::queue::{QueueSettings, Rate};
+pub use steps::retry::Retry;
+pub(crate) use steps::retry::mixed;
+pub use steps::saga::{Saga, SagaError, SagaStep, saga};
+pub(crate) use steps::step::StepWork;
+pub use steps::step::{Step, step, step_async, step_transactional, step_with};
 
 /// Takes the next message that was sent to this run under this name, waiting for one.
 #[track_caller]

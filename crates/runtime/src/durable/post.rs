@@ -8,8 +8,9 @@ use tiffany_kernel::{
     CallKind, CallRef, Completion, EffectWork, ErrorKind, SystemCall, TaskError, Uuid, Value,
 };
 
-use super::hosting::{Held, Known, uuid_of};
+use super::commit::Held;
 use super::json::{Json, encode};
+use super::runs::{Known, uuid_of};
 use super::serving::{no_such_run, run_over};
 use crate::call::TryCall;
 use crate::runtime::Runtime;

@@ -10,9 +10,11 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tiffany_kernel::{Completion, ErrorKind, RunId, TaskError, Uuid, Value};
 
-use super::hosting::{Durable, DurableRun, Held, Known, no_log_here};
+use super::commit::Held;
+use super::hosting::{Durable, no_log_here};
 use super::json::{Json, compact, decode, encode};
-use super::resuming::log_failed;
+use super::resume::resuming::log_failed;
+use super::runs::{DurableRun, Known};
 use crate::control::{Answer, Decision, Doubt, Paused, Request, Status, Tell};
 use crate::error::RunError;
 use crate::inbox::unknown;

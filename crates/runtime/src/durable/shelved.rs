@@ -11,7 +11,7 @@ use super::journal::Journal;
 use super::json::{Json, compact, decode};
 use super::page::Page;
 use super::post::{Key, Received};
-use super::script::{Fetch, Script, What};
+use super::resume::script::{Fetch, Script, What};
 use crate::control::{Decision, Doubt};
 use crate::inbox::Settlement;
 use crate::wal::{Chain, Payload};

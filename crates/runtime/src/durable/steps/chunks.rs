@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use tiffany_kernel::{TaskError, panic_text};
 
 use super::attempt::{Attempt, StepError};
-use super::json::{decode, encode};
+use crate::durable::json::{decode, encode};
 
 /// How many chunks wait for who watches them.
 const ROOM: usize = 1024;

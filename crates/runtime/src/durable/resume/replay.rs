@@ -12,9 +12,9 @@ use tiffany_kernel::{
 };
 
 use super::divergence::{Divergence, Made, Trial, part};
-use super::journal::{waits, write_what};
 use super::rehearsal::{Act, act_of};
 use super::script::{Recorded, Script, Told, What};
+use crate::durable::journal::{waits, write_what};
 use crate::mutation::Mutation;
 use crate::wal::{Batch, BlobHash, Chain, RecordType, Stamp};
 
@@ -298,7 +298,7 @@ fn has_line(kind: &RecordKind) -> bool {
 }
 
 /// In what a call is not the recorded one.
-pub(super) fn differs(call: &CallRecord, recorded: &Recorded) -> Option<String> {
+pub(in crate::durable) fn differs(call: &CallRecord, recorded: &Recorded) -> Option<String> {
     if call.kind != recorded.kind {
         return Some(format!("it is `{}`, and was `{}`", call.kind.tag(), recorded.kind.tag()));
     }
@@ -333,7 +333,7 @@ pub(super) fn differs(call: &CallRecord, recorded: &Recorded) -> Option<String> 
 }
 
 /// What a call is about, as the log has it.
-pub(super) fn about_text(about: &About) -> String {
+pub(in crate::durable) fn about_text(about: &About) -> String {
     match about {
         About::Task(tid) | About::Child(tid, _) => tid.0.to_string(),
         About::Time(time) => Stamp::from_unix_nanos(time.as_nanos()).as_str().to_owned(),

@@ -15,8 +15,8 @@ use tiffany_kernel::{CallRef, ErrorKind, TaskError, panic_text};
 
 use super::checkpoint::{Refusal, Slot};
 use super::chunks::Chunks;
-use super::json::{Json, encode};
 use super::step::Kind;
+use crate::durable::json::{Json, encode};
 use crate::future_task::panic_error;
 use crate::inbox::{Inbox, Letter};
 use crate::panics;
@@ -28,8 +28,8 @@ use crate::panics;
 /// ([`command`](Attempt::command), [`idempotency_header`](Attempt::idempotency_header)).
 #[derive(Clone)]
 pub struct Attempt {
-    pub(super) identity: Identity,
-    pub(super) shared: Arc<Shared>,
+    pub(in crate::durable) identity: Identity,
+    pub(in crate::durable) shared: Arc<Shared>,
 }
 
 /// Which attempt at which step it is.
@@ -47,14 +47,14 @@ pub(crate) struct Identity {
 }
 
 /// What the loop and the work both see of an attempt.
-pub(super) struct Shared {
+pub(in crate::durable) struct Shared {
     beat: AtomicBool,
     given_up: AtomicBool,
     /// Who waits for a checkpoint to be safe.
-    pub(super) waiting: Mutex<Vec<Weak<Slot>>>,
-    pub(super) inbox: Arc<Inbox>,
-    pub(super) chunks: Option<Arc<Chunks>>,
-    pub(super) chunk_count: AtomicU64,
+    pub(in crate::durable) waiting: Mutex<Vec<Weak<Slot>>>,
+    pub(in crate::durable) inbox: Arc<Inbox>,
+    pub(in crate::durable) chunks: Option<Arc<Chunks>>,
+    pub(in crate::durable) chunk_count: AtomicU64,
 }
 
 impl Attempt {
@@ -100,7 +100,7 @@ impl Attempt {
         self.identity.kind
     }
 
-    /// Says that the work goes on, where [`Step::heartbeat`](super::Step::heartbeat) wants to hear so.
+    /// Says that the work goes on, where [`Step::heartbeat`](crate::durable::Step::heartbeat) wants to hear so.
     pub fn heartbeat(&self) {
         self.shared.beat.store(true, Ordering::Relaxed);
     }
@@ -111,7 +111,7 @@ impl Attempt {
         self.shared.given_up.load(Ordering::SeqCst)
     }
 
-    /// A result in the form in which it is written down, for [`step_transactional`](super::step_transactional). If it has none, the error names the place
+    /// A result in the form in which it is written down, for [`step_transactional`](crate::durable::step_transactional). If it has none, the error names the place
     /// inside the value, and the step is not tried again.
     pub fn to_json(&self, value: &impl Serialize) -> Result<String, StepError> {
         encode(value).map_err(StepError::last)
@@ -251,7 +251,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Where the futures of [`step_async`](super::step_async) run: any runtime that takes a `Send` future.
+/// Where the futures of [`step_async`](crate::durable::step_async) run: any runtime that takes a `Send` future.
 ///
 /// ```
 /// use tiffany::durable::Spawner;

@@ -69,7 +69,7 @@ impl Retry {
     }
 
     /// What is not worth another attempt, by its error. It can be said more than once: each adds to it. What only the work itself can
-    /// tell, it says with [`StepError::give_up`](super::StepError::give_up).
+    /// tell, it says with [`StepError::give_up`](crate::durable::StepError::give_up).
     ///
     /// ```
     /// use tiffany::ErrorKind;

@@ -13,15 +13,15 @@ use serde::de::DeserializeOwned;
 use tiffany_kernel::{CallRef, ErrorKind, TaskError};
 
 use super::attempt::{Attempt, StepError};
-use super::hosting::Held;
-use super::json::{decode, encode};
 use crate::context;
+use crate::durable::commit::Held;
+use crate::durable::json::{decode, encode};
 use crate::inbox::Letter;
 use crate::runtime::Runtime;
 
 /// Why a checkpoint was not taken.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Refusal {
+pub(in crate::durable) enum Refusal {
     /// Nobody waits for the attempt any more.
     Late,
     /// The log has stopped, or the runtime is gone.
@@ -30,7 +30,7 @@ pub(super) enum Refusal {
 
 /// Where the work waits for the log.
 #[derive(Default)]
-pub(super) struct Slot {
+pub(in crate::durable) struct Slot {
     state: Mutex<State>,
     settled: Condvar,
 }
@@ -43,7 +43,7 @@ struct State {
 
 impl Slot {
     /// The first answer counts.
-    pub(super) fn settle(&self, answer: Result<(), Refusal>) {
+    pub(in crate::durable) fn settle(&self, answer: Result<(), Refusal>) {
         let mut state = self.state.lock();
         state.answer.get_or_insert(answer);
         let waker = state.waker.take();
@@ -59,7 +59,7 @@ impl Slot {
 pub(crate) struct Receipt(Arc<Slot>);
 
 impl Receipt {
-    pub(super) fn accept(self) {
+    pub(in crate::durable) fn accept(self) {
         self.0.settle(Ok(()));
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tiffany_kernel::{CallKind, TaskError, Tid, Time, Uuid, Value};
 
-use super::json::{Json, decode};
-use super::post::{Key, Received};
+use crate::durable::json::{Json, decode};
+use crate::durable::post::{Key, Received};
 use crate::mutation::Mutation;
 use crate::wal::{Fields, LogError, Payload, Record, RecordType, Stamp};
 
@@ -91,7 +91,7 @@ pub(crate) struct Script {
     /// Calls were taken out or moved.
     edited: bool,
     /// What tasks do is kept, to be compared with the log in full.
-    pub(super) is_traced: bool,
+    pub(in crate::durable) is_traced: bool,
     pub(crate) beginning: Beginning,
     /// The moment of the last record.
     moment: Option<Stamp>,
@@ -105,7 +105,7 @@ pub(crate) struct Script {
     /// Effects that had begun.
     pub(crate) begun: BTreeMap<u64, Begun>,
     /// Messages of other runs that came.
-    pub(super) received: Received,
+    pub(in crate::durable) received: Received,
     /// How many calls that do not concern the world each task had made since the last one that does.
     pub(crate) shown: BTreeMap<Tid, u64>,
     /// How many of these all tasks had made, and how many tasks had ended.

@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use tiffany_kernel::{RunId, TaskError, Uuid};
 
-use super::hosting::Known;
+use crate::durable::runs::Known;
 use crate::error::RunError;
 use crate::inbox::Letter;
 use crate::runtime::Runtime;

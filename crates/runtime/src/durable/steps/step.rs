@@ -12,9 +12,9 @@ use serde::de::DeserializeOwned;
 use tiffany_kernel::{CallKind, EffectWork, ErrorKind, SystemCall, TaskError};
 
 use super::attempt::{Attempt, Job, Spawner, StepError, Tried};
-use super::json::{Json, Written, decode, encode};
 use super::retry::Retry;
 use crate::call::TryCall;
+use crate::durable::json::{Json, Written, decode, encode};
 
 /// Does blocking work outside the run, on a thread of its own, and writes the result down.
 ///
@@ -275,14 +275,14 @@ impl<T> Step<T> {
     }
 
     /// The same, unless it has a policy or must not be done twice.
-    pub(super) fn retry_by_default(mut self, policy: Retry) -> Step<T> {
+    pub(in crate::durable) fn retry_by_default(mut self, policy: Retry) -> Step<T> {
         if self.work.kind != Kind::AtMostOnce {
             self.work.retry.get_or_insert(policy);
         }
         self
     }
 
-    pub(super) fn name(&self) -> &'static str {
+    pub(in crate::durable) fn name(&self) -> &'static str {
         self.work.name
     }
 

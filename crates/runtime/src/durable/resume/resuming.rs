@@ -13,13 +13,14 @@ use tiffany_kernel::{
 };
 
 use super::divergence::{Cause, Divergence, Trial};
-use super::hosting::{Beginning, Durable, Hosting, Known};
-use super::journal::Journal;
-use super::post::Received;
 use super::replay::{Replay, Sources};
 use super::script::{Script, What};
-use super::shelved::Shelved;
 use crate::context::{self, Entered};
+use crate::durable::hosting::{Durable, Hosting};
+use crate::durable::journal::Journal;
+use crate::durable::post::Received;
+use crate::durable::runs::{Beginning, Known};
+use crate::durable::shelved::Shelved;
 use crate::error::RunError;
 use crate::mutation::Mutation;
 use crate::runtime::Runtime;
@@ -27,7 +28,7 @@ use crate::wal::{Chain, Disk, LogError, Payload, RunReader, read_blob};
 
 impl Runtime {
     /// Brings a run back to where its log ends.
-    pub(super) fn resume(&mut self, uuid: Uuid, chain: Chain) {
+    pub(in crate::durable) fn resume(&mut self, uuid: Uuid, chain: Chain) {
         let script = match self.durable_mut().read(uuid, |_| false) {
             Ok(script) => script,
             Err(error) => return self.pause(uuid, log_failed(error), None),
@@ -59,7 +60,12 @@ impl Runtime {
     }
 
     /// A run cannot go on.
-    pub(super) fn pause(&mut self, uuid: Uuid, error: TaskError, shelved: Option<Box<Shelved>>) {
+    pub(in crate::durable) fn pause(
+        &mut self,
+        uuid: Uuid,
+        error: TaskError,
+        shelved: Option<Box<Shelved>>,
+    ) {
         match tracing::enabled!(target: "tiffany", tracing::Level::WARN) {
             true => tracing::warn!(
                 target: "tiffany", run = %uuid, code = error.code(),
@@ -71,7 +77,7 @@ impl Runtime {
     }
 
     /// Starts a run again and lets it go as far as its log fits.
-    pub(super) fn try_replay(
+    pub(in crate::durable) fn try_replay(
         &mut self,
         chain: &Chain,
         script: Script,
@@ -108,14 +114,18 @@ impl Runtime {
     }
 
     /// Ends a replay that does not go on, and tells how far it came.
-    pub(super) fn end_trial(&mut self, id: RunId, stopped: Option<Divergence>) -> Trial {
+    pub(in crate::durable) fn end_trial(
+        &mut self,
+        id: RunId,
+        stopped: Option<Divergence>,
+    ) -> Trial {
         let hosting = self.forget_run(id).and_then(|hosted| hosted.hosting);
         let replay = hosting.and_then(|hosting| hosting.replay);
         replay.map(|replay| replay.trial(stopped)).unwrap_or_default()
     }
 
     /// Why a run does not fit its log: the code is not the same twice, or the edit that explains most.
-    pub(super) fn find_cause(
+    pub(in crate::durable) fn find_cause(
         &mut self,
         chain: &Chain,
         script: &Script,
@@ -280,7 +290,7 @@ pub(crate) fn fetch(
 
 impl Durable {
     /// Reads a run's log, to its end or as far as it is wanted.
-    pub(super) fn read(
+    pub(in crate::durable) fn read(
         &self,
         uuid: Uuid,
         enough: impl Fn(&Script) -> bool,
@@ -289,7 +299,7 @@ impl Durable {
     }
 
     /// The same of a run that was over in this process, and whose file may lack its end yet.
-    pub(super) fn read_over(
+    pub(in crate::durable) fn read_over(
         &mut self,
         uuid: Uuid,
         enough: impl Fn(&Script) -> bool,
@@ -305,7 +315,7 @@ impl Durable {
     }
 
     /// The outcome of a run that ended in an earlier process.
-    pub(super) fn read_outcome(&mut self, uuid: Uuid) -> Result<Arc<str>, RunError> {
+    pub(in crate::durable) fn read_outcome(&mut self, uuid: Uuid) -> Result<Arc<str>, RunError> {
         let script = self.read_over(uuid, |_| false)?;
         match script.outcome {
             Some(Ok(json)) => Ok(json.into()),
@@ -315,7 +325,7 @@ impl Durable {
     }
 }
 
-pub(super) fn nested() -> TaskError {
+pub(in crate::durable) fn nested() -> TaskError {
     let message = "a runtime was built inside a task of another runtime";
     TaskError::new(ErrorKind::NestedRuntime, message)
 }

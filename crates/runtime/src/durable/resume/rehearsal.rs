@@ -4,10 +4,10 @@
 use tiffany_kernel::{CallKind, Order, Record, RecordKind, TaskError, TaskInfo, Tid};
 
 use super::divergence::Divergence;
-use super::json::Json;
 use super::replay::Sources;
 use super::script::Script;
 use crate::context::{self, Entered};
+use crate::durable::json::Json;
 use crate::runtime::Runtime;
 use crate::wal::Chain;
 
@@ -154,7 +154,7 @@ impl Runtime {
             Ok(value) => {
                 Ok(value.borrow::<Json>().map_or("null".into(), |json| json.0.to_string()))
             }
-            Err(failure) => Err(super::journal::failure_error(&failure)),
+            Err(failure) => Err(crate::durable::journal::failure_error(&failure)),
         });
         let mut upcoming = Vec::new();
         if let Some(replay) = hosted.hosting.as_ref().and_then(|hosting| hosting.replay.as_ref()) {
@@ -165,8 +165,8 @@ impl Runtime {
             let asked: Vec<_> = asked.collect();
             for record in &replay.later {
                 let RecordKind::Called(call) = &record.kind else { continue };
-                let waits =
-                    super::journal::waits(call.kind) || call.kind == CallKind::ReceiveMessage;
+                let waits = crate::durable::journal::waits(call.kind)
+                    || call.kind == CallKind::ReceiveMessage;
                 if waits && (asked.contains(&call.call) || call.kind != CallKind::Effect) {
                     upcoming.push(Upcoming {
                         tid: record.tid,

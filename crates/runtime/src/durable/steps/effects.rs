@@ -8,13 +8,12 @@ use tiffany_kernel::{CallRef, Completion, ErrorKind, RunId, TaskError, Tid, Time
 
 use super::attempt::{Attempt, Identity, StepError, Stop, Tried, Worth};
 use super::chunks::Chunks;
-use super::hosting::Held;
 use super::queue::{Next, Queue};
 use super::retry::mixed;
-use super::script::Begun;
 use super::step::{Kind, StepWork};
 use crate::builder::Builder;
-use crate::control::{Decision, Doubt};
+use crate::durable::commit::Held;
+use crate::durable::resume::script::Begun;
 use crate::inbox::Inbox;
 use crate::mutation::Mutation;
 use crate::runtime::Runtime;
@@ -23,11 +22,11 @@ use crate::wal::Ticket;
 /// All steps of a runtime that are not over.
 #[derive(Default)]
 pub(crate) struct Effects {
-    steps: BTreeMap<CallRef, Underway>,
+    pub(super) steps: BTreeMap<CallRef, Underway>,
     queues: Vec<(String, Queue)>,
     timers: BTreeSet<(Time, Due)>,
     late: u64,
-    pub(super) late_checkpoints: u64,
+    pub(in crate::durable) late_checkpoints: u64,
     chunks: Option<Arc<Chunks>>,
 }
 
@@ -39,9 +38,9 @@ enum Due {
 }
 
 /// A step that is not over.
-struct Underway {
-    work: StepWork,
-    key: Arc<str>,
+pub(super) struct Underway {
+    pub(super) work: StepWork,
+    pub(super) key: Arc<str>,
     birth: u64,
     /// Where its jitter comes from.
     seed: u64,
@@ -49,16 +48,16 @@ struct Underway {
     checkpoint: Option<Arc<str>>,
     /// An attempt was given up in the middle, and may yet have its way.
     in_doubt: bool,
-    queue: Option<usize>,
+    pub(super) queue: Option<usize>,
     /// The number of the last attempt, and how many failed.
-    attempt: u64,
+    pub(super) attempt: u64,
     failures: u64,
-    state: State,
+    pub(super) state: State,
     timer: Option<Time>,
 }
 
 /// Where a step stands.
-enum State {
+pub(super) enum State {
     /// In its queue, or on the way there.
     Queued,
     /// It failed, and waits until it is tried again.
@@ -73,7 +72,7 @@ enum State {
 
 impl State {
     /// Whether it has left its queue.
-    fn is_out(&self) -> bool {
+    pub(super) fn is_out(&self) -> bool {
         matches!(self, State::Held(_) | State::Running { .. })
     }
 }
@@ -97,7 +96,7 @@ impl Effects {
     }
 
     /// Keeps what the work of a step wants to find again. `false`: nobody waits for this attempt.
-    pub(super) fn keep(&mut self, call: CallRef, number: u64, json: &str) -> bool {
+    pub(in crate::durable) fn keep(&mut self, call: CallRef, number: u64, json: &str) -> bool {
         let Some(step) = self.steps.get_mut(&call) else { return false };
         let is_awaited = step.is_awaited(number);
         if is_awaited {
@@ -142,7 +141,7 @@ impl Effects {
     }
 
     /// The attempt is over: its place in the queue is another's.
-    fn attempt_over(&mut self, call: CallRef) {
+    pub(super) fn attempt_over(&mut self, call: CallRef) {
         self.arm(call, None);
         let Some(step) = self.steps.get_mut(&call) else { return };
         match (std::mem::replace(&mut step.state, State::Waiting), step.queue) {
@@ -225,7 +224,7 @@ impl Runtime {
         Some(Known { key, birth, seed, begun })
     }
 
-    fn queue_up(&mut self, call: CallRef) {
+    pub(super) fn queue_up(&mut self, call: CallRef) {
         let Some(step) = self.effects.steps.get_mut(&call) else { return };
         step.state = State::Queued;
         match step.queue {
@@ -238,7 +237,7 @@ impl Runtime {
     }
 
     /// Lets those begin who may.
-    fn serve_queue(&mut self, queue: usize) {
+    pub(super) fn serve_queue(&mut self, queue: usize) {
         let now = self.host.clock.now();
         loop {
             match self.effects.queues[queue].1.next(now) {
@@ -273,10 +272,14 @@ impl Runtime {
     }
 
     /// Writes a line about a step, if its run is durable.
-    pub(super) fn write_effect(
+    pub(in crate::durable) fn write_effect(
         &mut self,
         call: CallRef,
-        write: impl FnOnce(&mut super::journal::Journal, &mut super::page::Page, (Tid, Time, u64)),
+        write: impl FnOnce(
+            &mut crate::durable::journal::Journal,
+            &mut crate::durable::page::Page,
+            (Tid, Time, u64),
+        ),
     ) -> bool {
         let now = self.host.clock.now();
         let Some(place) = self.places.get(&call.run) else { return false };
@@ -296,7 +299,7 @@ impl Runtime {
     }
 
     /// Gives an attempt to the pool, which begins it when the log has come so far: the loop does not have to be woken for that.
-    pub(super) fn stage(&mut self, call: CallRef, number: u64, until: Ticket) {
+    pub(in crate::durable) fn stage(&mut self, call: CallRef, number: u64, until: Ticket) {
         let Some(step) = self.effects.steps.get(&call) else { return };
         if step.attempt != number || !matches!(step.state, State::Held(None)) {
             return;
@@ -334,26 +337,6 @@ impl Runtime {
         self.effects.arm(call, until.into_iter().chain(sign).min());
     }
 
-    /// The process ends in good order: attempts that have not begun never will, and the log says so where that matters.
-    pub(super) fn take_back_steps(&mut self) {
-        let steps = self.effects.steps.iter().filter(|(_, step)| step.state.is_out());
-        let calls: Vec<CallRef> = steps.map(|(call, _)| *call).collect();
-        for call in calls {
-            let Some(step) = self.effects.steps.get(&call) else { continue };
-            let (attempt, kind) = (step.attempt, step.work.kind);
-            let with_nobody = matches!(step.state, State::Held(None));
-            let never_began = self.host.abort_work(call) || with_nobody;
-            if never_began && kind == Kind::AtMostOnce {
-                self.write_effect(call, |journal, page, (tid, clock, step)| {
-                    if let Some(seq) = journal.seq_of(call) {
-                        let again = Decision::Again;
-                        journal.decided(page, (tid, clock, step), (seq, attempt), &again);
-                    }
-                });
-            }
-        }
-    }
-
     /// An attempt has its result.
     pub(crate) fn attempted(&mut self, call: CallRef, number: u64, tried: Tried) {
         let step = self.effects.steps.get(&call);
@@ -368,7 +351,7 @@ impl Runtime {
     }
 
     /// Tells the task, or tries again later.
-    fn attempt_over(&mut self, call: CallRef, mut tried: Tried) {
+    pub(super) fn attempt_over(&mut self, call: CallRef, mut tried: Tried) {
         let now = self.host.clock.now();
         self.effects.attempt_over(call);
         let Some(step) = self.effects.steps.get_mut(&call) else { return };
@@ -404,61 +387,6 @@ impl Runtime {
         if let Some(queue) = queue {
             self.serve_queue(queue);
         }
-    }
-
-    /// A step that was cut off waits for a person, if it is one that does.
-    fn hold_in_doubt(&mut self, call: CallRef) -> bool {
-        let Some(step) = self.effects.steps.get(&call) else { return false };
-        let (holds, queue) = (step.work.holds_in_doubt, step.queue);
-        if holds {
-            self.effects.attempt_over(call);
-            if let Some(step) = self.effects.steps.get_mut(&call) {
-                step.state = State::InDoubt;
-            }
-            if let Some(queue) = queue {
-                self.serve_queue(queue);
-            }
-        }
-        holds
-    }
-
-    /// The steps that wait for a person.
-    pub(super) fn steps_in_doubt(&self) -> impl Iterator<Item = Doubt> {
-        let steps = self.effects.steps.iter();
-        let in_doubt = steps.filter(|(_, step)| matches!(step.state, State::InDoubt));
-        in_doubt.filter_map(|(call, step)| {
-            let hosting = self.runs[*self.places.get(&call.run)?].hosting.as_ref()?;
-            Some(Doubt {
-                key: step.key.to_string(),
-                run: hosting.journal.run(),
-                step: step.work.name.to_owned(),
-                attempt: step.attempt,
-                waits: true,
-            })
-        })
-    }
-
-    /// A person has decided. `false`: no such step waits for that.
-    pub(super) fn decide_step(&mut self, key: &str, decision: &Decision) -> bool {
-        let mut steps = self.effects.steps.iter();
-        let found =
-            steps.find(|(_, step)| matches!(step.state, State::InDoubt) && *step.key == *key);
-        let Some((call, attempt)) = found.map(|(call, step)| (*call, step.attempt)) else {
-            return false;
-        };
-        self.write_effect(call, |journal, page, (tid, clock, step)| {
-            if let Some(seq) = journal.seq_of(call) {
-                journal.decided(page, (tid, clock, step), (seq, attempt), decision);
-            }
-        });
-        match decision {
-            Decision::Again => self.queue_up(call),
-            decided => {
-                self.effects.steps.remove(&call);
-                self.complete(call.run, Completion::Call(call, decided.result()));
-            }
-        }
-        true
     }
 
     /// Nobody waits for a step any more.

@@ -1,0 +1,272 @@
+//! Output commit: what a durable run does is written down, and what leaves the process waits until the lines it depends on are
+//! safe in the log. The loop itself never waits for the disk.
+
+use tiffany_kernel::{
+    CallRef, Completion, ErrorKind, ObjectRef, Order, RunId, TaskError, Tid, Time, Uuid, Value,
+};
+
+use super::hosting::Durable;
+use super::json::Json;
+use super::resume::resuming::log_failed;
+use super::steps::checkpoint::Receipt;
+use crate::control::{Answer, Tell};
+use crate::inbox::Letter;
+use crate::mutation::Mutation;
+use crate::pool::Work;
+use crate::runtime::Runtime;
+use crate::wal::{LogError, Notice};
+
+/// Lines that nobody waits for are handed in when there are so many bytes of them, or when the log has nothing
+/// else to do.
+const ENOUGH: usize = 64 << 10;
+
+/// Something that may happen once the log is safe.
+pub(super) enum Held {
+    /// The attempt of this number.
+    Attempt(CallRef, u64),
+    Committed(CallRef),
+    Announce(Uuid, ObjectRef),
+    Over(RunId),
+    Answer(Tell, Result<Answer, TaskError>),
+    Checkpoint(Receipt),
+}
+
+impl Durable {
+    /// Whether what was written should go to the log now and not with what comes next.
+    fn should_hand_in(&self) -> bool {
+        let is_idle = self.handed_in == self.safe;
+        !self.held.is_empty() || is_idle || self.page.batch.len() >= ENOUGH
+    }
+}
+
+impl Runtime {
+    /// Writes down what a durable run did, and does what it asks for once that is safe.
+    pub(crate) fn empty_durable_outbox(&mut self, place: usize) {
+        let Some(durable) = &mut self.durable else { return };
+        let hosted = &mut self.runs[place];
+        let Some(hosting) = &mut hosted.hosting else { return };
+        if hosting.replay.is_some() {
+            return;
+        }
+        for record in hosted.run.take_records() {
+            hosting.journal.write(&mut durable.page, record);
+        }
+        let id = hosted.run.id();
+        let ends = hosted.run.is_over() && !hosting.is_over;
+        if ends {
+            hosting.is_over = true;
+            let (clock, failure) = (hosted.run.clock(), hosted.run.failure());
+            hosting.journal.end(&mut durable.page, clock, failure);
+            durable.page.batch.finish(&hosting.journal.chain);
+            durable.held.push(Held::Over(id));
+        }
+        for order in hosted.run.take_orders() {
+            self.execute_durable(place, order);
+        }
+        self.hand_in_if_due();
+    }
+
+    pub(super) fn execute_durable(&mut self, place: usize, order: Order) {
+        let id = self.runs[place].run.id();
+        let Some(durable) = &mut self.durable else { return self.execute(id, order) };
+        match order {
+            Order::Start(call, effect) if effect.work.is::<Work>() => {
+                let message = "what blocking work gives cannot be written down; use a step";
+                let error = TaskError::new(ErrorKind::NotDurable, message);
+                self.complete(id, Completion::Call(call, Err(error)));
+            }
+            Order::Commit(call) => durable.held.push(Held::Committed(call)),
+            Order::Announce(uuid, promise) if Mutation::PromiseBeforeCommit.is_on() => {
+                self.host.inbox.announce(uuid, promise.run, true);
+            }
+            Order::Announce(uuid, promise) => durable.held.push(Held::Announce(uuid, promise)),
+            other => self.execute(id, other),
+        }
+    }
+
+    /// Hands what was written to the log thread.
+    pub(crate) fn hand_in(&mut self) {
+        let Some(durable) = &mut self.durable else { return };
+        if !durable.page.batch.is_empty() {
+            durable.handed_in = durable.log.submit(&mut durable.page.batch, &self.host.clock);
+            durable.look_at_backlog(self.settings.log_settings.backlog_bytes);
+        }
+        if durable.held.is_empty() {
+            return;
+        }
+        let mut held = std::mem::take(&mut durable.held);
+        if Mutation::AnswerBeforeCommit.is_on() {
+            let early = |held: &mut Held| matches!(held, Held::Answer(..));
+            let early: Vec<Held> = held.extract_if(.., early).collect();
+            early.into_iter().for_each(|held| self.let_go(held));
+        }
+        let Some(durable) = &mut self.durable else { return };
+        if Mutation::OutcomeBeforeCommit.is_on()
+            && held.iter().any(|held| matches!(held, Held::Over(_)))
+        {
+            durable.waiting.push_front((durable.safe, held));
+            return self.host.inbox.send(Letter::Logged(Notice::Durable(durable.safe)));
+        }
+        if durable.handed_in > durable.safe {
+            let handed_in = durable.handed_in;
+            for held in &held {
+                if let Held::Attempt(call, number) = held {
+                    self.stage(*call, *number, handed_in);
+                }
+            }
+            self.durable_mut().waiting.push_back((handed_in, held));
+        } else if held.iter().any(|held| matches!(held, Held::Over(_))) {
+            // The log has its end already. It must not vanish under whoever is busy with it.
+            durable.waiting.push_back((durable.handed_in, held));
+            self.host.inbox.send(Letter::Logged(Notice::Durable(durable.safe)));
+        } else {
+            // All that was ever written is safe.
+            held.into_iter().for_each(|held| self.let_go(held));
+        }
+    }
+
+    /// When the log has something to do on the loop's thread.
+    pub(crate) fn log_due(&self) -> Option<Time> {
+        self.durable.as_ref().and_then(|durable| durable.log.due())
+    }
+
+    /// Lets the log do it.
+    pub(crate) fn act_for_log(&mut self, now: Time) {
+        if let Some(durable) = &mut self.durable {
+            durable.log.act(now);
+        }
+    }
+
+    /// The same, unless it should wait for more.
+    pub(crate) fn hand_in_if_due(&mut self) {
+        if self.durable.as_ref().is_some_and(Durable::should_hand_in) {
+            self.hand_in();
+        }
+    }
+
+    /// The same, if something waits for it.
+    pub(crate) fn hand_in_held(&mut self) {
+        if self.durable.as_ref().is_some_and(|durable| !durable.held.is_empty()) {
+            self.hand_in();
+        }
+    }
+
+    /// The log thread tells.
+    pub(crate) fn logged(&mut self, notice: Notice) {
+        match notice {
+            Notice::Durable(ticket) => {
+                if let Some(durable) = &mut self.durable {
+                    durable.safe = durable.safe.max(ticket);
+                }
+                while let Some(durable) = &mut self.durable
+                    && durable.waiting.front().is_some_and(|(waits, _)| *waits <= ticket)
+                    && let Some((_, held)) = durable.waiting.pop_front()
+                {
+                    held.into_iter().for_each(|held| self.let_go(held));
+                }
+                self.catch_up();
+            }
+            Notice::Failed(error) => {
+                if let Some(durable) = &mut self.durable {
+                    // What waits will never be safe, and who asked must not wait for it.
+                    let held = std::mem::take(&mut durable.held);
+                    let waiting = std::mem::take(&mut durable.waiting);
+                    let waiting = waiting.into_iter().flat_map(|(_, held)| held);
+                    for held in held.into_iter().chain(waiting) {
+                        if let Held::Answer(tell, _) = held {
+                            drop(tell.try_send(Err(log_failed(error.clone()))));
+                        }
+                    }
+                    durable.failed = Some(error);
+                }
+            }
+        }
+    }
+
+    /// The log's failure, which stops everything that needs it.
+    pub(crate) fn log_failure(&self) -> Option<LogError> {
+        self.durable.as_ref().and_then(|durable| durable.failed.clone())
+    }
+
+    fn let_go(&mut self, held: Held) {
+        match held {
+            Held::Attempt(call, number) => self.launch(call, number),
+            Held::Committed(call) => {
+                self.complete(call.run, Completion::Call(call, Ok(Value::Unit)));
+            }
+            Held::Announce(uuid, promise) => self.host.inbox.announce(uuid, promise.run, true),
+            Held::Over(id) => self.end_durable(id),
+            // Who asked may have given up.
+            Held::Answer(tell, answer) => drop(tell.try_send(answer)),
+            Held::Checkpoint(receipt) => receipt.accept(),
+        }
+    }
+
+    /// Writes down what the outside tells a durable run, and tells it.
+    pub(crate) fn tell(&mut self, place: usize, completion: Completion) {
+        let now = self.host.clock.now();
+        let hosted = &mut self.runs[place];
+        let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
+            return;
+        };
+        if hosting.is_over {
+            return;
+        }
+        let (run, journal, page) = (&mut hosted.run, &mut hosting.journal, &mut durable.page);
+        // What happened before has to stand before it.
+        for record in run.take_records() {
+            journal.write(page, record);
+        }
+        run.set_clock(now);
+        let (clock, step) = (run.clock(), run.steps());
+        match &completion {
+            Completion::Call(call, result) => {
+                let tid = run.caller(*call).unwrap_or(Tid(1));
+                match result {
+                    Ok(Value::Unit) => journal.woken(page, tid, clock, step, *call),
+                    _ if Mutation::ResultNotRecorded.is_on() => {}
+                    result => journal.effect_result(page, (tid, clock, step), *call, result),
+                }
+            }
+            // Only the first answer counts.
+            Completion::Settle(..) if Mutation::SettlementNotRecorded.is_on() => {}
+            Completion::Message(..) if Mutation::MessageNotRecorded.is_on() => {}
+            Completion::Settle(uuid, result)
+                if hosting.settled.insert(*uuid) || Mutation::SettledTwice.is_on() =>
+            {
+                journal.settled(page, (clock, step), *uuid, result);
+            }
+            Completion::Message(name, value) => {
+                let json = value.borrow::<Json>().map_or("null", |json| &json.0);
+                journal.message(page, (clock, step), (name, json), None);
+            }
+            _ => {}
+        }
+        run.complete(completion);
+        // A run that goes on writes more, which shares a sync with this.
+        if !run.is_ready() {
+            self.empty_outbox(place);
+        }
+        self.line_up(place);
+    }
+
+    /// Cancels a durable run, and writes that down.
+    pub(crate) fn cancel_durable(&mut self, place: usize) {
+        let now = self.host.clock.now();
+        let hosted = &mut self.runs[place];
+        let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
+            return;
+        };
+        if hosting.is_over {
+            return;
+        }
+        for record in hosted.run.take_records() {
+            hosting.journal.write(&mut durable.page, record);
+        }
+        hosted.run.set_clock(now);
+        hosting.journal.cancelled(&mut durable.page, hosted.run.clock(), hosted.run.steps());
+        hosted.run.cancel_all();
+        self.empty_outbox(place);
+        self.line_up(place);
+    }
+}

@@ -1,0 +1,11 @@
+//! Bringing runs back: `script.rs` is a log read back, `replay.rs` compares what a run does with it, `resuming.rs` lets the run
+//! go through it and on from its end, `divergence.rs` says why one does not fit.
+
+pub(in crate::durable) mod divergence;
+#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "only the command line asks"))]
+pub(in crate::durable) mod rehearsal;
+pub(in crate::durable) mod replay;
+pub(in crate::durable) mod resuming;
+pub(in crate::durable) mod script;
+#[cfg(feature = "cli")]
+pub(in crate::durable) mod survey;

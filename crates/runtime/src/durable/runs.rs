@@ -1,0 +1,243 @@
+//! Durable runs as the program sees them: started under an id, waited for, and known when they are over.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tiffany_kernel::{ErrorKind, Mode, Recording, RunId, TaskError, TaskInfo, Uuid};
+
+use super::hosting::{Hosting, no_log, no_log_here};
+use super::journal::{Journal, Started};
+use super::json::{Json, decode, encode};
+use super::post::Received;
+use super::resume::script::Script;
+use super::shelved::Shelved;
+use crate::error::RunError;
+use crate::runtime::Runtime;
+use crate::wal::{BlobHash, Chain};
+
+/// What a runtime knows of a durable run.
+pub(super) enum Known {
+    Live(RunId),
+    /// What came of it, if it ended lately: its file may not have all of it yet.
+    Over(Option<Box<Ended>>),
+    /// It cannot go on with this program, or not at all if its log cannot be read.
+    Paused(TaskError, Option<Box<Shelved>>),
+}
+
+/// A run that ended in this process.
+pub(super) struct Ended {
+    beginning: Beginning,
+    outcome: Result<Arc<str>, RunError>,
+}
+
+/// What a run was started with, as far as it has to be known again.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Beginning {
+    function: Rc<str>,
+    input: BlobHash,
+}
+
+impl Beginning {
+    pub(super) fn new(function: Rc<str>, input: &str) -> Beginning {
+        Beginning { function, input: BlobHash::of(input.as_bytes()) }
+    }
+}
+
+/// How many runs that are over are known without a look at their files.
+const LATELY: usize = 1024;
+
+/// A durable run, and the type of its value.
+pub struct DurableRun<T> {
+    uuid: Uuid,
+    value: PhantomData<fn() -> T>,
+}
+
+impl<T> DurableRun<T> {
+    /// The run's identity, by which its log is called.
+    pub fn uuid(&self) -> Uuid {
+        self.uuid
+    }
+}
+
+/// The identity that belongs to an id of the user's.
+pub(crate) fn uuid_of(id: &str) -> Uuid {
+    let BlobHash(hash) = BlobHash::of(id.as_bytes());
+    let mut bits = [0; 16];
+    bits.copy_from_slice(&hash[..16]);
+    Uuid::from_random(u128::from_be_bytes(bits))
+}
+
+impl Runtime {
+    /// Starts a durable run of a registered function under an id of one's own. If there is a run of that id, with the
+    /// same function and input, this is that run. It is safe when the log has it: [`flush`](Runtime::flush) waits for that.
+    #[track_caller]
+    pub fn submit<T>(
+        &mut self,
+        function: &str,
+        id: &str,
+        input: &impl Serialize,
+    ) -> Result<DurableRun<T>, RunError> {
+        let input = encode(input).map_err(RunError::Failed)?;
+        let uuid = self.submit_json(function, id, &input)?;
+        Ok(DurableRun { uuid, value: PhantomData })
+    }
+
+    #[track_caller]
+    pub(super) fn submit_json(
+        &mut self,
+        function: &str,
+        id: &str,
+        input: &str,
+    ) -> Result<Uuid, RunError> {
+        let Some(durable) = &mut self.durable else { return Err(no_log()) };
+        if let Some(error) = &durable.failed {
+            return Err(error.clone().into());
+        }
+        let uuid = uuid_of(id);
+        if durable.runs.contains_key(&uuid) {
+            self.check_same(uuid, id, function, input)?;
+            return Ok(uuid);
+        }
+        let root = self.settings.registry.start(function, input).map_err(RunError::Failed)?;
+        let seed = self.host.entropy.seed_of(uuid);
+        let recording = self.settings.recording;
+        let started = Started { id, function, input, seed, recording: word(recording) };
+        let mut journal = Journal::new(Chain::new(uuid));
+        let clock = self.host.clock.now();
+        journal.start(&mut self.durable_mut().page, clock, &started);
+        let mut config = self.settings.run_config(Location::caller());
+        (config.mode, config.recording, config.seed) = (Mode::Durable, recording, seed);
+        let hosting = Hosting {
+            journal,
+            beginning: Beginning::new(self.settings.registry.name(function), input),
+            settled: BTreeSet::new(),
+            seed,
+            begun: BTreeMap::new(),
+            received: Received::default(),
+            replay: None,
+            is_over: false,
+        };
+        let run = self.add_run(root, config, Some(Box::new(hosting)), clock);
+        self.durable_mut().runs.insert(uuid, Known::Live(run));
+        Ok(uuid)
+    }
+
+    /// An error if the run of this id has another function or another input.
+    fn check_same(
+        &mut self,
+        uuid: Uuid,
+        id: &str,
+        function: &str,
+        input: &str,
+    ) -> Result<(), RunError> {
+        let known = match self.durable.as_ref().and_then(|durable| durable.runs.get(&uuid)) {
+            Some(Known::Live(run)) => {
+                let hosting = self.runs[self.places[run]].hosting.as_ref();
+                hosting.map(|hosting| hosting.beginning.clone())
+            }
+            Some(Known::Over(Some(ended))) => Some(ended.beginning.clone()),
+            _ => None,
+        };
+        let known = match known {
+            Some(known) => known,
+            None => {
+                let begun = |script: &Script| !script.beginning.id.is_empty();
+                let beginning = self.durable_mut().read_over(uuid, begun)?.beginning;
+                Beginning::new(beginning.function.into(), &beginning.input)
+            }
+        };
+        let wanted = Beginning::new(function.into(), input);
+        if known == wanted {
+            return Ok(());
+        }
+        let what = if known.function == wanted.function { "input" } else { "function" };
+        let message = format!("the id `{id}` belongs to a run with another {what}");
+        Err(RunError::Failed(TaskError::new(ErrorKind::OtherRun, message)))
+    }
+
+    /// Drives all runs until this one is over and its end is safe in the log, and gives its value.
+    #[track_caller]
+    pub fn wait_for<T: DeserializeOwned>(&mut self, run: &DurableRun<T>) -> Result<T, RunError> {
+        if self.durable.is_none() {
+            return Err(no_log());
+        }
+        let uuid = run.uuid;
+        self.drive_until(Location::caller(), |runtime| {
+            let durable = runtime.durable.as_ref();
+            durable.is_none_or(|durable| !matches!(durable.runs.get(&uuid), Some(Known::Live(_))))
+        })?;
+        decode(&self.outcome_of(uuid)?).map_err(RunError::Failed)
+    }
+
+    /// The value of a run that is over, as JSON.
+    pub(crate) fn outcome_of(&mut self, uuid: Uuid) -> Result<Arc<str>, RunError> {
+        let Some(durable) = &mut self.durable else { return Err(no_log()) };
+        match durable.runs.get(&uuid) {
+            Some(Known::Over(Some(ended))) => ended.outcome.clone(),
+            Some(Known::Over(None)) => durable.read_outcome(uuid),
+            _ => Err(RunError::Failed(self.live(uuid).err().unwrap_or_else(no_log_here))),
+        }
+    }
+
+    pub(super) fn end_durable(&mut self, id: RunId) {
+        let Some(place) = self.places.get(&id) else { return };
+        let Some(hosting) = &self.runs[*place].hosting else { return };
+        let (uuid, beginning) = (hosting.journal.run(), hosting.beginning.clone());
+        let outcome = self.end_run(id).map(|value| match value.borrow::<Json>() {
+            Some(json) => Arc::clone(&json.0),
+            None => "null".into(),
+        });
+        let durable = self.durable_mut();
+        durable.runs.insert(uuid, Known::Over(Some(Box::new(Ended { beginning, outcome }))));
+        durable.ended.push_back(uuid);
+        if durable.ended.len() > LATELY
+            && let Some(long_ago) = durable.ended.pop_front()
+        {
+            durable.runs.insert(long_ago, Known::Over(None));
+        }
+    }
+
+    /// The run of this id, if there is one.
+    pub(crate) fn known_run<T>(&self, id: &str) -> Option<DurableRun<T>> {
+        let uuid = uuid_of(id);
+        let is_known =
+            self.durable.as_ref().is_some_and(|durable| durable.runs.contains_key(&uuid));
+        is_known.then_some(DurableRun { uuid, value: PhantomData })
+    }
+
+    /// All tasks of a run that is known here and not over.
+    pub(crate) fn tasks_of(&self, uuid: Uuid) -> Vec<TaskInfo> {
+        let id = self.live(uuid).ok();
+        id.and_then(|id| self.run_of(id)).map_or(Vec::new(), |run| run.tasks())
+    }
+
+    /// Promises of durable runs that wait for somebody, each after its run.
+    pub(crate) fn open_promises(&self) -> Vec<(Uuid, Uuid)> {
+        let open = self.host.inbox.open_promises().into_iter();
+        open.filter_map(|(promise, run)| {
+            let hosting = self.runs[*self.places.get(&run)?].hosting.as_ref()?;
+            Some((hosting.journal.run(), promise))
+        })
+        .collect()
+    }
+
+    /// Whether a run is known here and not over.
+    pub(crate) fn is_live(&self, uuid: Uuid) -> bool {
+        self.durable
+            .as_ref()
+            .is_some_and(|durable| matches!(durable.runs.get(&uuid), Some(Known::Live(_))))
+    }
+}
+
+/// What the log calls it.
+fn word(recording: Recording) -> &'static str {
+    match recording {
+        Recording::Outward => "outward",
+        _ => "every",
+    }
+}
