@@ -286,6 +286,7 @@ impl Builder {
 
     /// A function that durable runs can be started from, by name, with an input and an output that can be
     /// written down.
+    #[track_caller]
     pub fn register<I, O, E, F, R>(mut self, name: &str, function: F) -> Builder
     where
         I: DeserializeOwned + 'static,

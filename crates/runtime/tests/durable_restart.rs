@@ -201,3 +201,78 @@ fn outcomes_of_many_runs_are_known() {
     drop(runtime);
     std::fs::remove_dir_all(&dir).unwrap();
 }
+
+/// A map has no order: the same one is the same input, however it is written.
+#[test]
+fn the_order_of_a_map_does_not_matter() {
+    use std::collections::HashMap;
+    let dir = fresh("maps");
+    let count = |map: HashMap<String, u32>| async move { Ok::<usize, TaskError>(map.len()) };
+    let mut runtime = builder(&dir).register("count", count).build().unwrap();
+    let map = |n: u32| (0..20).map(|k| (format!("key {k}"), k * n)).collect::<HashMap<_, _>>();
+    for _ in 0..5 {
+        let run = runtime.submit::<usize>("count", "a", &map(1)).unwrap();
+        assert_eq!(runtime.wait_for(&run).unwrap(), 20);
+    }
+    let error = runtime.submit::<usize>("count", "a", &map(2)).map(drop).unwrap_err();
+    assert_eq!(error.code(), "TFY0037");
+    // Also of a run whose beginning is not on the disk yet.
+    runtime.submit::<usize>("count", "b", &map(1)).unwrap();
+    let error = runtime.submit::<usize>("count", "b", &map(2)).map(drop).unwrap_err();
+    assert_eq!(error.code(), "TFY0037");
+    drop(runtime);
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+/// A panic while the input of one run is read is that run's alone.
+#[test]
+fn an_input_that_panics_pauses_its_run() {
+    struct Bad;
+    impl<'de> serde::Deserialize<'de> for Bad {
+        fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Bad, D::Error> {
+            panic!("what is this?");
+        }
+    }
+    let dir = fresh("bad-input");
+    let wait = |_: u32| async { tiffany::durable::receive::<u32>("go").await };
+    let mut runtime = builder(&dir).register("one", wait).register("two", wait).build().unwrap();
+    let one = runtime.submit::<u32>("one", "one", &1).unwrap();
+    let two = runtime.submit::<u32>("two", "two", &2).unwrap();
+    drop(runtime);
+    let bad = |_: Bad| async { Ok::<u32, TaskError>(1) };
+    let mut runtime = builder(&dir).register("one", bad).register("two", wait).build().unwrap();
+    assert_eq!(runtime.wait_for(&one).unwrap_err().code(), "TFY0035");
+    runtime.send(&two, "go", &7).unwrap();
+    assert_eq!(runtime.wait_for(&two).unwrap(), 7);
+    drop(runtime);
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+/// Nothing is safe in a directory that nobody will find again.
+#[test]
+fn a_directory_that_is_moved_or_removed_is_noticed_at_once() {
+    for removed in [true, false] {
+        let dir = fresh("vanished");
+        let mut runtime = builder(&dir)
+            .register("count", |n: u32| async move {
+                for k in 0..n {
+                    tiffany::durable::step("count", move || Ok::<u32, String>(k)).await?;
+                }
+                Ok::<u32, TaskError>(n)
+            })
+            .build()
+            .unwrap();
+        let first = runtime.submit::<u32>("count", "a", &3).unwrap();
+        assert_eq!(runtime.wait_for(&first).unwrap(), 3);
+        let moved = dir.with_extension("moved");
+        match removed {
+            true => std::fs::remove_dir_all(&dir).unwrap(),
+            false => std::fs::rename(&dir, &moved).unwrap(),
+        }
+        let run = runtime.submit::<u32>("count", "b", &3).unwrap();
+        let error = runtime.wait_for(&run).unwrap_err();
+        assert_eq!(error.code(), "TFY0105", "{error}");
+        drop(runtime);
+        let _ = std::fs::remove_dir_all(&moved);
+    }
+}

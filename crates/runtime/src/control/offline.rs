@@ -75,7 +75,8 @@ impl Offline {
             Request::Submit { function, .. } => Err(needs_process(&format!(
                 "a run of `{function}` is started by the program that has this function"
             ))),
-            Request::Question { .. } => {
+            Request::Question { run, .. } => {
+                self.shelved(run)?;
                 Err(needs_process("a run answers from its memory, and it has none"))
             }
             Request::Send { run, name, message } => {

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tiffany_kernel::{ErrorKind, Reply, TaskError, Value};
 
+use super::finite::Finite;
 use crate::call::{Decode, FromReply};
 use crate::wal::{BLOB_LIMIT, BlobHash};
 
@@ -28,25 +29,41 @@ impl Json {
 
 /// A value as JSON; if it cannot be, the error names the place inside the value.
 pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Result<String, TaskError> {
-    let mut bytes = Vec::new();
-    let mut writer = serde_json::Serializer::new(&mut bytes);
-    serde_path_to_error::serialize(value, &mut writer).map_err(|error| {
-        let (path, why) = (error.path().to_string(), error.into_inner());
+    let unwritable = |path: String, why: &dyn std::fmt::Display| {
         let message = format!("a value cannot be written down at `{path}`: {why}");
         TaskError::new(ErrorKind::Unserializable, message)
-    })?;
+    };
+    let mut bytes = Vec::new();
+    let mut writer = serde_json::Serializer::new(&mut bytes);
+    serde_path_to_error::serialize(value, &mut writer)
+        .map_err(|error| unwritable(error.path().to_string(), error.inner()))?;
+    // A number that JSON does not have stands as `null` there.
+    if memchr::memmem::find(&bytes, b"null").is_some() {
+        serde_path_to_error::serialize(value, Finite)
+            .map_err(|error| unwritable(error.path().to_string(), error.inner()))?;
+    }
     Ok(String::from_utf8(bytes).expect("JSON is UTF-8"))
 }
 
 /// JSON as a value; if it is of another form, the error names the place inside the text.
 pub(crate) fn decode<T: DeserializeOwned>(json: &str) -> Result<T, TaskError> {
-    let mut reader = serde_json::Deserializer::from_str(json);
-    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-        let (path, why) = (error.path().to_string(), error.inner());
+    let unreadable = |path: &str, why: &serde_json::Error| {
         let wanted = std::any::type_name::<T>();
         let message = format!("what was written down is no {wanted} at `{path}`: {why}");
         TaskError::new(ErrorKind::Unreadable, message)
-    })
+    };
+    let mut reader = serde_json::Deserializer::from_str(json);
+    let value = serde_path_to_error::deserialize(&mut reader)
+        .map_err(|error| unreadable(&error.path().to_string(), error.inner()))?;
+    // Nothing may come after it.
+    reader.end().map_err(|error| unreadable(".", &error))?;
+    Ok(value)
+}
+
+/// Whether two texts are the same value: a map has no order.
+pub(crate) fn is_same(one: &str, other: &str) -> bool {
+    let value = |json: &str| serde_json::from_str::<serde_json::Value>(json).ok();
+    one == other || value(one).is_some_and(|one| value(other) == Some(one))
 }
 
 /// JSON on one line, as the log has it: without the white space between its parts.

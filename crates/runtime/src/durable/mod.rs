@@ -3,6 +3,7 @@
 
 mod commit;
 mod few;
+mod finite;
 mod hosting;
 mod journal;
 mod json;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::future::Future;
+use std::panic::Location;
 use std::rc::Rc;
 
 use serde::Serialize;
@@ -10,10 +11,25 @@ use serde::de::DeserializeOwned;
 use tiffany_kernel::{BoxCoroutine, ErrorKind, Step, TaskError, Value};
 
 use super::json::{Json, decode, encode};
-use crate::future_task::{FutureTask, Output, into_task_error};
+use crate::future_task::{FutureTask, Output, into_task_error, panic_error};
+use crate::panics;
 
 /// Makes the root of a run out of its input.
-type Function = Rc<dyn Fn(&str) -> Result<BoxCoroutine, TaskError>>;
+type Start = dyn Fn(&str) -> Result<BoxCoroutine, TaskError>;
+
+/// A function that runs can be started from.
+#[derive(Clone)]
+struct Function {
+    start: Rc<Start>,
+    /// Where it was registered, which is where its runs are said to come from, in this process and in later ones.
+    at: &'static Location<'static>,
+}
+
+/// What a run is started with.
+pub(crate) struct Root {
+    pub(crate) coroutine: BoxCoroutine,
+    pub(crate) at: &'static Location<'static>,
+}
 
 /// All functions of a runtime.
 #[derive(Clone, Default)]
@@ -22,6 +38,7 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
+    #[track_caller]
     pub(crate) fn add<I, O, E, F, R>(&mut self, name: &str, function: F)
     where
         I: DeserializeOwned + 'static,
@@ -37,7 +54,8 @@ impl Registry {
             let root = async move { function(input).await };
             Ok(Box::pin(FutureTask::<_, WrittenDown>::new(root)))
         };
-        self.functions.insert(name.into(), Rc::new(start));
+        let function = Function { start: Rc::new(start), at: Location::caller() };
+        self.functions.insert(name.into(), function);
     }
 
     /// The names of all functions.
@@ -64,9 +82,19 @@ impl Registry {
     }
 
     /// The root of a run of this function.
-    pub(crate) fn start(&self, name: &str, input: &str) -> Result<BoxCoroutine, TaskError> {
+    pub(crate) fn start(&self, name: &str, input: &str) -> Result<Root, TaskError> {
         match self.functions.get(name) {
-            Some(function) => function(input),
+            Some(Function { start, at }) => {
+                // Reading the input is code of the user's too; a panic in it is this run's alone.
+                let started = panics::noting(|| start(input)).unwrap_or_else(|payload| {
+                    let what = format!("reading the input of `{name}` panicked");
+                    Err(TaskError::new(
+                        ErrorKind::Unreadable,
+                        panic_error(payload, &what).message(),
+                    ))
+                });
+                Ok(Root { coroutine: started?, at })
+            }
             None => {
                 let message = format!("no function `{name}` is registered");
                 Err(TaskError::new(ErrorKind::Unregistered, message))

@@ -12,7 +12,7 @@ use tiffany_kernel::{ErrorKind, Mode, Recording, RunId, TaskError, TaskInfo, Uui
 
 use super::hosting::{Hosting, no_log, no_log_here};
 use super::journal::{Journal, Started};
-use super::json::{Json, decode, encode};
+use super::json::{Json, decode, encode, is_same};
 use super::post::Received;
 use super::resume::script::Script;
 use super::shelved::Shelved;
@@ -75,7 +75,6 @@ pub(crate) fn uuid_of(id: &str) -> Uuid {
 impl Runtime {
     /// Starts a durable run of a registered function under an id of one's own. If there is a run of that id, with the
     /// same function and input, this is that run. It is safe when the log has it: [`flush`](Runtime::flush) waits for that.
-    #[track_caller]
     pub fn submit<T>(
         &mut self,
         function: &str,
@@ -87,7 +86,6 @@ impl Runtime {
         Ok(DurableRun { uuid, value: PhantomData })
     }
 
-    #[track_caller]
     pub(super) fn submit_json(
         &mut self,
         function: &str,
@@ -110,7 +108,7 @@ impl Runtime {
         let mut journal = Journal::new(Chain::new(uuid));
         let clock = self.host.clock.now();
         journal.start(&mut self.durable_mut().page, clock, &started);
-        let mut config = self.settings.run_config(Location::caller());
+        let mut config = self.settings.run_config(root.at);
         (config.mode, config.recording, config.seed) = (Mode::Durable, recording, seed);
         let hosting = Hosting {
             journal,
@@ -122,7 +120,7 @@ impl Runtime {
             replay: None,
             is_over: false,
         };
-        let run = self.add_run(root, config, Some(Box::new(hosting)), clock);
+        let run = self.add_run(root.coroutine, config, Some(Box::new(hosting)), clock);
         self.durable_mut().runs.insert(uuid, Known::Live(run));
         Ok(uuid)
     }
@@ -143,19 +141,18 @@ impl Runtime {
             Some(Known::Over(Some(ended))) => Some(ended.beginning.clone()),
             _ => None,
         };
-        let known = match known {
-            Some(known) => known,
-            None => {
-                let begun = |script: &Script| !script.beginning.id.is_empty();
-                let beginning = self.durable_mut().read_over(uuid, begun)?.beginning;
-                Beginning::new(beginning.function.into(), &beginning.input)
-            }
-        };
         let wanted = Beginning::new(function.into(), input);
-        if known == wanted {
+        if known.as_ref() == Some(&wanted) {
             return Ok(());
         }
-        let what = if known.function == wanted.function { "input" } else { "function" };
+        // A map has no order, so another text can be the same input.
+        self.hand_in();
+        let begun = |script: &Script| !script.beginning.id.is_empty();
+        let known = self.durable_mut().read_over(uuid, begun)?.beginning;
+        if known.function == function && is_same(&known.input, input) {
+            return Ok(());
+        }
+        let what = if known.function == function { "input" } else { "function" };
         let message = format!("the id `{id}` belongs to a run with another {what}");
         Err(RunError::Failed(TaskError::new(ErrorKind::OtherRun, message)))
     }

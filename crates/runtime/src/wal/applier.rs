@@ -59,7 +59,7 @@ pub(crate) struct Applier {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) places: Places,
     pub(crate) settings: Settings,
-    pub(crate) hold: Box<dyn Hold>,
+    pub(crate) hold: Arc<dyn Hold>,
     pub(crate) runs: HashMap<Uuid, Applied>,
     /// Runs whose files are not as the index says.
     pub(crate) refused: HashMap<Uuid, LogError>,

@@ -9,8 +9,8 @@ use tiffany_kernel::Uuid;
 
 use super::batch::{Batch, LinesPart};
 use super::block::{self, Head};
-use super::disk::Disk;
-use super::error::LogError;
+use super::disk::{Disk, Hold};
+use super::error::{Doing, LogError};
 use super::index::{RunEntry, RunState};
 use super::segments::{Segment, Segments};
 use super::settings::{Settings, SyncWhen};
@@ -29,6 +29,9 @@ pub(crate) struct Committer {
     pub(crate) dir: PathBuf,
     pub(crate) settings: Settings,
     pub(crate) segments: Segments,
+    /// The directory, and the file by which it is held.
+    pub(crate) hold: Arc<dyn Hold>,
+    pub(crate) lock: PathBuf,
     pub(crate) runs: HashMap<Uuid, RunEntry>,
     pub(crate) refused: HashMap<Uuid, LogError>,
     pub(crate) salt: u32,
@@ -79,6 +82,8 @@ impl Committer {
         if self.settings.sync == SyncWhen::Commit {
             self.sync()?;
         }
+        // What is in a directory that nobody will find again is not safe.
+        self.hold.check().doing("find", &self.lock)?;
         Ok(number)
     }
 

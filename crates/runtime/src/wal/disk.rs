@@ -3,8 +3,8 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Every sync the log makes, by what it protects. Each is made at one place of the code, so that a test can
@@ -113,6 +113,11 @@ pub trait Hold: Send + Sync {
     /// Makes all files and names of the file system durable, and reports any write to it that has failed since
     /// the directory is held.
     fn sync_everything(&self, barrier: Barrier) -> io::Result<()>;
+
+    /// An error if the directory is not what it was: moved, removed, or made anew by somebody else.
+    fn check(&self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Reads from `offset` to the end of a file.
@@ -194,7 +199,7 @@ impl Disk for RealDisk {
             Ok(()) => {
                 file.set_len(0)?;
                 file.write_all(owner.as_bytes())?;
-                Ok(Locking::Ours(Box::new(RealHold(file))))
+                Ok(Locking::Ours(Box::new(RealHold { file, path: path.into() })))
             }
             Err(TryLockError::WouldBlock) => {
                 let mut note = String::new();
@@ -238,10 +243,21 @@ impl DiskFile for RealFile {
 
 /// The descriptor of the lock, which saw no earlier error of the file system: what fails after it was opened,
 /// `syncfs` tells it, even if the file that failed was closed meanwhile.
-struct RealHold(File);
+struct RealHold {
+    file: File,
+    path: PathBuf,
+}
 
 impl Hold for RealHold {
     fn sync_everything(&self, _: Barrier) -> io::Result<()> {
-        Ok(rustix::fs::syncfs(&self.0)?)
+        Ok(rustix::fs::syncfs(&self.file)?)
+    }
+
+    fn check(&self) -> io::Result<()> {
+        let (ours, there) = (self.file.metadata()?, std::fs::metadata(&self.path)?);
+        match (ours.dev(), ours.ino()) == (there.dev(), there.ino()) {
+            true => Ok(()),
+            false => Err(io::ErrorKind::NotFound.into()),
+        }
     }
 }

@@ -154,7 +154,7 @@ impl Writer {
         let places = Places::new(root);
         disk.create_dir(root).doing("make", root)?;
         let lock = root.join("lock");
-        let hold = take(&*disk, &lock, holding)?;
+        let hold: Arc<dyn Hold> = take(&*disk, &lock, holding)?.into();
         let (index, state) = load_or_make(&*disk, &places)?;
         let segments = Segment::open_all(&*disk, &places.commit, state.segments, state.upto + 1)?;
         let scan = Scan::new(&segments, state.salt, state.upto, state.life)?;
@@ -184,6 +184,8 @@ impl Writer {
         let mut committer = Committer {
             disk,
             dir: applier.places.commit.clone(),
+            hold: Arc::clone(&applier.hold),
+            lock,
             segments: Segments::new(segments, life, settings.segment_bytes),
             settings,
             runs: applier.runs.iter().map(|(run, known)| (*run, known.entry)).collect(),

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tiffany::durable::{Retry, Step, step, step_with};
+use tiffany::durable::{Retry, Step, saga, step, step_with};
 use tiffany::wal::Settings;
 use tiffany::{Runtime, TaskError, sleep, timeout};
 
@@ -53,8 +53,9 @@ fn an_at_most_once_step_that_was_cut_off_is_in_doubt() {
             Err(error) => Ok(error.to_string()),
         }
     }
+    let build = |dir: &Dir| dir.builder().register("work", work).build().unwrap();
     let dir = Dir::new();
-    let mut runtime = dir.builder().register("work", work).build().unwrap();
+    let mut runtime = build(&dir);
     let run = runtime.submit::<String>("work", "a", &()).unwrap();
     assert_eq!(runtime.wait_for(&run).unwrap(), "sent 7");
     drop(runtime);
@@ -63,7 +64,7 @@ fn an_at_most_once_step_that_was_cut_off_is_in_doubt() {
     assert_eq!(SEEN.lock().unwrap().split_off(0).len(), 1);
 
     let cut = dir.cut_after(1, "EffectStart");
-    let mut runtime = cut.builder().register("work", work).build().unwrap();
+    let mut runtime = build(&cut);
     let error = runtime.wait_for(&run).unwrap();
     drop(runtime);
     let begins = "task 1 (spawned at ";
@@ -74,7 +75,7 @@ fn an_at_most_once_step_that_was_cut_off_is_in_doubt() {
     assert_eq!(effects(&cut.log()), ["Start 1", "Result"]);
     // What the task was told stands, whenever the next crash comes.
     let later = cut.cut_after(1, "EffectResult");
-    let mut runtime = later.builder().register("work", work).build().unwrap();
+    let mut runtime = build(&later);
     assert_eq!(runtime.wait_for(&run).unwrap(), error);
     drop(runtime);
 
@@ -217,4 +218,101 @@ fn a_step_that_had_not_begun_when_the_process_ended_is_not_in_doubt() {
     let mut runtime = build();
     assert_eq!(runtime.wait_for(&run).unwrap(), 0);
     assert_eq!(SENT.load(Ordering::SeqCst), 1);
+}
+
+/// An attempt that a crash cut off may have been done: if the next one fails, the saga asks what to do then.
+#[test]
+fn a_saga_does_not_forget_an_attempt_that_was_cut_off() {
+    static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    async fn work(_: ()) -> Result<Vec<String>, TaskError> {
+        let error = saga(async |saga| {
+            let charge = step_with("charge", |attempt| match attempt.number() {
+                1 => Ok(1),
+                _ => Err("the service is down"),
+            });
+            let note = |what: &'static str| {
+                step("undo", move || {
+                    SEEN.lock().unwrap().push(what.into());
+                    Ok::<(), String>(())
+                })
+            };
+            saga.step(charge, move |_| note("refund"))
+                .undo_in_doubt(move || note("if charged"))
+                .await?;
+            Err::<(), _>(TaskError::failed("no"))
+        });
+        let error = error.await.unwrap_err();
+        Ok(error.undone().iter().map(|name| name.to_string()).collect())
+    }
+    let dir = Dir::new();
+    let mut runtime = dir.builder().register("work", work).build().unwrap();
+    let run = runtime.submit::<Vec<String>>("work", "a", &()).unwrap();
+    assert_eq!(runtime.wait_for(&run).unwrap(), ["charge"]);
+    drop(runtime);
+    assert_eq!(SEEN.lock().unwrap().split_off(0), ["refund"]);
+    let cut = dir.cut_after(1, "EffectStart");
+    let mut runtime = cut.builder().register("work", work).build().unwrap();
+    assert_eq!(runtime.wait_for(&run).unwrap(), ["charge"]);
+    assert_eq!(SEEN.lock().unwrap().split_off(0), ["if charged"]);
+}
+
+/// The text of an error is the same in a run that is brought back, so that it can be used like any other value.
+#[test]
+fn the_text_of_an_error_is_the_same_after_a_restart() {
+    async fn work(_: ()) -> Result<String, TaskError> {
+        let failed = step("fetch", || Err::<u32, String>("404".into())).await.unwrap_err();
+        let text = failed.to_string();
+        step("notify", || Ok::<(), String>(())).input(&text).await?;
+        Ok(text)
+    }
+    let dir = Dir::new();
+    // Registered at one line: that is where its runs come from.
+    let build = |dir: &Dir| dir.builder().register("work", work).build().unwrap();
+    let mut runtime = build(&dir);
+    let run = runtime.submit::<String>("work", "a", &()).unwrap();
+    let text = runtime.wait_for(&run).unwrap();
+    drop(runtime);
+    let cut = dir.cut_after(2, "EffectStart");
+    let mut runtime = build(&cut);
+    assert_eq!(runtime.wait_for(&run).unwrap(), text);
+}
+
+/// Numbers come back as they were, and what JSON does not have is refused where it is made.
+#[test]
+fn numbers_come_back_as_they_were() {
+    async fn work(_: ()) -> Result<bool, TaskError> {
+        let make = || (0..2000).map(|n| f64::from(n) / 100.0 * 1.19).collect::<Vec<f64>>();
+        let back: Vec<f64> = step("numbers", move || Ok::<_, String>(make())).await?;
+        let strange: Result<(u8, Option<f64>), _> =
+            step("strange", || Ok::<_, String>((1, Some(f64::INFINITY)))).await;
+        let error = strange.unwrap_err();
+        assert_eq!(error.code(), "TFY0034", "{error}");
+        assert!(error.message().contains("at `[1]`"), "{error}");
+        let nothing: Option<f64> = step("nothing", || Ok::<_, String>(None)).await?;
+        Ok(back == make() && nothing.is_none())
+    }
+    let dir = Dir::new();
+    let mut runtime = dir.builder().register("work", work).build().unwrap();
+    let run = runtime.submit::<bool>("work", "a", &()).unwrap();
+    assert!(runtime.wait_for(&run).unwrap());
+}
+
+/// A result that is not one JSON value never reaches the log.
+#[test]
+fn what_is_no_json_is_no_result() {
+    for bad in ["1 2", "7,\"evil\":3", "7}\0", ""] {
+        let dir = Dir::new();
+        let mut runtime = dir
+            .builder()
+            .register("work", move |()| async move {
+                tiffany::durable::step_transactional::<u32, _>("sell", move |_| Ok(bad.into()))
+                    .await
+            })
+            .build()
+            .unwrap();
+        let run = runtime.submit::<u32>("work", "a", &()).unwrap();
+        assert_eq!(runtime.wait_for(&run).unwrap_err().code(), "TFY0035", "{bad:?}");
+        drop(runtime);
+        assert!(!dir.log().contains("evil"));
+    }
 }

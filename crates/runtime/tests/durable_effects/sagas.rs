@@ -166,19 +166,30 @@ fn after_a_crash_it_goes_on_where_it_was() {
     };
     let mut runtime = dir.builder().register("work", work.clone()).build().unwrap();
     let run = runtime.submit::<String>("work", "a", &()).unwrap();
-    let fails = |outcome: Result<String, RunError>| {
+    // Whether the car was booked in an attempt that was cut off, nobody knows.
+    let fails = |outcome: Result<String, RunError>, cut_off: bool| {
         let error = outcome.unwrap_err().to_string();
-        assert!(error.contains("car failed") && error.contains("TFY0001"), "{error}");
+        let code = if cut_off { "not undone: `car`" } else { "TFY0001" };
+        assert!(error.contains("car failed") && error.contains(code), "{error}");
     };
-    fails(runtime.wait_for(&run));
+    fails(runtime.wait_for(&run), false);
     drop(runtime);
     assert_eq!(ledger.take(), TRIP);
     let lines = dir.log().lines().count();
     let mut cut_in_the_middle_of_undoing = 0;
     for line in 1..lines {
         let cut = dir.cut_after(line, "\"seq\"");
+        let car = dir.log().lines().position(|line| line.contains("\"name\":\"car\"")).unwrap() + 1;
+        let cut_off = cut
+            .log()
+            .lines()
+            .any(|line| line.contains("EffectStart") && line.contains(&format!("\"of\":{car},")));
+        let is_over = cut
+            .log()
+            .lines()
+            .any(|line| line.contains("EffectResult") && line.contains(&format!("\"of\":{car},")));
         let mut runtime = cut.builder().register("work", work.clone()).build().unwrap();
-        fails(runtime.wait_for(&run));
+        fails(runtime.wait_for(&run), cut_off && !is_over);
         drop(runtime);
         // What the log has a result of is not done again, and the rest in the same order.
         let done = ledger.take();

@@ -12,6 +12,8 @@ use tiffany_kernel::{
 };
 
 use super::divergence::{Divergence, Made, Trial, part};
+use crate::durable::json::is_same;
+
 use super::rehearsal::{Act, act_of};
 use super::script::{Recorded, Script, Told, What};
 use crate::durable::journal::{waits, write_what};
@@ -322,7 +324,8 @@ pub(in crate::durable) fn differs(call: &CallRecord, recorded: &Recorded) -> Opt
         About::Uuid(uuid) => ("uuid", recorded.is("uuid", &uuid.to_string())),
         About::Json(json) => {
             let was = recorded.field("about");
-            ("about", was == Some(json) || was.is_some_and(|was| is_blob(was, json)))
+            let same = |was: &str| is_blob(was, json) || is_same(was, json);
+            ("about", was == Some(json) || was.is_some_and(same))
         }
         _ => return None,
     };

@@ -2,7 +2,6 @@
 //! happens again; then they go on live.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::Location;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -84,7 +83,7 @@ impl Runtime {
     ) -> Result<(RunId, Option<Divergence>), TaskError> {
         let beginning = script.beginning.clone();
         let root = self.settings.registry.start(&beginning.function, &beginning.input)?;
-        let mut config = self.settings.run_config(Location::caller());
+        let mut config = self.settings.run_config(root.at);
         (config.mode, config.recording) = (Mode::Durable, recording(&beginning.recording));
         config.seed = beginning.seed;
         if Mutation::SeedForgotten.is_on() {
@@ -104,7 +103,7 @@ impl Runtime {
             replay: Some(Box::new(Replay::new(script))),
             is_over: false,
         };
-        let id = self.add_run(root, config, Some(Box::new(hosting)), beginning.started);
+        let id = self.add_run(root.coroutine, config, Some(Box::new(hosting)), beginning.started);
         let entered = Entered::new(&self.host).ok_or_else(nested)?;
         context::with(|context| *context.sources.borrow_mut() = Some(Rc::clone(&sources)));
         let replayed = self.replay(self.places[&id], &sources);

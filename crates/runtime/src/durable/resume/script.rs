@@ -76,6 +76,8 @@ pub(crate) struct Begun {
     pub(crate) attempt: u64,
     /// Whether it has no result.
     pub(crate) is_open: bool,
+    /// Whether an earlier one had none, or was over its time.
+    pub(crate) cut_off: bool,
     /// How many failed, and when the next one is due after the last of these.
     pub(crate) failures: u64,
     pub(crate) retry_at: Option<Time>,
@@ -174,6 +176,7 @@ impl Script {
             Some(RecordType::EffectStart) => {
                 let of = record.uint("of").unwrap_or(0);
                 let begun = self.begun.entry(of).or_default();
+                begun.cut_off |= begun.is_open;
                 begun.attempt = record.uint("attempt").unwrap_or(begun.attempt.saturating_add(1));
                 (begun.is_open, begun.retry_at) = (true, None);
             }
@@ -193,6 +196,12 @@ impl Script {
                     let begun = self.begun.entry(of).or_default();
                     begun.failures += 1;
                     begun.is_open = false;
+                    // What failed so may have been done all the same.
+                    begun.cut_off |= record.get("error").is_some_and(|error| {
+                        let doubtful =
+                            |kind: &str| error.starts_with(&format!("{{\"kind\":\"{kind}\""));
+                        doubtful("TimedOut") || doubtful("InDoubt")
+                    });
                     begun.retry_at =
                         Stamp::parse(&retry_at).map(|stamp| Time::from_nanos(stamp.unix_nanos()));
                     return Ok(());

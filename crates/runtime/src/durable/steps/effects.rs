@@ -184,21 +184,25 @@ impl Runtime {
         }
         let attempt = if Mutation::AttemptsForgotten.is_on() { 0 } else { begun.attempt };
         let failures = if Mutation::FailuresForgotten.is_on() { 0 } else { begun.failures };
+        let is_cut_off = begun.cut_off || begun.is_open;
+        let is_held = in_doubt;
+        // What a database knows, the next attempt finds there.
+        let in_doubt = is_cut_off && work.tells_doubt && work.kind != Kind::Transactional;
         let step = Underway {
             work,
             key: key.into(),
             birth,
             seed,
             checkpoint: begun.checkpoint,
-            in_doubt: false,
+            in_doubt,
             queue,
             attempt,
             failures,
-            state: if in_doubt { State::InDoubt } else { State::Waiting },
+            state: if is_held { State::InDoubt } else { State::Waiting },
             timer: None,
         };
         self.effects.steps.insert(call, step);
-        if in_doubt {
+        if is_held {
             return;
         }
         match begun.retry_at {
@@ -358,6 +362,7 @@ impl Runtime {
         let queue = step.queue;
         if let Err(StepError { error, .. }) = &mut tried {
             error.add_call(step.work.name, step.work.at);
+            step.in_doubt |= step.work.tells_doubt && error.kind() == ErrorKind::InDoubt;
         }
         match tried {
             Err(StepError { error, worth: Worth::Trying }) if step.fails_again(&error) => {
@@ -376,10 +381,10 @@ impl Runtime {
                 let in_doubt = self.effects.steps.remove(&call).filter(|step| step.in_doubt);
                 let result = match tried {
                     Ok(json) => Ok(Value::new(json)),
-                    Err(StepError { error, .. }) => match in_doubt {
-                        Some(step) => Err(step.doubts(&error)),
-                        None => Err(error),
-                    },
+                    Err(StepError { error, .. }) => Err(match in_doubt {
+                        Some(step) if error.kind() != ErrorKind::InDoubt => step.doubts(&error),
+                        _ => error,
+                    }),
                 };
                 self.complete(call.run, Completion::Call(call, result));
             }
@@ -458,7 +463,7 @@ impl Runtime {
             return;
         }
         if let Some(step) = self.effects.steps.get_mut(&call) {
-            step.in_doubt |= kind == Kind::Transactional && !never_began;
+            step.in_doubt |= step.work.tells_doubt && !never_began;
         }
         let error = |kind| TaskError::new(kind, format!("attempt {number} {what}"));
         self.attempt_over(
@@ -485,7 +490,8 @@ impl Underway {
 
     /// The last error of a step of which an earlier attempt was given up, and may have had its way all the same.
     fn doubts(&self, error: &TaskError) -> TaskError {
-        let message = format!("{}; an attempt that was given up may yet commit", error.message());
+        let message =
+            format!("{}; an attempt that was cut off may have had its way", error.message());
         let mut error = TaskError::new(ErrorKind::InDoubt, message);
         error.add_call(self.work.name, self.work.at);
         error

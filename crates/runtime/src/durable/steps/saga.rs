@@ -85,7 +85,7 @@ struct Done {
 /// ```
 ///
 /// A saga runs as a task of its own. If its waiter is cancelled, or drops this (in a `timeout`, say), its body is dropped at its next call and it
-/// undoes; a second cancel, or the end of [`cancel_grace`](crate::Builder::cancel_grace), ends that too. What could not be undone then is shown as a failure that nobody waited for, and is in the log.
+/// undoes; a second cancel, or the end of [`cancel_grace`](crate::Builder::cancel_grace), ends that too. What is not undone then is logged, or written to standard error where nothing is.
 #[track_caller]
 pub fn saga<T, E, F>(body: F) -> impl Future<Output = Result<T, SagaError>>
 where
@@ -117,8 +117,8 @@ where
 }
 
 impl Saga {
-    /// A step of the saga, and how it is undone, given what it gave. If it fails, it is not undone, as it has done nothing. If nobody knows whether it happened, because it is at most
-    /// once and was cut off, took too long, or was cancelled in the middle, then [`undo_in_doubt`](SagaStep::undo_in_doubt) says what is done; without that it is reported.
+    /// A step of the saga, and how it is undone, given what it gave. If its work gives an error, it is not undone, as it has done nothing. If nobody knows whether it happened, because an attempt was
+    /// cut off by a crash, took too long, panicked, was cancelled in the middle, or gave what cannot be written down or read, then [`undo_in_doubt`](SagaStep::undo_in_doubt) says what is done; without that it is reported.
     #[track_caller]
     pub fn step<T, U, F>(&self, step: Step<T>, undo: F) -> SagaStep<T>
     where
@@ -210,7 +210,7 @@ impl<T: Clone + DeserializeOwned + 'static> IntoFuture for SagaStep<T> {
     fn into_future(self) -> Self::IntoFuture {
         let SagaStep { saga, step, undo, in_doubt } = self;
         let name = step.name();
-        let made = step.into_future();
+        let made = step.tells_doubt().into_future();
         Box::pin(async move {
             // Until its result is here it is in doubt: this may be dropped in the middle.
             let cut_off = "it was cancelled while it was under way";
@@ -239,7 +239,8 @@ impl<T: Clone + DeserializeOwned + 'static> IntoFuture for SagaStep<T> {
 
 /// Whether a step that failed with this may have been done all the same.
 fn is_in_doubt(error: &TaskError) -> bool {
-    matches!(error.kind(), ErrorKind::InDoubt | ErrorKind::TimedOut)
+    use ErrorKind::{Host, InDoubt, Panicked, TimedOut, Unreadable, Unserializable};
+    matches!(error.kind(), InDoubt | TimedOut | Panicked | Unserializable | Unreadable | Host)
 }
 
 /// Why a saga failed, and what was undone.
@@ -349,6 +350,28 @@ where
         match &self.undo {
             Some(undo) => undo.may_be_woken(),
             None => self.body.may_be_woken(),
+        }
+    }
+}
+
+/// A second cancel, or the end of the grace, cuts the undoing short. The log has no place for that, but somebody must know.
+impl<F> Drop for SagaTask<F> {
+    fn drop(&mut self) {
+        let Some(done) = self.undo.as_ref().and_then(|_| self.saga.0.try_borrow().ok()) else {
+            return;
+        };
+        let left = done.entries.iter().filter(|entry| !matches!(entry.how, How::Nothing));
+        let left: Vec<&str> = left.map(|entry| entry.of).collect();
+        if left.is_empty() {
+            return;
+        }
+        let text =
+            format!("a saga was cut short, and these are not undone: `{}`", left.join("`, `"));
+        match tracing::enabled!(target: "tiffany", tracing::Level::ERROR) {
+            true => {
+                tracing::error!(target: "tiffany", code = ErrorKind::NotUndone.code(), "{text}")
+            }
+            false => eprintln!("tiffany: {text} [{}]", ErrorKind::NotUndone.code()),
         }
     }
 }

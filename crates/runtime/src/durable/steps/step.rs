@@ -149,7 +149,7 @@ where
     };
     let mut step = Step::new(name, Job::Blocking(Arc::new(work)));
     step.work.kind = Kind::Transactional;
-    step
+    step.tells_doubt()
 }
 
 /// The result of an attempt, in the form in which it is written down.
@@ -196,6 +196,8 @@ pub(crate) struct StepWork {
     pub(crate) heartbeat: Option<Duration>,
     pub(crate) queue: Option<String>,
     pub(crate) holds_in_doubt: bool,
+    /// Whether an attempt that was cut off makes a later failure a doubt.
+    pub(crate) tells_doubt: bool,
 }
 
 /// A step that is about to be made.
@@ -219,6 +221,7 @@ impl<T> Step<T> {
             heartbeat: None,
             queue: None,
             holds_in_doubt: false,
+            tells_doubt: false,
         };
         Step { work, input: None, value: PhantomData }
     }
@@ -247,6 +250,12 @@ impl<T> Step<T> {
     /// [`Control::decide`](crate::control::Control::decide) or `tiffany doubt`, instead of getting an error. For steps that are at most once.
     pub fn hold_in_doubt(mut self) -> Step<T> {
         self.work.holds_in_doubt = true;
+        self
+    }
+
+    /// If an attempt is cut off and a later one fails, its task is told that it may have happened.
+    pub(super) fn tells_doubt(mut self) -> Step<T> {
+        self.work.tells_doubt = true;
         self
     }
 
