@@ -480,10 +480,12 @@ fn a_program_waits_for_one_who_has_its_log_for_a_moment() {
     assert!(began.elapsed() < ms(2000));
 }
 
+static NAPPED: Mutex<Vec<Uuid>> = Mutex::new(Vec::new());
+
 /// Waits for a promise beside two naps, which begin in the same round.
 async fn napper(_: ()) -> Result<String, TaskError> {
     let promise = external_promise::<String>().await;
-    PROMISED.lock().unwrap().push(promise.uuid());
+    NAPPED.lock().unwrap().push(promise.uuid());
     for _ in 0..2 {
         drop(spawn(async { sleep(ms(30)).await }).await);
     }
@@ -498,7 +500,7 @@ fn a_promise_is_known_as_soon_as_its_run_is_brought_back() {
     let run = runtime.submit::<String>("napper", "a", &()).unwrap();
     runtime.run(sleep(ms(100))).unwrap();
     drop(runtime);
-    let promise = PROMISED.lock().unwrap()[0];
+    let promise = NAPPED.lock().unwrap()[0];
     // Between two tasks of one round: the second nap is written down when the run is brought back.
     let cut = dir.cut_after(1, r#""call":"sleep""#);
     let slow = Settings { segment_bytes: 1 << 18, batch_window: ms(300), ..Settings::default() };
