@@ -15,14 +15,14 @@ async fn bake(cakes: u32) -> Result<Vec<String>, TaskError> {
         let task = try_spawn(async move {
             for what in ["mix", "bake", "ice"] {
                 let done: String = step(what, move || {
-                    std::thread::sleep(Duration::from_millis(100));
+                    std::thread::sleep(Duration::from_millis(500));
                     println!("  {what} cake {cake} (process {})", std::process::id());
                     Ok::<String, String>(format!("{what} by {}", std::process::id()))
                 })
                 .input(&cake)
                 .await?;
                 assert!(done.starts_with(what));
-                sleep(Duration::from_millis(100 * u64::from(cake))).await;
+                sleep(Duration::from_millis(500 * u64::from(cake))).await;
             }
             Ok::<String, TaskError>(format!("cake {cake}"))
         });

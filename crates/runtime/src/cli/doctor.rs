@@ -259,7 +259,7 @@ fn runs(findings: &mut Findings, place: &Place, view: &View) {
         }
     }
     match damaged.as_slice() {
-        [] => findings.ok("runs", format!("{live} live, none damaged")),
+        [] => findings.ok("runs", format!("{live} live, none of these damaged")),
         damaged => {
             let names: Vec<String> = damaged.iter().map(ToString::to_string).collect();
             let why = view.refused(damaged[0]).cloned().map(Shown::from);

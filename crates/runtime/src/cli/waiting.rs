@@ -99,7 +99,7 @@ impl StepSeen {
                 format!("{kind}, attempt {attempt} failed, the next one at {at}")
             }
             (None, 0) => format!("{kind}, in its queue"),
-            (None, attempt) => format!("{kind}, attempt {attempt} under way"),
+            (None, attempt) => format!("{kind}, attempt {attempt} begun, no result yet"),
         }
     }
 

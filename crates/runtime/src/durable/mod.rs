@@ -69,8 +69,9 @@ pub fn receive<T: DeserializeOwned + 'static>(name: &str) -> TryCall<T, Written>
     TryCall::new(SystemCall::ReceiveMessage(name.into()))
 }
 
-/// Whether this run takes the new way at a change of the program. A run whose log was written by a program that did
-/// not know this change goes the old way, to its end; all others go the new one.
+/// Whether this run takes the new way at a change of the program. A run that had gone past this place before the program had this line
+/// takes the old way, here and wherever this id is asked for, to its end. One that had not come so far takes the new one, as all new
+/// runs do.
 ///
 /// ```
 /// # async fn charge() -> Result<u32, tiffany::TaskError> { Ok(1) }

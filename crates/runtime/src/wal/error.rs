@@ -62,7 +62,7 @@ pub enum LogError {
     Poisoned(Arc<LogError>),
     /// A run's file is not what was written.
     #[error(
-        "run {run} is damaged: {broken} [TFY0107]; restore {run}.wal from a copy, or remove the run"
+        "run {run} is damaged: {broken} [TFY0107]; restore {run}.wal from a copy; the other runs go on without it"
     )]
     DamagedRun {
         /// The run.

@@ -63,9 +63,10 @@ impl Event {
                 );
                 (Style::Plain, text)
             }
-            Event::Approved => {
-                (Style::Head, "you approve the budget, through the socket of that process".into())
-            }
+            Event::Approved => (
+                Style::Head,
+                "the budget is approved from outside, through the socket of that process".into(),
+            ),
             Event::Killed { process, pid } => {
                 (Style::Bad, format!("SIGKILL to process {process} (pid {pid})"))
             }
@@ -147,8 +148,8 @@ struct Show<'a> {
 
 impl Show<'_> {
     fn play(mut self) -> Done {
-        self.say("A trip is planned by tasks that work at the same time. Their process is killed three times, and each time")?;
-        self.say("another one reads the log and goes on. A ledger in a process of its own sees what is done.\n")?;
+        self.say("A trip (the run `summer`) is planned by tasks that work at the same time. Their process is killed three times, and each")?;
+        self.say("time another one reads the log and goes on. A ledger in a process of its own sees what is done.\n")?;
         let ledger = Part::start("ledger", self.dir)?;
         let gaps = self.run()?;
         drop(ledger);
