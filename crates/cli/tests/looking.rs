@@ -80,7 +80,10 @@ fn a_crashed_directory_is_shown_as_it_will_be() {
     let kinds: Vec<Value> = log.lines().iter().map(|line| line["type"].clone()).collect();
     assert_eq!(kinds, ["RunStart", "TaskYield", "EffectStart"]);
     let shown = home.run(&["show", "pay-1"]).ok().stdout;
-    assert!(shown.contains("step `charge` (at_most_once), attempt 1 begun, no result yet"), "{shown}");
+    assert!(
+        shown.contains("step `charge` (at_most_once), attempt 1 begun, no result yet"),
+        "{shown}"
+    );
     let verified = home.run(&["verify"]).ok().stdout;
     assert!(verified.contains("lacks lines that the commit log has"), "{verified}");
 }
