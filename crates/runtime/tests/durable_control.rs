@@ -452,6 +452,11 @@ fn asking_on_the_loops_own_thread_is_an_error() {
     let (handle, uuid) = (runtime.handle(), run.uuid());
     let asked = runtime.run(async move { handle.control().send(uuid, "word", &"x") }).unwrap();
     assert_eq!(asked.unwrap_err().code(), "TFY0032");
+    let dir = dir.0.clone();
+    let opened = runtime.run(async move { Control::open(&dir).map(drop) }).unwrap();
+    assert_eq!(opened.unwrap_err().code(), "TFY0032");
+    let held = runtime.run(async { step("twice", || Ok::<u32, String>(1)).hold_in_doubt().await });
+    assert_eq!(held.unwrap().unwrap_err().code(), "TFY0032");
     let without = Runtime::new().unwrap().flush().unwrap_err();
     assert_eq!(without.code(), "TFY0039");
 }

@@ -71,6 +71,7 @@ impl Control {
     /// The log in a directory: by the process that has it, or, where none has, by taking it for as long as this lives. Then runs are written to on the
     /// level of their records, and take notice when they are brought back.
     pub fn open(dir: &Path) -> Result<Control, TaskError> {
+        not_on_the_loop()?;
         let begun = Instant::now();
         loop {
             if let Some(client) = Client::connect(dir)? {
@@ -197,6 +198,7 @@ impl Control {
     }
 
     fn ask(&mut self, request: Request) -> Result<Answer, TaskError> {
+        not_on_the_loop()?;
         match &mut self.0 {
             Way::Here(inbox) => ask_here(inbox, request),
             Way::Socket(client) => client.ask(&request),
@@ -218,12 +220,19 @@ impl Decision {
     }
 }
 
+/// Who waits for an answer keeps all tasks of this thread waiting, and for an answer of its own runtime for ever.
+fn not_on_the_loop() -> Result<(), TaskError> {
+    match context::current().host() {
+        None => Ok(()),
+        Some(_) => {
+            let message = "this waits, and was called on the thread of a loop; do it in a step, or on another thread";
+            Err(TaskError::new(ErrorKind::BadArgument, message))
+        }
+    }
+}
+
 /// Asks a runtime of this process, which another thread drives.
 pub(crate) fn ask_here(inbox: &Inbox, request: Request) -> Result<Answer, TaskError> {
-    if context::current().host().is_some() {
-        let message = "this waits for the loop, and was called on its thread; do it on another one";
-        return Err(TaskError::new(ErrorKind::BadArgument, message));
-    }
     let gone = || TaskError::new(ErrorKind::Unreachable, "the runtime is gone");
     let (tell, told) = sync_channel(1);
     inbox.send(Letter::Request(request, tell));

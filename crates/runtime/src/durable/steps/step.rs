@@ -330,6 +330,11 @@ impl<T: DeserializeOwned + 'static> IntoFuture for Step<T> {
             let error = TaskError::new(ErrorKind::BadArgument, message);
             return TryCall::bad_at(CallKind::Effect, error, at);
         }
+        if work.kind != Kind::AtMostOnce && work.holds_in_doubt {
+            let message = format!("the step `{name}` may be done again, so it is never in doubt");
+            let error = TaskError::new(ErrorKind::BadArgument, message);
+            return TryCall::bad_at(CallKind::Effect, error, at);
+        }
         let about = match (work.kind.word(), input) {
             (_, Some(Err(error))) => return TryCall::bad_at(CallKind::Effect, error, at),
             (None, None) => None,
