@@ -13,7 +13,6 @@ use crate::inline::Inline;
 use crate::pool::{Job, Pool, Work};
 use crate::reactor::Reactor;
 use crate::trace::Tracer;
-use crate::wal::Ticket;
 
 /// Everything of the world that tasks of one runtime can reach.
 pub(crate) struct Host {
@@ -49,23 +48,6 @@ impl Host {
             Workers::Threads(pool) => pool.abort(call),
             Workers::Inline(inline) => inline.abort(call),
         }
-    }
-
-    /// Queues an attempt at a step that may begin when the log has come so far. `false`: that is not possible, and it has to be
-    /// started then.
-    pub(crate) fn hold_attempt(
-        &self,
-        until: Ticket,
-        (call, name, at): (CallRef, &'static str, &'static Location<'static>),
-        attempt: Attempt,
-        job: &StepJob,
-    ) -> bool {
-        let (Workers::Threads(pool), StepJob::Blocking(job)) = (&self.workers, job) else {
-            return false;
-        };
-        let job = Job::Attempt(attempt, Arc::clone(job));
-        pool.hold(until, call, Work { name, at, job });
-        true
     }
 
     /// Queues an attempt at a step, and says how it can be stopped.

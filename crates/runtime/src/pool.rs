@@ -1,7 +1,7 @@
 //! A few threads for work that blocks: files, name look-ups, a closure of the user's. Threads start
 //! when there is work and nobody to do it, and end after a while without any.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,6 @@ use crate::future_task::panic_error;
 use crate::inbox::{Inbox, Letter, Remote};
 use crate::line::Line;
 use crate::panics;
-use crate::wal::Ticket;
 
 /// How long a thread waits for work before it ends.
 const IDLE: Duration = Duration::from_secs(5);
@@ -77,10 +76,10 @@ impl Work {
 /// The threads and the work that waits for them.
 pub(crate) struct Pool {
     shared: Arc<Shared>,
+    limit: usize,
 }
 
 struct Shared {
-    limit: usize,
     queue: Mutex<Queue>,
     work_came: Condvar,
     inbox: Arc<Inbox>,
@@ -89,9 +88,6 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     work: Backlog,
-    /// Work that may begin when the log has come so far, and how far it has come.
-    held: VecDeque<(Ticket, CallRef, Work)>,
-    safe: Ticket,
     threads: usize,
     idle: usize,
     closed: bool,
@@ -128,47 +124,51 @@ impl Backlog {
 impl Pool {
     pub(crate) fn new(limit: usize, inbox: Arc<Inbox>) -> Pool {
         let queue = Mutex::new(Queue::default());
-        Pool { shared: Arc::new(Shared { limit, queue, work_came: Condvar::new(), inbox }) }
+        Pool { shared: Arc::new(Shared { queue, work_came: Condvar::new(), inbox }), limit }
     }
 
     /// Queues work; its result comes to the inbox.
     pub(crate) fn start(&self, call: CallRef, work: Work) {
-        self.shared.start(self.shared.lock(), call, work);
-    }
-
-    /// Queues work that may begin when the log has come so far.
-    pub(crate) fn hold(&self, until: Ticket, call: CallRef, work: Work) {
         let mut queue = self.shared.lock();
-        match until <= queue.safe {
-            true => self.shared.start(queue, call, work),
-            false => queue.held.push_back((until, call, work)),
+        queue.work.push(call, work);
+        if queue.idle >= queue.work.len() || queue.threads >= self.limit.max(1) {
+            drop(queue);
+            self.shared.work_came.notify_one();
+            return;
         }
-    }
-
-    /// By which the log tells how far it has come. It does so on its own thread, which spares the loop's a turn.
-    pub(crate) fn starter(&self) -> impl Fn(Ticket) + Send + use<> {
+        queue.threads += 1;
+        drop(queue);
         let shared = Arc::clone(&self.shared);
-        move |safe| loop {
-            let mut queue = shared.lock();
-            queue.safe = queue.safe.max(safe);
-            if queue.held.front().is_none_or(|(until, ..)| *until > safe) {
-                return;
-            }
-            if let Some((_, call, work)) = queue.held.pop_front() {
-                shared.start(queue, call, work);
-            }
+        let started =
+            std::thread::Builder::new().name("tiffany-pool".into()).spawn(move || shared.serve());
+        if let Err(error) = started {
+            self.no_thread(&error);
         }
     }
 
     /// Takes back work that has not begun. `false`: it has, or there is none.
     pub(crate) fn abort(&self, call: CallRef) -> bool {
         let mut queue = self.shared.lock();
-        let held = queue.held.iter().position(|(_, held, _)| *held == call);
-        let held = held.and_then(|at| queue.held.remove(at)).map(|(.., work)| work);
-        let work = queue.work.remove(call).or(held);
+        let work = queue.work.remove(call);
         drop(queue);
         // Dropping it may run code of the user's, which must not happen under the lock.
         work.is_some()
+    }
+
+    /// The system gives no thread: with none at all, the work that waits fails.
+    fn no_thread(&self, error: &std::io::Error) {
+        let mut queue = self.shared.lock();
+        queue.threads -= 1;
+        if queue.threads > 0 {
+            return;
+        }
+        let mut backlog = std::mem::take(&mut queue.work);
+        drop(queue);
+        while let Some((call, work)) = backlog.pop() {
+            let message = format!("the system gives no thread for blocking work: {error}");
+            let error = TaskError::new(ErrorKind::Host, message);
+            self.shared.inbox.send(work.fail(call, error));
+        }
     }
 }
 
@@ -176,7 +176,7 @@ impl Drop for Pool {
     fn drop(&mut self) {
         let mut queue = self.shared.lock();
         queue.closed = true;
-        let backlog = (std::mem::take(&mut queue.work), std::mem::take(&mut queue.held));
+        let backlog = std::mem::take(&mut queue.work);
         drop(queue);
         self.shared.work_came.notify_all();
         // Not under the lock: it may run code of the user's.
@@ -187,43 +187,6 @@ impl Drop for Pool {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock()
-    }
-
-    fn start(self: &Arc<Shared>, mut queue: MutexGuard<'_, Queue>, call: CallRef, work: Work) {
-        if queue.closed {
-            drop(queue);
-            return drop(work);
-        }
-        queue.work.push(call, work);
-        if queue.idle >= queue.work.len() || queue.threads >= self.limit.max(1) {
-            drop(queue);
-            self.work_came.notify_one();
-            return;
-        }
-        queue.threads += 1;
-        drop(queue);
-        let shared = Arc::clone(self);
-        let started =
-            std::thread::Builder::new().name("tiffany-pool".into()).spawn(move || shared.serve());
-        if let Err(error) = started {
-            self.no_thread(&error);
-        }
-    }
-
-    /// The system gives no thread: with none at all, the work that waits fails.
-    fn no_thread(&self, error: &std::io::Error) {
-        let mut queue = self.lock();
-        queue.threads -= 1;
-        if queue.threads > 0 {
-            return;
-        }
-        let mut backlog = std::mem::take(&mut queue.work);
-        drop(queue);
-        while let Some((call, work)) = backlog.pop() {
-            let message = format!("the system gives no thread for blocking work: {error}");
-            let error = TaskError::new(ErrorKind::Host, message);
-            self.inbox.send(work.fail(call, error));
-        }
     }
 
     /// What a thread of the pool does.

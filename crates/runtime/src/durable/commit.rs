@@ -108,13 +108,7 @@ impl Runtime {
             return self.host.inbox.send(Letter::Logged(Notice::Durable(durable.safe)));
         }
         if durable.handed_in > durable.safe {
-            let handed_in = durable.handed_in;
-            for held in &held {
-                if let Held::Attempt(call, number) = held {
-                    self.stage(*call, *number, handed_in);
-                }
-            }
-            self.durable_mut().waiting.push_back((handed_in, held));
+            durable.waiting.push_back((durable.handed_in, held));
         } else if held.iter().any(|held| matches!(held, Held::Over(_))) {
             // The log has its end already. It must not vanish under whoever is busy with it.
             durable.waiting.push_back((durable.handed_in, held));

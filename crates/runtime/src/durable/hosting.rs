@@ -18,7 +18,6 @@ use super::resume::script::Begun;
 use super::runs::{Beginning, Known};
 use crate::control::Listening;
 use crate::error::RunError;
-use crate::host::Workers;
 use crate::runtime::Runtime;
 use crate::wal::{Batch, Disk, LogError, RunState, Ticket, Writer};
 
@@ -80,11 +79,7 @@ impl Runtime {
             }
         }
         let inbox = Arc::clone(&self.host.inbox);
-        let safe = match &self.host.workers {
-            Workers::Threads(pool) => Some(pool.starter()),
-            Workers::Inline(_) => None,
-        };
-        let log = Log::start(writer, inbox, safe, inline)
+        let log = Log::start(writer, inbox, inline)
             .map_err(|error| RunError::system("a thread for the log", &error))?;
         let listening = match inline {
             // On a simulated disk there is nobody else.

@@ -27,25 +27,14 @@ pub(crate) struct CommitTime {
 }
 
 impl Log {
-    /// On threads, `safe` is called there too, after the inbox was told.
     pub(crate) fn start(
         writer: Writer,
         inbox: Arc<Inbox>,
-        safe: Option<impl Fn(Ticket) + Send + 'static>,
         inline: Option<CommitTime>,
     ) -> io::Result<Log> {
         match inline {
             None => {
-                let tell = move |notice: Notice| {
-                    let durable = match &notice {
-                        Notice::Durable(ticket) => Some(*ticket),
-                        Notice::Failed(_) => None,
-                    };
-                    inbox.send(Letter::Logged(notice));
-                    if let (Some(safe), Some(ticket)) = (&safe, durable) {
-                        safe(ticket);
-                    }
-                };
+                let tell = move |notice| inbox.send(Letter::Logged(notice));
                 LogThread::start(writer, tell).map(Log::Threads)
             }
             Some(time) => Ok(Log::Inline(Box::new(InlineLog::new(writer, inbox, time)))),

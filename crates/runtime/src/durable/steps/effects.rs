@@ -17,7 +17,6 @@ use crate::durable::resume::script::Begun;
 use crate::inbox::Inbox;
 use crate::mutation::Mutation;
 use crate::runtime::Runtime;
-use crate::wal::Ticket;
 
 /// All steps of a runtime that are not over.
 #[derive(Default)]
@@ -64,8 +63,8 @@ pub(super) enum State {
     Waiting,
     /// It was cut off, and a person is to say what came of it.
     InDoubt,
-    /// It left its queue; the log does not have that yet. The attempt may be with the pool already, which begins it then.
-    Held(Option<Attempt>),
+    /// It left its queue; the log does not have that yet.
+    Held,
     /// It runs.
     Running { attempt: Attempt, stop: Option<Stop>, until: Option<Time> },
 }
@@ -73,7 +72,7 @@ pub(super) enum State {
 impl State {
     /// Whether it has left its queue.
     pub(super) fn is_out(&self) -> bool {
-        matches!(self, State::Held(_) | State::Running { .. })
+        matches!(self, State::Held | State::Running { .. })
     }
 }
 
@@ -259,7 +258,7 @@ impl Runtime {
     fn begin_attempt(&mut self, call: CallRef) {
         let Some(step) = self.effects.steps.get_mut(&call) else { return };
         step.attempt = step.attempt.saturating_add(1);
-        step.state = State::Held(None);
+        step.state = State::Held;
         let (attempt, kind) = (step.attempt, step.work.kind);
         let is_durable = self.write_effect(call, |journal, page, (tid, clock, _)| {
             if !Mutation::AttemptNotRecorded.is_on() {
@@ -302,37 +301,16 @@ impl Runtime {
         true
     }
 
-    /// Gives an attempt to the pool, which begins it when the log has come so far: the loop does not have to be woken for that.
-    pub(in crate::durable) fn stage(&mut self, call: CallRef, number: u64, until: Ticket) {
-        let Some(step) = self.effects.steps.get(&call) else { return };
-        if step.attempt != number || !matches!(step.state, State::Held(None)) {
-            return;
-        }
-        let attempt = self.effects.attempt(call, step, &self.host.inbox);
-        let what = (call, step.work.name, step.work.at);
-        let is_held = self.host.hold_attempt(until, what, attempt.clone(), &step.work.job);
-        if is_held && let Some(step) = self.effects.steps.get_mut(&call) {
-            step.state = State::Held(Some(attempt));
-        }
-    }
-
     /// An attempt begins, unless it was taken back meanwhile.
     pub(crate) fn launch(&mut self, call: CallRef, number: u64) {
         let now = self.host.clock.now();
         let Some(step) = self.effects.steps.get(&call) else { return };
-        if step.attempt != number {
+        if step.attempt != number || !matches!(step.state, State::Held) {
             return;
         }
-        let (attempt, stop) = match &step.state {
-            State::Held(Some(attempt)) => (attempt.clone(), None),
-            State::Held(None) => {
-                let attempt = self.effects.attempt(call, step, &self.host.inbox);
-                let what = (call, step.work.name, step.work.at);
-                let stop = self.host.start_attempt(what, attempt.clone(), &step.work.job);
-                (attempt, stop)
-            }
-            _ => return,
-        };
+        let attempt = self.effects.attempt(call, step, &self.host.inbox);
+        let what = (call, step.work.name, step.work.at);
+        let stop = self.host.start_attempt(what, attempt.clone(), &step.work.job);
         let until = step.work.timeout.map(|timeout| now + timeout);
         let sign = step.work.heartbeat.map(|heartbeat| now + heartbeat);
         if let Some(step) = self.effects.steps.get_mut(&call) {
