@@ -2,12 +2,14 @@
 //! to which every step appends a synced line when it is done. Nothing that was written down is done again, and
 //! nothing is left out.
 
+mod durable_kit;
+
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use durable_kit::{TO_BE_KILLED, kill_until_over};
 use tiffany::durable::step;
 use tiffany::wal::Settings;
 use tiffany::{Runtime, TaskError, gather, sleep, try_spawn};
@@ -61,7 +63,7 @@ fn be_killed(dir: &Path) {
 
 #[test]
 fn killed_at_random_moments() {
-    if let Ok(dir) = std::env::var("TIFFANY_TO_BE_KILLED") {
+    if let Ok(dir) = std::env::var(TO_BE_KILLED) {
         return be_killed(Path::new(&dir));
     }
     // One run, or as many as it takes to kill so often.
@@ -81,28 +83,7 @@ fn one_run(number: u64) -> usize {
     let dir = std::env::temp_dir().join(format!("tiffany-kill-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).expect("it can be made");
-    let (mut kills, mut state) = (0, 11u64 + number);
-    let began = Instant::now();
-    loop {
-        assert!(began.elapsed() < Duration::from_secs(50), "it does not come to its end");
-        let mut child = Command::new(std::env::current_exe().expect("it has a name"))
-            .args(["--exact", "killed_at_random_moments", "--nocapture"])
-            .env("TIFFANY_TO_BE_KILLED", &dir)
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("it starts");
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        // Longer and longer, so that a slow machine comes to its end too.
-        std::thread::sleep(Duration::from_millis(6 + (state >> 33) % (8 + 3 * kills as u64)));
-        if child.try_wait().expect("it can be asked").is_some() {
-            assert!(child.wait().expect("it ended").success());
-            break;
-        }
-        child.kill().expect("it can be killed");
-        child.wait().expect("it ended");
-        kills += 1;
-    }
-    assert!(kills >= 5, "killed {kills} times only, so this shows nothing");
+    let kills = kill_until_over(&dir, 11 + number, (6, 8, 3));
     let ledger = std::fs::read_to_string(dir.join("ledger")).expect("there is a ledger");
     let outcome = std::fs::read_to_string(dir.join("outcome")).expect("there is an outcome");
     let entries: Vec<&str> = ledger.lines().collect();

@@ -7,10 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
-use durable_kit::Dir;
+use durable_kit::{Dir, TO_BE_KILLED, kill_until_over};
 use tiffany::durable::{StepError, receive, run_id, saga, send, step_with};
 use tiffany::wal::Settings;
 use tiffany::{Runtime, TaskError};
@@ -89,33 +87,12 @@ fn be_killed(dir: &Path) {
 
 #[test]
 fn killed_at_random_moments() {
-    if let Ok(dir) = std::env::var("TIFFANY_TO_BE_KILLED") {
+    if let Ok(dir) = std::env::var(TO_BE_KILLED) {
         return be_killed(Path::new(&dir));
     }
     let dir = Dir::new();
     std::fs::create_dir_all(&dir.0).expect("it can be made");
-    let (mut kills, mut state) = (0, 31u64);
-    let began = Instant::now();
-    loop {
-        assert!(began.elapsed() < Duration::from_secs(50), "it does not come to its end");
-        let mut child = Command::new(std::env::current_exe().expect("it has a name"))
-            .args(["--exact", "killed_at_random_moments", "--nocapture"])
-            .env("TIFFANY_TO_BE_KILLED", &dir.0)
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("it starts");
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        // Longer and longer, so that a slow machine comes to its end too.
-        std::thread::sleep(Duration::from_millis(10 + (state >> 33) % (20 + 2 * kills as u64)));
-        if let Some(status) = child.try_wait().expect("it can be asked") {
-            assert!(status.success());
-            break;
-        }
-        child.kill().expect("it can be killed");
-        child.wait().expect("it ended");
-        kills += 1;
-    }
-    assert!(kills >= 5, "killed {kills} times only, so this shows nothing");
+    let kills = kill_until_over(&dir.0, 31, (10, 20, 2));
     let ledger = std::fs::read_to_string(dir.0.join("ledger")).expect("there is a ledger");
     check(&ledger, kills);
 }

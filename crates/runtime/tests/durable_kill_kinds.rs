@@ -1,13 +1,15 @@
 //! A process that is killed with SIGKILL at random moments, against a ledger with the key of every piece of work that was
 //! done: what may be done at most once is never done twice, and what is done again is done under its key.
 
+mod durable_kit;
+
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use durable_kit::{TO_BE_KILLED, kill_until_over};
 use tiffany::durable::{Retry, step_with};
 use tiffany::wal::Settings;
 use tiffany::{ErrorKind, Runtime, TaskError};
@@ -63,7 +65,7 @@ fn be_killed(dir: &Path) {
 
 #[test]
 fn killed_at_random_moments() {
-    if let Ok(dir) = std::env::var("TIFFANY_TO_BE_KILLED") {
+    if let Ok(dir) = std::env::var(TO_BE_KILLED) {
         return be_killed(Path::new(&dir));
     }
     // One run, or as many as it takes to kill so often.
@@ -83,28 +85,7 @@ fn one_run(number: u64) -> usize {
     let dir = std::env::temp_dir().join(format!("tiffany-kill-kinds-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).expect("it can be made");
-    let (mut kills, mut state) = (0, 23u64 + number);
-    let began = Instant::now();
-    loop {
-        assert!(began.elapsed() < Duration::from_secs(50), "it does not come to its end");
-        let mut child = Command::new(std::env::current_exe().expect("it has a name"))
-            .args(["--exact", "killed_at_random_moments", "--nocapture"])
-            .env("TIFFANY_TO_BE_KILLED", &dir)
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("it starts");
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        // Longer and longer, so that a slow machine comes to its end too.
-        std::thread::sleep(Duration::from_millis(6 + (state >> 33) % (8 + 3 * kills as u64)));
-        if child.try_wait().expect("it can be asked").is_some() {
-            assert!(child.wait().expect("it ended").success());
-            break;
-        }
-        child.kill().expect("it can be killed");
-        child.wait().expect("it ended");
-        kills += 1;
-    }
-    assert!(kills >= 5, "killed {kills} times only, so this shows nothing");
+    let kills = kill_until_over(&dir, 23 + number, (6, 8, 3));
     let ledger = std::fs::read_to_string(dir.join("ledger")).expect("there is a ledger");
     let outcome = std::fs::read_to_string(dir.join("outcome")).expect("there is an outcome");
     // By kind and round: the numbers and keys of its attempts.

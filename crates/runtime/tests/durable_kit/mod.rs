@@ -4,8 +4,9 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tiffany::wal::Settings;
 use tiffany::{Builder, Runtime};
@@ -74,4 +75,35 @@ impl Drop for Dir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
+}
+
+/// Tells a process of a test that it is to be killed, and where it works.
+pub const TO_BE_KILLED: &str = "TIFFANY_TO_BE_KILLED";
+
+/// Starts this test again and again as a process, which is killed with SIGKILL after between `least` milliseconds and `spread` more,
+/// until one comes to its end. Tells how often it was killed.
+pub fn kill_until_over(dir: &Path, seed: u64, (least, spread, growth): (u64, u64, u64)) -> usize {
+    let (mut kills, mut state) = (0, seed);
+    let began = Instant::now();
+    loop {
+        assert!(began.elapsed() < Duration::from_secs(50), "it does not come to its end");
+        let mut child = Command::new(std::env::current_exe().expect("it has a name"))
+            .args(["--exact", "killed_at_random_moments", "--nocapture"])
+            .env(TO_BE_KILLED, dir)
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        // Longer and longer, so that a slow machine comes to its end too.
+        std::thread::sleep(ms(least + (state >> 33) % (spread + growth * kills)));
+        if let Some(status) = child.try_wait().expect("it can be asked") {
+            assert!(status.success());
+            break;
+        }
+        child.kill().expect("it can be killed");
+        child.wait().expect("it ended");
+        kills += 1;
+    }
+    assert!(kills >= 5, "killed {kills} times only, so this shows nothing");
+    kills as usize
 }
