@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 use crate::call::{Claim, Reply, SpawnOptions, SystemCall};
-use crate::error::{TaskError, TaskLabel};
+use crate::error::{Site, TaskError, TaskLabel};
 use crate::id::{CallId, ObjectRef, RunId, TaskRef, Tid, Waitable};
 use crate::time::Time;
 use crate::value::Value;
@@ -28,6 +28,16 @@ pub trait Coroutine {
     /// Whether somebody outside the kernel could still wake it.
     fn may_be_woken(&self) -> bool {
         false
+    }
+
+    /// The line it stands at, where the compiler does not know: in another language.
+    fn line(&self) -> Option<Site> {
+        None
+    }
+
+    /// The line that spawned it, where the compiler does not know.
+    fn spawned_at(&self) -> Option<Site> {
+        None
     }
 }
 

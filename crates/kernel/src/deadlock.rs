@@ -139,7 +139,7 @@ impl Run {
         let calls = self.tasks[slot as usize].calls();
         let waits = calls.into_iter().flat_map(Calls::waits);
         let on: Vec<String> = waits.map(|(wait, _)| self.describe(&wait)).collect();
-        let at = self.tasks[slot as usize].first_wait().map(|(_, at)| at.into());
+        let at = self.tasks[slot as usize].first_wait().map(|(_, at)| self.site(slot, at));
         let on = match (on.is_empty(), self.tasks[slot as usize].state()) {
             (false, _) => on.join(" or "),
             (true, TaskState::Cancelling) => "the end of its cleanup".into(),

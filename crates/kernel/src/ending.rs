@@ -1,6 +1,6 @@
 //! The end of a task: what becomes of its value, who is told, and when it is forgotten.
 
-use crate::error::{ErrorKind, TaskError};
+use crate::error::{ErrorKind, Site, TaskError};
 use crate::outbox::EventKind;
 use crate::record::RecordKind;
 use crate::run::Run;
@@ -12,7 +12,8 @@ use crate::value::Value;
 pub(crate) enum End {
     Completed(Value),
     Failed(TaskError),
-    Cancelled,
+    /// With the line that spawned it, if its coroutine knew.
+    Cancelled(Option<Site>),
 }
 
 impl Run {
@@ -45,9 +46,11 @@ impl Run {
             End::Failed(error) => {
                 (TaskState::Failed, Outcome::Error(error.through_task(label(self))))
             }
-            End::Cancelled => {
+            End::Cancelled(spawned_at) => {
                 let error = TaskError::new(ErrorKind::TaskCancelled, "was cancelled");
-                (TaskState::Cancelled, Outcome::Error(error.in_task(|| label(self))))
+                let mut label = label(self);
+                label.spawned_at = spawned_at.unwrap_or(label.spawned_at);
+                (TaskState::Cancelled, Outcome::Error(error.in_task(|| label)))
             }
         };
         let task = &mut self.tasks[slot as usize];

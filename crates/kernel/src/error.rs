@@ -5,6 +5,7 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -182,6 +183,12 @@ kinds! {
     Unreachable = "TFY0043", "let the runtime be driven, by `wait_for` or `run`, or end the process that has the directory";
     /// The run answers no question of this name.
     NoSuchQuestion = "TFY0044", "let the run answer it by `on_question`, or ask it later";
+    /// Something was yielded that is no call.
+    NotACall = "TFY0045", "yield a call, a generator or coroutine, or nothing";
+    /// A runtime was used on another thread than its own.
+    WrongThread = "TFY0046", "use a runtime on the thread that made it; other threads settle promises and send messages";
+    /// A runtime was used in a process that was forked from its own.
+    Forked = "TFY0047", "start a runtime after the fork, or use `spawn` as the start method of `multiprocessing`";
     /// A key in the user's database belongs to another run.
     OtherKey = "TFY0050", "give each log directory a table of its own, or remove the keys of the run that is gone";
     /// A saga failed, and not all that it had done could be undone.
@@ -212,6 +219,28 @@ struct Inner {
     call: Option<(Cow<'static, str>, Site)>,
     within: Vec<Cow<'static, str>>,
     through: Vec<TaskLabel>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+    #[serde(skip)]
+    origin: Origin,
+}
+
+/// The error as another language has it. It stays in the process, and makes no error another one.
+#[derive(Clone, Default)]
+struct Origin(Option<Arc<dyn Any + Send + Sync>>);
+
+impl PartialEq for Origin {
+    fn eq(&self, _: &Origin) -> bool {
+        true
+    }
+}
+
+impl Eq for Origin {}
+
+impl fmt::Debug for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Origin" } else { "-" })
+    }
 }
 
 impl TaskError {
@@ -225,6 +254,8 @@ impl TaskError {
             call: None,
             within: Vec::new(),
             through: Vec::new(),
+            detail: None,
+            origin: Origin::default(),
         }))
     }
 
@@ -280,6 +311,28 @@ impl TaskError {
         }
     }
 
+    /// The same error, with what another language needs to make its own error of it again. It is written down with it.
+    pub fn with_detail(mut self, detail: String) -> TaskError {
+        self.0.detail = Some(detail);
+        self
+    }
+
+    /// What another language needs to make its own error of this one.
+    pub fn detail(&self) -> Option<&str> {
+        self.0.detail.as_deref()
+    }
+
+    /// The same error, with what it is in another language.
+    pub fn with_origin<T: Any + Send + Sync>(mut self, origin: T) -> TaskError {
+        self.0.origin = Origin(Some(Arc::new(origin)));
+        self
+    }
+
+    /// What it is in another language, if it comes from there and has not left the process.
+    pub fn origin<T: Any + Send + Sync>(&self) -> Option<&T> {
+        self.0.origin.0.as_ref()?.downcast_ref()
+    }
+
     /// The same error, said to have happened in this task.
     pub(crate) fn in_task(mut self, task: impl FnOnce() -> TaskLabel) -> TaskError {
         if self.0.task.is_none() {
@@ -293,10 +346,10 @@ impl TaskError {
         mut self,
         kind: CallKind,
         name: Option<&'static str>,
-        at: &'static Location<'static>,
+        at: impl FnOnce() -> Site,
     ) -> TaskError {
         if self.0.call.is_none() {
-            self.0.call = Some((Cow::Borrowed(name.unwrap_or(kind.tag())), at.into()));
+            self.0.call = Some((Cow::Borrowed(name.unwrap_or(kind.tag())), at()));
         }
         self
     }
@@ -314,7 +367,7 @@ impl TaskError {
     }
 
     /// The same error, having ended this task too.
-    pub(crate) fn through_task(mut self, label: TaskLabel) -> TaskError {
+    pub fn through_task(mut self, label: TaskLabel) -> TaskError {
         match &self.0.task {
             None => self.0.task = Some(label),
             Some(first) if first.tid == label.tid => {}

@@ -38,12 +38,15 @@ impl Run {
         }
         if self.watched() {
             let kind = call.kind();
-            self.event(slot, EventKind::Called { id, kind, call: call.to_string(), at: at.into() });
+            self.event(
+                slot,
+                EventKind::Called { id, kind, call: call.to_string(), at: self.site(slot, at) },
+            );
         }
         if self.rare.limits.max_calls.is_some_and(|limit| self.calls_made > limit) {
             let message = format!("the run made more than {} calls", self.calls_made - 1);
             let error = TaskError::new(ErrorKind::CallLimit, message)
-                .at_call(call.kind(), call.given_name(), at)
+                .at_call(call.kind(), call.given_name(), || self.site(slot, at))
                 .in_task(|| self.label(slot));
             self.fail(RunFailure::Limit(error));
             if self.tasks[slot as usize].state() == TaskState::Running {
@@ -59,7 +62,7 @@ impl Run {
                 match self.ask_handler(&here, &mut call, caller) {
                     Err(panic) => {
                         let error = panic
-                            .at_call(call.kind(), call.given_name(), at)
+                            .at_call(call.kind(), call.given_name(), || self.site(slot, at))
                             .in_task(|| self.label(slot));
                         return self.note_reply(slot, id, Reply::Error(error), at);
                     }
@@ -68,14 +71,14 @@ impl Run {
                     Ok(Verdict::Refuse(why)) => {
                         let message = format!("handler `{}` refused: {why}", here.handler.name());
                         let error = TaskError::new(ErrorKind::Refused, message)
-                            .at_call(call.kind(), call.given_name(), at)
+                            .at_call(call.kind(), call.given_name(), || self.site(slot, at))
                             .in_task(|| self.label(slot));
                         return self.note_reply(slot, id, Reply::Error(error), at);
                     }
                     Ok(Verdict::Run(coroutine)) => {
                         if let Err(error) = self.room_for_task() {
                             let error = error
-                                .at_call(call.kind(), call.given_name(), at)
+                                .at_call(call.kind(), call.given_name(), || self.site(slot, at))
                                 .in_task(|| self.label(slot));
                             return self.note_reply(slot, id, Reply::Error(error), at);
                         }

@@ -1,12 +1,11 @@
 //! What a durable run writes down. The kernel leaves records in its outbox, in the order in which things
 //! happened; how a line looks, and when it is safe, is the host's business.
 
-use std::panic::Location;
 use std::rc::Rc;
 
 use crate::call::{CallKind, Reply, SystemCall};
 use crate::calls::Answer;
-use crate::error::TaskError;
+use crate::error::{Site, TaskError};
 use crate::id::{Tid, Uuid, Waitable};
 use crate::outbox::CallRef;
 use crate::run::Run;
@@ -71,7 +70,7 @@ pub struct CallRecord {
     /// What it is about.
     pub about: About,
     /// The line of the call.
-    pub at: &'static Location<'static>,
+    pub at: Site,
     /// The error code, if it was refused at once.
     pub error: Option<&'static str>,
 }

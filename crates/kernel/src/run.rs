@@ -12,7 +12,7 @@ use crate::calls::wait::WaitSet;
 use crate::config::{End, Events, Limits, Mode, RunConfig};
 use crate::coroutine::BoxCoroutine;
 use crate::deadlock::DeadlockError;
-use crate::error::{ErrorKind, TaskError, TaskLabel};
+use crate::error::{ErrorKind, Site, TaskError, TaskLabel};
 use crate::id::{CallId, ObjectRef, RunId, TaskRef, Tid, Waitable};
 use crate::outbox::{CallRef, Event, EventKind, Order};
 use crate::policy::Policy;
@@ -136,7 +136,7 @@ pub struct TaskInfo {
     /// Its state.
     pub state: TaskState,
     /// The line of the call it waits in.
-    pub waits_at: Option<&'static Location<'static>>,
+    pub waits_at: Option<Site>,
 }
 
 impl Run {
@@ -389,7 +389,7 @@ impl Run {
             .map(|(slot, task)| TaskInfo {
                 label: self.label(slot as u32),
                 state: task.state(),
-                waits_at: task.first_wait().map(|(_, at)| at),
+                waits_at: task.first_wait().map(|(_, at)| self.site(slot as u32, at)),
             })
             .collect();
         all.sort_by_key(|info| info.label.tid);
@@ -438,7 +438,7 @@ impl Run {
 
     pub(crate) fn announce_spawn(&mut self, slot: u32, parent: Option<Tid>) {
         if self.watched() {
-            let at = self.tasks[slot as usize].spawned_at.into();
+            let at = self.label(slot).spawned_at;
             let name = self.name(slot);
             self.event(slot, EventKind::Spawned { parent, name, at });
         }
@@ -464,8 +464,17 @@ impl Run {
         TaskLabel {
             tid: task.tid,
             name: self.name(slot).map(|name| name.to_string()),
-            spawned_at: task.spawned_at.into(),
+            spawned_at: task
+                .coroutine()
+                .and_then(|coroutine| coroutine.spawned_at())
+                .unwrap_or_else(|| task.spawned_at.into()),
         }
+    }
+
+    /// The line of a call that a task made, as far as the compiler knows it or better.
+    pub(crate) fn site(&self, slot: u32, at: &'static Location<'static>) -> Site {
+        let line = self.tasks[slot as usize].coroutine().and_then(|coroutine| coroutine.line());
+        line.unwrap_or_else(|| at.into())
     }
 
     pub(crate) fn task_ref(&self, slot: u32) -> TaskRef {

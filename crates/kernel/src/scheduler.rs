@@ -272,8 +272,9 @@ impl Run {
                 }
             }
             Step::Done(_) => {
+                let spawned_at = coroutine.spawned_at();
                 drop(coroutine);
-                self.after_unwinding(slot, port, End::Cancelled);
+                self.after_unwinding(slot, port, End::Cancelled(spawned_at));
             }
             Step::Failed(error) => {
                 drop(coroutine);
@@ -521,7 +522,7 @@ impl Run {
             kind,
             name,
             about: About::call(&call, self.clock),
-            at,
+            at: self.site(slot, at),
             error: None,
         });
         let answer = self.dispatch(slot, id, call, at);
@@ -544,7 +545,8 @@ impl Run {
         match answer {
             Answer::Now(Reply::Error(error)) => {
                 let (kind, name) = call();
-                let error = error.at_call(kind, name, at).in_task(|| self.label(slot));
+                let error =
+                    error.at_call(kind, name, || self.site(slot, at)).in_task(|| self.label(slot));
                 self.note_reply(slot, id, Reply::Error(error), at);
             }
             Answer::Now(reply) => self.note_reply(slot, id, reply, at),

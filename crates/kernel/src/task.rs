@@ -222,6 +222,14 @@ impl Task {
     }
 
     /// The first of its calls that waits, and its line.
+    /// What it runs, while it is not over and its turn is not one of unwinding.
+    pub(crate) fn coroutine(&self) -> Option<&BoxCoroutine> {
+        match &self.body {
+            Body::Live { coroutine, .. } => coroutine.as_ref(),
+            Body::Over { .. } => None,
+        }
+    }
+
     pub(crate) fn first_wait(&self) -> Option<(Wait, &'static Location<'static>)> {
         self.calls().and_then(Calls::first_wait)
     }

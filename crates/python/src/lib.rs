@@ -1,14 +1,38 @@
-//! Tiffany for Python: the module `tiffany._core`. The package around it is in `python/tiffany`.
+//! Tiffany for Python: the module `tiffany._core`. The package around it is in `python/tiffany`; what a Rust extension may use of it is
+//! [`Program`].
 
+mod awaiter;
+mod call;
+mod calls;
+mod driver;
+mod errors;
+mod handler;
+mod handles;
+mod json;
+mod names;
+mod objects;
+mod pending;
+mod program;
+mod runtime;
+mod session;
+mod settings;
+mod spawn;
+mod stack;
+mod value;
+
+pub use program::Program;
 use pyo3::prelude::*;
 
 /// What `tiffany` is made of. Programs import `tiffany`.
 #[pymodule(name = "_core")]
-mod core {
-    use pyo3::prelude::*;
-
-    #[pymodule_init]
-    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        module.add("__version__", env!("CARGO_PKG_VERSION"))
-    }
+fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    calls::add(module)?;
+    handles::add(module)?;
+    objects::add(module)?;
+    handler::add(module)?;
+    module.add_class::<Program>()?;
+    module.add_class::<settings::Lazy>()?;
+    module.add_class::<runtime::Runtime>()?;
+    Ok(())
 }

@@ -67,6 +67,7 @@ pub struct Builder {
     watchdog: Option<Duration>,
     on_stuck: OnStuck,
     pub(crate) on_unobserved: Rc<dyn Fn(&TaskError)>,
+    pub(crate) waiting: Option<crate::binding::Waiting>,
 }
 
 #[derive(Clone)]
@@ -108,6 +109,7 @@ impl Builder {
                 true => tracing::warn!(target: "tiffany", tid = stuck.tid.0, "{stuck}"),
                 false => eprintln!("tiffany: {stuck}"),
             }),
+            waiting: None,
             on_unobserved: Rc::new(
                 |error| match tracing::enabled!(target: "tiffany", Level::ERROR) {
                     true => tracing::error!(

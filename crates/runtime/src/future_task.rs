@@ -97,6 +97,16 @@ impl<F, O> FutureTask<F, O> {
     pub(crate) fn new(future: F) -> FutureTask<F, O> {
         FutureTask { future: Some(future), foreign: None, output: PhantomData }
     }
+
+    /// The future, while the task is not over.
+    pub(crate) fn program(&self) -> Option<&F> {
+        self.future.as_ref()
+    }
+
+    /// The same, pinned.
+    pub(crate) fn program_mut(self: Pin<&mut Self>) -> Option<Pin<&mut F>> {
+        self.project().future.as_pin_mut()
+    }
 }
 
 impl<F, O> Coroutine for FutureTask<F, O>

@@ -110,6 +110,10 @@ impl RuntimeHandle {
         Control::of(Arc::clone(&self.inbox))
     }
 
+    pub(crate) fn inbox(&self) -> &Inbox {
+        &self.inbox
+    }
+
     fn settle(&self, uuid: Uuid, result: crate::inbox::Remote) -> Result<Settlement, TaskError> {
         self.inbox.settle(uuid, result)
     }

@@ -26,6 +26,7 @@
 //! answers takes the same way every time.
 
 mod agent_task;
+pub mod binding;
 mod builder;
 mod call;
 mod channel;

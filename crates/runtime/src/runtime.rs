@@ -527,7 +527,7 @@ impl Runtime {
             if let Some(watched) = &self.watched {
                 watched.sleep();
             }
-            let waited = self.poll_descriptors(timeout);
+            let waited = self.wait(timeout);
             self.host.inbox.woke_up();
             if let Some(watched) = &self.watched {
                 watched.wake();
@@ -573,6 +573,21 @@ impl Runtime {
             self.line_up(place);
         }
         moved
+    }
+
+    /// Waits for descriptors and for the bell, perhaps for long.
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<(), RunError> {
+        let Some(waiting) = self.settings.waiting.clone() else {
+            return self.poll_descriptors(timeout);
+        };
+        self.turns_since_poll = 0;
+        let (mut reactor, ready) = (self.host.reactor.borrow_mut(), &mut self.ready);
+        let mut waited = Ok(());
+        waiting(&mut || waited = reactor.wait(timeout, ready));
+        drop(reactor);
+        waited.map_err(|error| RunError::system("waiting for descriptors", &error))?;
+        self.deliver_ready();
+        Ok(())
     }
 
     fn poll_descriptors(&mut self, timeout: Option<Duration>) -> Result<(), RunError> {
@@ -658,7 +673,7 @@ impl Runtime {
         }
     }
 
-    fn is_over(&self, id: RunId) -> bool {
+    pub(crate) fn is_over(&self, id: RunId) -> bool {
         self.run_of(id).is_none_or(Run::is_over)
     }
 

@@ -44,7 +44,7 @@ impl Run {
     pub(crate) fn cancel_task(&mut self, slot: u32) {
         let task = &mut self.tasks[slot as usize];
         match task.state() {
-            TaskState::Pending => self.finish(slot, End::Cancelled),
+            TaskState::Pending => self.finish(slot, End::Cancelled(None)),
             TaskState::Running => {
                 task.marks.set(Mark::CancelRequested);
             }

@@ -73,7 +73,7 @@ fn rehearse(place: Place, view: &View, run: Uuid) -> Result<Exactly, Ending> {
         return Ok(Err(apart.into()));
     }
     let exact = rehearsal.tasks.into_iter().map(|info| {
-        let at = info.waits_at.map(|at| format!("{}:{}", at.file(), at.line()));
+        let at = info.waits_at.map(|at| at.to_string());
         (info.label.tid.0, Exact { state: info.state, at })
     });
     Ok(Ok(exact.collect()))

@@ -137,7 +137,7 @@ impl Journal {
         if let Some(code) = call.error {
             line = line.str("error", code);
         }
-        let seq = line.piece(sites.find(call.at)).end();
+        let seq = line.piece(sites.find(&call.at)).end();
         if waits(call.kind) && call.error.is_none() {
             self.waiting.insert(call.call.call, seq);
         }

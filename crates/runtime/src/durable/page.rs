@@ -1,11 +1,11 @@
 //! What the journals of all runs write on: the batch that will be handed in next, and texts that many lines have in
 //! common.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::panic::Location;
 
-use tiffany_kernel::{Tid, Time};
+use tiffany_kernel::{Site, Tid, Time};
 
 use crate::wal::{Batch, Chain, Line, RecordType, Stamp};
 
@@ -50,20 +50,30 @@ impl Page {
 /// Lines of code as a record has them, each made once.
 #[derive(Default)]
 pub(crate) struct Sites {
-    texts: HashMap<usize, Box<str>, BuildHasherDefault<AddressHasher>>,
+    texts: HashMap<(usize, u32), Box<str>, BuildHasherDefault<AddressHasher>>,
+    /// One of a file whose name was made just now.
+    other: String,
 }
 
 impl Sites {
     /// The field `at` of a call that was made there.
     #[inline]
-    pub(crate) fn find(&mut self, at: &'static Location<'static>) -> &str {
-        let key = std::ptr::from_ref(at).addr();
+    pub(crate) fn find(&mut self, at: &Site) -> &str {
         let make = || {
             let mut field = Vec::from(b",\"at\":");
-            crate::wal::push_string(&mut field, &format!("{}:{}", at.file(), at.line()));
-            String::from_utf8(field).expect("it is made of texts").into()
+            crate::wal::push_string(&mut field, &at.to_string());
+            String::from_utf8(field).expect("it is made of texts")
         };
-        self.texts.entry(key).or_insert_with(make)
+        match at.file {
+            Cow::Borrowed(file) => {
+                let key = (file.as_ptr().addr(), at.line);
+                self.texts.entry(key).or_insert_with(|| make().into())
+            }
+            Cow::Owned(_) => {
+                self.other = make();
+                &self.other
+            }
+        }
     }
 }
 
@@ -74,6 +84,11 @@ pub(crate) struct AddressHasher(u64);
 impl Hasher for AddressHasher {
     fn write(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|byte| self.write_usize(usize::from(*byte)));
+    }
+
+    #[inline]
+    fn write_u32(&mut self, line: u32) {
+        self.write_usize(line as usize);
     }
 
     #[inline]

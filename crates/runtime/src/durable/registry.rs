@@ -58,6 +58,17 @@ impl Registry {
         self.functions.insert(name.into(), function);
     }
 
+    /// A function that makes its root itself.
+    #[track_caller]
+    pub(crate) fn add_coroutine(
+        &mut self,
+        name: &str,
+        start: impl Fn(&str) -> Result<BoxCoroutine, TaskError> + 'static,
+    ) {
+        let function = Function { start: Rc::new(start), at: Location::caller() };
+        self.functions.insert(name.into(), function);
+    }
+
     /// The names of all functions.
     pub(crate) fn names(&self) -> Vec<String> {
         self.functions.keys().map(|name| name.to_string()).collect()

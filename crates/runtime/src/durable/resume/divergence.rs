@@ -1,9 +1,7 @@
 //! A run that does something else than its log says, and why it likely does. The cause is found by trying: of the
 //! usual edits of a program, which one explains most of the log?
 
-use std::panic::Location;
-
-use tiffany_kernel::{CallRecord, ErrorKind, TaskError, Tid};
+use tiffany_kernel::{CallRecord, ErrorKind, Site, TaskError, Tid};
 
 use super::replay::{about_text, differs};
 use super::script::{Recorded, Script};
@@ -28,13 +26,13 @@ pub(crate) struct Made {
     tag: &'static str,
     name: Option<&'static str>,
     about: String,
-    at: &'static Location<'static>,
+    at: Site,
 }
 
 impl Made {
     pub(crate) fn new(call: &CallRecord) -> Made {
         let about = about_text(&call.about);
-        Made { tag: call.kind.tag(), name: call.name, about, at: call.at }
+        Made { tag: call.kind.tag(), name: call.name, about, at: call.at.clone() }
     }
 }
 
@@ -131,7 +129,7 @@ impl Divergence {
 
     fn describe(self) -> String {
         let is = self.made.as_ref().map(|made| {
-            let at = format!("{}:{}", made.at.file(), made.at.line());
+            let at = made.at.to_string();
             format!("makes {} at {at}", shown(made.tag, made.name))
         });
         let was = self.recorded.as_ref().map(|was| {

@@ -172,7 +172,7 @@ impl Runtime {
                         tid: record.tid,
                         call: call.kind.tag(),
                         name: call.name,
-                        at: format!("{}:{}", call.at.file(), call.at.line()),
+                        at: call.at.to_string(),
                     });
                 }
             }

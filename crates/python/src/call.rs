@@ -1,0 +1,251 @@
+//! `SystemCall`: what a task yields or awaits. Every call class fills in an `Op`; what is done for it is decided here, in `start`, and what its
+//! answer is in Python, in `answer`.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use tiffany::binding::Release;
+use tiffany::kernel::{GatherMode, ObjectRef, TaskRef, Waitable as Target};
+use tiffany::{Claim, Reply, Site, SystemCall as KernelCall, Tid, Time, Uuid, Value, binding};
+
+use crate::awaiter::Awaiter;
+use crate::errors::{Raise, TiffanyError};
+use crate::handles::{ExternalPromise, Promise, RaceResult, Task};
+use crate::objects::{Channel, Group, Lock, Mutex, Permit, Semaphore, no_more_messages};
+use crate::pending::Pending;
+use crate::value::{from_value, to_value};
+use crate::{errors, handler, names, session, spawn};
+
+/// What a task asks of the scheduler: yield it, or await it. Derive from it for calls of your own, which handlers answer.
+#[pyclass(frozen, subclass, generic, name = "SystemCall", module = "tiffany")]
+pub(crate) struct SystemCall {
+    pub(crate) op: Op,
+}
+
+/// What is asked.
+pub(crate) enum Op {
+    Yield,
+    GetTid,
+    Now,
+    Random,
+    NewUuid,
+    GetHandlers,
+    Spawn(Box<spawn::Spawning>),
+    Wait(Py<PyAny>, Target),
+    WaitTask(u64),
+    KillTask(u64),
+    Gather(Vec<Py<PyAny>>, Vec<Target>, GatherMode),
+    Race(Vec<Py<PyAny>>, Vec<Target>),
+    Cancel(Option<Py<Task>>, TaskRef),
+    CreatePromise,
+    CompletePromise(ObjectRef, Py<PyAny>),
+    FailPromise(ObjectRef, Py<PyAny>),
+    CreateExternalPromise,
+    Sleep(Duration),
+    SleepUntil(Time),
+    ReadWait(i32),
+    WriteWait(i32),
+    Get(String, Py<PyAny>),
+    Put(String, Py<PyAny>),
+    Tell(Py<PyAny>),
+    GetLog,
+    Ask(String),
+    CreateChannel(Option<usize>),
+    #[expect(dead_code, reason = "the handle lives while the call waits")]
+    Send(Option<Py<PyAny>>, ObjectRef, Py<PyAny>),
+    #[expect(dead_code, reason = "the handle lives while the call waits")]
+    Receive(Option<Py<PyAny>>, ObjectRef),
+    /// The same for `async for`.
+    #[expect(dead_code, reason = "the handle lives while the call waits")]
+    NextMessage(Py<PyAny>, ObjectRef),
+    CreateSemaphore(usize),
+    CreateMutex,
+    Acquire(Option<Py<PyAny>>, ObjectRef, usize),
+    /// The same for `async with`.
+    Enter(Py<PyAny>, ObjectRef),
+    CreateGroup,
+    #[expect(dead_code, reason = "the handle lives while the call waits")]
+    JoinGroup(Py<PyAny>, ObjectRef),
+    Charge(u64),
+    /// Runs a program in the same task.
+    Call(Py<PyAny>),
+    /// One of the user's own.
+    Custom,
+    /// One that is done by a future of its own.
+    Other(Box<dyn Perform>),
+}
+
+/// A call that another file of this crate does.
+pub(crate) trait Perform: Send + Sync {
+    /// Begins it.
+    fn start(&self, py: Python<'_>) -> PyResult<Pending>;
+}
+
+#[pymethods]
+impl SystemCall {
+    #[new]
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn new(_args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> SystemCall {
+        SystemCall { op: Op::Custom }
+    }
+
+    fn __await__(slf: Py<Self>) -> Awaiter {
+        Awaiter::new(slf)
+    }
+}
+
+/// Begins what a call asks for.
+#[inline]
+pub(crate) fn start(
+    call: &Bound<'_, SystemCall>,
+    at: impl FnOnce() -> Option<Site>,
+) -> PyResult<Pending> {
+    let (py, op) = (call.py(), &call.get().op);
+    Ok(match op {
+        Op::Yield => Pending::Yield(tiffany::yield_now()),
+        Op::Wait(_, target) => Pending::wait(*target),
+        Op::Spawn(spawning) => return spawning.start(call, at()),
+        Op::Other(perform) => return perform.start(py),
+        Op::Call(_) => unreachable!("the driver pushes what is called"),
+        _ => Pending::Call(binding::call(kernel_call(call)), call.clone().unbind()),
+    })
+}
+
+/// The call as the kernel has it. Those that are begun in another way have none.
+pub(crate) fn kernel_call(call: &Bound<'_, SystemCall>) -> KernelCall {
+    let py = call.py();
+    let value = |object: &Py<PyAny>| to_value(object.bind(py).clone());
+    match &call.get().op {
+        Op::GetTid => KernelCall::GetTid,
+        Op::Now => KernelCall::Now,
+        Op::Random => KernelCall::Random,
+        Op::NewUuid => KernelCall::NewUuid(Uuid(0)),
+        Op::GetHandlers => KernelCall::GetHandlers,
+        Op::WaitTask(tid) => KernelCall::WaitTask(Tid(*tid)),
+        Op::KillTask(tid) => KernelCall::KillTask(Tid(*tid)),
+        Op::Gather(_, targets, mode) => KernelCall::Gather(targets.clone(), *mode, Claim::Share),
+        Op::Race(_, targets) => KernelCall::Race(targets.clone(), Claim::Share),
+        Op::Cancel(_, task) => KernelCall::Cancel(*task),
+        Op::CreatePromise => KernelCall::CreatePromise,
+        Op::CompletePromise(promise, object) => {
+            KernelCall::CompletePromise(*promise, value(object))
+        }
+        Op::FailPromise(promise, error) => {
+            let error = PyErr::from_value(error.bind(py).clone());
+            KernelCall::FailPromise(*promise, errors::from_python(py, &error))
+        }
+        Op::CreateExternalPromise => KernelCall::CreateExternalPromise(Uuid(0)),
+        Op::Sleep(duration) => KernelCall::Sleep(*duration),
+        Op::SleepUntil(time) => KernelCall::SleepUntil(*time),
+        Op::ReadWait(fd) => KernelCall::ReadWait(*fd),
+        Op::WriteWait(fd) => KernelCall::WriteWait(*fd),
+        Op::Get(key, _) => KernelCall::Get(key.as_str().into()),
+        Op::Put(key, object) => KernelCall::Put(key.as_str().into(), value(object)),
+        Op::Tell(object) => KernelCall::Tell(value(object)),
+        Op::GetLog => KernelCall::GetLog,
+        Op::Ask(key) => KernelCall::Ask(key.as_str().into()),
+        Op::CreateChannel(capacity) => KernelCall::CreateChannel(*capacity),
+        Op::Send(_, channel, object) => KernelCall::Send(*channel, value(object)),
+        Op::Receive(_, channel) | Op::NextMessage(_, channel) => KernelCall::Receive(*channel),
+        Op::CreateSemaphore(permits) => KernelCall::CreateSemaphore(*permits),
+        Op::CreateMutex => KernelCall::CreateMutex,
+        Op::Acquire(_, semaphore, permits) => KernelCall::Acquire(*semaphore, *permits),
+        Op::Enter(_, semaphore) => KernelCall::Acquire(*semaphore, 1),
+        Op::CreateGroup => KernelCall::CreateGroup,
+        Op::JoinGroup(_, group) => KernelCall::JoinGroup(*group),
+        Op::Charge(cost) => KernelCall::Charge(*cost),
+        Op::Custom | Op::Other(_) => {
+            let name = call.get_type().name().map_or("custom".into(), |name| name.to_string());
+            KernelCall::Custom(names::name(&name), to_value(call.clone().into_any()))
+        }
+        Op::Yield | Op::Spawn(_) | Op::Call(_) => KernelCall::Yield,
+        Op::Wait(_, target) => KernelCall::Wait(*target, Claim::Share),
+    }
+}
+
+/// The answer of a call as Python has it.
+pub(crate) fn answer(call: &Bound<'_, SystemCall>, reply: Reply) -> PyResult<Py<PyAny>> {
+    let (py, op) = (call.py(), &call.get().op);
+    let object = |made: PyResult<Bound<'_, PyAny>>| made.map(Bound::unbind);
+    Ok(match (op, reply) {
+        (_, Reply::Error(error)) => return Err(errors::to_python(py, &error)),
+        (Op::Get(_, default), Reply::Nothing) => default.clone_ref(py),
+        (Op::NextMessage(..), Reply::Nothing) => return Err(no_more_messages()),
+        (Op::Receive(..), Reply::Nothing) => {
+            return Err(TiffanyError::ChannelClosed.err(py, "the channel is closed and empty"));
+        }
+        (_, Reply::Unit | Reply::Nothing) => py.None(),
+        (Op::Random, Reply::Number(number)) => {
+            // As many bits as a float has.
+            return object(((number >> 11) as f64 / (1u64 << 53) as f64).into_bound_py_any(py));
+        }
+        (_, Reply::Value(value)) => return from_value(py, value),
+        (_, Reply::Message(message)) => return from_value(py, message.value),
+        (_, Reply::Flag(flag)) => return object(flag.into_bound_py_any(py)),
+        (_, Reply::Tid(tid)) => return object(tid.0.into_bound_py_any(py)),
+        (_, Reply::Number(number)) => return object(number.into_bound_py_any(py)),
+        (_, Reply::Time(time)) => {
+            return object((time.as_nanos() as f64 / 1e9).into_bound_py_any(py));
+        }
+        (Op::Spawn(spawning), Reply::Task(task)) if spawning.by_number => {
+            session::release(Release::Task(task));
+            return object(task.tid.0.into_bound_py_any(py));
+        }
+        (_, Reply::Task(task)) => return object(Task::new(task).into_bound_py_any(py)),
+        (Op::CreatePromise, Reply::Object(made)) => {
+            return object(Promise::new(made).into_bound_py_any(py));
+        }
+        (Op::CreateChannel(_), Reply::Object(made)) => {
+            return object(Channel::new(made).into_bound_py_any(py));
+        }
+        (Op::CreateSemaphore(_), Reply::Object(made)) => {
+            return object(Bound::new(py, Lock::of(Semaphore, made)).map(Bound::into_any));
+        }
+        (Op::CreateMutex, Reply::Object(made)) => {
+            let mutex = Bound::new(py, Lock::of(Mutex, made));
+            return object(mutex.map(Bound::into_any));
+        }
+        (Op::CreateGroup, Reply::Object(made)) => {
+            return object(Group::new(made).into_bound_py_any(py));
+        }
+        // `__aexit__` gives it back.
+        (Op::Enter(lock, _), Reply::Permits(_)) => lock.clone_ref(py),
+        (Op::Acquire(lock, semaphore, _), Reply::Permits(permits)) => {
+            let lock = lock.as_ref().map(|lock| lock.clone_ref(py));
+            let permit = Permit::new(lock, *semaphore, permits.count as usize);
+            return object(permit.into_bound_py_any(py));
+        }
+        (_, Reply::External(made)) => {
+            return object(ExternalPromise::new(py, made.0, made.1)?.into_bound_py_any(py));
+        }
+        (_, Reply::Values(values)) => {
+            let values = values.into_iter().map(|value| from_value(py, value));
+            return object(values.collect::<PyResult<Vec<_>>>()?.into_bound_py_any(py));
+        }
+        (_, Reply::Results(results)) => return crate::handles::results(py, results),
+        (Op::Race(items, _), Reply::Race(won)) => {
+            return object(RaceResult::new(py, items, won.0, won.1)?.into_bound_py_any(py));
+        }
+        (_, Reply::Handlers(chain)) => return handler::list(py, &chain),
+        _ => {
+            return Err(TiffanyError::WrongType.err(py, "a handler gave an answer of another kind"));
+        }
+    })
+}
+
+/// Any future as something a call waits for.
+pub(crate) type Boxed = Pin<Box<dyn Future<Output = PyResult<Py<PyAny>>>>>;
+
+/// The value of a wait.
+pub(crate) fn waited(
+    py: Python<'_>,
+    result: Result<Value, tiffany::TaskError>,
+) -> PyResult<Py<PyAny>> {
+    match result {
+        Ok(value) => from_value(py, value),
+        Err(error) => Err(errors::to_python(py, &error)),
+    }
+}

@@ -1,0 +1,159 @@
+//! The calls as Python classes, by family. Each class only says what its arguments are and fills in an `Op`.
+
+mod objects;
+mod promises;
+mod simple;
+mod store;
+mod tasks;
+mod time;
+
+use pyo3::PyClass;
+use pyo3::prelude::*;
+use pyo3::pyclass_init::PyClassInitializer;
+use pyo3::types::PyTuple;
+
+use crate::call::{Op, SystemCall};
+
+/// A call class without arguments.
+macro_rules! plain {
+    ($($(#[$meta:meta])* $name:ident => $op:expr),+ $(,)?) => {
+        $(
+            $(#[$meta])*
+            #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
+            pub(crate) struct $name;
+
+            #[pymethods]
+            impl $name {
+                #[new]
+                fn new() -> PyClassInitializer<$name> {
+                    of($name, $op)
+                }
+            }
+        )+
+    };
+}
+use plain;
+pub(crate) use time::duration;
+
+/// Reads what a call was given, for its getters.
+macro_rules! given {
+    ($slf:ident, $pattern:pat => $value:expr) => {
+        match &$slf.as_super().op {
+            $pattern => $value,
+            _ => unreachable!("a call has the op of its class"),
+        }
+    };
+}
+use given;
+
+/// A call of this class.
+fn of<C>(class: C, op: Op) -> PyClassInitializer<C>
+where
+    C: PyClass<BaseType = SystemCall>,
+{
+    PyClassInitializer::from(SystemCall { op }).add_subclass(class)
+}
+
+/// Adds all call classes to the module.
+pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    macro_rules! add {
+        ($($class:ty),+ $(,)?) => { $(module.add_class::<$class>()?;)+ };
+    }
+    add!(
+        SystemCall,
+        simple::Yield,
+        simple::GetTid,
+        simple::GetHandlers,
+        simple::Call,
+        simple::ReadWait,
+        simple::WriteWait,
+        simple::Charge,
+        simple::Blocking,
+        time::Now,
+        time::Random,
+        time::NewUuid,
+        time::Sleep,
+        time::SleepUntil,
+        tasks::Spawn,
+        tasks::NewTask,
+        tasks::Wait,
+        tasks::Gather,
+        tasks::GatherSettled,
+        tasks::Race,
+        tasks::Cancel,
+        tasks::WaitTask,
+        tasks::KillTask,
+        tasks::Timeout,
+        promises::CreatePromise,
+        promises::CompletePromise,
+        promises::FailPromise,
+        promises::CreateExternalPromise,
+        store::Get,
+        store::Put,
+        store::Tell,
+        store::GetLog,
+        store::Ask,
+        objects::CreateChannel,
+        objects::Send,
+        objects::Receive,
+        objects::CreateSemaphore,
+        objects::CreateMutex,
+        objects::Acquire,
+        objects::CreateGroup,
+        objects::JoinGroup,
+    );
+    Ok(())
+}
+
+/// A call of the class that its op has.
+pub(crate) fn object(py: Python<'_>, op: Op) -> PyResult<Py<SystemCall>> {
+    macro_rules! of {
+        ($($pattern:pat => $class:expr),+ $(,)?) => {
+            match op {
+                $($pattern => {
+                    let call = Bound::new(py, of($class, op))?;
+                    Ok(call.into_super().unbind())
+                })+
+                op => Py::new(py, SystemCall { op }),
+            }
+        };
+    }
+    of!(
+        Op::Now => time::Now,
+        Op::Random => time::Random,
+        Op::NewUuid => time::NewUuid,
+        Op::Sleep(_) => time::Sleep,
+        Op::SleepUntil(_) => time::SleepUntil,
+        Op::CreatePromise => promises::CreatePromise,
+        Op::CompletePromise(..) => promises::CompletePromise,
+        Op::FailPromise(..) => promises::FailPromise,
+        Op::CreateExternalPromise => promises::CreateExternalPromise,
+        Op::ReadWait(_) => simple::ReadWait,
+        Op::WriteWait(_) => simple::WriteWait,
+        Op::Charge(_) => simple::Charge,
+        Op::Get(..) => store::Get,
+        Op::Put(..) => store::Put,
+        Op::Tell(_) => store::Tell,
+        Op::GetLog => store::GetLog,
+        Op::Ask(_) => store::Ask,
+        Op::CreateChannel(_) => objects::CreateChannel,
+        Op::Send(..) => objects::Send,
+        Op::Receive(..) => objects::Receive,
+        Op::CreateSemaphore(_) => objects::CreateSemaphore,
+        Op::CreateMutex => objects::CreateMutex,
+        Op::Acquire(..) => objects::Acquire,
+    )
+}
+
+/// Several arguments, or one that is iterable.
+fn several(items: &Bound<'_, PyTuple>) -> PyResult<Vec<Py<PyAny>>> {
+    if items.len() == 1 {
+        let only = items.get_item(0)?;
+        if crate::handles::target(&only).is_err()
+            && let Ok(all) = only.try_iter()
+        {
+            return all.map(|item| Ok(item?.unbind())).collect();
+        }
+    }
+    Ok(items.iter().map(Bound::unbind).collect())
+}

@@ -1,0 +1,71 @@
+//! Promises.
+
+use pyo3::exceptions::PyBaseException;
+use pyo3::prelude::*;
+use pyo3::pyclass_init::PyClassInitializer;
+use tiffany::kernel::ObjectRef;
+
+use super::{of, plain};
+use crate::call::{Op, SystemCall};
+use crate::errors::{Raise, TiffanyError};
+use crate::handles::Promise;
+
+plain! {
+    /// A new `Promise`.
+    CreatePromise => Op::CreatePromise,
+    /// A new `ExternalPromise`, which is settled from outside.
+    CreateExternalPromise => Op::CreateExternalPromise,
+}
+
+fn object(promise: &Bound<'_, PyAny>) -> PyResult<ObjectRef> {
+    match promise.cast::<Promise>() {
+        Ok(promise) => Ok(promise.get().object()),
+        Err(_) => {
+            let name = promise.get_type().name()?.to_string();
+            let hint = match name.as_str() {
+                "ExternalPromise" => "; settle this one with its own `complete` and `fail`",
+                _ => "",
+            };
+            let message = format!("`{name}` is no Promise{hint}");
+            Err(TiffanyError::BadArgument.err(promise.py(), message))
+        }
+    }
+}
+
+/// Settles a promise with a value. Settling it twice is an error, and the first value stays.
+#[pyclass(frozen, extends = SystemCall, module = "tiffany")]
+pub(crate) struct CompletePromise;
+
+#[pymethods]
+impl CompletePromise {
+    #[new]
+    #[pyo3(signature = (promise, value = None))]
+    fn new(
+        promise: Bound<'_, PyAny>,
+        value: Option<Py<PyAny>>,
+    ) -> PyResult<PyClassInitializer<CompletePromise>> {
+        let value = value.unwrap_or_else(|| promise.py().None());
+        Ok(of(CompletePromise, Op::CompletePromise(object(&promise)?, value)))
+    }
+}
+
+/// Settles a promise with an exception, which is raised in those who wait for it.
+#[pyclass(frozen, extends = SystemCall, module = "tiffany")]
+pub(crate) struct FailPromise;
+
+#[pymethods]
+impl FailPromise {
+    #[new]
+    fn new(
+        promise: Bound<'_, PyAny>,
+        error: Bound<'_, PyAny>,
+    ) -> PyResult<PyClassInitializer<FailPromise>> {
+        let object = object(&promise)?;
+        if !error.is_instance_of::<PyBaseException>() {
+            let name = error.get_type().name()?.to_string();
+            let message = format!("`{name}` cannot be raised; a promise fails with an exception");
+            return Err(TiffanyError::BadArgument.err(promise.py(), message));
+        }
+        Ok(of(FailPromise, Op::FailPromise(object, error.unbind())))
+    }
+}

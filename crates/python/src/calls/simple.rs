@@ -1,0 +1,140 @@
+//! Calls that fit nowhere else.
+
+use pyo3::prelude::*;
+use pyo3::pyclass_init::PyClassInitializer;
+use pyo3::types::{PyDict, PyTuple};
+
+use super::{given, of, plain};
+use crate::call::{Op, Perform, SystemCall};
+use crate::errors::{self, Raise, TiffanyError};
+use crate::pending::Pending;
+use crate::spawn;
+
+plain! {
+    /// Lets the others run first.
+    Yield => Op::Yield,
+    /// The number of the task that asks.
+    GetTid => Op::GetTid,
+    /// The handlers of the task that asks, innermost first.
+    GetHandlers => Op::GetHandlers,
+}
+
+/// Runs a program in this task: what it returns is the answer, what it raises is raised here.
+#[pyclass(frozen, extends = SystemCall, module = "tiffany")]
+pub(crate) struct Call;
+
+#[pymethods]
+impl Call {
+    #[new]
+    fn new(program: Bound<'_, PyAny>) -> PyResult<PyClassInitializer<Call>> {
+        spawn::check(&program)?;
+        Ok(of(Call, Op::Call(program.unbind())))
+    }
+}
+
+/// A descriptor, or something that has one.
+fn descriptor(file: &Bound<'_, PyAny>) -> PyResult<i32> {
+    if let Ok(fd) = file.extract::<i32>() {
+        return Ok(fd);
+    }
+    let fd = file.call_method0("fileno").and_then(|fd| fd.extract::<i32>());
+    fd.map_err(|error| {
+        let py = file.py();
+        let name = file.get_type().name().map_or("object".into(), |name| name.to_string());
+        let why = errors::text(error.value(py));
+        let message = format!("`{name}` has no descriptor to wait for ({why})");
+        TiffanyError::BadDescriptor.err(py, message)
+    })
+}
+
+macro_rules! readiness {
+    ($($name:ident $doc:literal),+) => {
+        $(
+            #[doc = $doc]
+            #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
+            pub(crate) struct $name;
+
+            #[pymethods]
+            impl $name {
+                #[new]
+                fn new(file: Bound<'_, PyAny>) -> PyResult<PyClassInitializer<$name>> {
+                    Ok(of($name, Op::$name(descriptor(&file)?)))
+                }
+
+                #[getter]
+                fn fd(slf: PyRef<'_, Self>) -> i32 {
+                    given!(slf, Op::$name(fd) => *fd)
+                }
+            }
+        )+
+    };
+}
+
+readiness! {
+    ReadWait "Waits until a descriptor, or something that has one, can be read.",
+    WriteWait "Waits until a descriptor, or something that has one, can be written."
+}
+
+/// Counts a cost towards the run's limit.
+#[pyclass(frozen, extends = SystemCall, module = "tiffany")]
+pub(crate) struct Charge;
+
+#[pymethods]
+impl Charge {
+    #[new]
+    fn new(cost: u64) -> PyClassInitializer<Charge> {
+        of(Charge, Op::Charge(cost))
+    }
+
+    #[getter]
+    fn cost(slf: PyRef<'_, Self>) -> u64 {
+        given!(slf, Op::Charge(cost) => *cost)
+    }
+}
+
+/// Calls a function on a thread, and gives what it returns.
+#[pyclass(frozen, extends = SystemCall, module = "tiffany")]
+pub(crate) struct Blocking;
+
+#[pymethods]
+impl Blocking {
+    #[new]
+    #[pyo3(signature = (function, *args, **kwargs))]
+    fn new(
+        function: Py<PyAny>,
+        args: Py<PyTuple>,
+        kwargs: Option<Py<PyDict>>,
+    ) -> PyClassInitializer<Blocking> {
+        of(Blocking, Op::Other(Box::new(OnThread { function, args, kwargs })))
+    }
+}
+
+struct OnThread {
+    function: Py<PyAny>,
+    args: Py<PyTuple>,
+    kwargs: Option<Py<PyDict>>,
+}
+
+impl Perform for OnThread {
+    fn start(&self, py: Python<'_>) -> PyResult<Pending> {
+        let function = self.function.clone_ref(py);
+        let args = self.args.clone_ref(py);
+        let kwargs = self.kwargs.as_ref().map(|kwargs| kwargs.clone_ref(py));
+        let work = tiffany::blocking(move || {
+            Python::attach(|py| {
+                let kwargs = kwargs.as_ref().map(|kwargs| kwargs.bind(py));
+                let value = function.bind(py).call(args.bind(py).clone(), kwargs);
+                let value = value.map(Bound::unbind);
+                // Dropped here, where the interpreter is attached.
+                drop((function, args));
+                value
+            })
+        });
+        Ok(Pending::Future(Box::pin(async move {
+            match work.await {
+                Ok(value) => value,
+                Err(error) => Err(Python::attach(|py| errors::to_python(py, &error))),
+            }
+        })))
+    }
+}

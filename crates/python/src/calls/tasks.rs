@@ -1,0 +1,230 @@
+//! Tasks: spawning, waiting, cancelling.
+
+use pyo3::prelude::*;
+use pyo3::pyclass_init::PyClassInitializer;
+use pyo3::types::PyTuple;
+use tiffany::kernel::{GatherMode, Waitable as Target};
+
+use super::{given, of, several};
+use crate::call::{Op, Perform, SystemCall};
+use crate::errors::{self, Raise, TiffanyError};
+use crate::handles::{Task, target};
+use crate::objects::Group;
+use crate::pending::Pending;
+use crate::spawn::{self, Options, Spawning};
+
+/// Starts a program as a task, and gives its `Task`. Without `handlers` it has those of this task; with them, those alone.
+#[pyclass(frozen, extends = SystemCall, module = "tiffany")]
+pub(crate) struct Spawn;
+
+#[pymethods]
+impl Spawn {
+    #[new]
+    #[pyo3(signature = (program, handlers = None, *, name = None, priority = 0, group = None))]
+    fn new(
+        program: Bound<'_, PyAny>,
+        handlers: Option<Vec<Py<PyAny>>>,
+        name: Option<String>,
+        priority: u8,
+        group: Option<Bound<'_, Group>>,
+    ) -> PyResult<PyClassInitializer<Spawn>> {
+        let is_plain = name.is_none() && priority == 0 && group.is_none();
+        let options = (!is_plain).then(|| {
+            let group = group.map(|group| {
+                let object = group.get().object();
+                (group.into_any().unbind(), object)
+            });
+            Options { name, priority, group }
+        });
+        let spawning = Spawning::new(program, handlers, options)?;
+        Ok(of(Spawn, Op::Spawn(Box::new(spawning))))
+    }
+
+    #[getter]
+    fn program(slf: PyRef<'_, Self>, py: Python<'_>) -> Py<PyAny> {
+        given!(slf, Op::Spawn(spawning) => spawning.program.clone_ref(py))
+    }
+}
+
+/// Starts a program as a task, and gives its number.
+#[pyclass(frozen, extends = SystemCall, module = "tiffany")]
+pub(crate) struct NewTask;
+
+#[pymethods]
+impl NewTask {
+    #[new]
+    fn new(program: Bound<'_, PyAny>) -> PyResult<PyClassInitializer<NewTask>> {
+        let spawning = Spawning::by_number(program)?;
+        Ok(of(NewTask, Op::Spawn(Box::new(spawning))))
+    }
+}
+
+/// Waits for a task or a promise, and gives its value.
+#[pyclass(frozen, extends = SystemCall, module = "tiffany")]
+pub(crate) struct Wait;
+
+#[pymethods]
+impl Wait {
+    #[new]
+    fn new(waitable: Bound<'_, PyAny>) -> PyResult<PyClassInitializer<Wait>> {
+        let target = target(&waitable)?;
+        Ok(of(Wait, Op::Wait(waitable.unbind(), target)))
+    }
+
+    #[getter]
+    fn waitable(slf: PyRef<'_, Self>, py: Python<'_>) -> Py<PyAny> {
+        given!(slf, Op::Wait(waitable, _) => waitable.clone_ref(py))
+    }
+}
+
+fn targets(py: Python<'_>, items: &[Py<PyAny>]) -> PyResult<Vec<Target>> {
+    items.iter().map(|item| target(item.bind(py))).collect()
+}
+
+macro_rules! gathering {
+    ($($(#[$meta:meta])* $name:ident $mode:ident),+ $(,)?) => {
+        $(
+            $(#[$meta])*
+            #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
+            pub(crate) struct $name;
+
+            #[pymethods]
+            impl $name {
+                #[new]
+                #[pyo3(signature = (*waitables))]
+                fn new(waitables: &Bound<'_, PyTuple>) -> PyResult<PyClassInitializer<$name>> {
+                    let items = several(waitables)?;
+                    let targets = targets(waitables.py(), &items)?;
+                    Ok(of($name, Op::Gather(items, targets, GatherMode::$mode)))
+                }
+
+                #[getter]
+                fn waitables(slf: PyRef<'_, Self>, py: Python<'_>) -> Vec<Py<PyAny>> {
+                    given!(slf, Op::Gather(items, ..) => {
+                        items.iter().map(|item| item.clone_ref(py)).collect()
+                    })
+                }
+            }
+        )+
+    };
+}
+
+gathering! {
+    /// Waits for all, and gives their values in the order in which they were given. Fails at once on the earliest failure; the others go on.
+    Gather FailFast,
+    /// Waits for all, and gives `Ok(value)` or `Err(error)` for each.
+    GatherSettled Settle,
+}
+
+/// Waits for the first to end, and gives `RaceResult(first, value, rest)`. The others go on.
+#[pyclass(frozen, extends = SystemCall, module = "tiffany")]
+pub(crate) struct Race;
+
+#[pymethods]
+impl Race {
+    #[new]
+    #[pyo3(signature = (*waitables))]
+    fn new(waitables: &Bound<'_, PyTuple>) -> PyResult<PyClassInitializer<Race>> {
+        let items = several(waitables)?;
+        let targets = targets(waitables.py(), &items)?;
+        Ok(of(Race, Op::Race(items, targets)))
+    }
+
+    #[getter]
+    fn waitables(slf: PyRef<'_, Self>, py: Python<'_>) -> Vec<Py<PyAny>> {
+        given!(slf, Op::Race(items, _) => items.iter().map(|item| item.clone_ref(py)).collect())
+    }
+}
+
+/// Asks a task to stop. It never blocks.
+#[pyclass(frozen, extends = SystemCall, module = "tiffany")]
+pub(crate) struct Cancel;
+
+#[pymethods]
+impl Cancel {
+    #[new]
+    fn new(task: Bound<'_, PyAny>) -> PyResult<PyClassInitializer<Cancel>> {
+        let Ok(task) = task.cast::<Task>() else {
+            let name = task.get_type().name()?.to_string();
+            let message = format!("`{name}` cannot be cancelled; a Task can");
+            return Err(TiffanyError::BadArgument.err(task.py(), message));
+        };
+        let at = task.get().at();
+        Ok(of(Cancel, Op::Cancel(Some(task.clone().unbind()), at)))
+    }
+
+    #[getter]
+    fn task(slf: PyRef<'_, Self>, py: Python<'_>) -> Option<Py<Task>> {
+        given!(slf, Op::Cancel(task, _) => task.as_ref().map(|task| task.clone_ref(py)))
+    }
+}
+
+macro_rules! by_number {
+    ($($name:ident $doc:literal),+ $(,)?) => {
+        $(
+            #[doc = $doc]
+            #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
+            pub(crate) struct $name;
+
+            #[pymethods]
+            impl $name {
+                #[new]
+                fn new(tid: u64) -> PyClassInitializer<$name> {
+                    of($name, Op::$name(tid))
+                }
+
+                #[getter]
+                fn tid(slf: PyRef<'_, Self>) -> u64 {
+                    given!(slf, Op::$name(tid) => *tid)
+                }
+            }
+        )+
+    };
+}
+
+by_number! {
+    WaitTask "Waits until the task of this number is over. `False`: there was no such task alive.",
+    KillTask "Asks the task of this number to stop. `False`: there was no such task alive.",
+}
+
+/// Runs a program as a task, but no longer than this: then it is cancelled, and `TimedOutError` is raised.
+#[pyclass(frozen, extends = SystemCall, module = "tiffany")]
+pub(crate) struct Timeout;
+
+#[pymethods]
+impl Timeout {
+    #[new]
+    fn new(
+        seconds: Bound<'_, PyAny>,
+        program: Bound<'_, PyAny>,
+    ) -> PyResult<PyClassInitializer<Timeout>> {
+        let limit = super::time::duration(&seconds)?;
+        spawn::check(&program)?;
+        let limited = Limited { limit, program: program.unbind() };
+        Ok(of(Timeout, Op::Other(Box::new(limited))))
+    }
+}
+
+struct Limited {
+    limit: std::time::Duration,
+    program: Py<PyAny>,
+}
+
+impl Perform for Limited {
+    fn start(&self, py: Python<'_>) -> PyResult<Pending> {
+        let coroutine = spawn::coroutine(self.program.bind(py), None)?;
+        let limit = self.limit;
+        Ok(Pending::Future(Box::pin(async move {
+            let task = tiffany::binding::spawn(coroutine).await;
+            let result = tiffany::timeout(limit, tiffany::wait(&task)).await;
+            if result.is_err() {
+                tiffany::cancel(&task).await;
+            }
+            let result = result.and_then(|value| value);
+            Python::attach(|py| match result {
+                Ok(value) => crate::value::from_value(py, value),
+                Err(error) => Err(errors::to_python(py, &error)),
+            })
+        })))
+    }
+}

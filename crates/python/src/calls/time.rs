@@ -1,0 +1,84 @@
+//! Time and chance.
+
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use pyo3::pyclass_init::PyClassInitializer;
+use tiffany::Time;
+
+use super::{given, of, plain};
+use crate::call::{Op, SystemCall};
+use crate::errors::{Raise, TiffanyError};
+
+plain! {
+    /// The run's clock, in seconds since 1970.
+    Now => Op::Now,
+    /// A random number from the run's seed, at least 0 and less than 1.
+    Random => Op::Random,
+    /// A new identity, as `uuid.UUID`.
+    NewUuid => Op::NewUuid,
+}
+
+/// A number of seconds, or a `timedelta`.
+pub(crate) fn duration(seconds: &Bound<'_, PyAny>) -> PyResult<Duration> {
+    let number = match seconds.extract::<f64>() {
+        Ok(number) => number,
+        Err(_) => match seconds.call_method0("total_seconds").and_then(|s| s.extract::<f64>()) {
+            Ok(number) => number,
+            Err(_) => {
+                let name = seconds.get_type().name()?.to_string();
+                let message =
+                    format!("`{name}` is no duration; a number of seconds or a timedelta is one");
+                return Err(TiffanyError::BadDuration.err(seconds.py(), message));
+            }
+        },
+    };
+    Duration::try_from_secs_f64(number).map_err(|why| {
+        let message = format!("{number} seconds is no duration: {why}");
+        TiffanyError::BadDuration.err(seconds.py(), message)
+    })
+}
+
+/// Waits so many seconds, by the run's clock.
+#[pyclass(frozen, extends = SystemCall, module = "tiffany")]
+pub(crate) struct Sleep;
+
+#[pymethods]
+impl Sleep {
+    #[new]
+    fn new(seconds: Bound<'_, PyAny>) -> PyResult<PyClassInitializer<Sleep>> {
+        Ok(of(Sleep, Op::Sleep(duration(&seconds)?)))
+    }
+
+    #[getter]
+    fn seconds(slf: PyRef<'_, Self>) -> f64 {
+        given!(slf, Op::Sleep(duration) => duration.as_secs_f64())
+    }
+}
+
+/// Waits until then: seconds since 1970, or a `datetime`.
+#[pyclass(frozen, extends = SystemCall, module = "tiffany")]
+pub(crate) struct SleepUntil;
+
+#[pymethods]
+impl SleepUntil {
+    #[new]
+    fn new(when: Bound<'_, PyAny>) -> PyResult<PyClassInitializer<SleepUntil>> {
+        let seconds = match when.extract::<f64>() {
+            Ok(seconds) => seconds,
+            Err(_) => when.call_method0("timestamp").and_then(|s| s.extract::<f64>())?,
+        };
+        let nanos = seconds * 1e9;
+        if !(0.0..=u64::MAX as f64).contains(&nanos) {
+            let message = format!("{seconds} is no moment that the clock can hold");
+            return Err(TiffanyError::BadDuration.err(when.py(), message));
+        }
+        let time = Time::from_nanos(nanos as u64);
+        Ok(of(SleepUntil, Op::SleepUntil(time)))
+    }
+
+    #[getter]
+    fn when(slf: PyRef<'_, Self>) -> f64 {
+        given!(slf, Op::SleepUntil(time) => time.as_nanos() as f64 / 1e9)
+    }
+}

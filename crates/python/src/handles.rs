@@ -1,0 +1,430 @@
+//! What calls give and take: tasks, promises, channels, locks, groups. Each names something in the tables of its run, and gives it back
+//! when nobody has it any more.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+use tiffany::binding::Release;
+use tiffany::kernel::{ObjectRef, TaskRef, Waitable as Target};
+use tiffany::{RuntimeHandle, TaskError, Uuid, Value};
+
+use crate::awaiter::Awaiter;
+use crate::call::{Op, SystemCall};
+use crate::errors::{self, Raise, TiffanyError};
+use crate::session::release;
+use crate::value::{from_value, to_value};
+
+/// What `Wait`, `Gather` and `Race` take.
+pub(crate) fn target(object: &Bound<'_, PyAny>) -> PyResult<Target> {
+    if let Ok(task) = object.cast::<Task>() {
+        return Ok(Target::Task(task.get().at));
+    }
+    if let Ok(future) = object.cast::<Future>() {
+        return Ok(Target::Future(future.get().object));
+    }
+    let name = object.get_type().name()?.to_string();
+    let hint = match crate::stack::is_program(object) {
+        true => "; spawn it first, or yield it to run it in this task",
+        false => "",
+    };
+    let message = format!("`{name}` cannot be waited for; a Task or a Future can{hint}");
+    Err(TiffanyError::BadArgument.err(object.py(), message))
+}
+
+/// A call that waits for something, for those that can be awaited themselves.
+fn awaited(object: Bound<'_, PyAny>) -> PyResult<Awaiter> {
+    let py = object.py();
+    let target = target(&object)?;
+    Ok(Awaiter::new(Py::new(py, SystemCall { op: Op::Wait(object.unbind(), target) })?))
+}
+
+/// A task that was spawned. Await it, or give it to `Wait`, for its value. Dropped, the task goes on by itself.
+#[pyclass(frozen, generic, module = "tiffany")]
+pub(crate) struct Task {
+    at: TaskRef,
+}
+
+impl Task {
+    #[inline]
+    pub(crate) fn new(at: TaskRef) -> Task {
+        Task { at }
+    }
+
+    pub(crate) fn at(&self) -> TaskRef {
+        self.at
+    }
+}
+
+#[pymethods]
+impl Task {
+    /// The task's number in its run.
+    #[getter]
+    fn tid(&self) -> u64 {
+        self.at.tid.0
+    }
+
+    /// The same.
+    #[getter]
+    fn id(&self) -> u64 {
+        self.at.tid.0
+    }
+
+    /// The call that asks this task to stop.
+    fn cancel(slf: Py<Self>) -> SystemCall {
+        let at = slf.get().at;
+        SystemCall { op: Op::Cancel(Some(slf), at) }
+    }
+
+    fn __await__(slf: Bound<'_, Self>) -> PyResult<Awaiter> {
+        awaited(slf.into_any())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Task({})", self.at.tid)
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Task>().is_ok_and(|other| other.get().at == self.at)
+    }
+
+    fn __hash__(&self) -> u64 {
+        self.at.tid.0 ^ (u64::from(self.at.run.0) << 40)
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        release(Release::Task(self.at));
+    }
+}
+
+/// The read side of a promise.
+#[pyclass(frozen, generic, module = "tiffany")]
+pub(crate) struct Future {
+    object: ObjectRef,
+}
+
+impl Future {
+    fn new(object: ObjectRef) -> Future {
+        release(Release::RetainFuture(object));
+        Future { object }
+    }
+}
+
+#[pymethods]
+impl Future {
+    /// The promise's number in its run.
+    #[getter]
+    fn id(&self) -> u64 {
+        self.object.id
+    }
+
+    fn __await__(slf: Bound<'_, Self>) -> PyResult<Awaiter> {
+        awaited(slf.into_any())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Future({})", self.object.id)
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Future>().is_ok_and(|other| other.get().object == self.object)
+    }
+
+    fn __hash__(&self) -> u64 {
+        self.object.id ^ (u64::from(self.object.run.0) << 40)
+    }
+}
+
+impl Drop for Future {
+    fn drop(&mut self) {
+        release(Release::Future(self.object));
+    }
+}
+
+/// The write side of a promise: settle it once, by `CompletePromise` or `FailPromise`.
+#[pyclass(frozen, generic, module = "tiffany")]
+pub(crate) struct Promise {
+    object: ObjectRef,
+    /// The kernel counts one read side from the start; it is given back when nobody wants it.
+    spare: AtomicBool,
+}
+
+impl Promise {
+    pub(crate) fn new(object: ObjectRef) -> Promise {
+        Promise { object, spare: AtomicBool::new(true) }
+    }
+
+    pub(crate) fn object(&self) -> ObjectRef {
+        self.object
+    }
+}
+
+#[pymethods]
+impl Promise {
+    /// The promise's number in its run.
+    #[getter]
+    fn id(&self) -> u64 {
+        self.object.id
+    }
+
+    /// The read side.
+    #[getter]
+    fn future(&self) -> Future {
+        match self.spare.swap(false, Ordering::Relaxed) {
+            true => Future { object: self.object },
+            false => Future::new(self.object),
+        }
+    }
+
+    /// The call that settles it with a value.
+    fn complete(&self, value: Py<PyAny>) -> SystemCall {
+        SystemCall { op: Op::CompletePromise(self.object, value) }
+    }
+
+    /// The call that settles it with an exception.
+    fn fail(&self, error: Py<PyAny>) -> SystemCall {
+        SystemCall { op: Op::FailPromise(self.object, error) }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Promise({})", self.object.id)
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        if self.spare.load(Ordering::Relaxed) {
+            release(Release::Future(self.object));
+        }
+        release(Release::Promise(self.object));
+    }
+}
+
+/// A promise that is settled from outside: from any thread with this object, or from anywhere by its UUID.
+#[pyclass(frozen, generic, module = "tiffany")]
+pub(crate) struct ExternalPromise {
+    object: ObjectRef,
+    uuid: Uuid,
+    home: RuntimeHandle,
+    is_durable: bool,
+}
+
+impl ExternalPromise {
+    pub(crate) fn new(py: Python<'_>, object: ObjectRef, uuid: Uuid) -> PyResult<ExternalPromise> {
+        let home = tiffany::handle().map_err(|error| errors::to_python(py, &error))?;
+        let is_durable = tiffany::binding::is_durable();
+        Ok(ExternalPromise { object, uuid, home, is_durable })
+    }
+}
+
+#[pymethods]
+impl ExternalPromise {
+    /// The promise's number in its run.
+    #[getter]
+    fn id(&self) -> u64 {
+        self.object.id
+    }
+
+    /// What it is called outside, as text.
+    #[getter]
+    fn uuid(&self) -> String {
+        self.uuid.to_string()
+    }
+
+    /// The read side.
+    #[getter]
+    fn future(&self) -> Future {
+        Future::new(self.object)
+    }
+
+    /// Settles it with a value. `False`: it was settled before, and the first value stays.
+    fn complete(&self, value: Bound<'_, PyAny>) -> PyResult<bool> {
+        let py = value.py();
+        settle(py, &self.home, self.uuid, self.is_durable, Ok(value))
+    }
+
+    /// Settles it with an exception. `False`: it was settled before.
+    fn fail(&self, error: Bound<'_, PyAny>) -> PyResult<bool> {
+        let py = error.py();
+        settle(py, &self.home, self.uuid, self.is_durable, Err(error))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("ExternalPromise({})", self.uuid)
+    }
+}
+
+impl Drop for ExternalPromise {
+    fn drop(&mut self) {
+        release(Release::Promise(self.object));
+    }
+}
+
+/// Settles an external promise of one runtime.
+pub(crate) fn settle(
+    py: Python<'_>,
+    home: &RuntimeHandle,
+    uuid: Uuid,
+    is_durable: bool,
+    result: Result<Bound<'_, PyAny>, Bound<'_, PyAny>>,
+) -> PyResult<bool> {
+    let settled = match (is_durable, result) {
+        (true, Ok(value)) => {
+            let json = crate::json::raw(&value)?;
+            py.detach(|| home.settle_durable(uuid, Ok(&json)))
+        }
+        (true, Err(error)) => {
+            let error = errors::from_python(py, &PyErr::from_value(error));
+            let message = error.message().to_string();
+            py.detach(|| home.settle_durable(uuid, Err::<&(), _>(message)))
+        }
+        (false, Ok(value)) => {
+            let value = value.unbind();
+            let make = move || Ok(Python::attach(|py| to_value(value.into_bound(py))));
+            tiffany::binding::settle(home, uuid, make)
+        }
+        (false, Err(error)) => {
+            let error = errors::from_python(py, &PyErr::from_value(error));
+            tiffany::binding::settle(home, uuid, move || Err(error))
+        }
+    };
+    match settled {
+        Ok(settlement) => Ok(settlement == tiffany::Settlement::Accepted),
+        Err(error) => Err(errors::to_python(py, &error)),
+    }
+}
+
+/// What came of a race: the one that ended first, its value, and the others.
+#[pyclass(frozen, generic, get_all, module = "tiffany")]
+pub(crate) struct RaceResult {
+    first: Py<PyAny>,
+    value: Py<PyAny>,
+    rest: Vec<Py<PyAny>>,
+}
+
+impl RaceResult {
+    pub(crate) fn new(
+        py: Python<'_>,
+        items: &[Py<PyAny>],
+        first: usize,
+        value: Value,
+    ) -> PyResult<RaceResult> {
+        let all = items.iter().map(|item| item.clone_ref(py));
+        let mut rest: Vec<Py<PyAny>> = all.collect();
+        Ok(RaceResult { first: rest.remove(first), value: from_value(py, value)?, rest })
+    }
+}
+
+#[pymethods]
+impl RaceResult {
+    #[classattr]
+    fn __match_args__() -> (&'static str, &'static str, &'static str) {
+        ("first", "value", "rest")
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let (first, value) = (self.first.bind(py).repr()?, self.value.bind(py).repr()?);
+        Ok(format!("RaceResult(first={first}, value={value}, rest={})", self.rest.len()))
+    }
+}
+
+macro_rules! outcome {
+    ($name:ident, $public:literal, $field:ident, $doc:literal) => {
+        #[doc = $doc]
+        #[pyclass(frozen, generic, get_all, name = $public, module = "tiffany")]
+        pub(crate) struct $name {
+            $field: Py<PyAny>,
+        }
+
+        #[pymethods]
+        impl $name {
+            #[new]
+            fn new($field: Py<PyAny>) -> $name {
+                $name { $field }
+            }
+
+            #[classattr]
+            fn __match_args__() -> (&'static str,) {
+                (stringify!($field),)
+            }
+
+            fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+                Ok(format!("{}({})", $public, self.$field.bind(py).repr()?))
+            }
+
+            fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+                match other.cast::<$name>() {
+                    Ok(other) => self.$field.bind(other.py()).eq(&other.get().$field),
+                    Err(_) => Ok(false),
+                }
+            }
+        }
+    };
+}
+
+outcome!(Ok_, "Ok", value, "A task that gave a value.");
+outcome!(Err_, "Err", error, "A task that ended with an exception.");
+
+/// Results side by side.
+pub(crate) fn results(
+    py: Python<'_>,
+    results: Box<[Result<Value, TaskError>]>,
+) -> PyResult<Py<PyAny>> {
+    let mut list = Vec::with_capacity(results.len());
+    for result in results {
+        list.push(match result {
+            Ok(value) => Ok_ { value: from_value(py, value)? }.into_py_any(py)?,
+            Err(error) => {
+                let error = errors::to_python(py, &error).into_value(py).into_any();
+                Err_ { error }.into_py_any(py)?
+            }
+        });
+    }
+    list.into_py_any(py)
+}
+
+/// Settles an external promise of any runtime of this process, by its UUID. `False`: it was settled before.
+#[pyfunction]
+fn complete_by_uuid(uuid: &Bound<'_, PyAny>, value: Bound<'_, PyAny>) -> PyResult<bool> {
+    by_uuid(uuid, Ok(value))
+}
+
+/// The same with an exception.
+#[pyfunction]
+fn fail_by_uuid(uuid: &Bound<'_, PyAny>, error: Bound<'_, PyAny>) -> PyResult<bool> {
+    by_uuid(uuid, Err(error))
+}
+
+fn by_uuid(
+    uuid: &Bound<'_, PyAny>,
+    result: Result<Bound<'_, PyAny>, Bound<'_, PyAny>>,
+) -> PyResult<bool> {
+    let (py, text) = (uuid.py(), uuid.str()?.to_string());
+    let Some(uuid) = Uuid::parse(&text) else {
+        return Err(TiffanyError::UnknownPromise.err(py, format!("{text:?} is no UUID")));
+    };
+    for home in crate::session::handles() {
+        for is_durable in [false, true] {
+            match settle(py, &home, uuid, is_durable, result.clone()) {
+                Ok(accepted) => return Ok(accepted),
+                Err(_) => continue,
+            }
+        }
+    }
+    Err(TiffanyError::UnknownPromise.err(py, format!("there is no promise {uuid}")))
+}
+
+/// Adds these classes and functions to the module.
+pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Task>()?;
+    module.add_class::<Future>()?;
+    module.add_class::<Promise>()?;
+    module.add_class::<ExternalPromise>()?;
+    module.add_class::<RaceResult>()?;
+    module.add("Ok", module.py().get_type::<Ok_>())?;
+    module.add("Err", module.py().get_type::<Err_>())?;
+    module.add_function(wrap_pyfunction!(complete_by_uuid, module)?)?;
+    module.add_function(wrap_pyfunction!(fail_by_uuid, module)?)
+}

@@ -1,0 +1,223 @@
+//! Channels, semaphores, mutexes and groups. Each names something in the tables of its run, and gives it back when nobody has it
+//! any more.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use pyo3::PyClass;
+use pyo3::exceptions::PyStopAsyncIteration;
+use pyo3::prelude::*;
+use pyo3::pyclass_init::PyClassInitializer;
+use tiffany::binding::Release;
+use tiffany::kernel::ObjectRef;
+
+use crate::call::{Op, SystemCall};
+use crate::session::release;
+
+/// A channel: `send` and `receive` give the calls, `async for` takes what comes until it is closed.
+#[pyclass(frozen, generic, module = "tiffany")]
+pub(crate) struct Channel {
+    object: ObjectRef,
+    is_closed: AtomicBool,
+}
+
+impl Channel {
+    pub(crate) fn new(object: ObjectRef) -> Channel {
+        Channel { object, is_closed: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn object(&self) -> ObjectRef {
+        self.object
+    }
+}
+
+#[pymethods]
+impl Channel {
+    /// The call that puts a message in, waiting for room.
+    fn send(slf: Py<Self>, message: Py<PyAny>) -> SystemCall {
+        let object = slf.get().object;
+        SystemCall { op: Op::Send(Some(slf.into_any()), object, message) }
+    }
+
+    /// The call that takes a message out, waiting for one. `ChannelClosedError` when there will be none.
+    fn receive(slf: Py<Self>) -> SystemCall {
+        let object = slf.get().object;
+        SystemCall { op: Op::Receive(Some(slf.into_any()), object) }
+    }
+
+    /// Nothing more will be sent. What is in it can still be received.
+    fn close(&self) {
+        if !self.is_closed.swap(true, Ordering::Relaxed) {
+            release(Release::Sender(self.object));
+        }
+    }
+
+    fn __aiter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __anext__(slf: Py<Self>) -> SystemCall {
+        let object = slf.get().object;
+        SystemCall { op: Op::NextMessage(slf.into_any(), object) }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Channel({})", self.object.id)
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        self.close();
+        release(Release::Receiver(self.object));
+    }
+}
+
+/// The end of an `async for`.
+#[cold]
+pub(crate) fn no_more_messages() -> PyErr {
+    PyStopAsyncIteration::new_err(())
+}
+
+/// What a semaphore and a mutex have in common: `Acquire` takes permits of them; `async with` holds one.
+#[pyclass(frozen, subclass, module = "tiffany")]
+pub(crate) struct Lock {
+    object: ObjectRef,
+}
+
+impl Lock {
+    pub(crate) fn of<C: PyClass<BaseType = Lock>>(
+        class: C,
+        object: ObjectRef,
+    ) -> PyClassInitializer<C> {
+        PyClassInitializer::from(Lock { object }).add_subclass(class)
+    }
+
+    pub(crate) fn object(&self) -> ObjectRef {
+        self.object
+    }
+}
+
+#[pymethods]
+impl Lock {
+    /// The call that takes so many permits, waiting for them.
+    #[pyo3(signature = (permits = 1))]
+    fn acquire(slf: Py<Self>, permits: usize) -> SystemCall {
+        let object = slf.get().object;
+        SystemCall { op: Op::Acquire(Some(slf.into_any()), object, permits) }
+    }
+
+    fn __aenter__(slf: Py<Self>) -> SystemCall {
+        let object = slf.get().object;
+        SystemCall { op: Op::Enter(slf.into_any(), object) }
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __aexit__(&self, _exception: &Bound<'_, PyAny>) -> SystemCall {
+        release(Release::Permits(self.object, 1));
+        SystemCall { op: Op::Yield }
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        Ok(format!("{}({})", slf.get_type().name()?, slf.get().object.id))
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        release(Release::Semaphore(self.object));
+    }
+}
+
+/// So many permits, first come first served.
+#[pyclass(frozen, extends = Lock, module = "tiffany")]
+pub(crate) struct Semaphore;
+
+/// One permit, which the task that took it keeps.
+#[pyclass(frozen, extends = Lock, module = "tiffany")]
+pub(crate) struct Mutex;
+
+/// Permits that were taken. They go back by `release`, at the end of `with`, or when nobody has this any more.
+#[pyclass(frozen, module = "tiffany")]
+pub(crate) struct Permit {
+    /// The semaphore lives while somebody has permits of it.
+    _lock: Option<Py<PyAny>>,
+    object: ObjectRef,
+    permits: AtomicUsize,
+}
+
+impl Permit {
+    pub(crate) fn new(lock: Option<Py<PyAny>>, object: ObjectRef, permits: usize) -> Permit {
+        Permit { _lock: lock, object, permits: AtomicUsize::new(permits) }
+    }
+}
+
+#[pymethods]
+impl Permit {
+    /// Gives the permits back.
+    fn release(&self) {
+        let permits = self.permits.swap(0, Ordering::Relaxed);
+        if permits > 0 {
+            release(Release::Permits(self.object, permits));
+        }
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, _exception: &Bound<'_, PyAny>) {
+        self.release();
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+/// Tasks that belong together: `Spawn(…, group=group)`. When it is dropped, they are cancelled.
+#[pyclass(frozen, module = "tiffany")]
+pub(crate) struct Group {
+    object: ObjectRef,
+}
+
+impl Group {
+    pub(crate) fn new(object: ObjectRef) -> Group {
+        Group { object }
+    }
+
+    pub(crate) fn object(&self) -> ObjectRef {
+        self.object
+    }
+}
+
+#[pymethods]
+impl Group {
+    /// The call that waits until all members are over. The first failure cancels the rest.
+    fn join(slf: Py<Self>) -> SystemCall {
+        let object = slf.get().object;
+        SystemCall { op: Op::JoinGroup(slf.into_any(), object) }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Group({})", self.object.id)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        release(Release::Group(self.object));
+    }
+}
+
+/// Adds these classes to the module.
+pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Channel>()?;
+    module.add_class::<Lock>()?;
+    module.add_class::<Semaphore>()?;
+    module.add_class::<Mutex>()?;
+    module.add_class::<Permit>()?;
+    module.add_class::<Group>()
+}

@@ -1,0 +1,155 @@
+//! What a runtime is told, from keyword arguments.
+
+use std::rc::Rc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use tiffany::Runtime;
+use tiffany::{End, Handler, Limits, SystemCall as KernelCall, Tid, Verdict, binding};
+
+use crate::calls::duration;
+use crate::errors::{self, Raise, TiffanyError};
+use crate::handler::PyHandler;
+use crate::stack::is_program;
+use crate::{session, spawn};
+
+/// A value of the environment that is found out when it is first asked for: the function is called once for all tasks. It may give a value,
+/// or a program that gives it.
+#[pyclass(frozen, module = "tiffany")]
+pub(crate) struct Lazy {
+    find: Py<PyAny>,
+}
+
+#[pymethods]
+impl Lazy {
+    #[new]
+    fn new(find: Py<PyAny>) -> Lazy {
+        Lazy { find }
+    }
+}
+
+/// Settings as keyword arguments give them.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Settings<'py> {
+    env: Option<Bound<'py, PyDict>>,
+    handlers: Option<Bound<'py, PyList>>,
+    name: Option<String>,
+    end: String,
+    limits: Option<Bound<'py, PyDict>>,
+    cancel_grace: Option<Bound<'py, PyAny>>,
+    threads: usize,
+}
+
+impl Settings<'_> {
+    /// A builder with these settings. The interpreter is left to others while the loop waits.
+    pub(crate) fn builder(&self, py: Python<'_>) -> PyResult<tiffany::Builder> {
+        let mut builder =
+            Runtime::builder().around_wait(Rc::new(wait)).blocking_threads(self.threads);
+        builder = builder.on_unobserved(move |error| {
+            Python::attach(|py| errors::show_unobserved(py, error));
+        });
+        builder = match self.end.as_str() {
+            "all" => builder.end(End::AllTasks),
+            "root" => builder.end(End::Root),
+            other => {
+                let message = format!(
+                    "a run ends with \"all\" of its tasks or with its \"root\", not with {other:?}"
+                );
+                return Err(TiffanyError::BadArgument.err(py, message));
+            }
+        };
+        if let Some(name) = &self.name {
+            builder = builder.name(name);
+        }
+        if let Some(grace) = &self.cancel_grace {
+            builder = builder.cancel_grace(duration(grace)?);
+        }
+        if let Some(limits) = &self.limits {
+            builder = builder.limits(read_limits(limits)?);
+        }
+        for handler in self.handlers.iter().flatten() {
+            builder = builder.handler(Shared(PyHandler::shared(&handler)?));
+        }
+        for (key, value) in self.env.iter().flatten() {
+            builder = add_env(builder, &key.extract::<String>()?, value);
+        }
+        Ok(builder)
+    }
+}
+
+/// A handler that several chains share.
+struct Shared(Rc<PyHandler>);
+
+impl Handler for Shared {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn handle(&self, call: &mut KernelCall, caller: Tid) -> Verdict {
+        self.0.handle(call, caller)
+    }
+}
+
+fn add_env(builder: tiffany::Builder, key: &str, value: Bound<'_, PyAny>) -> tiffany::Builder {
+    let Ok(lazy) = value.cast::<Lazy>() else {
+        return builder.env(key, crate::value::to_value(value));
+    };
+    let lazy = lazy.clone().unbind();
+    builder.env_with(key, move || {
+        let found = Python::attach(|py| {
+            let found = lazy.get().find.bind(py).call0()?;
+            match is_program(&found) {
+                true => Ok(Err(spawn::coroutine(&found, None)?)),
+                false => Ok(Ok(crate::value::to_value(found))),
+            }
+        });
+        async move {
+            let raise = |error: PyErr| Python::attach(|py| errors::from_python(py, &error));
+            match found {
+                Ok(Ok(value)) => Ok(value),
+                Ok(Err(program)) => binding::spawn(program).await.await,
+                Err(error) => Err(raise(error)),
+            }
+        }
+    })
+}
+
+fn read_limits(limits: &Bound<'_, PyDict>) -> PyResult<Limits> {
+    let mut read = Limits::default();
+    for (key, value) in limits {
+        match key.extract::<String>()?.as_str() {
+            "max_tasks" => read.max_tasks = Some(value.extract()?),
+            "max_calls" => read.max_calls = Some(value.extract()?),
+            "max_time" => read.max_time = Some(duration(&value)?),
+            "max_cost" => read.max_cost = Some(value.extract()?),
+            other => {
+                let message = format!(
+                    "there is no limit `{other}`; there are max_tasks, max_calls, max_time and max_cost"
+                );
+                return Err(TiffanyError::BadArgument.err(limits.py(), message));
+            }
+        }
+    }
+    Ok(read)
+}
+
+/// Waits without the interpreter, so that other threads can have it; then sees to signals.
+fn wait(wait: &mut dyn FnMut()) {
+    /// Taken to no other thread: `detach` runs it here and at once.
+    struct Here<'a>(&'a mut dyn FnMut());
+    // SAFETY: see above.
+    unsafe impl Send for Here<'_> {}
+    impl Here<'_> {
+        fn run(self) {
+            (self.0)();
+        }
+    }
+    Python::attach(|py| {
+        let here = Here(wait);
+        py.detach(move || here.run());
+        if let Err(error) = py.check_signals() {
+            session::interrupt(error);
+        }
+    });
+}

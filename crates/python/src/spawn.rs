@@ -1,0 +1,104 @@
+//! Spawning: a program becomes a task.
+
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pyo3::prelude::*;
+use tiffany::kernel::{BoxCoroutine, Handlers, ObjectRef, SpawnOptions};
+use tiffany::{Handler, Site, SystemCall as KernelCall, binding};
+
+use crate::call::SystemCall;
+use crate::driver::{self, ResultForm};
+use crate::errors::{Raise, TiffanyError};
+use crate::handler::PyHandler;
+use crate::pending::Pending;
+use crate::program;
+use crate::stack::is_program;
+
+/// A task to be spawned.
+pub(crate) struct Spawning {
+    pub(crate) program: Py<PyAny>,
+    pub(crate) handlers: Option<Vec<Py<PyAny>>>,
+    pub(crate) options: Option<Options>,
+    /// Who spawns it wants its number, and no handle.
+    pub(crate) by_number: bool,
+    /// A program can be run once.
+    spawned: AtomicBool,
+}
+
+/// What is rarely said.
+pub(crate) struct Options {
+    pub(crate) name: Option<String>,
+    pub(crate) priority: u8,
+    pub(crate) group: Option<(Py<PyAny>, ObjectRef)>,
+}
+
+impl Spawning {
+    pub(crate) fn new(
+        program: Bound<'_, PyAny>,
+        handlers: Option<Vec<Py<PyAny>>>,
+        options: Option<Options>,
+    ) -> PyResult<Spawning> {
+        check(&program)?;
+        let spawned = AtomicBool::new(false);
+        Ok(Spawning { program: program.unbind(), handlers, options, by_number: false, spawned })
+    }
+
+    pub(crate) fn by_number(program: Bound<'_, PyAny>) -> PyResult<Spawning> {
+        Ok(Spawning { by_number: true, ..Spawning::new(program, None, None)? })
+    }
+
+    pub(crate) fn start(
+        &self,
+        call: &Bound<'_, SystemCall>,
+        at: Option<Site>,
+    ) -> PyResult<Pending> {
+        let py = call.py();
+        if self.spawned.swap(true, Ordering::Relaxed) {
+            let message =
+                "this program was spawned before; call its function again for another task";
+            return Err(TiffanyError::BadArgument.err(py, message));
+        }
+        let coroutine = coroutine(self.program.bind(py), at)?;
+        if self.handlers.is_none() && self.options.is_none() && !self.by_number {
+            return Ok(Pending::Spawn(binding::spawn(coroutine).checked()));
+        }
+        let mut options = SpawnOptions::default();
+        if let Some(handlers) = &self.handlers {
+            let chain = handlers
+                .iter()
+                .map(|handler| Ok(PyHandler::shared(handler.bind(py))? as Rc<dyn Handler>));
+            options.handlers = Handlers::Replace(chain.collect::<PyResult<_>>()?);
+        }
+        if let Some(more) = &self.options {
+            options.name = more.name.as_deref().map(Into::into);
+            options.priority = more.priority;
+            options.group = more.group.as_ref().map(|(_, object)| *object);
+        }
+        let spawn = KernelCall::Spawn(coroutine, Some(Box::new(options)));
+        Ok(Pending::Call(binding::call(spawn), call.clone().unbind()))
+    }
+}
+
+/// An error unless this can be run as a task.
+pub(crate) fn check(program: &Bound<'_, PyAny>) -> PyResult<()> {
+    if is_program(program) || program.is_instance_of::<program::Program>() {
+        return Ok(());
+    }
+    let name = program.get_type().name()?.to_string();
+    let message = match program.is_callable() {
+        true => format!(
+            "`{name}` is no program; call it first: the generator or coroutine it gives is one"
+        ),
+        false => format!("`{name}` is no program; a generator or a coroutine is one"),
+    };
+    Err(TiffanyError::BadArgument.err(program.py(), message))
+}
+
+/// What the kernel runs for any program.
+pub(crate) fn coroutine(program: &Bound<'_, PyAny>, at: Option<Site>) -> PyResult<BoxCoroutine> {
+    match program.cast::<program::Program>() {
+        Ok(rust) => rust.get().take(program.py()),
+        Err(_) => Ok(driver::coroutine(program.clone().unbind(), ResultForm::Object, at)),
+    }
+}

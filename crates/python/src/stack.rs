@@ -1,0 +1,236 @@
+//! The CallStack: nested generators and coroutines of one task. Who yields another one calls it; what that returns is the value of
+//! the yield, and what it raises is raised there. It knows nothing of calls and tasks.
+
+use std::ffi::c_int;
+
+use pyo3::exceptions::PyStopIteration;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+use tiffany::Site;
+
+/// What a coroutine is resumed with.
+pub(crate) enum Input {
+    Send(Py<PyAny>),
+    Throw(PyErr),
+}
+
+/// What comes of it.
+pub(crate) enum Output {
+    /// It yielded something that is no program.
+    Yielded(Py<PyAny>),
+    /// The outermost one returned.
+    Returned(Py<PyAny>),
+    /// The outermost one raised.
+    Raised(PyErr),
+}
+
+/// So many of the innermost and of the outermost frames stay in a traceback.
+const KEPT: usize = 200;
+
+/// Nested coroutines, the running one on top.
+pub(crate) struct CallStack {
+    top: Py<PyAny>,
+    callers: Vec<Py<PyAny>>,
+    /// Callers that the exception under way has passed, and the traceback it had when it had passed enough of them.
+    passed: usize,
+}
+
+impl CallStack {
+    pub(crate) fn new(program: Py<PyAny>) -> CallStack {
+        CallStack { top: program, callers: Vec::new(), passed: 0 }
+    }
+
+    pub(crate) fn depth(&self) -> usize {
+        self.callers.len() + 1
+    }
+
+    /// Makes a program the running one: it was called.
+    pub(crate) fn push(&mut self, program: Py<PyAny>) {
+        self.callers.push(std::mem::replace(&mut self.top, program));
+    }
+
+    /// Ends the running one: its caller goes on. `false`: there is none.
+    pub(crate) fn pop(&mut self) -> bool {
+        match self.callers.pop() {
+            Some(caller) => {
+                self.top = caller;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Resumes the running one, and goes on through calls and returns until something is yielded that is no program.
+    #[inline]
+    pub(crate) fn resume(&mut self, py: Python<'_>, mut input: Input) -> Output {
+        loop {
+            match step(py, &self.top, input) {
+                Output::Yielded(object) => {
+                    if !is_program(object.bind(py)) || object.is(&self.top) {
+                        return Output::Yielded(object);
+                    }
+                    self.push(object);
+                    input = Input::Send(py.None());
+                }
+                Output::Returned(value) => match self.pop() {
+                    true => input = Input::Send(value),
+                    false => return Output::Returned(value),
+                },
+                Output::Raised(error) => match self.pop() {
+                    true => input = Input::Throw(self.passed_on(py, error)),
+                    false => return Output::Raised(error),
+                },
+            }
+        }
+    }
+
+    /// An exception on its way to the caller. Of a very long way, the middle is left out of its traceback.
+    #[cold]
+    fn passed_on(&mut self, py: Python<'_>, error: PyErr) -> PyErr {
+        let depth = self.depth();
+        if depth > KEPT {
+            self.passed += 1;
+            if self.passed > KEPT
+                && let Some(traceback) = error.traceback(py)
+                && let Ok(next) = traceback.getattr("tb_next")
+            {
+                // What the last caller added stands first.
+                let _ = error.value(py).setattr("__traceback__", next);
+            }
+        } else {
+            self.passed = 0;
+        }
+        error
+    }
+
+    /// The line where the task stands.
+    pub(crate) fn line(&self, py: Python<'_>) -> Option<Site> {
+        line(self.top.bind(py))
+    }
+}
+
+impl Drop for CallStack {
+    /// Closes all of them, innermost first. Nobody is there to catch what they raise.
+    fn drop(&mut self) {
+        Python::attach(|py| {
+            loop {
+                let top = self.top.bind(py);
+                if let Err(error) = top.call_method0("close") {
+                    error.write_unraisable(py, Some(top));
+                }
+                if !self.pop() {
+                    break;
+                }
+            }
+        });
+    }
+}
+
+/// Resumes one coroutine.
+#[inline]
+fn step(py: Python<'_>, coroutine: &Py<PyAny>, input: Input) -> Output {
+    match input {
+        Input::Send(value) => send(py, coroutine, &value),
+        Input::Throw(error) => throw(py, coroutine, error),
+    }
+}
+
+#[inline]
+fn send(py: Python<'_>, coroutine: &Py<PyAny>, value: &Py<PyAny>) -> Output {
+    let mut result: *mut ffi::PyObject = std::ptr::null_mut();
+    // SAFETY: both are valid objects, and the interpreter is attached; the result is a new reference unless it is an error.
+    let (state, object) = unsafe {
+        let state = ffi::PyIter_Send(coroutine.as_ptr(), value.as_ptr(), &raw mut result);
+        (state as c_int, Bound::from_owned_ptr_or_opt(py, result))
+    };
+    match object {
+        Some(object) if state == ffi::PySendResult::PYGEN_NEXT as c_int => {
+            Output::Yielded(object.unbind())
+        }
+        Some(object) => Output::Returned(object.unbind()),
+        None => Output::Raised(PyErr::fetch(py)),
+    }
+}
+
+#[cold]
+fn throw(py: Python<'_>, coroutine: &Py<PyAny>, error: PyErr) -> Output {
+    match coroutine.bind(py).call_method1("throw", (error.value(py),)) {
+        Ok(object) => Output::Yielded(object.unbind()),
+        Err(error) if error.is_instance_of::<PyStopIteration>(py) => {
+            let value = error.value(py).getattr("value");
+            Output::Returned(value.map_or_else(|_| py.None(), Bound::unbind))
+        }
+        Err(error) => Output::Raised(error),
+    }
+}
+
+/// Whether an object is a generator or a coroutine that can be run.
+#[inline]
+pub(crate) fn is_program(object: &Bound<'_, PyAny>) -> bool {
+    let (py, class) = (object.py(), object.get_type_ptr().cast());
+    let [generator, coroutine] = plain_kinds(py);
+    class == generator.as_ptr() || class == coroutine.as_ptr() || is_like_program(object)
+}
+
+/// The two kinds of the interpreter's own.
+#[inline]
+fn plain_kinds(py: Python<'_>) -> &'static [Py<PyType>; 2] {
+    static KINDS: PyOnceLock<[Py<PyType>; 2]> = PyOnceLock::new();
+    KINDS.get_or_init(py, || {
+        ["GeneratorType", "CoroutineType"].map(|name| {
+            let types = py.import("types").expect("the standard library is there");
+            let class = types.getattr(name).expect("it has these types");
+            class.cast_into::<PyType>().expect("a type").unbind()
+        })
+    })
+}
+
+/// Those that a compiler made (Cython, mypyc) are of other types, and say so to `collections.abc`.
+fn is_like_program(object: &Bound<'_, PyAny>) -> bool {
+    static KINDS: PyOnceLock<(Py<PyType>, Py<PyType>)> = PyOnceLock::new();
+    let py = object.py();
+    if object.is_none() || object.is_instance_of::<crate::call::SystemCall>() {
+        return false;
+    }
+    let kinds = KINDS.get_or_try_init(py, || {
+        let abc = py.import("collections.abc")?;
+        let class = |name: &str| -> PyResult<Py<PyType>> {
+            Ok(abc.getattr(name)?.cast_into::<PyType>()?.unbind())
+        };
+        Ok::<_, PyErr>((class("Generator")?, class("Coroutine")?))
+    });
+    kinds.is_ok_and(|(generator, coroutine)| {
+        object.is_instance(generator.bind(py)).unwrap_or(false)
+            || object.is_instance(coroutine.bind(py)).unwrap_or(false)
+    })
+}
+
+/// The line at which a coroutine stands, in the innermost of those it delegates to by `await` and `yield from`.
+pub(crate) fn line(coroutine: &Bound<'_, PyAny>) -> Option<Site> {
+    let mut site = None;
+    let mut at = coroutine.clone();
+    loop {
+        let (frame, inner) = match at.getattr("cr_frame") {
+            Ok(frame) => (frame, at.getattr("cr_await")),
+            Err(_) => (at.getattr("gi_frame").ok()?, at.getattr("gi_yieldfrom")),
+        };
+        if frame.is_none() {
+            return site;
+        }
+        site = frame_site(&frame).or(site);
+        match inner {
+            Ok(inner) if inner.hasattr("cr_frame").ok()? || inner.hasattr("gi_frame").ok()? => {
+                at = inner;
+            }
+            _ => return site,
+        }
+    }
+}
+
+fn frame_site(frame: &Bound<'_, PyAny>) -> Option<Site> {
+    let line = frame.getattr("f_lineno").ok()?.extract().ok()?;
+    let file = frame.getattr("f_code").ok()?.getattr("co_filename").ok()?;
+    Some(crate::names::site(file.extract().ok()?, line))
+}

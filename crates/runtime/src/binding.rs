@@ -1,0 +1,203 @@
+//! What another language on top of this one needs, and Rust programs do not: tasks whose code is not Rust, calls without types,
+//! values as the log has them, and a way to do something else while the loop waits.
+
+use std::future::Future;
+use std::panic::Location;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+pub use tiffany_kernel::Release;
+use tiffany_kernel::{
+    BoxCoroutine, Coroutine, Port, Reply, Site, Step, SystemCall, TaskError, Unwind, Value,
+};
+
+use crate::builder::Builder;
+use crate::call::TryCall;
+use crate::context;
+use crate::durable::Json;
+use crate::error::RunError;
+use crate::future_task::{Fallible, FutureTask};
+use crate::inbox::Letter;
+use crate::runtime::{RunHandle, Runtime};
+use crate::sys::{Spawn, spawn_coroutine};
+
+/// A task's code in another language. It is polled like any future, and may poll others.
+pub trait Program: Future<Output = Result<Value, TaskError>> {
+    /// The task was cancelled, and what it waited for is withdrawn. From now on it is polled for its cleanup, in which it may make
+    /// calls; when it is ready, the task is Cancelled, or Failed with the error it gives.
+    fn cancel(self: Pin<&mut Self>);
+
+    /// The line it stands at.
+    fn line(&self) -> Option<Site>;
+}
+
+/// A program as a task, with the line that spawned it.
+struct ProgramTask<P, S> {
+    task: FutureTask<P, Fallible>,
+    spawned_at: S,
+}
+
+/// What the kernel runs for a program. It asks for the line that spawned it only when somebody wants to know.
+pub fn coroutine<P, S>(program: P, spawned_at: S) -> BoxCoroutine
+where
+    P: Program + 'static,
+    S: Fn() -> Option<Site> + 'static,
+{
+    Box::pin(ProgramTask { task: FutureTask::new(program), spawned_at })
+}
+
+impl<P: Program, S: Fn() -> Option<Site>> ProgramTask<P, S> {
+    fn task(self: Pin<&mut Self>) -> Pin<&mut FutureTask<P, Fallible>> {
+        // SAFETY: the field is pinned whenever the whole is; nothing moves out of it.
+        unsafe { self.map_unchecked_mut(|task| &mut task.task) }
+    }
+
+    /// Names the task in the error that ends it.
+    #[cold]
+    fn failed(&self, port: &Port, error: TaskError) -> Step {
+        match port.label() {
+            Some(mut label) => {
+                label.spawned_at = (self.spawned_at)().unwrap_or(label.spawned_at);
+                Step::Failed(error.through_task(label))
+            }
+            None => Step::Failed(error),
+        }
+    }
+}
+
+impl<P: Program, S: Fn() -> Option<Site>> Coroutine for ProgramTask<P, S> {
+    #[inline]
+    fn resume(mut self: Pin<&mut Self>, port: &Port) -> Step {
+        match self.as_mut().task().resume(port) {
+            Step::Failed(error) => self.failed(port, error),
+            step => step,
+        }
+    }
+
+    fn unwind(mut self: Pin<&mut Self>, port: &Port, phase: Unwind) -> Step {
+        if phase == Unwind::Begin
+            && let Some(program) = self.as_mut().task().program_mut()
+        {
+            program.cancel();
+        }
+        self.resume(port)
+    }
+
+    fn may_be_woken(&self) -> bool {
+        self.task.may_be_woken()
+    }
+
+    fn line(&self) -> Option<Site> {
+        self.task.program().and_then(P::line)
+    }
+
+    fn spawned_at(&self) -> Option<Site> {
+        (self.spawned_at)()
+    }
+}
+
+/// A call whose answer is taken as it comes.
+#[track_caller]
+pub fn call(call: SystemCall) -> TryCall<Reply> {
+    TryCall::new(call)
+}
+
+/// Starts a task of any coroutine.
+#[track_caller]
+pub fn spawn(coroutine: BoxCoroutine) -> Spawn<Value> {
+    spawn_coroutine(coroutine, Location::caller())
+}
+
+/// Starts a run of any coroutine.
+#[track_caller]
+pub fn start(runtime: &mut Runtime, root: BoxCoroutine) -> RunHandle<Value> {
+    runtime.start_coroutine(root)
+}
+
+/// Drives all runs until this one is over, or until `stop` says so, which is asked after every wait and every few turns. `None`: it is
+/// not over.
+#[track_caller]
+pub fn drive(
+    runtime: &mut Runtime,
+    run: &RunHandle<Value>,
+    stop: impl Fn() -> bool,
+) -> Option<Result<Value, RunError>> {
+    let at = Location::caller();
+    let driven = runtime.drive_until(at, |runtime| runtime.is_over(run.id()) || stop());
+    match driven {
+        Err(error) => Some(Err(error)),
+        Ok(()) if runtime.is_over(run.id()) => Some(runtime.end_run(run.id())),
+        Ok(()) => None,
+    }
+}
+
+/// Gives a handle back that was dropped on the thread of its runtime. `false`: it is of no run of this thread.
+pub fn release(release: Release) -> bool {
+    let is_ours = context::with(|context| {
+        context.port.task().is_some_and(|task| task.run == release.run())
+            || context.live_runs.borrow().contains(&release.run())
+    });
+    if is_ours {
+        context::release(release);
+    }
+    is_ours
+}
+
+impl crate::RuntimeHandle {
+    /// Gives a handle back that was dropped on another thread.
+    pub fn release(&self, release: Release) {
+        self.inbox().send(Letter::Release(release));
+    }
+}
+
+/// Settles an external promise from any thread with a value that is made on the thread of its run.
+pub fn settle(
+    home: &crate::RuntimeHandle,
+    uuid: tiffany_kernel::Uuid,
+    result: impl FnOnce() -> Result<Value, TaskError> + Send + 'static,
+) -> Result<crate::Settlement, TaskError> {
+    home.inbox().settle(uuid, Box::new(result))
+}
+
+/// Whether the task being resumed belongs to a durable run.
+pub fn is_durable() -> bool {
+    context::with(|context| context.port.is_durable())
+}
+
+/// Whether a task is being resumed on this thread.
+pub fn in_task() -> bool {
+    context::with(|context| context.port.task().is_some())
+}
+
+/// A value as the log has it: JSON text. What a durable root returns, a step gives and a message carries is of this form.
+pub fn json(text: impl Into<Arc<str>>) -> Value {
+    Value::new(Json::new(text))
+}
+
+/// The text of such a value.
+pub fn as_json(value: &Value) -> Option<Arc<str>> {
+    value.borrow::<Json>().map(|json| Arc::clone(&json.0))
+}
+
+/// What is done around every wait of the loop that may take long: it is given the wait, and must call it once.
+pub type Waiting = Rc<dyn Fn(&mut dyn FnMut())>;
+
+impl Builder {
+    /// What is done around every wait of the loop.
+    pub fn around_wait(mut self, waiting: Waiting) -> Builder {
+        self.waiting = Some(waiting);
+        self
+    }
+
+    /// A function that durable runs can be started from, which makes its root out of its input. The root's value must be
+    /// [`json`].
+    pub fn register_coroutine(
+        mut self,
+        name: &str,
+        start: impl Fn(&str) -> Result<BoxCoroutine, TaskError> + 'static,
+    ) -> Builder {
+        self.registry.add_coroutine(name, start);
+        self
+    }
+}

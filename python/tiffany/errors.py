@@ -1,0 +1,230 @@
+"""The exceptions of tiffany. Each has the code under which the book explains it."""
+
+from __future__ import annotations
+
+
+class TiffanyError(Exception):
+    """Anything that tiffany itself says went wrong."""
+
+    code: str = "TFY0001"
+
+
+class TaskCancelledError(TiffanyError):
+    """The task that was waited for was cancelled."""
+
+    code = "TFY0003"
+
+
+class OutsideTaskError(TiffanyError, RuntimeError):
+    """A call was made where no task runs."""
+
+    code = "TFY0004"
+
+
+class UnknownTaskError(TiffanyError, LookupError):
+    """There is no such task, or its result is gone."""
+
+    code = "TFY0007"
+
+
+class AlreadySettledError(TiffanyError):
+    """The promise was settled before; the first value stays."""
+
+    code = "TFY0009"
+
+
+class UnknownPromiseError(TiffanyError, LookupError):
+    """There is no such promise, or its run is over."""
+
+    code = "TFY0010"
+
+
+class BadDescriptorError(TiffanyError, OSError):
+    """A descriptor is not open, was closed, or cannot be waited for."""
+
+    code = "TFY0011"
+
+
+class BadArgumentError(TiffanyError, ValueError):
+    """An argument that no call of this kind can have."""
+
+    code = "TFY0032"
+
+
+class LimitError(TiffanyError):
+    """The run used up more than it may."""
+
+    code = "TFY0014"
+
+
+class UnansweredError(TiffanyError):
+    """No handler answered the call."""
+
+    code = "TFY0018"
+
+
+class RefusedError(TiffanyError):
+    """A handler refused the call."""
+
+    code = "TFY0019"
+
+
+class NotDurableError(TiffanyError):
+    """The call is not allowed in a durable run; use a step."""
+
+    code = "TFY0020"
+
+
+class NoSuchKeyError(TiffanyError, KeyError):
+    """The shared environment has no such key."""
+
+    code = "TFY0022"
+
+    __str__ = Exception.__str__
+
+
+class ChannelClosedError(TiffanyError):
+    """The channel is closed."""
+
+    code = "TFY0023"
+
+
+class DeadlockError(TiffanyError):
+    """Nothing is left that could wake the run."""
+
+    code = "TFY0024"
+
+
+class NestedRuntimeError(TiffanyError, RuntimeError):
+    """A runtime was started inside a task."""
+
+    code = "TFY0025"
+
+
+class AbandonedError(TiffanyError):
+    """The promise was dropped unsettled."""
+
+    code = "TFY0026"
+
+
+class TimedOutError(TiffanyError, TimeoutError):
+    """It took longer than allowed."""
+
+    code = "TFY0028"
+
+
+class NotSerializableError(TiffanyError, TypeError):
+    """A value that has to be written down cannot be."""
+
+    code = "TFY0034"
+
+
+class UnreadableError(TiffanyError, ValueError):
+    """What was written down cannot be read as the type that is wanted."""
+
+    code = "TFY0035"
+
+
+class DivergedError(TiffanyError):
+    """A durable run did something else than its log says it did."""
+
+    code = "TFY0036"
+
+
+class OtherRunError(TiffanyError):
+    """The id belongs to a run with another function or another input."""
+
+    code = "TFY0037"
+
+
+class UnregisteredError(TiffanyError, LookupError):
+    """No workflow of this name is registered."""
+
+    code = "TFY0038"
+
+
+class LogFailedError(TiffanyError):
+    """The log has stopped, and with it all that needs it."""
+
+    code = "TFY0039"
+
+
+class InDoubtError(TiffanyError):
+    """A step that must not be done twice was cut off, and nobody knows whether it happened."""
+
+    code = "TFY0040"
+
+
+class NoSuchRunError(TiffanyError, LookupError):
+    """The log has no run of this identity."""
+
+    code = "TFY0041"
+
+
+class RunOverError(TiffanyError):
+    """The run is over: it takes no messages and answers no questions."""
+
+    code = "TFY0042"
+
+
+class NotACallError(TiffanyError, TypeError):
+    """Something was yielded or awaited that is no call."""
+
+    code = "TFY0045"
+
+
+class WrongThreadError(TiffanyError, RuntimeError):
+    """A runtime was used on another thread than its own."""
+
+    code = "TFY0046"
+
+
+class ForkedError(TiffanyError, RuntimeError):
+    """A runtime was used in a process that was forked from its own."""
+
+    code = "TFY0047"
+
+
+class Cancelled(BaseException):
+    """What a cancelled task gets at its yield. Let it pass after cleaning up.
+
+    >>> issubclass(Cancelled, Exception)
+    False
+    """
+
+
+def _all(base: type[TiffanyError]) -> dict[str, type[TiffanyError]]:
+    found: dict[str, type[TiffanyError]] = {}
+    for cls in base.__subclasses__():
+        found[cls.code] = cls
+    return found
+
+
+_BY_CODE = _all(TiffanyError)
+_BY_CODE |= {code: LimitError for code in ("TFY0015", "TFY0016", "TFY0017")}
+_BY_CODE["TFY0012"] = BadDescriptorError
+_BY_CODE["TFY0013"] = BadArgumentError
+_BY_CODE["TFY0006"] = BadArgumentError
+_MADE: dict[str, type[TiffanyError]] = {}
+
+
+def of_code(code: str) -> type[TiffanyError]:
+    """The class of errors with this code, which has it as its own.
+
+    >>> of_code("TFY0024")
+    <class 'tiffany.errors.DeadlockError'>
+    >>> of_code("TFY0016").code
+    'TFY0016'
+    """
+    cls = _BY_CODE.get(code, TiffanyError)
+    if cls.code == code:
+        return cls
+    if code not in _MADE:
+        body = {"code": code, "__module__": cls.__module__, "__doc__": cls.__doc__}
+        _MADE[code] = type(cls.__name__, (cls,), body)
+    return _MADE[code]
+
+
+__all__ = ["Cancelled", "of_code"] + [
+    name for name, cls in list(globals().items()) if isinstance(cls, type) and issubclass(cls, TiffanyError)
+]
