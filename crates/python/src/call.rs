@@ -9,11 +9,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use tiffany::binding::Release;
 use tiffany::kernel::{GatherMode, ObjectRef, TaskRef, Waitable as Target};
-use tiffany::{Claim, Reply, Site, SystemCall as KernelCall, Tid, Time, Uuid, Value, binding};
+use tiffany::{Claim, Reply, SystemCall as KernelCall, Tid, Time, Uuid, Value, binding};
 
 use crate::awaiter::Awaiter;
 use crate::errors::{Raise, TiffanyError};
 use crate::handles::{ExternalPromise, Promise, RaceResult, Task};
+use crate::line::Line;
 use crate::objects::{Channel, Group, Lock, Mutex, Permit, Semaphore, no_more_messages};
 use crate::pending::Pending;
 use crate::value::{from_value, to_value};
@@ -101,7 +102,7 @@ impl SystemCall {
 #[inline]
 pub(crate) fn start(
     call: &Bound<'_, SystemCall>,
-    at: impl FnOnce() -> Option<Site>,
+    at: impl FnOnce() -> Option<Line>,
 ) -> PyResult<Pending> {
     let (py, op) = (call.py(), &call.get().op);
     Ok(match op {

@@ -12,9 +12,10 @@ use tiffany::{Site, TaskError, Value};
 
 use crate::call::{self, Op, SystemCall};
 use crate::errors::{self, Raise, TiffanyError};
+use crate::line::Line;
 use crate::pending::Pending;
 use crate::session;
-use crate::stack::{CallStack, Input, Output};
+use crate::stack::{CallStack, Input, Output, is_like_program};
 use crate::value::to_value;
 
 /// A Python program that runs as a task.
@@ -39,11 +40,14 @@ pub(crate) enum ResultForm {
 pub(crate) fn coroutine(
     program: Py<PyAny>,
     result: ResultForm,
-    spawned_at: Option<Site>,
+    spawned_at: Option<Line>,
 ) -> BoxCoroutine {
     let stack = CallStack::new(program);
     let task = PyTask { stack, pending: Pending::Nothing, is_cancelled: false, result };
-    binding::coroutine(task, move || spawned_at.clone())
+    binding::coroutine(task, move || {
+        let line = spawned_at.as_ref()?;
+        Python::attach(|py| line.site(py))
+    })
 }
 
 impl Future for PyTask {
@@ -86,13 +90,23 @@ impl PyTask {
         if object.is_none() {
             return Pending::Yield(tiffany::yield_now());
         }
-        let Ok(made) = object.cast::<SystemCall>() else { return no_call(object) };
+        let Ok(made) = object.cast::<SystemCall>() else { return self.start_other(object) };
         if let Op::Call(program) = &made.get().op {
             self.stack.push(program.clone_ref(object.py()));
             return Pending::Nothing;
         }
         let stack = &self.stack;
         call::start(made, || stack.line(object.py())).unwrap_or_else(Pending::Throw)
+    }
+
+    /// Something that is no call: a program of another make, or a mistake.
+    #[cold]
+    fn start_other(&mut self, object: &Bound<'_, PyAny>) -> Pending {
+        if !is_like_program(object) {
+            return no_call(object);
+        }
+        self.stack.push(object.clone().unbind());
+        Pending::Nothing
     }
 
     fn returned(&self, value: Bound<'_, PyAny>) -> Result<Value, TaskError> {
@@ -125,7 +139,7 @@ impl Program for PyTask {
     }
 
     fn line(&self) -> Option<Site> {
-        Python::attach(|py| self.stack.line(py))
+        Python::attach(|py| self.stack.line(py)?.site(py))
     }
 }
 

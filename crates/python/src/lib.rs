@@ -9,6 +9,7 @@ mod errors;
 mod handler;
 mod handles;
 mod json;
+mod line;
 mod names;
 mod objects;
 mod pending;

@@ -8,6 +8,7 @@ use pyo3::types::PyDict;
 use tiffany::binding;
 
 use crate::errors::{self, Raise, TiffanyError};
+use crate::line::Line;
 use crate::session::{self, Registered};
 use crate::settings::Settings;
 use crate::{spawn, value};
@@ -77,7 +78,7 @@ impl Runtime {
         let py = program.py();
         spawn::check(&program)?;
         let mut open = self.open(py)?;
-        let root = spawn::coroutine(&program, program_site(&program))?;
+        let root = spawn::coroutine(&program, Line::of_program(&program))?;
         let run = binding::start(&mut open.runtime, root);
         let ended = binding::drive(&mut open.runtime, &run, session::is_interrupted);
         if let Some(error) = session::take_interrupt() {
@@ -108,12 +109,4 @@ impl Drop for Runtime {
             std::mem::forget(self.bound.runtime.take());
         }
     }
-}
-
-/// Where a program is defined: the line that spawned a root.
-fn program_site(program: &Bound<'_, PyAny>) -> Option<tiffany::Site> {
-    let code = program.getattr("cr_code").or_else(|_| program.getattr("gi_code")).ok()?;
-    let file = code.getattr("co_filename").ok()?;
-    let line = code.getattr("co_firstlineno").ok()?.extract().ok()?;
-    Some(crate::names::site(file.extract().ok()?, line))
 }

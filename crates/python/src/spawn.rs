@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::prelude::*;
 use tiffany::kernel::{BoxCoroutine, Handlers, ObjectRef, SpawnOptions};
-use tiffany::{Handler, Site, SystemCall as KernelCall, binding};
+use tiffany::{Handler, SystemCall as KernelCall, binding};
 
 use crate::call::SystemCall;
 use crate::driver::{self, ResultForm};
 use crate::errors::{Raise, TiffanyError};
 use crate::handler::PyHandler;
+use crate::line::Line;
 use crate::pending::Pending;
 use crate::program;
 use crate::stack::is_program;
@@ -51,7 +52,7 @@ impl Spawning {
     pub(crate) fn start(
         &self,
         call: &Bound<'_, SystemCall>,
-        at: Option<Site>,
+        at: Option<Line>,
     ) -> PyResult<Pending> {
         let py = call.py();
         if self.spawned.swap(true, Ordering::Relaxed) {
@@ -96,7 +97,7 @@ pub(crate) fn check(program: &Bound<'_, PyAny>) -> PyResult<()> {
 }
 
 /// What the kernel runs for any program.
-pub(crate) fn coroutine(program: &Bound<'_, PyAny>, at: Option<Site>) -> PyResult<BoxCoroutine> {
+pub(crate) fn coroutine(program: &Bound<'_, PyAny>, at: Option<Line>) -> PyResult<BoxCoroutine> {
     match program.cast::<program::Program>() {
         Ok(rust) => rust.get().take(program.py()),
         Err(_) => Ok(driver::coroutine(program.clone().unbind(), ResultForm::Object, at)),

@@ -8,7 +8,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
-use tiffany::Site;
+
+use crate::line::Line;
 
 /// What a coroutine is resumed with.
 pub(crate) enum Input {
@@ -33,13 +34,15 @@ const KEPT: usize = 200;
 pub(crate) struct CallStack {
     top: Py<PyAny>,
     callers: Vec<Py<PyAny>>,
+    /// The outermost one is over: there is nothing to close.
+    is_over: bool,
     /// Callers that the exception under way has passed, and the traceback it had when it had passed enough of them.
     passed: usize,
 }
 
 impl CallStack {
     pub(crate) fn new(program: Py<PyAny>) -> CallStack {
-        CallStack { top: program, callers: Vec::new(), passed: 0 }
+        CallStack { top: program, callers: Vec::new(), is_over: false, passed: 0 }
     }
 
     pub(crate) fn depth(&self) -> usize {
@@ -68,7 +71,7 @@ impl CallStack {
         loop {
             match step(py, &self.top, input) {
                 Output::Yielded(object) => {
-                    if !is_program(object.bind(py)) || object.is(&self.top) {
+                    if !is_plain_program(object.bind(py)) || object.is(&self.top) {
                         return Output::Yielded(object);
                     }
                     self.push(object);
@@ -76,11 +79,17 @@ impl CallStack {
                 }
                 Output::Returned(value) => match self.pop() {
                     true => input = Input::Send(value),
-                    false => return Output::Returned(value),
+                    false => {
+                        self.is_over = true;
+                        return Output::Returned(value);
+                    }
                 },
                 Output::Raised(error) => match self.pop() {
                     true => input = Input::Throw(self.passed_on(py, error)),
-                    false => return Output::Raised(error),
+                    false => {
+                        self.is_over = true;
+                        return Output::Raised(error);
+                    }
                 },
             }
         }
@@ -106,14 +115,17 @@ impl CallStack {
     }
 
     /// The line where the task stands.
-    pub(crate) fn line(&self, py: Python<'_>) -> Option<Site> {
-        line(self.top.bind(py))
+    pub(crate) fn line(&self, py: Python<'_>) -> Option<Line> {
+        Line::of(self.top.bind(py))
     }
 }
 
 impl Drop for CallStack {
     /// Closes all of them, innermost first. Nobody is there to catch what they raise.
     fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
         Python::attach(|py| {
             loop {
                 let top = self.top.bind(py);
@@ -166,12 +178,23 @@ fn throw(py: Python<'_>, coroutine: &Py<PyAny>, error: PyErr) -> Output {
     }
 }
 
-/// Whether an object is a generator or a coroutine that can be run.
-#[inline]
+/// Whether an object can be run: a generator or a coroutine.
 pub(crate) fn is_program(object: &Bound<'_, PyAny>) -> bool {
-    let (py, class) = (object.py(), object.get_type_ptr().cast());
-    let [generator, coroutine] = plain_kinds(py);
-    class == generator.as_ptr() || class == coroutine.as_ptr() || is_like_program(object)
+    is_plain_program(object) || is_like_program(object)
+}
+
+/// Whether it is a coroutine of the interpreter's own.
+#[inline]
+pub(crate) fn is_coroutine(object: &Bound<'_, PyAny>) -> bool {
+    object.get_type_ptr().cast() == plain_kinds(object.py())[1].as_ptr()
+}
+
+/// Whether it is one of the interpreter's own.
+#[inline]
+pub(crate) fn is_plain_program(object: &Bound<'_, PyAny>) -> bool {
+    let class = object.get_type_ptr().cast();
+    let [generator, coroutine] = plain_kinds(object.py());
+    class == generator.as_ptr() || class == coroutine.as_ptr()
 }
 
 /// The two kinds of the interpreter's own.
@@ -188,7 +211,7 @@ fn plain_kinds(py: Python<'_>) -> &'static [Py<PyType>; 2] {
 }
 
 /// Those that a compiler made (Cython, mypyc) are of other types, and say so to `collections.abc`.
-fn is_like_program(object: &Bound<'_, PyAny>) -> bool {
+pub(crate) fn is_like_program(object: &Bound<'_, PyAny>) -> bool {
     static KINDS: PyOnceLock<(Py<PyType>, Py<PyType>)> = PyOnceLock::new();
     let py = object.py();
     if object.is_none() || object.is_instance_of::<crate::call::SystemCall>() {
@@ -205,32 +228,4 @@ fn is_like_program(object: &Bound<'_, PyAny>) -> bool {
         object.is_instance(generator.bind(py)).unwrap_or(false)
             || object.is_instance(coroutine.bind(py)).unwrap_or(false)
     })
-}
-
-/// The line at which a coroutine stands, in the innermost of those it delegates to by `await` and `yield from`.
-pub(crate) fn line(coroutine: &Bound<'_, PyAny>) -> Option<Site> {
-    let mut site = None;
-    let mut at = coroutine.clone();
-    loop {
-        let (frame, inner) = match at.getattr("cr_frame") {
-            Ok(frame) => (frame, at.getattr("cr_await")),
-            Err(_) => (at.getattr("gi_frame").ok()?, at.getattr("gi_yieldfrom")),
-        };
-        if frame.is_none() {
-            return site;
-        }
-        site = frame_site(&frame).or(site);
-        match inner {
-            Ok(inner) if inner.hasattr("cr_frame").ok()? || inner.hasattr("gi_frame").ok()? => {
-                at = inner;
-            }
-            _ => return site,
-        }
-    }
-}
-
-fn frame_site(frame: &Bound<'_, PyAny>) -> Option<Site> {
-    let line = frame.getattr("f_lineno").ok()?.extract().ok()?;
-    let file = frame.getattr("f_code").ok()?.getattr("co_filename").ok()?;
-    Some(crate::names::site(file.extract().ok()?, line))
 }
