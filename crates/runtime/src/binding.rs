@@ -139,7 +139,7 @@ pub fn release(release: Release) -> bool {
             || context.live_runs.borrow().contains(&release.run())
     });
     if is_ours {
-        context::release(release);
+        context::with(|context| context.port.release(release));
     }
     is_ours
 }

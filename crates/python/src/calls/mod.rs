@@ -6,6 +6,7 @@ mod simple;
 mod store;
 mod tasks;
 mod time;
+mod twins;
 
 use pyo3::PyClass;
 use pyo3::prelude::*;
@@ -102,7 +103,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
         objects::CreateGroup,
         objects::JoinGroup,
     );
-    Ok(())
+    twins::add(module)
 }
 
 /// A call of the class that its op has.

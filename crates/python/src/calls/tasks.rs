@@ -28,14 +28,7 @@ impl Spawn {
         priority: u8,
         group: Option<Bound<'_, Group>>,
     ) -> PyResult<PyClassInitializer<Spawn>> {
-        let is_plain = name.is_none() && priority == 0 && group.is_none();
-        let options = (!is_plain).then(|| {
-            let group = group.map(|group| {
-                let object = group.get().object();
-                (group.into_any().unbind(), object)
-            });
-            Options { name, priority, group }
-        });
+        let options = options(name, priority, group);
         let spawning = Spawning::new(program, handlers, options)?;
         Ok(of(Spawn, Op::Spawn(Box::new(spawning))))
     }
@@ -44,6 +37,22 @@ impl Spawn {
     fn program(slf: PyRef<'_, Self>, py: Python<'_>) -> Py<PyAny> {
         given!(slf, Op::Spawn(spawning) => spawning.program.clone_ref(py))
     }
+}
+
+/// What is rarely said.
+pub(super) fn options(
+    name: Option<String>,
+    priority: u8,
+    group: Option<Bound<'_, Group>>,
+) -> Option<Options> {
+    if name.is_none() && priority == 0 && group.is_none() {
+        return None;
+    }
+    let group = group.map(|group| {
+        let object = group.get().object();
+        (group.into_any().unbind(), object)
+    });
+    Some(Options { name, priority, group })
 }
 
 /// Starts a program as a task, and gives its number.

@@ -1,0 +1,54 @@
+//! The calls that are made most often, as functions: they are quicker to call than classes, and one that has no arguments is always the
+//! same object.
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+use super::{of, simple, tasks, time};
+use crate::call::Op;
+use crate::handles::target;
+use crate::spawn::Spawning;
+
+/// Lets the others run first.
+#[pyfunction]
+fn yield_now(py: Python<'_>) -> PyResult<&Py<simple::Yield>> {
+    static YIELD: PyOnceLock<Py<simple::Yield>> = PyOnceLock::new();
+    YIELD.get_or_try_init(py, || Py::new(py, of(simple::Yield, Op::Yield)))
+}
+
+/// Waits so many seconds, by the run's clock.
+#[pyfunction]
+fn sleep<'py>(seconds: &Bound<'py, PyAny>) -> PyResult<Bound<'py, time::Sleep>> {
+    Bound::new(seconds.py(), of(time::Sleep, Op::Sleep(super::duration(seconds)?)))
+}
+
+/// Starts a program as a task, and gives its `Task`.
+#[pyfunction]
+#[pyo3(signature = (program, handlers = None, *, name = None, priority = 0, group = None))]
+fn spawn<'py>(
+    program: Bound<'py, PyAny>,
+    handlers: Option<Vec<Py<PyAny>>>,
+    name: Option<String>,
+    priority: u8,
+    group: Option<Bound<'py, crate::objects::Group>>,
+) -> PyResult<Bound<'py, tasks::Spawn>> {
+    let py = program.py();
+    let options = tasks::options(name, priority, group);
+    let spawning = Spawning::new(program, handlers, options)?;
+    Bound::new(py, of(tasks::Spawn, Op::Spawn(Box::new(spawning))))
+}
+
+/// Waits for a task or a promise, and gives its value.
+#[pyfunction]
+fn wait<'py>(waitable: &Bound<'py, PyAny>) -> PyResult<Bound<'py, tasks::Wait>> {
+    let op = Op::Wait(waitable.clone().unbind(), target(waitable)?);
+    Bound::new(waitable.py(), of(tasks::Wait, op))
+}
+
+/// Adds these functions to the module.
+pub(super) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(yield_now, module)?)?;
+    module.add_function(wrap_pyfunction!(sleep, module)?)?;
+    module.add_function(wrap_pyfunction!(spawn, module)?)?;
+    module.add_function(wrap_pyfunction!(wait, module)?)
+}

@@ -1,0 +1,89 @@
+//! Lines of Python: where a coroutine stands. Found quickly, and put into words when somebody wants to read it.
+
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use pyo3::{ffi, intern};
+use tiffany::Site;
+
+/// A place in a piece of code.
+pub(crate) struct Line {
+    code: Py<PyAny>,
+    place: Place,
+}
+
+enum Place {
+    Beginning,
+    /// The instruction at this offset.
+    Instruction(i64),
+}
+
+impl Line {
+    /// Where a coroutine stands, in the innermost of those it delegates to by `await` and `yield from`.
+    pub(crate) fn of(coroutine: &Bound<'_, PyAny>) -> Option<Line> {
+        let py = coroutine.py();
+        let mut found = None;
+        let mut at = coroutine.clone();
+        loop {
+            let is_coroutine = crate::stack::is_coroutine(&at);
+            let (frame, inner) = match is_coroutine {
+                true => (intern!(py, "cr_frame"), intern!(py, "cr_await")),
+                false => (intern!(py, "gi_frame"), intern!(py, "gi_yieldfrom")),
+            };
+            let Some(line) = at.getattr(frame).ok().and_then(|frame| Line::of_frame(&frame)) else {
+                return found;
+            };
+            found = Some(line);
+            match at.getattr(inner) {
+                Ok(inner) if crate::stack::is_plain_program(&inner) => at = inner,
+                _ => return found,
+            }
+        }
+    }
+
+    fn of_frame(frame: &Bound<'_, PyAny>) -> Option<Line> {
+        if frame.is_none() {
+            return None;
+        }
+        let py = frame.py();
+        // The number of the line would have to be looked for in a table, which can be done later.
+        let offset = frame.getattr(intern!(py, "f_lasti")).ok()?.extract().ok()?;
+        // SAFETY: what a coroutine has as its frame is a frame, and the interpreter is attached.
+        let code = unsafe {
+            let code = ffi::PyFrame_GetCode(frame.as_ptr().cast()).cast::<ffi::PyObject>();
+            Bound::from_owned_ptr_or_opt(py, code)?
+        };
+        Some(Line { code: code.unbind(), place: Place::Instruction(offset) })
+    }
+
+    /// Where the code of a program begins.
+    pub(crate) fn of_program(program: &Bound<'_, PyAny>) -> Option<Line> {
+        let py = program.py();
+        let code = match crate::stack::is_coroutine(program) {
+            true => program.getattr(intern!(py, "cr_code")),
+            false => program.getattr(intern!(py, "gi_code")),
+        };
+        let code = code.ok()?;
+        Some(Line { code: code.unbind(), place: Place::Beginning })
+    }
+
+    /// The line in words.
+    pub(crate) fn site(&self, py: Python<'_>) -> Option<Site> {
+        let code = self.code.bind(py);
+        let file = code.getattr(intern!(py, "co_filename")).ok()?;
+        let file = file.cast::<PyString>().ok()?.to_string_lossy();
+        Some(crate::names::site(&file, self.number(code).unwrap_or(0)))
+    }
+
+    fn number(&self, code: &Bound<'_, PyAny>) -> Option<u32> {
+        let first = code.getattr(intern!(code.py(), "co_firstlineno")).ok()?.extract().ok()?;
+        let Place::Instruction(offset) = self.place else { return Some(first) };
+        let lines = code.call_method0(intern!(code.py(), "co_lines")).ok()?;
+        for entry in lines.try_iter().ok()? {
+            let (start, end, line) = entry.ok()?.extract::<(i64, i64, Option<u32>)>().ok()?;
+            if (start..end).contains(&offset) {
+                return line.or(Some(first));
+            }
+        }
+        Some(first)
+    }
+}
