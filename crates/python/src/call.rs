@@ -11,7 +11,7 @@ use tiffany::binding::Release;
 use tiffany::kernel::{GatherMode, ObjectRef, TaskRef, Waitable as Target};
 use tiffany::{Claim, Reply, SystemCall as KernelCall, Tid, Time, Uuid, Value, binding};
 
-use crate::awaiter::Awaiter;
+use crate::awaiter::awaiter;
 use crate::errors::{Raise, TiffanyError};
 use crate::handles::{ExternalPromise, Promise, RaceResult, Task};
 use crate::line::Line;
@@ -93,8 +93,8 @@ impl SystemCall {
         SystemCall { op: Op::Custom }
     }
 
-    fn __await__(slf: Py<Self>) -> Awaiter {
-        Awaiter::new(slf)
+    fn __await__(slf: Py<Self>, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        awaiter(py, slf)
     }
 }
 

@@ -9,7 +9,7 @@ use tiffany::binding::Release;
 use tiffany::kernel::{ObjectRef, TaskRef, Waitable as Target};
 use tiffany::{RuntimeHandle, TaskError, Uuid, Value};
 
-use crate::awaiter::Awaiter;
+use crate::awaiter::awaiter;
 use crate::call::{Op, SystemCall};
 use crate::errors::{self, Raise, TiffanyError};
 use crate::session::release;
@@ -33,10 +33,10 @@ pub(crate) fn target(object: &Bound<'_, PyAny>) -> PyResult<Target> {
 }
 
 /// A call that waits for something, for those that can be awaited themselves.
-fn awaited(object: Bound<'_, PyAny>) -> PyResult<Awaiter> {
+fn awaited(object: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
     let py = object.py();
     let target = target(&object)?;
-    Ok(Awaiter::new(Py::new(py, SystemCall { op: Op::Wait(object.unbind(), target) })?))
+    awaiter(py, Py::new(py, SystemCall { op: Op::Wait(object.unbind(), target) })?)
 }
 
 /// A task that was spawned. Await it, or give it to `Wait`, for its value. Dropped, the task goes on by itself.
@@ -76,7 +76,7 @@ impl Task {
         SystemCall { op: Op::Cancel(Some(slf), at) }
     }
 
-    fn __await__(slf: Bound<'_, Self>) -> PyResult<Awaiter> {
+    fn __await__(slf: Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         awaited(slf.into_any())
     }
 
@@ -120,7 +120,7 @@ impl Future {
         self.object.id
     }
 
-    fn __await__(slf: Bound<'_, Self>) -> PyResult<Awaiter> {
+    fn __await__(slf: Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         awaited(slf.into_any())
     }
 
