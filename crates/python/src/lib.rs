@@ -11,6 +11,7 @@ mod handles;
 mod json;
 mod line;
 mod names;
+mod net;
 mod objects;
 mod pending;
 mod program;
@@ -19,6 +20,7 @@ mod session;
 mod settings;
 mod spawn;
 mod stack;
+mod thread;
 mod value;
 
 pub use program::Program;
@@ -32,6 +34,7 @@ fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     handles::add(module)?;
     objects::add(module)?;
     handler::add(module)?;
+    net::add(module)?;
     module.add_class::<Program>()?;
     module.add_class::<settings::Lazy>()?;
     module.add_class::<runtime::Runtime>()?;

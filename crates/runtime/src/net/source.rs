@@ -25,7 +25,13 @@ thread_local! {
     /// Operations since somebody last waited. One count for all descriptors, so that a task with many
     /// ready ones gives way too.
     static OPERATIONS: Cell<u8> = const { Cell::new(0) };
+
+    /// Where streams read to that have no buffer of their own.
+    static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
+
+/// How much is read at once at most by those.
+const SHARED_BUFFER: usize = 64 * 1024;
 
 /// A descriptor and what the reactor knows of it.
 pub(crate) struct Source<T: AsFd> {
@@ -164,6 +170,32 @@ impl<T: AsFd> Source<T> {
         })
     }
 
+    /// The same into a buffer that all streams of this thread share.
+    pub(crate) fn read_map<R>(
+        &self,
+        most: usize,
+        mut take: impl FnMut(&[u8]) -> R,
+        at: &'static Location<'static>,
+    ) -> impl Future<Output = io::Result<R>>
+    where
+        for<'a> &'a T: Read,
+    {
+        let most = most.min(SHARED_BUFFER);
+        self.operate(Interest::Read, at, move |mut io| {
+            // Taken out while it is in use, as `take` is code of the user's and may read too.
+            let mut buffer = BUFFER.take();
+            if buffer.is_empty() {
+                buffer = vec![0; SHARED_BUFFER];
+            }
+            let read = io.read(&mut buffer[..most]).map(|count| match transferred(count, most) {
+                Attempt::Done(_) => Attempt::Done(take(&buffer[..count])),
+                Attempt::UsedUp(_) => Attempt::UsedUp(take(&buffer[..count])),
+            });
+            BUFFER.set(buffer);
+            read
+        })
+    }
+
     pub(crate) fn write(
         &self,
         bytes: &[u8],
@@ -281,6 +313,17 @@ macro_rules! stream_reads {
             #[track_caller]
             pub fn read(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<usize>> {
                 self.source.read(buffer, Location::caller())
+            }
+
+            /// Reads what is there, at most 64 KiB and at most `most`, and gives what `take` makes of it; nothing at the end of the
+            /// stream. The buffer is shared by all streams of the thread, so that a task that waits has none.
+            #[track_caller]
+            pub fn read_map<R>(
+                &self,
+                most: usize,
+                take: impl FnMut(&[u8]) -> R,
+            ) -> impl Future<Output = io::Result<R>> {
+                self.source.read_map(most, take, Location::caller())
             }
 
             /// Fills `buffer`. A stream that ends before is an error of kind `UnexpectedEof`.

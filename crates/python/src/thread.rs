@@ -1,0 +1,50 @@
+//! Things that belong to one thread, in objects that Python may take anywhere.
+
+use std::mem::ManuallyDrop;
+use std::thread::ThreadId;
+
+use pyo3::prelude::*;
+
+use crate::errors::{Raise, TiffanyError};
+
+/// Something that only the thread that made it may touch, in the process that made it.
+pub(crate) struct OneThread<T> {
+    thread: ThreadId,
+    process: u32,
+    value: ManuallyDrop<T>,
+}
+
+// SAFETY: the value is reached only through `get` and `drop`, which look at the thread first.
+unsafe impl<T> Send for OneThread<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for OneThread<T> {}
+
+impl<T> OneThread<T> {
+    pub(crate) fn new(value: T) -> OneThread<T> {
+        let (thread, process) = (std::thread::current().id(), std::process::id());
+        OneThread { thread, process, value: ManuallyDrop::new(value) }
+    }
+
+    /// The value, for its own thread in its own process.
+    pub(crate) fn get(&self, py: Python<'_>, what: &str) -> PyResult<&T> {
+        if self.process != std::process::id() {
+            let message = format!("this {what} was made in another process, which forked this one");
+            return Err(TiffanyError::Forked.err(py, message));
+        }
+        if self.thread != std::thread::current().id() {
+            let message = format!("this {what} was made on another thread");
+            return Err(TiffanyError::WrongThread.err(py, message));
+        }
+        Ok(&self.value)
+    }
+}
+
+impl<T> Drop for OneThread<T> {
+    fn drop(&mut self) {
+        // Elsewhere it cannot be taken apart, and is left as it is.
+        if self.process == std::process::id() && self.thread == std::thread::current().id() {
+            // SAFETY: it is dropped once, here, and on its own thread.
+            unsafe { ManuallyDrop::drop(&mut self.value) }
+        }
+    }
+}
