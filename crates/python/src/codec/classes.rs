@@ -46,9 +46,7 @@ pub(super) fn find<'py>(py: Python<'py>, name: &str) -> Result<Bound<'py, PyType
     let Some((module_name, path)) = name.split_once(':') else {
         return Err(Fail::new(format!("`{name}` is no name of a class: that is `module:class`")));
     };
-    let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
-    let Some(module) = modules.cast::<PyDict>()?.get_item(module_name)?.filter(|m| !m.is_none())
-    else {
+    let Some(module) = module(py, module_name)? else {
         let what = format!("the class `{name}` is not here: no module `{module_name}` is imported");
         return Err(Fail::new(what).next(format!("import `{module_name}` before the run goes on")));
     };
@@ -73,6 +71,13 @@ pub(super) fn find<'py>(py: Python<'py>, name: &str) -> Result<Bound<'py, PyType
     }
     found = found.get_type().into_any();
     Err(Fail::new(format!("`{name}` is no class but a `{}`", shown(found.cast::<PyType>()?))))
+}
+
+/// A module that the program has imported.
+pub(super) fn module<'py>(py: Python<'py>, name: &str) -> Result<Option<Bound<'py, PyAny>>, Fail> {
+    static MODULES: Known = Known::new("sys", "modules");
+    let module = MODULES.get(py)?.cast::<PyDict>()?.get_item(name)?;
+    Ok(module.filter(|module| !module.is_none()))
 }
 
 /// What stands in the dictionary of a module or class. No code of theirs runs.

@@ -2,13 +2,14 @@
 //! something, and not for what.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
 
 use super::MAX_LEVELS;
 use super::error::{CodecError, Fail, Problem};
-use super::form::{self, Missing, Tag, Tagged};
+use super::form::{self, Missing, Plans, Tag, Tagged};
 use super::path::{Path, Step};
 use super::reader::{After, BadText, Number, Reader};
 
@@ -30,6 +31,7 @@ pub(super) fn decode_with<'py>(
         levels: 0,
         names: Names([const { None }; NAMES]),
         missing,
+        plans: None,
     };
     decoder.value().map_err(|fail| CodecError::at(Problem::Unreadable, &decoder.path(), fail))
 }
@@ -45,6 +47,8 @@ struct Decoder<'py, 't> {
     levels: usize,
     names: Names<'py>,
     missing: Missing,
+    /// What the tags found out, once there is one.
+    plans: Option<Rc<Plans<'py>>>,
 }
 
 /// Names that were met, so that objects of one kind share them.
@@ -145,7 +149,7 @@ impl<'py> Decoder<'py, '_> {
                     }
                     let Some(Open::Tagged(tagged)) = open.pop() else { return Ok(None) };
                     self.levels -= 1;
-                    value = tagged.build(*py, self.missing)?;
+                    value = tagged.build(*py, self.missing, self.plans.get_or_insert_default())?;
                     continue;
                 }
             };
@@ -273,9 +277,15 @@ impl<'py> OpenTag<'py> {
         Ok(())
     }
 
-    fn build(self, py: Python<'py>, missing: Missing) -> Result<Bound<'py, PyAny>, Fail> {
+    fn build(
+        self,
+        py: Python<'py>,
+        missing: Missing,
+        plans: &Rc<Plans<'py>>,
+    ) -> Result<Bound<'py, PyAny>, Fail> {
         let head = self.head.unwrap_or_else(|| py.None().into_bound(py));
-        let tagged = Tagged { tag: self.tag, head, fields: self.fields, missing };
+        let tagged =
+            Tagged { tag: self.tag, head, fields: self.fields, missing, plans: Rc::clone(plans) };
         (tagged.tag.build)(&tagged)
     }
 }

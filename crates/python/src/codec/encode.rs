@@ -349,7 +349,7 @@ impl<'py> Open<'py> {
             Parts::Fields(hook::CUSTOM, _) => return None,
             Parts::Fields(_, fields) => {
                 let name = &fields.get(at)?.0;
-                (!name.starts_with('$')).then(|| Step::Name(name.clone().into_owned()))?
+                (!name.starts_with('$')).then(|| Step::Name(name.to_string()))?
             }
             Parts::One(_) => return None,
         })

@@ -1,5 +1,7 @@
 //! Members of enums, both ways: by name; flags that are several members, by value.
 
+use std::rc::Rc;
+
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyString, PyType};
@@ -15,7 +17,7 @@ static FLAG: Known = Known::new("enum", "Flag");
 
 /// The name of an enum.
 pub(super) struct EnumKind {
-    name: String,
+    name: Rc<str>,
 }
 
 impl EnumKind {
@@ -23,7 +25,7 @@ impl EnumKind {
         if !class.is_subclass(ENUM.get(class.py())?)? {
             return Ok(None);
         }
-        Ok(Some(EnumKind { name: classes::name_of(class)? }))
+        Ok(Some(EnumKind { name: classes::name_of(class)?.into() }))
     }
 
     pub(super) fn form<'py>(&self, value: &Bound<'py, PyAny>) -> Result<Form<'py>, Fail> {
@@ -33,7 +35,7 @@ impl EnumKind {
             Some(member) if member.is(value) => ("name".into(), name),
             _ => ("value".into(), value.getattr(intern!(py, "_value_"))?),
         };
-        Ok(Form::Fields("$enum", self.name.clone().into(), vec![field]))
+        Ok(Form::Fields("$enum", Rc::clone(&self.name), vec![field]))
     }
 }
 

@@ -3,6 +3,8 @@
 //! As part of a value an exception is as strict as the rest of it. What a step failed with is always written: what has
 //! no form is there as text, and an exception whose class is not here any more is told of by name.
 
+use std::rc::Rc;
+
 use pyo3::exceptions::{PyBaseException, PyException};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -43,12 +45,12 @@ use stand_in::UnknownException;
 
 /// The name of a class of exceptions.
 pub(super) struct ExceptionKind {
-    name: String,
+    name: Rc<str>,
 }
 
 impl ExceptionKind {
     pub(super) fn of(class: &Bound<'_, PyType>) -> Result<ExceptionKind, Fail> {
-        Ok(ExceptionKind { name: classes::name_of(class)? })
+        Ok(ExceptionKind { name: classes::name_of(class)?.into() })
     }
 
     pub(super) fn form<'py>(&self, value: &Bound<'py, PyAny>) -> Result<Form<'py>, Fail> {
@@ -61,7 +63,7 @@ impl ExceptionKind {
         fields.extend(parts.notes.map(|notes| ("notes".into(), notes.into_any())));
         fields.extend(parts.attributes.map(|found| ("attributes".into(), found.into_any())));
         fields.extend(parts.cause.map(|cause| ("cause".into(), cause)));
-        Ok(Form::Fields("$exception", self.name.clone().into(), fields))
+        Ok(Form::Fields("$exception", Rc::clone(&self.name), fields))
     }
 }
 

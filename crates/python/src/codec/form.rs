@@ -1,7 +1,9 @@
 //! The forms that values have which JSON does not: objects whose first name is a tag. A file of this folder that knows
 //! a kind of value turns it into a `Form`, and makes it again from a `Tagged`; `encode.rs` and `decode.rs` know forms only.
 
-use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -20,11 +22,11 @@ pub(super) enum Form<'py> {
     /// The same, in the order of the texts: a set has none of its own that is the same in every process.
     Unordered(&'static str, Vec<Bound<'py, PyAny>>),
     /// `{"$tag":"head","name":value,…}`
-    Fields(&'static str, Cow<'static, str>, Vec<Field<'py>>),
+    Fields(&'static str, Rc<str>, Vec<Field<'py>>),
 }
 
 /// A name and what stands under it.
-pub(super) type Field<'py> = (Cow<'static, str>, Bound<'py, PyAny>);
+pub(super) type Field<'py> = (Rc<str>, Bound<'py, PyAny>);
 
 /// An object with a tag, read.
 pub(super) struct Tagged<'py> {
@@ -35,7 +37,11 @@ pub(super) struct Tagged<'py> {
     pub(super) fields: Option<Bound<'py, PyDict>>,
     /// What happens to an exception whose class is not here.
     pub(super) missing: Missing,
+    pub(super) plans: Rc<Plans<'py>>,
 }
+
+/// What was found out about the dataclasses in a text, by name.
+pub(super) type Plans<'py> = RefCell<HashMap<String, Rc<record::Plan<'py>>>>;
 
 /// What is done about an exception whose class is not here.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! What kind of value the instances of a class are. Found out once for each class in a value.
 
 use pyo3::exceptions::PyBaseException;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{
     PyByteArray, PyBytes, PyComplex, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PySet, PyString,
@@ -86,7 +85,7 @@ impl<'py> Kind<'py> {
 }
 
 /// The built-in type that a class has its content from, which would be lost.
-fn plain_base(class: &Bound<'_, PyType>) -> PyResult<Option<&'static str>> {
+fn plain_base(class: &Bound<'_, PyType>) -> Result<Option<&'static str>, Fail> {
     macro_rules! first_of {
         ($($base:ty => $name:literal),* $(,)?) => {
             $(if class.is_subclass_of::<$base>()? { return Ok(Some($name)); })*
@@ -99,9 +98,7 @@ fn plain_base(class: &Bound<'_, PyType>) -> PyResult<Option<&'static str>> {
     }
     for known in stdlib::BASES {
         // Who has no such module imported has no subclass of it.
-        let py = class.py();
-        let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
-        let Ok(module) = modules.get_item(known.0) else { continue };
+        let Some(module) = classes::module(class.py(), known.0)? else { continue };
         let base = module.getattr(known.1)?;
         if class.is_subclass(&base)? {
             return Ok(Some(known.1));

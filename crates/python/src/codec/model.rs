@@ -4,7 +4,7 @@
 //! that would lose the class of a model in a field of a base class or of `Any`, and fields that are left out of dumps,
 //! and would run validators on what they made.
 
-use std::borrow::Cow;
+use std::rc::Rc;
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -27,7 +27,7 @@ const PRIVATE: &str = "$private";
 pub(super) struct ModelKind<'py> {
     base: Bound<'py, PyType>,
     fields: Bound<'py, PyDict>,
-    name: String,
+    name: Rc<str>,
 }
 
 impl<'py> ModelKind<'py> {
@@ -36,7 +36,11 @@ impl<'py> ModelKind<'py> {
         if !class.is_subclass(&base)? {
             return Ok(None);
         }
-        Ok(Some(ModelKind { base, fields: fields_of(class)?, name: classes::name_of(class)? }))
+        Ok(Some(ModelKind {
+            base,
+            fields: fields_of(class)?,
+            name: classes::name_of(class)?.into(),
+        }))
     }
 
     pub(super) fn form(&self, value: &Bound<'py, PyAny>) -> Result<Form<'py>, Fail> {
@@ -47,7 +51,7 @@ impl<'py> ModelKind<'py> {
         let mut fields: Vec<Field<'py>> = Vec::new();
         for (name, _) in &self.fields {
             if let Some(value) = all.get_item(&name)? {
-                fields.push((Cow::Owned(name.extract()?), value));
+                fields.push((name.extract::<String>()?.into(), value));
             }
         }
         let given = part("__pydantic_fields_set__")?.cast_into::<PySet>()?;
@@ -65,14 +69,13 @@ impl<'py> ModelKind<'py> {
                 fields.push((name.into(), part));
             }
         }
-        Ok(Form::Fields("$model", self.name.clone().into(), fields))
+        Ok(Form::Fields("$model", Rc::clone(&self.name), fields))
     }
 }
 
 /// `BaseModel`, if the program uses it.
 fn base_model(py: Python<'_>) -> Result<Option<Bound<'_, PyType>>, Fail> {
-    let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
-    let Ok(module) = modules.get_item("pydantic.main") else { return Ok(None) };
+    let Some(module) = classes::module(py, "pydantic.main")? else { return Ok(None) };
     let base = module.getattr(intern!(py, "BaseModel"))?.cast_into::<PyType>()?;
     // Version 1 has models of another make.
     Ok(base.hasattr("__pydantic_validator__")?.then_some(base))

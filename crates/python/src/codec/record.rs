@@ -2,6 +2,9 @@
 //!
 //! A value is made again from its fields, without its `__init__`: that may do anything, and did it already.
 
+use std::rc::Rc;
+
+use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
@@ -23,11 +26,14 @@ static MISSING: Known = Known::new("dataclasses", "MISSING");
 static CACHED_PROPERTY: Known = Known::new("functools", "cached_property");
 static OBJECT: Known = Known::new("builtins", "object");
 
+/// The name of a field, for Python and for the text.
+type FieldName<'py> = (Bound<'py, PyString>, Rc<str>);
+
 /// A dataclass: its name, and the names of its fields.
 pub(super) struct DataclassKind<'py> {
     class: Bound<'py, PyType>,
-    name: String,
-    fields: Vec<Bound<'py, PyString>>,
+    name: Rc<str>,
+    fields: Vec<FieldName<'py>>,
 }
 
 impl<'py> DataclassKind<'py> {
@@ -35,23 +41,28 @@ impl<'py> DataclassKind<'py> {
         if !is_dataclass(class)? {
             return Ok(None);
         }
-        let name = classes::name_of(class)?;
-        let fields = fields_of(class)?.iter().map(|field| name_of_field(&field));
+        let name = classes::name_of(class)?.into();
+        let fields = fields_of(class)?.iter().map(|field| with_text(name_of_field(&field)?));
         let fields = fields.collect::<Result<_, Fail>>()?;
         Ok(Some(DataclassKind { class: class.clone(), name, fields }))
     }
 
     pub(super) fn form(&self, value: &Bound<'py, PyAny>) -> Result<Form<'py>, Fail> {
         let mut fields = Vec::with_capacity(self.fields.len() + 1);
-        for name in &self.fields {
+        for (name, text) in &self.fields {
             // A field with `init=False` may have no value yet.
             if let Some(value) = value.getattr_opt(name)? {
-                fields.push((name.to_str()?.to_owned().into(), value));
+                fields.push((Rc::clone(text), value));
             }
         }
         fields.extend(other_attributes(value, &self.class, &self.fields)?);
-        Ok(Form::Fields("$dataclass", self.name.clone().into(), fields))
+        Ok(Form::Fields("$dataclass", Rc::clone(&self.name), fields))
     }
+}
+
+fn with_text(name: Bound<'_, PyString>) -> Result<FieldName<'_>, Fail> {
+    let text = name.to_str()?.into();
+    Ok((name, text))
 }
 
 fn is_dataclass(class: &Bound<'_, PyType>) -> Result<bool, Fail> {
@@ -66,26 +77,48 @@ fn name_of_field<'py>(field: &Bound<'py, PyAny>) -> Result<Bound<'py, PyString>,
     Ok(field.getattr(intern!(field.py(), "name"))?.cast_into()?)
 }
 
+/// How the instances of a dataclass are made again.
+pub(super) struct Plan<'py> {
+    class: Bound<'py, PyType>,
+    fields: Vec<(Bound<'py, PyString>, Bound<'py, PyAny>)>,
+}
+
+impl<'py> Plan<'py> {
+    fn of(py: Python<'py>, name: &str) -> Result<Plan<'py>, Fail> {
+        let class = classes::find(py, name)?;
+        if !is_dataclass(&class)? {
+            return Err(Fail::new(format!("`{name}` is no dataclass any more")));
+        }
+        let fields = fields_of(&class)?.iter().map(|field| Ok((name_of_field(&field)?, field)));
+        let fields = fields.collect::<Result<_, Fail>>()?;
+        Ok(Plan { class, fields })
+    }
+}
+
 fn build_dataclass<'py>(tagged: &Tagged<'py>) -> Result<Bound<'py, PyAny>, Fail> {
     let py = tagged.py();
     let name = tagged.head()?;
-    let class = classes::find(py, name)?;
-    if !is_dataclass(&class)? {
-        return Err(Fail::new(format!("`{name}` is no dataclass any more")));
-    }
-    let made = new_object(&class)?;
+    let known = tagged.plans.borrow().get(name).cloned();
+    let plan = match known {
+        Some(plan) => plan,
+        None => {
+            let plan = Rc::new(Plan::of(py, name)?);
+            tagged.plans.borrow_mut().insert(name.to_owned(), Rc::clone(&plan));
+            plan
+        }
+    };
+    let made = new_object(&plan.class)?;
     let given = Given::of(tagged, name)?;
-    for field in fields_of(&class)? {
-        let field_name = name_of_field(&field)?;
-        let value = match given.take(&field_name)? {
+    for (field_name, field) in &plan.fields {
+        let value = match given.take(field_name)? {
             Some(value) => value,
-            None => match default_of(&field)? {
+            None => match default_of(field)? {
                 Some(value) => value,
                 None if !field.getattr(intern!(py, "init"))?.is_truthy()? => continue,
-                None => return Err(lacks(name, &field_name)),
+                None => return Err(lacks(name, field_name)),
             },
         };
-        set_attribute(&made, &field_name, &value)?;
+        set_attribute(&made, field_name, &value)?;
     }
     given.set_attributes(&made)?;
     given.nothing_left(name)?;
@@ -107,14 +140,16 @@ fn default_of<'py>(field: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>
 /// A named tuple: its name, and the names of its fields.
 pub(super) struct NamedTupleKind<'py> {
     class: Bound<'py, PyType>,
-    name: String,
-    fields: Vec<Bound<'py, PyString>>,
+    name: Rc<str>,
+    fields: Vec<FieldName<'py>>,
 }
 
 impl<'py> NamedTupleKind<'py> {
     pub(super) fn of(class: &Bound<'py, PyType>) -> Result<Option<NamedTupleKind<'py>>, Fail> {
         let Some(fields) = tuple_fields(class)? else { return Ok(None) };
-        Ok(Some(NamedTupleKind { class: class.clone(), name: classes::name_of(class)?, fields }))
+        let fields = fields.into_iter().map(with_text).collect::<Result<_, Fail>>()?;
+        let name = classes::name_of(class)?.into();
+        Ok(Some(NamedTupleKind { class: class.clone(), name, fields }))
     }
 
     pub(super) fn form(&self, value: &Bound<'py, PyAny>) -> Result<Form<'py>, Fail> {
@@ -124,11 +159,11 @@ impl<'py> NamedTupleKind<'py> {
             return Err(Fail::new(what));
         }
         let mut fields: Vec<Field<'py>> = Vec::with_capacity(items.len());
-        for (name, item) in self.fields.iter().zip(items) {
-            fields.push((name.to_str()?.to_owned().into(), item));
+        for ((_, text), item) in self.fields.iter().zip(items) {
+            fields.push((Rc::clone(text), item));
         }
         fields.extend(other_attributes(value, &self.class, &[])?);
-        Ok(Form::Fields("$namedtuple", self.name.clone().into(), fields))
+        Ok(Form::Fields("$namedtuple", Rc::clone(&self.name), fields))
     }
 }
 
@@ -177,7 +212,7 @@ pub(super) struct Given<'py>(Bound<'py, PyDict>);
 impl<'py> Given<'py> {
     pub(super) fn of(tagged: &Tagged<'py>, name: &str) -> Result<Given<'py>, Fail> {
         let fields = match &tagged.fields {
-            Some(fields) => fields.copy()?,
+            Some(fields) => fields.clone(),
             None => PyDict::new(tagged.py()),
         };
         let given = Given(fields);
@@ -230,32 +265,36 @@ pub(super) fn new_object<'py>(class: &Bound<'py, PyType>) -> Result<Bound<'py, P
     Ok(OBJECT.get(py)?.call_method1(intern!(py, "__new__"), (class,))?)
 }
 
-/// Sets an attribute, of frozen instances too.
-fn set_attribute(
-    of: &Bound<'_, PyAny>,
-    name: &Bound<'_, PyString>,
-    value: &Bound<'_, PyAny>,
+/// Sets an attribute as `object.__setattr__` does: of frozen instances too.
+fn set_attribute<'py>(
+    of: &Bound<'py, PyAny>,
+    name: &Bound<'py, PyString>,
+    value: &Bound<'py, PyAny>,
 ) -> Result<(), Fail> {
-    let py = of.py();
-    OBJECT.get(py)?.call_method1(intern!(py, "__setattr__"), (of, name, value))?;
-    Ok(())
+    // SAFETY: three objects that live, and the interpreter is held. It takes no reference over.
+    let done = unsafe { ffi::PyObject_GenericSetAttr(of.as_ptr(), name.as_ptr(), value.as_ptr()) };
+    match done {
+        0 => Ok(()),
+        _ => Err(PyErr::fetch(of.py()).into()),
+    }
 }
 
 /// Attributes that somebody gave an instance beside its fields. What can be worked out again is not kept.
 fn other_attributes<'py>(
     value: &Bound<'py, PyAny>,
     class: &Bound<'py, PyType>,
-    fields: &[Bound<'py, PyString>],
+    fields: &[FieldName<'py>],
 ) -> Result<Option<Field<'py>>, Fail> {
     let py = value.py();
     let Some(all) = value.getattr_opt(intern!(py, "__dict__"))? else { return Ok(None) };
     let Ok(all) = all.cast_into::<PyDict>() else { return Ok(None) };
-    if all.len() <= fields.len() && fields.iter().all(|field| all.contains(field).unwrap_or(false))
+    if all.len() <= fields.len()
+        && fields.iter().all(|(field, _)| all.contains(field).unwrap_or(false))
     {
         return Ok(None);
     }
     let others = all.copy()?;
-    for field in fields {
+    for (field, _) in fields {
         if others.contains(field)? {
             others.del_item(field)?;
         }

@@ -97,8 +97,9 @@ pub(super) fn of(class: &Bound<'_, PyType>) -> Result<Option<ToForm>, Fail> {
         return Ok(None);
     };
     // Anybody may call a class so.
-    let real = class.py().import(module)?.getattr(name)?;
-    Ok(real.is(class).then_some(found.2))
+    let real =
+        classes::module(class.py(), module)?.map(|module| module.getattr(name)).transpose()?;
+    Ok(real.is_some_and(|real| real.is(class)).then_some(found.2))
 }
 
 /// A whole number that does not fit into 64 bits. Up to about 300 digits it stands as it is; readers of JSON give up

@@ -63,7 +63,7 @@ pub(super) fn write_i64(out: &mut String, number: i64) {
     if number < 0 {
         out.push('-');
     }
-    out.extend(digits[at..].iter().map(|&digit| digit as char));
+    out.push_str(std::str::from_utf8(&digits[at..]).unwrap_or_default());
 }
 
 /// A finite number: the shortest text that reads as the same one, and never as a whole number.
