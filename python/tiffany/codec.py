@@ -20,7 +20,7 @@ Everything else is an error that names the place, before anything is written:
 >>> encode({"orders": [{"lock": object()}]})
 Traceback (most recent call last):
     ...
-tiffany.CodecError: a value cannot be written down at `.orders[0].lock`: a `object` has no form in JSON [TFY0034]; use plain values, dataclasses, enums or pydantic models, or teach the codec this type with `tiffany.codec.register`
+tiffany.errors.NotSerializableError: a value cannot be written down at `.orders[0].lock`: a `object` has no form in JSON [TFY0034]; use plain values, dataclasses, enums or pydantic models, or teach the codec this type with `tiffany.codec.register`
 
 A subclass of ``list``, ``str`` or another of these types is an error too, because it would come back as its base. Two places
 of a value that hold the same list come back with a list each. Instances are made again from their fields: neither
@@ -34,7 +34,6 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from tiffany._core import (
-    CodecError,
     UnknownException,
     codec_plug,
     codec_register,
@@ -42,11 +41,13 @@ from tiffany._core import (
     decode,
     encode,
 )
+from tiffany.errors import NotSerializableError, UnreadableError
 
 __all__ = [
     "Codec",
-    "CodecError",
+    "NotSerializableError",
     "UnknownException",
+    "UnreadableError",
     "decode",
     "encode",
     "plug",

@@ -28,6 +28,19 @@ struct Raised {
     traceback: Option<Py<PyTraceback>>,
 }
 
+/// An exception of a kind that says the next step itself.
+#[cold]
+pub(crate) fn with_text<'py>(
+    py: Python<'py>,
+    kind: ErrorKind,
+    message: &str,
+    text: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let exception = class(py, kind.code())?.call1((text,))?;
+    exception.setattr("_error", ErrorBox(TaskError::new(kind, message)).into_pyobject(py)?)?;
+    Ok(exception)
+}
+
 /// An error of the kernel inside an exception, so that it is the same again when the exception ends a task.
 #[pyclass(frozen, name = "_Error", module = "tiffany._core")]
 pub(crate) struct ErrorBox(TaskError);

@@ -3,24 +3,32 @@
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 
+use crate::codec::{self, Decoded};
+
 /// A value as JSON.
 pub(crate) fn encode(value: &Bound<'_, PyAny>) -> PyResult<String> {
-    value.py().import("json")?.call_method1("dumps", (value,))?.extract()
+    Ok(codec::encode(value)?)
 }
 
 /// JSON as a value.
 pub(crate) fn decode(py: Python<'_>, json: &str) -> PyResult<Py<PyAny>> {
-    Ok(py.import("json")?.call_method1("loads", (json,))?.unbind())
+    Ok(codec::decode(py, json)?.unbind())
 }
 
 /// The exception that was written down, if it can be made again.
-pub(crate) fn exception(_: Python<'_>, _: &str) -> Option<Py<PyAny>> {
-    None
+pub(crate) fn exception(py: Python<'_>, json: &str) -> Option<Py<PyAny>> {
+    match codec::decode_exception(py, json) {
+        Ok(Decoded::Exception(exception)) => Some(exception.into_any()),
+        _ => None,
+    }
 }
 
 /// An exception in the form in which it is written down.
-pub(crate) fn exception_text(_: Python<'_>, _: &Bound<'_, PyBaseException>) -> Option<String> {
-    None
+pub(crate) fn exception_text(
+    _: Python<'_>,
+    exception: &Bound<'_, PyBaseException>,
+) -> Option<String> {
+    codec::encode_exception(exception).ok()
 }
 
 /// A value as JSON that serde takes as it is.

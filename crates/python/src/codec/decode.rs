@@ -6,9 +6,10 @@ use std::rc::Rc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
+use tiffany::ErrorKind;
 
 use super::MAX_LEVELS;
-use super::error::{CodecError, Fail, Problem};
+use super::error::{CodecError, Fail};
 use super::form::{self, Missing, Plans, Tag, Tagged};
 use super::path::{Path, Step};
 use super::reader::{After, BadText, Number, Reader};
@@ -33,7 +34,7 @@ pub(super) fn decode_with<'py>(
         missing,
         plans: None,
     };
-    decoder.value().map_err(|fail| CodecError::at(Problem::Unreadable, &decoder.path(), fail))
+    decoder.value().map_err(|fail| CodecError::at(ErrorKind::Unreadable, &decoder.path(), fail))
 }
 
 struct Decoder<'py, 't> {

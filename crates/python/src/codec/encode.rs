@@ -7,9 +7,10 @@ use std::rc::Rc;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
+use tiffany::ErrorKind;
 
 use super::MAX_LEVELS;
-use super::error::{CodecError, Fail, Problem};
+use super::error::{CodecError, Fail};
 use super::form::{Field, Form};
 use super::kind::Kind;
 use super::path::{Path, Step};
@@ -218,9 +219,9 @@ impl<'py> Encoder<'py> {
             let path = self.path(at);
             let fail = Fail::new("the value contains itself")
                 .next("break the cycle: keep a name or a number instead of the thing itself");
-            return CodecError::at(Problem::Unwritable, &path, fail);
+            return CodecError::at(ErrorKind::Unserializable, &path, fail);
         }
-        CodecError::at(Problem::Unwritable, &self.path(self.open.len()), fail)
+        CodecError::at(ErrorKind::Unserializable, &self.path(self.open.len()), fail)
     }
 
     /// The first of the open values that stands inside itself.

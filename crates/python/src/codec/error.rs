@@ -3,38 +3,20 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use pyo3::exceptions::{PyException, PyTypeError};
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::{CastError, CastIntoError};
 
+use tiffany::ErrorKind;
+
 use super::path::Path;
-
-/// What happened to a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Problem {
-    /// It has a part that cannot be written down.
-    Unwritable,
-    /// What was written down cannot be read.
-    Unreadable,
-    /// The codec was asked for something that it cannot do.
-    BadArgument,
-}
-
-impl Problem {
-    /// The code that the error has everywhere.
-    pub(crate) fn code(self) -> &'static str {
-        match self {
-            Problem::Unwritable => "TFY0034",
-            Problem::Unreadable => "TFY0035",
-            Problem::BadArgument => "TFY0032",
-        }
-    }
-}
+use crate::errors;
 
 /// An error of the codec: what, where inside the value, why, and the next step.
 #[derive(Debug)]
 pub(crate) struct CodecError {
-    pub(crate) problem: Problem,
+    /// `Unserializable`, `Unreadable`, or `BadArgument` for a wrong use of the codec.
+    pub(crate) kind: ErrorKind,
     /// The place inside the value: `.orders[3].customer`. The whole value is `.`.
     pub(crate) path: String,
     /// What happened, with the place.
@@ -46,78 +28,64 @@ pub(crate) struct CodecError {
 }
 
 impl CodecError {
-    pub(crate) fn code(&self) -> &'static str {
-        self.problem.code()
-    }
-
     /// The error of a part of a value, now that its place is known.
-    pub(super) fn at(problem: Problem, path: &Path, fail: Fail) -> CodecError {
+    pub(super) fn at(kind: ErrorKind, path: &Path, fail: Fail) -> CodecError {
         let path = path.to_string();
-        let message = match problem {
-            Problem::Unwritable => {
+        let message = match kind {
+            ErrorKind::Unserializable => {
                 format!("a value cannot be written down at `{path}`: {}", fail.what)
             }
-            Problem::Unreadable => {
+            ErrorKind::Unreadable => {
                 format!("what was written down cannot be read at `{path}`: {}", fail.what)
             }
-            Problem::BadArgument => fail.what,
+            _ => fail.what,
         };
-        let next = fail.next.unwrap_or(Cow::Borrowed(match problem {
-            Problem::Unwritable => {
+        let next = fail.next.unwrap_or(Cow::Borrowed(match kind {
+            ErrorKind::Unserializable => {
                 "use plain values, dataclasses, enums or pydantic models, or teach the codec this type with \
                  `tiffany.codec.register`"
             }
-            Problem::Unreadable => {
+            ErrorKind::Unreadable => {
                 "let the program read what its older versions wrote, or correct the input"
             }
-            Problem::BadArgument => "see `help(tiffany.codec)`",
+            _ => "see `help(tiffany.codec)`",
         }));
-        CodecError { problem, path, message, next, cause: fail.cause }
+        CodecError { kind, path, message, next, cause: fail.cause }
     }
 
     /// A wrong use of the codec itself.
     pub(super) fn bad_argument(fail: Fail) -> CodecError {
-        CodecError::at(Problem::BadArgument, &Path::default(), fail)
+        CodecError::at(ErrorKind::BadArgument, &Path::default(), fail)
     }
 }
 
 impl fmt::Display for CodecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} [{}]; {}", self.message, self.code(), self.next)
+        write!(f, "{} [{}]; {}", self.message, self.kind.code(), self.next)
     }
 }
 
 impl std::error::Error for CodecError {}
 
-/// What Python sees of an error of the codec.
-pub(super) mod raised {
-    pyo3::create_exception!(
-        tiffany,
-        CodecError,
-        super::PyTypeError,
-        "A value that cannot be written down, or that cannot be read. `code` and `path` say which and where."
-    );
-}
-
 impl From<CodecError> for PyErr {
     fn from(error: CodecError) -> PyErr {
         Python::attach(|py| {
-            // Ctrl-C in a hook is no error of a value.
-            if let Some(cause) = &error.cause
-                && !cause.is_instance_of::<PyException>(py)
-            {
-                return cause.clone_ref(py);
+            let text = error.to_string();
+            let CodecError { kind, path, message, cause, .. } = error;
+            let cause = cause.map(|cause| *cause);
+            match cause {
+                // Ctrl-C in a hook is no error of a value.
+                Some(cause) if !cause.is_instance_of::<PyException>(py) => cause,
+                cause => match errors::with_text(py, kind, &message, &text) {
+                    Ok(exception) => {
+                        let _ = exception.setattr("path", path);
+                        let raised = PyErr::from_value(exception);
+                        raised.set_cause(py, cause);
+                        raised
+                    }
+                    Err(failed) => failed,
+                },
             }
-            let raised = raised::CodecError::new_err(error.to_string());
-            let value = raised.value(py);
-            let marked = value
-                .setattr("code", error.code())
-                .and_then(|()| value.setattr("path", error.path.as_str()));
-            if let Err(failed) = marked {
-                return failed;
-            }
-            raised.set_cause(py, error.cause.map(|cause| *cause));
-            raised
         })
     }
 }

@@ -9,11 +9,13 @@ use pyo3::exceptions::{PyBaseException, PyException};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
+use tiffany::ErrorKind;
 
-use super::error::{CodecError, Fail, Problem};
+use super::error::{CodecError, Fail};
 use super::form::{Field, Form, Missing, Tag, Tagged};
 use super::path::{Path, shortened};
 use super::{classes, encode, text};
+use crate::errors::ErrorBox;
 
 pub(super) const TAGS: &[Tag] =
     &[Tag { name: "$exception", build }, Tag { name: "$text", build: build_text }];
@@ -90,6 +92,11 @@ impl<'py> Parts<'py> {
             Some(state) => state.copy()?,
             None => PyDict::new(py),
         };
+        // The kernel's error inside an exception of ours is made anew with it.
+        let own = attributes.get_item(intern!(py, "_error"))?;
+        if own.is_some_and(|own| own.is_instance_of::<ErrorBox>()) {
+            attributes.del_item(intern!(py, "_error"))?;
+        }
         let notes = attributes.get_item(intern!(py, "__notes__"))?;
         if notes.is_some() {
             attributes.del_item(intern!(py, "__notes__"))?;
@@ -145,7 +152,7 @@ pub(crate) fn encode_exception(
 ) -> Result<String, CodecError> {
     let mut out = String::new();
     write_exception(&mut out, exception.as_any(), CHAIN)
-        .map_err(|fail| CodecError::at(Problem::Unwritable, &Path::default(), fail))?;
+        .map_err(|fail| CodecError::at(ErrorKind::Unserializable, &Path::default(), fail))?;
     Ok(out)
 }
 
@@ -234,7 +241,7 @@ fn write_leniently(out: &mut String, part: &Bound<'_, PyAny>, chain: usize) -> R
 /// What was written down of an exception.
 pub(crate) fn decode_exception(py: Python<'_>, json: &str) -> Result<Decoded, CodecError> {
     let found = super::decode::decode_with(py, json, Missing::Stands)?;
-    let wrong = |fail: Fail| CodecError::at(Problem::Unreadable, &Path::default(), fail);
+    let wrong = |fail: Fail| CodecError::at(ErrorKind::Unreadable, &Path::default(), fail);
     let exception = match found.cast_into::<PyBaseException>() {
         Ok(exception) => exception,
         Err(error) => {

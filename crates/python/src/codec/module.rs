@@ -3,24 +3,24 @@
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
+use tiffany::ErrorKind;
 
-use super::error::{Fail, Problem, raised};
+use super::error::Fail;
 use super::exception::stand_in::UnknownException;
 use super::path::Path;
 use super::{CodecError, Decoded, hook};
 
 /// Puts the codec into the module.
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    let py = module.py();
-    module.add("CodecError", py.get_type::<raised::CodecError>())?;
-    module.add("UnknownException", py.get_type::<UnknownException>())?;
-    module.add_function(wrap_pyfunction!(encode, module)?)?;
-    module.add_function(wrap_pyfunction!(decode, module)?)?;
-    module.add_function(wrap_pyfunction!(encode_exception, module)?)?;
-    module.add_function(wrap_pyfunction!(decode_exception, module)?)?;
-    module.add_function(wrap_pyfunction!(codec_register, module)?)?;
-    module.add_function(wrap_pyfunction!(codec_plug, module)?)?;
-    module.add_function(wrap_pyfunction!(codec_unplug, module)?)
+    // Set and not added: `tiffany` has these under names of its own.
+    module.setattr("UnknownException", module.py().get_type::<UnknownException>())?;
+    module.setattr("encode", wrap_pyfunction!(encode, module)?)?;
+    module.setattr("decode", wrap_pyfunction!(decode, module)?)?;
+    module.setattr("encode_exception", wrap_pyfunction!(encode_exception, module)?)?;
+    module.setattr("decode_exception", wrap_pyfunction!(decode_exception, module)?)?;
+    module.setattr("codec_register", wrap_pyfunction!(codec_register, module)?)?;
+    module.setattr("codec_plug", wrap_pyfunction!(codec_plug, module)?)?;
+    module.setattr("codec_unplug", wrap_pyfunction!(codec_unplug, module)?)
 }
 
 /// A value as JSON text, as the log has it.
@@ -84,6 +84,6 @@ fn codec_unplug(codec: &Bound<'_, PyAny>) -> bool {
 fn utf8<'a>(text: &'a Bound<'_, PyString>) -> Result<&'a str, CodecError> {
     text.to_str().map_err(|_| {
         let fail = Fail::new("the text has lone surrogates").next("correct the text");
-        CodecError::at(Problem::Unreadable, &Path::default(), fail)
+        CodecError::at(ErrorKind::Unreadable, &Path::default(), fail)
     })
 }
