@@ -98,11 +98,12 @@ impl<'py> Decoder<'py, '_> {
                 },
                 b'[' => {
                     self.reader.pass();
+                    let counts = self.deeper()?;
                     if !self.reader.passes(b']')? {
-                        let counts = self.deeper()?;
                         self.open.push(Open::List { start: self.items.len(), counts });
                         continue;
                     }
+                    self.levels -= usize::from(counts);
                     PyList::empty(self.py).into_any()
                 }
                 b't' => self.word("true", PyBool::new(self.py, true).to_owned().into_any())?,
@@ -162,17 +163,20 @@ impl<'py> Decoder<'py, '_> {
     /// The beginning of an object; the whole of it if it is empty.
     fn begin_object(&mut self) -> Result<Option<Bound<'py, PyAny>>, Fail> {
         self.reader.pass();
+        let counts = self.deeper()?;
         if self.reader.passes(b'}')? {
+            self.levels -= usize::from(counts);
             return Ok(Some(PyDict::new(self.py).into_any()));
         }
         let name = self.reader.name()?;
         if name.starts_with('$') {
             let tag = form::tag(&name)?;
-            self.count()?;
+            if !counts {
+                self.count()?;
+            }
             self.open.push(Open::Tagged(OpenTag { tag, head: None, fields: None, name: None }));
             return Ok(None);
         }
-        let counts = self.deeper()?;
         let (dict, name) = (PyDict::new(self.py), self.names.of(self.py, name));
         self.open.push(Open::Dict { dict, name, counts });
         Ok(None)

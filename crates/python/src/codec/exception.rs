@@ -24,6 +24,8 @@ pub(super) const TAGS: &[Tag] =
 const CHAIN: usize = 16;
 /// How much is kept of the text of something that has no form.
 const TEXT: usize = 1000;
+/// How much is kept of what an exception says. The whole of it is in its args, as a rule.
+const MESSAGE: usize = 4000;
 /// What classes have that are no part of the interpreter or an extension.
 const HEAPTYPE: u64 = 1 << 9;
 
@@ -140,10 +142,12 @@ fn reduced<'py>(
 /// What `str` says of an exception, or that it cannot say anything.
 fn message_of(exception: &Bound<'_, PyAny>) -> Result<String, Fail> {
     let text = unless_interrupted(exception.py(), exception.str())?;
-    Ok(text.map_or_else(
-        || "<an exception that has no text>".into(),
-        |text| text.to_string_lossy().into_owned(),
-    ))
+    let Some(text) = text else { return Ok("<an exception that has no text>".into()) };
+    let text = text.to_string_lossy();
+    Ok(match text.char_indices().nth(MESSAGE) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.into_owned(),
+    })
 }
 
 /// What a step failed with, as JSON text. Only Ctrl-C inside the user's code is an error.

@@ -18,6 +18,7 @@ pub(super) type ToForm = for<'py> fn(&Bound<'py, PyAny>) -> Result<Form<'py>, Fa
 
 /// The types, by module and name. Only instances of exactly these are meant.
 const TYPES: &[(&str, &str, ToForm)] = &[
+    ("builtins", "tuple", |value| Ok(tuple(value.cast()?))),
     ("builtins", "bytes", |value| base64("$bytes", value)),
     ("builtins", "bytearray", |value| base64("$bytearray", value)),
     ("builtins", "set", |value| Ok(Form::Unordered("$set", items_of(value)?))),
