@@ -79,7 +79,7 @@ class Box(Generic[T]):
     content: T
 
 
-@dataclasses.dataclass(eq=False)
+@dataclasses.dataclass(eq=False, init=False)
 class Text(str):
     a: int = 0
 
@@ -94,6 +94,8 @@ Pair = namedtuple("Pair", ["left", "right"])
 
 class Labelled(Pair):
     """A named tuple whose instances have a dictionary."""
+
+    label: str
 
 
 class MyStr(str):

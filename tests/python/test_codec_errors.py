@@ -17,11 +17,10 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import codec_values as cv
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-import codec_values as cv
 from tiffany._core import decode, decode_exception, encode
 from tiffany.errors import NotSerializableError, TiffanyError, UnreadableError
 
@@ -52,7 +51,7 @@ class Local(dt.datetime):
     pass
 
 
-class Tuple(tuple):
+class Tuple(tuple[int, ...]):
     pass
 
 
@@ -86,7 +85,7 @@ lock = object()
         (math, ".", "`module`"),
         (NotImplemented, ".", "`NotImplementedType`"),
         (..., ".", "`ellipsis`"),
-        ((x for x in ()), ".", "`generator`"),
+        ((n for n in [1]), ".", "`generator`"),
     ],
 )
 def test_what_has_no_form_is_named_with_its_place(value: object, path: str, why: str) -> None:
@@ -104,7 +103,8 @@ def test_a_class_that_could_not_be_found_again_is_refused() -> None:
     class Season(enum.Enum):
         MAY = 1
 
-    for value in (Inside(1), Season.MAY, collections.namedtuple("Elsewhere", "a")(1)):
+    make: Any = collections.namedtuple
+    for value in (Inside(1), Season.MAY, make("Elsewhere", "a")(1)):
         assert "cannot be found again" in str(refused([value]))
 
 
@@ -302,7 +302,7 @@ def test_nothing_is_imported_by_a_name_out_of_a_text() -> None:
 def test_no_code_of_a_module_runs_when_a_class_is_looked_for() -> None:
     module = types.ModuleType("codec_lazy")
     asked: list[str] = []
-    module.__getattr__ = asked.append  # type: ignore[method-assign,assignment]
+    module.__getattr__ = asked.append  # type: ignore[method-assign]
     sys.modules["codec_lazy"] = module
     try:
         unreadable('{"$dataclass":"codec_lazy:Thing"}')

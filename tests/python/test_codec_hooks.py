@@ -8,16 +8,22 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import codec_values as cv
 import pydantic
 import pytest
-
-import codec_values as cv
 from tiffany import codec
 from tiffany.codec import NotSerializableError, UnreadableError, decode, encode
 from tiffany.errors import BadArgumentError
+
+HERE = __name__
+
+
+def model(name: str, *fields: str) -> str:
+    """The text of a model of this file."""
+    return "{" + ",".join([f'"$model":"{HERE}:{name}"', *fields]) + "}"
 
 
 class Money:
@@ -77,7 +83,7 @@ def test_the_errors_of_a_hook_are_told() -> None:
     assert caught.value.path == ".x[0]"
     assert "the `encode` of `bad` failed: ZeroDivisionError" in str(caught.value)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
-    with pytest.raises(UnreadableError, match="gave a `int` and not a `test_codec_hooks:Bad`"):
+    with pytest.raises(UnreadableError, match=f"gave a `int` and not a `{HERE}:Bad`"):
         decode('{"$custom":"bad","value":5}')
     codec.register(Bad, "bad", lambda bad: bad, lambda payload: payload)
     with pytest.raises(NotSerializableError, match="contains itself"):
@@ -102,7 +108,7 @@ def test_the_errors_of_a_hook_are_told() -> None:
         ((Money, "$a", repr, repr), "is no name"),
         ((Money, "money", 5, repr), "`encode` for `money` cannot be called"),
         ((Money, "money", repr, None), "`decode` for `money` cannot be called"),
-        ((Dollars, "money", repr, repr), "the name `money` is taken by `test_codec_hooks:Money`"),
+        ((Dollars, "money", repr, repr), f"the name `money` is taken by `{HERE}:Money`"),
     ],
 )
 def test_a_wrong_registration_is_an_error(args: tuple[Any, ...], why: str) -> None:
@@ -113,6 +119,10 @@ def test_a_wrong_registration_is_an_error(args: tuple[Any, ...], why: str) -> No
     assert decode('{"$custom":"money","value":5}') == Money(5)
 
 
+def make(cls: type[Any]) -> Callable[[object], Any]:
+    return lambda _: cls()
+
+
 def test_a_class_that_is_defined_anew_takes_its_name_over() -> None:
     """As when a cell of a notebook is run again."""
     gone: list[weakref.ref[type]] = []
@@ -121,7 +131,7 @@ def test_a_class_that_is_defined_anew_takes_its_name_over() -> None:
         class Cell:
             n = turn
 
-        codec.register(Cell, "cell", lambda cell: None, lambda payload, cls=Cell: cls())
+        codec.register(Cell, "cell", lambda cell: None, make(Cell))
         assert decode(encode(Cell())).n == turn
         gone.append(weakref.ref(Cell))
         del Cell
@@ -199,7 +209,7 @@ def test_a_plugged_codec_is_asked_first(plugged: Complexes) -> None:
     with pytest.raises(NotSerializableError, match="a `object` has no form"):
         encode(object())
     with pytest.raises(
-        UnreadableError, match="the `decode` of `test_codec_hooks:Complexes` failed: KeyError"
+        UnreadableError, match=f"the `decode` of `{HERE}:Complexes` failed: KeyError"
     ):
         decode('{"$custom":"builtins:type","value":"float"}')
     with pytest.raises(UnreadableError, match="nobody here reads the type `other`"):
@@ -266,7 +276,7 @@ def test_a_model_comes_back() -> None:
     assert back.anything == (Address(street="c"), Money(1))
     assert back.secret == "hidden"
     assert back.model_fields_set == user.model_fields_set
-    assert encode(Address(street="a")) == '{"$model":"test_codec_hooks:Address","street":"a"}'
+    assert encode(Address(street="a")) == model("Address", '"street":"a"')
 
 
 def test_the_hidden_parts_of_a_model_come_back() -> None:
@@ -281,21 +291,16 @@ def test_the_hidden_parts_of_a_model_come_back() -> None:
 
 
 def test_a_model_that_changed_is_an_error_or_has_defaults() -> None:
-    with pytest.raises(
-        UnreadableError, match="no field `street`, which `test_codec_hooks:Address` needs"
-    ):
-        decode('{"$model":"test_codec_hooks:Address"}')
-    with pytest.raises(UnreadableError, match="`test_codec_hooks:Address` has no field `zip`"):
-        decode('{"$model":"test_codec_hooks:Address","street":"a","zip":1}')
+    with pytest.raises(UnreadableError, match=f"no field `street`, which `{HERE}:Address` needs"):
+        decode(model("Address"))
+    with pytest.raises(UnreadableError, match=f"`{HERE}:Address` has no field `zip`"):
+        decode(model("Address", '"street":"a"', '"zip":1'))
     with pytest.raises(UnreadableError, match="is no pydantic model any more"):
-        decode('{"$model":"test_codec_hooks:Money"}')
-    text = '{"$model":"test_codec_hooks:User","name":"a","home":null}'
+        decode(model("Money"))
+    text = model("User", '"name":"a"', '"home":null')
     assert decode(text).tags == set()
-    error = pytest.raises(
-        NotSerializableError,
-        encode,
-        {"u": [User(userName="a", home=Address(street=""), anything=object())]},
-    )
+    with pytest.raises(NotSerializableError) as error:
+        encode({"u": [User(userName="a", home=Address(street=""), anything=object())]})
     assert error.value.path == ".u[0].anything"
 
 

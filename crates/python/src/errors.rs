@@ -28,19 +28,6 @@ struct Raised {
     traceback: Option<Py<PyTraceback>>,
 }
 
-/// An exception of a kind that says the next step itself.
-#[cold]
-pub(crate) fn with_text<'py>(
-    py: Python<'py>,
-    kind: ErrorKind,
-    message: &str,
-    text: &str,
-) -> PyResult<Bound<'py, PyAny>> {
-    let exception = class(py, kind.code())?.call1((text,))?;
-    exception.setattr("_error", ErrorBox(TaskError::new(kind, message)).into_pyobject(py)?)?;
-    Ok(exception)
-}
-
 /// An error of the kernel inside an exception, so that it is the same again when the exception ends a task.
 #[pyclass(frozen, name = "_Error", module = "tiffany._core")]
 pub(crate) struct ErrorBox(TaskError);
@@ -121,7 +108,8 @@ pub(crate) fn ends_the_run(py: Python<'_>, error: &PyErr) -> bool {
     error.is_instance_of::<PyKeyboardInterrupt>(py) || error.is_instance_of::<PySystemExit>(py)
 }
 
-fn class<'py>(py: Python<'py>, code: &str) -> PyResult<Bound<'py, PyAny>> {
+/// The class of errors of a code.
+pub(crate) fn class<'py>(py: Python<'py>, code: &str) -> PyResult<Bound<'py, PyAny>> {
     static OF_CODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let of_code = OF_CODE.get_or_try_init(py, || {
         Ok::<_, PyErr>(py.import("tiffany.errors")?.getattr("of_code")?.unbind())

@@ -3,32 +3,24 @@
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 
-use crate::codec::{self, Decoded};
-
 /// A value as JSON.
 pub(crate) fn encode(value: &Bound<'_, PyAny>) -> PyResult<String> {
-    Ok(codec::encode(value)?)
+    value.py().import("json")?.call_method1("dumps", (value,))?.extract()
 }
 
 /// JSON as a value.
 pub(crate) fn decode(py: Python<'_>, json: &str) -> PyResult<Py<PyAny>> {
-    Ok(codec::decode(py, json)?.unbind())
+    Ok(py.import("json")?.call_method1("loads", (json,))?.unbind())
 }
 
 /// The exception that was written down, if it can be made again.
-pub(crate) fn exception(py: Python<'_>, json: &str) -> Option<Py<PyAny>> {
-    match codec::decode_exception(py, json) {
-        Ok(Decoded::Exception(exception)) => Some(exception.into_any()),
-        _ => None,
-    }
+pub(crate) fn exception(_: Python<'_>, _: &str) -> Option<Py<PyAny>> {
+    None
 }
 
 /// An exception in the form in which it is written down.
-pub(crate) fn exception_text(
-    _: Python<'_>,
-    exception: &Bound<'_, PyBaseException>,
-) -> Option<String> {
-    codec::encode_exception(exception).ok()
+pub(crate) fn exception_text(_: Python<'_>, _: &Bound<'_, PyBaseException>) -> Option<String> {
+    None
 }
 
 /// A value as JSON that serde takes as it is.

@@ -32,7 +32,7 @@ use pyo3::prelude::*;
 fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     calls::add(module)?;
-    codec::add(module)?;
+    codec::register(module)?;
     handles::add(module)?;
     objects::add(module)?;
     handler::add(module)?;

@@ -28,6 +28,11 @@ pub(crate) struct CodecError {
 }
 
 impl CodecError {
+    /// The code that the error has everywhere: `TFY0034`, say.
+    pub(crate) fn code(&self) -> &'static str {
+        self.kind.code()
+    }
+
     /// The error of a part of a value, now that its place is known.
     pub(super) fn at(kind: ErrorKind, path: &Path, fail: Fail) -> CodecError {
         let path = path.to_string();
@@ -61,7 +66,7 @@ impl CodecError {
 
 impl fmt::Display for CodecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} [{}]; {}", self.message, self.kind.code(), self.next)
+        write!(f, "{} [{}]; {}", self.message, self.code(), self.next)
     }
 }
 
@@ -70,21 +75,20 @@ impl std::error::Error for CodecError {}
 impl From<CodecError> for PyErr {
     fn from(error: CodecError) -> PyErr {
         Python::attach(|py| {
-            let text = error.to_string();
-            let CodecError { kind, path, message, cause, .. } = error;
-            let cause = cause.map(|cause| *cause);
-            match cause {
+            let (code, text) = (error.code(), error.to_string());
+            match error.cause.map(|cause| *cause) {
                 // Ctrl-C in a hook is no error of a value.
                 Some(cause) if !cause.is_instance_of::<PyException>(py) => cause,
-                cause => match errors::with_text(py, kind, &message, &text) {
-                    Ok(exception) => {
-                        let _ = exception.setattr("path", path);
-                        let raised = PyErr::from_value(exception);
-                        raised.set_cause(py, cause);
-                        raised
-                    }
-                    Err(failed) => failed,
-                },
+                cause => {
+                    let class = errors::class(py, code);
+                    let raised = match class.and_then(|class| class.call1((text,))) {
+                        Ok(exception) => PyErr::from_value(exception),
+                        Err(failed) => return failed,
+                    };
+                    let _ = raised.value(py).setattr("path", error.path);
+                    raised.set_cause(py, cause);
+                    raised
+                }
             }
         })
     }

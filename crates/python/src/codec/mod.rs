@@ -36,7 +36,7 @@ pub(crate) use decode::decode;
 pub(crate) use encode::encode;
 pub(crate) use error::CodecError;
 pub(crate) use exception::{Decoded, decode_exception, encode_exception};
-pub(crate) use module::add;
+pub(crate) use module::register;
 
 /// How deep a value may be.
 const MAX_LEVELS: usize = 1000;

@@ -11,7 +11,7 @@ use super::path::Path;
 use super::{CodecError, Decoded, hook};
 
 /// Puts the codec into the module.
-pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // Set and not added: `tiffany` has these under names of its own.
     module.setattr("UnknownException", module.py().get_type::<UnknownException>())?;
     module.setattr("encode", wrap_pyfunction!(encode, module)?)?;
