@@ -114,15 +114,17 @@ class TimedOutError(TiffanyError, TimeoutError):
 
 
 class NotSerializableError(TiffanyError, TypeError):
-    """A value that has to be written down cannot be."""
+    """A value that has to be written down cannot be. `path` is the place inside it."""
 
     code = "TFY0034"
+    path: str = "."
 
 
 class UnreadableError(TiffanyError, ValueError):
-    """What was written down cannot be read as the type that is wanted."""
+    """What was written down cannot be read as the type that is wanted. `path` is the place inside it."""
 
     code = "TFY0035"
+    path: str = "."
 
 
 class DivergedError(TiffanyError):

@@ -108,7 +108,8 @@ pub(crate) fn ends_the_run(py: Python<'_>, error: &PyErr) -> bool {
     error.is_instance_of::<PyKeyboardInterrupt>(py) || error.is_instance_of::<PySystemExit>(py)
 }
 
-fn class<'py>(py: Python<'py>, code: &str) -> PyResult<Bound<'py, PyAny>> {
+/// The class of errors of a code.
+pub(crate) fn class<'py>(py: Python<'py>, code: &str) -> PyResult<Bound<'py, PyAny>> {
     static OF_CODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let of_code = OF_CODE.get_or_try_init(py, || {
         Ok::<_, PyErr>(py.import("tiffany.errors")?.getattr("of_code")?.unbind())

@@ -4,6 +4,7 @@
 mod awaiter;
 mod call;
 mod calls;
+mod codec;
 mod driver;
 mod errors;
 mod handler;
@@ -31,6 +32,7 @@ use pyo3::prelude::*;
 fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     calls::add(module)?;
+    codec::register(module)?;
     handles::add(module)?;
     objects::add(module)?;
     handler::add(module)?;

@@ -1,0 +1,42 @@
+//! Python values as JSON text and back, for what durable runs write down: what a step returns, what a workflow is given,
+//! what a message carries. What comes back is equal to what went in, and of the same type. Knows nothing of runs.
+//!
+//! What JSON has is written as it is. Everything else is an object whose first name is a tag: `{"$tuple":[1,2]}`.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `encode.rs`, `text.rs` | values to text: the loop, the scalars |
+//! | `decode.rs`, `reader.rs` | text to values: the loop, the grammar |
+//! | `form.rs`, `kind.rs` | the forms with a tag; which class has which |
+//! | `stdlib.rs`, `time.rs`, `record.rs`, `enums.rs`, `model.rs`, `exception.rs` | kinds of values, each both ways |
+//! | `hook.rs` | types that the user teaches the codec |
+//! | `classes.rs` | classes by name |
+//! | `error.rs`, `path.rs` | what is wrong, and where |
+//! | `module.rs` | what Python sees of it |
+
+mod classes;
+mod decode;
+mod encode;
+mod enums;
+mod error;
+mod exception;
+mod form;
+mod hook;
+mod kind;
+mod model;
+mod module;
+mod path;
+mod reader;
+mod record;
+mod stdlib;
+mod text;
+mod time;
+
+pub(crate) use decode::decode;
+pub(crate) use encode::encode;
+pub(crate) use error::CodecError;
+pub(crate) use exception::{Decoded, decode_exception, encode_exception};
+pub(crate) use module::register;
+
+/// How deep a value may be.
+const MAX_LEVELS: usize = 1000;

@@ -1,0 +1,89 @@
+//! What Python sees of the codec: functions of `tiffany._core`, which `tiffany.codec` gives names and examples.
+
+use pyo3::exceptions::PyBaseException;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use tiffany::ErrorKind;
+
+use super::error::Fail;
+use super::exception::stand_in::UnknownException;
+use super::path::Path;
+use super::{CodecError, Decoded, hook};
+
+/// Puts the codec into the module.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    // Set and not added: `tiffany` has these under names of its own.
+    module.setattr("UnknownException", module.py().get_type::<UnknownException>())?;
+    module.setattr("encode", wrap_pyfunction!(encode, module)?)?;
+    module.setattr("decode", wrap_pyfunction!(decode, module)?)?;
+    module.setattr("encode_exception", wrap_pyfunction!(encode_exception, module)?)?;
+    module.setattr("decode_exception", wrap_pyfunction!(decode_exception, module)?)?;
+    module.setattr("codec_register", wrap_pyfunction!(codec_register, module)?)?;
+    module.setattr("codec_plug", wrap_pyfunction!(codec_plug, module)?)?;
+    module.setattr("codec_unplug", wrap_pyfunction!(codec_unplug, module)?)
+}
+
+/// A value as JSON text, as the log has it.
+#[pyfunction]
+fn encode(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    Ok(super::encode(value)?)
+}
+
+/// The value that a JSON text stands for.
+#[pyfunction]
+fn decode<'py>(py: Python<'py>, text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
+    Ok(super::decode(py, utf8(text)?)?)
+}
+
+/// An exception as JSON text; what has no form in it is there as text.
+#[pyfunction]
+fn encode_exception(exception: &Bound<'_, PyBaseException>) -> PyResult<String> {
+    Ok(super::encode_exception(exception)?)
+}
+
+/// The exception that was written down; an `UnknownException` if its class is not here.
+#[pyfunction]
+fn decode_exception(py: Python<'_>, text: &Bound<'_, PyString>) -> PyResult<Py<PyBaseException>> {
+    match super::decode_exception(py, utf8(text)?)? {
+        Decoded::Exception(exception) => Ok(exception),
+        Decoded::Unknown { type_name, message, cause } => {
+            let stands =
+                UnknownException::new_err(format!("{type_name}: {message}")).into_value(py);
+            stands.setattr(py, "type_name", type_name)?;
+            stands.setattr(py, "message", message)?;
+            stands.setattr(py, "__cause__", cause)?;
+            Ok(stands)
+        }
+    }
+}
+
+/// Teaches the codec a type.
+#[pyfunction]
+fn codec_register(
+    class: &Bound<'_, PyAny>,
+    name: &str,
+    encode: &Bound<'_, PyAny>,
+    decode: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    Ok(hook::register(class, name, encode, decode).map_err(CodecError::bad_argument)?)
+}
+
+/// Asks an object for values that JSON does not have.
+#[pyfunction]
+fn codec_plug(codec: &Bound<'_, PyAny>) -> PyResult<()> {
+    Ok(hook::plug(codec).map_err(CodecError::bad_argument)?)
+}
+
+/// Asks it no more; whether it was asked before.
+#[pyfunction]
+fn codec_unplug(codec: &Bound<'_, PyAny>) -> bool {
+    hook::unplug(codec)
+}
+
+/// A text that has UTF-8.
+fn utf8<'a>(text: &'a Bound<'_, PyString>) -> Result<&'a str, CodecError> {
+    text.to_str().map_err(|_| {
+        let fail = Fail::new("the text has lone surrogates").next("correct the text");
+        CodecError::at(ErrorKind::Unreadable, &Path::default(), fail)
+    })
+}
