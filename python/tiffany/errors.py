@@ -15,6 +15,12 @@ class TaskCancelledError(TiffanyError):
     code = "TFY0003"
 
 
+class PanickedError(TiffanyError):
+    """Rust code of a task, or tiffany's own, stopped at a bug."""
+
+    code = "TFY0002"
+
+
 class OutsideTaskError(TiffanyError, RuntimeError):
     """A call was made where no task runs."""
 
@@ -183,6 +189,18 @@ class ForkedError(TiffanyError, RuntimeError):
     """A runtime was used in a process that was forked from its own."""
 
     code = "TFY0047"
+
+
+class AlreadyBegunError(TiffanyError, RuntimeError):
+    """A program was to run that had begun before; each call of its function gives a new one."""
+
+    code = "TFY0048"
+
+
+class SubinterpreterError(TiffanyError, ImportError):
+    """The package was imported in a sub-interpreter."""
+
+    code = "TFY0049"
 
 
 class Cancelled(BaseException):

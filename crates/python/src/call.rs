@@ -70,6 +70,8 @@ pub(crate) enum Op {
     CreateGroup,
     #[expect(dead_code, reason = "the handle lives while the call waits")]
     JoinGroup(Py<PyAny>, ObjectRef),
+    /// The same after an exception, which is what matters.
+    LeaveGroup(ObjectRef),
     Charge(u64),
     /// Runs a program in the same task.
     Call(Py<PyAny>),
@@ -95,6 +97,10 @@ impl SystemCall {
 
     fn __await__(slf: Py<Self>, py: Python<'_>) -> PyResult<Py<PyAny>> {
         awaiter(py, slf)
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        crate::repr::of(slf)
     }
 }
 
@@ -156,7 +162,7 @@ pub(crate) fn kernel_call(call: &Bound<'_, SystemCall>) -> KernelCall {
         Op::Acquire(_, semaphore, permits) => KernelCall::Acquire(*semaphore, *permits),
         Op::Enter(_, semaphore) => KernelCall::Acquire(*semaphore, 1),
         Op::CreateGroup => KernelCall::CreateGroup,
-        Op::JoinGroup(_, group) => KernelCall::JoinGroup(*group),
+        Op::JoinGroup(_, group) | Op::LeaveGroup(group) => KernelCall::JoinGroup(*group),
         Op::Charge(cost) => KernelCall::Charge(*cost),
         Op::Custom | Op::Other(_) => {
             let name = call.get_type().name().map_or("custom".into(), |name| name.to_string());
@@ -172,6 +178,7 @@ pub(crate) fn answer(call: &Bound<'_, SystemCall>, reply: Reply) -> PyResult<Py<
     let (py, op) = (call.py(), &call.get().op);
     let object = |made: PyResult<Bound<'_, PyAny>>| made.map(Bound::unbind);
     Ok(match (op, reply) {
+        (Op::LeaveGroup(_), _) => py.None(),
         (_, Reply::Error(error)) => return Err(errors::to_python(py, &error)),
         (Op::Get(_, default), Reply::Nothing) => default.clone_ref(py),
         (Op::NextMessage(..), Reply::Nothing) => return Err(no_more_messages()),

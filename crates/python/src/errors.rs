@@ -1,7 +1,8 @@
 //! Errors on their way between Python and the kernel. The classes are in `python/tiffany/errors.py`, found by their code; an exception
 //! of a task reaches those who wait for it as the same object.
 
-use pyo3::exceptions::{PyBaseException, PyKeyboardInterrupt, PySystemExit};
+use pyo3::exceptions::{PyBaseException, PyKeyboardInterrupt, PyRuntimeError, PySystemExit};
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTraceback, PyType};
@@ -37,9 +38,8 @@ pub(crate) struct ErrorBox(TaskError);
 pub(crate) fn to_python(py: Python<'_>, error: &TaskError) -> PyErr {
     if let Some(raised) = error.origin::<Raised>() {
         let exception = raised.exception.bind(py);
-        let traceback = raised.traceback.as_ref().map(|traceback| traceback.bind(py));
         // Each who waits adds its own frames to the traceback that the task left.
-        let _ = exception.setattr("__traceback__", traceback);
+        set_traceback(exception, raised.traceback.as_ref().map(|traceback| traceback.bind(py)));
         return PyErr::from_value(exception.clone().into_any());
     }
     if let Some(exception) = error.detail().and_then(|detail| crate::json::exception(py, detail)) {
@@ -80,6 +80,61 @@ pub(crate) fn from_python(py: Python<'_>, error: &PyErr) -> TaskError {
     error_of_kernel.with_origin(Raised { exception: exception.clone().unbind(), traceback })
 }
 
+/// The error that a task ends with by an exception that nobody in it caught. Until somebody gets it, the exception is without its traceback:
+/// that has frames, a frame may have the handle of a task, and the task this exception; Python would not see the circle.
+#[cold]
+pub(crate) fn uncaught(py: Python<'_>, error: &PyErr) -> TaskError {
+    let ended = from_python(py, error);
+    set_traceback(error.value(py), None);
+    ended
+}
+
+/// An exception of another task that is being raised in this one.
+pub(crate) struct Delivered {
+    exception: Py<PyBaseException>,
+    traceback: Py<PyTraceback>,
+}
+
+impl Delivered {
+    #[cold]
+    pub(crate) fn new(py: Python<'_>, error: &PyErr) -> Option<Delivered> {
+        let traceback = error.traceback(py)?.unbind();
+        Some(Delivered { exception: error.value(py).clone().unbind(), traceback })
+    }
+
+    /// It was caught: it loses the frames of those who caught it, for the same reason.
+    #[cold]
+    pub(crate) fn caught(self, py: Python<'_>) {
+        set_traceback(self.exception.bind(py), Some(self.traceback.bind(py)));
+    }
+
+    /// Whether it is this one.
+    pub(crate) fn is(&self, py: Python<'_>, error: &PyErr) -> bool {
+        self.exception.is(error.value(py))
+    }
+}
+
+/// An error unless this can be raised.
+pub(crate) fn check_exception(object: &Bound<'_, PyAny>) -> PyResult<()> {
+    if object.is_instance_of::<PyBaseException>() {
+        return Ok(());
+    }
+    let name = object.get_type().name()?.to_string();
+    let message = format!("`{name}` cannot be raised; a promise fails with an exception");
+    Err(ErrorKind::BadArgument.err(object.py(), message))
+}
+
+/// Gives an exception this traceback.
+pub(crate) fn set_traceback(
+    exception: &Bound<'_, PyBaseException>,
+    traceback: Option<&Bound<'_, PyTraceback>>,
+) {
+    let none = exception.py().None();
+    let traceback = traceback.map_or(none.as_ptr(), |traceback| traceback.as_ptr());
+    // SAFETY: both are valid objects, and the second is a traceback or None.
+    unsafe { ffi::PyException_SetTraceback(exception.as_ptr(), traceback) };
+}
+
 /// An exception as the last line of a traceback shows it.
 pub(crate) fn text(exception: &Bound<'_, PyBaseException>) -> String {
     let class = exception.get_type();
@@ -102,6 +157,20 @@ pub(crate) fn run_error(py: Python<'_>, error: &RunError) -> PyErr {
         },
     }
 }
+
+/// Says what to do about an exception that comes from elsewhere and does not know that it is in a task.
+#[cold]
+pub(crate) fn explain(py: Python<'_>, error: &PyErr) {
+    let exception = error.value(py);
+    if error.is_instance_of::<PyRuntimeError>(py) && text(exception).ends_with(NO_LOOP) {
+        let note = "tiffany: this is a task of tiffany, not of asyncio; give the coroutine to asyncio: \
+                    `await aio(coro)` or `yield Aio(coro)`";
+        let _ = exception.call_method1("add_note", (note,));
+    }
+}
+
+/// What asyncio says where it does not run.
+const NO_LOOP: &str = "no running event loop";
 
 /// Exceptions that are not a task's business: they end the run.
 pub(crate) fn ends_the_run(py: Python<'_>, error: &PyErr) -> bool {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use tiffany::Runtime;
-use tiffany::{End, Handler, Limits, SystemCall as KernelCall, Tid, Verdict, binding};
+use tiffany::{DependencyAware, End, Limits, Priority, binding};
 
 use crate::calls::duration;
 use crate::errors::{self, Raise, TiffanyError};
@@ -38,6 +38,7 @@ pub(crate) struct Settings<'py> {
     end: String,
     limits: Option<Bound<'py, PyDict>>,
     cancel_grace: Option<Bound<'py, PyAny>>,
+    policy: String,
     threads: usize,
 }
 
@@ -59,6 +60,17 @@ impl Settings<'_> {
                 return Err(TiffanyError::BadArgument.err(py, message));
             }
         };
+        builder = match self.policy.as_str() {
+            "fifo" => builder,
+            "priority" => builder.policy(Priority::default),
+            "dependency" => builder.policy(DependencyAware::default),
+            other => {
+                let message = format!(
+                    "a run's policy is \"fifo\", \"priority\" or \"dependency\", not {other:?}"
+                );
+                return Err(TiffanyError::BadArgument.err(py, message));
+            }
+        };
         if let Some(name) = &self.name {
             builder = builder.name(name);
         }
@@ -69,25 +81,12 @@ impl Settings<'_> {
             builder = builder.limits(read_limits(limits)?);
         }
         for handler in self.handlers.iter().flatten() {
-            builder = builder.handler(Shared(PyHandler::shared(&handler)?));
+            builder = builder.handler(PyHandler::new(&handler)?);
         }
         for (key, value) in self.env.iter().flatten() {
             builder = add_env(builder, &key.extract::<String>()?, value);
         }
         Ok(builder)
-    }
-}
-
-/// A handler that several chains share.
-struct Shared(Rc<PyHandler>);
-
-impl Handler for Shared {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn handle(&self, call: &mut KernelCall, caller: Tid) -> Verdict {
-        self.0.handle(call, caller)
     }
 }
 
