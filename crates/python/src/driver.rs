@@ -28,6 +28,8 @@ pub(crate) struct PyTask {
     context: TaskContext,
     pending: Pending,
     is_cancelled: bool,
+    /// The last exception of another task that was raised in this one.
+    delivered: Option<Box<Delivered>>,
     /// The process that it belongs to.
     process: Process,
     /// What becomes of the value it returns.
@@ -53,7 +55,8 @@ pub(crate) fn coroutine(
     let context = Python::attach(TaskContext::copy);
     let process = Process::current();
     let pending = Pending::Nothing;
-    let task = PyTask { stack, context, pending, is_cancelled: false, process, result };
+    let task =
+        PyTask { stack, context, pending, is_cancelled: false, delivered: None, process, result };
     binding::coroutine(task, move || {
         let line = spawned_at.as_ref()?;
         Python::attach(|py| line.site(py))
@@ -108,12 +111,14 @@ impl PyTask {
     /// Resumes it with an exception.
     #[cold]
     fn throw(&mut self, py: Python<'_>, error: PyErr) -> Output {
-        let delivered = Delivered::new(py, &error);
+        self.delivered = Delivered::new(py, &error);
         let output = self.stack.resume(py, Input::Throw(error));
-        if let Some(delivered) = delivered
-            && !matches!(&output, Output::Raised(error) if delivered.is(py, error))
-        {
-            delivered.caught(py);
+        if let Some(delivered) = &self.delivered {
+            let raised = match &output {
+                Output::Raised(error) => Some(error),
+                _ => None,
+            };
+            delivered.after(py, raised);
         }
         output
     }
@@ -183,7 +188,7 @@ impl PyTask {
     }
 
     #[cold]
-    fn raised(&self, py: Python<'_>, error: PyErr) -> Result<Value, TaskError> {
+    fn raised(&mut self, py: Python<'_>, error: PyErr) -> Result<Value, TaskError> {
         if self.is_cancelled && errors::is_cancelled(py, &error) {
             return Ok(Value::Unit);
         }
@@ -192,7 +197,7 @@ impl PyTask {
             return Err(errors::from_python(py, &error));
         }
         errors::explain(py, &error);
-        Err(errors::uncaught(py, &error))
+        Err(errors::uncaught(py, &error, self.delivered.take()))
     }
 }
 
