@@ -95,22 +95,23 @@ fn add_env(builder: tiffany::Builder, key: &str, value: Bound<'_, PyAny>) -> tif
         return builder.env(key, crate::value::to_value(value));
     };
     let lazy = lazy.clone().unbind();
-    builder.env_with(key, move || {
-        let found = Python::attach(|py| {
-            let found = lazy.get().find.bind(py).call0()?;
-            match is_program(&found) {
-                true => Ok(Err(spawn::coroutine(&found, None)?)),
-                false => Ok(Ok(crate::value::to_value(found))),
-            }
-        });
-        async move {
-            let raise = |error: PyErr| Python::attach(|py| errors::from_python(py, &error));
-            match found {
-                Ok(Ok(value)) => Ok(value),
-                Ok(Err(program)) => binding::spawn(program).await.await,
-                Err(error) => Err(raise(error)),
-            }
-        }
+    builder.env_coroutine(key, move || {
+        Python::attach(|py| {
+            let find = || {
+                let found = lazy.get().find.bind(py).call0()?;
+                match is_program(&found) {
+                    true => spawn::coroutine(&found, None),
+                    false => {
+                        let value = crate::value::to_value(found);
+                        Ok(binding::from_future(async move { Ok(value) }))
+                    }
+                }
+            };
+            find().unwrap_or_else(|error: PyErr| {
+                let error = errors::from_python(py, &error);
+                binding::from_future(async move { Err(error) })
+            })
+        })
     })
 }
 

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::prelude::*;
-use tiffany::kernel::{BoxCoroutine, Handlers, ObjectRef, SpawnOptions};
+use tiffany::kernel::{BoxCoroutine, Handlers, ObjectRef, SpawnOptions, Waitable as Target};
 use tiffany::{Handler, SystemCall as KernelCall, TaskError, Value, binding};
 
 use crate::call::{self, SystemCall};
@@ -12,7 +12,7 @@ use crate::driver::{self, ResultForm};
 use crate::errors::{Raise, TiffanyError};
 use crate::handler::PyHandler;
 use crate::line::Line;
-use crate::pending::Pending;
+use crate::pending::{Pending, Watched};
 use crate::program;
 use crate::stack::is_program;
 
@@ -104,7 +104,7 @@ pub(crate) fn coroutine(program: &Bound<'_, PyAny>, at: Option<Line>) -> PyResul
 
 /// A program that ends with the task that runs it: its task is cancelled when nobody waits for it any more.
 pub(crate) struct Inner {
-    pub(crate) task: tiffany::Task<Value>,
+    task: tiffany::Task<Value>,
     /// Dropped, it cancels its only member.
     _group: tiffany::Group,
 }
@@ -115,6 +115,11 @@ impl Inner {
         let task = binding::spawn(coroutine).group(&group).checked().await?;
         Ok(Inner { task, _group: group })
     }
+
+    /// Its value.
+    pub(crate) fn wait(&self) -> tiffany::Wait<Watched> {
+        tiffany::wait(Watched(Target::Task(self.task.task_ref())))
+    }
 }
 
 /// Runs a program of Rust's inside this task, as far as anybody can see.
@@ -123,7 +128,7 @@ pub(crate) fn inner(py: Python<'_>, program: &Bound<'_, program::Program>) -> Py
     let coroutine = program.get().take(py)?;
     Ok(Pending::Future(Box::pin(async move {
         let result = match Inner::start(coroutine).await {
-            Ok(inner) => tiffany::wait(&inner.task).await,
+            Ok(inner) => inner.wait().await,
             Err(error) => Err(error),
         };
         Python::attach(|py| call::waited(py, result))

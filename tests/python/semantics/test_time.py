@@ -153,7 +153,7 @@ def test_timers_fire_by_deadline_and_order_of_arming() -> None:
 
     async def main() -> None:
         now = await Now()
-        for offset, name in ((0.004, "d"), (0.002, "b"), (0.004, "e"), (0.001, "a"), (0.003, "c")):
+        for offset, name in ((0.05, "d"), (0.03, "b"), (0.05, "e"), (0.02, "a"), (0.04, "c")):
             await Spawn(at(now + offset, name))
 
     tiffany.run(main())

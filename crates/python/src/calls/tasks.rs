@@ -225,9 +225,7 @@ impl Perform for Limited {
         let limit = self.limit;
         Ok(Pending::Future(Box::pin(async move {
             let result = match Inner::start(coroutine).await {
-                Ok(inner) => tiffany::timeout(limit, tiffany::wait(&inner.task))
-                    .await
-                    .and_then(|value| value),
+                Ok(inner) => tiffany::timeout(limit, inner.wait()).await.and_then(|value| value),
                 Err(error) => Err(error),
             };
             Python::attach(|py| call::waited(py, result))
