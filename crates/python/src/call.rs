@@ -55,7 +55,6 @@ pub(crate) enum Op {
     GetLog,
     Ask(String),
     CreateChannel(Option<usize>),
-    #[expect(dead_code, reason = "the handle lives while the call waits")]
     Send(Option<Py<PyAny>>, ObjectRef, Py<PyAny>),
     #[expect(dead_code, reason = "the handle lives while the call waits")]
     Receive(Option<Py<PyAny>>, ObjectRef),
@@ -116,6 +115,9 @@ pub(crate) fn start(
         Op::Wait(_, target) => Pending::wait(*target),
         Op::Spawn(spawning) => return spawning.start(call, at()),
         Op::Other(perform) => return perform.start(py),
+        Op::Send(Some(channel), ..) if Channel::is_closed(channel.bind(py)) => {
+            return Err(TiffanyError::ChannelClosed.err(py, "the channel was closed"));
+        }
         Op::Call(_) => unreachable!("the driver pushes what is called"),
         _ => Pending::Call(binding::call(kernel_call(call)), call.clone().unbind()),
     })

@@ -29,6 +29,12 @@ impl Channel {
     pub(crate) fn object(&self) -> ObjectRef {
         self.object
     }
+
+    /// Whether a handle is that of a channel that was closed.
+    pub(crate) fn is_closed(handle: &Bound<'_, PyAny>) -> bool {
+        let channel = handle.cast::<Channel>();
+        channel.is_ok_and(|channel| channel.get().is_closed.load(Ordering::Relaxed))
+    }
 }
 
 #[pymethods]
