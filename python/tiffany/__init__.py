@@ -14,7 +14,316 @@ A task is a generator or an ``async def`` coroutine. What it wants it asks of th
 ...     return (yield Gather(tasks))
 >>> tiffany.run(main())
 [0, 1, 4]
+
+Every call has a name in small letters too, which reads better after ``await``:
+
+>>> from tiffany import gather, sleep, spawn
+>>> async def polite(n):
+...     await sleep(0.001)
+...     return n * n
+>>> async def crowd():
+...     return await gather([await spawn(polite(n)) for n in range(3)])
+>>> tiffany.run(crowd())
+[0, 1, 4]
 """
 
-from tiffany._core import *  # noqa: F403
+try:
+    from tiffany import _core as _core
+except ImportError as error:
+    if "subinterpreter" not in str(error):
+        raise
+    from tiffany.errors import SubinterpreterError as _SubinterpreterError
+
+    raise _SubinterpreterError(
+        "tiffany was imported in a sub-interpreter [TFY0049]; "
+        "import it in the main interpreter, and use processes for more processors"
+    ) from error
+
+from tiffany._core import (
+    Acquire,
+    Answer,
+    Ask,
+    Blocking,
+    Call,
+    Cancel,
+    Channel,
+    Charge,
+    CompletePromise,
+    CreateChannel,
+    CreateExternalPromise,
+    CreateGroup,
+    CreateMutex,
+    CreatePromise,
+    CreateSemaphore,
+    Err,
+    ExternalPromise,
+    FailPromise,
+    Future,
+    Gather,
+    GatherSettled,
+    Get,
+    GetHandlers,
+    GetLog,
+    GetTid,
+    Group,
+    JoinGroup,
+    KillTask,
+    Lazy,
+    Lock,
+    Mutex,
+    NewTask,
+    NewUuid,
+    Now,
+    Ok,
+    Permit,
+    Program,
+    Promise,
+    Put,
+    Race,
+    RaceResult,
+    Random,
+    ReadWait,
+    Receive,
+    Refuse,
+    Runtime,
+    Semaphore,
+    Send,
+    Sleep,
+    SleepUntil,
+    Spawn,
+    SystemCall,
+    Task,
+    Tell,
+    Timeout,
+    Wait,
+    WaitTask,
+    WriteWait,
+    Yield,
+    __version__,
+    complete_by_uuid,
+    fail_by_uuid,
+    sleep,
+    spawn,
+    wait,
+    yield_now,
+)
 from tiffany._run import run
+from tiffany.errors import (
+    AbandonedError,
+    AlreadyBegunError,
+    AlreadySettledError,
+    BadArgumentError,
+    BadDescriptorError,
+    Cancelled,
+    ChannelClosedError,
+    DeadlockError,
+    DivergedError,
+    ForeignRunError,
+    ForkedError,
+    GoneError,
+    InDoubtError,
+    LimitError,
+    LogFailedError,
+    NestedRuntimeError,
+    NoSuchKeyError,
+    NoSuchRunError,
+    NotACallError,
+    NotDurableError,
+    NotSerializableError,
+    OtherRunError,
+    OutsideTaskError,
+    PanickedError,
+    RefusedError,
+    RunOverError,
+    SubinterpreterError,
+    TaskCancelledError,
+    TiffanyError,
+    TimedOutError,
+    UnansweredError,
+    UnknownPromiseError,
+    UnknownTaskError,
+    UnreadableError,
+    UnregisteredError,
+    WrongThreadError,
+    WrongTypeError,
+)
+
+get_tid = GetTid
+get_handlers = GetHandlers
+call = Call
+read_wait = ReadWait
+write_wait = WriteWait
+charge = Charge
+blocking = Blocking
+now = Now
+random = Random
+new_uuid = NewUuid
+sleep_until = SleepUntil
+new_task = NewTask
+gather = Gather
+gather_settled = GatherSettled
+race = Race
+cancel = Cancel
+wait_task = WaitTask
+kill_task = KillTask
+timeout = Timeout
+create_promise = CreatePromise
+complete_promise = CompletePromise
+fail_promise = FailPromise
+create_external_promise = CreateExternalPromise
+get = Get
+put = Put
+tell = Tell
+get_log = GetLog
+ask = Ask
+create_channel = CreateChannel
+send = Send
+receive = Receive
+create_semaphore = CreateSemaphore
+create_mutex = CreateMutex
+acquire = Acquire
+create_group = CreateGroup
+join_group = JoinGroup
+
+__all__ = [
+    "AbandonedError",
+    "Acquire",
+    "AlreadyBegunError",
+    "AlreadySettledError",
+    "Answer",
+    "Ask",
+    "BadArgumentError",
+    "BadDescriptorError",
+    "Blocking",
+    "Call",
+    "Cancel",
+    "Cancelled",
+    "Channel",
+    "ChannelClosedError",
+    "Charge",
+    "CompletePromise",
+    "CreateChannel",
+    "CreateExternalPromise",
+    "CreateGroup",
+    "CreateMutex",
+    "CreatePromise",
+    "CreateSemaphore",
+    "DeadlockError",
+    "DivergedError",
+    "Err",
+    "ExternalPromise",
+    "FailPromise",
+    "ForeignRunError",
+    "ForkedError",
+    "Future",
+    "Gather",
+    "GatherSettled",
+    "Get",
+    "GetHandlers",
+    "GetLog",
+    "GetTid",
+    "GoneError",
+    "Group",
+    "InDoubtError",
+    "JoinGroup",
+    "KillTask",
+    "Lazy",
+    "LimitError",
+    "Lock",
+    "LogFailedError",
+    "Mutex",
+    "NestedRuntimeError",
+    "NewTask",
+    "NewUuid",
+    "NoSuchKeyError",
+    "NoSuchRunError",
+    "NotACallError",
+    "NotDurableError",
+    "NotSerializableError",
+    "Now",
+    "Ok",
+    "OtherRunError",
+    "OutsideTaskError",
+    "PanickedError",
+    "Permit",
+    "Program",
+    "Promise",
+    "Put",
+    "Race",
+    "RaceResult",
+    "Random",
+    "ReadWait",
+    "Receive",
+    "Refuse",
+    "RefusedError",
+    "RunOverError",
+    "Runtime",
+    "Semaphore",
+    "Send",
+    "Sleep",
+    "SleepUntil",
+    "Spawn",
+    "SubinterpreterError",
+    "SystemCall",
+    "Task",
+    "TaskCancelledError",
+    "Tell",
+    "TiffanyError",
+    "TimedOutError",
+    "Timeout",
+    "UnansweredError",
+    "UnknownPromiseError",
+    "UnknownTaskError",
+    "UnreadableError",
+    "UnregisteredError",
+    "Wait",
+    "WaitTask",
+    "WriteWait",
+    "WrongThreadError",
+    "WrongTypeError",
+    "Yield",
+    "__version__",
+    "acquire",
+    "ask",
+    "blocking",
+    "call",
+    "cancel",
+    "charge",
+    "complete_by_uuid",
+    "complete_promise",
+    "create_channel",
+    "create_external_promise",
+    "create_group",
+    "create_mutex",
+    "create_promise",
+    "create_semaphore",
+    "fail_by_uuid",
+    "fail_promise",
+    "gather",
+    "gather_settled",
+    "get",
+    "get_handlers",
+    "get_log",
+    "get_tid",
+    "join_group",
+    "kill_task",
+    "new_task",
+    "new_uuid",
+    "now",
+    "put",
+    "race",
+    "random",
+    "read_wait",
+    "receive",
+    "run",
+    "send",
+    "sleep",
+    "sleep_until",
+    "spawn",
+    "tell",
+    "timeout",
+    "wait",
+    "wait_task",
+    "write_wait",
+    "yield_now",
+]

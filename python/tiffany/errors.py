@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 
 class TiffanyError(Exception):
     """Anything that tiffany itself says went wrong."""
@@ -15,6 +17,12 @@ class TaskCancelledError(TiffanyError):
     code = "TFY0003"
 
 
+class PanickedError(TiffanyError):
+    """Rust code of a task, or tiffany's own, stopped at a bug."""
+
+    code = "TFY0002"
+
+
 class OutsideTaskError(TiffanyError, RuntimeError):
     """A call was made where no task runs."""
 
@@ -25,6 +33,12 @@ class UnknownTaskError(TiffanyError, LookupError):
     """There is no such task, or its result is gone."""
 
     code = "TFY0007"
+
+
+class ForeignRunError(TiffanyError, ValueError):
+    """A handle of one run was used in another."""
+
+    code = "TFY0008"
 
 
 class AlreadySettledError(TiffanyError):
@@ -75,6 +89,12 @@ class NotDurableError(TiffanyError):
     code = "TFY0020"
 
 
+class WrongTypeError(TiffanyError, TypeError):
+    """A value is of another type than the one who takes it wants."""
+
+    code = "TFY0021"
+
+
 class NoSuchKeyError(TiffanyError, KeyError):
     """The shared environment has no such key."""
 
@@ -111,6 +131,12 @@ class TimedOutError(TiffanyError, TimeoutError):
     """It took longer than allowed."""
 
     code = "TFY0028"
+
+
+class GoneError(TiffanyError, LookupError):
+    """A channel, a lock, a group or a runtime that is no more."""
+
+    code = "TFY0031"
 
 
 class NotSerializableError(TiffanyError, TypeError):
@@ -187,6 +213,18 @@ class ForkedError(TiffanyError, RuntimeError):
     code = "TFY0047"
 
 
+class AlreadyBegunError(TiffanyError, RuntimeError):
+    """A program was to run that had begun before; each call of its function gives a new one."""
+
+    code = "TFY0048"
+
+
+class SubinterpreterError(TiffanyError, ImportError):
+    """The package was imported in a sub-interpreter."""
+
+    code = "TFY0049"
+
+
 class Cancelled(BaseException):
     """What a cancelled task gets at its yield. Let it pass after cleaning up.
 
@@ -202,11 +240,12 @@ def _all(base: type[TiffanyError]) -> dict[str, type[TiffanyError]]:
     return found
 
 
-_BY_CODE = _all(TiffanyError)
-_BY_CODE |= {code: LimitError for code in ("TFY0015", "TFY0016", "TFY0017")}
-_BY_CODE["TFY0012"] = BadDescriptorError
-_BY_CODE["TFY0013"] = BadArgumentError
-_BY_CODE["TFY0006"] = BadArgumentError
+_BY_CODE: dict[str, type[TiffanyError]] = {
+    **_all(TiffanyError),
+    **dict.fromkeys(("TFY0005", "TFY0006", "TFY0013", "TFY0033"), BadArgumentError),
+    "TFY0012": BadDescriptorError,
+    **dict.fromkeys(("TFY0015", "TFY0016", "TFY0017"), LimitError),
+}
 _MADE: dict[str, type[TiffanyError]] = {}
 
 
@@ -223,10 +262,47 @@ def of_code(code: str) -> type[TiffanyError]:
         return cls
     if code not in _MADE:
         body = {"code": code, "__module__": cls.__module__, "__doc__": cls.__doc__}
-        _MADE[code] = type(cls.__name__, (cls,), body)
+        _MADE[code] = cast(type[TiffanyError], type(cls.__name__, (cls,), body))
     return _MADE[code]
 
 
-__all__ = ["Cancelled", "of_code"] + [
-    name for name, cls in list(globals().items()) if isinstance(cls, type) and issubclass(cls, TiffanyError)
+__all__ = [
+    "AbandonedError",
+    "AlreadyBegunError",
+    "AlreadySettledError",
+    "BadArgumentError",
+    "BadDescriptorError",
+    "Cancelled",
+    "ChannelClosedError",
+    "DeadlockError",
+    "DivergedError",
+    "ForeignRunError",
+    "ForkedError",
+    "GoneError",
+    "InDoubtError",
+    "LimitError",
+    "LogFailedError",
+    "NestedRuntimeError",
+    "NoSuchKeyError",
+    "NoSuchRunError",
+    "NotACallError",
+    "NotDurableError",
+    "NotSerializableError",
+    "OtherRunError",
+    "OutsideTaskError",
+    "PanickedError",
+    "RefusedError",
+    "RunOverError",
+    "SubinterpreterError",
+    "TaskCancelledError",
+    "TiffanyError",
+    "TimedOutError",
+    "UnansweredError",
+    "UnknownPromiseError",
+    "UnknownTaskError",
+    "UnreadableError",
+    "UnregisteredError",
+    "WrongThreadError",
+    "WrongTypeError",
+    "of_code",
 ]

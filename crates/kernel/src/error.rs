@@ -189,6 +189,10 @@ kinds! {
     WrongThread = "TFY0046", "use a runtime on the thread that made it; other threads settle promises and send messages";
     /// A runtime was used in a process that was forked from its own.
     Forked = "TFY0047", "start a runtime after the fork, or use `spawn` as the start method of `multiprocessing`";
+    /// A program was to run that had begun before.
+    Begun = "TFY0048", "call its function again, which gives a new one";
+    /// The package was imported in a sub-interpreter.
+    Subinterpreter = "TFY0049", "import it in the main interpreter, and use processes for more processors";
     /// A key in the user's database belongs to another run.
     OtherKey = "TFY0050", "give each log directory a table of its own, or remove the keys of the run that is gone";
     /// A saga failed, and not all that it had done could be undone.

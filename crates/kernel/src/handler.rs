@@ -1,5 +1,7 @@
 //! Handlers: what stands between a task's calls and the kernel. They form a chain, innermost first.
 
+use std::any::Any;
+
 use crate::call::{Reply, SystemCall};
 use crate::coroutine::BoxCoroutine;
 use crate::id::Tid;
@@ -10,6 +12,11 @@ use crate::id::Tid;
 pub trait Handler {
     /// What it is called in errors and traces.
     fn name(&self) -> &str;
+
+    /// The handler itself, for those who may know its type.
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
+    }
 
     /// Looks at a call. It may change the call in place and pass it on.
     fn handle(&self, call: &mut SystemCall, caller: Tid) -> Verdict;

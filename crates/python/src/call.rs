@@ -55,7 +55,6 @@ pub(crate) enum Op {
     GetLog,
     Ask(String),
     CreateChannel(Option<usize>),
-    #[expect(dead_code, reason = "the handle lives while the call waits")]
     Send(Option<Py<PyAny>>, ObjectRef, Py<PyAny>),
     #[expect(dead_code, reason = "the handle lives while the call waits")]
     Receive(Option<Py<PyAny>>, ObjectRef),
@@ -70,6 +69,8 @@ pub(crate) enum Op {
     CreateGroup,
     #[expect(dead_code, reason = "the handle lives while the call waits")]
     JoinGroup(Py<PyAny>, ObjectRef),
+    /// The same after an exception, which is what matters.
+    LeaveGroup(ObjectRef),
     Charge(u64),
     /// Runs a program in the same task.
     Call(Py<PyAny>),
@@ -96,6 +97,10 @@ impl SystemCall {
     fn __await__(slf: Py<Self>, py: Python<'_>) -> PyResult<Py<PyAny>> {
         awaiter(py, slf)
     }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        crate::repr::of(slf)
+    }
 }
 
 /// Begins what a call asks for.
@@ -110,6 +115,9 @@ pub(crate) fn start(
         Op::Wait(_, target) => Pending::wait(*target),
         Op::Spawn(spawning) => return spawning.start(call, at()),
         Op::Other(perform) => return perform.start(py),
+        Op::Send(Some(channel), ..) if Channel::is_closed(channel.bind(py)) => {
+            return Err(TiffanyError::ChannelClosed.err(py, "the channel was closed"));
+        }
         Op::Call(_) => unreachable!("the driver pushes what is called"),
         _ => Pending::Call(binding::call(kernel_call(call)), call.clone().unbind()),
     })
@@ -156,7 +164,7 @@ pub(crate) fn kernel_call(call: &Bound<'_, SystemCall>) -> KernelCall {
         Op::Acquire(_, semaphore, permits) => KernelCall::Acquire(*semaphore, *permits),
         Op::Enter(_, semaphore) => KernelCall::Acquire(*semaphore, 1),
         Op::CreateGroup => KernelCall::CreateGroup,
-        Op::JoinGroup(_, group) => KernelCall::JoinGroup(*group),
+        Op::JoinGroup(_, group) | Op::LeaveGroup(group) => KernelCall::JoinGroup(*group),
         Op::Charge(cost) => KernelCall::Charge(*cost),
         Op::Custom | Op::Other(_) => {
             let name = call.get_type().name().map_or("custom".into(), |name| name.to_string());
@@ -172,6 +180,7 @@ pub(crate) fn answer(call: &Bound<'_, SystemCall>, reply: Reply) -> PyResult<Py<
     let (py, op) = (call.py(), &call.get().op);
     let object = |made: PyResult<Bound<'_, PyAny>>| made.map(Bound::unbind);
     Ok(match (op, reply) {
+        (Op::LeaveGroup(_), _) => py.None(),
         (_, Reply::Error(error)) => return Err(errors::to_python(py, &error)),
         (Op::Get(_, default), Reply::Nothing) => default.clone_ref(py),
         (Op::NextMessage(..), Reply::Nothing) => return Err(no_more_messages()),

@@ -6,23 +6,32 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple, PyType};
 use tiffany::binding::{self, Program};
 use tiffany::kernel::BoxCoroutine;
 use tiffany::{Site, TaskError, Value};
 
 use crate::call::{self, Op, SystemCall};
-use crate::errors::{self, Raise, TiffanyError};
+use crate::contextvars::TaskContext;
+use crate::errors::{self, Delivered, Raise, TiffanyError};
+use crate::handles;
 use crate::line::Line;
 use crate::pending::Pending;
-use crate::session;
+use crate::session::{self, Process};
 use crate::stack::{CallStack, Input, Output, is_like_program};
 use crate::value::to_value;
+use crate::{program, spawn};
 
 /// A Python program that runs as a task.
 pub(crate) struct PyTask {
     stack: CallStack,
+    context: TaskContext,
     pending: Pending,
     is_cancelled: bool,
+    /// The last exception of another task that was raised in this one.
+    delivered: Option<Box<Delivered>>,
+    /// The process that it belongs to.
+    process: Process,
     /// What becomes of the value it returns.
     result: ResultForm,
 }
@@ -43,7 +52,11 @@ pub(crate) fn coroutine(
     spawned_at: Option<Line>,
 ) -> BoxCoroutine {
     let stack = CallStack::new(program);
-    let task = PyTask { stack, pending: Pending::Nothing, is_cancelled: false, result };
+    let context = Python::attach(TaskContext::copy);
+    let process = Process::current();
+    let pending = Pending::Nothing;
+    let task =
+        PyTask { stack, context, pending, is_cancelled: false, delivered: None, process, result };
     binding::coroutine(task, move || {
         let line = spawned_at.as_ref()?;
         Python::attach(|py| line.site(py))
@@ -56,15 +69,26 @@ impl Future for PyTask {
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Value, TaskError>> {
         let task = self.get_mut();
+        if !task.process.is_current() {
+            return Poll::Pending;
+        }
         Python::attach(|py| {
+            let _inside = task.context.enter(py);
+            let is_first = matches!(task.pending, Pending::Nothing);
             let Poll::Ready(mut answer) = task.pending.poll(py, cx) else { return Poll::Pending };
+            if is_first && let Err(error) = task.stack.check(py) {
+                return Poll::Ready(Err(errors::from_python(py, &error)));
+            }
             loop {
                 task.pending = Pending::Nothing;
-                let input = match answer {
-                    Ok(value) => Input::Send(value),
-                    Err(error) => Input::Throw(error),
+                let output = match answer {
+                    Ok(value) => task.stack.resume(py, Input::Send(value)),
+                    Err(error) => task.throw(py, error),
                 };
-                match task.stack.resume(py, input) {
+                if !task.process.is_current() {
+                    return task.forked(py, output);
+                }
+                match output {
                     Output::Yielded(object) => {
                         task.pending = task.start(object.bind(py));
                         match task.pending.poll(py, cx) {
@@ -84,6 +108,38 @@ impl Future for PyTask {
 }
 
 impl PyTask {
+    /// Resumes it with an exception.
+    #[cold]
+    fn throw(&mut self, py: Python<'_>, error: PyErr) -> Output {
+        self.delivered = Delivered::new(py, &error);
+        let output = self.stack.resume(py, Input::Throw(error));
+        if let Some(delivered) = &self.delivered {
+            let raised = match &output {
+                Output::Raised(error) => Some(error),
+                _ => None,
+            };
+            delivered.after(py, raised);
+        }
+        output
+    }
+
+    /// It forked, and this is the other process: it has no loop, and no other task may go on in it. The task learns that at its call.
+    #[cold]
+    fn forked<T>(&mut self, py: Python<'_>, output: Output) -> Poll<T> {
+        let message =
+            "a task forked its process; the loop and the other tasks are in the first one";
+        let forked = TiffanyError::Forked.err(py, message);
+        let output = match output {
+            Output::Yielded(_) => self.throw(py, forked.clone_ref(py)),
+            over => over,
+        };
+        session::interrupt(match output {
+            Output::Raised(error) => error,
+            _ => forked,
+        });
+        Poll::Pending
+    }
+
     /// Begins what was yielded. What is no call is an error at that line.
     #[inline]
     fn start(&mut self, object: &Bound<'_, PyAny>) -> Pending {
@@ -92,8 +148,11 @@ impl PyTask {
         }
         let Ok(made) = object.cast::<SystemCall>() else { return self.start_other(object) };
         if let Op::Call(program) = &made.get().op {
-            self.stack.push(program.clone_ref(object.py()));
-            return Pending::Nothing;
+            let program = program.clone_ref(object.py());
+            return match program.bind(object.py()).cast::<program::Program>() {
+                Ok(rust) => spawn::inner(object.py(), rust).unwrap_or_else(Pending::Throw),
+                Err(_) => self.call(object.py(), program),
+            };
         }
         let stack = &self.stack;
         call::start(made, || stack.line(object.py())).unwrap_or_else(Pending::Throw)
@@ -102,11 +161,20 @@ impl PyTask {
     /// Something that is no call: a program of another make, or a mistake.
     #[cold]
     fn start_other(&mut self, object: &Bound<'_, PyAny>) -> Pending {
+        if let Ok(rust) = object.cast::<program::Program>() {
+            return spawn::inner(object.py(), rust).unwrap_or_else(Pending::Throw);
+        }
         if !is_like_program(object) {
             return no_call(object);
         }
-        self.stack.push(object.clone().unbind());
-        Pending::Nothing
+        self.call(object.py(), object.clone().unbind())
+    }
+
+    fn call(&mut self, py: Python<'_>, program: Py<PyAny>) -> Pending {
+        match self.stack.call(py, program) {
+            Ok(()) => Pending::Nothing,
+            Err(error) => Pending::Throw(error),
+        }
     }
 
     fn returned(&self, value: Bound<'_, PyAny>) -> Result<Value, TaskError> {
@@ -120,14 +188,30 @@ impl PyTask {
     }
 
     #[cold]
-    fn raised(&self, py: Python<'_>, error: PyErr) -> Result<Value, TaskError> {
+    fn raised(&mut self, py: Python<'_>, error: PyErr) -> Result<Value, TaskError> {
         if self.is_cancelled && errors::is_cancelled(py, &error) {
             return Ok(Value::Unit);
         }
         if errors::ends_the_run(py, &error) {
             session::interrupt(error.clone_ref(py));
+            return Err(errors::from_python(py, &error));
         }
-        Err(errors::from_python(py, &error))
+        errors::explain(py, &error);
+        Err(errors::uncaught(py, &error, self.delivered.take()))
+    }
+}
+
+impl Drop for PyTask {
+    /// What is not over is closed.
+    #[inline]
+    fn drop(&mut self) {
+        if self.stack.is_over() || !self.process.is_current() {
+            return;
+        }
+        Python::attach(|py| {
+            let _inside = self.context.enter(py);
+            self.stack.close(py);
+        });
     }
 }
 
@@ -151,11 +235,28 @@ fn no_call(object: &Bound<'_, PyAny>) -> Pending {
     let module = class.getattr("__module__").and_then(|module| module.extract::<String>());
     let module = module.unwrap_or_default();
     let name = class.name().map_or_else(|_| "object".into(), |name| name.to_string());
-    let message = match module.split('.').next() {
-        Some("asyncio" | "_asyncio") => format!(
-            "an asyncio object ({name}) was awaited, which only asyncio can do; give the coroutine to it: `await aio(coro)` or `yield Aio(coro)`"
-        ),
-        _ => format!("`{name}` was yielded, which is no call"),
+    let hint = match module.split('.').next() {
+        Some("asyncio" | "_asyncio") => {
+            let message = format!(
+                "an asyncio object ({name}) was awaited, which only asyncio can do; give the coroutine to it: `await aio(coro)` or `yield Aio(coro)`"
+            );
+            return Pending::Throw(TiffanyError::NotACall.err(py, message));
+        }
+        _ if name == "async_generator" => "; go through it with `async for`",
+        _ if handles::target(object).is_ok() => "; `Wait` waits for it",
+        _ if object
+            .cast::<PyType>()
+            .is_ok_and(|class| class.is_subclass_of::<SystemCall>().unwrap_or(false)) =>
+        {
+            "; it is the class of a call: write `()` after it"
+        }
+        _ if object.is_callable() => "; was it to be called first?",
+        _ if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() => {
+            "; `Gather` waits for several tasks"
+        }
+        _ if object.hasattr("__await__").unwrap_or(false) => "; await it in an `async def`",
+        _ => "",
     };
+    let message = format!("`{name}` was yielded, which is no call{hint}");
     Pending::Throw(TiffanyError::NotACall.err(py, message))
 }

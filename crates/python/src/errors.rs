@@ -1,10 +1,13 @@
 //! Errors on their way between Python and the kernel. The classes are in `python/tiffany/errors.py`, found by their code; an exception
 //! of a task reaches those who wait for it as the same object.
 
-use pyo3::exceptions::{PyBaseException, PyKeyboardInterrupt, PySystemExit};
+use std::cell::Cell;
+
+use pyo3::exceptions::{PyBaseException, PyKeyboardInterrupt, PyRuntimeError, PySystemExit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTraceback, PyType};
+use pyo3::{ffi, intern};
 use tiffany::{ErrorKind, RunError, TaskError};
 
 /// Errors that this crate makes itself, by the kind they have in the kernel.
@@ -28,6 +31,11 @@ struct Raised {
     traceback: Option<Py<PyTraceback>>,
 }
 
+thread_local! {
+    /// The last one that became an exception, which is about to be raised in a task.
+    static LAST: Cell<Option<TaskError>> = const { Cell::new(None) };
+}
+
 /// An error of the kernel inside an exception, so that it is the same again when the exception ends a task.
 #[pyclass(frozen, name = "_Error", module = "tiffany._core")]
 pub(crate) struct ErrorBox(TaskError);
@@ -37,9 +45,9 @@ pub(crate) struct ErrorBox(TaskError);
 pub(crate) fn to_python(py: Python<'_>, error: &TaskError) -> PyErr {
     if let Some(raised) = error.origin::<Raised>() {
         let exception = raised.exception.bind(py);
-        let traceback = raised.traceback.as_ref().map(|traceback| traceback.bind(py));
+        LAST.set(Some(error.clone()));
         // Each who waits adds its own frames to the traceback that the task left.
-        let _ = exception.setattr("__traceback__", traceback);
+        set_traceback(exception, raised.traceback.as_ref().map(|traceback| traceback.bind(py)));
         return PyErr::from_value(exception.clone().into_any());
     }
     if let Some(exception) = error.detail().and_then(|detail| crate::json::exception(py, detail)) {
@@ -57,27 +65,113 @@ pub(crate) fn to_python(py: Python<'_>, error: &TaskError) -> PyErr {
     }
 }
 
-/// The error that a task ends with by an exception.
+/// An exception as an error of the kernel.
 #[cold]
 pub(crate) fn from_python(py: Python<'_>, error: &PyErr) -> TaskError {
+    ended_with(py, error, None)
+}
+
+fn ended_with(py: Python<'_>, error: &PyErr, known: Option<TaskError>) -> TaskError {
     let exception = error.value(py);
-    let known = exception.getattr("_error").ok();
-    let known = known.and_then(|known| known.cast_into::<ErrorBox>().ok());
-    let error_of_kernel = match known {
-        Some(known) => known.get().0.clone(),
-        None => {
-            let failed = TaskError::failed(text(exception));
-            match tiffany::binding::is_durable() {
-                true => match crate::json::exception_text(py, exception) {
-                    Some(detail) => failed.with_detail(detail),
-                    None => failed,
-                },
-                false => failed,
-            }
+    let boxed = || exception.getattr("_error").ok()?.cast_into::<ErrorBox>().ok();
+    let known = known.or_else(|| boxed().map(|known| known.get().0.clone()));
+    let error_of_kernel = known.unwrap_or_else(|| {
+        let failed = TaskError::failed(text(exception));
+        match tiffany::binding::is_durable() {
+            true => match crate::json::exception_text(py, exception) {
+                Some(detail) => failed.with_detail(detail),
+                None => failed,
+            },
+            false => failed,
         }
-    };
+    });
     let traceback = error.traceback(py).map(Bound::unbind);
     error_of_kernel.with_origin(Raised { exception: exception.clone().unbind(), traceback })
+}
+
+/// The error that a task ends with by an exception that nobody in it caught.
+///
+/// Errors are kept in the tables of the kernel, where the collector does not see them, and handles of tasks keep the errors of those
+/// tasks. A traceback has frames, and the frame of who waited has such a handle. So no circle must go through here: until somebody gets
+/// the exception it is without its traceback, and the frames that only let it pass give their variables up.
+#[cold]
+pub(crate) fn uncaught(
+    py: Python<'_>,
+    error: &PyErr,
+    delivered: Option<Box<Delivered>>,
+) -> TaskError {
+    let delivered = delivered.filter(|delivered| delivered.exception.is(error.value(py)));
+    let known = delivered.as_ref().and_then(|delivered| delivered.error.clone());
+    let ended = ended_with(py, error, known);
+    if let Some(delivered) = delivered {
+        delivered.clear_frames(py, error.traceback(py));
+    }
+    set_traceback(error.value(py), None);
+    ended
+}
+
+/// An exception of another task that is being raised in this one.
+pub(crate) struct Delivered {
+    exception: Py<PyBaseException>,
+    traceback: Py<PyTraceback>,
+    /// What the kernel knows of it.
+    error: Option<TaskError>,
+}
+
+impl Delivered {
+    #[cold]
+    pub(crate) fn new(py: Python<'_>, error: &PyErr) -> Option<Box<Delivered>> {
+        let from_kernel = LAST.take();
+        let traceback = error.traceback(py)?.unbind();
+        let exception = error.value(py).clone().unbind();
+        let is_same = |error: &TaskError| {
+            error.origin::<Raised>().is_some_and(|raised| raised.exception.is(&exception))
+        };
+        let error = from_kernel.filter(is_same);
+        Some(Box::new(Delivered { exception, traceback, error }))
+    }
+
+    /// If it was caught, it loses the frames of those who caught it.
+    #[cold]
+    pub(crate) fn after(&self, py: Python<'_>, raised: Option<&PyErr>) {
+        let is_under_way = raised.is_some_and(|error| self.exception.is(error.value(py)));
+        if !is_under_way {
+            set_traceback(self.exception.bind(py), Some(self.traceback.bind(py)));
+        }
+    }
+
+    /// Clears the frames that were added since it came.
+    fn clear_frames(&self, py: Python<'_>, traceback: Option<Bound<'_, PyTraceback>>) {
+        let mut next = traceback.map(Bound::into_any);
+        while let Some(entry) = next.filter(|entry| !entry.is_none() && !entry.is(&self.traceback))
+        {
+            let frame = entry.getattr(intern!(py, "tb_frame"));
+            // One that still runs is not cleared, and is no circle either.
+            let _ = frame.and_then(|frame| frame.call_method0(intern!(py, "clear")));
+            next = entry.getattr(intern!(py, "tb_next")).ok();
+        }
+    }
+}
+
+/// An error unless this can be raised.
+pub(crate) fn check_exception(object: &Bound<'_, PyAny>) -> PyResult<()> {
+    if object.is_instance_of::<PyBaseException>() {
+        return Ok(());
+    }
+    let name = object.get_type().name()?.to_string();
+    let message = format!("`{name}` cannot be raised; a promise fails with an exception");
+    Err(ErrorKind::BadArgument.err(object.py(), message))
+}
+
+/// Gives an exception this traceback.
+pub(crate) fn set_traceback(
+    exception: &Bound<'_, PyBaseException>,
+    traceback: Option<&Bound<'_, PyTraceback>>,
+) {
+    let none = exception.py().None();
+    let traceback = traceback.map_or(none.as_ptr(), |traceback| traceback.as_ptr());
+    // SAFETY: both are valid objects, and the second is a traceback or None.
+    unsafe { ffi::PyException_SetTraceback(exception.as_ptr(), traceback) };
 }
 
 /// An exception as the last line of a traceback shows it.
@@ -102,6 +196,20 @@ pub(crate) fn run_error(py: Python<'_>, error: &RunError) -> PyErr {
         },
     }
 }
+
+/// Says what to do about an exception that comes from elsewhere and does not know that it is in a task.
+#[cold]
+pub(crate) fn explain(py: Python<'_>, error: &PyErr) {
+    let exception = error.value(py);
+    if error.is_instance_of::<PyRuntimeError>(py) && text(exception).ends_with(NO_LOOP) {
+        let note = "tiffany: this is a task of tiffany, not of asyncio; give the coroutine to asyncio: \
+                    `await aio(coro)` or `yield Aio(coro)`";
+        let _ = exception.call_method1("add_note", (note,));
+    }
+}
+
+/// What asyncio says where it does not run.
+const NO_LOOP: &str = "no running event loop";
 
 /// Exceptions that are not a task's business: they end the run.
 pub(crate) fn ends_the_run(py: Python<'_>, error: &PyErr) -> bool {

@@ -1,8 +1,8 @@
 //! Python callables as handlers. One is given a call and the number of the task that makes it, and gives nothing (the call is passed on),
 //! `Answer(value)`, `Refuse("why")`, another call of the same kind, or a program that finds the answer.
 
-use std::cell::RefCell;
-use std::rc::{Rc, Weak};
+use std::any::Any;
+use std::rc::Rc;
 
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
@@ -13,11 +13,6 @@ use crate::errors::{self, Raise, TiffanyError};
 use crate::spawn;
 use crate::stack::is_program;
 use crate::value::{from_value, to_value};
-
-thread_local! {
-    /// All that are installed, so that `GetHandlers` can give the callables back.
-    static INSTALLED: RefCell<Vec<Weak<PyHandler>>> = const { RefCell::new(Vec::new()) };
-}
 
 /// A handler's verdict: this is the answer.
 #[pyclass(frozen, generic, get_all, module = "tiffany")]
@@ -55,26 +50,16 @@ pub(crate) struct PyHandler {
 }
 
 impl PyHandler {
-    /// The handler of this callable; the same one if it is installed already.
-    pub(crate) fn shared(function: &Bound<'_, PyAny>) -> PyResult<Rc<PyHandler>> {
+    pub(crate) fn new(function: &Bound<'_, PyAny>) -> PyResult<PyHandler> {
         if !function.is_callable() {
             let name = function.get_type().name()?.to_string();
             let message =
                 format!("`{name}` is no handler; a callable that takes (call, tid) is one");
             return Err(TiffanyError::BadArgument.err(function.py(), message));
         }
-        INSTALLED.with_borrow_mut(|installed| {
-            installed.retain(|handler| handler.strong_count() > 0);
-            let known = installed.iter().filter_map(Weak::upgrade);
-            if let Some(known) = known.into_iter().find(|known| known.function.is(function)) {
-                return Ok(known);
-            }
-            let name = function.getattr("__qualname__").and_then(|name| name.extract::<String>());
-            let name = name.or_else(|_| Ok::<_, PyErr>(function.get_type().name()?.to_string()))?;
-            let handler = Rc::new(PyHandler { function: function.clone().unbind(), name });
-            installed.push(Rc::downgrade(&handler));
-            Ok(handler)
-        })
+        let name = function.getattr("__qualname__").and_then(|name| name.extract::<String>());
+        let name = name.or_else(|_| Ok::<_, PyErr>(function.get_type().name()?.to_string()))?;
+        Ok(PyHandler { function: function.clone().unbind(), name })
     }
 
     fn ask(&self, py: Python<'_>, call: &mut KernelCall, caller: Tid) -> PyResult<Verdict> {
@@ -121,6 +106,10 @@ impl Handler for PyHandler {
         &self.name
     }
 
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+
     fn handle(&self, call: &mut KernelCall, caller: Tid) -> Verdict {
         Python::attach(|py| {
             self.ask(py, call, caller).unwrap_or_else(|error| {
@@ -132,16 +121,9 @@ impl Handler for PyHandler {
 
 /// The handlers of a task as `GetHandlers` gives them: the callables, and the names of those that are not Python's.
 pub(crate) fn list(py: Python<'_>, chain: &[Rc<dyn Handler>]) -> PyResult<Py<PyAny>> {
-    let of = |handler: &Rc<dyn Handler>| {
-        let address = Rc::as_ptr(handler).cast::<()>();
-        INSTALLED.with_borrow(|installed| {
-            let mut known = installed.iter().filter_map(Weak::upgrade);
-            let found = known.find(|known| Rc::as_ptr(known).cast::<()>() == address);
-            match found {
-                Some(found) => Ok(found.function.clone_ref(py)),
-                None => handler.name().into_py_any(py),
-            }
-        })
+    let of = |handler: &Rc<dyn Handler>| match handler.as_any().and_then(<dyn Any>::downcast_ref) {
+        Some(PyHandler { function, .. }) => Ok(function.clone_ref(py)),
+        None => handler.name().into_py_any(py),
     };
     chain.iter().map(of).collect::<PyResult<Vec<_>>>()?.into_py_any(py)
 }

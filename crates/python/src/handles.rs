@@ -11,6 +11,7 @@ use tiffany::{RuntimeHandle, TaskError, Uuid, Value};
 
 use crate::awaiter::awaiter;
 use crate::call::{Op, SystemCall};
+use crate::calls;
 use crate::errors::{self, Raise, TiffanyError};
 use crate::session::release;
 use crate::value::{from_value, to_value};
@@ -71,9 +72,9 @@ impl Task {
     }
 
     /// The call that asks this task to stop.
-    fn cancel(slf: Py<Self>) -> SystemCall {
+    fn cancel(slf: Py<Self>, py: Python<'_>) -> PyResult<Py<SystemCall>> {
         let at = slf.get().at;
-        SystemCall { op: Op::Cancel(Some(slf), at) }
+        calls::object(py, Op::Cancel(Some(slf), at))
     }
 
     fn __await__(slf: Bound<'_, Self>) -> PyResult<Py<PyAny>> {
@@ -179,13 +180,16 @@ impl Promise {
     }
 
     /// The call that settles it with a value.
-    fn complete(&self, value: Py<PyAny>) -> SystemCall {
-        SystemCall { op: Op::CompletePromise(self.object, value) }
+    #[pyo3(signature = (value = None))]
+    fn complete(&self, py: Python<'_>, value: Option<Py<PyAny>>) -> PyResult<Py<SystemCall>> {
+        let value = value.unwrap_or_else(|| py.None());
+        calls::object(py, Op::CompletePromise(self.object, value))
     }
 
     /// The call that settles it with an exception.
-    fn fail(&self, error: Py<PyAny>) -> SystemCall {
-        SystemCall { op: Op::FailPromise(self.object, error) }
+    fn fail(&self, error: Bound<'_, PyAny>) -> PyResult<Py<SystemCall>> {
+        errors::check_exception(&error)?;
+        calls::object(error.py(), Op::FailPromise(self.object, error.unbind()))
     }
 
     fn __repr__(&self) -> String {
@@ -248,6 +252,7 @@ impl ExternalPromise {
     /// Settles it with an exception. `False`: it was settled before.
     fn fail(&self, error: Bound<'_, PyAny>) -> PyResult<bool> {
         let py = error.py();
+        errors::check_exception(&error)?;
         settle(py, &self.home, self.uuid, self.is_durable, Err(error))
     }
 
@@ -394,6 +399,7 @@ fn complete_by_uuid(uuid: &Bound<'_, PyAny>, value: Bound<'_, PyAny>) -> PyResul
 /// The same with an exception.
 #[pyfunction]
 fn fail_by_uuid(uuid: &Bound<'_, PyAny>, error: Bound<'_, PyAny>) -> PyResult<bool> {
+    errors::check_exception(&error)?;
     by_uuid(uuid, Err(error))
 }
 

@@ -5,6 +5,7 @@ mod awaiter;
 mod call;
 mod calls;
 mod codec;
+mod contextvars;
 mod driver;
 mod errors;
 mod handler;
@@ -16,6 +17,7 @@ mod net;
 mod objects;
 mod pending;
 mod program;
+mod repr;
 mod runtime;
 mod session;
 mod settings;
@@ -26,6 +28,7 @@ mod value;
 
 pub use program::Program;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 /// What `tiffany` is made of. Programs import `tiffany`.
 #[pymodule(name = "_core")]
@@ -40,5 +43,14 @@ fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Program>()?;
     module.add_class::<settings::Lazy>()?;
     module.add_class::<runtime::Runtime>()?;
+    tell_of_forks(module.py())?;
+    Ok(())
+}
+
+/// Lets the interpreter say when it was forked.
+fn tell_of_forks(py: Python<'_>) -> PyResult<()> {
+    let told = PyDict::new(py);
+    told.set_item("after_in_child", wrap_pyfunction!(session::forked, py)?)?;
+    py.import("os")?.call_method("register_at_fork", (), Some(&told))?;
     Ok(())
 }

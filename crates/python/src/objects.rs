@@ -4,13 +4,14 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use pyo3::PyClass;
-use pyo3::exceptions::PyStopAsyncIteration;
+use pyo3::exceptions::{PyStopAsyncIteration, PyStopIteration};
 use pyo3::prelude::*;
 use pyo3::pyclass_init::PyClassInitializer;
 use tiffany::binding::Release;
 use tiffany::kernel::ObjectRef;
 
 use crate::call::{Op, SystemCall};
+use crate::calls;
 use crate::session::release;
 
 /// A channel: `send` and `receive` give the calls, `async for` takes what comes until it is closed.
@@ -28,20 +29,26 @@ impl Channel {
     pub(crate) fn object(&self) -> ObjectRef {
         self.object
     }
+
+    /// Whether a handle is that of a channel that was closed.
+    pub(crate) fn is_closed(handle: &Bound<'_, PyAny>) -> bool {
+        let channel = handle.cast::<Channel>();
+        channel.is_ok_and(|channel| channel.get().is_closed.load(Ordering::Relaxed))
+    }
 }
 
 #[pymethods]
 impl Channel {
     /// The call that puts a message in, waiting for room.
-    fn send(slf: Py<Self>, message: Py<PyAny>) -> SystemCall {
+    fn send(slf: Py<Self>, py: Python<'_>, message: Py<PyAny>) -> PyResult<Py<SystemCall>> {
         let object = slf.get().object;
-        SystemCall { op: Op::Send(Some(slf.into_any()), object, message) }
+        calls::object(py, Op::Send(Some(slf.into_any()), object, message))
     }
 
     /// The call that takes a message out, waiting for one. `ChannelClosedError` when there will be none.
-    fn receive(slf: Py<Self>) -> SystemCall {
+    fn receive(slf: Py<Self>, py: Python<'_>) -> PyResult<Py<SystemCall>> {
         let object = slf.get().object;
-        SystemCall { op: Op::Receive(Some(slf.into_any()), object) }
+        calls::object(py, Op::Receive(Some(slf.into_any()), object))
     }
 
     /// Nothing more will be sent. What is in it can still be received.
@@ -101,9 +108,9 @@ impl Lock {
 impl Lock {
     /// The call that takes so many permits, waiting for them.
     #[pyo3(signature = (permits = 1))]
-    fn acquire(slf: Py<Self>, permits: usize) -> SystemCall {
+    fn acquire(slf: Py<Self>, py: Python<'_>, permits: usize) -> PyResult<Py<SystemCall>> {
         let object = slf.get().object;
-        SystemCall { op: Op::Acquire(Some(slf.into_any()), object, permits) }
+        calls::object(py, Op::Acquire(Some(slf.into_any()), object, permits))
     }
 
     fn __aenter__(slf: Py<Self>) -> SystemCall {
@@ -181,11 +188,19 @@ impl Drop for Permit {
 #[pyclass(frozen, module = "tiffany")]
 pub(crate) struct Group {
     object: ObjectRef,
+    is_cancelled: AtomicBool,
 }
 
 impl Group {
     pub(crate) fn new(object: ObjectRef) -> Group {
-        Group { object }
+        Group { object, is_cancelled: AtomicBool::new(false) }
+    }
+
+    /// Cancels the members. From now on it takes no more.
+    fn cancel(&self) {
+        if !self.is_cancelled.swap(true, Ordering::Relaxed) {
+            release(Release::Group(self.object));
+        }
     }
 
     pub(crate) fn object(&self) -> ObjectRef {
@@ -196,9 +211,32 @@ impl Group {
 #[pymethods]
 impl Group {
     /// The call that waits until all members are over. The first failure cancels the rest.
-    fn join(slf: Py<Self>) -> SystemCall {
+    fn join(slf: Py<Self>, py: Python<'_>) -> PyResult<Py<SystemCall>> {
         let object = slf.get().object;
-        SystemCall { op: Op::JoinGroup(slf.into_any(), object) }
+        calls::object(py, Op::JoinGroup(slf.into_any(), object))
+    }
+
+    fn __aenter__(slf: Py<Self>) -> Ready {
+        Ready(slf.into_any())
+    }
+
+    /// Waits for the members; after an exception they are cancelled first.
+    #[pyo3(signature = (kind, *_exception))]
+    fn __aexit__(
+        slf: Py<Self>,
+        py: Python<'_>,
+        kind: Option<Py<PyAny>>,
+        _exception: &Bound<'_, PyAny>,
+    ) -> PyResult<Py<SystemCall>> {
+        let group = slf.get();
+        let object = group.object;
+        match kind {
+            None => calls::object(py, Op::JoinGroup(slf.into_any(), object)),
+            Some(_) => {
+                group.cancel();
+                Py::new(py, SystemCall { op: Op::LeaveGroup(object) })
+            }
+        }
     }
 
     fn __repr__(&self) -> String {
@@ -208,7 +246,26 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        release(Release::Group(self.object));
+        self.cancel();
+    }
+}
+
+/// Awaited, it gives a value at once: an `async with` begins with this where there is nothing to wait for.
+#[pyclass(frozen, name = "_Ready", module = "tiffany._core")]
+pub(crate) struct Ready(Py<PyAny>);
+
+#[pymethods]
+impl Ready {
+    fn __await__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<()> {
+        Err(PyStopIteration::new_err((self.0.clone_ref(py),)))
     }
 }
 

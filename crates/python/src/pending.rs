@@ -28,7 +28,7 @@ pub(crate) enum Pending {
 }
 
 /// A task or a promise that is waited for. Its handle is Python's.
-pub(crate) struct Watched(Target);
+pub(crate) struct Watched(pub(crate) Target);
 
 impl Waitable for Watched {
     type Output = Value;

@@ -21,8 +21,8 @@ impl Program {
 
     pub(crate) fn take(&self, py: Python<'_>) -> PyResult<BoxCoroutine> {
         let make = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
-        let make = make
-            .ok_or_else(|| TiffanyError::BadArgument.err(py, "this program was spawned before"))?;
+        let make =
+            make.ok_or_else(|| TiffanyError::Begun.err(py, "this program was run before"))?;
         Ok(make())
     }
 }

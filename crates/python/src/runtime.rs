@@ -54,6 +54,11 @@ impl Runtime {
         let py = program.py();
         spawn::check(&program)?;
         let mut open = self.open(py)?;
+        if session::is_forked_inside() {
+            let message = "a task forked this process, which is still inside of that task";
+            return Err(TiffanyError::Forked.err(py, message));
+        }
+        let _looping = session::Looping::new();
         let root = spawn::coroutine(&program, Line::of_program(&program))?;
         let run = binding::start(&mut open.runtime, root);
         let ended = binding::drive(&mut open.runtime, &run, session::is_interrupted);
@@ -70,6 +75,10 @@ impl Runtime {
 
     /// Ends it: what it has open is closed.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
+        if self.inner.is_forked() {
+            // It is closed where it was made.
+            return Ok(());
+        }
         drop(self.open(py)?);
         self.inner.get(py, "runtime")?.borrow_mut().take();
         Ok(())

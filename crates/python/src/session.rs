@@ -1,7 +1,8 @@
 //! What a running loop and the rest of the process know of each other: which runtimes there are, and what has to end one at once.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use pyo3::prelude::*;
 use tiffany::RuntimeHandle;
@@ -9,6 +10,33 @@ use tiffany::binding::{self, Release};
 
 thread_local! {
     static FATAL: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// How often this process was forked from another.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// A process, among those that came from it by fork.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Process(u32);
+
+impl Process {
+    #[inline]
+    pub(crate) fn current() -> Process {
+        Process(FORKS.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    pub(crate) fn is_current(self) -> bool {
+        self == Process::current()
+    }
+}
+
+/// Python calls this in the new process after every fork.
+#[pyfunction]
+pub(crate) fn forked() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+    // They belong to the other process. What they are made of must not be touched here.
+    std::mem::forget(std::mem::take(&mut *lock()));
 }
 
 /// The runtimes of this process.
@@ -46,6 +74,31 @@ pub(crate) fn release(release: Release) {
     if !binding::release(release) {
         handles().iter().for_each(|handle| handle.release(release));
     }
+}
+
+thread_local! {
+    /// The process in which a loop runs on this thread.
+    static LOOP: Cell<Option<Process>> = const { Cell::new(None) };
+}
+
+/// While this lives, a loop runs on this thread.
+pub(crate) struct Looping(Option<Process>);
+
+impl Looping {
+    pub(crate) fn new() -> Looping {
+        Looping(LOOP.replace(Some(Process::current())))
+    }
+}
+
+impl Drop for Looping {
+    fn drop(&mut self) {
+        LOOP.set(self.0);
+    }
+}
+
+/// Whether this is inside a loop that was left behind in another process.
+pub(crate) fn is_forked_inside() -> bool {
+    LOOP.get().is_some_and(|process| !process.is_current())
 }
 
 /// The loop of this thread is to end with this exception.

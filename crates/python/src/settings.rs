@@ -5,7 +5,7 @@ use std::rc::Rc;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use tiffany::Runtime;
-use tiffany::{End, Handler, Limits, SystemCall as KernelCall, Tid, Verdict, binding};
+use tiffany::{DependencyAware, End, Limits, Priority, binding};
 
 use crate::calls::duration;
 use crate::errors::{self, Raise, TiffanyError};
@@ -38,6 +38,7 @@ pub(crate) struct Settings<'py> {
     end: String,
     limits: Option<Bound<'py, PyDict>>,
     cancel_grace: Option<Bound<'py, PyAny>>,
+    policy: String,
     threads: usize,
 }
 
@@ -59,6 +60,17 @@ impl Settings<'_> {
                 return Err(TiffanyError::BadArgument.err(py, message));
             }
         };
+        builder = match self.policy.as_str() {
+            "fifo" => builder,
+            "priority" => builder.policy(Priority::default),
+            "dependency" => builder.policy(DependencyAware::default),
+            other => {
+                let message = format!(
+                    "a run's policy is \"fifo\", \"priority\" or \"dependency\", not {other:?}"
+                );
+                return Err(TiffanyError::BadArgument.err(py, message));
+            }
+        };
         if let Some(name) = &self.name {
             builder = builder.name(name);
         }
@@ -69,7 +81,7 @@ impl Settings<'_> {
             builder = builder.limits(read_limits(limits)?);
         }
         for handler in self.handlers.iter().flatten() {
-            builder = builder.handler(Shared(PyHandler::shared(&handler)?));
+            builder = builder.handler(PyHandler::new(&handler)?);
         }
         for (key, value) in self.env.iter().flatten() {
             builder = add_env(builder, &key.extract::<String>()?, value);
@@ -78,40 +90,28 @@ impl Settings<'_> {
     }
 }
 
-/// A handler that several chains share.
-struct Shared(Rc<PyHandler>);
-
-impl Handler for Shared {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn handle(&self, call: &mut KernelCall, caller: Tid) -> Verdict {
-        self.0.handle(call, caller)
-    }
-}
-
 fn add_env(builder: tiffany::Builder, key: &str, value: Bound<'_, PyAny>) -> tiffany::Builder {
     let Ok(lazy) = value.cast::<Lazy>() else {
         return builder.env(key, crate::value::to_value(value));
     };
     let lazy = lazy.clone().unbind();
-    builder.env_with(key, move || {
-        let found = Python::attach(|py| {
-            let found = lazy.get().find.bind(py).call0()?;
-            match is_program(&found) {
-                true => Ok(Err(spawn::coroutine(&found, None)?)),
-                false => Ok(Ok(crate::value::to_value(found))),
-            }
-        });
-        async move {
-            let raise = |error: PyErr| Python::attach(|py| errors::from_python(py, &error));
-            match found {
-                Ok(Ok(value)) => Ok(value),
-                Ok(Err(program)) => binding::spawn(program).await.await,
-                Err(error) => Err(raise(error)),
-            }
-        }
+    builder.env_coroutine(key, move || {
+        Python::attach(|py| {
+            let find = || {
+                let found = lazy.get().find.bind(py).call0()?;
+                match is_program(&found) {
+                    true => spawn::coroutine(&found, None),
+                    false => {
+                        let value = crate::value::to_value(found);
+                        Ok(binding::from_future(async move { Ok(value) }))
+                    }
+                }
+            };
+            find().unwrap_or_else(|error: PyErr| {
+                let error = errors::from_python(py, &error);
+                binding::from_future(async move { Err(error) })
+            })
+        })
     })
 }
 

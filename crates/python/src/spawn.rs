@@ -4,15 +4,15 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::prelude::*;
-use tiffany::kernel::{BoxCoroutine, Handlers, ObjectRef, SpawnOptions};
-use tiffany::{Handler, SystemCall as KernelCall, binding};
+use tiffany::kernel::{BoxCoroutine, Handlers, ObjectRef, SpawnOptions, Waitable as Target};
+use tiffany::{Handler, SystemCall as KernelCall, TaskError, Value, binding};
 
-use crate::call::SystemCall;
+use crate::call::{self, SystemCall};
 use crate::driver::{self, ResultForm};
 use crate::errors::{Raise, TiffanyError};
 use crate::handler::PyHandler;
 use crate::line::Line;
-use crate::pending::Pending;
+use crate::pending::{Pending, Watched};
 use crate::program;
 use crate::stack::is_program;
 
@@ -56,9 +56,7 @@ impl Spawning {
     ) -> PyResult<Pending> {
         let py = call.py();
         if self.spawned.swap(true, Ordering::Relaxed) {
-            let message =
-                "this program was spawned before; call its function again for another task";
-            return Err(TiffanyError::BadArgument.err(py, message));
+            return Err(TiffanyError::Begun.err(py, "this program was spawned before"));
         }
         let coroutine = coroutine(self.program.bind(py), at)?;
         if self.handlers.is_none() && self.options.is_none() && !self.by_number {
@@ -68,7 +66,7 @@ impl Spawning {
         if let Some(handlers) = &self.handlers {
             let chain = handlers
                 .iter()
-                .map(|handler| Ok(PyHandler::shared(handler.bind(py))? as Rc<dyn Handler>));
+                .map(|handler| Ok(Rc::new(PyHandler::new(handler.bind(py))?) as Rc<dyn Handler>));
             options.handlers = Handlers::Replace(chain.collect::<PyResult<_>>()?);
         }
         if let Some(more) = &self.options {
@@ -102,4 +100,37 @@ pub(crate) fn coroutine(program: &Bound<'_, PyAny>, at: Option<Line>) -> PyResul
         Ok(rust) => rust.get().take(program.py()),
         Err(_) => Ok(driver::coroutine(program.clone().unbind(), ResultForm::Object, at)),
     }
+}
+
+/// A program that ends with the task that runs it: its task is cancelled when nobody waits for it any more.
+pub(crate) struct Inner {
+    task: tiffany::Task<Value>,
+    /// Dropped, it cancels its only member.
+    _group: tiffany::Group,
+}
+
+impl Inner {
+    pub(crate) async fn start(coroutine: BoxCoroutine) -> Result<Inner, TaskError> {
+        let group = tiffany::group().checked().await?;
+        let task = binding::spawn(coroutine).group(&group).checked().await?;
+        Ok(Inner { task, _group: group })
+    }
+
+    /// Its value.
+    pub(crate) fn wait(&self) -> tiffany::Wait<Watched> {
+        tiffany::wait(Watched(Target::Task(self.task.task_ref())))
+    }
+}
+
+/// Runs a program of Rust's inside this task, as far as anybody can see.
+#[cold]
+pub(crate) fn inner(py: Python<'_>, program: &Bound<'_, program::Program>) -> PyResult<Pending> {
+    let coroutine = program.get().take(py)?;
+    Ok(Pending::Future(Box::pin(async move {
+        let result = match Inner::start(coroutine).await {
+            Ok(inner) => inner.wait().await,
+            Err(error) => Err(error),
+        };
+        Python::attach(|py| call::waited(py, result))
+    })))
 }

@@ -1,14 +1,18 @@
 //! The CallStack: nested generators and coroutines of one task. Who yields another one calls it; what that returns is the value of
 //! the yield, and what it raises is raised there. It knows nothing of calls and tasks.
+//!
+//! Nothing here nests on the stack of the thread, so it does not matter how deep the calls are.
 
+use std::cmp::Ordering;
 use std::ffi::c_int;
 
-use pyo3::exceptions::PyStopIteration;
-use pyo3::ffi;
+use pyo3::exceptions::{PyBaseException, PyStopIteration};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyType;
+use pyo3::types::{PyTraceback, PyType};
+use pyo3::{ffi, intern};
 
+use crate::errors::{Raise, TiffanyError, set_traceback};
 use crate::line::Line;
 
 /// What a coroutine is resumed with.
@@ -27,7 +31,7 @@ pub(crate) enum Output {
     Raised(PyErr),
 }
 
-/// So many of the innermost and of the outermost frames stay in a traceback.
+/// An exception keeps the lines of so many of the innermost and of the outermost callers.
 const KEPT: usize = 200;
 
 /// Nested coroutines, the running one on top.
@@ -36,22 +40,47 @@ pub(crate) struct CallStack {
     callers: Vec<Py<PyAny>>,
     /// The outermost one is over: there is nothing to close.
     is_over: bool,
-    /// Callers that the exception under way has passed, and the traceback it had when it had passed enough of them.
-    passed: usize,
+    passing: Option<Box<Passing>>,
+}
+
+/// An exception on a long way out.
+struct Passing {
+    exception: Py<PyBaseException>,
+    /// So many callers it has passed.
+    callers: usize,
+    /// The traceback it had when these were enough.
+    traceback: Option<Py<PyTraceback>>,
 }
 
 impl CallStack {
     pub(crate) fn new(program: Py<PyAny>) -> CallStack {
-        CallStack { top: program, callers: Vec::new(), is_over: false, passed: 0 }
+        CallStack { top: program, callers: Vec::new(), is_over: false, passing: None }
     }
 
     pub(crate) fn depth(&self) -> usize {
         self.callers.len() + 1
     }
 
-    /// Makes a program the running one: it was called.
-    pub(crate) fn push(&mut self, program: Py<PyAny>) {
+    /// An error if the program cannot begin.
+    pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
+        match is_begun(self.top.bind(py)) {
+            true => Err(begun(py, "this program had begun before it became a task")),
+            false => Ok(()),
+        }
+    }
+
+    /// Makes a program the running one. One that has begun is an error: it is somebody else's, or over.
+    #[inline]
+    pub(crate) fn call(&mut self, py: Python<'_>, program: Py<PyAny>) -> PyResult<()> {
+        if is_begun(program.bind(py)) {
+            let is_itself = program.is(&self.top);
+            return Err(match is_itself {
+                true => begun(py, "a program called itself"),
+                false => begun(py, "the program that was called had begun before"),
+            });
+        }
         self.callers.push(std::mem::replace(&mut self.top, program));
+        Ok(())
     }
 
     /// Ends the running one: its caller goes on. `false`: there is none.
@@ -71,11 +100,13 @@ impl CallStack {
         loop {
             match step(py, &self.top, input) {
                 Output::Yielded(object) => {
-                    if !is_plain_program(object.bind(py)) || object.is(&self.top) {
+                    if !is_plain_program(object.bind(py)) {
                         return Output::Yielded(object);
                     }
-                    self.push(object);
-                    input = Input::Send(py.None());
+                    input = match self.call(py, object) {
+                        Ok(()) => Input::Send(py.None()),
+                        Err(error) => Input::Throw(error),
+                    };
                 }
                 Output::Returned(value) => match self.pop() {
                     true => input = Input::Send(value),
@@ -98,45 +129,57 @@ impl CallStack {
     /// An exception on its way to the caller. Of a very long way, the middle is left out of its traceback.
     #[cold]
     fn passed_on(&mut self, py: Python<'_>, error: PyErr) -> PyErr {
-        let depth = self.depth();
-        if depth > KEPT {
-            self.passed += 1;
-            if self.passed > KEPT
-                && let Some(traceback) = error.traceback(py)
-                && let Ok(next) = traceback.getattr("tb_next")
-            {
-                // What the last caller added stands first.
-                let _ = error.value(py).setattr("__traceback__", next);
+        let exception = error.value(py);
+        // Python keeps the two apart while an exception is under way, and `throw` takes the exception alone.
+        set_traceback(exception, error.traceback(py).as_ref());
+        self.passing.take_if(|passing| !passing.exception.is(exception));
+        if self.passing.is_none() && self.depth() <= 2 * KEPT {
+            return error;
+        }
+        let is_far_out = self.depth() <= KEPT;
+        let passing = self.passing.get_or_insert_with(|| {
+            let exception = exception.clone().unbind();
+            Box::new(Passing { exception, callers: 0, traceback: None })
+        });
+        passing.callers += 1;
+        match passing.callers.cmp(&KEPT) {
+            Ordering::Less => {}
+            Ordering::Equal => passing.traceback = error.traceback(py).map(Bound::unbind),
+            Ordering::Greater => {
+                let kept = passing.traceback.as_ref().map(|traceback| traceback.bind(py));
+                set_traceback(exception, kept);
             }
-        } else {
-            self.passed = 0;
+        }
+        if is_far_out && let Some(passing) = self.passing.take() {
+            let left_out = passing.callers.saturating_sub(KEPT);
+            let note = format!("tiffany: {left_out} calls are left out of this traceback");
+            let _ = exception.call_method1("add_note", (note,));
         }
         error
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Closes all of them, innermost first. Nobody is there to catch what they raise.
+    #[cold]
+    pub(crate) fn close(&mut self, py: Python<'_>) {
+        self.is_over = true;
+        loop {
+            let top = self.top.bind(py);
+            if let Err(error) = top.call_method0("close") {
+                error.write_unraisable(py, Some(top));
+            }
+            if !self.pop() {
+                break;
+            }
+        }
     }
 
     /// The line where the task stands.
     pub(crate) fn line(&self, py: Python<'_>) -> Option<Line> {
         Line::of(self.top.bind(py))
-    }
-}
-
-impl Drop for CallStack {
-    /// Closes all of them, innermost first. Nobody is there to catch what they raise.
-    fn drop(&mut self) {
-        if self.is_over {
-            return;
-        }
-        Python::attach(|py| {
-            loop {
-                let top = self.top.bind(py);
-                if let Err(error) = top.call_method0("close") {
-                    error.write_unraisable(py, Some(top));
-                }
-                if !self.pop() {
-                    break;
-                }
-            }
-        });
     }
 }
 
@@ -176,6 +219,23 @@ fn throw(py: Python<'_>, coroutine: &Py<PyAny>, error: PyErr) -> Output {
         }
         Err(error) => Output::Raised(error),
     }
+}
+
+/// Whether a program has begun, or is over. It runs once, from its beginning.
+fn is_begun(program: &Bound<'_, PyAny>) -> bool {
+    let py = program.py();
+    let (is_suspended, frame) = match is_coroutine(program) {
+        true => (intern!(py, "cr_suspended"), intern!(py, "cr_frame")),
+        false => (intern!(py, "gi_suspended"), intern!(py, "gi_frame")),
+    };
+    // One of another make may not have these.
+    program.getattr(is_suspended).is_ok_and(|is| is.is_truthy().unwrap_or(false))
+        || program.getattr(frame).is_ok_and(|frame| frame.is_none())
+}
+
+#[cold]
+fn begun(py: Python<'_>, message: &str) -> PyErr {
+    TiffanyError::Begun.err(py, message)
 }
 
 /// Whether an object can be run: a generator or a coroutine.

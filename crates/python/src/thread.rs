@@ -6,11 +6,12 @@ use std::thread::ThreadId;
 use pyo3::prelude::*;
 
 use crate::errors::{Raise, TiffanyError};
+use crate::session::Process;
 
 /// Something that only the thread that made it may touch, in the process that made it.
 pub(crate) struct OneThread<T> {
     thread: ThreadId,
-    process: u32,
+    process: Process,
     value: ManuallyDrop<T>,
 }
 
@@ -21,13 +22,18 @@ unsafe impl<T> Sync for OneThread<T> {}
 
 impl<T> OneThread<T> {
     pub(crate) fn new(value: T) -> OneThread<T> {
-        let (thread, process) = (std::thread::current().id(), std::process::id());
+        let (thread, process) = (std::thread::current().id(), Process::current());
         OneThread { thread, process, value: ManuallyDrop::new(value) }
+    }
+
+    /// Whether this is another process than that which made it.
+    pub(crate) fn is_forked(&self) -> bool {
+        !self.process.is_current()
     }
 
     /// The value, for its own thread in its own process.
     pub(crate) fn get(&self, py: Python<'_>, what: &str) -> PyResult<&T> {
-        if self.process != std::process::id() {
+        if self.is_forked() {
             let message = format!("this {what} was made in another process, which forked this one");
             return Err(TiffanyError::Forked.err(py, message));
         }
@@ -42,7 +48,7 @@ impl<T> OneThread<T> {
 impl<T> Drop for OneThread<T> {
     fn drop(&mut self) {
         // Elsewhere it cannot be taken apart, and is left as it is.
-        if self.process == std::process::id() && self.thread == std::thread::current().id() {
+        if !self.is_forked() && self.thread == std::thread::current().id() {
             // SAFETY: it is dropped once, here, and on its own thread.
             unsafe { ManuallyDrop::drop(&mut self.value) }
         }

@@ -12,7 +12,7 @@ use tiffany_kernel::{
     BoxCoroutine, Coroutine, Port, Reply, Site, Step, SystemCall, TaskError, Unwind, Value,
 };
 
-use crate::builder::Builder;
+use crate::builder::{Builder, EnvValue};
 use crate::call::TryCall;
 use crate::context;
 use crate::durable::Json;
@@ -45,6 +45,13 @@ where
     S: Fn() -> Option<Site> + 'static,
 {
     Box::pin(ProgramTask { task: FutureTask::new(program), spawned_at })
+}
+
+/// What the kernel runs for a future of Rust's, among tasks of another language.
+pub fn from_future(
+    future: impl Future<Output = Result<Value, TaskError>> + 'static,
+) -> BoxCoroutine {
+    Box::pin(FutureTask::<_, Fallible>::new(future))
 }
 
 impl<P: Program, S: Fn() -> Option<Site>> ProgramTask<P, S> {
@@ -187,6 +194,16 @@ impl Builder {
     /// What is done around every wait of the loop.
     pub fn around_wait(mut self, waiting: Waiting) -> Builder {
         self.waiting = Some(waiting);
+        self
+    }
+
+    /// A key of the environment whose value a coroutine finds out when it is first asked for.
+    pub fn env_coroutine(
+        mut self,
+        key: &str,
+        find: impl Fn() -> BoxCoroutine + 'static,
+    ) -> Builder {
+        self.env.push((key.into(), EnvValue::Resolved(Rc::new(find))));
         self
     }
 

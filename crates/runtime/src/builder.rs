@@ -52,7 +52,7 @@ pub struct Builder {
     limits: Limits,
     cancel_grace: Option<Duration>,
     policy: Option<Rc<dyn Fn() -> Box<dyn Policy>>>,
-    env: Vec<(String, EnvValue)>,
+    pub(crate) env: Vec<(String, EnvValue)>,
     handlers: Vec<Rc<dyn Handler>>,
     name: Option<Rc<str>>,
     threads: usize,
@@ -71,7 +71,7 @@ pub struct Builder {
 }
 
 #[derive(Clone)]
-enum EnvValue {
+pub(crate) enum EnvValue {
     Known(Value),
     Resolved(Rc<dyn Fn() -> BoxCoroutine>),
 }

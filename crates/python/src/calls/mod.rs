@@ -143,6 +143,8 @@ pub(crate) fn object(py: Python<'_>, op: Op) -> PyResult<Py<SystemCall>> {
         Op::CreateSemaphore(_) => objects::CreateSemaphore,
         Op::CreateMutex => objects::CreateMutex,
         Op::Acquire(..) => objects::Acquire,
+        Op::JoinGroup(..) => objects::JoinGroup,
+        Op::Cancel(..) => tasks::Cancel,
     )
 }
 

@@ -1,13 +1,12 @@
 //! Promises.
 
-use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::pyclass_init::PyClassInitializer;
 use tiffany::kernel::ObjectRef;
 
 use super::{of, plain};
 use crate::call::{Op, SystemCall};
-use crate::errors::{Raise, TiffanyError};
+use crate::errors::{self, Raise, TiffanyError};
 use crate::handles::Promise;
 
 plain! {
@@ -61,11 +60,7 @@ impl FailPromise {
         error: Bound<'_, PyAny>,
     ) -> PyResult<PyClassInitializer<FailPromise>> {
         let object = object(&promise)?;
-        if !error.is_instance_of::<PyBaseException>() {
-            let name = error.get_type().name()?.to_string();
-            let message = format!("`{name}` cannot be raised; a promise fails with an exception");
-            return Err(TiffanyError::BadArgument.err(promise.py(), message));
-        }
+        errors::check_exception(&error)?;
         Ok(of(FailPromise, Op::FailPromise(object, error.unbind())))
     }
 }

@@ -6,12 +6,12 @@ use pyo3::types::PyTuple;
 use tiffany::kernel::{GatherMode, Waitable as Target};
 
 use super::{given, of, several};
-use crate::call::{Op, Perform, SystemCall};
-use crate::errors::{self, Raise, TiffanyError};
+use crate::call::{self, Op, Perform, SystemCall};
+use crate::errors::{Raise, TiffanyError};
 use crate::handles::{Task, target};
 use crate::objects::Group;
 use crate::pending::Pending;
-use crate::spawn::{self, Options, Spawning};
+use crate::spawn::{self, Inner, Options, Spawning};
 
 /// Starts a program as a task, and gives its `Task`. Without `handlers` it has those of this task; with them, those alone.
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
@@ -224,16 +224,11 @@ impl Perform for Limited {
         let coroutine = spawn::coroutine(self.program.bind(py), None)?;
         let limit = self.limit;
         Ok(Pending::Future(Box::pin(async move {
-            let task = tiffany::binding::spawn(coroutine).await;
-            let result = tiffany::timeout(limit, tiffany::wait(&task)).await;
-            if result.is_err() {
-                tiffany::cancel(&task).await;
-            }
-            let result = result.and_then(|value| value);
-            Python::attach(|py| match result {
-                Ok(value) => crate::value::from_value(py, value),
-                Err(error) => Err(errors::to_python(py, &error)),
-            })
+            let result = match Inner::start(coroutine).await {
+                Ok(inner) => tiffany::timeout(limit, inner.wait()).await.and_then(|value| value),
+                Err(error) => Err(error),
+            };
+            Python::attach(|py| call::waited(py, result))
         })))
     }
 }

@@ -66,7 +66,15 @@ impl SleepUntil {
     fn new(when: Bound<'_, PyAny>) -> PyResult<PyClassInitializer<SleepUntil>> {
         let seconds = match when.extract::<f64>() {
             Ok(seconds) => seconds,
-            Err(_) => when.call_method0("timestamp").and_then(|s| s.extract::<f64>())?,
+            Err(_) => match when.call_method0("timestamp").and_then(|s| s.extract::<f64>()) {
+                Ok(seconds) => seconds,
+                Err(_) => {
+                    let name = when.get_type().name()?.to_string();
+                    let message =
+                        format!("`{name}` is no moment; seconds since 1970 or a datetime are one");
+                    return Err(TiffanyError::BadDuration.err(when.py(), message));
+                }
+            },
         };
         let nanos = seconds * 1e9;
         if !(0.0..=u64::MAX as f64).contains(&nanos) {

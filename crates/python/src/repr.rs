@@ -1,0 +1,64 @@
+//! How calls read: the class with what it was given. The calls of users show themselves as they like.
+
+use pyo3::prelude::*;
+
+use crate::call::{Op, SystemCall};
+
+/// A call as it would be written.
+pub(crate) fn of(call: &Bound<'_, SystemCall>) -> PyResult<String> {
+    let py = call.py();
+    let name = match &call.get().op {
+        // These are made by handles, and have no class.
+        Op::Wait(..) => "Wait".into(),
+        Op::NextMessage(..) => "Receive".into(),
+        Op::Enter(..) => "Acquire".into(),
+        Op::LeaveGroup(_) => "JoinGroup".into(),
+        Op::Yield => "Yield".into(),
+        _ => call.get_type().name()?.to_string(),
+    };
+    let object = |object: &Py<PyAny>| Ok::<_, PyErr>(object.bind(py).repr()?.to_string());
+    let text = |text: &str| Ok::<_, PyErr>(text.into_pyobject(py)?.repr()?.to_string());
+    let list = |items: &[Py<PyAny>]| items.iter().map(object).collect::<PyResult<Vec<_>>>();
+    let given: Vec<String> = match &call.get().op {
+        Op::Spawn(spawning) => vec![object(&spawning.program)?],
+        Op::Wait(waitable, _) => vec![object(waitable)?],
+        Op::WaitTask(tid) | Op::KillTask(tid) => vec![tid.to_string()],
+        Op::Gather(items, ..) | Op::Race(items, _) => list(items)?,
+        Op::Cancel(task, _) => match task {
+            Some(task) => vec![task.bind(py).repr()?.to_string()],
+            None => vec![],
+        },
+        Op::CompletePromise(promise, value) => {
+            vec![format!("Promise({})", promise.id), object(value)?]
+        }
+        Op::FailPromise(promise, error) => vec![format!("Promise({})", promise.id), object(error)?],
+        Op::Sleep(duration) => vec![duration.as_secs_f64().to_string()],
+        Op::SleepUntil(time) => vec![(time.as_nanos() as f64 / 1e9).to_string()],
+        Op::ReadWait(fd) | Op::WriteWait(fd) => vec![fd.to_string()],
+        Op::Get(key, _) | Op::Ask(key) => vec![text(key)?],
+        Op::Put(key, value) => vec![text(key)?, object(value)?],
+        Op::Tell(entry) => vec![object(entry)?],
+        Op::CreateChannel(capacity) => capacity.iter().map(usize::to_string).collect(),
+        Op::Send(_, channel, message) => vec![format!("Channel({})", channel.id), object(message)?],
+        Op::Receive(_, channel) | Op::NextMessage(_, channel) => {
+            vec![format!("Channel({})", channel.id)]
+        }
+        Op::CreateSemaphore(permits) => vec![permits.to_string()],
+        Op::Acquire(lock, semaphore, permits) => {
+            let lock = lock.as_ref().map(object).transpose()?;
+            let lock = lock.unwrap_or_else(|| format!("Semaphore({})", semaphore.id));
+            match permits {
+                1 => vec![lock],
+                permits => vec![lock, permits.to_string()],
+            }
+        }
+        Op::Enter(lock, _) => vec![object(lock)?],
+        Op::JoinGroup(group, _) => vec![object(group)?],
+        Op::LeaveGroup(group) => vec![format!("Group({})", group.id)],
+        Op::Charge(cost) => vec![cost.to_string()],
+        Op::Call(program) => vec![object(program)?],
+        Op::Other(_) => vec!["…".into()],
+        _ => vec![],
+    };
+    Ok(format!("{name}({})", given.join(", ")))
+}

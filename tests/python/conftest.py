@@ -1,0 +1,48 @@
+"""What all tests have: nothing of a run is left behind, and nothing hangs."""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import sys
+from collections.abc import Iterator
+from types import TracebackType
+
+import pytest
+
+#: So long a test may take before the process ends with the stacks of all threads.
+LONGEST_SECONDS = 120
+
+
+@pytest.fixture(autouse=True)
+def bounded() -> Iterator[None]:
+    """A test that hangs ends the process, and shows where."""
+    faulthandler.dump_traceback_later(LONGEST_SECONDS, exit=True)
+    yield
+    faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.fixture(autouse=True)
+def nothing_unraisable(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test fails if something went wrong where nobody could catch it, unless it is marked with ``unraisable``."""
+    seen: list[str] = []
+
+    def see(what: sys.UnraisableHookArgs, /) -> None:
+        seen.append(f"{what.exc_type.__name__}: {what.exc_value} in {what.object!r}")
+
+    before = sys.unraisablehook
+    sys.unraisablehook = see
+    yield
+    gc.collect()
+    sys.unraisablehook = before
+    if request.node.get_closest_marker("unraisable") is None:
+        assert seen == []
+
+
+def depth(traceback: TracebackType | None) -> int:
+    """So many lines a traceback has."""
+    lines = 0
+    while traceback is not None:
+        lines += 1
+        traceback = traceback.tb_next
+    return lines
