@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 pub use crate::durable::{Language, Wanted};
 pub use durable::{
-    answer_question, durable_run, make_step, settle_durable, step, step_elsewhere, transactional,
-    wait_for, worth_another_attempt,
+    answer_question, durable_run, make_step, origin, settle_durable, step, step_elsewhere,
+    transactional, wait_for, with_origin, worth_another_attempt,
 };
 pub use tiffany_kernel::Release;
 use tiffany_kernel::{

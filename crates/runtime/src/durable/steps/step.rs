@@ -1,6 +1,7 @@
 //! Steps: work that a durable run does in the world. The result is written down; a resumed run gets it from
 //! there and does not do the work again.
 
+use std::any::Any;
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -197,6 +198,8 @@ pub(crate) struct StepWork {
     pub(crate) holds_in_doubt: bool,
     /// Whether an attempt that was cut off makes a later failure a doubt.
     pub(crate) tells_doubt: bool,
+    /// The call as another language has it.
+    pub(crate) origin: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 /// A step that is about to be made.
@@ -223,6 +226,7 @@ impl<T> Step<T> {
             queue: None,
             holds_in_doubt: false,
             tells_doubt: false,
+            origin: None,
         };
         Step { work, at, input: None, value: PhantomData }
     }
@@ -245,6 +249,12 @@ impl<T> Step<T> {
     /// Says where in the program it is made, if the compiler does not know.
     pub(crate) fn made_at(mut self, at: Site) -> Step<T> {
         self.work.at = at;
+        self
+    }
+
+    /// The call as another language has it.
+    pub(crate) fn with_origin(mut self, origin: Arc<dyn Any + Send + Sync>) -> Step<T> {
+        self.work.origin = Some(origin);
         self
     }
 
