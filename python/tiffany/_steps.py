@@ -87,7 +87,7 @@ def _make(options: dict[str, Any], function: Any) -> Any:
     is_async = inspect.iscoroutinefunction(function)
     settings = given.settings(name, is_async)
     settings |= _parameters(function, given.kind == "transactional")
-    made = _core.Step(function, settings, options)
+    made: Any = _core.Step(function, settings, options)
     functools.update_wrapper(made, function)
     return made
 
@@ -125,7 +125,10 @@ class _Options:
     ) -> None:
         self.name, self.kind, self.queue = name, kind, queue
         self.retries, self.hold_in_doubt, self.no_retry = retries, hold_in_doubt, no_retry
-        self.timeout, self.heartbeat = _seconds("timeout", timeout), _seconds("heartbeat", heartbeat)
+        self.timeout, self.heartbeat = (
+            _seconds("timeout", timeout),
+            _seconds("heartbeat", heartbeat),
+        )
         self.db, self.table = db, table
         if isinstance(backoff, Backoff):
             self.backoff = backoff
@@ -136,9 +139,13 @@ class _Options:
     def settings(self, name: str, is_async: bool) -> dict[str, Any]:
         """As the runtime has them. What makes no sense is an error at the decorator."""
         if self.kind not in KINDS:
-            raise _bad(f"the step `{name}` is of the kind {self.kind!r}; there are {', '.join(KINDS)}")
+            raise _bad(
+                f"the step `{name}` is of the kind {self.kind!r}; there are {', '.join(KINDS)}"
+            )
         if isinstance(self.retries, bool) or not isinstance(self.retries, int) or self.retries < 0:
-            raise _bad(f"the step `{name}` is tried again {self.retries!r} times, which is no number")
+            raise _bad(
+                f"the step `{name}` is tried again {self.retries!r} times, which is no number"
+            )
         if self.kind == "at_most_once" and self.retries:
             raise _bad(f"the step `{name}` is at most once, so it cannot have retries")
         if self.hold_in_doubt and self.kind != "at_most_once":
@@ -168,12 +175,16 @@ class _Options:
     def _transact(self, name: str, is_async: bool) -> Any:
         if self.kind != "transactional":
             if self.db is not None:
-                raise _bad(f"the step `{name}` has a db; then its kind is \"transactional\"")
+                raise _bad(f'the step `{name}` has a db; then its kind is "transactional"')
             return None
         if is_async:
-            raise _bad(f"the step `{name}` is transactional; make it a plain function, which runs on a thread")
+            raise _bad(
+                f"the step `{name}` is transactional; make it a plain function, which runs on a thread"
+            )
         if not callable(self.db) and not hasattr(self.db, "connection"):
-            raise _bad(f"the step `{name}` is transactional and needs a db: a function that connects, or a pool")
+            raise _bad(
+                f"the step `{name}` is transactional and needs a db: a function that connects, or a pool"
+            )
         return _transactions.Transact(self.db, self.table)
 
 
@@ -183,7 +194,9 @@ def _parameters(function: Any, has_connection: bool) -> dict[str, Any]:
     parameters = list(signature.parameters.values())
     if has_connection:
         if not parameters:
-            raise _bad(f"the transactional step `{function.__name__}` has no parameter for the connection")
+            raise _bad(
+                f"the transactional step `{function.__name__}` has no parameter for the connection"
+            )
         parameters = parameters[1:]
         signature = signature.replace(parameters=parameters)
     plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

@@ -139,7 +139,9 @@ class _Sqlite(_Attempt):
                 raise BadArgumentError(
                     f"the step `{self.step}` ended its transaction itself, which is the runtime's to end [TFY0032]"
                 )
-            insert = f"INSERT INTO {self.table} (key, run, birth, step, result) VALUES (?, ?, ?, ?, ?)"
+            insert = (
+                f"INSERT INTO {self.table} (key, run, birth, step, result) VALUES (?, ?, ?, ?, ?)"
+            )
             self._execute(insert, (self.key, self.run, self.birth, self.step, result))
             _reached("written", self.attempt_)
             self.awaited()
@@ -244,9 +246,7 @@ class _Postgres(_Attempt):
         return cursor.execute(sql, values)
 
     def _claim(self) -> str | None:
-        insert = (
-            f"INSERT INTO {self.table} (key, run, birth, step) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING"
-        )
+        insert = f"INSERT INTO {self.table} (key, run, birth, step) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING"
         claimed = self._execute(insert, (self.key, self.run, self.birth, self.step)).rowcount
         if claimed > 0:
             return None

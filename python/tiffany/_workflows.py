@@ -137,18 +137,19 @@ def _frame(program: Any) -> tuple[CodeType, FrameType]:
 def of_program(program: Any) -> tuple[str, Function, dict[str, Any]]:
     """The name, the function and the arguments of a program that was not started."""
     code, frame = _frame(program)
-    name = _NAMES.get(code, "")
-    if name:
-        function: Function | None = _REGISTERED[name]
+    registered = _NAMES.get(code)
+    if registered is not None:
+        name, function = registered, _REGISTERED[registered]
     else:
         module = str(frame.f_globals.get("__name__", ""))
         name = f"{module}:{code.co_qualname}"
-        function = _at_module_level(module, code.co_qualname)
-        if function is None or function.__code__ is not code:
+        found = _at_module_level(module, code.co_qualname)
+        if found is None or _code(found) is not code:
             raise UnregisteredError(
                 f"`{code.co_qualname}` is not found under this name at the top of the module `{module}`, so it could not be "
                 "called again after a restart [TFY0038]; move it there, or decorate it with @tiffany.workflow"
             )
+        function = found
     count = code.co_argcount + code.co_kwonlyargcount
     count += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
     given = frame.f_locals
@@ -234,9 +235,7 @@ class Functions:
         """Why a run may do something else than it did."""
         if not _seed_differs(note):
             return None
-        return (
-            "the order of a set: the run began with another hash seed; start Python with PYTHONHASHSEED=0, or by `tiffany run`"
-        )
+        return "the order of a set: the run began with another hash seed; start Python with PYTHONHASHSEED=0, or by `tiffany run`"
 
     def source(self, file: str, line: int) -> str:
         """How a line reads now."""

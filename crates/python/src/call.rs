@@ -67,7 +67,6 @@ pub(crate) enum Op {
     /// The same for `async with`.
     Enter(Py<PyAny>, ObjectRef),
     CreateGroup,
-    #[expect(dead_code, reason = "the handle lives while the call waits")]
     JoinGroup(Py<PyAny>, ObjectRef),
     /// The same after an exception, which is what matters.
     LeaveGroup(ObjectRef),

@@ -83,8 +83,10 @@ impl Runtime {
             // It is closed where it was made.
             return Ok(());
         }
-        drop(self.open(py)?);
-        let open = self.inner.get(py, "runtime")?.borrow_mut().take();
+        let open = match self.inner.get(py, "runtime")?.try_borrow_mut() {
+            Ok(mut open) => open.take(),
+            Err(_) => return self.open(py).map(drop),
+        };
         interpreter::without(py, || drop(open));
         Ok(())
     }
