@@ -6,6 +6,10 @@ import asyncio
 import atexit
 import os
 import threading
+from collections.abc import Coroutine
+from typing import Any
+
+from tiffany.errors import _Ended
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
@@ -34,6 +38,14 @@ def background() -> asyncio.AbstractEventLoop:
             atexit.register(_end, loop, thread, os.getpid())
             _loop, _process = loop, os.getpid()
         return _loop
+
+
+async def contained(work: Coroutine[Any, Any, Any]) -> Any:
+    """Awaits something that must not end the loop."""
+    try:
+        return await work
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise _Ended(f"{type(error).__name__}: {error}") from error
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

@@ -259,6 +259,10 @@ class _InDoubt(Exception):
     """Nobody knows whether a transaction was confirmed; the next attempt finds out."""
 
 
+class _Ended(Exception):
+    """A step on a loop of asyncio was about to end that loop."""
+
+
 class PausedRunWarning(UserWarning):
     """A durable run cannot go on with this program."""
 

@@ -187,7 +187,7 @@ def test_others_go_on_where_their_function_is_found_and_stay_paused_elsewhere(
         run = runtime.submit(gone, id="gone")
         runtime.flush()
     monkeypatch.delitem(globals(), "gone")
-    with pytest.warns(tiffany.PausedRunWarning, match="no function `test_durable_runs:gone`"):
+    with pytest.warns(tiffany.PausedRunWarning, match="no function `.*test_durable_runs:gone`"):
         runtime = Runtime(wal=tmp_path)
     with runtime:
         (paused,) = runtime.paused()
@@ -317,7 +317,7 @@ def test_a_runtime_is_closed_once_and_used_by_its_thread(tmp_path: Path) -> None
     runtime.close()
     with pytest.raises(tiffany.TiffanyError, match="closed"):
         runtime.submit(greet, "a", id="a")
-    with Runtime(wal=tmp_path), pytest.raises(tiffany.TiffanyError, match="in use|holds|another"):
+    with Runtime(wal=tmp_path), pytest.raises(tiffany.TiffanyError, match="TFY"):
         Runtime(wal=tmp_path)
     with Runtime() as runtime, pytest.raises(tiffany.LogFailedError, match="no log"):
         runtime.submit(greet, "a", id="a")

@@ -94,7 +94,8 @@ impl AsyncAttempt {
         let options = pyo3::types::PyDict::new(py);
         options.set_item("name", name)?;
         options.set_item("context", attempt::context(&attempt)?)?;
-        let task = background(py)?.call_method("create_task", (coroutine,), Some(&options))?;
+        let contained = py.import("tiffany._loop")?.call_method1("contained", (coroutine,))?;
+        let task = background(py)?.call_method("create_task", (contained,), Some(&options))?;
         let done = Py::new(py, Done(waker.clone()))?;
         task.call_method1("add_done_callback", (done,))?;
         Ok(task.unbind())

@@ -105,13 +105,14 @@ impl Work {
                 exception.str().map_or("?".into(), |text| text.to_string()),
             );
         }
+        if is(py, error, "_Ended") {
+            let text = exception.str().map_or("?".into(), |text| text.to_string());
+            return binding::worth_another_attempt(ended_by(&text));
+        }
         let written = match error.is_instance_of::<PyException>(py) {
             true => json::written(exception),
             // What ends the process, or a task elsewhere, must not do so in the run.
-            false => {
-                let text = errors::text(exception);
-                TaskError::new(ErrorKind::StepFailed, format!("it was ended by {text}"))
-            }
+            false => ended_by(&errors::text(exception)),
         };
         let is_hopeless = exception.is_instance(self.no_retry.bind(py)).unwrap_or(false)
             || is(py, error, "OtherKeyError");
@@ -120,6 +121,11 @@ impl Work {
             false => binding::worth_another_attempt(written),
         }
     }
+}
+
+/// The error of a step that was ended by what is no `Exception`.
+fn ended_by(text: &str) -> TaskError {
+    TaskError::new(ErrorKind::StepFailed, format!("it was ended by {text}"))
 }
 
 /// Whether an exception is of a class of `tiffany.errors`.
