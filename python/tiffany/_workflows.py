@@ -178,6 +178,10 @@ class Functions:
             _check(function)
             self.given[name_of(function)] = function
 
+    def names(self) -> list[str]:
+        """The names of those that runs can be started from."""
+        return sorted({*self.given, *_REGISTERED})
+
     def find(self, name: str, again: bool) -> Function | None:
         """The function of this name. To bring a run back (``again``) it may be any at the top of a module that is there."""
         found = self.given.get(name) or _REGISTERED.get(name)

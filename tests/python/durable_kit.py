@@ -3,6 +3,7 @@ that counts what was done in the world."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -10,9 +11,13 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from tiffany import HashSeedWarning
 
 HERE = Path(__file__).parent
 KILL_SECONDS = 60.0
@@ -42,6 +47,14 @@ def cut(wal: Path, count: int, to: Path) -> Path:
     (to / "wal").mkdir(parents=True)
     (to / "wal" / file.name).write_text("".join(lines(wal)[:count]))
     return to
+
+
+@contextlib.contextmanager
+def any_seed() -> Iterator[None]:
+    """Within this it is no matter that a run began in a process with another hash seed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HashSeedWarning)
+        yield
 
 
 class Ledger:

@@ -123,6 +123,10 @@ pub(crate) fn start(
         Op::Send(Some(channel), ..) if Channel::is_closed(channel.bind(py)) => {
             return Err(TiffanyError::ChannelClosed.err(py, "the channel was closed"));
         }
+        Op::ReceiveMessage(_) if !binding::is_durable() => {
+            let message = "a message was waited for in a run that is not durable, so none can come";
+            return Err(TiffanyError::NotDurable.err(py, message));
+        }
         Op::Call(_) => unreachable!("the driver pushes what is called"),
         _ => Pending::Call(binding::call(kernel_call(call)), call.clone().unbind()),
     })

@@ -62,6 +62,10 @@ impl Language for PythonLanguage {
         })
     }
 
+    fn names(&self) -> Vec<String> {
+        self.ask(|functions| functions.call_method0("names")?.extract()).unwrap_or_default()
+    }
+
     fn has(&self, function: &str) -> bool {
         let found =
             self.ask(|functions| Ok(!functions.call_method1("find", (function, true))?.is_none()));

@@ -22,6 +22,9 @@ pub trait Language {
         wanted: Wanted,
     ) -> Option<Result<BoxCoroutine, TaskError>>;
 
+    /// The names of the functions that runs can be started from.
+    fn names(&self) -> Vec<String>;
+
     /// Whether there is such a function.
     fn has(&self, function: &str) -> bool;
 

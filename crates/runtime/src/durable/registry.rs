@@ -74,7 +74,8 @@ impl Registry {
 
     /// The names of all functions.
     pub(crate) fn names(&self) -> Vec<String> {
-        self.functions.keys().map(|name| name.to_string()).collect()
+        let others = self.language.iter().flat_map(|language| language.names());
+        self.functions.keys().map(|name| name.to_string()).chain(others).collect()
     }
 
     /// Whether there is none.
