@@ -24,14 +24,12 @@ class Transact:
 
     def __init__(self, db: Any, table: str) -> None:
         self._db, self._table = db, table
-        self._has_table = False
 
     def __call__(self, function: Any, attempt: Any, args: Any, kwargs: Any) -> str:
         """The result as it is written down."""
         with self._connection() as connection:
             one = _dialect(connection)(connection, self._table, attempt)
-            one.prepare(self._has_table)
-            self._has_table = True
+            one.prepare()
             return one.attempt(lambda: function(connection, *args, **(kwargs or {})))
 
     @contextlib.contextmanager
@@ -45,7 +43,8 @@ class Transact:
         try:
             yield connection
         finally:
-            connection.close()
+            if hasattr(connection, "close"):
+                connection.close()
 
 
 def _dialect(connection: Any) -> type[_Attempt]:
@@ -97,8 +96,8 @@ class _Attempt:
         if self.attempt_.is_given_up:
             raise RuntimeError("nobody waits for this attempt any more, so it was undone")
 
-    def prepare(self, has_table: bool) -> None:
-        """Makes the connection ready, and the table if it may be missing."""
+    def prepare(self) -> None:
+        """Makes the connection ready."""
         raise NotImplementedError
 
     def attempt(self, work: Callable[[], Any]) -> str:
@@ -107,7 +106,7 @@ class _Attempt:
 
 
 class _Sqlite(_Attempt):
-    def prepare(self, has_table: bool) -> None:
+    def prepare(self) -> None:
         connection = self.connection
         if connection.in_transaction:
             raise BadArgumentError("the connection is in a transaction already [TFY0032]")
@@ -118,11 +117,10 @@ class _Sqlite(_Attempt):
         # What the log says was done must not get lost with the power.
         if self._execute("PRAGMA synchronous").fetchone()[0] < 2:
             self._execute("PRAGMA synchronous = FULL")
-        if not has_table:
-            self._execute(
-                f"CREATE TABLE IF NOT EXISTS {self.table} (key TEXT PRIMARY KEY, run TEXT NOT NULL, "
-                "birth TEXT NOT NULL, step TEXT NOT NULL, result TEXT NOT NULL) STRICT, WITHOUT ROWID"
-            )
+        self._execute(
+            f"CREATE TABLE IF NOT EXISTS {self.table} (key TEXT PRIMARY KEY, run TEXT NOT NULL, "
+            "birth TEXT NOT NULL, step TEXT NOT NULL, result TEXT NOT NULL) STRICT, WITHOUT ROWID"
+        )
 
     def attempt(self, work: Callable[[], Any]) -> str:
         connection = self.connection
@@ -184,29 +182,41 @@ class _Sqlite(_Attempt):
             raise _InDoubt(f"the end of the transaction is not known: {error}") from error
 
 
+class _NoTable(Exception):
+    """The table of keys is not there yet."""
+
+
 class _Postgres(_Attempt):
     def quoted(self, table: str) -> str:
         # The driver takes a percent sign for a place.
         parts = table.replace("%", "%%").split(".")
         return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
 
-    def prepare(self, has_table: bool) -> None:
+    def prepare(self) -> None:
         psycopg = sys.modules["psycopg"]
         if self.connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
             raise BadArgumentError("the connection is in a transaction already [TFY0032]")
-        if has_table:
-            return
+
+    def attempt(self, work: Callable[[], Any]) -> str:
+        try:
+            return self._attempt(work)
+        except _NoTable:
+            self._make_table()
+            return self._attempt(work)
+
+    def _make_table(self) -> None:
+        errors = sys.modules["psycopg"].errors
         try:
             with self.connection.transaction():
                 self._execute(
                     f"CREATE TABLE IF NOT EXISTS {self.table} (key text PRIMARY KEY, run text NOT NULL, "
                     "birth text NOT NULL, step text NOT NULL, result text)"
                 )
-        except (psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable):
+        except (errors.UniqueViolation, errors.DuplicateTable):
             # Two that make it at the same time: one of them is told that it is there.
             pass
 
-    def attempt(self, work: Callable[[], Any]) -> str:
+    def _attempt(self, work: Callable[[], Any]) -> str:
         psycopg = sys.modules["psycopg"]
         transaction = self.connection.transaction()
         transaction.__enter__()
@@ -247,7 +257,10 @@ class _Postgres(_Attempt):
 
     def _claim(self) -> str | None:
         insert = f"INSERT INTO {self.table} (key, run, birth, step) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING"
-        claimed = self._execute(insert, (self.key, self.run, self.birth, self.step)).rowcount
+        try:
+            claimed = self._execute(insert, (self.key, self.run, self.birth, self.step)).rowcount
+        except sys.modules["psycopg"].errors.UndefinedTable as error:
+            raise _NoTable from error
         if claimed > 0:
             return None
         select = f"SELECT birth, step, result FROM {self.table} WHERE key = %s"
