@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from decimal import Decimal, getcontext, localcontext
@@ -440,7 +440,7 @@ def test_async_generators() -> None:
     """Async generators run inside tasks; `async for` and `async with` make calls of the task."""
     seen: list[str] = []
 
-    async def numbers(n: int) -> AsyncIterator[int]:
+    async def numbers(n: int) -> AsyncGenerator[int, None]:
         try:
             for i in range(n):
                 await Sleep(0)
@@ -450,7 +450,7 @@ def test_async_generators() -> None:
             seen.append("closed")
 
     @asynccontextmanager
-    async def around() -> AsyncIterator[int]:
+    async def around() -> AsyncGenerator[int, None]:
         await Yield()
         seen.append("in")
         try:
@@ -479,7 +479,7 @@ def test_async_generators() -> None:
 def test_an_async_generator_is_no_program() -> None:
     """An async generator cannot be run; the error says what to do with it."""
 
-    async def numbers() -> AsyncIterator[int]:
+    async def numbers() -> AsyncGenerator[int, None]:
         yield 1
 
     def main() -> Program:

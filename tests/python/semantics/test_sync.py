@@ -24,6 +24,7 @@ from tiffany import (
     Send,
     Sleep,
     Spawn,
+    SystemCall,
     Task,
     Wait,
     Yield,
@@ -41,10 +42,12 @@ def test_yield_and_get_tid() -> None:
     async def child() -> int:
         return await GetTid()
 
-    async def main() -> tuple[None, int, int]:
-        return await Yield(), await GetTid(), await Wait(await Spawn(child()))
+    async def main() -> list[object]:
+        calls: list[SystemCall[object]] = [Yield(), GetTid()]
+        got = [await calls[0], await calls[1]]
+        return [*got, await Wait(await Spawn(child()))]
 
-    assert tiffany.run(main()) == (None, 1, 2)
+    assert tiffany.run(main()) == [None, 1, 2]
 
 
 @both
