@@ -176,7 +176,7 @@ class Blocking(SystemCall[_T_co]):
 
 # Promises.
 @final
-class CreatePromise(SystemCall[Promise[_T]]):
+class CreatePromise(SystemCall[Promise[Any]]):
     def __new__(cls) -> Self: ...
 
 @final
@@ -188,7 +188,7 @@ class FailPromise(SystemCall[None]):
     def __new__(cls, promise: Promise[Any], error: BaseException) -> Self: ...
 
 @final
-class CreateExternalPromise(SystemCall[ExternalPromise[_T]]):
+class CreateExternalPromise(SystemCall[ExternalPromise[Any]]):
     def __new__(cls) -> Self: ...
 
 def complete_by_uuid(
@@ -262,7 +262,7 @@ class Charge(SystemCall[None]):
 
 # Channels, locks, groups.
 @final
-class CreateChannel(SystemCall[Channel[_T]]):
+class CreateChannel(SystemCall[Channel[Any]]):
     def __new__(cls, capacity: int | None = None) -> Self: ...
 
 @final

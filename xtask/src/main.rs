@@ -1,5 +1,6 @@
 //! The menu of this repository: `cargo xtask` lists what one does here, `cargo xtask NAME` does it.
 
+mod python_rows;
 mod rows;
 mod specification;
 

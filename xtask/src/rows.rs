@@ -1,11 +1,12 @@
-//! The book's table of rows: which clause of the specification is checked by which test. It is read
-//! from the doc comments of the semantic tests, line by line, and never written by hand.
+//! The book's table of rows: which clause of the specification is checked by which test, in Rust and in
+//! Python. It is read from the doc comments of the semantic tests, line by line, and never written by hand.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::specification::{self, Place};
+use crate::python_rows;
+use crate::specification::{self, Paragraph, Place};
 
 /// Files of tests with the paragraph whose words they quote, if it is always the same one.
 const FILES: &[(&str, &str)] = &[
@@ -43,81 +44,189 @@ pub(crate) struct Rows {
     pub(crate) gaps: Vec<String>,
 }
 
+/// A language, and what is said in `semantics.md` of the clauses that it has no test of.
+struct Language {
+    name: &'static str,
+    not_for: &'static str,
+}
+
+const LANGUAGES: [Language; 2] = [
+    Language { name: "Rust", not_for: "Not for Rust" },
+    Language { name: "Python", not_for: "Not for Python" },
+];
+
+/// What no language can test.
+const NOT_YET: &str = "Not testable yet";
+
+/// The tests of one language, by the clause they quote.
+#[derive(Default)]
+struct Column {
+    cells: BTreeMap<Place, Vec<String>>,
+    others: Vec<String>,
+    files: String,
+    count: usize,
+}
+
 /// The page: a heading for each paragraph of the specification, and under it a table of its clauses, each
-/// with its tests.
+/// with its tests in each language.
 pub(crate) fn generate(root: &Path) -> Rows {
     let book = |name: &str| fs::read_to_string(root.join("docs/src").join(name));
     let paragraphs = specification::paragraphs(&book("specification.md").unwrap_or_default());
+    let semantics = book("semantics.md").unwrap_or_default();
     let mut gaps = Vec::new();
-    let mut cells: BTreeMap<Place, Vec<String>> = BTreeMap::new();
-    let mut others = Vec::new();
-    let mut files = String::new();
-    let mut count = 0;
-    for (file, rows) in test_rows(root) {
-        let stem = stem(&file);
-        let shown = file.strip_prefix(root).unwrap_or(&file).to_string_lossy().replace('\\', "/");
-        files.push_str(&format!("- `{stem}`: `{shown}`\n"));
-        count += rows.len();
-        let home = FILES.iter().find(|(name, _)| *name == stem).map(|(_, home)| *home);
-        for row in rows {
-            let cell = row.cell(&stem);
-            let places = specification::find(&paragraphs, home, &row.sentence);
-            match (places.is_empty(), row.sentence.is_empty()) {
-                (false, _) => {
-                    places.iter().for_each(|at| cells.entry(*at).or_default().push(cell.clone()));
-                }
-                (true, true) => others.push(cell),
-                (true, false) => gaps.push(format!(
-                    "{shown}: `{}` quotes what the specification does not say: {:?}",
-                    row.test, row.sentence
-                )),
-            }
-        }
-    }
-    for untested in specification::untested(&book("semantics.md").unwrap_or_default()) {
-        let places = specification::find(&paragraphs, Some(&untested.title), &untested.words);
-        if !places.iter().any(|(at, _)| paragraphs[*at].title == untested.title) {
-            let (title, words) = (&untested.title, &untested.words);
-            gaps.push(format!("docs/src/semantics.md: the paragraph {title} has no {words:?}"));
-        }
-        for at in places {
-            let whole =
-                untested.words.contains(paragraphs[at.0].clauses[at.1].trim_matches(PUNCTUATION));
-            let what = if whole { "not testable yet" } else { &format!("{:?}", untested.words) };
-            let waits_for = format!("*{what}: waits for {}*", untested.waits_for);
-            cells.entry(at).or_default().push(waits_for);
-        }
-    }
+    let columns: Vec<Column> = LANGUAGES
+        .iter()
+        .zip([test_rows(root), python_rows(root)])
+        .map(|(language, rows)| {
+            let mut column = Column::default();
+            column.add_rows(root, &paragraphs, rows, &mut gaps);
+            column.add_untested(&paragraphs, &semantics, NOT_YET, &mut gaps);
+            column.add_untested(&paragraphs, &semantics, language.not_for, &mut gaps);
+            column
+        })
+        .collect();
     let mut page = String::from(
         "# Rows\n\n\
-         Which clause of the [specification](specification.md) is checked by which test. This page is made from \
+         Which clause of the [specification](specification.md) is checked by which test, in each language. This page is made from \
          the tests by `cargo xtask rows`; do not edit it.\n",
     );
     for (at, paragraph) in paragraphs.iter().enumerate() {
-        page.push_str(&format!("\n## {}\n\n| clause | test |\n|---|---|\n", paragraph.title));
+        page.push_str(&format!(
+            "\n## {}\n\n| clause | Rust | Python |\n|---|---|---|\n",
+            paragraph.title
+        ));
         for (number, clause) in paragraph.clauses.iter().enumerate() {
-            let Some(tests) = cells.get(&(at, number)) else {
-                gaps.push(format!(
-                    "{}: no test quotes {clause:?}, and it is not in the list of docs/src/semantics.md",
-                    paragraph.title
-                ));
-                continue;
-            };
-            for (at, test) in tests.iter().enumerate() {
-                let clause = if at == 0 { format!("{} ", cell(clause)) } else { String::new() };
-                page.push_str(&format!("| {clause}| {test} |\n"));
+            let mut tests = columns.iter().map(|column| column.cells.get(&(at, number)));
+            for (language, tests) in LANGUAGES.iter().zip(tests.clone()) {
+                if tests.is_none() {
+                    gaps.push(format!(
+                        "{}: no test of {} quotes {clause:?}, and it is not in the lists of docs/src/semantics.md",
+                        paragraph.title, language.name
+                    ));
+                }
+            }
+            let [rust, python] = [tests.next(), tests.next()]
+                .map(|tests| tests.flatten().map_or(&[][..], Vec::as_slice));
+            for at in 0..rust.len().max(python.len()).max(1) {
+                let clause = if at == 0 { cell(clause) } else { String::new() };
+                let test = |tests: &[String]| tests.get(at).cloned().unwrap_or_default();
+                page.push_str(&row_of(&[clause, test(rust), test(python)]));
             }
         }
     }
-    if !others.is_empty() {
+    if columns.iter().any(|column| !column.others.is_empty()) {
         page.push_str("\n## Beside the specification\n\n");
-        others.iter().for_each(|test| page.push_str(&format!("- {test}\n")));
+        for test in columns.iter().flat_map(|column| &column.others) {
+            page.push_str(&format!("- {test}\n"));
+        }
     }
-    page.push_str(&match count {
+    page.push_str(&match columns.iter().map(|column| column.count).sum::<usize>() {
         0 => "\nThere are no semantic tests.\n".to_string(),
-        count => format!("\n## Files\n\n{files}\n{count} tests.\n"),
+        _ => {
+            let files: String = columns.iter().map(|column| column.files.as_str()).collect();
+            let counts = LANGUAGES.iter().zip(&columns);
+            let counts = counts
+                .map(|(language, column)| format!("{} tests in {}", column.count, language.name));
+            format!("\n## Files\n\n{files}\n{}.\n", counts.collect::<Vec<_>>().join(", "))
+        }
     });
     Rows { page, gaps }
+}
+
+/// One line of a table.
+fn row_of(cells: &[String]) -> String {
+    let cells = cells.iter().map(|cell| match cell.is_empty() {
+        true => " |".to_string(),
+        false => format!(" {cell} |"),
+    });
+    format!("|{}\n", cells.collect::<String>())
+}
+
+impl Column {
+    fn add_rows(
+        &mut self,
+        root: &Path,
+        paragraphs: &[Paragraph],
+        files: Vec<(PathBuf, Vec<Row>)>,
+        gaps: &mut Vec<String>,
+    ) {
+        for (file, rows) in files {
+            let stem = stem(&file);
+            let shown =
+                file.strip_prefix(root).unwrap_or(&file).to_string_lossy().replace('\\', "/");
+            self.files.push_str(&format!("- `{stem}`: `{shown}`\n"));
+            self.count += rows.len();
+            let home = home(&stem);
+            for row in rows {
+                let cell = row.cell(&stem);
+                let places = specification::find(paragraphs, home, &row.sentence);
+                match (places.is_empty(), row.sentence.is_empty()) {
+                    (false, _) => {
+                        places.iter().for_each(|at| self.add(*at, cell.clone()));
+                    }
+                    (true, true) => self.others.push(cell),
+                    (true, false) => gaps.push(format!(
+                        "{shown}: `{}` quotes what the specification does not say: {:?}",
+                        row.test, row.sentence
+                    )),
+                }
+            }
+        }
+    }
+
+    /// What is not tested, and why: the points of a list in `semantics.md`.
+    fn add_untested(
+        &mut self,
+        paragraphs: &[Paragraph],
+        semantics: &str,
+        heading: &str,
+        gaps: &mut Vec<String>,
+    ) {
+        for untested in specification::untested(semantics, heading) {
+            let places = specification::find(paragraphs, Some(&untested.title), &untested.words);
+            if !places.iter().any(|(at, _)| paragraphs[*at].title == untested.title) {
+                let (title, words) = (&untested.title, &untested.words);
+                gaps.push(format!("docs/src/semantics.md: the paragraph {title} has no {words:?}"));
+            }
+            for at in places {
+                let clause = paragraphs[at.0].clauses[at.1].trim_matches(PUNCTUATION);
+                let part = match untested.words.contains(clause) {
+                    true => String::new(),
+                    false => format!("{:?}: ", untested.words),
+                };
+                let what = match heading == NOT_YET {
+                    true => "not testable yet: waits for ",
+                    false => "not here: ",
+                };
+                self.add(at, format!("*{part}{what}{}*", untested.reason));
+            }
+        }
+    }
+
+    fn add(&mut self, at: Place, cell: String) {
+        self.cells.entry(at).or_default().push(cell);
+    }
+}
+
+/// The paragraph whose words a file of tests quotes.
+fn home(stem: &str) -> Option<&'static str> {
+    let stem = stem.strip_prefix("test_").unwrap_or(stem);
+    FILES.iter().find(|(name, _)| *name == stem).map(|(_, home)| *home)
+}
+
+/// The tests of each file of Python's.
+fn python_rows(root: &Path) -> Vec<(PathBuf, Vec<Row>)> {
+    let files = entries(&root.join("tests/python/semantics")).into_iter();
+    let mut all: Vec<(PathBuf, Vec<Row>)> = files
+        .filter(|file| stem(file).starts_with("test_"))
+        .map(|file| {
+            let source = fs::read_to_string(&file).unwrap_or_default();
+            let tests = python_rows::read(&source).into_iter();
+            (file, tests.map(|(name, doc)| row(&doc, &name)).collect())
+        })
+        .collect();
+    all.sort_by_key(|(file, _)| (place(file), file.clone()));
+    all
 }
 
 /// The tests of each file, files in the order of the paragraphs; those not named come after them.
@@ -263,7 +372,8 @@ fn stem(file: &Path) -> String {
 
 fn place(file: &Path) -> usize {
     let stem = stem(file);
-    FILES.iter().position(|(known, _)| *known == stem).unwrap_or(FILES.len())
+    let stem = stem.strip_prefix("test_").unwrap_or(&stem);
+    FILES.iter().position(|(known, _)| known == &stem).unwrap_or(FILES.len())
 }
 
 #[cfg(test)]
@@ -360,7 +470,15 @@ mod tests {
                     "docs/src/specification.md",
                     "## Runs\n\n- per run;\n- a log.\n\n## Gather\n\n- all\n",
                 ),
-                ("docs/src/semantics.md", "\n## Not testable yet\n\n- Runs, \"a log\": it.\n"),
+                (
+                    "docs/src/semantics.md",
+                    "\n## Not testable yet\n\n- Runs, \"a log\": it.\n\n## Not for Python\n\n- Runs, \"per run\": no.\n",
+                ),
+                (
+                    "tests/python/semantics/test_gather.py",
+                    "def test_all() -> None:\n    \"\"\" \"all\": of them.\"\"\"\n",
+                ),
+                ("tests/python/semantics/dialects.py", "def test_no():\n"),
                 ("crates/runtime/tests/semantics/gather.rs", "/// \"all\"\n#[test]\nfn all() {}\n"),
                 ("crates/runtime/tests/semantics/common.rs", "fn helper() {}\n"),
                 ("crates/runtime/tests/semantics/aside.rs", "#[test]\nfn aside() {}\n"),
@@ -376,18 +494,19 @@ mod tests {
             ],
         );
         let expected = "\
-            \n## Runs\n\n| clause | test |\n|---|---|\n\
-            | per run; | `runs::one` |\n| | `runs::two` |\n\
-            | a log. | *not testable yet: waits for it* |\n\
-            \n## Gather\n\n| clause | test |\n|---|---|\n\
-            | all | `state::yes` |\n| | `gather::all` |\n\
+            \n## Runs\n\n| clause | Rust | Python |\n|---|---|---|\n\
+            | per run; | `runs::one` | *not here: no* |\n| | `runs::two` | |\n\
+            | a log. | *not testable yet: waits for it* | *not testable yet: waits for it* |\n\
+            \n## Gather\n\n| clause | Rust | Python |\n|---|---|---|\n\
+            | all | `state::yes` | `test_gather::test_all`: of them. |\n| | `gather::all` | |\n\
             \n## Beside the specification\n\n- `aside::aside`\n\
             \n## Files\n\n\
             - `runs`: `crates/runtime/tests/semantics_objects/deeper/runs.rs`\n\
             - `state`: `crates/kernel/src/state.rs`\n\
             - `gather`: `crates/runtime/tests/semantics/gather.rs`\n\
             - `aside`: `crates/runtime/tests/semantics/aside.rs`\n\
-            \n5 tests.\n";
+            - `test_gather`: `tests/python/semantics/test_gather.py`\n\
+            \n5 tests in Rust, 1 tests in Python.\n";
         assert!(rows.page.ends_with(expected), "{}", rows.page);
         assert_eq!(rows.gaps, [""; 0]);
     }
@@ -408,7 +527,10 @@ mod tests {
         let told = [
             "crates/runtime/tests/semantics/runs.rs: `two` quotes what the specification does not say: \"for all\"",
             "docs/src/semantics.md: the paragraph Runs has no \"a log\"",
-            "Runs: no test quotes \"in order.\", and it is not in the list of docs/src/semantics.md",
+            "docs/src/semantics.md: the paragraph Runs has no \"a log\"",
+            "Runs: no test of Python quotes \"per run;\", and it is not in the lists of docs/src/semantics.md",
+            "Runs: no test of Rust quotes \"in order.\", and it is not in the lists of docs/src/semantics.md",
+            "Runs: no test of Python quotes \"in order.\", and it is not in the lists of docs/src/semantics.md",
         ];
         assert_eq!(rows.gaps, told);
     }

@@ -6,12 +6,12 @@ pub(crate) struct Paragraph {
     pub(crate) clauses: Vec<String>,
 }
 
-/// Something that cannot be tested yet, and what that waits for.
+/// Something that is not tested, and why.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Untested {
     pub(crate) title: String,
     pub(crate) words: String,
-    pub(crate) waits_for: String,
+    pub(crate) reason: String,
 }
 
 /// The place of a clause: its paragraph, and its number there.
@@ -30,20 +30,20 @@ pub(crate) fn paragraphs(page: &str) -> Vec<Paragraph> {
     all
 }
 
-/// The points under the heading "Not testable yet", each a paragraph's title, words of it, and what they
-/// wait for: `- Failure, "recorded": the log.`
-pub(crate) fn untested(page: &str) -> Vec<Untested> {
-    let after = page.split("\n## Not testable yet\n").nth(1).unwrap_or_default();
+/// The points under a heading, each a paragraph's title, words of it, and what they wait for, or why they
+/// are not for a language: `- Failure, "recorded": the log.`
+pub(crate) fn untested(page: &str, heading: &str) -> Vec<Untested> {
+    let after = page.split(&format!("\n## {heading}\n")).nth(1).unwrap_or_default();
     let list = after.split("\n## ").next().unwrap_or_default();
     let points = list.lines().filter_map(|line| line.strip_prefix("- "));
     points
         .filter_map(|point| {
             let (title, rest) = point.split_once(", \"")?;
-            let (words, waits_for) = rest.split_once("\": ")?;
+            let (words, reason) = rest.split_once("\": ")?;
             Some(Untested {
                 title: title.into(),
                 words: words.into(),
-                waits_for: waits_for.trim_end_matches('.').into(),
+                reason: reason.trim_end_matches('.').into(),
             })
         })
         .collect()
@@ -160,8 +160,9 @@ mod tests {
         let expected = Untested {
             title: "Wait".into(),
             words: "else blocks".into(),
-            waits_for: "the log".into(),
+            reason: "the log".into(),
         };
-        assert_eq!(untested(page), [expected]);
+        assert_eq!(untested(page, "Not testable yet"), [expected]);
+        assert_eq!(untested(page, "Nowhere"), []);
     }
 }

@@ -28,12 +28,15 @@ mod thread;
 mod value;
 
 pub use program::Program;
+use pyo3::exceptions::PyImportError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 /// What `tiffany` is made of. Programs import `tiffany`.
 #[pymodule(name = "_core")]
 fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    in_main_interpreter(module.py())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     calls::add(module)?;
     codec::register(module)?;
@@ -49,6 +52,16 @@ fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<runtime::Runtime>()?;
     tell_of_forks(module.py())?;
     Ok(())
+}
+
+/// An error in a sub-interpreter: a thread is attached to the main one, and what is kept for all is the main one's.
+fn in_main_interpreter(_: Python<'_>) -> PyResult<()> {
+    // SAFETY: the interpreter is attached.
+    let number = unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) };
+    match number {
+        0 => Ok(()),
+        _ => Err(PyImportError::new_err("a subinterpreter cannot have this module")),
+    }
 }
 
 /// Lets the interpreter say when it was forked.

@@ -36,6 +36,7 @@ impl Process {
 #[pyfunction]
 pub(crate) fn forked() {
     FORKS.fetch_add(1, Ordering::Relaxed);
+    binding::forked();
     // They belong to the other process. What they are made of must not be touched here.
     std::mem::forget(std::mem::take(&mut *lock()));
 }

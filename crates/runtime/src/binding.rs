@@ -179,6 +179,12 @@ pub fn is_durable() -> bool {
     context::with(|context| context.port.is_durable())
 }
 
+/// To be called in a process that was forked from one with runtimes: none of their threads are there. The runtimes themselves must not be
+/// used in it, nor dropped.
+pub fn forked() {
+    crate::watchdog::forked();
+}
+
 /// Whether a task is being resumed on this thread.
 pub fn in_task() -> bool {
     context::with(|context| context.port.task().is_some())

@@ -147,6 +147,7 @@ impl Drop for Awake {
 }
 
 /// The one watchdog.
+#[derive(Default)]
 struct Dog {
     watched: Mutex<Vec<Arc<Watched>>>,
     asleep: AtomicBool,
@@ -160,19 +161,33 @@ struct Seen {
     reported: bool,
 }
 
+/// The watchdog of this process, or none yet.
+static DOG: AtomicPtr<Dog> = AtomicPtr::new(std::ptr::null_mut());
+
 fn dog() -> &'static Dog {
-    static DOG: Dog = Dog {
-        watched: Mutex::new(Vec::new()),
-        asleep: AtomicBool::new(false),
-        bell: Condvar::new(),
-    };
-    static STARTED: AtomicBool = AtomicBool::new(false);
-    if !STARTED.load(Ordering::Relaxed) && !STARTED.swap(true, Ordering::Relaxed) {
-        // Without a thread there is no watchdog, and nothing else suffers.
-        let thread = std::thread::Builder::new().name("tiffany-watchdog".into());
-        let _ = thread.spawn(|| DOG.patrol());
+    // SAFETY: it is null, or was leaked below.
+    if let Some(dog) = unsafe { DOG.load(Ordering::Acquire).as_ref() } {
+        return dog;
     }
-    &DOG
+    let new: &'static Dog = Box::leak(Box::default());
+    let place = std::ptr::from_ref(new).cast_mut();
+    let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
+    match DOG.compare_exchange(std::ptr::null_mut(), place, success, failure) {
+        Ok(_) => {
+            // Without a thread there is no watchdog, and nothing else suffers.
+            let thread = std::thread::Builder::new().name("tiffany-watchdog".into());
+            let _ = thread.spawn(|| new.patrol());
+            new
+        }
+        // SAFETY: another thread was quicker, and leaked its own.
+        Err(first) => unsafe { &*first },
+    }
+}
+
+/// In a process that was forked there is no watchdog, and its lock may be held by a thread that is not there. The next one who needs one
+/// gets another.
+pub(crate) fn forked() {
+    DOG.store(std::ptr::null_mut(), Ordering::Release);
 }
 
 impl Dog {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import Any
 
@@ -59,7 +60,7 @@ def test_cancel_never_blocks() -> None:
     async def main() -> None:
         task = await Spawn(child())
         await Yield()
-        assert await Cancel(task) is None
+        await Cancel(task)
         seen.append("answered")
 
     tiffany.run(main())
@@ -315,10 +316,8 @@ def test_one_that_ignores_its_end_too() -> None:
 
     def stubborn() -> Any:
         for _ in range(100):
-            try:
+            with contextlib.suppress(BaseException):
                 yield Sleep(60)
-            except BaseException:
-                pass
 
     def main() -> Any:
         task = yield Spawn(stubborn())
@@ -339,10 +338,8 @@ def test_swallowing_it_and_returning_is_cancelled() -> None:
     exception and returns a value."""
 
     async def child() -> str:
-        try:
+        with contextlib.suppress(Cancelled):
             await Sleep(60)
-        except Cancelled:
-            pass
         return "value"
 
     async def main() -> str:

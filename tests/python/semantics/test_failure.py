@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import traceback
 from typing import Any
@@ -115,10 +116,8 @@ def test_one_that_nobody_waits_for_is_shown(capsys: pytest.CaptureFixture[str]) 
 
     async def main() -> None:
         await Spawn(bad("lonely"))
-        try:
+        with contextlib.suppress(Boom):
             await Wait(await Spawn(bad("told")))
-        except Boom:
-            pass
 
     tiffany.run(main())
     shown = capsys.readouterr().err
@@ -166,7 +165,9 @@ def test_an_exception_that_cannot_be_shown(capsys: pytest.CaptureFixture[str]) -
     assert "Unshowable, which cannot be shown" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("error", [StopIteration(1), StopAsyncIteration(), GeneratorExit(), Cancelled()])
+@pytest.mark.parametrize(
+    "error", [StopIteration(1), StopAsyncIteration(), GeneratorExit(), Cancelled()]
+)
 def test_exceptions_with_a_meaning_of_their_own(error: BaseException) -> None:
     """ "a panic or exception ends that task alone": one that means something to generators or to us is a failure like any other."""
 

@@ -148,12 +148,32 @@ def test_a_handler_is_told_who_calls() -> None:
 
 @both
 def test_it_answers_calls_the_kernel_does_not_know() -> None:
-    """ "answers calls the kernel doesn't know": the very object that was yielded; "New calls need no change in the loop." """
+    """ "answers calls the kernel doesn't know": the very object that was yielded."""
 
     async def main() -> tuple[int, int]:
         return await Add(1, 2), await Add(20, 22)
 
     assert tiffany.run(main(), handlers=[passing, adder]) == (3, 42)
+
+
+@both
+def test_new_calls_need_no_change_in_the_loop() -> None:
+    """ "New calls need no change in the loop.": a class is enough, with or without a constructor."""
+
+    class Twice(Add):
+        def __init__(self, n: int) -> None:
+            super().__init__(n, n)
+
+    class Ping(SystemCall[str]):
+        pass
+
+    def handler(call: SystemCall[Any], tid: int) -> object:
+        return Answer("pong") if isinstance(call, Ping) else adder(call, tid)
+
+    async def main() -> tuple[int, str]:
+        return await Twice(21), await Ping()
+
+    assert tiffany.run(main(), handlers=[handler]) == (42, "pong")
 
 
 @both

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -183,6 +184,10 @@ def test_an_unknown_uuid_is_an_error(name: str) -> None:
         complete_by_uuid(name, 1)
 
 
+def _failing(promise: Promise[Any]) -> Callable[[Any], Any]:
+    return lambda error: FailPromise(promise, error)
+
+
 @both
 def test_only_exceptions_can_be_raised() -> None:
     """ "a failed or cancelled winner raises": so a promise fails with an exception only."""
@@ -190,7 +195,9 @@ def test_only_exceptions_can_be_raised() -> None:
     async def main() -> int:
         promise, external = await CreatePromise(), await CreateExternalPromise()
         refused = 0
-        for fail in (promise.fail, external.fail, lambda error: FailPromise(promise, error)):
+        fails: list[Any] = [promise.fail, external.fail]
+        fails.append(_failing(promise))
+        for fail in fails:
             for given in ("text", None, ValueError):
                 try:
                     fail(given)

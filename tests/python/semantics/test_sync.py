@@ -24,6 +24,7 @@ from tiffany import (
     Send,
     Sleep,
     Spawn,
+    SystemCall,
     Task,
     Wait,
     Yield,
@@ -41,10 +42,12 @@ def test_yield_and_get_tid() -> None:
     async def child() -> int:
         return await GetTid()
 
-    async def main() -> tuple[None, int, int]:
-        return await Yield(), await GetTid(), await Wait(await Spawn(child()))
+    async def main() -> list[object]:
+        calls: list[SystemCall[object]] = [Yield(), GetTid()]
+        got = [await calls[0], await calls[1]]
+        return [*got, await Wait(await Spawn(child()))]
 
-    assert tiffany.run(main()) == (None, 1, 2)
+    assert tiffany.run(main()) == [None, 1, 2]
 
 
 @both
@@ -156,7 +159,7 @@ def test_async_for_takes_what_comes() -> None:
 
 @both
 def test_a_message_survives_a_cancelled_receiver() -> None:
-    """ "the permit survives a cancelled receiver": and so does a message, which goes back to the front."""
+    """ "a reply delivered but not yet taken goes back (a message to the front of its channel, a permit to its semaphore)." """
 
     told = False
 
@@ -430,6 +433,27 @@ def test_task_names(capsys: pytest.CaptureFixture[str]) -> None:
 
     tiffany.run(main(), name="root")
     assert "`fetch`" in capsys.readouterr().err
+
+
+@both
+def test_priorities() -> None:
+    """ "priorities": with the policy that looks at them, the highest goes first."""
+    seen: list[int] = []
+
+    async def worker(priority: int, gate: Any) -> None:
+        await Wait(gate)
+        seen.append(priority)
+
+    async def main() -> None:
+        gate = await tiffany.CreatePromise()
+        for priority in (0, 200, 7, 255):
+            await Spawn(worker(priority, gate.future), priority=priority)
+        for _ in range(5):
+            await Yield()
+        await gate.complete()
+
+    tiffany.run(main(), policy="priority")
+    assert seen == [255, 200, 7, 0]
 
 
 @both

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import tiffany
@@ -72,7 +73,7 @@ def test_the_clock_is_what_all_read() -> None:
     before = time.time()
     read = tiffany.run(main())
     assert before - 1 < read[0] < time.time() + 1
-    steps = [later - earlier for earlier, later in zip(read, read[1:], strict=False)]
+    steps = [later - earlier for earlier, later in itertools.pairwise(read)]
     # A float of seconds since 1970 is good for less than a microsecond.
     assert all(0.002 - 1e-6 < step < 1 for step in steps), steps
 
@@ -163,7 +164,7 @@ def test_timers_fire_by_deadline_and_order_of_arming() -> None:
 @pytest.mark.parametrize("given", [-1, float("nan"), float("inf"), 1e300, "1", None, timedelta(-1)])
 def test_what_is_no_duration(given: Any) -> None:
     """ "Sleep, SleepUntil and timeouts": what is no duration is an error where it is given."""
-    for make in (Sleep, lambda seconds: Timeout(seconds, None), tiffany.sleep):
+    for make in (Sleep, lambda seconds: Timeout(seconds, cast(Any, None)), tiffany.sleep):
         with pytest.raises(tiffany.BadArgumentError) as caught:
             make(given)
         assert caught.value.code == "TFY0013"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import weakref
 from collections.abc import Generator
@@ -272,10 +273,8 @@ def test_failures_leave_nothing_behind() -> None:
             raise ValueError("another") from error
 
     async def one(program: Any) -> None:
-        try:
+        with contextlib.suppress(Exception):
             await Wait(await Spawn(program))
-        except Exception:
-            pass
 
     async def main() -> list[bool]:
         for program in (catches(), passes_on(), raises_another()):

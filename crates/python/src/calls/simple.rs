@@ -6,6 +6,7 @@ use pyo3::types::{PyDict, PyTuple};
 
 use super::{given, of, plain};
 use crate::call::{Op, Perform, SystemCall};
+use crate::contextvars::TaskContext;
 use crate::errors::{self, Raise, TiffanyError};
 use crate::line::Line;
 use crate::pending::Pending;
@@ -133,8 +134,10 @@ impl Perform for OnThread {
         let function = self.function.clone_ref(py);
         let args = self.args.clone_ref(py);
         let kwargs = self.kwargs.as_ref().map(|kwargs| kwargs.clone_ref(py));
+        let context = TaskContext::copy(py);
         let work = tiffany::blocking(move || {
             Python::attach(|py| {
+                let _inside = context.enter(py);
                 let kwargs = kwargs.as_ref().map(|kwargs| kwargs.bind(py));
                 let value = function.bind(py).call(args.bind(py).clone(), kwargs);
                 let value = value.map(Bound::unbind);

@@ -1,0 +1,122 @@
+"""The public surface: what the package exports, how it is documented, and that the stubs say the same as the compiled module."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import inspect
+import pydoc
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiffany
+from tiffany import SystemCall, _core, errors
+
+STUB = Path(_core.__file__).with_name("_core.pyi")
+
+
+def calls() -> list[type[SystemCall[Any]]]:
+    """All classes of calls."""
+    found = [value for value in vars(_core).values() if inspect.isclass(value)]
+    return [cls for cls in found if issubclass(cls, SystemCall) and cls is not SystemCall]
+
+
+def test_all_names_are_there_and_no_others() -> None:
+    """`__all__` has every public name once, in order."""
+    assert sorted(set(tiffany.__all__)) == list(tiffany.__all__)
+    public = {name for name in vars(tiffany) if not name.startswith("_")} | {"__version__"}
+    modules = {name for name in public if inspect.ismodule(getattr(tiffany, name))}
+    assert public - modules == set(tiffany.__all__)
+
+
+def test_every_call_has_its_twin() -> None:
+    """Every class of calls has a name in small letters, which makes the same call."""
+    assert len(calls()) > 40
+    for cls in calls():
+        name = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+        name = {"yield": "yield_now"}.get(name, name)
+        twin = getattr(tiffany, name)
+        assert name in tiffany.__all__
+        made = twin() if name == "yield_now" else None
+        assert twin is cls or callable(twin)
+        assert made is None or isinstance(made, cls)
+
+
+def test_the_issues_names_are_there() -> None:
+    """The names that programs written for the specification use."""
+    names = """Spawn Wait Gather Race Cancel CreatePromise CompletePromise FailPromise CreateExternalPromise GetTid GetHandlers NewTask
+        WaitTask KillTask ReadWait WriteWait Sleep Yield Get Put Tell Ask Now Random Task Future Promise ExternalPromise
+        complete_by_uuid RaceResult Ok Err TaskCancelledError Cancelled DeadlockError run"""
+    assert set(names.split()) <= set(tiffany.__all__)
+
+
+@pytest.mark.parametrize("name", [name for name in tiffany.__all__ if name != "__version__"])
+def test_everything_public_is_documented(name: str) -> None:
+    """Every public name says what it is for, in `help()` too; and so do its public methods."""
+    value = getattr(tiffany, name)
+    assert value.__doc__ and len(value.__doc__) > 15
+    assert value.__doc__.split("\n")[0] in pydoc.plain(pydoc.render_doc(value))
+    if inspect.isclass(value) and value.__module__ == "tiffany":
+        for method, member in vars(value).items():
+            if not method.startswith("_") and (
+                callable(member) or inspect.isgetsetdescriptor(member)
+            ):
+                assert member.__doc__, f"{name}.{method}"
+
+
+@pytest.mark.parametrize("name", tiffany.__all__)
+def test_examples_in_docstrings_are_true(name: str) -> None:
+    """The examples in the documentation of what is compiled. (Those of modules are found by `--doctest-modules`.)"""
+    value = getattr(tiffany, name)
+    if getattr(value, "__module__", "") != "tiffany":
+        return
+    finder = doctest.DocTestFinder(recurse=False)
+    for found in finder.find(value, name, globs={**vars(tiffany), "tiffany": tiffany}):
+        runner = doctest.DocTestRunner(verbose=False)
+        runner.run(found)
+        assert runner.failures == 0, found.name
+
+
+def test_the_commonest_things_have_examples() -> None:
+    """The classes that everybody meets first show how they are used."""
+    for cls in (
+        tiffany.Spawn,
+        tiffany.Gather,
+        tiffany.Race,
+        tiffany.CreatePromise,
+        tiffany.Channel,
+    ):
+        assert ">>>" in (cls.__doc__ or ""), cls
+
+
+def test_the_stub_and_the_module_agree() -> None:
+    """mypy's own comparison of the stub with the compiled module finds nothing."""
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-m", "mypy.stubtest", "tiffany._core"]
+    command += ["--allowlist", str(Path(__file__).with_name("stubtest-allowed.txt"))]
+    done = subprocess.run(
+        command, cwd=root, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_stub_names_what_the_module_has() -> None:
+    """Every public name of the compiled module is in the stub, and the other way round."""
+    tree = ast.parse(STUB.read_text())
+    stubbed = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    there = {name for name in vars(_core) if not name.startswith("_")}
+    assert {name for name in stubbed if not name.startswith("_")} == there
+
+
+@pytest.mark.parametrize("cls", [cls for cls in vars(errors).values() if inspect.isclass(cls)])
+def test_every_error_has_a_code_of_the_book(cls: type) -> None:
+    """Every class of errors has a code, and the book a section for it."""
+    if not issubclass(cls, tiffany.TiffanyError):
+        return
+    book = Path(__file__).parents[2] / "docs/src/errors.md"
+    assert f"\n## {cls.code}\n" in book.read_text()
+    assert errors.of_code(cls.code) is cls

@@ -1,0 +1,182 @@
+"""Types: what a checker infers for calls. The assertions are the checker's; run, they check that what is inferred is what comes."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, assert_type
+from uuid import UUID
+
+import tiffany
+from tiffany import (
+    Acquire,
+    Answer,
+    Channel,
+    Err,
+    ExternalPromise,
+    Future,
+    Group,
+    Mutex,
+    Ok,
+    Permit,
+    Promise,
+    RaceResult,
+    Semaphore,
+    Spawn,
+    SystemCall,
+    Task,
+    Wait,
+    acquire,
+    ask,
+    blocking,
+    call,
+    cancel,
+    create_channel,
+    create_external_promise,
+    create_group,
+    create_mutex,
+    create_promise,
+    create_semaphore,
+    gather,
+    gather_settled,
+    get,
+    get_log,
+    get_tid,
+    join_group,
+    kill_task,
+    new_task,
+    new_uuid,
+    now,
+    put,
+    race,
+    random,
+    receive,
+    send,
+    sleep,
+    spawn,
+    tell,
+    timeout,
+    wait,
+    wait_task,
+    yield_now,
+)
+
+
+async def number() -> int:
+    await yield_now()
+    return 1
+
+
+async def text() -> str:
+    return "text"
+
+
+def plain(n: int, *, twice: bool = False) -> float:
+    return n * 2.0 if twice else float(n)
+
+
+def generator() -> Generator[Any, Any, bytes]:
+    yield sleep(0)
+    return b"bytes"
+
+
+class Add(SystemCall[int]):
+    def __init__(self, a: int, b: int) -> None:
+        self.sum = a + b
+
+
+def handler(call: SystemCall[Any], tid: int) -> object:
+    return Answer(call.sum) if isinstance(call, Add) else None
+
+
+async def simple() -> None:
+    assert_type(await sleep(0), None)
+    assert_type(await now(), float)
+    assert_type(await random(), float)
+    assert_type(await new_uuid(), UUID)
+    assert_type(await get_tid(), int)
+    assert_type(await get("key"), Any)
+    assert_type(await put("key", 1), None)
+    assert_type(await tell("entry"), None)
+    assert_type(await get_log(), list[Any])
+    assert_type(await ask("key"), Any)
+    assert_type(await Add(1, 2), int)
+    assert_type(await blocking(plain, 3, twice=True), float)
+    assert_type(await call(number()), int)
+    assert_type(await call(generator()), bytes)
+    assert_type(await timeout(10, text()), str)
+
+
+async def tasks() -> None:
+    first: Task[int] = await spawn(number())
+    second = await spawn(text(), name="text")
+    third = await Spawn(generator())
+    assert_type(second, Task[str])
+    assert_type(third, Task[bytes])
+    assert_type(await wait(first), int)
+    assert_type(await Wait(second), str)
+    assert_type(await third, bytes)
+    assert_type(await gather(first, second), tuple[int, str])
+    assert_type(await gather(first, second, third), tuple[int, str, bytes])
+    assert_type(await gather([first, first]), list[int])
+    assert_type(await gather(*[first, first]), list[int])
+    raced = await race(first, first)
+    assert_type(raced, RaceResult[int])
+    assert_type(raced.value, int)
+    match (await gather_settled(second))[0]:
+        case Ok(value):
+            assert_type(value, str)
+        case Err(error):
+            assert_type(error, BaseException)
+    assert_type(await cancel(first), None)
+    assert_type(await first.cancel(), None)
+    assert_type(await new_task(number()), int)
+    assert_type(await wait_task(1_000), bool)
+    assert_type(await kill_task(1_000), bool)
+
+
+async def objects() -> None:
+    promise: Promise[int] = await create_promise()
+    assert_type(promise.future, Future[int])
+    assert_type(await promise.complete(3), None)
+    assert_type(await promise.future, int)
+    external: ExternalPromise[str] = await create_external_promise()
+    assert_type(external.complete("text"), bool)
+    assert_type(await wait(external.future), str)
+    channel: Channel[int] = await create_channel(3)
+    assert_type(await send(channel, 1), None)
+    assert_type(await receive(channel), int)
+    await channel.send(2)
+    channel.close()
+    async for message in channel:
+        assert_type(message, int)
+    semaphore = await create_semaphore(2)
+    assert_type(semaphore, Semaphore)
+    assert_type(await acquire(semaphore), Permit)
+    mutex = await create_mutex()
+    assert_type(mutex, Mutex)
+    async with mutex as held:
+        assert_type(held, Mutex)
+    with await Acquire(mutex):
+        pass
+    async with await create_group() as group:
+        assert_type(group, Group)
+        await spawn(number(), group=group)
+    assert_type(await join_group(group), None)
+
+
+async def main() -> str:
+    await simple()
+    await tasks()
+    await objects()
+    return "over"
+
+
+def test_what_is_inferred_is_what_comes() -> None:
+    """The program whose types are checked runs to its end."""
+    assert_type(tiffany.run(main(), env={"key": 1}, handlers=[handler]), str)
+
+
+def test_generic_classes_can_be_written_with_their_types() -> None:
+    """The classes that are generic for a checker can be subscripted at run time."""
+    for cls in (Task, Future, Promise, ExternalPromise, RaceResult, Ok, Channel, SystemCall):
+        assert cls[int] is not None
