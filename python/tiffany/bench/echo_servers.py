@@ -1,7 +1,7 @@
 """The servers of ``py_echo_*``: a task for each connection, which sends back what it reads.
 
 Each is written with the streams of its library: ``StreamReader`` and ``StreamWriter`` with ``drain()`` for asyncio and
-uvloop, ``SocketStream`` for trio. A server says its port and serves until its parent is gone or kills it.
+uvloop, ``SocketStream`` for trio, sockets that do not block with ``ReadWait`` and ``WriteWait`` for ours. A server says its port and serves until its parent is gone or kills it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import asyncio
 import contextlib
 import socket
 import sys
-from collections.abc import Generator
 from typing import Any
+
+import tiffany
 
 from . import loops
 from .process import end_with_parent
@@ -60,7 +61,31 @@ def _trio() -> None:
     loops.with_trio(main)
 
 
-SERVERS = {"asyncio": _asyncio, "uvloop": _uvloop, "trio": _trio}
+def _ours() -> None:
+    async def serve(stream: socket.socket) -> None:
+        with stream, contextlib.suppress(ConnectionError):
+            while True:
+                await tiffany.ReadWait(stream)
+                data = memoryview(stream.recv(BUFFER))
+                if not data:
+                    return
+                while data := data[stream.send(data) :]:
+                    await tiffany.WriteWait(stream)
+
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) as listener:
+            listener.setblocking(False)
+            print(listener.getsockname()[1], flush=True)
+            while True:
+                await tiffany.ReadWait(listener)
+                stream, _ = listener.accept()
+                stream.setblocking(False)
+                await tiffany.Spawn(serve(stream))
+
+    tiffany.run(main())
+
+
+SERVERS = {"tiffany": _ours, "asyncio": _asyncio, "uvloop": _uvloop, "trio": _trio}
 
 
 if __name__ == "__main__":

@@ -21,13 +21,13 @@ def _ours(mode: Mode, _: Path) -> Sample:
 
     async def yielding() -> None:
         for _ in range(yields):
-            await tiffany.yield_now()
+            await tiffany.Yield()
 
     async def main() -> float:
         start = perf_counter()
-        tasks = [await tiffany.spawn(yielding()) for _ in range(TASKS)]
+        tasks = [await tiffany.Spawn(yielding()) for _ in range(TASKS)]
         for task in tasks:
-            await tiffany.wait(task)
+            await tiffany.Wait(task)
         return perf_counter() - start
 
     return Sample(ns_each(tiffany.run(main()), TASKS * yields))

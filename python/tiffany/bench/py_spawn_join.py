@@ -40,9 +40,9 @@ def _ours(mode: Mode, _: Path) -> Sample:
     async def main() -> tuple[float, int]:
         start, total = perf_counter(), 0
         for _ in range(_batches(mode)):
-            tasks = [await tiffany.spawn(_child(number)) for number in range(BATCH)]
+            tasks = [await tiffany.Spawn(_child(number)) for number in range(BATCH)]
             for task in tasks:
-                total += await tiffany.wait(task)
+                total += await tiffany.Wait(task)
         return perf_counter() - start, total
 
     return _sample(mode, tiffany.run(main()))
