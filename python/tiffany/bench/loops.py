@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-
 T = TypeVar("T")
 
 
@@ -29,5 +28,3 @@ def with_trio(main: Callable[[], Awaitable[T]]) -> T:
 
     value: T = trio.run(main)
     return value
-
-

@@ -15,6 +15,7 @@ import tempfile
 import threading
 from importlib import metadata
 from pathlib import Path
+from typing import Self
 
 from .harness import Contender, Measure, Missing, Mode, Sample
 
@@ -81,7 +82,7 @@ class Child:
     """
 
     def __init__(self, *arguments: str) -> None:
-        self._complaints = tempfile.TemporaryFile()
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this
         self._process = subprocess.Popen(
             [sys.executable, *arguments],
             stdin=subprocess.PIPE,
@@ -106,7 +107,7 @@ class Child:
         self._process.kill()
         self._process.communicate()
 
-    def __enter__(self) -> Child:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

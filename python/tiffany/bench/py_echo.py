@@ -13,6 +13,7 @@ import select
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Self
 
 from .harness import Better, Contender, Measure, Mode, Of, Sample
 from .process import Child
@@ -66,7 +67,7 @@ class Load:
                     connection.ask()
                     sent += 1
 
-    def __enter__(self) -> Load:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,8 @@ def _ours(mode: Mode, _: Path) -> Sample:
         await batches(_batches(mode))
         return watch.end()
 
-    return tiffany.run(main())
+    sample: Sample = tiffany.run(main())
+    return sample
 
 
 def _bare(mode: Mode, _: Path) -> Sample:

@@ -14,7 +14,9 @@ from .harness import Better, Measure, Mode, OfBest, Sample
 
 def _take(name: str, mode: Mode, directory: Path) -> Sample:
     runs, steps = mode.pick((200, 20), (5, 2))
-    seconds = durable.program(name).many_runs(directory, warm=runs // 10 + 1, runs=runs, steps=steps)
+    seconds = durable.program(name).many_runs(
+        directory, warm=runs // 10 + 1, runs=runs, steps=steps
+    )
     return Sample(runs * steps / seconds)
 
 

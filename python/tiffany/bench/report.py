@@ -13,8 +13,8 @@ from .harness import (
     Figures,
     Measure,
     Of,
-    OfBest,
     OfBeside,
+    OfBest,
     Target,
 )
 
