@@ -80,7 +80,7 @@ def _ours() -> None:
                 await tiffany.ReadWait(listener)
                 stream, _ = listener.accept()
                 stream.setblocking(False)
-                await tiffany.Spawn(serve(stream))
+                await tiffany.spawn(serve(stream))
 
     tiffany.run(main())
 

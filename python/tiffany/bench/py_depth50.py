@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import tiffany
@@ -32,6 +32,7 @@ def _yielding(depth: int, yields: int) -> Generator[Any, Any, None]:
 
 def _sample(mode: Mode, seconds_at: Callable[[int, int], float]) -> Sample:
     yields = mode.pick(10_000, 50)
+    seconds_at(DEPTH, yields // 50)  # So that the first of the two is not the one that warms up.
     deep, flat = seconds_at(DEPTH, yields), seconds_at(1, yields)
     operations = TASKS * yields
     return Sample(ns_each(deep, operations), {"depth_1": ns_each(flat, operations)})
@@ -39,26 +40,26 @@ def _sample(mode: Mode, seconds_at: Callable[[int, int], float]) -> Sample:
 
 def _ours(mode: Mode, _: Path) -> Sample:
     def main(depth: int, yields: int) -> Generator[Any, Any, float]:
-        start = perf_counter()
+        start = process_time()
         tasks = []
         for _ in range(TASKS):
             tasks.append((yield tiffany.Spawn(_yielding(depth, yields))))
         for task in tasks:
             yield tiffany.Wait(task)
-        return perf_counter() - start
+        return process_time() - start
 
     return _sample(mode, lambda depth, yields: tiffany.run(main(depth, yields)))
 
 
 def _bare(mode: Mode, _: Path) -> Sample:
     def main(depth: int, yields: int) -> Generator[Any, Any, float]:
-        start = perf_counter()
+        start = process_time()
         tasks = []
         for _ in range(TASKS):
             tasks.append((yield bare.NewTask(_yielding(depth, yields))))
         for task in tasks:
             yield bare.WaitTask(task)
-        return perf_counter() - start
+        return process_time() - start
 
     def seconds_at(depth: int, yields: int) -> float:
         seconds: float = bare.run(main(depth, yields), bare.StackTask)

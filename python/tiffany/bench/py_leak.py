@@ -56,9 +56,9 @@ async def _child(number: int) -> int:
 def _ours(mode: Mode, _: Path) -> Sample:
     async def batches(count: int) -> None:
         for _ in range(count):
-            tasks = [await tiffany.Spawn(_child(number)) for number in range(BATCH)]
+            tasks = [await tiffany.spawn(_child(number)) for number in range(BATCH)]
             for task in tasks:
-                await tiffany.Wait(task)
+                await tiffany.wait(task)
 
     async def main() -> Sample:
         await batches(WARM_BATCHES)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import tiffany
@@ -38,12 +38,12 @@ async def _child(number: int) -> int:
 
 def _ours(mode: Mode, _: Path) -> Sample:
     async def main() -> tuple[float, int]:
-        start, total = perf_counter(), 0
+        start, total = process_time(), 0
         for _ in range(_batches(mode)):
-            tasks = [await tiffany.Spawn(_child(number)) for number in range(BATCH)]
+            tasks = [await tiffany.spawn(_child(number)) for number in range(BATCH)]
             for task in tasks:
-                total += await tiffany.Wait(task)
-        return perf_counter() - start, total
+                total += await tiffany.wait(task)
+        return process_time() - start, total
 
     return _sample(mode, tiffany.run(main()))
 
@@ -54,25 +54,25 @@ def _bare(mode: Mode, _: Path) -> Sample:
         yield
 
     def main() -> Generator[Any, Any, tuple[float, int]]:
-        start, total = perf_counter(), 0
+        start, total = process_time(), 0
         for _ in range(_batches(mode)):
             tasks = []
             for number in range(BATCH):
                 tasks.append((yield bare.NewTask(child(number))))
             for task in tasks:
                 total += yield bare.WaitTask(task)
-        return perf_counter() - start, total
+        return process_time() - start, total
 
     return _sample(mode, bare.run(main()))
 
 
 async def _asyncio_main(mode: Mode) -> tuple[float, int]:
-    start, total = perf_counter(), 0
+    start, total = process_time(), 0
     for _ in range(_batches(mode)):
         tasks = [asyncio.create_task(_child(number)) for number in range(BATCH)]
         for task in tasks:
             total += await task
-    return perf_counter() - start, total
+    return process_time() - start, total
 
 
 def _asyncio(mode: Mode, _: Path) -> Sample:
@@ -87,7 +87,7 @@ def _trio(mode: Mode, _: Path) -> Sample:
     import trio
 
     async def main() -> tuple[float, int]:
-        start, total = perf_counter(), 0
+        start, total = process_time(), 0
         for _ in range(_batches(mode)):
             values: list[int] = []
 
@@ -98,7 +98,7 @@ def _trio(mode: Mode, _: Path) -> Sample:
                 for number in range(BATCH):
                     nursery.start_soon(child, number)
             total += sum(values)
-        return perf_counter() - start, total
+        return process_time() - start, total
 
     return _sample(mode, loops.with_trio(main))
 

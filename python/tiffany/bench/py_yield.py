@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import tiffany
@@ -36,26 +36,26 @@ def _yielding(yields: int) -> Generator[None, None, None]:
 
 def _ours(mode: Mode, _: Path) -> Sample:
     def main() -> Generator[Any, Any, float]:
-        start = perf_counter()
+        start = process_time()
         tasks = []
         for _ in range(TASKS):
             tasks.append((yield tiffany.Spawn(_yielding(_yields(mode)))))
         for task in tasks:
             yield tiffany.Wait(task)
-        return perf_counter() - start
+        return process_time() - start
 
     return _sample(mode, tiffany.run(main()))
 
 
 def _bare(mode: Mode, _: Path) -> Sample:
     def main() -> Generator[Any, Any, float]:
-        start = perf_counter()
+        start = process_time()
         tasks = []
         for _ in range(TASKS):
             tasks.append((yield bare.NewTask(_yielding(_yields(mode)))))
         for task in tasks:
             yield bare.WaitTask(task)
-        return perf_counter() - start
+        return process_time() - start
 
     return _sample(mode, bare.run(main()))
 
@@ -65,11 +65,11 @@ async def _asyncio_main(mode: Mode) -> float:
         for _ in range(yields):
             await asyncio.sleep(0)
 
-    start = perf_counter()
+    start = process_time()
     tasks = [asyncio.create_task(yielding(_yields(mode))) for _ in range(TASKS)]
     for task in tasks:
         await task
-    return perf_counter() - start
+    return process_time() - start
 
 
 def with_asyncio(mode: Mode, _: Path) -> Sample:
@@ -91,11 +91,11 @@ def with_trio(mode: Mode, _: Path) -> Sample:
             await trio.lowlevel.checkpoint()
 
     async def main() -> float:
-        start = perf_counter()
+        start = process_time()
         async with trio.open_nursery() as nursery:
             for _ in range(TASKS):
                 nursery.start_soon(yielding, _yields(mode))
-        return perf_counter() - start
+        return process_time() - start
 
     return _sample(mode, loops.with_trio(main))
 
