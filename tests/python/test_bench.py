@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -260,3 +261,24 @@ def test_the_bare_loop_calls_and_raises_through_its_stack() -> None:
         return [caught, (yield bare.WaitTask(task)), (yield middle(1)), (yield)]
 
     assert bare.run(main(), bare.StackTask) == [-1, 41, 3, None]
+
+
+def test_ended_from_outside_it_ends_its_samples_and_leaves_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tiffany.bench", "--dir", str(tmp_path), "py_leak"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as running:
+        while not list(tmp_path.glob("*/0-*")):
+            assert running.poll() is None, "it ended before its first sample"
+            time.sleep(0.01)
+        time.sleep(0.3)  # The sample is on its way now, and would be for a minute.
+        running.terminate()
+        assert running.wait(timeout=30) == 143
+    assert list(tmp_path.iterdir()) == []
+    assert not _runs_somewhere(str(tmp_path))
+
+
+def _runs_somewhere(argument: str) -> bool:
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if argument.encode() in line.read_bytes():
+                return True
+    return False

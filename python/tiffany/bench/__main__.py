@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -152,5 +153,11 @@ def main(arguments: Sequence[str]) -> int:
         return 130
 
 
+def _end(signal_number: int, _frame: object) -> None:
+    """Ends in good order when asked to: samples are ended too, and what they wrote is removed."""
+    sys.exit(128 + signal_number)
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _end)
     sys.exit(main(sys.argv[1:]))

@@ -1,18 +1,18 @@
 """The servers of ``py_echo_*``: a task for each connection, which sends back what it reads.
 
 Each is written with the streams of its library: ``StreamReader`` and ``StreamWriter`` with ``drain()`` for asyncio and
-uvloop, ``SocketStream`` for trio, sockets that do not block with ``ReadWait`` and ``WriteWait`` for ours. A server says its port and serves until its parent is gone or kills it.
+uvloop, ``SocketStream`` for trio, :mod:`tiffany.net` for ours. A server says its port and serves until its parent is gone or kills it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 import sys
 from typing import Any
 
 import tiffany
+from tiffany import net
 
 from . import loops
 from .process import end_with_parent
@@ -62,24 +62,15 @@ def _trio() -> None:
 
 
 def _ours() -> None:
-    async def serve(stream: socket.socket) -> None:
+    async def serve(stream: net.Stream) -> None:
         with stream, contextlib.suppress(ConnectionError):
-            while True:
-                await tiffany.ReadWait(stream)
-                data = memoryview(stream.recv(BUFFER))
-                if not data:
-                    return
-                while data := data[stream.send(data) :]:
-                    await tiffany.WriteWait(stream)
+            while data := await stream.read(BUFFER):
+                await stream.write_all(data)
 
     async def main() -> None:
-        with socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) as listener:
-            listener.setblocking(False)
-            print(listener.getsockname()[1], flush=True)
-            while True:
-                await tiffany.ReadWait(listener)
-                stream, _ = listener.accept()
-                stream.setblocking(False)
+        with await net.listen("127.0.0.1", 0) as listener:
+            print(listener.address[1], flush=True)
+            async for stream, _ in listener:
                 await tiffany.spawn(serve(stream))
 
     tiffany.run(main())

@@ -1,7 +1,7 @@
 """``py_depth50``: a yield at the bottom of 50 generators that called each other by yielding, 100 such tasks.
 
-The column ``depth_1`` is the same where the task itself yields, from the same process. The way down and up is inside
-the time: 100 steps of it beside 10,000 yields. ``bare`` is its trampoline. asyncio has no call stack of its own to
+The column ``depth_1`` is the same where the task itself yields; the two take turns in one process. The way down and up is
+inside the time: 100 steps of it beside 10,000 yields. ``bare`` is its trampoline. asyncio has no call stack of its own to
 compare: a nested ``await`` there passes through every level at each switch.
 """
 
@@ -31,10 +31,13 @@ def _yielding(depth: int, yields: int) -> Generator[Any, Any, None]:
 
 
 def _sample(mode: Mode, seconds_at: Callable[[int, int], float]) -> Sample:
-    yields = mode.pick(10_000, 50)
+    yields, turns = mode.pick((10_000, 3), (50, 1))
     seconds_at(DEPTH, yields // 50)  # So that the first of the two is not the one that warms up.
-    deep, flat = seconds_at(DEPTH, yields), seconds_at(1, yields)
-    operations = TASKS * yields
+    deep = flat = 0.0
+    for _ in range(turns):
+        deep += seconds_at(DEPTH, yields)
+        flat += seconds_at(1, yields)
+    operations = turns * TASKS * yields
     return Sample(ns_each(deep, operations), {"depth_1": ns_each(flat, operations)})
 
 
