@@ -1,0 +1,165 @@
+"""``bare``: what one would write in an afternoon and be content with. A peer, and not a straw man.
+
+Generators in a deque, in the shape of the scheduler of David Beazley's course: a task has ``run()``, and
+what it yields is a call if it is a :class:`SystemCall`. It has tasks, joining and sub-generators, and
+nothing else: no timers, descriptors, cancelling, handlers or log.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator
+from types import GeneratorType
+from typing import Any
+
+Program = Generator[Any, Any, Any]
+
+
+class SystemCall:
+    """What a task asks of the scheduler."""
+
+    __slots__ = ()
+
+    def handle(self, task: Task, scheduler: Scheduler) -> None:
+        """Does it, and puts the task where it belongs."""
+        raise NotImplementedError
+
+
+class Task:
+    """A generator, and what it is sent next."""
+
+    __slots__ = ("over", "send", "sendval", "target", "value", "waiting")
+
+    def __init__(self, target: Program) -> None:
+        self.target = target
+        self.send = target.send
+        self.sendval: Any = None
+        self.over = False
+        self.value: Any = None
+        self.waiting: list[Task] = []
+
+    def run(self) -> Any:
+        """Goes on to the next yield."""
+        value = self.sendval
+        self.sendval = None
+        return self.send(value)
+
+
+class StackTask(Task):
+    """One whose generators may yield generators, which are calls of them: a trampoline."""
+
+    __slots__ = ("stack",)
+
+    def __init__(self, target: Program) -> None:
+        super().__init__(target)
+        self.stack: list[Program] = []
+
+    def run(self) -> Any:
+        """Goes on to the next yield that is not a call of a generator."""
+        value = self.sendval
+        self.sendval = None
+        stack = self.stack
+        error: Exception | None = None
+        while True:
+            try:
+                if error is None:
+                    result = self.send(value)
+                else:
+                    result, error = self.target.throw(error), None
+            except StopIteration as stop:
+                if not stack:
+                    raise
+                value, error = stop.value, None
+                self.enter(stack.pop())
+            except Exception as raised:
+                if not stack:
+                    raise
+                error = raised
+                self.enter(stack.pop())
+            else:
+                if not isinstance(result, GeneratorType):
+                    return result
+                stack.append(self.target)
+                value = None
+                self.enter(result)
+
+    def enter(self, target: Program) -> None:
+        """Goes on with this generator."""
+        self.target = target
+        self.send = target.send
+
+
+class Scheduler:
+    """A queue of tasks that can go on, and the loop over it."""
+
+    def __init__(self) -> None:
+        self.ready: deque[Task] = deque()
+
+    def new(self, task: Task) -> Task:
+        """Takes a task in."""
+        self.ready.append(task)
+        return task
+
+    def exit(self, task: Task, value: Any) -> None:
+        """Notes that a task is over, and tells those who wait for it."""
+        task.over = True
+        task.value = value
+        for waiting in task.waiting:
+            waiting.sendval = value
+            self.ready.append(waiting)
+        task.waiting.clear()
+
+    def mainloop(self) -> None:
+        """Runs until no task can go on."""
+        ready = self.ready
+        pop, push = ready.popleft, ready.append
+        while ready:
+            task = pop()
+            try:
+                result = task.run()
+            except StopIteration as stop:
+                self.exit(task, stop.value)
+                continue
+            if isinstance(result, SystemCall):
+                result.handle(task, self)
+            else:
+                push(task)
+
+
+class NewTask(SystemCall):
+    """Starts a task; the answer is the task."""
+
+    __slots__ = ("target",)
+
+    def __init__(self, target: Program) -> None:
+        self.target = target
+
+    def handle(self, task: Task, scheduler: Scheduler) -> None:
+        """Queues the child, then its parent."""
+        task.sendval = scheduler.new(type(task)(self.target))
+        scheduler.ready.append(task)
+
+
+class WaitTask(SystemCall):
+    """Waits for a task; the answer is its value."""
+
+    __slots__ = ("waited",)
+
+    def __init__(self, waited: Task) -> None:
+        self.waited = waited
+
+    def handle(self, task: Task, scheduler: Scheduler) -> None:
+        """Answers at once if it is over."""
+        if self.waited.over:
+            task.sendval = self.waited.value
+            scheduler.ready.append(task)
+        else:
+            self.waited.waiting.append(task)
+
+
+def run(program: Program, task: type[Task] = Task) -> Any:
+    """Runs a program and all that it starts; its value."""
+    scheduler = Scheduler()
+    root = scheduler.new(task(program))
+    scheduler.mainloop()
+    return root.value

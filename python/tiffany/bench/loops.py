@@ -1,0 +1,30 @@
+"""How a program is run by each of the peers. All have their default settings."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def with_asyncio(main: Coroutine[Any, Any, T]) -> T:
+    """The loop of the standard library, whose tasks are written in C."""
+    return asyncio.run(main)
+
+
+def with_uvloop(main: Coroutine[Any, Any, T]) -> T:
+    """asyncio on libuv."""
+    import uvloop
+
+    value: T = uvloop.run(main)
+    return value
+
+
+def with_trio(main: Callable[[], Awaitable[T]]) -> T:
+    """trio, without instruments."""
+    import trio
+
+    value: T = trio.run(main)
+    return value

@@ -1,0 +1,28 @@
+"""All measures, in the order they are taken."""
+
+from __future__ import annotations
+
+from . import (
+    py_await,
+    py_depth50,
+    py_echo,
+    py_leak,
+    py_spawn_join,
+    py_w1,
+    py_w2,
+    py_w3,
+    py_yield,
+)
+
+MEASURES = (
+    py_yield.MEASURE,
+    py_await.MEASURE,
+    py_spawn_join.MEASURE,
+    py_depth50.MEASURE,
+    py_echo.FEW,
+    py_echo.MANY,
+    py_w1.MEASURE,
+    py_w2.MEASURE,
+    py_w3.MEASURE,
+    py_leak.MEASURE,
+)

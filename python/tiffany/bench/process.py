@@ -1,0 +1,125 @@
+"""Processes: one for each sample, and those that a sample itself starts.
+
+A sample has a process to itself, so that neither the modules nor the garbage of one contender are a
+burden to the next, and one that hangs or crashes takes nobody with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from importlib import metadata
+from pathlib import Path
+from typing import Self
+
+from .harness import Contender, Measure, Missing, Mode, Sample
+
+#: Seconds after which a sample is given up.
+PATIENCE = {Mode.FULL: 600.0, Mode.QUICK: 120.0}
+
+
+def sample(measure: Measure, contender: Contender, mode: Mode, directory: Path) -> Sample | Missing:
+    """Takes one sample in a process of its own (:mod:`tiffany.bench.sample`)."""
+    absent = [name for name in contender.needs if version(name) is None]
+    if absent:
+        names = " and ".join(absent)
+        return Missing(f"no {names} here: pip install 'tiffany[bench]'", absent=True)
+    module = [sys.executable, "-m", "tiffany.bench.sample"]
+    process = subprocess.Popen(
+        [*module, measure.name, contender.name, mode.value, str(directory)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    try:
+        said, complaints = process.communicate(timeout=PATIENCE[mode])
+    except subprocess.TimeoutExpired:
+        _end_group(process)
+        return Missing(f"no answer within {PATIENCE[mode]:g} s")
+    except BaseException:
+        _end_group(process)
+        raise
+    if process.returncode != 0:
+        return Missing(f"{_ending(process.returncode)}: {_last_line(complaints)}")
+    return Sample(**json.loads(said))
+
+
+def version(package: str) -> str | None:
+    """The version of an installed package."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _ending(code: int) -> str:
+    return f"ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+
+
+def _last_line(complaints: str) -> str:
+    lines = complaints.strip().splitlines()
+    return lines[-1] if lines else "it said nothing"
+
+
+def _end_group(process: subprocess.Popen[str]) -> None:
+    """Ends a sample and whatever it has started."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+class Child:
+    """A Python process that tells by lines how far it is. It is killed at the end of the ``with``.
+
+    It holds a pipe at its standard input, whose end tells it that nobody is left to kill it.
+    """
+
+    def __init__(self, *arguments: str) -> None:
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this
+        self._process = subprocess.Popen(
+            [sys.executable, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._complaints,
+        )
+        self.pid = self._process.pid
+
+    def line(self) -> str:
+        """The next line it writes."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            self.kill()
+            self._complaints.seek(0)
+            last = _last_line(self._complaints.read().decode(errors="replace"))
+            raise RuntimeError(f"a process of it {_ending(self._process.returncode)}: {last}")
+        return line.decode().strip()
+
+    def kill(self) -> None:
+        """Kills it with SIGKILL."""
+        self._process.kill()
+        self._process.communicate()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        self._complaints.close()
+
+
+def end_with_parent() -> None:
+    """Ends this process when the one that started it as a :class:`Child` is gone."""
+
+    def wait() -> None:
+        os.read(0, 1)
+        os._exit(0)
+
+    threading.Thread(target=wait, daemon=True).start()
