@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -104,12 +103,15 @@ def parsed(text: str) -> Any:
 
 def show(value: Any, as_json: bool) -> None:
     """Prints what a program came to, unless that is nothing."""
-    if as_json:
-        print(json.dumps(value))
-    elif value is not None:
-        print(value)
-    with contextlib.suppress(BrokenPipeError):
+    try:
+        if as_json:
+            print(_core.encode(value))
+        elif value is not None:
+            print(value)
         sys.stdout.flush()
+    except BrokenPipeError:
+        # Nobody reads any more. What is left in the buffer must not be an error at the end of the process.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def exit_code(ended: SystemExit) -> int:

@@ -9,7 +9,7 @@ from collections.abc import (
     Sequence,
 )
 from datetime import datetime, timedelta
-from types import GenericAlias, TracebackType
+from types import FrameType, GenericAlias, TracebackType
 from typing import Any, Generic, Protocol, Self, TypeAlias, final, overload
 from uuid import UUID
 
@@ -450,7 +450,6 @@ class Runtime:
     def run(self, program: _Program[_A]) -> _A: ...
     def close(self) -> None: ...
 
-
 class CodecError(TypeError):
     """A value that cannot be written down, or that cannot be read."""
 
@@ -485,3 +484,9 @@ def codec_plug(codec: object) -> None:
 
 def codec_unplug(codec: object) -> bool:
     """Asks it no more; whether it was asked before."""
+
+def _command_line(arguments: Sequence[str], host: object) -> int:
+    """Does what the arguments say, and gives the exit code."""
+
+def _on_signal(number: int, frame: FrameType | None = None) -> None:
+    """What sees to Ctrl-C while a loop runs."""

@@ -23,14 +23,16 @@ const NO_FD: i32 = -1;
 /// What the loop of a thread has to do with signals.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Loop {
-    /// There is none, or it was asked to end already: the exception is raised where the thread is.
-    Raises,
+    /// There is none: the exception is raised where the thread is.
+    None,
     /// It is asked to end by the next one.
     Listens,
+    /// It was asked to end. The next one is raised where the thread is, and what a task makes of that does not matter.
+    Asked,
 }
 
 thread_local! {
-    static LOOP: Cell<Loop> = const { Cell::new(Loop::Raises) };
+    static LOOP: Cell<Loop> = const { Cell::new(Loop::None) };
 }
 
 /// What Python calls for a signal.
@@ -39,11 +41,16 @@ thread_local! {
 fn _on_signal(number: i32, frame: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
     let _ = frame;
     drain();
-    match LOOP.replace(Loop::Raises) {
-        Loop::Raises => Err(exception(number)),
+    match LOOP.get() {
+        Loop::None => Err(exception(number)),
         Loop::Listens => {
+            LOOP.set(Loop::Asked);
             session::interrupt(exception(number));
             Ok(())
+        }
+        Loop::Asked => {
+            session::interrupt(exception(number));
+            Err(exception(number))
         }
     }
 }
