@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Generator, Mapping, Sequence
+import os
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
 from tiffany import _core
+from tiffany._records import Chunk, Queue
+from tiffany._runtime import Runtime
+from tiffany.errors import BadArgumentError
 
 _T = TypeVar("_T")
 
@@ -14,6 +18,12 @@ _T = TypeVar("_T")
 def run(
     program: Generator[Any, Any, _T] | Coroutine[Any, Any, _T] | _core.Program[_T],
     *,
+    wal: str | os.PathLike[str] | None = None,
+    id: str | None = None,
+    workflows: Iterable[Callable[..., Any]] = (),
+    queues: Mapping[str, Queue | int] | None = None,
+    on_chunk: Callable[[Chunk], Any] | None = None,
+    record: Literal["every", "outward"] = "every",
     env: Mapping[str, Any] | None = None,
     handlers: Sequence[_core._Handler] | None = None,
     name: str | None = None,
@@ -31,24 +41,34 @@ def run(
     >>> tiffany.run(main(), env={"greeting": "hello"})
     'hello'
 
+    With ``wal`` and ``id`` the run is durable: what it does is written to the log in that directory under this id, and if the
+    process dies, the same line goes on where it was. ``workflows``, ``queues``, ``on_chunk`` and ``record`` are for such runs, and
+    are those of `Runtime`.
+
     ``env`` is what all tasks can ``Ask`` for. ``handlers`` see the calls of all tasks, the first one first. A run ends with
     ``"all"`` of its tasks, or with its ``"root"``, and then the rest are cancelled. ``limits`` may have ``max_tasks``,
     ``max_calls``, ``max_time`` and ``max_cost``. A task that is cancelled may clean up for ``cancel_grace`` seconds. ``policy``
     says who of those that are ready goes first, and ``threads`` how many there are for ``Blocking``.
     """
-    runtime = _core.Runtime(
-        {
-            "env": None if env is None else dict(env),
-            "handlers": None if handlers is None else list(handlers),
-            "name": name,
-            "end": end,
-            "limits": None if limits is None else dict(limits),
-            "cancel_grace": cancel_grace,
-            "policy": policy,
-            "threads": threads,
-        }
+    if (wal is None) != (id is None):
+        missing, given = ("id", "wal") if id is None else ("wal", "id")
+        raise BadArgumentError(
+            f"a durable run has both a log and an id, and {given} was given without {missing} [TFY0032]"
+        )
+    runtime = Runtime(
+        wal=wal,
+        workflows=workflows,
+        queues=queues,
+        on_chunk=on_chunk,
+        record=record,
+        env=env,
+        handlers=handlers,
+        name=name,
+        end=end,
+        limits=limits,
+        cancel_grace=cancel_grace,
+        policy=policy,
+        threads=threads,
     )
-    try:
-        return runtime.run(program)
-    finally:
-        runtime.close()
+    with runtime:
+        return runtime.run(program, id=id)

@@ -225,6 +225,52 @@ class SubinterpreterError(TiffanyError, ImportError):
     code = "TFY0049"
 
 
+class UnreachableError(TiffanyError):
+    """Who has to do it does not answer, or no process has the directory."""
+
+    code = "TFY0043"
+
+
+class NoSuchQuestionError(TiffanyError, LookupError):
+    """The run answers no question of this name."""
+
+    code = "TFY0044"
+
+
+class OtherKeyError(TiffanyError):
+    """A key in the user's database belongs to another run."""
+
+    code = "TFY0050"
+
+
+class StepFailedError(TiffanyError):
+    """A step ended with an exception that cannot be made again from what was written down."""
+
+    code = "TFY0052"
+
+
+class NotUndoneError(TiffanyError):
+    """A saga failed, and not all that it had done could be undone."""
+
+    code = "TFY0051"
+
+
+class _InDoubt(Exception):
+    """Nobody knows whether a transaction was confirmed; the next attempt finds out."""
+
+
+class _Ended(Exception):
+    """A step on a loop of asyncio was about to end that loop."""
+
+
+class PausedRunWarning(UserWarning):
+    """A durable run cannot go on with this program."""
+
+
+class HashSeedWarning(UserWarning):
+    """A durable run began where sets of text had another order."""
+
+
 class Cancelled(BaseException):
     """What a cancelled task gets at its yield. Let it pass after cleaning up.
 
@@ -279,20 +325,26 @@ __all__ = [
     "ForeignRunError",
     "ForkedError",
     "GoneError",
+    "HashSeedWarning",
     "InDoubtError",
     "LimitError",
     "LogFailedError",
     "NestedRuntimeError",
+    "NoSuchQuestionError",
     "NoSuchKeyError",
     "NoSuchRunError",
     "NotACallError",
     "NotDurableError",
     "NotSerializableError",
+    "NotUndoneError",
+    "OtherKeyError",
     "OtherRunError",
     "OutsideTaskError",
     "PanickedError",
+    "PausedRunWarning",
     "RefusedError",
     "RunOverError",
+    "StepFailedError",
     "SubinterpreterError",
     "TaskCancelledError",
     "TiffanyError",
@@ -300,6 +352,7 @@ __all__ = [
     "UnansweredError",
     "UnknownPromiseError",
     "UnknownTaskError",
+    "UnreachableError",
     "UnreadableError",
     "UnregisteredError",
     "WrongThreadError",

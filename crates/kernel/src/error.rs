@@ -197,6 +197,8 @@ kinds! {
     OtherKey = "TFY0050", "give each log directory a table of its own, or remove the keys of the run that is gone";
     /// A saga failed, and not all that it had done could be undone.
     NotUndone = "TFY0051", "undo what is named by hand";
+    /// A step ended with an exception that cannot be made again from what was written down.
+    StepFailed = "TFY0052", "let its class be importable under the same name, with arguments that can be written down";
 }
 
 /// An error a task was given, or ended with.
@@ -359,7 +361,7 @@ impl TaskError {
     }
 
     /// Says that it happened in this call at this line, unless that is known already.
-    pub fn add_call(&mut self, call: &'static str, at: &'static Location<'static>) {
+    pub fn add_call(&mut self, call: &'static str, at: impl Into<Site>) {
         if self.0.call.is_none() {
             self.0.call = Some((Cow::Borrowed(call), at.into()));
         }

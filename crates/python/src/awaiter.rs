@@ -13,6 +13,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
 use crate::call::SystemCall;
+use crate::errors::{Raise, TiffanyError};
 
 /// The iterator: its call, until that was yielded.
 #[repr(C)]
@@ -44,8 +45,11 @@ unsafe extern "C" fn send(
     unsafe {
         let call = std::mem::replace(&mut (*slf.cast::<Awaiter>()).call, null_mut());
         if !call.is_null() {
-            *result = call;
-            return ffi::PySendResult::PYGEN_NEXT;
+            *result = in_task(call);
+            return match (*result).is_null() {
+                true => ffi::PySendResult::PYGEN_ERROR,
+                false => ffi::PySendResult::PYGEN_NEXT,
+            };
         }
         ffi::Py_INCREF(value);
         *result = value;
@@ -56,7 +60,30 @@ unsafe extern "C" fn send(
 /// The same for those who do not send: the call, and then the end.
 unsafe extern "C" fn next(slf: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: the interpreter calls this with an object of this type. Null without an exception is the end.
-    unsafe { std::mem::replace(&mut (*slf.cast::<Awaiter>()).call, null_mut()) }
+    unsafe {
+        let call = std::mem::replace(&mut (*slf.cast::<Awaiter>()).call, null_mut());
+        if call.is_null() { call } else { in_task(call) }
+    }
+}
+
+/// The call, if a task awaits it; null with an exception if somebody else than the scheduler runs the coroutine.
+#[inline]
+fn in_task(call: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    match tiffany::binding::in_task() {
+        true => call,
+        false => outside(call),
+    }
+}
+
+#[cold]
+fn outside(call: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    Python::attach(|py| {
+        let message = "a call was awaited where no task runs; give the coroutine to `tiffany.run`";
+        TiffanyError::OutsideTask.err(py, message).restore(py);
+        // SAFETY: the reference was the awaiter's, and the interpreter is attached.
+        unsafe { ffi::Py_DECREF(call) };
+        null_mut()
+    })
 }
 
 unsafe extern "C" fn itself(slf: *mut ffi::PyObject) -> *mut ffi::PyObject {

@@ -71,6 +71,8 @@ pub(crate) enum Op {
     /// The same after an exception, which is what matters.
     LeaveGroup(ObjectRef),
     Charge(u64),
+    ReceiveMessage(String),
+    Patched(String),
     /// Runs a program in the same task.
     Call(Py<PyAny>),
     /// One of the user's own.
@@ -81,8 +83,12 @@ pub(crate) enum Op {
 
 /// A call that another file of this crate does.
 pub(crate) trait Perform: Send + Sync {
-    /// Begins it.
-    fn start(&self, py: Python<'_>) -> PyResult<Pending>;
+    /// Begins it. The line is where the task stands.
+    fn start(
+        &self,
+        call: &Bound<'_, SystemCall>,
+        at: &dyn Fn() -> Option<Line>,
+    ) -> PyResult<Pending>;
 }
 
 #[pymethods]
@@ -106,16 +112,20 @@ impl SystemCall {
 #[inline]
 pub(crate) fn start(
     call: &Bound<'_, SystemCall>,
-    at: impl FnOnce() -> Option<Line>,
+    at: impl Fn() -> Option<Line>,
 ) -> PyResult<Pending> {
     let (py, op) = (call.py(), &call.get().op);
     Ok(match op {
         Op::Yield => Pending::Yield(tiffany::yield_now()),
         Op::Wait(_, target) => Pending::wait(*target),
         Op::Spawn(spawning) => return spawning.start(call, at()),
-        Op::Other(perform) => return perform.start(py),
+        Op::Other(perform) => return perform.start(call, &at),
         Op::Send(Some(channel), ..) if Channel::is_closed(channel.bind(py)) => {
             return Err(TiffanyError::ChannelClosed.err(py, "the channel was closed"));
+        }
+        Op::ReceiveMessage(_) if !binding::is_durable() => {
+            let message = "a message was waited for in a run that is not durable, so none can come";
+            return Err(TiffanyError::NotDurable.err(py, message));
         }
         Op::Call(_) => unreachable!("the driver pushes what is called"),
         _ => Pending::Call(binding::call(kernel_call(call)), call.clone().unbind()),
@@ -165,6 +175,8 @@ pub(crate) fn kernel_call(call: &Bound<'_, SystemCall>) -> KernelCall {
         Op::CreateGroup => KernelCall::CreateGroup,
         Op::JoinGroup(_, group) | Op::LeaveGroup(group) => KernelCall::JoinGroup(*group),
         Op::Charge(cost) => KernelCall::Charge(*cost),
+        Op::ReceiveMessage(name) => KernelCall::ReceiveMessage(name.as_str().into()),
+        Op::Patched(id) => KernelCall::Patched(id.as_str().into(), true),
         Op::Custom | Op::Other(_) => {
             let name = call.get_type().name().map_or("custom".into(), |name| name.to_string());
             KernelCall::Custom(names::name(&name), to_value(call.clone().into_any()))

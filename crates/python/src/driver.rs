@@ -32,6 +32,8 @@ pub(crate) struct PyTask {
     delivered: Option<Box<Delivered>>,
     /// The process that it belongs to.
     process: Process,
+    /// It belongs to a durable run, as it learns with its first turn.
+    is_durable: bool,
     /// What becomes of the value it returns.
     result: ResultForm,
 }
@@ -53,10 +55,16 @@ pub(crate) fn coroutine(
 ) -> BoxCoroutine {
     let stack = CallStack::new(program);
     let context = Python::attach(TaskContext::copy);
-    let process = Process::current();
-    let pending = Pending::Nothing;
-    let task =
-        PyTask { stack, context, pending, is_cancelled: false, delivered: None, process, result };
+    let task = PyTask {
+        stack,
+        context,
+        pending: Pending::Nothing,
+        is_cancelled: false,
+        is_durable: false,
+        delivered: None,
+        process: Process::current(),
+        result,
+    };
     binding::coroutine(task, move || {
         let line = spawned_at.as_ref()?;
         Python::attach(|py| line.site(py))
@@ -71,6 +79,9 @@ impl Future for PyTask {
         let task = self.get_mut();
         if !task.process.is_current() {
             return Poll::Pending;
+        }
+        if matches!(task.pending, Pending::Nothing) {
+            task.is_durable = binding::is_durable();
         }
         Python::attach(|py| {
             let _inside = task.context.enter(py);
@@ -202,13 +213,17 @@ impl PyTask {
 }
 
 impl Drop for PyTask {
-    /// What is not over is closed.
+    /// What is not over is closed. Not so in a durable run: only its own end and a cancel unwind a task there. Dropped in between it will
+    /// go on in another process, and what it has in `finally` must not be done.
     #[inline]
     fn drop(&mut self) {
         if self.stack.is_over() || !self.process.is_current() {
             return;
         }
         Python::attach(|py| {
+            if self.is_durable {
+                return self.stack.leave(py);
+            }
             let _inside = self.context.enter(py);
             self.stack.close(py);
         });

@@ -75,15 +75,9 @@ fn ended_with(py: Python<'_>, error: &PyErr, known: Option<TaskError>) -> TaskEr
     let exception = error.value(py);
     let boxed = || exception.getattr("_error").ok()?.cast_into::<ErrorBox>().ok();
     let known = known.or_else(|| boxed().map(|known| known.get().0.clone()));
-    let error_of_kernel = known.unwrap_or_else(|| {
-        let failed = TaskError::failed(text(exception));
-        match tiffany::binding::is_durable() {
-            true => match crate::json::exception_text(py, exception) {
-                Some(detail) => failed.with_detail(detail),
-                None => failed,
-            },
-            false => failed,
-        }
+    let error_of_kernel = known.unwrap_or_else(|| match tiffany::binding::is_durable() {
+        true => crate::json::written(exception),
+        false => TaskError::failed(text(exception)),
     });
     let traceback = error.traceback(py).map(Bound::unbind);
     error_of_kernel.with_origin(Raised { exception: exception.clone().unbind(), traceback })

@@ -135,6 +135,11 @@ fn object(py: Python<'_>, call: &KernelCall) -> PyResult<Option<Py<SystemCall>>>
     {
         return Ok(object.bind(py).cast::<SystemCall>().ok().map(|call| call.clone().unbind()));
     }
+    if let KernelCall::Effect(effect) = call {
+        let origin = tiffany::binding::origin(effect);
+        let origin = origin.and_then(|origin| origin.downcast_ref::<Py<SystemCall>>());
+        return Ok(origin.map(|call| call.clone_ref(py)));
+    }
     let value = |value: &tiffany::Value| from_value(py, value.clone());
     let op = match call {
         KernelCall::Now => Op::Now,

@@ -1,6 +1,7 @@
 //! What calls give and take: tasks, promises, channels, locks, groups. Each names something in the tables of its run, and gives it back
 //! when nobody has it any more.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::IntoPyObjectExt;
@@ -12,6 +13,7 @@ use tiffany::{RuntimeHandle, TaskError, Uuid, Value};
 use crate::awaiter::awaiter;
 use crate::call::{Op, SystemCall};
 use crate::calls;
+use crate::durable::control;
 use crate::errors::{self, Raise, TiffanyError};
 use crate::session::release;
 use crate::value::{from_value, to_value};
@@ -281,9 +283,8 @@ pub(crate) fn settle(
             py.detach(|| home.settle_durable(uuid, Ok(&json)))
         }
         (true, Err(error)) => {
-            let error = errors::from_python(py, &PyErr::from_value(error));
-            let message = error.message().to_string();
-            py.detach(|| home.settle_durable(uuid, Err::<&(), _>(message)))
+            let error = control::failure(error);
+            py.detach(|| tiffany::binding::settle_durable(&mut home.control(), uuid, Err(error)))
         }
         (false, Ok(value)) => {
             let value = value.unbind();
@@ -390,17 +391,34 @@ pub(crate) fn results(
     list.into_py_any(py)
 }
 
-/// Settles an external promise of any runtime of this process, by its UUID. `False`: it was settled before.
+/// Settles an external promise by its UUID: one of any runtime of this process, or with `wal` one of the durable runs in that directory,
+/// whichever process has it. `False`: it was settled before.
 #[pyfunction]
-fn complete_by_uuid(uuid: &Bound<'_, PyAny>, value: Bound<'_, PyAny>) -> PyResult<bool> {
-    by_uuid(uuid, Ok(value))
+#[pyo3(signature = (uuid, value, *, wal = None))]
+fn complete_by_uuid(
+    uuid: &Bound<'_, PyAny>,
+    value: Bound<'_, PyAny>,
+    wal: Option<PathBuf>,
+) -> PyResult<bool> {
+    match wal {
+        Some(dir) => control::Control::open(uuid.py(), dir)?.settle(uuid, &value),
+        None => by_uuid(uuid, Ok(value)),
+    }
 }
 
 /// The same with an exception.
 #[pyfunction]
-fn fail_by_uuid(uuid: &Bound<'_, PyAny>, error: Bound<'_, PyAny>) -> PyResult<bool> {
+#[pyo3(signature = (uuid, error, *, wal = None))]
+fn fail_by_uuid(
+    uuid: &Bound<'_, PyAny>,
+    error: Bound<'_, PyAny>,
+    wal: Option<PathBuf>,
+) -> PyResult<bool> {
     errors::check_exception(&error)?;
-    by_uuid(uuid, Err(error))
+    match wal {
+        Some(dir) => control::Control::open(uuid.py(), dir)?.fail(uuid, error),
+        None => by_uuid(uuid, Err(error)),
+    }
 }
 
 fn by_uuid(

@@ -8,6 +8,7 @@ mod cli;
 mod codec;
 mod contextvars;
 mod driver;
+mod durable;
 mod errors;
 mod handler;
 mod handles;
@@ -42,6 +43,9 @@ fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     objects::add(module)?;
     handler::add(module)?;
     net::add(module)?;
+    durable::add(module)?;
+    module.add_function(wrap_pyfunction!(session::interrupt_later, module)?)?;
+    module.add_function(wrap_pyfunction!(session::check_interrupt, module)?)?;
     module.add_class::<Program>()?;
     module.add_class::<settings::Lazy>()?;
     module.add_class::<runtime::Runtime>()?;

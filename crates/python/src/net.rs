@@ -15,6 +15,7 @@ use tiffany::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use crate::call::{Op, Perform, SystemCall};
 use crate::errors::{self, Raise, TiffanyError};
+use crate::line::Line;
 use crate::pending::Pending;
 use crate::thread::OneThread;
 
@@ -25,7 +26,15 @@ impl<F> Perform for Doing<F>
 where
     F: Fn(Python<'_>) -> PyResult<Pending> + Send + Sync,
 {
-    fn start(&self, py: Python<'_>) -> PyResult<Pending> {
+    fn start(
+        &self,
+        call: &Bound<'_, SystemCall>,
+        _at: &dyn Fn() -> Option<Line>,
+    ) -> PyResult<Pending> {
+        let py = call.py();
+        if tiffany::binding::is_durable() {
+            return Err(TiffanyError::NotDurable.err(py, "a durable task used a socket"));
+        }
         (self.0)(py)
     }
 }

@@ -6,6 +6,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tiffany::{RunHandle, Value, binding};
 
+use crate::durable::control::Control;
+use crate::durable::{interpreter, runs};
 use crate::errors::{self, Raise, TiffanyError};
 use crate::line::Line;
 use crate::session::{self, Registered};
@@ -55,7 +57,9 @@ impl Runtime {
     fn new(settings: &Bound<'_, PyDict>) -> PyResult<Runtime> {
         let py = settings.py();
         let builder = settings.extract::<Settings<'_>>()?.builder(py)?;
-        let runtime = builder.build().map_err(|error| errors::run_error(py, &error))?;
+        // Runs that the log has are brought back here.
+        let built = interpreter::without(py, || builder.build());
+        let runtime = built.map_err(|error| errors::run_error(py, &error))?;
         let registered = Registered::new(runtime.handle());
         let open = Open { runtime, _registered: registered };
         Ok(Runtime { inner: OneThread::new(RefCell::new(Some(open))) })
@@ -100,8 +104,67 @@ impl Runtime {
             // It is closed where it was made.
             return Ok(());
         }
-        drop(self.open(py)?);
-        self.inner.get(py, "runtime")?.borrow_mut().take();
+        let open = match self.inner.get(py, "runtime")?.try_borrow_mut() {
+            Ok(mut open) => open.take(),
+            Err(_) => return self.open(py).map(drop),
+        };
+        interpreter::without(py, || drop(open));
         Ok(())
+    }
+
+    /// Starts a durable run of a function under an id, and gives its UUID.
+    fn submit(&self, py: Python<'_>, function: &str, id: &str, input: String) -> PyResult<String> {
+        runs::submit(py, &mut self.open(py)?.runtime, function, id, input)
+    }
+
+    /// Drives all runs until this one is over, and gives its value.
+    fn wait(&self, run: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        runs::wait(&mut self.open(run.py())?.runtime, run)
+    }
+
+    /// Sends a message to a durable run.
+    fn send(&self, run: &Bound<'_, PyAny>, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        runs::send(&mut self.open(run.py())?.runtime, run, name, value)
+    }
+
+    /// Cancels a durable run.
+    fn cancel(&self, run: &Bound<'_, PyAny>) -> PyResult<()> {
+        runs::cancel(&mut self.open(run.py())?.runtime, run)
+    }
+
+    /// Asks a durable run.
+    fn query(&self, run: &Bound<'_, PyAny>, name: &str, input: String) -> PyResult<Py<PyAny>> {
+        runs::query(&mut self.open(run.py())?.runtime, run, name, input)
+    }
+
+    /// Waits until all that was asked for is safe in the log.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        runs::flush(py, &mut self.open(py)?.runtime)
+    }
+
+    /// The runs that cannot go on.
+    fn paused(&self, py: Python<'_>) -> PyResult<Vec<(String, &'static str, String)>> {
+        Ok(runs::paused(&self.open(py)?.runtime))
+    }
+
+    /// The steps in doubt.
+    fn doubts(&self, py: Python<'_>) -> PyResult<Vec<runs::DoubtParts>> {
+        Ok(runs::doubts(&self.open(py)?.runtime))
+    }
+
+    /// Decides on a step in doubt.
+    fn decide(&self, key: &str, what: &str, given: &Bound<'_, PyAny>) -> PyResult<()> {
+        runs::decide(&mut self.open(given.py())?.runtime, key, what, given)
+    }
+
+    /// Whether a durable run is over, and its end safe in the log.
+    fn is_finished(&self, run: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let uuid = runs::identity(run)?;
+        Ok(self.open(run.py())?.runtime.is_finished(uuid))
+    }
+
+    /// What other threads ask it by.
+    fn control(&self, py: Python<'_>) -> PyResult<Control> {
+        Ok(Control::of(self.open(py)?.runtime.handle().control()))
     }
 }

@@ -8,10 +8,11 @@ use tiffany::Runtime;
 use tiffany::{DependencyAware, End, Limits, Priority, binding};
 
 use crate::calls::duration;
+use crate::durable::interpreter;
 use crate::errors::{self, Raise, TiffanyError};
 use crate::handler::PyHandler;
 use crate::stack::is_program;
-use crate::{session, spawn};
+use crate::{durable, session, spawn};
 
 /// A value of the environment that is found out when it is first asked for: the function is called once for all tasks. It may give a value,
 /// or a program that gives it.
@@ -40,6 +41,8 @@ pub(crate) struct Settings<'py> {
     cancel_grace: Option<Bound<'py, PyAny>>,
     policy: String,
     threads: usize,
+    #[pyo3(default)]
+    durable: Option<durable::settings::Settings<'py>>,
 }
 
 impl Settings<'_> {
@@ -86,7 +89,10 @@ impl Settings<'_> {
         for (key, value) in self.env.iter().flatten() {
             builder = add_env(builder, &key.extract::<String>()?, value);
         }
-        Ok(builder)
+        match &self.durable {
+            Some(durable) => durable.apply(py, builder),
+            None => Ok(builder),
+        }
     }
 }
 
@@ -136,18 +142,8 @@ fn read_limits(limits: &Bound<'_, PyDict>) -> PyResult<Limits> {
 
 /// Waits without the interpreter, so that other threads can have it; then sees to signals.
 fn wait(wait: &mut dyn FnMut()) {
-    /// Taken to no other thread: `detach` runs it here and at once.
-    struct Here<'a>(&'a mut dyn FnMut());
-    // SAFETY: see above.
-    unsafe impl Send for Here<'_> {}
-    impl Here<'_> {
-        fn run(self) {
-            (self.0)();
-        }
-    }
     Python::attach(|py| {
-        let here = Here(wait);
-        py.detach(move || here.run());
+        interpreter::without(py, wait);
         if let Err(error) = py.check_signals() {
             session::interrupt(error);
         }

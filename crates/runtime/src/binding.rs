@@ -1,6 +1,8 @@
 //! What another language on top of this one needs, and Rust programs do not: tasks whose code is not Rust, calls without types,
 //! values as the log has them, and a way to do something else while the loop waits.
 
+mod durable;
+
 use std::future::Future;
 use std::os::fd::BorrowedFd;
 use std::panic::Location;
@@ -8,6 +10,11 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
+pub use crate::durable::{Language, Wanted};
+pub use durable::{
+    answer_question, durable_run, make_step, origin, settle_durable, step, step_elsewhere,
+    transactional, wait_for, with_origin, worth_another_attempt,
+};
 pub use tiffany_kernel::Release;
 use tiffany_kernel::{
     BoxCoroutine, Coroutine, Port, Reply, Site, Step, SystemCall, TaskError, Unwind, Value,

@@ -1,10 +1,9 @@
 //! What a runtime offers its tasks: the time, the way in from other threads, the reactor, the pool.
 
 use std::cell::{Cell, RefCell};
-use std::panic::Location;
 use std::sync::Arc;
 
-use tiffany_kernel::{CallRef, Uuid};
+use tiffany_kernel::{CallRef, Site, Uuid};
 
 use crate::clock::Clock;
 use crate::durable::{Attempt, Questions, StepJob, Stop, mixed};
@@ -53,7 +52,7 @@ impl Host {
     /// Queues an attempt at a step, and says how it can be stopped.
     pub(crate) fn start_attempt(
         &self,
-        (call, name, at): (CallRef, &'static str, &'static Location<'static>),
+        (call, name, at): (CallRef, &'static str, Site),
         attempt: Attempt,
         job: &StepJob,
     ) -> Option<Stop> {

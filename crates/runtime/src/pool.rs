@@ -2,12 +2,11 @@
 //! when there is work and nobody to do it, and end after a while without any.
 
 use std::collections::BTreeMap;
-use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use tiffany_kernel::{CallRef, ErrorKind, TaskError};
+use tiffany_kernel::{CallRef, ErrorKind, Site, TaskError};
 
 use crate::durable::{Attempt, Blocking, StepError};
 use crate::future_task::panic_error;
@@ -22,7 +21,7 @@ const IDLE: Duration = Duration::from_secs(5);
 pub(crate) struct Work {
     /// What the work is called, and the line that asked for it, for errors.
     pub(crate) name: &'static str,
-    pub(crate) at: &'static Location<'static>,
+    pub(crate) at: Site,
     pub(crate) job: Job,
 }
 

@@ -401,7 +401,7 @@ where
         let value = work();
         Box::new(move || Ok(Value::new(value)))
     });
-    let work = Work { name: "blocking", at: Location::caller(), job: Job::Once(job) };
+    let work = Work { name: "blocking", at: Location::caller().into(), job: Job::Once(job) };
     TryCall::new(SystemCall::Effect(EffectWork {
         name: work.name,
         about: None,

@@ -7,6 +7,7 @@ use pyo3::types::{PyDict, PyTuple};
 use super::{given, of, plain};
 use crate::call::{Op, Perform, SystemCall};
 use crate::errors::{self, Raise, TiffanyError};
+use crate::line::Line;
 use crate::pending::Pending;
 use crate::spawn;
 
@@ -116,7 +117,19 @@ struct OnThread {
 }
 
 impl Perform for OnThread {
-    fn start(&self, py: Python<'_>) -> PyResult<Pending> {
+    fn start(
+        &self,
+        call: &Bound<'_, SystemCall>,
+        _at: &dyn Fn() -> Option<Line>,
+    ) -> PyResult<Pending> {
+        let py = call.py();
+        if tiffany::binding::is_durable() {
+            let name = self.function.bind(py).repr()?;
+            let message = format!(
+                "Blocking({name}) was called in a durable run, and what it gives cannot be written down"
+            );
+            return Err(TiffanyError::NotDurable.err(py, message));
+        }
         let function = self.function.clone_ref(py);
         let args = self.args.clone_ref(py);
         let kwargs = self.kwargs.as_ref().map(|kwargs| kwargs.clone_ref(py));

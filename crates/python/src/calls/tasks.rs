@@ -9,6 +9,7 @@ use super::{given, of, several};
 use crate::call::{self, Op, Perform, SystemCall};
 use crate::errors::{Raise, TiffanyError};
 use crate::handles::{Task, target};
+use crate::line::Line;
 use crate::objects::Group;
 use crate::pending::Pending;
 use crate::spawn::{self, Inner, Options, Spawning};
@@ -220,7 +221,12 @@ struct Limited {
 }
 
 impl Perform for Limited {
-    fn start(&self, py: Python<'_>) -> PyResult<Pending> {
+    fn start(
+        &self,
+        call: &Bound<'_, SystemCall>,
+        _at: &dyn Fn() -> Option<Line>,
+    ) -> PyResult<Pending> {
+        let py = call.py();
         let coroutine = spawn::coroutine(self.program.bind(py), None)?;
         let limit = self.limit;
         Ok(Pending::Future(Box::pin(async move {

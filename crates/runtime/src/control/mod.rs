@@ -151,13 +151,13 @@ impl Control {
         promise: Uuid,
         message: impl Into<String>,
     ) -> Result<Settlement, TaskError> {
-        self.settled(promise, Err(message.into()))
+        self.settled(promise, Err(TaskError::failed(message)))
     }
 
-    fn settled(
+    pub(crate) fn settled(
         &mut self,
         promise: Uuid,
-        result: Result<Box<RawValue>, String>,
+        result: Result<Box<RawValue>, TaskError>,
     ) -> Result<Settlement, TaskError> {
         match self.ask(Request::Settle { promise, result })? {
             Answer::Settled(settlement) => Ok(settlement),

@@ -29,7 +29,7 @@ pub(crate) enum Request {
     Settle {
         #[serde(with = "text")]
         promise: Uuid,
-        result: Result<Box<RawValue>, String>,
+        result: Result<Box<RawValue>, TaskError>,
     },
     Cancel {
         #[serde(with = "text")]

@@ -34,6 +34,8 @@ pub(crate) struct Started<'a> {
     pub(crate) input: &'a str,
     pub(crate) seed: u64,
     pub(crate) recording: &'a str,
+    /// What the language of its code notes, as JSON.
+    pub(crate) language: Option<String>,
 }
 
 impl Journal {
@@ -72,10 +74,13 @@ impl Journal {
             .line(page, clock, RecordType::RunStart, Tid(1))
             .str("id", started.id)
             .str("function", started.function);
-        write_value(line, "input", started.input)
+        let line = write_value(line, "input", started.input)
             .str("seed", &started.seed.to_string())
-            .str("recording", started.recording)
-            .end();
+            .str("recording", started.recording);
+        match &started.language {
+            Some(note) => line.json("language", note).end(),
+            None => line.end(),
+        };
     }
 
     /// Writes what the kernel left.

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use tiffany_kernel::{BoxCoroutine, ErrorKind, Step, TaskError, Value};
 
 use super::json::{Json, decode, encode};
+use super::language::{Language, Wanted};
 use crate::future_task::{FutureTask, Output, into_task_error, panic_error};
 use crate::panics;
 
@@ -35,6 +36,8 @@ pub(crate) struct Root {
 #[derive(Clone, Default)]
 pub(crate) struct Registry {
     functions: BTreeMap<Rc<str>, Function>,
+    /// Who knows of others.
+    pub(crate) language: Option<Rc<dyn Language>>,
 }
 
 impl Registry {
@@ -71,19 +74,21 @@ impl Registry {
 
     /// The names of all functions.
     pub(crate) fn names(&self) -> Vec<String> {
-        self.functions.keys().map(|name| name.to_string()).collect()
+        let others = self.language.iter().flat_map(|language| language.names());
+        self.functions.keys().map(|name| name.to_string()).chain(others).collect()
     }
 
     /// Whether there is none.
     #[cfg(feature = "cli")]
     pub(crate) fn is_empty(&self) -> bool {
-        self.functions.is_empty()
+        self.functions.is_empty() && self.language.is_none()
     }
 
     /// Whether there is a function of this name.
     #[cfg(feature = "cli")]
     pub(crate) fn has(&self, name: &str) -> bool {
         self.functions.contains_key(name)
+            || self.language.as_ref().is_some_and(|language| language.has(name))
     }
 
     /// A function's name, shared by all of its runs.
@@ -93,7 +98,8 @@ impl Registry {
     }
 
     /// The root of a run of this function.
-    pub(crate) fn start(&self, name: &str, input: &str) -> Result<Root, TaskError> {
+    #[track_caller]
+    pub(crate) fn start(&self, name: &str, input: &str, wanted: Wanted) -> Result<Root, TaskError> {
         match self.functions.get(name) {
             Some(Function { start, at }) => {
                 // Reading the input is code of the user's too; a panic in it is this run's alone.
@@ -107,6 +113,10 @@ impl Registry {
                 Ok(Root { coroutine: started?, at })
             }
             None => {
+                let other = self.language.as_ref();
+                if let Some(root) = other.and_then(|language| language.start(name, input, wanted)) {
+                    return Ok(Root { coroutine: root?, at: Location::caller() });
+                }
                 let message = format!("no function `{name}` is registered");
                 Err(TaskError::new(ErrorKind::Unregistered, message))
             }

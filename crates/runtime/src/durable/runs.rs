@@ -13,6 +13,7 @@ use tiffany_kernel::{ErrorKind, Mode, Recording, RunId, TaskError, TaskInfo, Uui
 use super::hosting::{Hosting, no_log, no_log_here};
 use super::journal::{Journal, Started};
 use super::json::{Json, decode, encode, is_same};
+use super::language::Wanted;
 use super::post::Received;
 use super::resume::script::Script;
 use super::shelved::Shelved;
@@ -58,6 +59,10 @@ pub struct DurableRun<T> {
 }
 
 impl<T> DurableRun<T> {
+    pub(crate) fn of(uuid: Uuid) -> DurableRun<T> {
+        DurableRun { uuid, value: PhantomData }
+    }
+
     /// The run's identity, by which its log is called.
     pub fn uuid(&self) -> Uuid {
         self.uuid
@@ -101,10 +106,13 @@ impl Runtime {
             self.check_same(uuid, id, function, input)?;
             return Ok(uuid);
         }
-        let root = self.settings.registry.start(function, input).map_err(RunError::Failed)?;
+        let root = self.settings.registry.start(function, input, Wanted::New);
+        let root = root.map_err(RunError::Failed)?;
         let seed = self.host.entropy.seed_of(uuid);
         let recording = self.settings.recording;
-        let started = Started { id, function, input, seed, recording: word(recording) };
+        let language = self.settings.registry.language.as_ref().map(|language| language.note());
+        let recording_word = word(recording);
+        let started = Started { id, function, input, seed, recording: recording_word, language };
         let mut journal = Journal::new(Chain::new(uuid));
         let clock = self.host.clock.now();
         journal.start(&mut self.durable_mut().page, clock, &started);

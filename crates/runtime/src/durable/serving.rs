@@ -200,7 +200,7 @@ impl Runtime {
     fn settle(
         &mut self,
         promise: Uuid,
-        result: Result<Box<RawValue>, String>,
+        result: Result<Box<RawValue>, TaskError>,
     ) -> Result<Answer, TaskError> {
         if let Some((run, settlement)) = self.host.inbox.claim(promise, self.durable.is_some()) {
             if self.has_ended(run) {
@@ -208,7 +208,7 @@ impl Runtime {
             }
             let result = match result {
                 Ok(value) => Ok(Value::new(Json::new(compact(value.get())))),
-                Err(message) => Err(TaskError::failed(message)),
+                Err(error) => Err(error),
             };
             self.complete(run, Completion::Settle(promise, result));
             return Ok(Answer::Settled(settlement));

@@ -98,7 +98,7 @@ impl Shelved {
         page: &mut Page,
         clock: Time,
         promise: Uuid,
-        result: &Result<Box<RawValue>, String>,
+        result: &Result<Box<RawValue>, TaskError>,
     ) -> Option<Settlement> {
         let settled = self.promises.get_mut(&promise)?;
         if std::mem::replace(settled, true) {
@@ -106,7 +106,7 @@ impl Shelved {
         }
         let result = match result {
             Ok(value) => Ok(Value::new(Json::new(compact(value.get())))),
-            Err(message) => Err(TaskError::failed(message.clone())),
+            Err(error) => Err(error.clone()),
         };
         self.journal.settled(page, (clock, AT_THE_END), promise, &result);
         Some(Settlement::Accepted)

@@ -189,7 +189,7 @@ impl Simulation {
     ) -> Result<Receipt, TaskError> {
         let result = match result {
             Ok(value) => Ok(raw(value)?),
-            Err(message) => Err(message),
+            Err(message) => Err(TaskError::failed(message)),
         };
         let (tell, receipt) = Receipt::new();
         self.runtime.serve(Request::Settle { promise, result }, tell);

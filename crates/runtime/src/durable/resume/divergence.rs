@@ -4,7 +4,8 @@
 use tiffany_kernel::{CallRecord, ErrorKind, Site, TaskError, Tid};
 
 use super::replay::{about_text, differs};
-use super::script::{Recorded, Script};
+use super::script::{Beginning, Recorded, Script};
+use crate::durable::language::Language;
 
 /// Where a replay and its log part.
 #[derive(Clone, Debug)]
@@ -118,19 +119,32 @@ impl Divergence {
     }
 
     /// As an error that does not say why.
-    pub(crate) fn into_plain_error(self) -> TaskError {
-        TaskError::new(ErrorKind::Diverged, self.describe())
+    pub(crate) fn into_plain_error(self, language: Option<&dyn Language>) -> TaskError {
+        TaskError::new(ErrorKind::Diverged, self.describe(language))
     }
 
-    pub(crate) fn into_error(self, cause: Cause) -> TaskError {
-        let what = self.describe();
-        TaskError::new(ErrorKind::Diverged, format!("{what}; likely {}", cause.text()))
+    /// As an error with its likely causes: the edit, and what is not as it was where the run began.
+    pub(crate) fn into_error(
+        self,
+        cause: Cause,
+        language: Option<&dyn Language>,
+        beginning: &Beginning,
+    ) -> TaskError {
+        let mut what = format!("{}; likely {}", self.describe(language), cause.text());
+        let note = beginning.language.as_deref();
+        if let Some(suspect) =
+            language.zip(note).and_then(|(language, note)| language.suspects(note))
+        {
+            what.push_str(&format!(", or {suspect}"));
+        }
+        TaskError::new(ErrorKind::Diverged, what)
     }
 
-    fn describe(self) -> String {
+    fn describe(self, language: Option<&dyn Language>) -> String {
         let is = self.made.as_ref().map(|made| {
-            let at = made.at.to_string();
-            format!("makes {} at {at}", shown(made.tag, made.name))
+            let reads = language.and_then(|language| language.source(&made.at));
+            let reads = reads.map_or(String::new(), |text| format!(" (`{text}`)"));
+            format!("makes {} at {}{reads}", shown(made.tag, made.name), made.at)
         });
         let was = self.recorded.as_ref().map(|was| {
             let (what, at) = was.shown();

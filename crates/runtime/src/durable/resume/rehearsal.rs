@@ -88,7 +88,8 @@ impl Runtime {
             let (acts, matched) = self.take_trace(place);
             self.end_trial(id, None);
             let cause = self.find_cause(chain, &script, &divergence, matched)?;
-            let apart = Some(divergence.into_error(cause));
+            let language = self.settings.registry.language.as_deref();
+            let apart = Some(divergence.into_error(cause, language, &script.beginning));
             return Ok(Rehearsal { matched, apart, acts, ..Rehearsal::default() });
         }
         let is_finished = script.outcome.is_some();
@@ -97,7 +98,8 @@ impl Runtime {
             false => None,
         };
         let mut rehearsal = self.sum_up(place);
-        rehearsal.apart = apart.map(|divergence| divergence.into_plain_error());
+        let language = self.settings.registry.language.as_deref();
+        rehearsal.apart = apart.map(|divergence| divergence.into_plain_error(language));
         self.forget_run(id);
         Ok(rehearsal)
     }

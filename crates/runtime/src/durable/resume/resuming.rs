@@ -17,6 +17,7 @@ use super::script::{Script, What};
 use crate::context::{self, Entered};
 use crate::durable::hosting::{Durable, Hosting};
 use crate::durable::journal::Journal;
+use crate::durable::language::Wanted;
 use crate::durable::post::Received;
 use crate::durable::runs::{Beginning, Known};
 use crate::durable::shelved::Shelved;
@@ -32,6 +33,11 @@ impl Runtime {
             Ok(script) => script,
             Err(error) => return self.pause(uuid, log_failed(error), None),
         };
+        if let (Some(language), Some(note)) =
+            (&self.settings.registry.language, &script.beginning.language)
+        {
+            language.brings_back(note);
+        }
         let stopped = match self.try_replay(&chain, script) {
             Ok((id, None)) => {
                 self.durable_mut().runs.insert(uuid, Known::Live(id));
@@ -48,7 +54,10 @@ impl Runtime {
         let error = match stopped {
             Ok((divergence, matched)) => {
                 match self.find_cause(&chain, &script, &divergence, matched) {
-                    Ok(cause) => divergence.into_error(cause),
+                    Ok(cause) => {
+                        let language = self.settings.registry.language.as_deref();
+                        divergence.into_error(cause, language, &script.beginning)
+                    }
                     Err(error) => error,
                 }
             }
@@ -65,12 +74,16 @@ impl Runtime {
         error: TaskError,
         shelved: Option<Box<Shelved>>,
     ) {
-        match tracing::enabled!(target: "tiffany", tracing::Level::WARN) {
-            true => tracing::warn!(
+        match (
+            &self.settings.registry.language,
+            tracing::enabled!(target: "tiffany", tracing::Level::WARN),
+        ) {
+            (_, true) => tracing::warn!(
                 target: "tiffany", run = %uuid, code = error.code(),
                 "run {uuid} cannot go on and is paused: {error}",
             ),
-            false => eprintln!("tiffany: run {uuid} cannot go on and is paused: {error}"),
+            (Some(language), false) => language.paused(uuid, &error),
+            (None, false) => eprintln!("tiffany: run {uuid} cannot go on and is paused: {error}"),
         }
         self.durable_mut().runs.insert(uuid, Known::Paused(error, shelved));
     }
@@ -82,7 +95,8 @@ impl Runtime {
         script: Script,
     ) -> Result<(RunId, Option<Divergence>), TaskError> {
         let beginning = script.beginning.clone();
-        let root = self.settings.registry.start(&beginning.function, &beginning.input)?;
+        let (function, input) = (&beginning.function, &beginning.input);
+        let root = self.settings.registry.start(function, input, Wanted::Again)?;
         let mut config = self.settings.run_config(root.at);
         (config.mode, config.recording) = (Mode::Durable, recording(&beginning.recording));
         config.seed = beginning.seed;

@@ -20,6 +20,8 @@ pub(crate) struct Beginning {
     pub(crate) seed: u64,
     pub(crate) recording: String,
     pub(crate) started: Time,
+    /// What the language of its code noted, as JSON.
+    pub(crate) language: Option<String>,
 }
 
 /// A recorded call that concerned the world. What it was about is looked up when it is compared.
@@ -252,6 +254,7 @@ impl Script {
             seed: text("seed").parse().unwrap_or(0),
             recording: text("recording"),
             started: clock,
+            language: record.get("language").map(str::to_owned),
         };
         Ok(())
     }

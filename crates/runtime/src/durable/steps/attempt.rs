@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Display};
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use parking_lot::Mutex;
 use serde::Serialize;
-use tiffany_kernel::{CallRef, ErrorKind, TaskError, panic_text};
+use tiffany_kernel::{CallRef, ErrorKind, Site, TaskError, panic_text};
 
 use super::checkpoint::{Refusal, Slot};
 use super::chunks::Chunks;
@@ -274,7 +274,7 @@ impl Spawner {
     /// Starts an attempt. Its result comes to the inbox, whatever happens to it there.
     pub(crate) fn start(
         &self,
-        (call, name, at): (CallRef, &'static str, &'static Location<'static>),
+        (call, name, at): (CallRef, &'static str, Site),
         attempt: Attempt,
         work: &FutureWork,
         inbox: &Arc<Inbox>,
@@ -333,7 +333,7 @@ struct Told {
     call: CallRef,
     number: u64,
     name: &'static str,
-    at: &'static Location<'static>,
+    at: Site,
     inbox: Option<Arc<Inbox>>,
 }
 
@@ -361,7 +361,7 @@ impl Future for Elsewhere {
             Ok(Poll::Ready(tried)) => tried,
             Err(payload) => {
                 let mut error = panic_error(payload, "a step panicked");
-                error.add_call(this.told.name, this.told.at);
+                error.add_call(this.told.name, this.told.at.clone());
                 Err(StepError::passing(error))
             }
         };
@@ -375,7 +375,7 @@ impl Drop for Elsewhere {
     fn drop(&mut self) {
         let message = "the runtime that was given the step dropped it before its end";
         let mut error = TaskError::new(ErrorKind::Host, message);
-        error.add_call(self.told.name, self.told.at);
+        error.add_call(self.told.name, self.told.at.clone());
         self.told.tell(Err(StepError::passing(error)));
     }
 }

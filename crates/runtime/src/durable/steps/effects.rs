@@ -178,7 +178,7 @@ impl Runtime {
             let message =
                 format!("the process ended while attempt {} was under way", begun.attempt);
             let mut error = TaskError::new(ErrorKind::InDoubt, message);
-            error.add_call(work.name, work.at);
+            error.add_call(work.name, work.at.clone());
             return self.complete(call.run, Completion::Call(call, Err(error)));
         }
         let attempt = if Mutation::AttemptsForgotten.is_on() { 0 } else { begun.attempt };
@@ -309,7 +309,7 @@ impl Runtime {
             return;
         }
         let attempt = self.effects.attempt(call, step, &self.host.inbox);
-        let what = (call, step.work.name, step.work.at);
+        let what = (call, step.work.name, step.work.at.clone());
         let stop = self.host.start_attempt(what, attempt.clone(), &step.work.job);
         let until = step.work.timeout.map(|timeout| now + timeout);
         let sign = step.work.heartbeat.map(|heartbeat| now + heartbeat);
@@ -339,7 +339,7 @@ impl Runtime {
         let Some(step) = self.effects.steps.get_mut(&call) else { return };
         let queue = step.queue;
         if let Err(StepError { error, .. }) = &mut tried {
-            error.add_call(step.work.name, step.work.at);
+            error.add_call(step.work.name, step.work.at.clone());
             step.in_doubt |= step.work.tells_doubt && error.kind() == ErrorKind::InDoubt;
         }
         match tried {
@@ -471,7 +471,7 @@ impl Underway {
         let message =
             format!("{}; an attempt that was cut off may have had its way", error.message());
         let mut error = TaskError::new(ErrorKind::InDoubt, message);
-        error.add_call(self.work.name, self.work.at);
+        error.add_call(self.work.name, self.work.at.clone());
         error
     }
 }

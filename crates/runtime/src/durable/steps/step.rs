@@ -1,6 +1,7 @@
 //! Steps: work that a durable run does in the world. The result is written down; a resumed run gets it from
 //! there and does not do the work again.
 
+use std::any::Any;
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tiffany_kernel::{CallKind, EffectWork, ErrorKind, SystemCall, TaskError};
+use tiffany_kernel::{CallKind, EffectWork, ErrorKind, Site, SystemCall, TaskError};
 
 use super::attempt::{Attempt, Job, Spawner, StepError, Tried};
 use super::retry::Retry;
@@ -147,9 +148,7 @@ where
         decode::<serde::de::IgnoredAny>(&json).map_err(StepError::last)?;
         Ok(Json::made_elsewhere(json))
     };
-    let mut step = Step::new(name, Job::Blocking(Arc::new(work)));
-    step.work.kind = Kind::Transactional;
-    step.tells_doubt()
+    Step::new(name, Job::Blocking(Arc::new(work))).transactional()
 }
 
 /// The result of an attempt, in the form in which it is written down.
@@ -188,7 +187,8 @@ impl Kind {
 /// A step as the host is given it.
 pub(crate) struct StepWork {
     pub(crate) name: &'static str,
-    pub(crate) at: &'static Location<'static>,
+    /// The line of the program, for errors.
+    pub(crate) at: Site,
     pub(crate) job: Job,
     pub(crate) kind: Kind,
     pub(crate) retry: Option<Retry>,
@@ -198,22 +198,26 @@ pub(crate) struct StepWork {
     pub(crate) holds_in_doubt: bool,
     /// Whether an attempt that was cut off makes a later failure a doubt.
     pub(crate) tells_doubt: bool,
+    /// The call as another language has it.
+    pub(crate) origin: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 /// A step that is about to be made.
 #[must_use = "a step does nothing until it is awaited: add `.await`"]
 pub struct Step<T> {
     work: StepWork,
+    at: &'static Location<'static>,
     input: Option<Result<String, TaskError>>,
     value: PhantomData<fn() -> T>,
 }
 
 impl<T> Step<T> {
     #[track_caller]
-    fn new(name: &'static str, job: Job) -> Step<T> {
+    pub(crate) fn new(name: &'static str, job: Job) -> Step<T> {
+        let at = Location::caller();
         let work = StepWork {
             name,
-            at: Location::caller(),
+            at: at.into(),
             job,
             kind: Kind::default(),
             retry: None,
@@ -222,8 +226,9 @@ impl<T> Step<T> {
             queue: None,
             holds_in_doubt: false,
             tells_doubt: false,
+            origin: None,
         };
-        Step { work, input: None, value: PhantomData }
+        Step { work, at, input: None, value: PhantomData }
     }
 
     /// What the step is given. It is written down beside the name, and a resumed run that gives it something else
@@ -233,6 +238,30 @@ impl<T> Step<T> {
             self.input = Some(encode(input));
         }
         self
+    }
+
+    /// The same of what is JSON already.
+    pub(crate) fn input_json(mut self, json: String) -> Step<T> {
+        self.input = Some(Ok(json));
+        self
+    }
+
+    /// Says where in the program it is made, if the compiler does not know.
+    pub(crate) fn made_at(mut self, at: Site) -> Step<T> {
+        self.work.at = at;
+        self
+    }
+
+    /// The call as another language has it.
+    pub(crate) fn with_origin(mut self, origin: Arc<dyn Any + Send + Sync>) -> Step<T> {
+        self.work.origin = Some(origin);
+        self
+    }
+
+    /// It is done in a transaction, whose end is found out by looking.
+    pub(crate) fn transactional(mut self) -> Step<T> {
+        self.work.kind = Kind::Transactional;
+        self.tells_doubt()
     }
 
     /// It may be done again: after a crash it is, with the same key. This is what a step is unless it is told otherwise.
@@ -322,8 +351,15 @@ impl<T: DeserializeOwned + 'static> IntoFuture for Step<T> {
     type IntoFuture = TryCall<T, Written>;
 
     fn into_future(self) -> TryCall<T, Written> {
-        let Step { work, input, .. } = self;
-        let (name, at) = (work.name, work.at);
+        self.into_call()
+    }
+}
+
+impl<T> Step<T> {
+    /// The call, whose answer is read in any way.
+    pub(crate) fn into_call<R, D>(self) -> TryCall<R, D> {
+        let Step { work, at, input, .. } = self;
+        let name = work.name;
         if work.kind == Kind::AtMostOnce && work.retry.is_some() {
             let message =
                 format!("the step `{name}` is at most once, and has a policy to retry it");

@@ -1,0 +1,148 @@
+//! What a step sees of the attempt it is: its key, its number, what an earlier attempt kept.
+
+use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::PyLookupError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
+use serde_json::value::RawValue;
+use tiffany::durable::StepError;
+
+use crate::durable::interpreter;
+use crate::errors::{self, Raise, TiffanyError};
+use crate::json;
+
+/// One attempt at a step, as its function sees it: `attempt()` gives it.
+#[pyclass(frozen, module = "tiffany")]
+pub(crate) struct Attempt(pub(crate) tiffany::durable::Attempt);
+
+fn raised(py: Python<'_>, error: &StepError) -> PyErr {
+    errors::to_python(py, error.error())
+}
+
+#[pymethods]
+impl Attempt {
+    /// The same for all attempts at this step, and no other step's. Give it to a service that does a thing once for each key.
+    #[getter]
+    fn key(&self) -> &str {
+        self.0.key()
+    }
+
+    /// The number of the attempt, from 1. It goes on counting after a restart.
+    #[getter]
+    fn number(&self) -> u64 {
+        self.0.number()
+    }
+
+    /// The name of the step.
+    #[getter]
+    fn step(&self) -> &'static str {
+        self.0.step_name()
+    }
+
+    /// A number that was drawn when the run was started.
+    #[getter]
+    fn birth(&self) -> u64 {
+        self.0.birth()
+    }
+
+    /// Whether nobody waits for this attempt any more. A function on a thread cannot be stopped; it can look here now and then.
+    #[getter]
+    fn is_given_up(&self) -> bool {
+        self.0.is_given_up()
+    }
+
+    /// The key as the header of a request.
+    #[getter]
+    fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (name, value) = self.0.idempotency_header();
+        let headers = PyDict::new(py);
+        headers.set_item(name, value)?;
+        Ok(headers)
+    }
+
+    /// The environment for a program that this step starts: that of this process, with the key and the number of the attempt.
+    #[getter]
+    fn environ<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let environ = py.import("os")?.getattr("environ")?.call_method0("copy")?;
+        for (name, value) in self.0.command("").get_envs() {
+            environ.set_item(name, value)?;
+        }
+        Ok(environ)
+    }
+
+    /// Says that the work goes on, where the step's `heartbeat` wants to hear so.
+    fn heartbeat(&self) {
+        self.0.heartbeat();
+    }
+
+    /// What an attempt before this one kept last, or the default.
+    #[pyo3(signature = (default = None))]
+    fn last_checkpoint(&self, py: Python<'_>, default: Option<Py<PyAny>>) -> PyResult<Py<PyAny>> {
+        let kept = self.0.last_checkpoint::<Box<RawValue>>();
+        match kept.map_err(|error| raised(py, &error))? {
+            Some(kept) => json::decode(py, kept.get()),
+            None => Ok(default.unwrap_or_else(|| py.None())),
+        }
+    }
+
+    /// Keeps a value for the attempts after this one, and waits until it is safe in the log.
+    fn checkpoint(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (py, kept) = (value.py(), json::raw(value)?);
+        let kept = interpreter::without(py, || self.0.checkpoint(&kept));
+        kept.map_err(|error| raised(py, &error))
+    }
+
+    /// Shows a piece of what the step has made so far to who watches, by `on_chunk` of the runtime. It is not written down.
+    fn chunk(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let shown = json::raw(value)?;
+        self.0.chunk(&shown).map_err(|error| raised(value.py(), &error))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("{:?}", self.0)
+    }
+}
+
+/// Where the attempt is that a thread or a task of asyncio is in.
+fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+    static VARIABLE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let variable = VARIABLE.get_or_try_init(py, || {
+        let class = py.import("contextvars")?.getattr("ContextVar")?;
+        Ok::<_, PyErr>(class.call1(("tiffany.attempt",))?.unbind())
+    })?;
+    Ok(variable.bind(py))
+}
+
+/// Calls something that finds this attempt.
+pub(super) fn within<'py>(
+    attempt: &Bound<'py, Attempt>,
+    call: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let variable = variable(attempt.py())?;
+    let token = variable.call_method1("set", (attempt,))?;
+    let result = call();
+    variable.call_method1("reset", (token,))?;
+    result
+}
+
+/// A context in which this attempt is found.
+pub(super) fn context<'py>(attempt: &Bound<'py, Attempt>) -> PyResult<Bound<'py, PyAny>> {
+    let py = attempt.py();
+    let context = py.import("contextvars")?.call_method0("Context")?;
+    context.call_method1("run", (variable(py)?.getattr("set")?, attempt))?;
+    Ok(context)
+}
+
+/// The attempt that this step is. Outside a step it is an error.
+#[pyfunction]
+pub(crate) fn attempt(py: Python<'_>) -> PyResult<Py<PyAny>> {
+    match variable(py)?.call_method0("get") {
+        Ok(attempt) => attempt.into_py_any(py),
+        Err(error) if error.is_instance_of::<PyLookupError>(py) => {
+            let message = "`attempt()` was called outside a step; call it in the function of one";
+            Err(TiffanyError::OutsideTask.err(py, message))
+        }
+        Err(error) => Err(error),
+    }
+}

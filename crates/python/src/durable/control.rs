@@ -1,0 +1,144 @@
+//! `Control`: durable runs from outside the thread of their runtime, from another thread, another process, or on a directory that
+//! nobody has. Whoever asks waits without the interpreter.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard};
+
+use pyo3::prelude::*;
+use tiffany::control::Control as Way;
+use tiffany::{Settlement, TaskError, Uuid, binding};
+
+use crate::durable::interpreter;
+use crate::durable::messages::identity;
+use crate::durable::runs::{DoubtParts, decision, doubt, paused_run};
+use crate::errors::{self, Raise, TiffanyError};
+use crate::json;
+
+/// Asks the runtime that has a log. Threads may share one.
+#[pyclass(frozen, name = "_Control", module = "tiffany._core")]
+pub(crate) struct Control(Mutex<Option<Way>>);
+
+impl Control {
+    pub(crate) fn of(way: Way) -> Control {
+        Control(Mutex::new(Some(way)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Way>> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Asks something, one after the other.
+    fn ask<T: Send>(
+        &self,
+        py: Python<'_>,
+        ask: impl FnOnce(&mut Way) -> Result<T, TaskError> + Send,
+    ) -> PyResult<T> {
+        let answer = interpreter::without(py, || self.lock().as_mut().map(ask));
+        match answer {
+            Some(answer) => answer.map_err(|error| errors::to_python(py, &error)),
+            None => Err(TiffanyError::Gone.err(py, "this connection is closed")),
+        }
+    }
+}
+
+#[pymethods]
+impl Control {
+    /// The log in a directory.
+    #[new]
+    pub(crate) fn open(py: Python<'_>, dir: PathBuf) -> PyResult<Control> {
+        let opened = interpreter::without(py, || Way::open(&dir));
+        opened.map(Control::of).map_err(|error| errors::to_python(py, &error))
+    }
+
+    fn close(&self, py: Python<'_>) {
+        interpreter::without(py, || drop(self.lock().take()));
+    }
+
+    fn is_offline(&self, py: Python<'_>) -> PyResult<bool> {
+        self.ask(py, |way| Ok(way.is_offline()))
+    }
+
+    fn status(
+        &self,
+        py: Python<'_>,
+    ) -> PyResult<(u32, String, Vec<String>, usize, Vec<(String, &'static str, String)>)> {
+        let status = self.ask(py, Way::status)?;
+        let paused = status.paused.iter().map(paused_run).collect();
+        Ok((status.pid, status.version, status.functions, status.live, paused))
+    }
+
+    fn submit(&self, py: Python<'_>, function: &str, id: &str, input: String) -> PyResult<String> {
+        let input = json::raw_text(input);
+        self.ask(py, |way| way.submit(function, id, &input)).map(|uuid| uuid.to_string())
+    }
+
+    fn send(&self, run: &Bound<'_, PyAny>, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (uuid, message) = (identity(run)?, json::raw(value)?);
+        self.ask(run.py(), |way| way.send(uuid, name, &message))
+    }
+
+    fn cancel(&self, run: &Bound<'_, PyAny>) -> PyResult<()> {
+        let uuid = identity(run)?;
+        self.ask(run.py(), |way| way.cancel(uuid))
+    }
+
+    fn query(&self, run: &Bound<'_, PyAny>, name: &str, input: String) -> PyResult<Py<PyAny>> {
+        let (py, uuid, input) = (run.py(), identity(run)?, json::raw_text(input));
+        let answer = self
+            .ask(py, |way| way.question::<Box<serde_json::value::RawValue>>(uuid, name, &input))?;
+        json::decode(py, answer.get())
+    }
+
+    /// Settles a promise with a value. `False`: it was settled before.
+    pub(crate) fn settle(
+        &self,
+        promise: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<bool> {
+        let (uuid, value) = (promise_uuid(promise)?, json::raw(value)?);
+        let settled =
+            self.ask(promise.py(), |way| binding::settle_durable(way, uuid, Ok(value)))?;
+        Ok(settled == Settlement::Accepted)
+    }
+
+    /// Settles a promise with an exception. `False`: it was settled before.
+    pub(crate) fn fail(
+        &self,
+        promise: &Bound<'_, PyAny>,
+        error: Bound<'_, PyAny>,
+    ) -> PyResult<bool> {
+        let uuid = promise_uuid(promise)?;
+        let error = failure(error);
+        let settled =
+            self.ask(promise.py(), |way| binding::settle_durable(way, uuid, Err(error)))?;
+        Ok(settled == Settlement::Accepted)
+    }
+
+    fn doubts(&self, py: Python<'_>) -> PyResult<Vec<DoubtParts>> {
+        Ok(self.ask(py, Way::doubts)?.iter().map(doubt).collect())
+    }
+
+    fn decide(&self, key: &str, what: &str, given: &Bound<'_, PyAny>) -> PyResult<()> {
+        let decision = decision(what, given)?;
+        self.ask(given.py(), |way| way.decide(key, decision))
+    }
+}
+
+/// What a promise fails with: an exception, or a text.
+pub(crate) fn failure(error: Bound<'_, PyAny>) -> TaskError {
+    match error.cast::<pyo3::exceptions::PyBaseException>() {
+        Ok(exception) => json::written(exception),
+        Err(_) => {
+            TaskError::failed(error.str().map_or_else(|_| "failed".into(), |t| t.to_string()))
+        }
+    }
+}
+
+/// The UUID of a promise, from anything that reads like one.
+pub(crate) fn promise_uuid(promise: &Bound<'_, PyAny>) -> PyResult<Uuid> {
+    let uuid = promise.getattr("uuid").unwrap_or_else(|_| promise.clone());
+    let text = uuid.str()?.to_string();
+    Uuid::parse(&text).ok_or_else(|| {
+        TiffanyError::UnknownPromise.err(promise.py(), format!("{text:?} is no UUID of a promise"))
+    })
+}

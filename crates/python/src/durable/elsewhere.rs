@@ -1,0 +1,173 @@
+//! Steps that are `async def`: each attempt is a task of asyncio, on a loop in a thread that all of them share. A step that nobody waits
+//! for any more is cancelled there. It knows nothing of queues, retries and logs.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+
+use pyo3::prelude::*;
+use tiffany::durable::{Attempt, SpawnedFuture, Spawner, StepError};
+use tiffany::{ErrorKind, TaskError, binding};
+
+use crate::durable::attempt;
+use crate::durable::work::Work;
+
+/// Where they run.
+pub(super) fn spawner() -> Spawner {
+    Spawner::new(|future| {
+        let given = Python::attach(|py| {
+            let polled = Py::new(py, Polled(Mutex::new(Some(future))))?;
+            wake(py, polled.bind(py))
+        });
+        if let Err(error) = given {
+            Python::attach(|py| error.write_unraisable(py, None));
+        }
+    })
+}
+
+/// The loop, which is started when it is first needed.
+fn background(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    py.import("tiffany._loop")?.call_method0("background")
+}
+
+/// Lets the loop poll a future soon.
+fn wake(py: Python<'_>, polled: &Bound<'_, Polled>) -> PyResult<()> {
+    background(py)?.call_method1("call_soon_threadsafe", (polled,)).map(drop)
+}
+
+/// A future that the loop polls whenever it is woken.
+#[pyclass(frozen, name = "_Polled", module = "tiffany._core")]
+struct Polled(Mutex<Option<SpawnedFuture>>);
+
+#[pymethods]
+impl Polled {
+    fn __call__(slf: Bound<'_, Self>) {
+        let waker = Waker::from(Arc::new(Awake(slf.clone().unbind())));
+        let mut future = slf.get().0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let is_over = match future.as_mut() {
+            Some(future) => future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready(),
+            None => true,
+        };
+        let over = if is_over { future.take() } else { None };
+        drop(future);
+        drop(over);
+    }
+}
+
+struct Awake(Py<Polled>);
+
+impl Wake for Awake {
+    fn wake(self: Arc<Awake>) {
+        // With the interpreter its loop is gone too.
+        Python::try_attach(|py| {
+            if let Err(error) = wake(py, self.0.bind(py)) {
+                error.write_unraisable(py, None);
+            }
+        });
+    }
+}
+
+/// One attempt.
+pub(super) struct AsyncAttempt {
+    work: Arc<Work>,
+    state: State,
+}
+
+enum State {
+    New(Option<Attempt>),
+    /// A task of asyncio.
+    Running(Py<PyAny>),
+    Over,
+}
+
+impl AsyncAttempt {
+    pub(super) fn new(work: Arc<Work>, attempt: Attempt) -> AsyncAttempt {
+        AsyncAttempt { work, state: State::New(Some(attempt)) }
+    }
+
+    /// Starts the task, which wakes the future when it is done.
+    fn start(&self, py: Python<'_>, attempt: Attempt, waker: &Waker) -> PyResult<Py<PyAny>> {
+        let name = attempt.step_name();
+        let attempt = Bound::new(py, attempt::Attempt(attempt))?;
+        let coroutine = attempt::within(&attempt, || self.work.call(py, &attempt))?;
+        let options = pyo3::types::PyDict::new(py);
+        options.set_item("name", name)?;
+        options.set_item("context", attempt::context(&attempt)?)?;
+        let contained = py.import("tiffany._loop")?.call_method1("contained", (coroutine,))?;
+        let task = background(py)?.call_method("create_task", (contained,), Some(&options))?;
+        let done = Py::new(py, Done(waker.clone()))?;
+        task.call_method1("add_done_callback", (done,))?;
+        Ok(task.unbind())
+    }
+
+    fn result(&self, task: &Bound<'_, PyAny>) -> Result<String, StepError> {
+        let py = task.py();
+        let over = || -> PyResult<Result<String, StepError>> {
+            if task.call_method0("cancelled")?.is_truthy()? {
+                let message = "its task was cancelled by somebody on its loop";
+                let error = TaskError::new(ErrorKind::StepFailed, message);
+                return Ok(Err(binding::worth_another_attempt(error)));
+            }
+            Ok(self.work.result(&task.call_method0("result")?))
+        };
+        over().unwrap_or_else(|error| Err(self.work.failed(py, &error)))
+    }
+}
+
+impl Future for AsyncAttempt {
+    type Output = Result<String, StepError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Python::attach(|py| {
+            let this = &mut *self;
+            let ended = match &mut this.state {
+                State::New(attempt) => {
+                    let attempt = attempt.take().expect("a future is started once");
+                    match this.start(py, attempt, cx.waker()) {
+                        Ok(task) => {
+                            this.state = State::Running(task);
+                            return Poll::Pending;
+                        }
+                        Err(error) => Err(this.work.failed(py, &error)),
+                    }
+                }
+                State::Running(task) => {
+                    let task = task.bind(py).clone();
+                    match task.call_method0("done").and_then(|done| done.is_truthy()) {
+                        Ok(false) => return Poll::Pending,
+                        Ok(true) => this.result(&task),
+                        Err(error) => Err(this.work.failed(py, &error)),
+                    }
+                }
+                State::Over => return Poll::Pending,
+            };
+            this.state = State::Over;
+            Poll::Ready(ended)
+        })
+    }
+}
+
+impl Drop for AsyncAttempt {
+    fn drop(&mut self) {
+        let State::Running(task) = std::mem::replace(&mut self.state, State::Over) else { return };
+        Python::try_attach(|py| {
+            let task = task.into_bound(py);
+            // On the loop's thread, where futures are polled and dropped.
+            if let Err(error) = task.call_method0("cancel") {
+                error.write_unraisable(py, Some(&task));
+            }
+        });
+    }
+}
+
+/// Called by asyncio when a task is done.
+#[pyclass(frozen, name = "_Done", module = "tiffany._core")]
+struct Done(Waker);
+
+#[pymethods]
+impl Done {
+    fn __call__(&self, _task: &Bound<'_, PyAny>) {
+        self.0.wake_by_ref();
+    }
+}

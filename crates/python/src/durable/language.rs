@@ -1,0 +1,100 @@
+//! Python as the language of durable runs: their functions are found in `python/tiffany/_workflows.py`, which also says what is said
+//! about them.
+
+use pyo3::prelude::*;
+use tiffany::binding::{Language, Wanted};
+use tiffany::kernel::BoxCoroutine;
+use tiffany::{Site, TaskError, Uuid};
+
+use crate::driver::{self, ResultForm};
+use crate::errors;
+use crate::line::Line;
+
+/// Python, with the functions that one runtime was given.
+pub(crate) struct PythonLanguage {
+    /// An object of the class `Functions`.
+    functions: Py<PyAny>,
+}
+
+impl PythonLanguage {
+    pub(crate) fn new(functions: Py<PyAny>) -> PythonLanguage {
+        PythonLanguage { functions }
+    }
+
+    /// Asks `Functions`. What goes wrong there is shown and leaves the run as it is.
+    fn ask<T>(&self, what: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> Option<T> {
+        Python::attach(|py| {
+            let asked = what(self.functions.bind(py));
+            asked.map_err(|error| error.write_unraisable(py, None)).ok()
+        })
+    }
+}
+
+/// The program of a function, made of its input.
+fn root(
+    functions: &Bound<'_, PyAny>,
+    name: &str,
+    input: &str,
+    wanted: Wanted,
+) -> PyResult<Option<BoxCoroutine>> {
+    let given = (name, wanted == Wanted::Again);
+    let function = functions.call_method1("find", given)?;
+    if function.is_none() {
+        return Ok(None);
+    }
+    let py = functions.py();
+    let input = crate::json::decode(py, input)?;
+    let program = functions.call_method1("program", (function, input))?;
+    let line = Line::of_program(&program);
+    Ok(Some(driver::coroutine(program.unbind(), ResultForm::Written, line)))
+}
+
+impl Language for PythonLanguage {
+    fn start(
+        &self,
+        function: &str,
+        input: &str,
+        wanted: Wanted,
+    ) -> Option<Result<BoxCoroutine, TaskError>> {
+        Python::attach(|py| {
+            let root = root(self.functions.bind(py), function, input, wanted);
+            root.map_err(|error| errors::from_python(py, &error)).transpose()
+        })
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.ask(|functions| functions.call_method0("names")?.extract()).unwrap_or_default()
+    }
+
+    fn has(&self, function: &str) -> bool {
+        let found =
+            self.ask(|functions| Ok(!functions.call_method1("find", (function, true))?.is_none()));
+        found.unwrap_or(false)
+    }
+
+    fn note(&self) -> String {
+        let note = self.ask(|functions| functions.call_method0("note")?.extract());
+        note.unwrap_or_else(|| "null".into())
+    }
+
+    fn brings_back(&self, note: &str) {
+        self.ask(|functions| functions.call_method1("brings_back", (note,)).map(drop));
+    }
+
+    fn suspects(&self, note: &str) -> Option<String> {
+        self.ask(|functions| functions.call_method1("suspects", (note,))?.extract()).flatten()
+    }
+
+    fn source(&self, at: &Site) -> Option<String> {
+        let text = self.ask(|functions| {
+            functions.call_method1("source", (&*at.file, at.line))?.extract::<String>()
+        });
+        text.filter(|text| !text.is_empty())
+    }
+
+    fn paused(&self, run: Uuid, error: &TaskError) {
+        self.ask(|functions| {
+            functions.call_method1("paused", (run.to_string(), error.to_string())).map(drop)
+        });
+    }
+}

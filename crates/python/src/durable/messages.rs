@@ -1,0 +1,140 @@
+//! What durable runs say to each other and to those outside: messages and questions; and `Patched`, by which new code lives with old runs.
+
+use pyo3::prelude::*;
+use pyo3::pyclass_init::PyClassInitializer;
+use pyo3::types::{PyDict, PyList};
+use serde_json::value::RawValue;
+use tiffany::{Uuid, binding};
+
+use crate::call::{Op, Perform, SystemCall};
+use crate::errors::{self, Raise, TiffanyError};
+use crate::json;
+use crate::line::Line;
+use crate::pending::Pending;
+
+/// Takes the next message that was sent to this run under this name, waiting for one.
+#[pyclass(frozen, extends = SystemCall, get_all, module = "tiffany")]
+pub(crate) struct ReceiveMessage {
+    name: String,
+}
+
+#[pymethods]
+impl ReceiveMessage {
+    #[new]
+    fn new(name: String) -> PyClassInitializer<ReceiveMessage> {
+        let op = Op::ReceiveMessage(name.clone());
+        PyClassInitializer::from(SystemCall { op }).add_subclass(ReceiveMessage { name })
+    }
+}
+
+/// Whether this run takes the new way at a change of the program. One that had gone past this place before the program had this line
+/// takes the old way, to its end.
+#[pyclass(frozen, extends = SystemCall, get_all, module = "tiffany")]
+pub(crate) struct Patched {
+    id: String,
+}
+
+#[pymethods]
+impl Patched {
+    #[new]
+    fn new(id: String) -> PyClassInitializer<Patched> {
+        let op = Op::Patched(id.clone());
+        PyClassInitializer::from(SystemCall { op }).add_subclass(Patched { id })
+    }
+}
+
+/// Sends a message to another durable run of this runtime, exactly once. The run is a `Run`, its UUID, or the id it was started under.
+#[pyclass(frozen, extends = SystemCall, get_all, module = "tiffany")]
+pub(crate) struct SendMessage {
+    run: Py<PyAny>,
+    name: String,
+    value: Py<PyAny>,
+}
+
+#[pymethods]
+impl SendMessage {
+    #[new]
+    fn new(
+        run: Bound<'_, PyAny>,
+        name: String,
+        value: Py<PyAny>,
+    ) -> PyResult<PyClassInitializer<SendMessage>> {
+        let op = Op::Other(Box::new(Sending(identity(&run)?)));
+        let call = SendMessage { run: run.unbind(), name, value };
+        Ok(PyClassInitializer::from(SystemCall { op }).add_subclass(call))
+    }
+}
+
+struct Sending(Uuid);
+
+impl Perform for Sending {
+    fn start(
+        &self,
+        call: &Bound<'_, SystemCall>,
+        _at: &dyn Fn() -> Option<Line>,
+    ) -> PyResult<Pending> {
+        let py = call.py();
+        let sent = call.cast::<SendMessage>()?.get();
+        let message = json::raw(sent.value.bind(py))?;
+        let sending = tiffany::durable::send(self.0, &sent.name, &message);
+        Ok(Pending::Future(Box::pin(async move {
+            let sent = sending.await;
+            Python::attach(|py| match sent {
+                Ok(()) => Ok(py.None()),
+                Err(error) => Err(errors::to_python(py, &error)),
+            })
+        })))
+    }
+}
+
+/// The identity of a run: of a `Run`, a UUID, or an id of the user's.
+pub(crate) fn identity(run: &Bound<'_, PyAny>) -> PyResult<Uuid> {
+    if let Ok(id) = run.extract::<String>() {
+        return Ok(tiffany::durable::run_id(&id));
+    }
+    let uuid = run.getattr("uuid").unwrap_or_else(|_| run.clone());
+    let text = uuid.str()?.to_string();
+    Uuid::parse(&text).ok_or_else(|| {
+        let message =
+            format!("{text:?} is no run; give a Run, a uuid.UUID or the id it was started under");
+        TiffanyError::BadArgument.err(run.py(), message)
+    })
+}
+
+/// Lets this run answer a question of this name, to its end or until another answers it. The function is called between two turns with
+/// what the question comes with: nothing, one value, the items of a list or the names of an object. It makes no calls and must
+/// change nothing.
+#[pyfunction]
+fn on_question(py: Python<'_>, name: &str, answer: Py<PyAny>) -> PyResult<()> {
+    if !answer.bind(py).is_callable() {
+        let message = "who answers a question must be callable";
+        return Err(TiffanyError::BadArgument.err(py, message));
+    }
+    let answers = move |input: &RawValue| -> Result<Box<RawValue>, String> {
+        Python::attach(|py| {
+            let answered = || {
+                let answer = answer.bind(py);
+                let given = json::decode(py, input.get())?.into_bound(py);
+                json::raw(&if given.is_none() {
+                    answer.call0()?
+                } else if let Ok(named) = given.cast::<PyDict>() {
+                    answer.call((), Some(named))?
+                } else if let Ok(several) = given.cast::<PyList>() {
+                    answer.call1(several.to_tuple())?
+                } else {
+                    answer.call1((given,))?
+                })
+            };
+            answered().map_err(|error: PyErr| errors::text(error.value(py)))
+        })
+    };
+    binding::answer_question(name, answers).map_err(|error| errors::to_python(py, &error))
+}
+
+/// Adds these classes and functions to the module.
+pub(super) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<ReceiveMessage>()?;
+    module.add_class::<SendMessage>()?;
+    module.add_class::<Patched>()?;
+    module.add_function(wrap_pyfunction!(on_question, module)?)
+}

@@ -1,0 +1,41 @@
+//! Durable runs in Python: workflows, steps, messages. What is written down is the codec's; what becomes of it is the runtime's. The
+//! decorators and all that has to be said about arguments are Python, in `python/tiffany`.
+
+pub(crate) mod attempt;
+pub(crate) mod control;
+mod elsewhere;
+pub(crate) mod interpreter;
+pub(crate) mod language;
+mod messages;
+pub(crate) mod runs;
+pub(crate) mod settings;
+mod step;
+mod work;
+
+use std::time::Duration;
+
+use pyo3::prelude::*;
+
+/// A number of seconds that `python/tiffany` has looked at.
+fn seconds(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+}
+
+/// Adds these classes and functions to the module.
+pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<step::Step>()?;
+    module.add_class::<step::StepCall>()?;
+    module.add_class::<attempt::Attempt>()?;
+    module.add_class::<control::Control>()?;
+    module.add_function(wrap_pyfunction!(attempt::attempt, module)?)?;
+    module.add_function(wrap_pyfunction!(interpreter::leave, module)?)?;
+    module.add_function(wrap_pyfunction!(encode, module)?)?;
+    messages::add(module)
+}
+
+/// A value as it is written down. What cannot be is an error of Tiffany's.
+#[pyfunction]
+#[pyo3(name = "_encode")]
+fn encode(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    crate::json::encode(value)
+}

@@ -1,0 +1,129 @@
+//! Durable runs as `tiffany.Runtime` has them: submitted, waited for, told and asked. Every wait is without the interpreter, or gives it
+//! away while the loop waits.
+
+use pyo3::prelude::*;
+use serde_json::value::RawValue;
+use tiffany::binding;
+use tiffany::control::{Decision, Doubt, Paused};
+use tiffany::durable::DurableRun;
+use tiffany::{RunError, Runtime, Uuid};
+
+use crate::durable::interpreter;
+pub(crate) use crate::durable::messages::identity;
+use crate::errors::{self, Raise, TiffanyError};
+use crate::{json, session};
+
+/// A run that is known by its identity, whose values are JSON.
+fn run(uuid: Uuid) -> DurableRun<Box<RawValue>> {
+    binding::durable_run(uuid)
+}
+
+fn raised<T>(py: Python<'_>, result: Result<T, RunError>) -> PyResult<T> {
+    // Ctrl-C while it was waited for.
+    if let Some(error) = session::take_interrupt() {
+        return Err(error);
+    }
+    result.map_err(|error| errors::run_error(py, &error))
+}
+
+/// Starts a run, and gives its identity.
+pub(crate) fn submit(
+    py: Python<'_>,
+    runtime: &mut Runtime,
+    function: &str,
+    id: &str,
+    input: String,
+) -> PyResult<String> {
+    let input = json::raw_text(input);
+    let submitted = interpreter::without(py, || {
+        runtime.submit::<Box<RawValue>>(function, id, &input).map(|run| run.uuid())
+    });
+    raised(py, submitted).map(|uuid| uuid.to_string())
+}
+
+/// Drives all runs until this one is over, and gives its value.
+pub(crate) fn wait(runtime: &mut Runtime, run: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    let (py, uuid) = (run.py(), identity(run)?);
+    let ended = binding::wait_for(runtime, uuid, session::is_interrupted);
+    if let Some(error) = session::take_interrupt() {
+        return Err(error);
+    }
+    match ended {
+        Some(Ok(value)) => json::decode(py, &value),
+        Some(Err(error)) => Err(errors::run_error(py, &error)),
+        None => Err(TiffanyError::Gone.err(py, "the run was left")),
+    }
+}
+
+pub(crate) fn send(
+    runtime: &mut Runtime,
+    to: &Bound<'_, PyAny>,
+    name: &str,
+    value: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let (py, to, message) = (to.py(), run(identity(to)?), json::raw(value)?);
+    raised(py, interpreter::without(py, || runtime.send(&to, name, &message)))
+}
+
+pub(crate) fn cancel(runtime: &mut Runtime, of: &Bound<'_, PyAny>) -> PyResult<()> {
+    let (py, of) = (of.py(), run(identity(of)?));
+    raised(py, interpreter::without(py, || runtime.cancel(&of)))
+}
+
+/// Asks a run. Drives all runs meanwhile.
+pub(crate) fn query(
+    runtime: &mut Runtime,
+    of: &Bound<'_, PyAny>,
+    name: &str,
+    input: String,
+) -> PyResult<Py<PyAny>> {
+    let (py, of, input) = (of.py(), run(identity(of)?), json::raw_text(input));
+    let answer = runtime.question::<_, Box<RawValue>>(&of, name, &input);
+    json::decode(py, raised(py, answer)?.get())
+}
+
+/// Waits until all that was asked for is safe in the log.
+pub(crate) fn flush(py: Python<'_>, runtime: &mut Runtime) -> PyResult<()> {
+    let flushed = runtime.flush();
+    raised(py, flushed)
+}
+
+/// The runs that cannot go on: their identities, codes and errors.
+pub(crate) fn paused(runtime: &Runtime) -> Vec<(String, &'static str, String)> {
+    runtime.paused().iter().map(paused_run).collect()
+}
+
+pub(super) fn paused_run(paused: &Paused) -> (String, &'static str, String) {
+    (paused.run.to_string(), paused.error.code(), paused.error.to_string())
+}
+
+/// A step in doubt: its key, its run, its name, the attempt, whether its task waits.
+pub(crate) type DoubtParts = (String, String, String, u64, bool);
+
+pub(super) fn doubt(doubt: &Doubt) -> DoubtParts {
+    let Doubt { key, run, step, attempt, waits, .. } = doubt;
+    (key.clone(), run.to_string(), step.clone(), *attempt, *waits)
+}
+
+pub(crate) fn doubts(runtime: &Runtime) -> Vec<DoubtParts> {
+    runtime.doubts().iter().map(doubt).collect()
+}
+
+/// What a person says of a step in doubt: `("done", value)`, `("failed", why)` or `("again", None)`.
+pub(super) fn decision(what: &str, given: &Bound<'_, PyAny>) -> PyResult<Decision> {
+    Ok(match what {
+        "done" => Decision::Done(json::raw(given)?),
+        "failed" => Decision::Failed(given.extract()?),
+        _ => Decision::Again,
+    })
+}
+
+pub(crate) fn decide(
+    runtime: &mut Runtime,
+    key: &str,
+    what: &str,
+    given: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let decision = decision(what, given)?;
+    raised(given.py(), interpreter::without(given.py(), || runtime.decide(key, decision)))
+}

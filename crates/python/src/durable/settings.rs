@@ -1,0 +1,63 @@
+//! What a runtime with a log is told, as `python/tiffany/_runtime.py` has made it of what the user wrote.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use tiffany::Builder;
+use tiffany::durable::{Chunk, QueueSettings, Rate};
+
+use crate::durable::interpreter;
+use crate::durable::language::PythonLanguage;
+use crate::json;
+
+/// Settings of durable runs.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Settings<'py> {
+    wal: Option<PathBuf>,
+    functions: Py<PyAny>,
+    /// The queues: how many at once, and how many in which time.
+    queues: Bound<'py, PyDict>,
+    on_chunk: Option<Py<PyAny>>,
+    outward_only: bool,
+}
+
+type Queue = (Option<usize>, Option<(usize, f64)>);
+
+impl Settings<'_> {
+    pub(crate) fn apply(&self, py: Python<'_>, mut builder: Builder) -> PyResult<Builder> {
+        if let Some(dir) = &self.wal {
+            builder = builder.log_dir(dir);
+        }
+        builder = builder.language(Rc::new(PythonLanguage::new(self.functions.clone_ref(py))));
+        for (name, queue) in &self.queues {
+            let (concurrency, rate) = queue.extract::<Queue>()?;
+            let rate = rate.map(|(starts, per)| Rate { starts, per: super::seconds(per) });
+            builder =
+                builder.queue(&name.extract::<String>()?, QueueSettings { concurrency, rate });
+        }
+        if let Some(watch) = &self.on_chunk {
+            let watch = watch.clone_ref(py);
+            builder = builder.on_chunk(move |chunk| {
+                interpreter::inside(|py| show(watch.bind(py), chunk));
+            });
+        }
+        Ok(if self.outward_only { builder.record_outward_only() } else { builder })
+    }
+}
+
+/// Shows a chunk to who watches. What goes wrong there is shown, and nothing else comes of it.
+fn show(watch: &Bound<'_, PyAny>, chunk: &Chunk) {
+    let py = watch.py();
+    let shown = || {
+        let class = py.import("tiffany._records")?.getattr("Chunk")?;
+        let value = json::decode(py, &chunk.json)?;
+        let Chunk { key, step, attempt, number, lost, .. } = chunk;
+        watch.call1((class.call1((&**key, *step, *attempt, *number, *lost, value))?,))
+    };
+    if let Err(error) = shown() {
+        error.write_unraisable(py, Some(watch));
+    }
+}

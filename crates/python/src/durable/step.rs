@@ -1,0 +1,268 @@
+//! `Step`: a function whose calls are steps. Calling it gives a call for the scheduler; what the function is given is written down with it.
+//! The decorator and what it accepts are in `python/tiffany/_steps.py`.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::pyclass_init::PyClassInitializer;
+use pyo3::types::{PyDict, PyString, PyTuple};
+use tiffany::binding;
+use tiffany::durable::Retry;
+
+use crate::call::{Op, Perform, SystemCall};
+use crate::durable::elsewhere::{self, AsyncAttempt};
+use crate::durable::interpreter;
+use crate::durable::seconds;
+use crate::durable::work::{Given, Work, is_constant};
+use crate::json;
+use crate::line::Line;
+use crate::names;
+use crate::pending::Pending;
+
+/// A function whose calls are steps of durable runs. `@step` makes one.
+#[pyclass(frozen, dict, generic, name = "Step", module = "tiffany")]
+pub(crate) struct Step {
+    function: Py<PyAny>,
+    settings: Settings,
+    /// What it was decorated with.
+    options: Py<PyDict>,
+    /// The parameters that can be given by position, and how many of them must be given; `None` if there are others.
+    positional: Option<(Vec<Py<PyString>>, usize)>,
+    signature: Py<PyAny>,
+}
+
+/// What was said about a step, as `python/tiffany/_steps.py` has made it of what the user wrote.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Settings {
+    name: String,
+    kind: String,
+    is_async: bool,
+    attempts: u64,
+    /// First wait in seconds, factor, longest wait in seconds, jitter.
+    backoff: (f64, f64, f64, f64),
+    timeout: Option<f64>,
+    heartbeat: Option<f64>,
+    queue: Option<String>,
+    hold_in_doubt: bool,
+    no_retry: Py<PyAny>,
+    transact: Option<Py<PyAny>>,
+    positional: Option<(Vec<Py<PyString>>, usize)>,
+    signature: Py<PyAny>,
+}
+
+#[pymethods]
+impl Step {
+    #[new]
+    fn new(
+        function: Py<PyAny>,
+        settings: &Bound<'_, PyAny>,
+        options: Py<PyDict>,
+    ) -> PyResult<Step> {
+        let py = settings.py();
+        let mut settings = settings.extract::<Settings>()?;
+        let positional = settings.positional.take();
+        let signature = settings.signature.clone_ref(py);
+        Ok(Step { function, settings, options, positional, signature })
+    }
+
+    /// The call of this step with these arguments: yield it, or await it.
+    #[pyo3(signature = (*args, **kwargs))]
+    fn __call__(
+        slf: Bound<'_, Self>,
+        args: Bound<'_, PyTuple>,
+        kwargs: Option<Bound<'_, PyDict>>,
+    ) -> PyResult<Py<StepCall>> {
+        let py = slf.py();
+        let arguments = slf.get().named(&args, kwargs.as_ref())?.unbind();
+        let by_position = slf.get().is_by_position(&args, kwargs.as_ref());
+        let args = by_position.then(|| args.unbind());
+        let call = PyClassInitializer::from(SystemCall { op: Op::Other(Box::new(Stepping)) });
+        Py::new(py, call.add_subclass(StepCall { step: slf.unbind(), arguments, args }))
+    }
+
+    /// A method of the object it was found in.
+    fn __get__<'py>(
+        slf: Bound<'py, Self>,
+        object: Option<Bound<'py, PyAny>>,
+        _class: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match object {
+            Some(object) => slf.py().import("types")?.getattr("MethodType")?.call1((slf, object)),
+            None => Ok(slf.into_any()),
+        }
+    }
+
+    /// The same step with other options, for one call or many: `pay.with_options(retries=5)(order)`.
+    #[pyo3(signature = (**options))]
+    fn with_options<'py>(
+        slf: Bound<'py, Self>,
+        options: Option<Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let all = slf.get().options.bind(py).copy()?;
+        if let Some(options) = options {
+            all.update(options.as_mapping())?;
+        }
+        let decorate = py.import("tiffany._steps")?.getattr("step")?.call((), Some(&all))?;
+        decorate.call1((slf.get().function.bind(py),))
+    }
+
+    /// The name by which the log knows it.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.settings.name
+    }
+
+    /// The function itself.
+    #[getter]
+    fn function(&self, py: Python<'_>) -> Py<PyAny> {
+        self.function.clone_ref(py)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Step({})", self.settings.name)
+    }
+}
+
+impl Step {
+    fn is_by_position(
+        &self,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> bool {
+        let fits =
+            |(names, required): &(Vec<_>, usize)| (*required..=names.len()).contains(&args.len());
+        kwargs.is_none_or(|kwargs| kwargs.is_empty()) && self.positional.as_ref().is_some_and(fits)
+    }
+
+    /// What the function is given, by the names of its parameters. A mistake is Python's own `TypeError`, here and now.
+    fn named<'py>(
+        &self,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let py = args.py();
+        if self.is_by_position(args, kwargs)
+            && let Some((names, _)) = &self.positional
+        {
+            let named = PyDict::new(py);
+            for (name, value) in names.iter().zip(args) {
+                named.set_item(name, value)?;
+            }
+            return Ok(named);
+        }
+        let signature = self.signature.bind(py);
+        let bound = signature.getattr("bind")?.call(args.clone(), kwargs).map_err(|error| {
+            let text = error.value(py).str().map_or_else(|_| "?".into(), |text| text.to_string());
+            let message = format!("{}(): {text}", self.settings.name);
+            match error.is_instance_of::<pyo3::exceptions::PyTypeError>(py) {
+                true => pyo3::exceptions::PyTypeError::new_err(message),
+                false => error,
+            }
+        })?;
+        Ok(bound.getattr("arguments")?.cast_into::<PyDict>()?)
+    }
+
+    fn work(&self, py: Python<'_>, given: Given) -> Work {
+        Work {
+            function: self.function.clone_ref(py),
+            given,
+            no_retry: self.settings.no_retry.clone_ref(py),
+            transact: self.settings.transact.as_ref().map(|transact| transact.clone_ref(py)),
+        }
+    }
+
+    /// The step as the runtime has it.
+    fn step(&self, work: Work) -> tiffany::durable::Step<()> {
+        let settings = &self.settings;
+        let name = names::name(&settings.name);
+        let work = Arc::new(work);
+        let mut step = match settings.is_async {
+            true => binding::step_elsewhere(name, &elsewhere::spawner(), move |attempt| {
+                AsyncAttempt::new(Arc::clone(&work), attempt)
+            }),
+            false => binding::step(name, move |attempt| {
+                let done = interpreter::inside(|py| work.attempt(py, attempt));
+                done.unwrap_or_else(|| Err("the interpreter is ending".into()))
+            }),
+        };
+        step = match settings.kind.as_str() {
+            "at_most_once" => step.at_most_once(),
+            "pure" => step.pure(),
+            "transactional" => binding::transactional(step),
+            _ => step,
+        };
+        if settings.attempts > 1 {
+            let (first, factor, max, jitter) = settings.backoff;
+            let retry = Retry::times(settings.attempts).first(seconds(first)).factor(factor);
+            step = step.retry(retry.max(seconds(max)).jitter(jitter));
+        }
+        if let Some(timeout) = settings.timeout {
+            step = step.timeout(seconds(timeout));
+        }
+        if let Some(heartbeat) = settings.heartbeat {
+            step = step.heartbeat(seconds(heartbeat));
+        }
+        if let Some(queue) = &settings.queue {
+            step = step.queue(queue);
+        }
+        if settings.hold_in_doubt { step.hold_in_doubt() } else { step }
+    }
+}
+
+/// The call of a step.
+#[pyclass(frozen, extends = SystemCall, module = "tiffany")]
+pub(crate) struct StepCall {
+    /// The step that is called.
+    #[pyo3(get)]
+    step: Py<Step>,
+    /// What it is given, by the names of its parameters.
+    #[pyo3(get)]
+    arguments: Py<PyDict>,
+    args: Option<Py<PyTuple>>,
+}
+
+#[pymethods]
+impl StepCall {
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let name = &self.step.get().settings.name;
+        Ok(format!("{name}(**{})", self.arguments.bind(py).repr()?))
+    }
+}
+
+impl StepCall {
+    /// What each attempt is given.
+    fn given(&self, py: Python<'_>, json: &str) -> Given {
+        let is_constant = |args: &Py<PyTuple>| args.bind(py).iter().all(|arg| is_constant(&arg));
+        match &self.args {
+            Some(args) if is_constant(args) => Given::Same(args.clone_ref(py)),
+            Some(_) => Given::Copied { json: json.into(), signature: None },
+            None => {
+                let signature = self.step.get().signature.clone_ref(py);
+                Given::Copied { json: json.into(), signature: Some(signature) }
+            }
+        }
+    }
+}
+
+/// How a step is begun.
+struct Stepping;
+
+impl Perform for Stepping {
+    fn start(
+        &self,
+        call: &Bound<'_, SystemCall>,
+        at: &dyn Fn() -> Option<Line>,
+    ) -> PyResult<Pending> {
+        let py = call.py();
+        let made = call.cast::<StepCall>()?.get();
+        let step = made.step.get();
+        let input = json::encode(made.arguments.bind(py).as_any())?;
+        let work = step.work(py, made.given(py, &input));
+        let site = at().and_then(|line| line.site(py));
+        let step = binding::with_origin(step.step(work), Arc::new(call.clone().unbind()));
+        let future = binding::make_step(step, input, site);
+        Ok(Pending::Call(future, call.clone().unbind()))
+    }
+}

@@ -1,0 +1,138 @@
+//! The work of a step: a Python function, what it is given, and its result or exception in the form in which it is written down. Where
+//! it is done is not known here.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString, PyTuple, PyType};
+use tiffany::durable::{Attempt, StepError};
+use tiffany::{ErrorKind, TaskError, binding};
+
+use crate::durable::attempt;
+use crate::{errors, json};
+
+/// What is done.
+pub(super) struct Work {
+    pub(super) function: Py<PyAny>,
+    pub(super) given: Given,
+    /// Exceptions after which it is not tried again.
+    pub(super) no_retry: Py<PyAny>,
+    /// Who does it inside a transaction, if it is transactional: `transact(function, attempt, args, kwargs)` gives JSON.
+    pub(super) transact: Option<Py<PyAny>>,
+}
+
+/// What a function is given.
+pub(super) enum Given {
+    /// These, which nobody can change.
+    Same(Py<PyTuple>),
+    /// A copy for each attempt: what the function changes is its own affair. By position, or by `inspect.BoundArguments`.
+    Copied { json: Arc<str>, signature: Option<Py<PyAny>> },
+}
+
+/// Whether a value is one that nobody can change.
+pub(super) fn is_constant(value: &Bound<'_, PyAny>) -> bool {
+    value.is_none()
+        || value.is_exact_instance_of::<PyString>()
+        || value.is_exact_instance_of::<PyInt>()
+        || value.is_exact_instance_of::<PyBool>()
+        || value.is_exact_instance_of::<PyFloat>()
+        || value.is_exact_instance_of::<PyBytes>()
+}
+
+type Arguments<'py> = (Bound<'py, PyTuple>, Option<Bound<'py, PyDict>>);
+
+impl Given {
+    fn arguments<'py>(&self, py: Python<'py>) -> PyResult<Arguments<'py>> {
+        match self {
+            Given::Same(args) => Ok((args.bind(py).clone(), None)),
+            Given::Copied { json, signature } => {
+                let named = json::decode(py, json)?.into_bound(py).cast_into::<PyDict>()?;
+                let Some(signature) = signature else {
+                    return Ok((PyTuple::new(py, named.values())?, None));
+                };
+                let bound = py.import("inspect")?.getattr("BoundArguments")?;
+                let bound = bound.call1((signature, named))?;
+                let args = bound.getattr("args")?.cast_into::<PyTuple>()?;
+                Ok((args, Some(bound.getattr("kwargs")?.cast_into::<PyDict>()?)))
+            }
+        }
+    }
+}
+
+impl Work {
+    /// Calls the function: what it returns, or for `async def` the coroutine.
+    pub(super) fn call<'py>(
+        &self,
+        py: Python<'py>,
+        attempt: &Bound<'py, attempt::Attempt>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (args, kwargs) = self.given.arguments(py)?;
+        let function = self.function.bind(py);
+        match &self.transact {
+            Some(transact) => transact.bind(py).call1((function, attempt, args, kwargs)),
+            None => function.call(args, kwargs.as_ref()),
+        }
+    }
+
+    /// An attempt on a thread.
+    pub(super) fn attempt(&self, py: Python<'_>, attempt: Attempt) -> Result<String, StepError> {
+        let attempted = || {
+            let attempt = Bound::new(py, attempt::Attempt(attempt))?;
+            let value = attempt::within(&attempt, || self.call(py, &attempt))?;
+            match self.transact {
+                // It is written in the transaction, and so in words already.
+                Some(_) => value.extract::<String>().map(Ok),
+                None => Ok(self.result(&value)),
+            }
+        };
+        attempted().unwrap_or_else(|error| Err(self.failed(py, &error)))
+    }
+
+    /// What the function returned, in words.
+    pub(super) fn result(&self, value: &Bound<'_, PyAny>) -> Result<String, StepError> {
+        // What cannot be written down will not be able to next time.
+        json::encode(value)
+            .map_err(|error| StepError::last(errors::from_python(value.py(), &error)))
+    }
+
+    /// What it raised, in words, and whether another attempt is worth it.
+    pub(super) fn failed(&self, py: Python<'_>, error: &PyErr) -> StepError {
+        let exception = error.value(py);
+        if is(py, error, "_InDoubt") {
+            return StepError::in_doubt(
+                exception.str().map_or("?".into(), |text| text.to_string()),
+            );
+        }
+        if is(py, error, "_Ended") {
+            let text = exception.str().map_or("?".into(), |text| text.to_string());
+            return binding::worth_another_attempt(ended_by(&text));
+        }
+        let written = match error.is_instance_of::<PyException>(py) {
+            true => json::written(exception),
+            // What ends the process, or a task elsewhere, must not do so in the run.
+            false => ended_by(&errors::text(exception)),
+        };
+        let is_hopeless = exception.is_instance(self.no_retry.bind(py)).unwrap_or(false)
+            || is(py, error, "OtherKeyError");
+        match is_hopeless {
+            true => StepError::last(written),
+            false => binding::worth_another_attempt(written),
+        }
+    }
+}
+
+/// The error of a step that was ended by what is no `Exception`.
+fn ended_by(text: &str) -> TaskError {
+    TaskError::new(ErrorKind::StepFailed, format!("it was ended by {text}"))
+}
+
+/// Whether an exception is of a class of `tiffany.errors`.
+fn is(py: Python<'_>, error: &PyErr, name: &'static str) -> bool {
+    static CLASSES: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let errors = CLASSES
+        .get_or_try_init(py, || Ok::<_, PyErr>(py.import("tiffany.errors")?.into_any().unbind()));
+    let class = errors.and_then(|errors| errors.bind(py).getattr(name));
+    class.is_ok_and(|class| class.cast::<PyType>().is_ok_and(|class| error.is_instance(py, class)))
+}

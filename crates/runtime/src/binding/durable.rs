@@ -1,0 +1,124 @@
+//! Durable runs for another language: runs by their identity, steps whose results are JSON already.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::Location;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use tiffany_kernel::{EffectWork, Reply, Site, TaskError, Uuid};
+
+use crate::builder::Builder;
+use crate::call::TryCall;
+use crate::control::Control;
+use crate::durable::{
+    Attempt, DurableRun, Json, Language, Spawner, Step, StepError, StepJob, StepWork, Tried,
+    on_question,
+};
+use crate::error::RunError;
+use crate::inbox::Settlement;
+use crate::runtime::Runtime;
+
+impl Builder {
+    /// The language of functions that are not registered, and of what is said about durable runs.
+    pub fn language(mut self, language: Rc<dyn Language>) -> Builder {
+        self.registry.language = Some(language);
+        self
+    }
+}
+
+/// A durable run by its identity, whether there is one or not.
+pub fn durable_run<T>(uuid: Uuid) -> DurableRun<T> {
+    DurableRun::of(uuid)
+}
+
+/// Drives all runs until this one is over and its end is safe in the log, or until `stop` says so, which is asked after every wait and
+/// every few turns. `None`: it is not over. The value is JSON.
+#[track_caller]
+pub fn wait_for(
+    runtime: &mut Runtime,
+    run: Uuid,
+    stop: impl Fn() -> bool,
+) -> Option<Result<Arc<str>, RunError>> {
+    let driven = runtime.drive_until(Location::caller(), |runtime| !runtime.is_live(run) || stop());
+    match driven {
+        Err(error) => Some(Err(error)),
+        Ok(()) if runtime.is_live(run) => None,
+        Ok(()) => Some(runtime.outcome_of(run)),
+    }
+}
+
+/// Settles a promise of a durable run with JSON, or with an error as it is.
+pub fn settle_durable(
+    control: &mut Control,
+    promise: Uuid,
+    result: Result<Box<RawValue>, TaskError>,
+) -> Result<Settlement, TaskError> {
+    control.settled(promise, result)
+}
+
+/// A step whose work is done on a thread and gives JSON.
+#[track_caller]
+pub fn step(
+    name: &'static str,
+    work: impl Fn(Attempt) -> Result<String, StepError> + Send + Sync + 'static,
+) -> Step<()> {
+    let work = move |attempt| -> Tried { work(attempt).map(Json::made_elsewhere) };
+    Step::new(name, StepJob::Blocking(Arc::new(work)))
+}
+
+/// A step whose work is a future of another runtime and gives JSON.
+#[track_caller]
+pub fn step_elsewhere<F, R>(name: &'static str, spawner: &Spawner, work: F) -> Step<()>
+where
+    F: Fn(Attempt) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<String, StepError>> + Send + 'static,
+{
+    let work = move |attempt| -> std::pin::Pin<Box<dyn Future<Output = Tried> + Send>> {
+        let future = work(attempt);
+        Box::pin(async move { future.await.map(Json::made_elsewhere) })
+    };
+    Step::new(name, StepJob::Elsewhere(spawner.clone(), Arc::new(work)))
+}
+
+/// The same step, done in a transaction of the user's own database: see [`step_transactional`](crate::durable::step_transactional).
+pub fn transactional(step: Step<()>) -> Step<()> {
+    step.transactional()
+}
+
+/// The same step, with the call as the language has it, for its handlers.
+pub fn with_origin(step: Step<()>, origin: Arc<dyn Any + Send + Sync>) -> Step<()> {
+    step.with_origin(origin)
+}
+
+/// The call of a step as its language has it.
+pub fn origin(effect: &EffectWork) -> Option<&Arc<dyn Any + Send + Sync>> {
+    effect.work.downcast_ref::<StepWork>()?.origin.as_ref()
+}
+
+/// Makes a step with this input, which is JSON, at this line. Its answer is JSON.
+pub fn make_step(step: Step<()>, input: String, at: Option<Site>) -> TryCall<Reply> {
+    let step = step.input_json(input);
+    match at {
+        Some(at) => step.made_at(at).into_call(),
+        None => step.into_call(),
+    }
+}
+
+/// An error of a step after which another attempt may help.
+pub fn worth_another_attempt(error: TaskError) -> StepError {
+    StepError::passing(error)
+}
+
+/// Lets this run answer a question, JSON to JSON, to its end or until another takes its place.
+#[track_caller]
+pub fn answer_question(
+    name: &str,
+    answer: impl Fn(&RawValue) -> Result<Box<RawValue>, String> + 'static,
+) -> Result<(), TaskError> {
+    let answering = on_question(name, move |input: Box<RawValue>| answer(&input))?;
+    // It is taken away with its run.
+    std::mem::forget(answering);
+    Ok(())
+}

@@ -1,0 +1,45 @@
+//! What a language other than Rust tells of the durable runs whose code is in it: where their functions are, what their code
+//! depends on, how their lines read. It knows no log and no run.
+
+use tiffany_kernel::{BoxCoroutine, Site, TaskError, Uuid};
+
+/// What a function is wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// To start a run.
+    New,
+    /// To bring one back.
+    Again,
+}
+
+/// The whole contract between durable runs and the language of their code.
+pub trait Language {
+    /// The root of a run of a function that is not registered, made out of its input; `None` if there is no such function.
+    fn start(
+        &self,
+        function: &str,
+        input: &str,
+        wanted: Wanted,
+    ) -> Option<Result<BoxCoroutine, TaskError>>;
+
+    /// The names of the functions that runs can be started from.
+    fn names(&self) -> Vec<String>;
+
+    /// Whether there is such a function.
+    fn has(&self, function: &str) -> bool;
+
+    /// What the first record of a run notes of the surroundings that its code may depend on, as JSON.
+    fn note(&self) -> String;
+
+    /// A run is brought back that began in these surroundings.
+    fn brings_back(&self, note: &str);
+
+    /// Why code that began in these surroundings may do something else in the present ones.
+    fn suspects(&self, note: &str) -> Option<String>;
+
+    /// How a line of the program reads now.
+    fn source(&self, at: &Site) -> Option<String>;
+
+    /// A run cannot go on.
+    fn paused(&self, run: Uuid, error: &TaskError);
+}

@@ -1,0 +1,122 @@
+"""Durable runs from outside: from another thread, from another process, or on a directory that no process has."""
+
+from __future__ import annotations
+
+import os
+import uuid as _uuid
+from typing import Any
+
+from tiffany import _core, _workflows
+from tiffany._records import Doubt, Paused, Run, Status, doubt, paused_run
+from tiffany.errors import BadArgumentError
+
+_NOTHING: Any = object()
+
+
+def decision(done: Any, failed: str | None, again: bool) -> tuple[str, Any]:
+    """What a person says of a step in doubt: exactly one of three things."""
+    said = [("done", done)] if done is not _NOTHING else []
+    said += [("failed", failed)] if failed is not None else []
+    said += [("again", None)] if again else []
+    if len(said) != 1:
+        raise BadArgumentError(
+            "say one thing of a step in doubt: done=its result, failed=why, or again=True [TFY0032]"
+        )
+    return said[0]
+
+
+def started(workflow: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str]:
+    """The name of a workflow and its input as it is written down."""
+    if isinstance(workflow, str):
+        function = _workflows.Functions().find(workflow, False)
+        if function is None:
+            if args and kwargs:
+                raise BadArgumentError(
+                    f"the workflow {workflow!r} is not here, so its parameters are not known; name all arguments, or none [TFY0032]"
+                )
+            return workflow, _core._encode(kwargs or list(args) or {})
+        return workflow, _workflows.encoded(_workflows.arguments(function, args, kwargs))
+    name = _workflows.name_of(workflow)
+    return name, _workflows.encoded(_workflows.arguments(workflow, args, kwargs))
+
+
+def question(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """What a question comes with, as it is written down."""
+    if args and kwargs:
+        raise BadArgumentError("ask with arguments by position or by name, not both [TFY0032]")
+    text: str = _core._encode(kwargs or list(args) or None)
+    return text
+
+
+class Connection:
+    """Asks the process that has a log, or writes to the log itself where none has it. Threads may share one.
+
+    Every method comes back when what it did is safe in the log. Close it, best by ``with``.
+    """
+
+    def __init__(self, control: Any) -> None:
+        self._control = control
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends it: a directory that it had taken is free again."""
+        self._control.close()
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether no process has the log, so that what is done here waits until its runs are brought back."""
+        return bool(self._control.is_offline())
+
+    def status(self) -> Status:
+        """How the process stands that has the log."""
+        pid, version, workflows, live, paused = self._control.status()
+        return Status(pid, version, workflows, live, [paused_run(run) for run in paused])
+
+    def submit(self, workflow: Any, /, *args: Any, id: str, **kwargs: Any) -> Run[Any]:
+        """Starts a durable run of a workflow, which may be given by name, or finds the one that has this id."""
+        name, given = started(workflow, args, kwargs)
+        return Run(id, _uuid.UUID(self._control.submit(name, id, given)))
+
+    def send(self, run: Run[Any] | _uuid.UUID | str, name: str, value: Any) -> None:
+        """Sends a message to a run, which takes it with `ReceiveMessage`."""
+        self._control.send(run, name, value)
+
+    def cancel(self, run: Run[Any] | _uuid.UUID | str) -> None:
+        """Cancels a run."""
+        self._control.cancel(run)
+
+    def query(self, run: Run[Any] | _uuid.UUID | str, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Asks a run, which answers by `on_question`."""
+        return self._control.query(run, name, question(args, kwargs))
+
+    def settle(self, promise: Any, value: Any = None) -> bool:
+        """Completes an external promise of a run by its UUID. ``False``: it was settled before."""
+        return bool(self._control.settle(promise, value))
+
+    def fail(self, promise: Any, error: BaseException | str) -> bool:
+        """Fails an external promise of a run. ``False``: it was settled before."""
+        return bool(self._control.fail(promise, error))
+
+    def paused(self) -> list[Paused]:
+        """The runs that cannot go on, and why."""
+        return self.status().paused
+
+    def doubts(self) -> list[Doubt]:
+        """The steps that are in doubt."""
+        return [doubt(parts) for parts in self._control.doubts()]
+
+    def decide(
+        self, key: str, *, done: Any = _NOTHING, failed: str | None = None, again: bool = False
+    ) -> None:
+        """Decides on a step in doubt, by its key: it is done, with this result; it failed; or it is done again."""
+        self._control.decide(key, *decision(done, failed, again))
+
+
+def connect(wal: str | os.PathLike[str]) -> Connection:
+    """The log in a directory: by the process that has it, or, where none has, by taking it for as long as this is open."""
+    return Connection(_core._Control(os.fspath(wal)))

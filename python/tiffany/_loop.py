@@ -1,0 +1,72 @@
+"""One loop of asyncio in a thread, which everything shares that has to run on one. It is started when it is first needed."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import threading
+from collections.abc import Coroutine
+from typing import Any
+
+from tiffany.errors import _Ended
+
+_lock = threading.Lock()
+_loop: asyncio.AbstractEventLoop | None = None
+_process = 0
+
+
+def background() -> asyncio.AbstractEventLoop:
+    """The loop. After a fork the new process has one of its own.
+
+    >>> import asyncio
+    >>> async def one():
+    ...     return 1
+    >>> asyncio.run_coroutine_threadsafe(one(), background()).result()
+    1
+    """
+    global _loop, _process
+    if _loop is not None and _process == os.getpid():
+        return _loop
+    with _lock:
+        if _loop is None or _process != os.getpid():
+            loop = asyncio.new_event_loop()
+            thread = threading.Thread(
+                target=_serve, args=(loop,), name="tiffany-asyncio", daemon=True
+            )
+            thread.start()
+            atexit.register(_end, loop, thread, os.getpid())
+            _loop, _process = loop, os.getpid()
+        return _loop
+
+
+async def contained(work: Coroutine[Any, Any, Any]) -> Any:
+    """Awaits something that must not end the loop."""
+    try:
+        return await work
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise _Ended(f"{type(error).__name__}: {error}") from error
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+
+def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread, process: int) -> None:
+    """Before the interpreter ends: cancels what runs there, and stops."""
+    if process != os.getpid() or not thread.is_alive():
+        return
+
+    async def finish() -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.wait(others, timeout=1) if others else None
+        loop.stop()
+
+    asyncio.run_coroutine_threadsafe(finish(), loop)
+    thread.join(timeout=5)

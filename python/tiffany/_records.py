@@ -1,0 +1,101 @@
+"""Small things that are given and told: runs, doubts, chunks, queues. Nothing here does anything."""
+
+from __future__ import annotations
+
+import uuid as _uuid
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Run(Generic[T]):
+    """A durable run: the id it was started under, and its UUID, by which its log is called."""
+
+    id: str
+    uuid: _uuid.UUID
+
+
+@dataclass(frozen=True)
+class Paused:
+    """A run that cannot go on with this program: which one, and why."""
+
+    run: _uuid.UUID
+    code: str
+    error: str
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A step that must not be done twice and was cut off: nobody but a person can know whether it happened.
+
+    ``waits`` says whether its task waits for a decision.
+    """
+
+    key: str
+    run: _uuid.UUID
+    step: str
+    attempt: int
+    waits: bool
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A piece of what a step has made so far, as ``on_chunk`` sees it. ``lost`` counts those that were lost just before it."""
+
+    key: str
+    step: str
+    attempt: int
+    number: int
+    lost: int
+    value: Any
+
+
+@dataclass(frozen=True)
+class Status:
+    """How the process stands that has a log."""
+
+    pid: int
+    version: str
+    workflows: list[str]
+    live: int
+    paused: list[Paused] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Queue:
+    """What a named queue of steps allows: so many at once, and so many begun in any ``per`` seconds.
+
+    >>> Queue(concurrency=2)
+    Queue(concurrency=2, starts=None, per=1.0)
+    """
+
+    concurrency: int | None = None
+    starts: int | None = None
+    per: float = 1.0
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """How long a step waits before it is tried again: ``first`` seconds, then ``factor`` times as long each time, at most ``max``.
+
+    By up to the part ``jitter`` each wait is shorter, so that those who failed together do not all come back together.
+    """
+
+    first: float = 0.1
+    factor: float = 2.0
+    max: float = 60.0
+    jitter: float = 0.1
+
+
+def paused_run(parts: tuple[str, str, str]) -> Paused:
+    """A paused run from its parts."""
+    run, code, error = parts
+    return Paused(_uuid.UUID(run), code, error)
+
+
+def doubt(parts: tuple[str, str, str, int, bool]) -> Doubt:
+    """A doubt from its parts."""
+    key, run, step, attempt, waits = parts
+    return Doubt(key, _uuid.UUID(run), step, attempt, waits)

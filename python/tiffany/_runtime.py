@@ -1,0 +1,195 @@
+"""`Runtime`: runs programs on the thread that made it, durable ones too."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import uuid as _uuid
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Literal, TypeVar, overload
+
+from tiffany import _control, _core, _signals, _workflows
+from tiffany._control import _NOTHING, Connection
+from tiffany._records import Chunk, Doubt, Paused, Queue, Run, doubt, paused_run
+from tiffany.errors import BadArgumentError
+
+atexit.register(_core._leave)
+
+_T = TypeVar("_T")
+Program = Generator[Any, Any, _T] | Coroutine[Any, Any, _T]
+RunLike = Run[Any] | _uuid.UUID | str
+
+
+class Runtime:
+    """Runs programs on this thread. With ``wal`` it has a log in that directory, and durable runs: those that are there and
+    unfinished go on when it is made. Close it, best by ``with``.
+
+    ``workflows`` are functions that runs can be started from, besides those decorated with ``@workflow``; ``queues`` are those that
+    steps can stand in, as `Queue` or as a number of steps at once; ``on_chunk`` is called with what steps show of their work;
+    ``record`` is ``"every"`` call or only the ``"outward"`` ones, which is enough to bring a run back.
+
+    >>> import tempfile
+    >>> from tiffany import step, workflow
+    >>> @step
+    ... def add(a, b):
+    ...     return a + b
+    >>> @workflow
+    ... def sum_up(*numbers):
+    ...     total = 0
+    ...     for number in numbers:
+    ...         total = yield add(total, number)
+    ...     return total
+    >>> with tempfile.TemporaryDirectory() as wal:
+    ...     with Runtime(wal=wal) as runtime:
+    ...         run = runtime.submit(sum_up, 1, 2, 3, id="sum-1")
+    ...         runtime.wait(run)
+    6
+    """
+
+    def __init__(
+        self,
+        *,
+        wal: str | os.PathLike[str] | None = None,
+        workflows: Iterable[Callable[..., Any]] = (),
+        queues: Mapping[str, Queue | int] | None = None,
+        on_chunk: Callable[[Chunk], Any] | None = None,
+        record: Literal["every", "outward"] = "every",
+        env: Mapping[str, Any] | None = None,
+        handlers: Sequence[_core._Handler] | None = None,
+        name: str | None = None,
+        end: Literal["all", "root"] = "all",
+        limits: Mapping[str, Any] | None = None,
+        cancel_grace: float | timedelta | None = None,
+        policy: Literal["fifo", "priority", "dependency"] = "fifo",
+        threads: int = 4,
+    ) -> None:
+        if record not in ("every", "outward"):
+            raise BadArgumentError(
+                f'a run records "every" call or the "outward" ones, not {record!r} [TFY0032]'
+            )
+        self._functions = _workflows.Functions(workflows)
+        self._is_durable = wal is not None
+        durable = {
+            "wal": None if wal is None else os.fspath(wal),
+            "functions": self._functions,
+            "queues": {key: _queue(key, queue) for key, queue in (queues or {}).items()},
+            "on_chunk": on_chunk,
+            "outward_only": record == "outward",
+        }
+        settings = {
+            "env": None if env is None else dict(env),
+            "handlers": None if handlers is None else list(handlers),
+            "name": name,
+            "end": end,
+            "limits": None if limits is None else dict(limits),
+            "cancel_grace": cancel_grace,
+            "policy": policy,
+            "threads": threads,
+            "durable": durable,
+        }
+        with self._interrupts():
+            self._core = _core.Runtime(settings)
+
+    def _interrupts(self) -> contextlib.AbstractContextManager[None]:
+        return _signals.later() if self._is_durable else contextlib.nullcontext()
+
+    def __enter__(self) -> Runtime:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends it. Durable runs that are not over stay in the log, and go on with the next runtime that has it."""
+        self._core.close()
+
+    def run(self, program: Program[_T] | _core.Program[_T], *, id: str | None = None) -> _T:
+        """Runs a program to the end of its run, and gives its value. With an id the run is durable: it is started, or goes on if
+        there is one of this id, or if it is over its outcome is given at once."""
+        with self._interrupts():
+            if id is None:
+                return self._core.run(program)
+            name, function, given = _workflows.of_program(program)
+            # It is not run itself: the run has one of its own, made of what is written down.
+            program.close()  # type: ignore[union-attr]
+            self._functions.given.setdefault(name, function)
+            value: _T = self._core.wait(self._started(name, id, _workflows.encoded(given)))
+            return value
+
+    def submit(
+        self, workflow: Callable[..., Program[_T]] | str, /, *args: Any, id: str, **kwargs: Any
+    ) -> Run[_T]:
+        """Starts a durable run of a workflow under an id of one's own. If there is one of that id, with the same function and
+        arguments, this is that run. It is safe when the log has it: `flush` waits for that, as does `wait`."""
+        name, given = _control.started(workflow, args, kwargs)
+        if not isinstance(workflow, str):
+            self._functions.given.setdefault(name, workflow)
+        return self._started(name, id, given)
+
+    def _started(self, name: str, id: str, given: str) -> Run[Any]:
+        if not isinstance(id, str):
+            raise BadArgumentError(f"the id of a run is a text, not {id!r} [TFY0032]")
+        return Run(id, _uuid.UUID(self._core.submit(name, id, given)))
+
+    @overload
+    def wait(self, run: Run[_T]) -> _T: ...
+    @overload
+    def wait(self, run: _uuid.UUID | str) -> Any: ...
+    def wait(self, run: RunLike) -> Any:
+        """Drives all runs until this one is over and its end is safe in the log, and gives its value."""
+        with self._interrupts():
+            return self._core.wait(run)
+
+    def send(self, run: RunLike, name: str, value: Any) -> None:
+        """Sends a message to a durable run, which takes it with `ReceiveMessage`. `flush` waits until it is safe."""
+        self._core.send(run, name, value)
+
+    def cancel(self, run: RunLike) -> None:
+        """Cancels a durable run."""
+        self._core.cancel(run)
+
+    def query(self, run: RunLike, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Asks a durable run, which answers by `on_question`, once it has done what it can do now. Drives all runs meanwhile."""
+        with self._interrupts():
+            return self._core.query(run, name, _control.question(args, kwargs))
+
+    def flush(self) -> None:
+        """Waits until all that was asked for so far is safe in the log. Drives all runs meanwhile."""
+        with self._interrupts():
+            self._core.flush()
+
+    def is_finished(self, run: RunLike) -> bool:
+        """Whether a durable run is over, and its end safe in the log."""
+        return bool(self._core.is_finished(run))
+
+    def paused(self) -> list[Paused]:
+        """The runs of the log that cannot go on, and why."""
+        return [paused_run(parts) for parts in self._core.paused()]
+
+    def doubts(self) -> list[Doubt]:
+        """Steps that must not be done twice and were cut off, and wait for a person to decide."""
+        return [doubt(parts) for parts in self._core.doubts()]
+
+    def decide(
+        self, key: str, *, done: Any = _NOTHING, failed: str | None = None, again: bool = False
+    ) -> None:
+        """Decides on a step in doubt, by its key: it is done, with this result; it failed; or it is done again."""
+        self._core.decide(key, *_control.decision(done, failed, again))
+
+    @property
+    def handle(self) -> Connection:
+        """By this other threads reach the durable runs, while this thread waits for one."""
+        return Connection(self._core.control())
+
+
+def _queue(name: str, queue: Queue | int) -> tuple[int | None, tuple[int, float] | None]:
+    if isinstance(queue, int) and not isinstance(queue, bool):
+        queue = Queue(concurrency=queue)
+    if not isinstance(queue, Queue):
+        raise BadArgumentError(
+            f"the queue `{name}` is a Queue, or how many steps it allows at once, not {queue!r} [TFY0032]"
+        )
+    rate = None if queue.starts is None else (queue.starts, float(queue.per))
+    return queue.concurrency, rate

@@ -1,0 +1,207 @@
+"""``@step``: functions whose calls are steps of durable runs. What it accepts is looked at here; the rest is in Rust."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, TypeVar, overload
+
+from tiffany import _core, _transactions
+from tiffany._records import Backoff
+from tiffany.errors import BadArgumentError
+
+F = TypeVar("F", bound=Callable[..., Any])
+Seconds = float | int | timedelta
+KINDS = ("idempotent", "at_most_once", "transactional", "pure")
+
+
+@overload
+def step(function: F, /) -> Any: ...
+@overload
+def step(
+    *,
+    name: str | None = None,
+    retries: int = 0,
+    backoff: Backoff | Seconds | None = None,
+    timeout: Seconds | None = None,
+    heartbeat: Seconds | None = None,
+    kind: str = "idempotent",
+    queue: str | None = None,
+    hold_in_doubt: bool = False,
+    no_retry: type[BaseException] | tuple[type[BaseException], ...] = (),
+    db: Any = None,
+    table: str = "tiffany_steps",
+) -> Callable[[F], Any]: ...
+def step(function: Any = None, /, **options: Any) -> Any:
+    """Makes a function a step: work that a run does in the world, once.
+
+    Calling it gives a call, to be yielded or awaited. What it is given and what it returns are written down; a run that is
+    resumed gets the result from there. A plain function runs on a thread, an ``async def`` as a task of asyncio on a loop
+    in a thread.
+
+    ``retries``
+        how often it is tried again after an exception, with waits as ``backoff`` says (seconds, or a `Backoff`);
+        exceptions of the classes in ``no_retry`` are not worth it.
+    ``timeout``, ``heartbeat``
+        how long an attempt may take, and how often it must give a sign by ``attempt().heartbeat()``, in seconds.
+    ``kind``
+        ``"idempotent"``: after a crash it is done again, with the same key. ``"at_most_once"``: it is not; its task gets an
+        `InDoubtError`, or waits for a person with ``hold_in_doubt=True``. ``"transactional"``: it is done in a transaction of ``db``, exactly once.
+        ``"pure"``: it changes nothing outside, and does not wait for the disk.
+    ``queue``
+        the queue it stands in, one of those the runtime has.
+    ``db``, ``table``
+        for transactional steps: a function that connects to SQLite (`sqlite3`) or PostgreSQL (`psycopg`), or a pool of the
+        latter; the step's function is given the connection first. Keys and results are kept in ``table``.
+
+    >>> import tiffany
+    >>> @step(retries=2)
+    ... def double(n):
+    ...     return 2 * n
+    >>> def main():
+    ...     return (yield double(21))
+    >>> tiffany.run(main())
+    42
+    """
+    if function is None:
+        return functools.partial(_make, options)
+    return _make(options, function)
+
+
+def _make(options: dict[str, Any], function: Any) -> Any:
+    given = _Options(**options)
+    if isinstance(function, _core.Step):
+        function = function.function
+    if not callable(function) or isinstance(function, type):
+        raise BadArgumentError(f"{function!r} is no step; a function is one [TFY0032]")
+    name = given.name or getattr(function, "__name__", None)
+    if not isinstance(name, str) or not name:
+        raise BadArgumentError(f"the step {function!r} needs a name: @step(name=...) [TFY0032]")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise BadArgumentError(
+            f"the step `{name}` is a generator function, which makes calls of its own; a step makes none. "
+            "Make it a plain function, or call it without @step [TFY0032]"
+        )
+    is_async = inspect.iscoroutinefunction(function)
+    settings = given.settings(name, is_async)
+    settings |= _parameters(function, given.kind == "transactional")
+    made: Any = _core.Step(function, settings, options)
+    functools.update_wrapper(made, function)
+    return made
+
+
+def _bad(message: str) -> BadArgumentError:
+    return BadArgumentError(f"{message} [TFY0032]")
+
+
+def _seconds(what: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds >= 0:
+        raise _bad(f"{what} of a step is a number of seconds or a timedelta, not {value!r}")
+    return float(seconds)
+
+
+class _Options:
+    """What a step was decorated with."""
+
+    def __init__(
+        self,
+        *,
+        name: str | None = None,
+        retries: int = 0,
+        backoff: Backoff | Seconds | None = None,
+        timeout: Seconds | None = None,
+        heartbeat: Seconds | None = None,
+        kind: str = "idempotent",
+        queue: str | None = None,
+        hold_in_doubt: bool = False,
+        no_retry: Any = (),
+        db: Any = None,
+        table: str = "tiffany_steps",
+    ) -> None:
+        self.name, self.kind, self.queue = name, kind, queue
+        self.retries, self.hold_in_doubt, self.no_retry = retries, hold_in_doubt, no_retry
+        self.timeout, self.heartbeat = (
+            _seconds("timeout", timeout),
+            _seconds("heartbeat", heartbeat),
+        )
+        self.db, self.table = db, table
+        if isinstance(backoff, Backoff):
+            self.backoff = backoff
+        else:
+            first = _seconds("backoff", backoff)
+            self.backoff = Backoff() if first is None else Backoff(first=first)
+
+    def settings(self, name: str, is_async: bool) -> dict[str, Any]:
+        """As the runtime has them. What makes no sense is an error at the decorator."""
+        if self.kind not in KINDS:
+            raise _bad(
+                f"the step `{name}` is of the kind {self.kind!r}; there are {', '.join(KINDS)}"
+            )
+        if isinstance(self.retries, bool) or not isinstance(self.retries, int) or self.retries < 0:
+            raise _bad(
+                f"the step `{name}` is tried again {self.retries!r} times, which is no number"
+            )
+        if self.kind == "at_most_once" and self.retries:
+            raise _bad(f"the step `{name}` is at most once, so it cannot have retries")
+        if self.hold_in_doubt and self.kind != "at_most_once":
+            raise _bad(f"the step `{name}` may be done again, so it is never in doubt")
+        classes = self.no_retry if isinstance(self.no_retry, tuple) else (self.no_retry,)
+        if not all(isinstance(cls, type) and issubclass(cls, BaseException) for cls in classes):
+            raise _bad(f"no_retry of the step `{name}` is a class of exceptions or a tuple of them")
+        return {
+            "name": name,
+            "kind": self.kind,
+            "is_async": is_async,
+            "attempts": self.retries + 1,
+            "backoff": (
+                float(self.backoff.first),
+                float(self.backoff.factor),
+                float(self.backoff.max),
+                float(self.backoff.jitter),
+            ),
+            "timeout": self.timeout,
+            "heartbeat": self.heartbeat,
+            "queue": self.queue,
+            "hold_in_doubt": self.hold_in_doubt,
+            "no_retry": classes,
+            "transact": self._transact(name, is_async),
+        }
+
+    def _transact(self, name: str, is_async: bool) -> Any:
+        if self.kind != "transactional":
+            if self.db is not None:
+                raise _bad(f'the step `{name}` has a db; then its kind is "transactional"')
+            return None
+        if is_async:
+            raise _bad(
+                f"the step `{name}` is transactional; make it a plain function, which runs on a thread"
+            )
+        if not callable(self.db) and not hasattr(self.db, "connection"):
+            raise _bad(
+                f"the step `{name}` is transactional and needs a db: a function that connects, or a pool"
+            )
+        return _transactions.Transact(self.db, self.table)
+
+
+def _parameters(function: Any, has_connection: bool) -> dict[str, Any]:
+    """The parameters of a function: which can be given by position, and how many must be."""
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())
+    if has_connection:
+        if not parameters:
+            raise _bad(
+                f"the transactional step `{function.__name__}` has no parameter for the connection"
+            )
+        parameters = parameters[1:]
+        signature = signature.replace(parameters=parameters)
+    plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    positional = None
+    if all(parameter.kind in plain for parameter in parameters):
+        required = [p for p in parameters if p.default is inspect.Parameter.empty]
+        positional = ([p.name for p in parameters], len(required))
+    return {"positional": positional, "signature": signature}

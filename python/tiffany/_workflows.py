@@ -1,0 +1,279 @@
+"""Workflows: the functions that durable runs are started from, and started from again after a restart.
+
+A function is known by a name, ``module:qualname`` unless it is given another. Nothing is ever imported by a name out of a log.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import linecache
+import sys
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from types import CodeType, FrameType
+from typing import Any, TypeVar, overload
+
+from tiffany import _core
+from tiffany.errors import (
+    BadArgumentError,
+    HashSeedWarning,
+    PausedRunWarning,
+    UnreadableError,
+    UnregisteredError,
+)
+
+Function = Callable[..., Any]
+F = TypeVar("F", bound=Function)
+
+_REGISTERED: dict[str, Function] = {}
+"""All workflows of this process, by name."""
+_NAMES: dict[CodeType, str | None] = {}
+"""Their names by their code; ``None`` where two functions have the same."""
+
+
+@overload
+def workflow(function: F, /) -> F: ...
+@overload
+def workflow(*, name: str | None = None) -> Callable[[F], F]: ...
+def workflow(function: Function | None = None, /, *, name: str | None = None) -> Any:
+    """Makes a generator function or an ``async def`` known by its name, so that durable runs of it can be started and resumed.
+
+    Calling it still gives a program. The name is ``module:qualname`` unless another is given; with a name of its own a function
+    can move without its runs being lost.
+
+    >>> @workflow(name="greet")
+    ... def greet(who):
+    ...     yield
+    ...     return f"hello {who}"
+    >>> _core_runs = greet("Ada")
+    """
+    if function is None:
+        return lambda function: _register(function, name)
+    return _register(function, name)
+
+
+def _register(function: F, name: str | None) -> F:
+    _check(function)
+    chosen = name or default_name(function)
+    known = _REGISTERED.get(chosen)
+    if known is not None and default_name(known) != default_name(function):
+        raise BadArgumentError(
+            f"two workflows are called {chosen!r}: {default_name(known)} and {default_name(function)}; "
+            "give one of them another name [TFY0032]"
+        )
+    _REGISTERED[chosen] = function
+    code = _code(function)
+    _NAMES[code] = chosen if _NAMES.get(code, chosen) == chosen else None
+    return function
+
+
+def _check(function: Any) -> None:
+    if not (inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function)):
+        shown = getattr(function, "__qualname__", repr(function))
+        raise BadArgumentError(
+            f"{shown} is no workflow; a generator function or an async def is one [TFY0032]"
+        )
+
+
+def _code(function: Function) -> CodeType:
+    code: CodeType = inspect.unwrap(function).__code__
+    return code
+
+
+def default_name(function: Function) -> str:
+    """The name of a function that was given no other.
+
+    >>> default_name(default_name)
+    'tiffany._workflows:default_name'
+    """
+    return f"{function.__module__}:{function.__qualname__}"
+
+
+def name_of(function: Function) -> str:
+    """The name of a function that can be submitted. It becomes a workflow if it is none yet and stands at the top of a module."""
+    _check(function)
+    name = _NAMES.get(_code(function))
+    if name is not None and _REGISTERED.get(name) is function:
+        return name
+    for registered, known in _REGISTERED.items():
+        if known is function:
+            return registered
+    return default_name(function)
+
+
+def _at_module_level(module: str, qualname: str) -> Function | None:
+    found: Any = sys.modules.get(module)
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
+    try:
+        inner = inspect.unwrap(found) if callable(found) else None
+    except ValueError:
+        return None
+    is_it = inspect.isgeneratorfunction(inner) or inspect.iscoroutinefunction(inner)
+    return inner if is_it else None
+
+
+def _frame(program: Any) -> tuple[CodeType, FrameType]:
+    if inspect.iscoroutine(program):
+        begun = inspect.getcoroutinestate(program) != inspect.CORO_CREATED
+        code, frame = program.cr_code, program.cr_frame
+    elif inspect.isgenerator(program):
+        begun = inspect.getgeneratorstate(program) != inspect.GEN_CREATED
+        code, frame = program.gi_code, program.gi_frame
+    else:
+        raise BadArgumentError(
+            f"`{type(program).__name__}` cannot be run durably; give a generator or a coroutine [TFY0032]"
+        )
+    if begun or frame is None:
+        raise BadArgumentError(
+            f"the program `{code.co_qualname}` was started before; call its function again [TFY0032]"
+        )
+    return code, frame
+
+
+def of_program(program: Any) -> tuple[str, Function, dict[str, Any]]:
+    """The name, the function and the arguments of a program that was not started."""
+    code, frame = _frame(program)
+    registered = _NAMES.get(code)
+    if registered is not None:
+        name, function = registered, _REGISTERED[registered]
+    else:
+        module = str(frame.f_globals.get("__name__", ""))
+        name = f"{module}:{code.co_qualname}"
+        found = _at_module_level(module, code.co_qualname)
+        if found is None or _code(found) is not code:
+            raise UnregisteredError(
+                f"`{code.co_qualname}` is not found under this name at the top of the module `{module}`, so it could not be "
+                "called again after a restart [TFY0038]; move it there, or decorate it with @tiffany.workflow"
+            )
+        function = found
+    count = code.co_argcount + code.co_kwonlyargcount
+    count += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    given = frame.f_locals
+    return name, function, {name: given[name] for name in code.co_varnames[:count]}
+
+
+def arguments(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """What a function is given, by the names of its parameters, with those that have a default."""
+    bound = _signature(function).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return dict(bound.arguments)
+
+
+@functools.lru_cache(maxsize=1024)
+def _signature(function: Function) -> inspect.Signature:
+    return inspect.signature(function)
+
+
+class Functions:
+    """The functions of one runtime, and what is said about its runs. The runtime asks this."""
+
+    def __init__(self, given: Iterable[Function] = ()) -> None:
+        self.given: dict[str, Function] = {}
+        self._warned = False
+        for function in given:
+            _check(function)
+            self.given[name_of(function)] = function
+
+    def names(self) -> list[str]:
+        """The names of those that runs can be started from."""
+        return sorted({*self.given, *_REGISTERED})
+
+    def find(self, name: str, again: bool) -> Function | None:
+        """The function of this name. To bring a run back (``again``) it may be any at the top of a module that is there."""
+        found = self.given.get(name) or _REGISTERED.get(name)
+        if found is None and again:
+            module, _, qualname = name.partition(":")
+            found = _at_module_level(module, qualname)
+        return found
+
+    def program(self, function: Function, given: Any) -> Any:
+        """The program of a function with this input: an object with its parameters."""
+        signature = _signature(function)
+        if given is None:
+            given = {}
+        if isinstance(given, list):
+            return function(*given)
+        if not isinstance(given, dict):
+            raise UnreadableError(
+                f"the input of `{function.__qualname__}` is a {type(given).__name__}, and no object with the names of its "
+                "parameters [TFY0035]"
+            )
+        missing = [
+            name
+            for name, parameter in signature.parameters.items()
+            if name not in given
+            and parameter.default is inspect.Parameter.empty
+            and parameter.kind
+            not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        ]
+        unknown = [name for name in given if name not in signature.parameters]
+        if missing or unknown:
+            what = [f"`{name}` is not in it" for name in missing]
+            what += [f"it has no parameter `{name}`" for name in unknown]
+            raise UnreadableError(
+                f"the input does not fit `{function.__qualname__}`: {', '.join(what)} [TFY0035]; "
+                "let the function take what older versions of it were given"
+            )
+        bound = inspect.BoundArguments(signature, OrderedDict(given))
+        return function(*bound.args, **bound.kwargs)
+
+    def note(self) -> str:
+        """What the code of a run may depend on, besides itself."""
+        return _NOTE
+
+    def brings_back(self, note: str) -> None:
+        """Warns, once, that the order of sets may be another than where a run began."""
+        if _seed_differs(note) and not self._warned:
+            self._warned = True
+            _warn(
+                "a run began with another hash seed, so sets of text may have another order now; start Python with "
+                "PYTHONHASHSEED=0, or by `tiffany run`, or sort what comes out of a set",
+                HashSeedWarning,
+            )
+
+    def suspects(self, note: str) -> str | None:
+        """Why a run may do something else than it did."""
+        if not _seed_differs(note):
+            return None
+        return "the order of a set: the run began with another hash seed; start Python with PYTHONHASHSEED=0, or by `tiffany run`"
+
+    def source(self, file: str, line: int) -> str:
+        """How a line reads now."""
+        linecache.checkcache(file)
+        return linecache.getline(file, line).strip()
+
+    def paused(self, run: str, error: str) -> None:
+        """Says that a run cannot go on."""
+        _warn(f"run {run} cannot go on and is paused: {error}", PausedRunWarning)
+
+
+_NOTE = json.dumps(
+    {"name": "python", "version": sys.version.split()[0], "hash": str(hash("tiffany"))},
+    separators=(",", ":"),
+)
+
+
+def _seed_differs(note: str) -> bool:
+    try:
+        noted = json.loads(note)
+    except ValueError:
+        return False
+    return isinstance(noted, dict) and noted.get("hash") not in (None, str(hash("tiffany")))
+
+
+def _warn(message: str, category: type[Warning]) -> None:
+    """Warns at the line that is not tiffany's own."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("tiffany"):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
+def encoded(arguments: dict[str, Any]) -> str:
+    """Arguments in the form in which they are written down."""
+    text: str = _core._encode(arguments)
+    return text

@@ -1,0 +1,44 @@
+"""Durable runs: workflows, steps, messages, and what is told of them. All of it can be imported from `tiffany` itself."""
+
+from __future__ import annotations
+
+from tiffany._control import Connection, connect
+from tiffany._core import (
+    Attempt,
+    Patched,
+    ReceiveMessage,
+    SendMessage,
+    Step,
+    StepCall,
+    attempt,
+    on_question,
+)
+from tiffany._records import Backoff, Chunk, Doubt, Paused, Queue, Run, Status
+from tiffany._run import run
+from tiffany._runtime import Runtime
+from tiffany._steps import step
+from tiffany._workflows import workflow
+
+__all__ = [
+    "Attempt",
+    "Backoff",
+    "Chunk",
+    "Connection",
+    "Doubt",
+    "Patched",
+    "Paused",
+    "Queue",
+    "ReceiveMessage",
+    "Run",
+    "Runtime",
+    "SendMessage",
+    "Status",
+    "Step",
+    "StepCall",
+    "attempt",
+    "connect",
+    "on_question",
+    "run",
+    "step",
+    "workflow",
+]

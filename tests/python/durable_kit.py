@@ -1,0 +1,134 @@
+"""What the tests of durable runs share: logs read and cut as a crash leaves them, processes that are killed until one is over, a ledger
+that counts what was done in the world."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tiffany import HashSeedWarning
+
+HERE = Path(__file__).parent
+KILL_SECONDS = 60.0
+
+
+def run_files(wal: Path) -> list[Path]:
+    return sorted((wal / "wal").glob("*.wal"))
+
+
+def lines(wal: Path) -> list[str]:
+    """The lines of the only run's log, once no runtime has it open."""
+    (file,) = run_files(wal)
+    return file.read_text().splitlines(keepends=True)
+
+
+def records(wal: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in lines(wal)]
+
+
+def types(wal: Path) -> list[str]:
+    return [record["type"] for record in records(wal)]
+
+
+def cut(wal: Path, count: int, to: Path) -> Path:
+    """Another directory, with so many lines of the only run's log, as a crash leaves it."""
+    (file,) = run_files(wal)
+    (to / "wal").mkdir(parents=True)
+    (to / "wal" / file.name).write_text("".join(lines(wal)[:count]))
+    return to
+
+
+@contextlib.contextmanager
+def any_seed() -> Iterator[None]:
+    """Within this it is no matter that a run began in a process with another hash seed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HashSeedWarning)
+        yield
+
+
+class Ledger:
+    """A file in which every effect is a line, written with one system call."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    def write(self, what: str) -> None:
+        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(file, f"{what}\n".encode())
+        os.close(file)
+
+    def read(self) -> list[str]:
+        return self.path.read_text().splitlines() if self.path.exists() else []
+
+    def counts(self) -> Counter[str]:
+        return Counter(self.read())
+
+
+def python(
+    *args: str | os.PathLike[str], env: dict[str, str] | None = None
+) -> subprocess.Popen[str]:
+    """A Python program of this directory as a process of its own."""
+    everything = {**os.environ, "PYTHONHASHSEED": "0", **(env or {})}
+    return subprocess.Popen(
+        [sys.executable, *map(os.fspath, args)],
+        cwd=HERE,
+        env=everything,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def finish(process: subprocess.Popen[str], seconds: float = 30.0) -> tuple[int, str, str]:
+    try:
+        out, err = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+        raise AssertionError(f"it does not come to its end:\n{out}\n{err}") from None
+    return process.returncode, out, err
+
+
+def kill_until_over(
+    program: str, *args: str | os.PathLike[str], seed: int, spread: float = 0.15, kills: int = 5
+) -> tuple[int, str]:
+    """Starts a program again and again and kills it with SIGKILL at random moments, until it comes to its end. Tells how often it was killed, and
+    what it wrote at last."""
+    draw, killed, began = random.Random(seed), 0, time.monotonic()
+    while True:
+        assert time.monotonic() - began < KILL_SECONDS, "it does not come to its end"
+        process = python(program, *args)
+        # Longer and longer, so that a slow machine comes to its end too.
+        wait = 0.1 + draw.random() * (spread + 0.02 * killed)
+        try:
+            out, err = process.communicate(timeout=wait)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            killed += 1
+            continue
+        assert process.returncode == 0, err
+        assert killed >= kills, f"killed {killed} times only, so this shows nothing"
+        return killed, out
+
+
+def wait_for(what: Any, seconds: float = 20.0) -> Any:
+    """Waits until something is true, and gives it."""
+    began = time.monotonic()
+    while True:
+        found = what()
+        if found:
+            return found
+        assert time.monotonic() - began < seconds, "it does not happen"
+        time.sleep(0.01)
