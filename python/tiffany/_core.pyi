@@ -10,7 +10,7 @@ from collections.abc import (
 )
 from datetime import datetime, timedelta
 from os import PathLike
-from types import GenericAlias, TracebackType
+from types import FrameType, GenericAlias, TracebackType
 from typing import Any, Generic, Protocol, Self, TypeAlias, final, overload
 from uuid import UUID
 
@@ -560,8 +560,6 @@ class Patched(SystemCall[bool]):
 def on_question(name: str, answer: Callable[..., Any]) -> None: ...
 def _encode(value: Any) -> str: ...
 def _leave() -> None: ...
-def _interrupt() -> None: ...
-def _check_interrupt() -> None: ...
 
 class CodecError(TypeError):
     """A value that cannot be written down, or that cannot be read."""
@@ -597,3 +595,9 @@ def codec_plug(codec: object) -> None:
 
 def codec_unplug(codec: object) -> bool:
     """Asks it no more; whether it was asked before."""
+
+def _command_line(arguments: Sequence[str], host: object) -> int:
+    """Does what the arguments say, and gives the exit code."""
+
+def _on_signal(number: int, frame: FrameType | None = None) -> None:
+    """What sees to Ctrl-C while a loop runs."""

@@ -1,5 +1,6 @@
 //! The menu of this repository: `cargo xtask` lists what one does here, `cargo xtask NAME` does it.
 
+mod python;
 mod python_rows;
 mod rows;
 mod specification;
@@ -27,6 +28,16 @@ const CHORES: &[Chore] = &[
         name: "bench",
         what: "measures beside the peers (arguments are passed on)",
         run: bench,
+    },
+    Chore {
+        name: "wheel",
+        what: "the Python package, as a wheel in target/wheels",
+        run: python::wheel,
+    },
+    Chore {
+        name: "python",
+        what: "what CI checks of the Python package (arguments are passed to pytest)",
+        run: python::check,
     },
     Chore { name: "rows", what: "writes docs/src/rows.md anew from the semantic tests", run: rows },
     Chore {
@@ -151,6 +162,7 @@ fn no_gaps(rows: &rows::Rows) -> Result<(), String> {
 }
 
 fn test(shop: &Shop, _: &[String]) -> Result<(), String> {
+    python::install(shop)?;
     shop.step("format", &mut shop.cargo(["fmt", "--all", "--check"]))?;
     let clippy = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
     shop.step("lints", &mut shop.cargo(clippy))?;
@@ -187,6 +199,7 @@ fn test(shop: &Shop, _: &[String]) -> Result<(), String> {
         let quick = quick.chain(["--", suite, "--quick"]);
         shop.step(&format!("benchmark {suite}, short"), &mut shop.cargo(quick))?;
     }
+    python::check(shop, &[])?;
     println!("\nall checks passed");
     Ok(())
 }
@@ -210,14 +223,18 @@ fn install_postgres(shop: &Shop) -> Result<(), String> {
     if places.any(|place| place.join("initdb").exists()) {
         return Ok(());
     }
-    for arguments in
-        [&["update"][..], &["install", "--yes", "--no-install-recommends", "postgresql"]]
-    {
+    install_packages(shop, "PostgreSQL", &["postgresql"])
+        .map_err(|error| format!("{error}; the tests need `initdb` and `postgres`"))
+}
+
+/// Installs packages of the system, which is Debian or like it.
+fn install_packages(shop: &Shop, what: &str, packages: &[&str]) -> Result<(), String> {
+    let install = ["install", "--yes", "--no-install-recommends"];
+    for arguments in [vec!["update"], [&install, packages].concat()] {
         let mut command = Command::new("apt-get");
         command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
-        shop.step("installing PostgreSQL, once", &mut command).map_err(|error| {
-            format!("{error}; install PostgreSQL by hand, the tests need `initdb` and `postgres`")
-        })?;
+        shop.step(&format!("installing {what}, once"), &mut command)
+            .map_err(|error| format!("{error}; install {what} by hand"))?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 mod awaiter;
 mod call;
 mod calls;
+mod cli;
 mod codec;
 mod contextvars;
 mod driver;
@@ -22,6 +23,7 @@ mod repr;
 mod runtime;
 mod session;
 mod settings;
+mod signals;
 mod spawn;
 mod stack;
 mod thread;
@@ -50,6 +52,8 @@ fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Program>()?;
     module.add_class::<settings::Lazy>()?;
     module.add_class::<runtime::Runtime>()?;
+    signals::add(module)?;
+    cli::add(module)?;
     tell_of_forks(module.py())?;
     Ok(())
 }

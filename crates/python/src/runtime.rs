@@ -4,7 +4,7 @@ use std::cell::{RefCell, RefMut};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tiffany::binding;
+use tiffany::{RunHandle, Value, binding};
 
 use crate::durable::control::Control;
 use crate::durable::{interpreter, runs};
@@ -12,6 +12,7 @@ use crate::errors::{self, Raise, TiffanyError};
 use crate::line::Line;
 use crate::session::{self, Registered};
 use crate::settings::Settings;
+use crate::signals::Watch;
 use crate::thread::OneThread;
 use crate::{spawn, value};
 
@@ -19,6 +20,17 @@ use crate::{spawn, value};
 struct Open {
     runtime: tiffany::Runtime,
     _registered: Registered,
+}
+
+/// Ends a run that is to end early. Its tasks are cancelled and clean up, unless they are in no state to, or somebody cannot wait for that.
+fn give_up(py: Python<'_>, runtime: &mut tiffany::Runtime, run: &RunHandle<Value>, error: &PyErr) {
+    if errors::ends_the_run(py, error) {
+        binding::cancel(runtime, run);
+        if binding::drive(runtime, run, session::is_interrupted).is_some() {
+            return;
+        }
+    }
+    binding::leave(runtime, run);
 }
 
 /// Runs programs on this thread. Close it when it is not needed any more, best by `with`.
@@ -64,10 +76,19 @@ impl Runtime {
         }
         let _looping = session::Looping::new();
         let root = spawn::coroutine(&program, Line::of_program(&program))?;
+        let watch = Watch::new(py, Some(&open.runtime))?;
         let run = binding::start(&mut open.runtime, root);
         let ended = binding::drive(&mut open.runtime, &run, session::is_interrupted);
         if let Some(error) = session::take_interrupt() {
-            drop(ended);
+            if ended.is_none() {
+                give_up(py, &mut open.runtime, &run, &error);
+            }
+            drop(watch);
+            session::take_interrupt();
+            return Err(error);
+        }
+        drop(watch);
+        if let Some(error) = session::take_interrupt() {
             return Err(error);
         }
         match ended {

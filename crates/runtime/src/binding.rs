@@ -4,6 +4,7 @@
 mod durable;
 
 use std::future::Future;
+use std::os::fd::BorrowedFd;
 use std::panic::Location;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -144,6 +145,21 @@ pub fn drive(
         Ok(()) if runtime.is_over(run.id()) => Some(runtime.end_run(run.id())),
         Ok(()) => None,
     }
+}
+
+/// Cancels all tasks of a run. They clean up while it is driven.
+pub fn cancel(runtime: &mut Runtime, run: &RunHandle<Value>) {
+    runtime.cancel_run(run.id());
+}
+
+/// Leaves a run for good as it stands: none of its tasks has another turn, and none is unwound.
+pub fn leave(runtime: &mut Runtime, run: &RunHandle<Value>) {
+    std::mem::forget(runtime.forget_run(run.id()));
+}
+
+/// Lets a descriptor wake the loop whenever it can be read. It means nothing else.
+pub fn wake_by(runtime: &Runtime, fd: BorrowedFd<'_>) -> std::io::Result<()> {
+    runtime.host.reactor.borrow().wake_by(fd)
 }
 
 /// Gives a handle back that was dropped on the thread of its runtime. `false`: it is of no run of this thread.

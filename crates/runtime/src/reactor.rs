@@ -168,6 +168,15 @@ impl Reactor {
         self.bell.clone()
     }
 
+    /// Lets a descriptor wake this reactor too, whenever it can be read. It means nothing else.
+    pub(crate) fn wake_by(&self, fd: BorrowedFd<'_>) -> std::io::Result<()> {
+        let flags = EventFlags::IN | EventFlags::ET;
+        match epoll::add(&self.epoll, fd, EventData::new_u64(BELL), flags) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
     /// Registers a descriptor of ours. It must be given back with `remove_owned` before it is closed.
     pub(crate) fn add_owned(
         &mut self,

@@ -1,5 +1,6 @@
 //! What can be typed. It knows nothing of what the commands do.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args as ClapArgs, Parser, Subcommand, ValueEnum};
@@ -247,4 +248,28 @@ pub(super) struct Query {
     /// What the question is given.
     #[arg(value_name = "JSON", allow_hyphen_values = true)]
     pub(super) input: Option<String>,
+}
+
+/// Run a program out of a file, and print the value it gives.
+#[derive(Debug, ClapArgs)]
+pub(super) struct RunFile {
+    /// Write the run to the log in this directory. What is unfinished there goes on too.
+    #[arg(long, value_name = "DIR")]
+    pub(super) wal: Option<PathBuf>,
+    /// The id of the run: the same id is the same run.
+    #[arg(long, requires = "wal")]
+    pub(super) id: Option<String>,
+    /// Something that its tasks can ask for. May be repeated.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(super) env: Vec<(String, String)>,
+    /// The file, the function in it (by default `main`), and what that is given: texts, or JSON with `--json`.
+    #[arg(value_names = ["FILE[:NAME]", "ARGS"], required = true, num_args = 1.., trailing_var_arg = true)]
+    pub(super) program: Vec<OsString>,
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
+        _ => Err("it has the form KEY=VALUE".into()),
+    }
 }

@@ -3,9 +3,8 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use serde_json::json;
 use tiffany_kernel::{ErrorKind, TaskError};
@@ -48,7 +47,7 @@ pub enum CliError {
     },
     /// Only the program whose runs these are can do it.
     #[error(
-        "{0} [TFY0063]; use the program that the runs belong to: one that calls `tiffany::cli::main` with its functions registered"
+        "{0} [TFY0063]; use the program that the runs belong to: one that calls `tiffany::cli::main` with its functions registered; in Python, give its file with `--app`"
     )]
     NeedsProgram(String),
     /// An argument is not JSON.
@@ -199,7 +198,7 @@ impl From<std::io::Error> for Ending {
 }
 
 /// Writes an error to standard error, and gives the exit code.
-pub(super) fn show(error: &Shown, is_json: bool, colour: bool) -> ExitCode {
+pub(super) fn show(error: &Shown, is_json: bool, colour: bool) -> u8 {
     let mut text = match is_json {
         true => super::json::line(&json!({ "error": error.json(), "exit": error.exit })),
         false => {
@@ -217,24 +216,24 @@ pub(super) fn show(error: &Shown, is_json: bool, colour: bool) -> ExitCode {
     }
     // There is nobody left to tell if this fails.
     let _ = std::io::stderr().write_all(text.as_bytes());
-    ExitCode::from(error.exit)
+    error.exit
 }
 
 /// What was typed cannot be read, or asks for help.
-pub(super) fn usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
+pub(super) fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
     if !error.use_stderr() {
         // Help and version.
         let _ = std::io::stdout().write_all(error.render().to_string().as_bytes());
-        return ExitCode::SUCCESS;
+        return 0;
     }
     let is_json = arguments.iter().any(|argument| argument == "--json");
     let text = error.render().to_string();
     if !is_json {
-        let colour = std::io::stderr().is_terminal() && super::out::may_colour();
+        let colour = super::out::colours_errors();
         let head = paint(colour, Style::Bad, "error[TFY0067]");
         let body = clean_lines(text.strip_prefix("error: ").unwrap_or(&text));
         let _ = std::io::stderr().write_all(format!("{head}: {body}").as_bytes());
-        return ExitCode::from(exit::USAGE);
+        return exit::USAGE;
     }
     let first = text.lines().next().unwrap_or("").trim_start_matches("error: ");
     show(&CliError::Usage(first.into()).into(), is_json, false)

@@ -21,6 +21,7 @@ mod demo;
 mod doctor;
 mod doubt;
 mod error;
+mod guest;
 mod inspect;
 mod json;
 mod log;
@@ -41,13 +42,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
-
 use crate::builder::Builder;
 use crate::logging::{Format, Level};
 use args::{Args, Command};
 pub use error::CliError;
 use error::Ending;
+use guest::Typed;
+pub use guest::{Guest, GuestError, ProgramFile};
 use out::Out;
 use place::Place;
 
@@ -67,29 +68,78 @@ where
     A: Into<OsString>,
 {
     let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
-    let args = match Args::try_parse_from(&arguments) {
-        Ok(args) => args,
-        Err(error) => return error::usage(&error, &arguments),
-    };
-    let out = Out::new(&args);
-    let (is_json, colour) = (args.json, out.colours_errors(&args));
-    let ended = dispatch(builder, args, out);
+    ExitCode::from(run_with(builder, &arguments, None))
+}
+
+/// The same for a language that has a command line, which adds `run` and `--app` to it.
+pub fn run_for(guest: &dyn Guest, arguments: &[OsString]) -> u8 {
+    run_with(Builder::new(), arguments, Some(guest))
+}
+
+fn run_with(builder: Builder, arguments: &[OsString], guest: Option<&dyn Guest>) -> u8 {
+    match guest::parse(guest, arguments) {
+        Err(error) => error::usage(&error, arguments),
+        Ok(Typed::Command(args, app)) => {
+            let out = Out::new(&args);
+            let (is_json, colour) = (args.json, out.colours_errors(&args));
+            let started = Started { guest, app, name: name_of(arguments) };
+            ending(dispatch(builder, args, out, &started), is_json, colour)
+        }
+        Ok(Typed::Run(program)) => {
+            let ran = guest.map_or(Ok(0), |guest| guest.run(&program).map_err(Ending::from));
+            ending(ran, program.json, out::colours_errors())
+        }
+    }
+}
+
+fn ending(ended: Done, is_json: bool, colour: bool) -> u8 {
     match ended {
-        Ok(code) => ExitCode::from(code),
-        Err(Ending::Quiet) => ExitCode::SUCCESS,
+        Ok(code) => code,
+        Err(Ending::Quiet) => 0,
         Err(Ending::Error(error)) => error::show(&error, is_json, colour),
     }
+}
+
+/// How this program was started.
+struct Started<'a> {
+    /// The language it is part of.
+    guest: Option<&'a dyn Guest>,
+    /// The file that has the code of the runs.
+    app: Option<OsString>,
+    /// What it is called.
+    name: String,
+}
+
+impl Started<'_> {
+    /// The builder with the functions of the runs, for a command that has use for them.
+    fn with_app(&self, builder: Builder) -> Result<Builder, Ending> {
+        match (self.guest, &self.app) {
+            (Some(guest), Some(file)) => Ok(guest.app(file)?),
+            _ => Ok(builder),
+        }
+    }
+}
+
+fn name_of(arguments: &[OsString]) -> String {
+    let path = arguments.first().map(PathBuf::from);
+    let name = path.as_ref().and_then(|path| path.file_name()?.to_str());
+    name.unwrap_or("tiffany").to_owned()
 }
 
 /// A command's exit code, or why it stopped.
 type Done = Result<u8, Ending>;
 
-fn dispatch(builder: Builder, args: Args, out: Out) -> Done {
+fn dispatch(builder: Builder, args: Args, out: Out, started: &Started<'_>) -> Done {
     if args.verbose > 0 {
         let level = if args.verbose == 1 { Level::INFO } else { Level::DEBUG };
         let format = if args.json { Format::Json } else { Format::Text };
         crate::logging::init(format, level);
     }
+    let takes_code = matches!(
+        args.command,
+        Command::Show(_) | Command::Inspect(_) | Command::Replay(_) | Command::Resume(_)
+    );
+    let builder = if takes_code { started.with_app(builder)? } else { builder };
     let dir = match (&args.dir, builder.given_log_dir()) {
         (Some(dir), _) => dir.clone(),
         (None, Some(dir)) => dir.to_path_buf(),
@@ -109,19 +159,17 @@ fn dispatch(builder: Builder, args: Args, out: Out) -> Done {
         Command::Settle(options) => change::settle(&place, out, &options),
         Command::Cancel(options) => change::cancel(&place, out, &options),
         Command::Query(options) => change::query(&place, out, &options),
-        Command::Demo(options) => demo::demo(out, &options),
+        Command::Demo(options) => demo::demo(out, &options, started),
         Command::Doctor => doctor::doctor(&place, out),
-        Command::Completions { shell } => completions(out, shell),
+        Command::Completions { shell } => completions(out, shell, started),
     }
 }
 
 /// The script by which a shell completes the commands of this program.
-fn completions(mut out: Out, shell: clap_complete::Shell) -> Done {
-    let mut command = Args::command();
-    let name = std::env::args_os().next().map(PathBuf::from);
-    let name = name.as_ref().and_then(|path| path.file_name()?.to_str()).unwrap_or("tiffany");
+fn completions(mut out: Out, shell: clap_complete::Shell, started: &Started<'_>) -> Done {
+    let mut command = guest::command(started.guest);
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut command, name, &mut script);
+    clap_complete::generate(shell, &mut command, &started.name, &mut script);
     out.raw(&script)?;
     out.end(0)
 }

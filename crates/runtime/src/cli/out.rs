@@ -80,6 +80,11 @@ pub(super) fn may_colour() -> bool {
     !no_colour && !dumb
 }
 
+/// Whether errors are shown in colours, if nobody says otherwise.
+pub(super) fn colours_errors() -> bool {
+    std::io::stderr().is_terminal() && may_colour()
+}
+
 /// Where a command writes to.
 pub(super) struct Out {
     to: BufWriter<StdoutLock<'static>>,
@@ -110,7 +115,7 @@ impl Out {
         match args.color {
             When::Always => true,
             When::Never => false,
-            When::Auto => std::io::stderr().is_terminal() && may_colour(),
+            When::Auto => colours_errors(),
         }
     }
 

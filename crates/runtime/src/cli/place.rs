@@ -38,7 +38,7 @@ impl Place {
         match self.has_program() {
             true => Ok(()),
             false => Err(CliError::NeedsProgram(format!(
-                "to {what} takes the code of the runs, and this is the plain binary"
+                "to {what} takes the code of the runs, and this command line has none"
             ))
             .into()),
         }

@@ -6,7 +6,6 @@ mod proof;
 mod timeline;
 mod trip;
 
-use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -14,10 +13,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
-use super::Done;
 use super::args;
 use super::error::{CliError, Ending};
 use super::out::{Out, Style, paint};
+use super::{Done, Started};
 use crate::Uuid;
 use crate::control::Control;
 use crate::durable::uuid_of;
@@ -76,7 +75,7 @@ impl Event {
 }
 
 /// Plays a part in a demo, if this process was started for that; else shows one.
-pub(super) fn demo(out: Out, options: &args::Demo) -> Done {
+pub(super) fn demo(out: Out, options: &args::Demo, started: &Started<'_>) -> Done {
     if let (Ok(part), Some(dir)) = (std::env::var(PART), std::env::var_os(PLACE)) {
         match part.as_str() {
             "ledger" => ledger::serve(Path::new(&dir)).map_err(failed)?,
@@ -93,7 +92,7 @@ pub(super) fn demo(out: Out, options: &args::Demo) -> Done {
     std::fs::create_dir_all(&dir).map_err(failed)?;
     let dir = dir.canonicalize().map_err(failed)?;
     let (began, pids) = (Instant::now(), Vec::new());
-    Show { dir: &dir, out, began, shown: 0, approved: false, pids }.play()
+    Show { dir: &dir, out, started, began, shown: 0, approved: false, pids }.play()
 }
 
 fn failed(error: io::Error) -> Ending {
@@ -112,11 +111,16 @@ fn run_file(dir: &Path) -> PathBuf {
 struct Part(Child);
 
 impl Part {
-    fn start(part: &str, dir: &Path) -> Result<Part, Ending> {
-        let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-        let program = std::env::current_exe().map_err(failed)?;
-        let child = Command::new(program)
-            .args(arguments)
+    fn start(started: &Started<'_>, part: &str, dir: &Path) -> Result<Part, Ending> {
+        let mut again = match started.guest {
+            Some(guest) => guest.again(),
+            None => {
+                let mut again = Command::new(std::env::current_exe().map_err(failed)?);
+                again.args(std::env::args_os().skip(1));
+                again
+            }
+        };
+        let child = again
             .env(PART, part)
             .env(PLACE, dir)
             // The ledger ends when this is closed.
@@ -138,6 +142,7 @@ impl Drop for Part {
 struct Show<'a> {
     dir: &'a Path,
     out: Out,
+    started: &'a Started<'a>,
     began: Instant,
     /// How many entries of the ledger have been shown.
     shown: usize,
@@ -150,7 +155,7 @@ impl Show<'_> {
     fn play(mut self) -> Done {
         self.say("A trip (the run `summer`) is planned by tasks that work at the same time. Their process is killed three times, and each")?;
         self.say("time another one reads the log and goes on. A ledger in a process of its own sees what is done.\n")?;
-        let ledger = Part::start("ledger", self.dir)?;
+        let ledger = Part::start(self.started, "ledger", self.dir)?;
         let gaps = self.run()?;
         drop(ledger);
         let log = std::fs::read_to_string(run_file(self.dir)).map_err(failed)?;
@@ -164,7 +169,10 @@ impl Show<'_> {
         for line in proof.lines() {
             self.say(&format!("  {line}"))?;
         }
-        let program = std::env::args().next().unwrap_or_else(|| "tiffany".into());
+        let program = match self.started.guest {
+            Some(_) => self.started.name.clone(),
+            None => std::env::args().next().unwrap_or_else(|| "tiffany".into()),
+        };
         let dir = self.dir.display().to_string();
         let commands = [
             (format!("{program} --dir {dir} show {}", trip::ID), "its tasks, and how each ended"),
@@ -203,7 +211,7 @@ impl Show<'_> {
     fn run(&mut self) -> Result<Vec<Gap>, Ending> {
         let mut gaps: Vec<Gap> = Vec::new();
         for kill_at in KILLS.into_iter().map(Some).chain([None]) {
-            let mut worker = Part::start("worker", self.dir)?;
+            let mut worker = Part::start(self.started, "worker", self.dir)?;
             if let Some(gap) = gaps.last_mut() {
                 gap.to = unix_nanos();
             }

@@ -1,0 +1,81 @@
+//! The command line inside Python. What is typed is read in Rust; what is to be done with a file of Python is done by `tiffany._command`.
+
+use std::ffi::OsString;
+use std::process::Command;
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use tiffany::Builder;
+use tiffany::cli::{self, Guest, GuestError, ProgramFile};
+
+use crate::errors;
+use crate::settings::Settings;
+use crate::signals::Watch;
+
+/// Does what the arguments say, the first of which is the name of the program, and gives the exit code. The host is asked what to do with a
+/// file of Python.
+#[pyfunction]
+fn _command_line(arguments: Vec<OsString>, host: &Bound<'_, PyAny>) -> u8 {
+    cli::run_for(&Host(host), &arguments)
+}
+
+struct Host<'a, 'py>(&'a Bound<'py, PyAny>);
+
+impl Guest for Host<'_, '_> {
+    fn run(&self, program: &ProgramFile) -> Result<u8, GuestError> {
+        let py = self.0.py();
+        let run = || -> PyResult<u8> {
+            let options = PyDict::new(py);
+            options.set_item("program", &program.program)?;
+            options.set_item("arguments", &program.arguments)?;
+            options.set_item("wal", &program.wal)?;
+            options.set_item("id", &program.id)?;
+            let env = PyDict::new(py);
+            for (key, value) in &program.env {
+                env.set_item(key, value)?;
+            }
+            options.set_item("env", env)?;
+            options.set_item("json", program.json)?;
+            self.0.call_method("run", (), Some(&options))?.extract()
+        };
+        run().map_err(|error| told(py, &error))
+    }
+
+    fn app(&self, file: &OsString) -> Result<Builder, GuestError> {
+        let py = self.0.py();
+        let build = || -> PyResult<Builder> {
+            let settings = self.0.call_method1("app", (file,))?;
+            // Its tasks run from here to the end of the process, and Ctrl-C is not theirs.
+            std::mem::forget(Watch::new(py, None)?);
+            settings.extract::<Settings<'_>>()?.builder(py)
+        };
+        build().map_err(|error| told(py, &error))
+    }
+
+    fn again(&self) -> Command {
+        let words = self.0.call_method0("again").and_then(|words| words.extract());
+        let words: Vec<OsString> = words.unwrap_or_else(|_| vec!["tiffany".into()]);
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
+        command
+    }
+}
+
+/// An exception as the command line shows it.
+fn told(py: Python<'_>, error: &PyErr) -> GuestError {
+    let exception = error.value(py);
+    let given = |name: &str| exception.getattr(name).ok();
+    let code = given("code").and_then(|code| code.extract::<String>().ok());
+    match code {
+        Some(code) => GuestError {
+            code,
+            text: exception.to_string(),
+            exit: given("exit_code").and_then(|exit| exit.extract().ok()),
+        },
+        None => GuestError { code: "TFY0001".into(), text: errors::text(exception), exit: None },
+    }
+}
+
+pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(_command_line, module)?)
+}

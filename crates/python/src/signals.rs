@@ -1,0 +1,169 @@
+//! Ctrl-C, and whatever else asks a program to end, while a loop runs. The first asks the loop to end in good order, and no task notices
+//! where it stands; the second ends it at once. It knows nothing of runs.
+
+use std::cell::Cell;
+use std::io::{PipeReader, PipeWriter, Read};
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::OnceLock;
+
+use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
+use tiffany::binding;
+
+use crate::session;
+
+/// Its number on Linux.
+const SIGINT: i32 = 2;
+
+/// Nobody is woken by signals.
+const NO_FD: i32 = -1;
+
+/// What the loop of a thread has to do with signals.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Loop {
+    /// There is none: the exception is raised where the thread is.
+    None,
+    /// It is asked to end by the next one.
+    Listens,
+    /// It was asked to end. The next one is raised where the thread is, and what a task makes of that does not matter.
+    Asked,
+}
+
+thread_local! {
+    static LOOP: Cell<Loop> = const { Cell::new(Loop::None) };
+}
+
+/// What Python calls for a signal.
+#[pyfunction]
+#[pyo3(signature = (number, frame = None))]
+fn _on_signal(number: i32, frame: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    let _ = frame;
+    drain();
+    match LOOP.get() {
+        Loop::None => Err(exception(number)),
+        Loop::Listens => {
+            LOOP.set(Loop::Asked);
+            session::interrupt(exception(number));
+            Ok(())
+        }
+        Loop::Asked => {
+            session::interrupt(exception(number));
+            Err(exception(number))
+        }
+    }
+}
+
+/// What a program ends with by a signal.
+fn exception(number: i32) -> PyErr {
+    match number {
+        SIGINT => PyKeyboardInterrupt::new_err(()),
+        other => PySystemExit::new_err(128 + other),
+    }
+}
+
+/// While this lives, the loop of this thread is asked to end by Ctrl-C; unless the program has a handler of its own for that.
+pub(crate) struct Watch {
+    was: Loop,
+    /// Python sees to signals on its main thread only.
+    is_main: bool,
+}
+
+impl Watch {
+    pub(crate) fn new(py: Python<'_>, runtime: Option<&tiffany::Runtime>) -> PyResult<Watch> {
+        // Made first, so that what is done here is undone if the rest fails.
+        let mut watch = Watch { was: LOOP.replace(Loop::Listens), is_main: false };
+        let signal = signals(py)?;
+        let fd = bell()?.1.as_raw_fd();
+        drain();
+        let Ok(was) = set_wakeup_fd(signal, fd) else { return Ok(watch) };
+        watch.is_main = true;
+        if was != NO_FD {
+            // Somebody else is woken already.
+            set_wakeup_fd(signal, was)?;
+        } else if let Some(runtime) = runtime {
+            binding::wake_by(runtime, bell()?.0.as_fd())?;
+        }
+        swap(signal, &signal.getattr("default_int_handler")?, handler(py)?)?;
+        Ok(watch)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        LOOP.set(self.was);
+        if !self.is_main {
+            return;
+        }
+        let restored = Python::attach(|py| {
+            let signal = signals(py)?;
+            let was = set_wakeup_fd(signal, NO_FD)?;
+            if was != bell()?.1.as_raw_fd() {
+                set_wakeup_fd(signal, was)?;
+            }
+            swap(signal, handler(py)?, &signal.getattr("default_int_handler")?)
+        });
+        if let Err(error) = restored {
+            Python::attach(|py| error.write_unraisable(py, None));
+        }
+    }
+}
+
+/// Lets something else see to Ctrl-C, if this does.
+fn swap(signal: &Bound<'_, PyAny>, from: &Bound<'_, PyAny>, to: &Bound<'_, PyAny>) -> PyResult<()> {
+    if signal.call_method1("getsignal", (SIGINT,))?.is(from) {
+        signal.call_method1("signal", (SIGINT, to))?;
+    }
+    Ok(())
+}
+
+/// Where a byte is written for every signal. An error: this is not the main thread.
+fn set_wakeup_fd(signal: &Bound<'_, PyAny>, fd: i32) -> PyResult<i32> {
+    let quiet = PyDict::new(signal.py());
+    quiet.set_item("warn_on_full_buffer", false)?;
+    signal.call_method("set_wakeup_fd", (fd,), Some(&quiet))?.extract()
+}
+
+/// A pipe into which Python writes for every signal, so that one that comes just before the loop begins to wait ends that wait.
+fn bell() -> PyResult<&'static (PipeReader, PipeWriter)> {
+    static BELL: OnceLock<(PipeReader, PipeWriter)> = OnceLock::new();
+    if let Some(bell) = BELL.get() {
+        return Ok(bell);
+    }
+    let (reader, writer) = std::io::pipe()?;
+    rustix::io::ioctl_fionbio(&reader, true).map_err(std::io::Error::from)?;
+    rustix::io::ioctl_fionbio(&writer, true).map_err(std::io::Error::from)?;
+    Ok(BELL.get_or_init(|| (reader, writer)))
+}
+
+/// Makes room for more.
+fn drain() {
+    if let Ok((reader, _)) = bell() {
+        let mut bytes = [0; 64];
+        let mut reader: &PipeReader = reader;
+        while matches!(reader.read(&mut bytes), Ok(read) if read == bytes.len()) {}
+    }
+}
+
+fn signals(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+    static MODULE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let module =
+        MODULE.get_or_try_init(py, || Ok::<_, PyErr>(py.import("signal")?.into_any().unbind()))?;
+    Ok(module.bind(py))
+}
+
+/// The one function that Python calls.
+fn handler(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+    static HANDLER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let handler = HANDLER.get_or_try_init(py, || {
+        let module = PyModule::new(py, "tiffany._core")?;
+        module.add_function(wrap_pyfunction!(_on_signal, &module)?)?;
+        Ok::<_, PyErr>(module.getattr("_on_signal")?.unbind())
+    })?;
+    Ok(handler.bind(py))
+}
+
+pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("_on_signal", handler(module.py())?)
+}

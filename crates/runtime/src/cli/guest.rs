@@ -1,0 +1,133 @@
+//! What a language other than Rust adds to the command line: `run FILE`, and `--app FILE` for the commands that take the code of the runs. It
+//! knows nothing of the language.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Args as _, Command, CommandFactory, FromArgMatches};
+
+use super::args::{Args, RunFile};
+use super::error::{Shown, exit};
+use crate::builder::Builder;
+
+/// A language with programs in files.
+pub trait Guest {
+    /// Runs a program out of a file, to its end, and gives the exit code.
+    fn run(&self, program: &ProgramFile) -> Result<u8, GuestError>;
+
+    /// A builder for the runs of the functions in a file.
+    fn app(&self, file: &OsString) -> Result<Builder, GuestError>;
+
+    /// This process once more: its program and all of its arguments.
+    fn again(&self) -> std::process::Command;
+}
+
+/// What `run` was given.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ProgramFile {
+    /// The file, perhaps with a colon and the name of a function after it.
+    pub program: OsString,
+    /// What the function is given.
+    pub arguments: Vec<OsString>,
+    /// The log directory of a durable run.
+    pub wal: Option<PathBuf>,
+    /// The id of a durable run.
+    pub id: Option<String>,
+    /// What its tasks can ask for.
+    pub env: Vec<(String, String)>,
+    /// Arguments and values are JSON, and so is what is printed.
+    pub json: bool,
+}
+
+/// Why a language could not do it, in the form of all errors: `message [CODE]; next step`.
+#[derive(Clone, Debug)]
+pub struct GuestError {
+    /// The code.
+    pub code: String,
+    /// The whole text.
+    pub text: String,
+    /// The exit code, if it is not that of most errors.
+    pub exit: Option<u8>,
+}
+
+impl fmt::Display for GuestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for GuestError {}
+
+impl From<GuestError> for Shown {
+    fn from(error: GuestError) -> Shown {
+        let exit = error.exit.unwrap_or(match error.code.as_str() {
+            "TFY0043" | "TFY0101" => exit::IN_USE,
+            _ => exit::FAILED,
+        });
+        Shown::new(&error.code, &error, exit)
+    }
+}
+
+/// What was typed.
+pub(super) enum Typed {
+    /// One of the commands that there always are, and the file whose code it may use.
+    Command(Args, Option<OsString>),
+    Run(ProgramFile),
+}
+
+/// All that can be typed.
+pub(super) fn command(guest: Option<&dyn Guest>) -> Command {
+    let command = Args::command();
+    match guest {
+        Some(_) => {
+            let app = Arg::new(APP).long(APP).env("TIFFANY_APP").value_name("FILE").global(true);
+            let app = app.value_parser(clap::value_parser!(OsString));
+            command
+                .arg(app.help("The file with the code of the runs, for commands that run it."))
+                .subcommand(RunFile::augment_args(Command::new(RUN)))
+        }
+        None => command,
+    }
+}
+
+const APP: &str = "app";
+const RUN: &str = "run";
+
+/// Reads what was typed.
+pub(super) fn parse(
+    guest: Option<&dyn Guest>,
+    arguments: &[OsString],
+) -> Result<Typed, clap::Error> {
+    let mut command = command(guest);
+    let matches = command.try_get_matches_from_mut(arguments)?;
+    let read = match matches.subcommand() {
+        Some((RUN, run)) if guest.is_some() => program_file(run).map(Typed::Run),
+        _ => {
+            let app = guest.and_then(|_| matches.get_one::<OsString>(APP).cloned());
+            Args::from_arg_matches(&matches).map(|args| Typed::Command(args, app))
+        }
+    };
+    read.map_err(|error| error.format(&mut command))
+}
+
+fn program_file(matches: &ArgMatches) -> Result<ProgramFile, clap::Error> {
+    let typed = matches.value_source("dir") == Some(ValueSource::CommandLine);
+    if typed {
+        let message = "`run` has its log in `--wal DIR`; `--dir` is for commands that look at one";
+        return Err(clap::Error::raw(ErrorKind::ArgumentConflict, message));
+    }
+    let RunFile { wal, id, env, program } = RunFile::from_arg_matches(matches)?;
+    let mut words = program.into_iter();
+    Ok(ProgramFile {
+        program: words.next().unwrap_or_default(),
+        arguments: words.collect(),
+        wal,
+        id,
+        env,
+        json: matches.get_flag("json"),
+    })
+}

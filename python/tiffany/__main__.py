@@ -1,0 +1,8 @@
+"""``python -m tiffany``: the command line."""
+
+import sys
+
+from tiffany._command import main
+
+if __name__ == "__main__":
+    sys.exit(main())

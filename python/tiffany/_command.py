@@ -1,0 +1,145 @@
+"""The command ``tiffany`` and ``python -m tiffany``. What is typed is read in Rust; here is what it does with files of Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import traceback
+from types import TracebackType
+from typing import Any
+
+import tiffany
+from tiffany import _core, _program_file
+from tiffany._program_file import ProgramFileError
+from tiffany.errors import TiffanyError
+
+# Tells the process that this one becomes that it has been through this.
+_GUARD = "TIFFANY_HASH_SEED_SET_BY"
+
+
+def main() -> int:
+    """Does what the process's arguments say, and gives the exit code."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        # Most commands have no Python to interrupt: they end as any program does.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return _core._command_line(["tiffany", *sys.argv[1:]], Host())
+
+
+class Host:
+    """What the command line asks of Python."""
+
+    def run(
+        self,
+        *,
+        program: str,
+        arguments: list[str],
+        wal: str | os.PathLike[str] | None,
+        id: str | None,
+        env: dict[str, str],
+        json: bool,
+    ) -> int:
+        """Runs a program out of a file, prints its value, and gives the exit code."""
+        fix_hash_seed()
+        listen()
+        durable = {} if wal is None else {"wal": wal, "id": id}
+        try:
+            file, name = _program_file.split(program)
+            module = _program_file.load(file, arguments)
+            function = _program_file.find(module, name)
+            started = _program_file.call(
+                function, name, [parsed(a) for a in arguments] if json else arguments
+            )
+            environment = {key: parsed(value) if json else value for key, value in env.items()}
+            show(tiffany.run(started, env=environment, **durable), json)
+        except SystemExit as ended:
+            return exit_code(ended)
+        except KeyboardInterrupt:
+            if wal is not None and not json:
+                print("interrupted; the run goes on when it is started again", file=sys.stderr)
+            return 128 + signal.SIGINT
+        except BaseException as error:
+            if json or isinstance(error, ProgramFileError) or not tell(error):
+                raise
+            return 1
+        return 0
+
+    def again(self) -> list[str]:
+        """This process once more."""
+        return [sys.executable, *sys.orig_argv[1:]]
+
+
+def fix_hash_seed() -> None:
+    """Starts this process anew with the hash seed 0, once, so that sets have the same order in every process."""
+    been = os.environ.pop(_GUARD, None) == str(os.getpid())
+    if been or not sys.flags.hash_randomization or not sys.executable:
+        return
+    os.environ.update({"PYTHONHASHSEED": "0", _GUARD: str(os.getpid())})
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def listen() -> None:
+    """Ctrl-C is Python's again, and the system's request to end is treated like it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _core._on_signal)
+
+
+def parsed(text: str) -> Any:
+    """JSON that was typed.
+
+    >>> parsed("[1, 2]")
+    [1, 2]
+    """
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        message = f"`{text}` is not JSON: {error}"
+        next_step = "a text needs quotation marks of its own: '\"tea\"'"
+        raise ProgramFileError("TFY0064", message, next_step, exit_code=2) from None
+
+
+def show(value: Any, as_json: bool) -> None:
+    """Prints what a program came to, unless that is nothing."""
+    try:
+        if as_json:
+            print(_core.encode(value))
+        elif value is not None:
+            print(value)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Nobody reads any more. What is left in the buffer must not be an error at the end of the process.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def exit_code(ended: SystemExit) -> int:
+    """What a process ends with that is ended so.
+
+    >>> exit_code(SystemExit()), exit_code(SystemExit(3))
+    (0, 3)
+    """
+    if ended.code is None:
+        return 0
+    if isinstance(ended.code, int):
+        return ended.code & 0xFF
+    print(ended.code, file=sys.stderr)
+    return 1
+
+
+def tell(error: BaseException) -> bool:
+    """Shows an exception of the program with the lines it came from. ``False``: none of them is the program's."""
+    lines = own(error.__traceback__)
+    if lines is None and isinstance(error, TiffanyError):
+        return False
+    traceback.print_exception(error.with_traceback(lines))
+    return True
+
+
+def own(lines: TracebackType | None) -> TracebackType | None:
+    """A traceback without the frames of this package that come first."""
+    package = os.path.dirname(os.path.abspath(__file__)) + os.sep
+    while lines is not None and lines.tb_frame.f_code.co_filename.startswith(package):
+        lines = lines.tb_next
+    return lines

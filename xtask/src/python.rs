@@ -1,0 +1,168 @@
+//! The Python package: its wheel, and everything that is checked of it. The tools live in virtual environments under `target/python`, which
+//! are made once for each list of tools and each Python.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::Shop;
+
+/// The oldest Python that the wheel is for.
+const OLDEST: (u32, u32) = (3, 11);
+
+/// A Python of this machine.
+struct Python {
+    program: PathBuf,
+    version: String,
+}
+
+/// A virtual environment.
+struct Venv(PathBuf);
+
+impl Venv {
+    /// A program in it.
+    fn command(&self, shop: &Shop, name: &str) -> Command {
+        let mut command = Command::new(self.0.join("bin").join(name));
+        command.current_dir(&shop.root).env_remove("PYTHONPATH").env_remove("PYTHONHOME");
+        command
+    }
+}
+
+/// Sees to it that there is a Python to build with.
+pub(crate) fn install(shop: &Shop) -> Result<(), String> {
+    find(shop).map(drop)
+}
+
+/// The wheel as it is given to people, in `target/wheels`.
+pub(crate) fn wheel(shop: &Shop, _: &[String]) -> Result<(), String> {
+    let python = find(shop)?;
+    let wheel = build(shop, &python, &target(shop).join("wheels"), &["--release"])?;
+    println!("\nthe wheel is {0}; `pip install {0}` installs it", wheel.display());
+    Ok(())
+}
+
+/// Everything that is checked of the package, on a wheel that was just built. Arguments are pytest's: with some, only that is run.
+pub(crate) fn check(shop: &Shop, arguments: &[String]) -> Result<(), String> {
+    let python = find(shop)?;
+    let wheel = build(shop, &python, &home(shop).join("wheels"), &[])?;
+    let tools = venv(shop, &python, "test")?;
+    let install = ["install", "--quiet", "--force-reinstall", "--no-deps"];
+    let mut installing = tools.command(shop, "pip");
+    shop.step("the wheel, installed", installing.args(install).arg(&wheel))?;
+    let mut pytest = tools.command(shop, "python");
+    pytest.args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]).env("TIFFANY_WHEEL", &wheel);
+    pytest.args(["-c", "pyproject.toml", "--rootdir", "."]);
+    if !arguments.is_empty() {
+        return shop.step("tests of Python", pytest.args(arguments));
+    }
+    let places = places(shop);
+    let mut lints = tools.command(shop, "ruff");
+    shop.step("lints of Python", lints.args(["check", "--no-cache", "--quiet"]).args(&places))?;
+    let mut format = tools.command(shop, "ruff");
+    let format = format.args(["format", "--check", "--no-cache", "--quiet"]).args(&places);
+    shop.step("format of Python", format)?;
+    let mut types = tools.command(shop, "mypy");
+    let types = types.arg("--strict").arg("--cache-dir").arg(home(shop).join("mypy"));
+    shop.step("types of Python", types)?;
+    // The examples of the documentation are those of the package that is installed.
+    shop.step("tests of Python", pytest.args(["tests/python", "--pyargs", "tiffany"]))?;
+    if shop.root.join("python/tiffany/bench").is_dir() {
+        let mut bench = tools.command(shop, "python");
+        shop.step("benchmark of Python, short", bench.args(["-m", "tiffany.bench", "--quick"]))?;
+    }
+    Ok(())
+}
+
+/// Where Python code is.
+fn places(shop: &Shop) -> Vec<&'static str> {
+    let all = ["python", "tests/python", "examples/python"];
+    all.into_iter().filter(|place| shop.root.join(place).is_dir()).collect()
+}
+
+/// The directory of cargo.
+fn target(shop: &Shop) -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(target) => shop.root.join(target),
+        None => shop.root.join("target"),
+    }
+}
+
+fn home(shop: &Shop) -> PathBuf {
+    target(shop).join("python")
+}
+
+/// Builds the wheel into a directory, in which it is the only one. What cargo has built is not built again.
+fn build(shop: &Shop, python: &Python, to: &Path, options: &[&str]) -> Result<PathBuf, String> {
+    let tools = venv(shop, python, "build")?;
+    let said = |error: std::io::Error| format!("{}: {error}", to.display());
+    let _ = fs::remove_dir_all(to);
+    fs::create_dir_all(to).map_err(said)?;
+    let mut maturin = tools.command(shop, "maturin");
+    maturin.args(["build", "--quiet"]).args(options).arg("--out").arg(to);
+    maturin.arg("--interpreter").arg(&python.program);
+    shop.step("the wheel", &mut maturin)?;
+    let made = fs::read_dir(to).map_err(said)?.flatten().map(|entry| entry.path());
+    let is_wheel = |path: &PathBuf| path.extension() == Some(OsStr::new("whl"));
+    made.into_iter().find(is_wheel).ok_or_else(|| "maturin made no wheel".into())
+}
+
+/// A virtual environment with the tools of a list, made anew when the list or Python has changed.
+fn venv(shop: &Shop, python: &Python, list: &str) -> Result<Venv, String> {
+    let file = shop.root.join(format!("python/requirements-{list}.txt"));
+    let wanted =
+        fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let wanted = format!("{} {}\n{wanted}", python.program.display(), python.version);
+    let venv = Venv(home(shop).join(list));
+    let stamp = venv.0.join("made-for");
+    if fs::read_to_string(&stamp).is_ok_and(|made_for| made_for == wanted) {
+        return Ok(venv);
+    }
+    let mut make = Command::new(&python.program);
+    make.args(["-m", "venv", "--clear"]).arg(&venv.0);
+    shop.step(&format!("an environment to {list} in, once"), &mut make)?;
+    let mut install = venv.command(shop, "pip");
+    install.args(["install", "--quiet", "--disable-pip-version-check", "-r"]).arg(&file);
+    shop.step(&format!("tools to {list} with, once"), &mut install)?;
+    fs::write(&stamp, wanted).map_err(|error| format!("{}: {error}", stamp.display()))?;
+    Ok(venv)
+}
+
+/// A Python that is new enough and can make environments and be linked with; from the system's packages where the machine has none.
+fn find(shop: &Shop) -> Result<Python, String> {
+    if let Some(python) = candidates().find(is_complete) {
+        return Ok(python);
+    }
+    let packages = ["python3", "python3-venv", "python3-dev"];
+    crate::install_packages(shop, "Python", &packages)?;
+    candidates().find(is_complete).ok_or_else(|| {
+        let (major, minor) = OLDEST;
+        format!("Python {major}.{minor} or later is needed, with `venv` and its headers; install it by hand")
+    })
+}
+
+fn candidates() -> impl Iterator<Item = Python> {
+    let given = std::env::var("PYO3_PYTHON").ok();
+    let newer = (OLDEST.1..OLDEST.1 + 5).map(|minor| format!("python{}.{minor}", OLDEST.0));
+    given.into_iter().chain(["python3".to_owned()]).chain(newer).filter_map(|name| inspect(&name))
+}
+
+/// What a Python says of itself.
+fn inspect(name: &str) -> Option<Python> {
+    let script = "import sys; print(sys.version_info[0], sys.version_info[1]); print(sys.version.split()[0]); print(sys.executable)";
+    let output = Command::new(name).args(["-c", script]).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    let mut lines = text.lines();
+    let (major, minor) = lines.next()?.split_once(' ')?;
+    let is_new = (major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?) >= OLDEST;
+    let (version, program) = (lines.next()?.to_owned(), PathBuf::from(lines.next()?));
+    is_new.then_some(Python { program, version })
+}
+
+/// Whether it can make environments, and Rust tests can be linked with it.
+fn is_complete(python: &Python) -> bool {
+    let script = "import ensurepip, os, sysconfig as s; places = [s.get_config_var('LIBDIR'), s.get_config_var('LIBPL')]; \
+                  library = s.get_config_var('LDLIBRARY'); raise SystemExit(not any(os.path.exists(os.path.join(p, library)) for p in places if p))";
+    let found = Command::new(&python.program).args(["-c", script]).output();
+    found.is_ok_and(|output| output.status.success())
+}
