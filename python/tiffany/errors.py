@@ -255,6 +255,12 @@ class NotUndoneError(TiffanyError):
     code = "TFY0051"
 
 
+class NoPyosSchedulerError(TiffanyError, TypeError):
+    """A call of ``tiffany.pyos`` was yielded where no scheduler of ``tiffany.pyos`` runs."""
+
+    code = "TFY0057"
+
+
 class _InDoubt(Exception):
     """Nobody knows whether a transaction was confirmed; the next attempt finds out."""
 
@@ -331,6 +337,7 @@ __all__ = [
     "LogFailedError",
     "NestedRuntimeError",
     "NoSuchQuestionError",
+    "NoPyosSchedulerError",
     "NoSuchKeyError",
     "NoSuchRunError",
     "NotACallError",

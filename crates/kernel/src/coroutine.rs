@@ -1,6 +1,7 @@
 //! What a task runs, and the port through which the two talk. A coroutine leaves its calls in the port
 //! while it is resumed; the scheduler accepts them, in the order they were made, when it returns.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::panic::Location;
@@ -28,6 +29,11 @@ pub trait Coroutine {
     /// Whether somebody outside the kernel could still wake it.
     fn may_be_woken(&self) -> bool {
         false
+    }
+
+    /// What it waits for when it waits in no call, for people.
+    fn waits_for(&self) -> Option<Cow<'static, str>> {
+        None
     }
 
     /// The line it stands at, where the compiler does not know: in another language.
@@ -109,6 +115,8 @@ pub enum Release {
     Semaphore(ObjectRef),
     /// A group: its members are cancelled.
     Group(ObjectRef),
+    /// A task that was kept waiting by something that is no call: it may go on.
+    Wake(TaskRef),
 }
 
 /// The meeting place of the running coroutine and the scheduler; one for each thread that runs tasks.

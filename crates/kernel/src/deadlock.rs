@@ -139,11 +139,17 @@ impl Run {
         let calls = self.tasks[slot as usize].calls();
         let waits = calls.into_iter().flat_map(Calls::waits);
         let on: Vec<String> = waits.map(|(wait, _)| self.describe(&wait)).collect();
-        let at = self.tasks[slot as usize].first_wait().map(|(_, at)| self.site(slot, at));
-        let on = match (on.is_empty(), self.tasks[slot as usize].state()) {
-            (false, _) => on.join(" or "),
-            (true, TaskState::Cancelling) => "the end of its cleanup".into(),
-            (true, _) => "a foreign future whose waker is gone".into(),
+        let coroutine = self.tasks[slot as usize].coroutine();
+        let at = match self.tasks[slot as usize].first_wait() {
+            Some((_, at)) => Some(self.site(slot, at)),
+            None => coroutine.and_then(|coroutine| coroutine.line()),
+        };
+        let known = coroutine.and_then(|coroutine| coroutine.waits_for());
+        let on = match (on.is_empty(), known, self.tasks[slot as usize].state()) {
+            (false, ..) => on.join(" or "),
+            (true, Some(known), _) => known.into(),
+            (true, None, TaskState::Cancelling) => "the end of its cleanup".into(),
+            (true, None, _) => "a foreign future whose waker is gone".into(),
         };
         Waiting { task, on, at }
     }

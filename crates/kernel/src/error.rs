@@ -199,6 +199,8 @@ kinds! {
     NotUndone = "TFY0051", "undo what is named by hand";
     /// A step ended with an exception that cannot be made again from what was written down.
     StepFailed = "TFY0052", "let its class be importable under the same name, with arguments that can be written down";
+    /// A call of `tiffany.pyos` where no scheduler of `tiffany.pyos` runs.
+    NoPyosScheduler = "TFY0057", "start the task with `Scheduler.new`, or yield the call of that name from `tiffany`";
 }
 
 /// An error a task was given, or ended with.

@@ -625,7 +625,7 @@ impl Run {
     }
 
     /// A foreign future of this task can go on.
-    fn wake_foreign(&mut self, task: TaskRef) {
+    pub(crate) fn wake_foreign(&mut self, task: TaskRef) {
         let Ok(slot) = self.find_task(task) else { return };
         let task = &mut self.tasks[slot as usize];
         if let TaskState::Blocked(_) = task.state() {
@@ -636,6 +636,9 @@ impl Run {
             }
             self.ready.push_woken(slot);
             self.event(slot, EventKind::Woken);
+        } else if task.state() == TaskState::Cancelling && !task.marks.set(Mark::Queued) {
+            // In cleanup.
+            self.ready.push_woken(slot);
         }
     }
 }

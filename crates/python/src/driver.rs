@@ -17,6 +17,7 @@ use crate::errors::{self, Delivered, Raise, TiffanyError};
 use crate::handles;
 use crate::line::Line;
 use crate::pending::Pending;
+use crate::pyos::PyosCall;
 use crate::session::{self, Process};
 use crate::stack::{CallStack, Input, Output, is_like_program};
 use crate::value::to_value;
@@ -247,6 +248,11 @@ impl Program for PyTask {
 fn no_call(object: &Bound<'_, PyAny>) -> Pending {
     let py = object.py();
     let class = object.get_type();
+    if object.is_instance_of::<PyosCall>() {
+        let name = class.name().map_or_else(|_| "call".into(), |name| name.to_string());
+        let message = format!("`{name}` of `tiffany.pyos` was yielded by a task that is not of it");
+        return Pending::Throw(TiffanyError::NoPyosScheduler.err(py, message));
+    }
     let module = class.getattr("__module__").and_then(|module| module.extract::<String>());
     let module = module.unwrap_or_default();
     let name = class.name().map_or_else(|_| "object".into(), |name| name.to_string());

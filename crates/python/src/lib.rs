@@ -19,6 +19,7 @@ mod net;
 mod objects;
 mod pending;
 mod program;
+mod pyos;
 mod repr;
 mod runtime;
 mod session;
@@ -49,6 +50,7 @@ fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     durable::add(module)?;
     module.add_function(wrap_pyfunction!(session::interrupt_later, module)?)?;
     module.add_function(wrap_pyfunction!(session::check_interrupt, module)?)?;
+    pyos::add(module)?;
     module.add_class::<Program>()?;
     module.add_class::<settings::Lazy>()?;
     module.add_class::<runtime::Runtime>()?;

@@ -141,7 +141,7 @@ fn read_limits(limits: &Bound<'_, PyDict>) -> PyResult<Limits> {
 }
 
 /// Waits without the interpreter, so that other threads can have it; then sees to signals.
-fn wait(wait: &mut dyn FnMut()) {
+pub(crate) fn wait(wait: &mut dyn FnMut()) {
     Python::attach(|py| {
         interpreter::without(py, wait);
         if let Err(error) = py.check_signals() {

@@ -193,7 +193,7 @@ impl CallStack {
 
 /// Resumes one coroutine.
 #[inline]
-fn step(py: Python<'_>, coroutine: &Py<PyAny>, input: Input) -> Output {
+pub(crate) fn step(py: Python<'_>, coroutine: &Py<PyAny>, input: Input) -> Output {
     match input {
         Input::Send(value) => send(py, coroutine, &value),
         Input::Throw(error) => throw(py, coroutine, error),

@@ -3,6 +3,7 @@
 
 mod durable;
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::os::fd::BorrowedFd;
 use std::panic::Location;
@@ -17,7 +18,7 @@ pub use durable::{
 };
 pub use tiffany_kernel::Release;
 use tiffany_kernel::{
-    BoxCoroutine, Coroutine, Port, Reply, Site, Step, SystemCall, TaskError, Unwind, Value,
+    BoxCoroutine, Coroutine, Port, Reply, Site, Step, SystemCall, TaskError, TaskRef, Unwind, Value,
 };
 
 use crate::builder::{Builder, EnvValue};
@@ -38,6 +39,11 @@ pub trait Program: Future<Output = Result<Value, TaskError>> {
 
     /// The line it stands at.
     fn line(&self) -> Option<Site>;
+
+    /// What it waits for when it waits in no call, for people. It is woken by [`Release::Wake`].
+    fn waits_for(&self) -> Option<Cow<'static, str>> {
+        None
+    }
 }
 
 /// A program as a task, with the line that spawned it.
@@ -105,6 +111,10 @@ impl<P: Program, S: Fn() -> Option<Site>> Coroutine for ProgramTask<P, S> {
 
     fn line(&self) -> Option<Site> {
         self.task.program().and_then(P::line)
+    }
+
+    fn waits_for(&self) -> Option<Cow<'static, str>> {
+        self.task.program().and_then(P::waits_for)
     }
 
     fn spawned_at(&self) -> Option<Site> {
@@ -199,6 +209,11 @@ pub fn is_durable() -> bool {
 /// used in it, nor dropped.
 pub fn forked() {
     crate::watchdog::forked();
+}
+
+/// The task being resumed on this thread.
+pub fn current_task() -> Option<TaskRef> {
+    context::with(|context| context.port.task())
 }
 
 /// Whether a task is being resumed on this thread.

@@ -14,7 +14,7 @@ impl Release {
     /// The run the thing belongs to.
     pub fn run(&self) -> crate::id::RunId {
         match self {
-            Release::Task(task) => task.run,
+            Release::Task(task) | Release::Wake(task) => task.run,
             Release::RetainFuture(object)
             | Release::Future(object)
             | Release::Promise(object)
@@ -90,6 +90,7 @@ impl Run {
                     self.close_semaphore(slot);
                 }
             }
+            Release::Wake(task) => self.wake_foreign(task),
             Release::Group(object) => {
                 if let Ok(slot) = self.find_group(object) {
                     self.rare.groups[slot as usize].handle_lives = false;

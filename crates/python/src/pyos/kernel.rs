@@ -1,0 +1,349 @@
+//! The tasks of a scheduler of pyos: which there are, which of them are ready, and what has to be asked of the kernel on their behalf. Its main
+//! loop is a run of the kernel, and there is no other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use pyo3::PyTraverseError;
+use pyo3::gc::PyVisit;
+use pyo3::prelude::*;
+use tiffany::binding::{self, Release};
+use tiffany::kernel::TaskRef;
+use tiffany::{End, RunError, Runtime, RuntimeHandle, TaskError, Tid};
+
+use super::driver::Driven;
+use super::task::{Place, PyosTask};
+use crate::durable::interpreter;
+use crate::errors::{self, Raise, TiffanyError};
+use crate::session::{self, Process, Registered};
+use crate::settings;
+use crate::signals::Watch;
+
+/// The number of the first task of a run.
+const ROOT: Tid = Tid(1);
+
+/// So many threads do what may block, as with `tiffany.run`.
+const THREADS: usize = 4;
+
+/// The part of a scheduler that is not Python.
+#[pyclass(name = "_PyosKernel", module = "tiffany._core")]
+pub(crate) struct PyosKernel {
+    /// The tasks that were scheduled and are not over, by their address.
+    live: BTreeMap<usize, Py<PyosTask>>,
+    /// How many of them are ready.
+    ready: usize,
+    /// How often a task became ready.
+    scheduled: u64,
+    errands: Vec<Errand>,
+    /// The way to the main loop, while it runs.
+    running: Option<RuntimeHandle>,
+    /// A task of this scheduler has its turn, and carries out the errands at its end.
+    in_turn: bool,
+    /// The main loop is being left: tasks that are not over stay as they are.
+    is_leaving: bool,
+    /// How many tasks the kernel was given.
+    spawned: u64,
+    /// Tasks whose failure was shown, by their number in the kernel.
+    shown: BTreeSet<Tid>,
+}
+
+/// What has to be asked of the kernel, which only a task can.
+pub(crate) enum Errand {
+    Spawn(Py<PyosTask>),
+    Kill(Py<PyosTask>),
+}
+
+#[pymethods]
+impl PyosKernel {
+    #[new]
+    fn new() -> PyosKernel {
+        PyosKernel {
+            live: BTreeMap::new(),
+            ready: 0,
+            scheduled: 0,
+            errands: Vec::new(),
+            running: None,
+            in_turn: false,
+            is_leaving: false,
+            spawned: 0,
+            shown: BTreeSet::new(),
+        }
+    }
+
+    /// Makes a task ready, on whatever thread this is.
+    fn schedule(&mut self, task: &Bound<'_, PyosTask>) {
+        let place = task.borrow().place;
+        if place == Place::Over {
+            return;
+        }
+        self.mark_ready(task);
+        match place {
+            Place::Outside => {
+                self.live.insert(address(task), task.clone().unbind());
+                if self.running.is_some() {
+                    task.borrow_mut().place = Place::Starting;
+                    self.send_out(task.py(), Errand::Spawn(task.clone().unbind()));
+                }
+            }
+            Place::Kernel(at) => self.wake(at),
+            Place::Starting | Place::Over => {}
+        }
+    }
+
+    /// Ends a task. Nothing happens to one that is over.
+    fn kill(slf: &Bound<'_, Self>, task: &Bound<'_, PyosTask>) {
+        let place = task.borrow().place;
+        match place {
+            Place::Over => {}
+            Place::Outside => {
+                PyosTask::close(task);
+                slf.borrow_mut().schedule(task);
+            }
+            Place::Starting | Place::Kernel(_) => {
+                let errand = Errand::Kill(task.clone().unbind());
+                slf.borrow_mut().send_out(slf.py(), errand);
+            }
+        }
+    }
+
+    /// `exit` was called for a task. One that is in the kernel is killed.
+    fn retire(slf: &Bound<'_, Self>, task: &Bound<'_, PyosTask>) {
+        let place = task.borrow().place;
+        match place {
+            Place::Starting | Place::Kernel(_) => {
+                task.borrow_mut().has_exited = true;
+                PyosKernel::kill(slf, task);
+            }
+            Place::Outside | Place::Over => slf.borrow_mut().forget(task),
+        }
+    }
+
+    /// What a task waits for has changed: it looks at that.
+    fn nudge(&self, task: &Bound<'_, PyosTask>) {
+        if let Place::Kernel(at) = task.borrow().place {
+            self.wake(at);
+        }
+    }
+
+    /// How many tasks are ready.
+    fn count_ready(&self) -> usize {
+        self.ready
+    }
+
+    /// Takes the task that has been ready for longest. It does not run before it is scheduled again.
+    fn take_first(&mut self, py: Python<'_>) -> Option<Py<PyosTask>> {
+        let since = |task: &&Py<PyosTask>| task.bind(py).borrow().ready_since;
+        let ready = self.live.values().filter(|task| since(task).is_some());
+        let first = ready.min_by_key(since)?.clone_ref(py);
+        self.take_ready(first.bind(py));
+        Some(first)
+    }
+
+    /// Whether the main loop runs.
+    #[getter]
+    fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Runs the tasks of a scheduler until all are over.
+    fn mainloop(slf: &Bound<'_, Self>, scheduler: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = slf.py();
+        if slf.borrow().running.is_some() || binding::in_task() {
+            let message = "the main loop was started inside a task, or twice";
+            return Err(TiffanyError::NestedRuntime.err(py, message));
+        }
+        while !slf.borrow().live.is_empty() {
+            run(slf, scheduler)?;
+        }
+        Ok(())
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.live.values().try_for_each(|task| visit.call(task))?;
+        self.errands.iter().try_for_each(|errand| match errand {
+            Errand::Spawn(task) | Errand::Kill(task) => visit.call(task),
+        })
+    }
+
+    fn __clear__(&mut self) {
+        self.live.clear();
+        self.errands.clear();
+    }
+}
+
+impl PyosKernel {
+    /// From now on a task counts as ready.
+    pub(crate) fn mark_ready(&mut self, task: &Bound<'_, PyosTask>) {
+        let mut task = task.borrow_mut();
+        if task.ready_since.is_none() {
+            self.scheduled += 1;
+            self.ready += 1;
+            task.ready_since = Some(self.scheduled);
+        }
+    }
+
+    /// From now on it does not. `false`: it did not before.
+    pub(crate) fn take_ready(&mut self, task: &Bound<'_, PyosTask>) -> bool {
+        let was_ready = task.borrow_mut().ready_since.take().is_some();
+        self.ready -= usize::from(was_ready);
+        was_ready
+    }
+
+    /// A task of this scheduler begins its turn.
+    pub(crate) fn begin_turn(&mut self) {
+        self.in_turn = true;
+    }
+
+    /// It ends its turn, and has this to carry out.
+    pub(crate) fn end_turn(&mut self) -> Vec<Errand> {
+        self.in_turn = false;
+        std::mem::take(&mut self.errands)
+    }
+
+    /// What there is to be carried out so far.
+    pub(crate) fn take_errands(&mut self) -> Vec<Errand> {
+        std::mem::take(&mut self.errands)
+    }
+
+    /// A task is over.
+    pub(crate) fn forget(&mut self, task: &Bound<'_, PyosTask>) {
+        self.take_ready(task);
+        self.live.remove(&address(task));
+        task.borrow_mut().place = Place::Over;
+    }
+
+    /// The failure of a task was shown.
+    pub(crate) fn was_shown(&mut self, tid: Tid) {
+        self.shown.insert(tid);
+    }
+
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.is_leaving
+    }
+
+    /// Numbers of tasks are the kernel's where they can be. A task that has another number there has this name.
+    pub(crate) fn name_for(&mut self, task: &Bound<'_, PyosTask>) -> Option<String> {
+        self.spawned += 1;
+        let tid = task.borrow().tid;
+        (tid != self.spawned).then(|| format!("pyos task {tid}"))
+    }
+
+    /// Lets a task do something that only tasks can: the one that has its turn, or else any.
+    fn send_out(&mut self, py: Python<'_>, errand: Errand) {
+        self.errands.push(errand);
+        if self.in_turn {
+            return;
+        }
+        let mut places = self.live.values().map(|task| task.bind(py).borrow().place);
+        if let Some(Place::Kernel(at)) = places.find(|place| matches!(place, Place::Kernel(_))) {
+            self.wake(at);
+        }
+    }
+
+    fn wake(&self, at: TaskRef) {
+        let current = binding::current_task();
+        if current == Some(at) {
+            return;
+        }
+        let wake = Release::Wake(at);
+        if current.is_some_and(|task| task.run == at.run) {
+            binding::release(wake);
+        } else if let Some(handle) = &self.running {
+            handle.release(wake);
+        }
+    }
+
+    /// Begins a run: all tasks are to be spawned. Gives the one that is its root.
+    fn begin(&mut self, py: Python<'_>) -> Option<Py<PyosTask>> {
+        let mut tasks: Vec<_> = self.live.values().map(|task| task.clone_ref(py)).collect();
+        tasks.sort_by_key(|task| {
+            let task = task.bind(py).borrow();
+            (task.ready_since.is_none(), task.ready_since, task.tid)
+        });
+        for task in &tasks {
+            task.bind(py).borrow_mut().place = Place::Starting;
+        }
+        self.spawned = 0;
+        self.shown.clear();
+        let mut tasks = tasks.into_iter();
+        let root = tasks.next()?;
+        self.errands.extend(tasks.map(Errand::Spawn));
+        Some(root)
+    }
+
+    /// Ends a run. What is not over is where it was before. Gives what nobody carried out.
+    fn end(&mut self, py: Python<'_>) -> Vec<Errand> {
+        self.running = None;
+        self.in_turn = false;
+        for task in self.live.values() {
+            task.bind(py).borrow_mut().place = Place::Outside;
+        }
+        std::mem::take(&mut self.errands)
+    }
+}
+
+/// One run of all tasks there are.
+fn run(kernel: &Bound<'_, PyosKernel>, scheduler: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = kernel.py();
+    let Some(root) = kernel.borrow_mut().begin(py) else { return Ok(()) };
+    let mut builder = Runtime::builder()
+        .around_wait(Rc::new(settings::wait))
+        .blocking_threads(THREADS)
+        .end(End::AllTasks)
+        .on_unobserved(show_unobserved(kernel));
+    if let Some(name) = kernel.borrow_mut().name_for(root.bind(py)) {
+        builder = builder.name(&name);
+    }
+    let mut runtime = builder.build().map_err(|error| {
+        let undone = kernel.borrow_mut().end(py);
+        drop(undone);
+        errors::run_error(py, &error)
+    })?;
+    let registered = Registered::new(runtime.handle());
+    let _looping = session::Looping::new();
+    let process = Process::current();
+    kernel.borrow_mut().running = Some(runtime.handle());
+    let root = Driven::coroutine(root.bind(py), scheduler, kernel);
+    let run = binding::start(&mut runtime, root);
+    let watch = Watch::new(py, Some(&runtime));
+    let ended = binding::drive(&mut runtime, &run, session::is_interrupted);
+    drop(watch);
+    let interrupt = session::take_interrupt();
+    kernel.borrow_mut().is_leaving = true;
+    match process.is_current() {
+        true => interpreter::without(py, || drop((runtime, registered))),
+        // It is closed where it was made.
+        false => std::mem::forget((runtime, registered)),
+    }
+    let (undone, is_shown) = {
+        let mut left = kernel.borrow_mut();
+        left.is_leaving = false;
+        (left.end(py), left.shown.contains(&ROOT))
+    };
+    drop(undone);
+    match (interrupt, ended) {
+        (Some(interrupt), _) => Err(interrupt),
+        (None, Some(Ok(_) | Err(RunError::Cancelled(_)))) => Ok(()),
+        (None, Some(Err(RunError::Failed(_)))) if is_shown => Ok(()),
+        (None, Some(Err(error))) => Err(errors::run_error(py, &error)),
+        (None, None) => Err(TiffanyError::Gone.err(py, "the main loop was left")),
+    }
+}
+
+/// Tasks of pyos are shown when they fail; those that others started, at the end.
+fn show_unobserved(kernel: &Bound<'_, PyosKernel>) -> impl Fn(&TaskError) + 'static {
+    let kernel = kernel.clone().unbind();
+    move |error| {
+        Python::attach(|py| {
+            let mut tids = error.task().into_iter().chain(error.through()).map(|task| task.tid);
+            let last = tids.next_back();
+            if !last.is_some_and(|tid| kernel.bind(py).borrow().shown.contains(&tid)) {
+                errors::show_unobserved(py, error);
+            }
+        });
+    }
+}
+
+fn address(task: &Bound<'_, PyosTask>) -> usize {
+    task.as_ptr() as usize
+}

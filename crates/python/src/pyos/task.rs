@@ -1,0 +1,335 @@
+//! A task of pyos: a generator, the generators that called it, and the value it is resumed with, all of which its owner may look at and
+//! change. It knows nothing of the kernel but the place it has there.
+
+use pyo3::PyTraverseError;
+use pyo3::exceptions::{PyGeneratorExit, PyRuntimeError, PyStopIteration};
+use pyo3::gc::PyVisit;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+use tiffany::kernel::TaskRef;
+
+use super::PyosCall;
+use crate::call::{Op, SystemCall};
+use crate::errors::set_traceback;
+use crate::program;
+use crate::stack::{Input, Output, is_program, step};
+
+/// The part of a task that is not Python.
+#[pyclass(subclass, name = "_PyosTask", module = "tiffany._core")]
+pub(crate) struct PyosTask {
+    #[pyo3(get, set)]
+    pub(crate) tid: u64,
+    #[pyo3(get, set)]
+    pub(crate) target: Py<PyAny>,
+    #[pyo3(get, set)]
+    pub(crate) sendval: Py<PyAny>,
+    #[pyo3(get, set)]
+    stack: Py<PyList>,
+    /// What it gets at its yield instead of a value.
+    pub(crate) throwing: Option<PyErr>,
+    /// It is being killed, and so many of its callers do not know yet.
+    unwinding: Option<usize>,
+    pub(crate) place: Place,
+    /// Since when it is ready, counted by its scheduler.
+    pub(crate) ready_since: Option<u64>,
+    /// What it has begun to wait for.
+    pub(crate) waits: Vec<WaitsFor>,
+    /// A call of `tiffany` that was not answered when the loop was left.
+    pub(crate) unanswered: Option<Py<SystemCall>>,
+    /// It was killed before it had its first turn.
+    pub(crate) is_killed: bool,
+    /// `Scheduler.exit` was called for it.
+    pub(crate) has_exited: bool,
+}
+
+/// Where a task is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Nowhere: no main loop runs, or it was not scheduled.
+    Outside,
+    /// About to be spawned.
+    Starting,
+    /// In the kernel.
+    Kernel(TaskRef),
+    /// It is over.
+    Over,
+}
+
+/// What a task waits for, as a call of the kernel.
+pub(crate) enum WaitsFor {
+    Read(i32),
+    Write(i32),
+    Exit(Py<PyosTask>),
+}
+
+/// What comes of resuming a task.
+pub(crate) enum Turn {
+    /// It wants something of its scheduler.
+    Call(Py<PyAny>),
+    /// It wants something of the kernel.
+    Native(Py<SystemCall>),
+    /// It lets others run.
+    Yielded,
+    Returned,
+    Raised(PyErr),
+}
+
+#[pymethods]
+impl PyosTask {
+    #[new]
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn new(
+        py: Python<'_>,
+        _args: &Bound<'_, PyTuple>,
+        _kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyosTask {
+        PyosTask {
+            tid: 0,
+            target: py.None(),
+            sendval: py.None(),
+            stack: PyList::empty(py).unbind(),
+            throwing: None,
+            unwinding: None,
+            place: Place::Outside,
+            ready_since: None,
+            waits: Vec::new(),
+            unanswered: None,
+            is_killed: false,
+            has_exited: false,
+        }
+    }
+
+    /// Runs the task until it asks its scheduler for something, which is given, or lets others run. `StopIteration`: it is over.
+    fn run(slf: &Bound<'_, Self>) -> PyResult<Option<Py<PyAny>>> {
+        match resume(slf) {
+            Turn::Call(call) => Ok(Some(call)),
+            Turn::Native(call) => Ok(Some(call.into_any())),
+            Turn::Yielded => Ok(None),
+            Turn::Returned => Err(PyStopIteration::new_err(())),
+            Turn::Raised(error) => Err(error),
+        }
+    }
+
+    /// The task has begun to wait for a descriptor.
+    fn _wait_read(&mut self, fd: i32) {
+        self.waits.push(WaitsFor::Read(fd));
+    }
+
+    fn _wait_write(&mut self, fd: i32) {
+        self.waits.push(WaitsFor::Write(fd));
+    }
+
+    /// It does not wait for that any more.
+    fn _stop_read(&mut self, fd: i32) {
+        self.waits.retain(|wait| !matches!(wait, WaitsFor::Read(other) if *other == fd));
+    }
+
+    fn _stop_write(&mut self, fd: i32) {
+        self.waits.retain(|wait| !matches!(wait, WaitsFor::Write(other) if *other == fd));
+    }
+
+    /// The task has begun to wait for the end of another.
+    fn _wait_exit(&mut self, other: Py<PyosTask>) {
+        self.waits.push(WaitsFor::Exit(other));
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.target)?;
+        visit.call(&self.sendval)?;
+        visit.call(&self.stack)?;
+        if let Some(call) = &self.unanswered {
+            visit.call(call)?;
+        }
+        for wait in &self.waits {
+            if let WaitsFor::Exit(other) = wait {
+                visit.call(other)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn __clear__(&mut self, py: Python<'_>) {
+        self.target = py.None();
+        self.sendval = py.None();
+        self.stack = PyList::empty(py).unbind();
+        self.waits.clear();
+        self.unanswered = None;
+    }
+}
+
+impl PyosTask {
+    /// Ends the running generator: its caller goes on. `false`: there is none.
+    fn pop(task: &Bound<'_, PyosTask>) -> bool {
+        let py = task.py();
+        let stack = task.borrow().stack.clone_ref(py);
+        let stack = stack.bind(py);
+        let Some(last) = stack.len().checked_sub(1) else { return false };
+        let (Ok(caller), Ok(())) = (stack.get_item(last), stack.del_item(last)) else {
+            return false;
+        };
+        let ended = std::mem::replace(&mut task.borrow_mut().target, caller.unbind());
+        // Its cleanup may look at the task.
+        drop(ended);
+        true
+    }
+
+    /// Makes a generator the running one: it was called.
+    pub(crate) fn push(task: &Bound<'_, PyosTask>, program: Py<PyAny>) -> PyResult<()> {
+        let py = task.py();
+        let (stack, caller) = {
+            let mut this = task.borrow_mut();
+            (this.stack.clone_ref(py), std::mem::replace(&mut this.target, program))
+        };
+        stack.bind(py).append(caller)
+    }
+
+    /// Sets what the task is resumed with. What was there may be the last of its kind, and look at the task when it goes.
+    pub(crate) fn send(task: &Bound<'_, PyosTask>, value: Py<PyAny>) {
+        let before = std::mem::replace(&mut task.borrow_mut().sendval, value);
+        drop(before);
+    }
+
+    /// Keeps the call of `tiffany` that the task waits for, or forgets it.
+    pub(crate) fn keep_call(task: &Bound<'_, PyosTask>, call: Option<Py<SystemCall>>) {
+        let before = std::mem::replace(&mut task.borrow_mut().unanswered, call);
+        drop(before);
+    }
+
+    fn depth(task: &Bound<'_, PyosTask>) -> usize {
+        task.borrow().stack.bind(task.py()).len()
+    }
+
+    /// From now on the task is unwound, innermost first.
+    pub(crate) fn begin_unwinding(task: &Bound<'_, PyosTask>) {
+        let depth = PyosTask::depth(task);
+        let mut this = task.borrow_mut();
+        this.unwinding = Some(depth);
+        this.throwing = Some(PyGeneratorExit::new_err(()));
+    }
+
+    /// Closes all generators, innermost first. Nobody is there to catch what they raise.
+    pub(crate) fn close(task: &Bound<'_, PyosTask>) {
+        let py = task.py();
+        loop {
+            let target = task.borrow().target.clone_ref(py);
+            if let Err(error) = target.bind(py).call_method0("close") {
+                error.write_unraisable(py, Some(target.bind(py)));
+            }
+            if !PyosTask::pop(task) {
+                return;
+            }
+        }
+    }
+
+    /// What the caller gets when the running generator has ended.
+    fn ended(task: &Bound<'_, PyosTask>, output: Result<Py<PyAny>, PyErr>) -> Input {
+        PyosTask::pop(task);
+        let depth = PyosTask::depth(task);
+        let mut this = task.borrow_mut();
+        let is_told = this.unwinding.is_none_or(|left| depth >= left);
+        if !is_told {
+            this.unwinding = Some(depth);
+        }
+        match output {
+            Ok(value) if is_told => Input::Send(value),
+            Ok(_) => Input::Throw(PyGeneratorExit::new_err(())),
+            Err(error) => Input::Throw(error),
+        }
+    }
+}
+
+/// Resumes a task, and goes on through calls and returns. What a called generator yields that is neither a call nor a generator is what it
+/// returns.
+pub(crate) fn resume(task: &Bound<'_, PyosTask>) -> Turn {
+    let py = task.py();
+    let mut input = {
+        let mut this = task.borrow_mut();
+        match this.throwing.take() {
+            Some(error) => Input::Throw(error),
+            None => Input::Send(std::mem::replace(&mut this.sendval, py.None())),
+        }
+    };
+    loop {
+        let target = task.borrow().target.clone_ref(py);
+        let output = step(py, &target, input);
+        drop(target);
+        let ended = match output {
+            Output::Yielded(object) => match Yielded::of(object.into_bound(py)) {
+                Yielded::Call(call) => return Turn::Call(call),
+                Yielded::Native(call) => return Turn::Native(call),
+                Yielded::Program(program) => {
+                    if let Err(error) = PyosTask::push(task, program) {
+                        return Turn::Raised(error);
+                    }
+                    input = Input::Send(py.None());
+                    continue;
+                }
+                Yielded::Value(_) if PyosTask::depth(task) == 0 => return yielded(task),
+                Yielded::Value(value) => Ok(value),
+            },
+            Output::Returned(_) if PyosTask::depth(task) == 0 => return Turn::Returned,
+            Output::Returned(value) => Ok(value),
+            Output::Raised(error) => {
+                // Python keeps the two apart while an exception is under way; others take the exception alone.
+                set_traceback(error.value(py), error.traceback(py).as_ref());
+                if PyosTask::depth(task) == 0 {
+                    return raised(task, error);
+                }
+                Err(error)
+            }
+        };
+        input = PyosTask::ended(task, ended);
+    }
+}
+
+/// What a yielded object means.
+enum Yielded {
+    Call(Py<PyAny>),
+    Native(Py<SystemCall>),
+    Program(Py<PyAny>),
+    Value(Py<PyAny>),
+}
+
+impl Yielded {
+    fn of(object: Bound<'_, PyAny>) -> Yielded {
+        if object.is_none() {
+            return Yielded::Value(object.unbind());
+        }
+        if object.is_instance_of::<PyosCall>() {
+            return Yielded::Call(object.unbind());
+        }
+        match object.cast_into::<SystemCall>() {
+            Ok(call) => Yielded::Native(call.unbind()),
+            Err(other) => match other.into_inner() {
+                object if object.is_instance_of::<program::Program>() => {
+                    let call = SystemCall { op: Op::Call(object.clone().unbind()) };
+                    match Py::new(object.py(), call) {
+                        Ok(call) => Yielded::Native(call),
+                        Err(_) => Yielded::Value(object.unbind()),
+                    }
+                }
+                object if is_program(&object) => Yielded::Program(object.unbind()),
+                object => Yielded::Value(object.unbind()),
+            },
+        }
+    }
+}
+
+/// The outermost generator has yielded nothing that means anything.
+fn yielded(task: &Bound<'_, PyosTask>) -> Turn {
+    match task.borrow().unwinding {
+        None => Turn::Yielded,
+        // As Python has it.
+        Some(_) => Turn::Raised(PyRuntimeError::new_err("generator ignored GeneratorExit")),
+    }
+}
+
+/// The outermost generator has raised something.
+#[cold]
+fn raised(task: &Bound<'_, PyosTask>, error: PyErr) -> Turn {
+    let is_unwinding = task.borrow().unwinding.is_some();
+    match is_unwinding && error.is_instance_of::<PyGeneratorExit>(task.py()) {
+        true => Turn::Returned,
+        false => Turn::Raised(error),
+    }
+}

@@ -1,0 +1,52 @@
+"""The operating system of David Beazley's course on coroutines (2009), as a dialect of tiffany.
+
+A program that was written for the course's ``pyos8`` runs when only its import changes:
+
+>>> from tiffany.pyos import *
+>>> def child():
+...     for n in range(2):
+...         print("child", n)
+...         yield
+>>> def main():
+...     tid = yield NewTask(child())
+...     print("waited:", (yield WaitTask(tid)))
+>>> scheduler = Scheduler()
+>>> _ = scheduler.new(main())
+>>> scheduler.mainloop()  # doctest: +ELLIPSIS
+child 0
+child 1
+Task ... terminated
+waited: True
+Task ... terminated
+
+There is no loop in here: ``mainloop`` runs the kernel, and a task of this module is a task like any other. The chapter "Old pyos programs"
+of the book says where it does better than the original.
+"""
+
+# Who imports everything from here had these, too.
+import select
+import types
+from queue import Queue
+
+from tiffany.pyos._calls import GetTid, KillTask, NewTask, ReadWait, SystemCall, WaitTask, WriteWait
+from tiffany.pyos._library import Accept, Recv, Send
+from tiffany.pyos._scheduler import Scheduler
+from tiffany.pyos._task import Task
+
+__all__ = [
+    "Accept",
+    "GetTid",
+    "KillTask",
+    "NewTask",
+    "Queue",
+    "ReadWait",
+    "Recv",
+    "Scheduler",
+    "Send",
+    "SystemCall",
+    "Task",
+    "WaitTask",
+    "WriteWait",
+    "select",
+    "types",
+]
