@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import signal
 import sys
 import traceback
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any
 
 import tiffany
-from tiffany import _core, _program_file
+from tiffany import _core, _program_file, _runtime, _workflows
 from tiffany._program_file import ProgramFileError
 from tiffany.errors import TiffanyError
 
@@ -43,21 +44,21 @@ class Host:
         """Runs a program out of a file, prints its value, and gives the exit code."""
         fix_hash_seed()
         listen()
-        durable = {} if wal is None else {"wal": wal, "id": id}
         try:
             file, name = _program_file.split(program)
             module = _program_file.load(file, arguments)
             function = _program_file.find(module, name)
-            started = _program_file.call(
-                function, name, [parsed(a) for a in arguments] if json else arguments
-            )
-            environment = {key: parsed(value) if json else value for key, value in env.items()}
-            show(tiffany.run(started, env=environment, **durable), json)
+            given = [parsed(text) for text in arguments] if json else arguments
+            started = _program_file.call(function, name, given)
+            env_given = {key: parsed(text) if json else text for key, text in env.items()}
+            settings = _settings(module, env_given)
+            settings.pop("wal", None)
+            show(tiffany.run(started, wal=wal, id=id, **settings), json)
         except SystemExit as ended:
             return exit_code(ended)
         except KeyboardInterrupt:
-            if wal is not None and not json:
-                print("interrupted; the run goes on when it is started again", file=sys.stderr)
+            if id is not None and not json:
+                print(f"interrupted; run {id!r} goes on when it is started again", file=sys.stderr)
             return 128 + signal.SIGINT
         except BaseException as error:
             if json or isinstance(error, ProgramFileError) or not tell(error):
@@ -65,9 +66,36 @@ class Host:
             return 1
         return 0
 
+    def app(self, file: str) -> dict[str, Any]:
+        """What a runtime is told that has the functions of a file."""
+        fix_hash_seed()
+        listen()
+        try:
+            module = _program_file.load(file, [])
+        except (Exception, SystemExit) as error:
+            if isinstance(error, ProgramFileError):
+                raise
+            tell(error)
+            message = f"loading {file!r} ended with {type(error).__name__}"
+            raise ProgramFileError("TFY0074", message, "mend the file") from None
+        settings = _settings(module, {})
+        return _runtime.settings(_workflows.Functions(settings.pop("workflows", ())), **settings)
+
     def again(self) -> list[str]:
         """This process once more."""
         return [sys.executable, *sys.orig_argv[1:]]
+
+
+def _settings(module: ModuleType, env: dict[str, Any]) -> dict[str, Any]:
+    """What a file wants of its runtime, in ``tiffany_settings``, and the environment that was typed."""
+    given = getattr(module, "tiffany_settings", {})
+    known = inspect.signature(tiffany.Runtime).parameters
+    wrong = [key for key in given if key not in known] if isinstance(given, dict) else [given]
+    if wrong:
+        message = f"`tiffany_settings` has {wrong[0]!r}, which is nothing that a runtime takes"
+        next_step = "make it a dict with keyword arguments of `tiffany.Runtime`"
+        raise ProgramFileError("TFY0074", message, next_step)
+    return {**given, "env": {**(given.get("env") or {}), **env}}
 
 
 def fix_hash_seed() -> None:

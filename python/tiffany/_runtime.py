@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
 import uuid as _uuid
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal, TypeVar, overload
 
-from tiffany import _control, _core, _signals, _workflows
+from tiffany import _control, _core, _workflows
 from tiffany._control import _NOTHING, Connection
 from tiffany._records import Chunk, Doubt, Paused, Queue, Run, doubt, paused_run
 from tiffany.errors import BadArgumentError
@@ -65,35 +64,24 @@ class Runtime:
         policy: Literal["fifo", "priority", "dependency"] = "fifo",
         threads: int = 4,
     ) -> None:
-        if record not in ("every", "outward"):
-            raise BadArgumentError(
-                f'a run records "every" call or the "outward" ones, not {record!r} [TFY0032]'
-            )
         self._functions = _workflows.Functions(workflows)
-        self._is_durable = wal is not None
-        durable = {
-            "wal": None if wal is None else os.fspath(wal),
-            "functions": self._functions,
-            "queues": {key: _queue(key, queue) for key, queue in (queues or {}).items()},
-            "on_chunk": on_chunk,
-            "outward_only": record == "outward",
-        }
-        settings = {
-            "env": None if env is None else dict(env),
-            "handlers": None if handlers is None else list(handlers),
-            "name": name,
-            "end": end,
-            "limits": None if limits is None else dict(limits),
-            "cancel_grace": cancel_grace,
-            "policy": policy,
-            "threads": threads,
-            "durable": durable,
-        }
-        with self._interrupts():
-            self._core = _core.Runtime(settings)
-
-    def _interrupts(self) -> contextlib.AbstractContextManager[None]:
-        return _signals.later() if self._is_durable else contextlib.nullcontext()
+        self._core = _core.Runtime(
+            settings(
+                self._functions,
+                wal=wal,
+                queues=queues,
+                on_chunk=on_chunk,
+                record=record,
+                env=env,
+                handlers=handlers,
+                name=name,
+                end=end,
+                limits=limits,
+                cancel_grace=cancel_grace,
+                policy=policy,
+                threads=threads,
+            )
+        )
 
     def __enter__(self) -> Runtime:
         return self
@@ -108,15 +96,14 @@ class Runtime:
     def run(self, program: Program[_T] | _core.Program[_T], *, id: str | None = None) -> _T:
         """Runs a program to the end of its run, and gives its value. With an id the run is durable: it is started, or goes on if
         there is one of this id, or if it is over its outcome is given at once."""
-        with self._interrupts():
-            if id is None:
-                return self._core.run(program)
-            name, function, given = _workflows.of_program(program)
-            # It is not run itself: the run has one of its own, made of what is written down.
-            program.close()  # type: ignore[union-attr]
-            self._functions.given.setdefault(name, function)
-            value: _T = self._core.wait(self._started(name, id, _workflows.encoded(given)))
-            return value
+        if id is None:
+            return self._core.run(program)
+        name, function, given = _workflows.of_program(program)
+        # It is not run itself: the run has one of its own, made of what is written down.
+        program.close()  # type: ignore[union-attr]
+        self._functions.given.setdefault(name, function)
+        value: _T = self._core.wait(self._started(name, id, _workflows.encoded(given)))
+        return value
 
     def submit(
         self, workflow: Callable[..., Program[_T]] | str, /, *args: Any, id: str, **kwargs: Any
@@ -139,8 +126,7 @@ class Runtime:
     def wait(self, run: _uuid.UUID | str) -> Any: ...
     def wait(self, run: RunLike) -> Any:
         """Drives all runs until this one is over and its end is safe in the log, and gives its value."""
-        with self._interrupts():
-            return self._core.wait(run)
+        return self._core.wait(run)
 
     def send(self, run: RunLike, name: str, value: Any) -> None:
         """Sends a message to a durable run, which takes it with `ReceiveMessage`. `flush` waits until it is safe."""
@@ -152,13 +138,11 @@ class Runtime:
 
     def query(self, run: RunLike, name: str, *args: Any, **kwargs: Any) -> Any:
         """Asks a durable run, which answers by `on_question`, once it has done what it can do now. Drives all runs meanwhile."""
-        with self._interrupts():
-            return self._core.query(run, name, _control.question(args, kwargs))
+        return self._core.query(run, name, _control.question(args, kwargs))
 
     def flush(self) -> None:
         """Waits until all that was asked for so far is safe in the log. Drives all runs meanwhile."""
-        with self._interrupts():
-            self._core.flush()
+        self._core.flush()
 
     def is_finished(self, run: RunLike) -> bool:
         """Whether a durable run is over, and its end safe in the log."""
@@ -182,6 +166,47 @@ class Runtime:
     def handle(self) -> Connection:
         """By this other threads reach the durable runs, while this thread waits for one."""
         return Connection(self._core.control())
+
+
+def settings(
+    functions: _workflows.Functions,
+    *,
+    wal: str | os.PathLike[str] | None = None,
+    queues: Mapping[str, Queue | int] | None = None,
+    on_chunk: Callable[[Chunk], Any] | None = None,
+    record: Literal["every", "outward"] = "every",
+    env: Mapping[str, Any] | None = None,
+    handlers: Sequence[_core._Handler] | None = None,
+    name: str | None = None,
+    end: Literal["all", "root"] = "all",
+    limits: Mapping[str, Any] | None = None,
+    cancel_grace: float | timedelta | None = None,
+    policy: Literal["fifo", "priority", "dependency"] = "fifo",
+    threads: int = 4,
+) -> dict[str, Any]:
+    """What a runtime of these functions is told, in the form that Rust takes."""
+    if record not in ("every", "outward"):
+        raise BadArgumentError(
+            f'a run records "every" call or the "outward" ones, not {record!r} [TFY0032]'
+        )
+    durable = {
+        "wal": None if wal is None else os.fspath(wal),
+        "functions": functions,
+        "queues": {key: _queue(key, queue) for key, queue in (queues or {}).items()},
+        "on_chunk": on_chunk,
+        "outward_only": record == "outward",
+    }
+    return {
+        "env": None if env is None else dict(env),
+        "handlers": None if handlers is None else list(handlers),
+        "name": name,
+        "end": end,
+        "limits": None if limits is None else dict(limits),
+        "cancel_grace": cancel_grace,
+        "policy": policy,
+        "threads": threads,
+        "durable": durable,
+    }
 
 
 def _queue(name: str, queue: Queue | int) -> tuple[int | None, tuple[int, float] | None]:

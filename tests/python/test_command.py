@@ -100,7 +100,7 @@ def test_a_function_of_a_file_is_run_and_its_value_printed(home: Home) -> None:
 
 def test_the_script_does_the_same(home: Home) -> None:
     script = Path(sys.executable).with_name("tiffany")
-    command = [script, "run", "app.py", "cake"]
+    command = [str(script), "run", "app.py", "cake"]
     done = subprocess.run(
         command, cwd=home.path, env=environment(), capture_output=True, text=True, timeout=60
     )
@@ -121,8 +121,8 @@ def test_with_json_arguments_and_value_are_json(home: Home) -> None:
 def test_tasks_can_ask_for_what_was_typed(home: Home) -> None:
     given = ("--env", "colour=red", "--env", "size=a=b")
     assert home.run("run", *given, "app.py:environment").ok() == "['red', 'a=b']\n"
-    given = ("--json", "--env", "colour=[1]", "--env", "size=null")
-    assert home.run("run", *given, "app.py:environment").ok() == "[[1],null]\n"
+    as_json = ("--json", "--env", "colour=[1]", "--env", "size=null")
+    assert home.run("run", *as_json, "app.py:environment").ok() == "[[1],null]\n"
 
 
 def test_the_file_finds_what_python_file_py_gives_it(home: Home) -> None:

@@ -10,7 +10,7 @@ use tiffany::cli::{self, Guest, GuestError, ProgramFile};
 
 use crate::errors;
 use crate::settings::Settings;
-use crate::signals::Watch;
+use crate::signals::{Second, Watch};
 
 /// Does what the arguments say, the first of which is the name of the program, and gives the exit code. The host is asked what to do with a
 /// file of Python.
@@ -46,7 +46,7 @@ impl Guest for Host<'_, '_> {
         let build = || -> PyResult<Builder> {
             let settings = self.0.call_method1("app", (file,))?;
             // Its tasks run from here to the end of the process, and Ctrl-C is not theirs.
-            std::mem::forget(Watch::new(py, None)?);
+            std::mem::forget(Watch::new(py, Second::Exits)?);
             settings.extract::<Settings<'_>>()?.builder(py)
         };
         build().map_err(|error| told(py, &error))

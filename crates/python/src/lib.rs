@@ -48,8 +48,6 @@ fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     handler::add(module)?;
     net::add(module)?;
     durable::add(module)?;
-    module.add_function(wrap_pyfunction!(session::interrupt_later, module)?)?;
-    module.add_function(wrap_pyfunction!(session::check_interrupt, module)?)?;
     pyos::add(module)?;
     module.add_class::<Program>()?;
     module.add_class::<settings::Lazy>()?;

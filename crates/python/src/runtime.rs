@@ -12,13 +12,15 @@ use crate::errors::{self, Raise, TiffanyError};
 use crate::line::Line;
 use crate::session::{self, Registered};
 use crate::settings::Settings;
-use crate::signals::Watch;
+use crate::signals::{Second, Watch};
 use crate::thread::OneThread;
-use crate::{spawn, value};
+use crate::{signals, spawn, value};
 
 /// A runtime that is not closed.
 struct Open {
     runtime: tiffany::Runtime,
+    /// What a second Ctrl-C does.
+    second: Second,
     _registered: Registered,
 }
 
@@ -56,12 +58,17 @@ impl Runtime {
     #[new]
     fn new(settings: &Bound<'_, PyDict>) -> PyResult<Runtime> {
         let py = settings.py();
-        let builder = settings.extract::<Settings<'_>>()?.builder(py)?;
+        let settings = settings.extract::<Settings<'_>>()?;
+        let builder = settings.builder(py)?;
+        let second = if settings.is_durable() { Second::Exits } else { Second::Raises };
         // Runs that the log has are brought back here.
-        let built = interpreter::without(py, || builder.build());
-        let runtime = built.map_err(|error| errors::run_error(py, &error))?;
+        let runtime = signals::watched(py, second, || {
+            let built = interpreter::without(py, || builder.build());
+            built.map_err(|error| errors::run_error(py, &error))
+        })?;
+        signals::wake(&runtime)?;
         let registered = Registered::new(runtime.handle());
-        let open = Open { runtime, _registered: registered };
+        let open = Open { runtime, second, _registered: registered };
         Ok(Runtime { inner: OneThread::new(RefCell::new(Some(open))) })
     }
 
@@ -76,7 +83,7 @@ impl Runtime {
         }
         let _looping = session::Looping::new();
         let root = spawn::coroutine(&program, Line::of_program(&program))?;
-        let watch = Watch::new(py, Some(&open.runtime))?;
+        let watch = Watch::new(py, open.second)?;
         let run = binding::start(&mut open.runtime, root);
         let ended = binding::drive(&mut open.runtime, &run, session::is_interrupted);
         if let Some(error) = session::take_interrupt() {
@@ -119,7 +126,8 @@ impl Runtime {
 
     /// Drives all runs until this one is over, and gives its value.
     fn wait(&self, run: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        runs::wait(&mut self.open(run.py())?.runtime, run)
+        let mut open = self.open(run.py())?;
+        signals::watched(run.py(), open.second, || runs::wait(&mut open.runtime, run))
     }
 
     /// Sends a message to a durable run.
@@ -134,12 +142,14 @@ impl Runtime {
 
     /// Asks a durable run.
     fn query(&self, run: &Bound<'_, PyAny>, name: &str, input: String) -> PyResult<Py<PyAny>> {
-        runs::query(&mut self.open(run.py())?.runtime, run, name, input)
+        let mut open = self.open(run.py())?;
+        signals::watched(run.py(), open.second, || runs::query(&mut open.runtime, run, name, input))
     }
 
     /// Waits until all that was asked for is safe in the log.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
-        runs::flush(py, &mut self.open(py)?.runtime)
+        let mut open = self.open(py)?;
+        signals::watched(py, open.second, || runs::flush(py, &mut open.runtime))
     }
 
     /// The runs that cannot go on.

@@ -4,7 +4,6 @@ use std::cell::{Cell, RefCell};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use tiffany::RuntimeHandle;
 use tiffany::binding::{self, Release};
@@ -108,20 +107,6 @@ pub(crate) fn interrupt(error: PyErr) {
     FATAL.with_borrow_mut(|fatal| {
         fatal.get_or_insert(error);
     });
-}
-
-/// The loop of this thread is to end with `KeyboardInterrupt`, though nothing is raised where it stands.
-#[pyfunction]
-#[pyo3(name = "_interrupt")]
-pub(crate) fn interrupt_later() {
-    interrupt(PyKeyboardInterrupt::new_err(()));
-}
-
-/// Raises what the loop of this thread is to end with.
-#[pyfunction]
-#[pyo3(name = "_check_interrupt")]
-pub(crate) fn check_interrupt() -> PyResult<()> {
-    take_interrupt().map_or(Ok(()), Err)
 }
 
 /// Whether it is to end.

@@ -46,6 +46,11 @@ pub(crate) struct Settings<'py> {
 }
 
 impl Settings<'_> {
+    /// Whether there is a log.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.durable.as_ref().is_some_and(durable::settings::Settings::has_log)
+    }
+
     /// A builder with these settings. The interpreter is left to others while the loop waits.
     pub(crate) fn builder(&self, py: Python<'_>) -> PyResult<tiffany::Builder> {
         let mut builder =

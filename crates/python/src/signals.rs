@@ -27,30 +27,42 @@ enum Loop {
     None,
     /// It is asked to end by the next one.
     Listens,
-    /// It was asked to end. The next one is raised where the thread is, and what a task makes of that does not matter.
+    /// It was asked to end, and the next one means it.
     Asked,
 }
 
+/// What the second one does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Second {
+    /// It is raised where the thread is, and what a task makes of that does not matter.
+    Raises,
+    /// It ends the process as a crash does, which durable runs survive. Raised in one of their tasks, `finally` would act.
+    Exits,
+}
+
 thread_local! {
-    static LOOP: Cell<Loop> = const { Cell::new(Loop::None) };
+    static LOOP: Cell<(Loop, Second)> = const { Cell::new((Loop::None, Second::Raises)) };
 }
 
 /// What Python calls for a signal.
 #[pyfunction]
 #[pyo3(signature = (number, frame = None))]
-fn _on_signal(number: i32, frame: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+fn _on_signal(py: Python<'_>, number: i32, frame: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
     let _ = frame;
     drain();
     match LOOP.get() {
-        Loop::None => Err(exception(number)),
-        Loop::Listens => {
-            LOOP.set(Loop::Asked);
+        (Loop::None, _) => Err(exception(number)),
+        (Loop::Listens, second) => {
+            LOOP.set((Loop::Asked, second));
             session::interrupt(exception(number));
             Ok(())
         }
-        Loop::Asked => {
+        (Loop::Asked, Second::Raises) => {
             session::interrupt(exception(number));
             Err(exception(number))
+        }
+        (Loop::Asked, Second::Exits) => {
+            py.import("os")?.call_method1("_exit", (128 + number,)).map(drop)
         }
     }
 }
@@ -65,15 +77,15 @@ fn exception(number: i32) -> PyErr {
 
 /// While this lives, the loop of this thread is asked to end by Ctrl-C; unless the program has a handler of its own for that.
 pub(crate) struct Watch {
-    was: Loop,
+    was: (Loop, Second),
     /// Python sees to signals on its main thread only.
     is_main: bool,
 }
 
 impl Watch {
-    pub(crate) fn new(py: Python<'_>, runtime: Option<&tiffany::Runtime>) -> PyResult<Watch> {
+    pub(crate) fn new(py: Python<'_>, second: Second) -> PyResult<Watch> {
         // Made first, so that what is done here is undone if the rest fails.
-        let mut watch = Watch { was: LOOP.replace(Loop::Listens), is_main: false };
+        let mut watch = Watch { was: LOOP.replace((Loop::Listens, second)), is_main: false };
         let signal = signals(py)?;
         let fd = bell()?.1.as_raw_fd();
         drain();
@@ -82,12 +94,30 @@ impl Watch {
         if was != NO_FD {
             // Somebody else is woken already.
             set_wakeup_fd(signal, was)?;
-        } else if let Some(runtime) = runtime {
-            binding::wake_by(runtime, bell()?.0.as_fd())?;
         }
         swap(signal, &signal.getattr("default_int_handler")?, handler(py)?)?;
         Ok(watch)
     }
+}
+
+/// Does something that drives a loop. What asks it to end meanwhile is raised afterwards.
+pub(crate) fn watched<T>(
+    py: Python<'_>,
+    second: Second,
+    act: impl FnOnce() -> PyResult<T>,
+) -> PyResult<T> {
+    let watch = Watch::new(py, second)?;
+    let done = act();
+    drop(watch);
+    match session::take_interrupt() {
+        Some(error) => Err(error),
+        None => done,
+    }
+}
+
+/// Lets signals end the waits of a loop.
+pub(crate) fn wake(runtime: &tiffany::Runtime) -> PyResult<()> {
+    Ok(binding::wake_by(runtime, bell()?.0.as_fd())?)
 }
 
 impl Drop for Watch {

@@ -77,8 +77,10 @@ pub(crate) fn leave(py: Python<'_>) {
         if left == 0 {
             return;
         }
-        if py.check_signals().is_err() {
-            let _ = py.import("os").and_then(|os| os.call_method1("_exit", (130,)));
+        if let Err(error) = py.check_signals() {
+            let code = error.value(py).getattr("code").and_then(|code| code.extract());
+            let code: i32 = code.unwrap_or(130);
+            let _ = py.import("os").and_then(|os| os.call_method1("_exit", (code,)));
         }
         if !told && begun.elapsed() > SILENCE {
             told = true;

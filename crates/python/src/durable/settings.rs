@@ -27,6 +27,10 @@ pub(crate) struct Settings<'py> {
 type Queue = (Option<usize>, Option<(usize, f64)>);
 
 impl Settings<'_> {
+    pub(crate) fn has_log(&self) -> bool {
+        self.wal.is_some()
+    }
+
     pub(crate) fn apply(&self, py: Python<'_>, mut builder: Builder) -> PyResult<Builder> {
         if let Some(dir) = &self.wal {
             builder = builder.log_dir(dir);

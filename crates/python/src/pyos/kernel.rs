@@ -17,7 +17,7 @@ use crate::durable::interpreter;
 use crate::errors::{self, Raise, TiffanyError};
 use crate::session::{self, Process, Registered};
 use crate::settings;
-use crate::signals::Watch;
+use crate::signals::{self, Second, Watch};
 
 /// The number of the first task of a run.
 const ROOT: Tid = Tid(1);
@@ -305,7 +305,8 @@ fn run(kernel: &Bound<'_, PyosKernel>, scheduler: &Bound<'_, PyAny>) -> PyResult
     kernel.borrow_mut().running = Some(runtime.handle());
     let root = Driven::coroutine(root.bind(py), scheduler, kernel);
     let run = binding::start(&mut runtime, root);
-    let watch = Watch::new(py, Some(&runtime));
+    signals::wake(&runtime)?;
+    let watch = Watch::new(py, Second::Raises)?;
     let ended = binding::drive(&mut runtime, &run, session::is_interrupted);
     drop(watch);
     let interrupt = session::take_interrupt();

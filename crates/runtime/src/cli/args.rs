@@ -254,7 +254,7 @@ pub(super) struct Query {
 #[derive(Debug, ClapArgs)]
 pub(super) struct RunFile {
     /// Write the run to the log in this directory. What is unfinished there goes on too.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", requires = "id")]
     pub(super) wal: Option<PathBuf>,
     /// The id of the run: the same id is the same run.
     #[arg(long, requires = "wal")]
