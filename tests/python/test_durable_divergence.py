@@ -24,7 +24,7 @@ from tiffany import (
     step,
 )
 
-PROGRAM = '''
+PROGRAM = """
 import sys
 import tiffany
 from tiffany import ReceiveMessage, step
@@ -42,8 +42,8 @@ if __name__ == "__main__":
     with tiffany.Runtime(wal=sys.argv[1]) as runtime:
         runtime.submit(main, id="a")
         runtime.run(wait())
-'''
-WAIT = '''
+"""
+WAIT = """
 def wait():
     from pathlib import Path
     while True:
@@ -51,7 +51,7 @@ def wait():
         files = list(Path(sys.argv[1], "wal").glob("*.wal"))
         if files and "receive_message" in files[0].read_text():
             return
-'''
+"""
 
 
 def edit(path: Path, body: str) -> None:
@@ -87,7 +87,7 @@ def test_a_run_that_does_not_fit_shows_both_lines(
     assert "crates/" not in err and "hash seed" not in err
 
 
-SETS = '''
+SETS = """
 import sys
 import tiffany
 from tiffany import ReceiveMessage, step
@@ -104,7 +104,7 @@ if __name__ == "__main__":
     with tiffany.Runtime(wal=sys.argv[1]) as runtime:
         runtime.submit(main, id="a")
         runtime.run(wait())
-'''
+"""
 
 
 def test_the_order_of_a_set_is_warned_of_and_named(tmp_path: Path) -> None:
@@ -163,15 +163,15 @@ def short() -> Any:
 def forbidden(which: str) -> Any:
     reader, writer = os.pipe()
     with contextlib.closing(socket.socket()) as free:
-        calls = {
-            "read": lambda: ReadWait(reader),
-            "write": lambda: WriteWait(writer),
-            "socket": lambda: ReadWait(free),
-            "blocking": lambda: Blocking(len, "x"),
-            "listen": lambda: tiffany.net.listen("127.0.0.1", 0),
+        calls: dict[str, Any] = {
+            "read": ReadWait(reader),
+            "write": WriteWait(writer),
+            "socket": ReadWait(free),
+            "blocking": Blocking(len, "x"),
+            "listen": tiffany.net.listen("127.0.0.1", 0),
         }
         try:
-            yield calls[which]()  # here
+            yield calls[which]  # here
         finally:
             os.close(reader)
             os.close(writer)
