@@ -4,36 +4,69 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import timedelta
-from typing import Any, TypeVar, overload
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from tiffany import _core, _transactions
 from tiffany._records import Backoff
 from tiffany.errors import BadArgumentError
 
-F = TypeVar("F", bound=Callable[..., Any])
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 Seconds = float | int | timedelta
+Kind = Literal["idempotent", "at_most_once", "pure"]
 KINDS = ("idempotent", "at_most_once", "transactional", "pure")
 
 
+class _Decorator(Protocol):
+    """Makes steps of functions."""
+
+    @overload
+    def __call__(
+        self, function: Callable[_P, Coroutine[Any, Any, _T]], /
+    ) -> _core.Step[_P, _T]: ...
+    @overload
+    def __call__(self, function: Callable[_P, _T], /) -> _core.Step[_P, _T]: ...
+
+
+class _Transactional(Protocol):
+    """Makes steps of functions that are given a connection first."""
+
+    def __call__(self, function: Callable[Concatenate[Any, _P], _T], /) -> _core.Step[_P, _T]: ...
+
+
 @overload
-def step(function: F, /) -> Any: ...
+def step(function: Callable[_P, Coroutine[Any, Any, _T]], /) -> _core.Step[_P, _T]: ...
+@overload
+def step(function: Callable[_P, _T], /) -> _core.Step[_P, _T]: ...
 @overload
 def step(
     *,
+    kind: Literal["transactional"],
+    db: Any,
+    table: str = "tiffany_steps",
     name: str | None = None,
     retries: int = 0,
     backoff: Backoff | Seconds | None = None,
     timeout: Seconds | None = None,
     heartbeat: Seconds | None = None,
-    kind: str = "idempotent",
+    queue: str | None = None,
+    no_retry: type[BaseException] | tuple[type[BaseException], ...] = (),
+) -> _Transactional: ...
+@overload
+def step(
+    *,
+    kind: Kind = "idempotent",
+    name: str | None = None,
+    retries: int = 0,
+    backoff: Backoff | Seconds | None = None,
+    timeout: Seconds | None = None,
+    heartbeat: Seconds | None = None,
     queue: str | None = None,
     hold_in_doubt: bool = False,
     no_retry: type[BaseException] | tuple[type[BaseException], ...] = (),
-    db: Any = None,
-    table: str = "tiffany_steps",
-) -> Callable[[F], Any]: ...
+) -> _Decorator: ...
 def step(function: Any = None, /, **options: Any) -> Any:
     """Makes a function a step: work that a run does in the world, once.
 

@@ -81,7 +81,7 @@ def python(
     """A Python program of this directory as a process of its own."""
     everything = {**os.environ, "PYTHONHASHSEED": "0", **(env or {})}
     return subprocess.Popen(
-        [sys.executable, *map(os.fspath, args)],
+        [sys.executable, *(os.fspath(arg) for arg in args)],
         cwd=HERE,
         env=everything,
         text=True,

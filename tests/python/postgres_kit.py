@@ -35,7 +35,13 @@ class Server:
             other = pwd.getpwnam("nobody")
             os.chown(self.data, other.pw_uid, other.pw_gid)
         made = self.command(
-            "initdb", "--username=tiffany", "--auth=trust", "--no-sync", "--encoding=UTF8", "-D", self.data
+            "initdb",
+            "--username=tiffany",
+            "--auth=trust",
+            "--no-sync",
+            "--encoding=UTF8",
+            "-D",
+            self.data,
         )
         subprocess.run(made, check=True, stdout=subprocess.DEVNULL, cwd="/")
         self.process: subprocess.Popen[bytes] | None = None
@@ -66,8 +72,8 @@ class Server:
                 self.connect().close()
                 return
             except Exception:
-                log = (self.dir / "server.log").read_text()
-                assert time.monotonic() - began < 30, f"the server does not start:\n{log}"
+                said = (self.dir / "server.log").read_text()
+                assert time.monotonic() - began < 30, f"the server does not start:\n{said}"
                 time.sleep(0.02)
 
     @property

@@ -163,15 +163,15 @@ def short() -> Any:
 def forbidden(which: str) -> Any:
     reader, writer = os.pipe()
     with contextlib.closing(socket.socket()) as free:
-        calls = {
-            "read": lambda: ReadWait(reader),
-            "write": lambda: WriteWait(writer),
-            "socket": lambda: ReadWait(free),
-            "blocking": lambda: Blocking(len, "x"),
-            "listen": lambda: tiffany.net.listen("127.0.0.1", 0),
+        calls: dict[str, Any] = {
+            "read": ReadWait(reader),
+            "write": WriteWait(writer),
+            "socket": ReadWait(free),
+            "blocking": Blocking(len, "x"),
+            "listen": tiffany.net.listen("127.0.0.1", 0),
         }
         try:
-            yield calls[which]()  # here
+            yield calls[which]  # here
         finally:
             os.close(reader)
             os.close(writer)

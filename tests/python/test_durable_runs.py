@@ -18,6 +18,7 @@ from tiffany import (
     OtherRunError,
     OutsideTaskError,
     Random,
+    Run,
     Runtime,
     Sleep,
     Spawn,
@@ -133,7 +134,7 @@ def test_what_a_program_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(BadArgumentError, match="started before"):
         tiffany.run(begun, wal=tmp_path, id="a")
     with pytest.raises(BadArgumentError, match="a generator or a coroutine"):
-        tiffany.run(child, wal=tmp_path, id="a")
+        tiffany.run(child, wal=tmp_path, id="a")  # type: ignore[arg-type]
     with pytest.raises(BadArgumentError, match="without id"):
         tiffany.run(child(1), wal=tmp_path)
     with pytest.raises(BadArgumentError, match="without wal"):
@@ -210,7 +211,7 @@ def greet(who: str, *more: str, loud: bool = False, **rest: int) -> Any:
 def test_workflows_have_names_and_any_parameters(tmp_path: Path) -> None:
     with Runtime(wal=tmp_path) as runtime:
         one = runtime.submit(greet, "a", "b", "c", loud=True, x=1, id="one")
-        two = runtime.submit("greet", "a", "b", "c", loud=True, x=1, id="two")
+        two: Run[Any] = runtime.submit("greet", "a", "b", "c", loud=True, x=1, id="two")
         expected = ("a", ("b", "c"), True, {"x": 1})
         assert runtime.wait(one) == runtime.wait(two) == runtime.wait("two") == expected
         assert runtime.run(greet("a", "b", "c", loud=True, x=1), id="one") == expected
@@ -262,7 +263,7 @@ def test_outside_a_runtime_a_call_is_an_error() -> None:
         await async_work(1)
 
     for program in (awaiting(), coroutine(Order("o", []))):
-        with pytest.raises(OutsideTaskError, match="tiffany.run"):
+        with pytest.raises(OutsideTaskError, match=r"tiffany\.run"):
             asyncio.run(program)
     with pytest.raises(OutsideTaskError, match="attempt"):
         tiffany.attempt()
@@ -330,4 +331,4 @@ def test_only_outward_calls_are_recorded_if_that_is_asked_for(tmp_path: Path) ->
     assert every[1] == outward[1]
     assert records(tmp_path / "outward")[0]["recording"] == "outward"
     with pytest.raises(BadArgumentError, match="every"):
-        Runtime(record="all")
+        Runtime(record="all")  # type: ignore[arg-type]

@@ -30,6 +30,7 @@ def server() -> Iterator[Server]:
 @pytest.fixture(params=["sqlite", "postgres"])
 def bank(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """How the database is reached, with an empty table of effects."""
+    bank: Sqlite | Postgres
     if request.param == "sqlite":
         bank = Sqlite(tmp_path / "bank.db")
     else:
@@ -75,7 +76,7 @@ class Postgres:
             return list(cursor.fetchall()) if cursor.description else []
 
 
-def effects(bank: Any) -> list[Any]:
+def effects(bank: Any) -> Any:
     return bank.do("SELECT round, count(*) FROM effect GROUP BY round ORDER BY round")
 
 
@@ -85,9 +86,7 @@ def test_it_happens_once_whichever_part_the_process_dies_after(
 ) -> None:
     deaths = 0
     while True:
-        code, out, err = finish(
-            python("programs/bank.py", tmp_path, bank.how, bank.stages[at]), 60
-        )
+        code, out, err = finish(python("programs/bank.py", tmp_path, bank.how, bank.stages[at]), 60)
         if code == 0:
             break
         assert code == 9, err

@@ -11,7 +11,7 @@ import tiffany
 from tiffany import Sleep, attempt, step
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from durable_kit import Ledger  # noqa: E402
+from durable_kit import Ledger
 
 HOME, WHICH = Path(sys.argv[1]), sys.argv[2]
 LEDGER = Ledger(HOME / "ledger")

@@ -12,7 +12,7 @@ import tiffany
 from tiffany import Gather, InDoubtError, Sleep, Spawn, attempt, step, workflow
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from durable_kit import Ledger  # noqa: E402
+from durable_kit import Ledger
 
 HOME = Path(sys.argv[1])
 LEDGER = Ledger(HOME / "ledger")

@@ -1,0 +1,61 @@
+"""The log of a Python program as the command line reads it, which knows nothing of Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from tiffany import ReceiveMessage, Runtime, Sleep, on_question, step, workflow
+
+ROOT = Path(__file__).parents[2]
+
+
+def cli(wal: Path, *args: str) -> list[Any]:
+    """What the command prints, an object a line."""
+    command = ["cargo", "run", "-q", "-p", "tiffany-cli", "--", "--dir", str(wal), "--json", *args]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=600, env=os.environ
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@step
+def work(n: int) -> tuple[int, int]:
+    return (n, n)
+
+
+@workflow(name="shop")
+def shop(n: int) -> Any:
+    items: list[Any] = []
+    on_question("items", lambda: items)
+    items.append((yield work(n)))
+    items.append((yield ReceiveMessage("item")))
+    return items
+
+
+def nap() -> Any:
+    yield Sleep(0.01)
+
+
+def test_it_lists_shows_and_verifies_and_sends(tmp_path: Path) -> None:
+    with Runtime(wal=tmp_path) as runtime:
+        run = runtime.submit(shop, 1, id="shop-1")
+        while runtime.query(run, "items") != [(1, 1)]:
+            runtime.run(nap())
+    (listed,) = cli(tmp_path, "ls")
+    assert (listed["id"], listed["function"]) == ("shop-1", "shop")
+    (shown,) = cli(tmp_path, "show", "shop-1")
+    assert shown["input"] == {"n": 1}
+    records = cli(tmp_path, "log", "shop-1")
+    made = [record for record in records if record.get("name") == "work"]
+    assert made[0]["at"].startswith(f"{__file__}:")
+    cli(tmp_path, "verify")
+    cli(tmp_path, "send", "shop-1", "item", '{"$tuple":[2,2]}')
+    with Runtime(wal=tmp_path) as runtime:
+        assert runtime.wait("shop-1") == [(1, 1), (2, 2)]
+    (listed,) = cli(tmp_path, "ls")
+    assert listed["state"] == "completed"
