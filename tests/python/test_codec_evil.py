@@ -272,8 +272,10 @@ numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 
 def tagged(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """An object with a tag, what stands under it, and a few names behind it."""
-    rest = st.dictionaries(names, inner, max_size=3)
-    return st.builds(lambda tag, head, rest: {tag: head, **rest}, tags, inner | heads, rest)
+    nothing: dict[str, Any] = {}
+    rest = st.just(nothing) | st.dictionaries(names, inner, max_size=3)
+    few = st.lists(numbers | heads | st.lists(numbers | heads, max_size=2), max_size=3)
+    return st.builds(lambda tag, head, rest: {tag: head, **rest}, tags, few | heads | inner, rest)
 
 
 objects = st.recursive(
