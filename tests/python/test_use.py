@@ -99,9 +99,11 @@ def test_each_thread_may_have_a_run() -> None:
         return n
 
     results: list[int] = []
-    threads = [
-        threading.Thread(target=lambda n=n: results.append(tiffany.run(main(n)))) for n in range(8)
-    ]
+
+    def run(n: int) -> None:
+        results.append(tiffany.run(main(n)))
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -122,6 +122,9 @@ impl Value {
 
     /// Moves the value out if nobody else holds it. On a mismatch, or when it is shared, it comes back.
     pub fn take<T: 'static>(self) -> Result<T, Value> {
+        if TypeId::of::<T>() == TypeId::of::<Value>() {
+            return same::<Value, T>(&mut Some(self)).ok_or(Value::Unit);
+        }
         if let Value::Object(object) = self {
             if (*object).type_id() != TypeId::of::<Contained<T>>() {
                 return Err(Value::Object(object));

@@ -21,6 +21,17 @@ use crate::value::{from_value, to_value};
 use crate::{errors, handler, names, session, spawn};
 
 /// What a task asks of the scheduler: yield it, or await it. Derive from it for calls of your own, which handlers answer.
+///
+/// >>> class Add(SystemCall):
+/// ...     def __init__(self, a, b):
+/// ...         self.a, self.b = a, b
+/// >>> def adder(call, tid):
+/// ...     if isinstance(call, Add):
+/// ...         return Answer(call.a + call.b)
+/// >>> async def main():
+/// ...     return await Add(2, 3)
+/// >>> run(main(), handlers=[adder])
+/// 5
 #[pyclass(frozen, subclass, generic, name = "SystemCall", module = "tiffany")]
 pub(crate) struct SystemCall {
     pub(crate) op: Op,

@@ -17,6 +17,7 @@ use crate::value::{from_value, to_value};
 /// A handler's verdict: this is the answer.
 #[pyclass(frozen, generic, get_all, module = "tiffany")]
 pub(crate) struct Answer {
+    /// The answer.
     value: Py<PyAny>,
 }
 
@@ -32,6 +33,7 @@ impl Answer {
 /// A handler's verdict: the call is refused, and this is why.
 #[pyclass(frozen, get_all, module = "tiffany")]
 pub(crate) struct Refuse {
+    /// The reason, which the task is told.
     why: String,
 }
 

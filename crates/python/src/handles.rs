@@ -305,8 +305,11 @@ pub(crate) fn settle(
 /// What came of a race: the one that ended first, its value, and the others.
 #[pyclass(frozen, generic, get_all, module = "tiffany")]
 pub(crate) struct RaceResult {
+    /// The one that ended first.
     first: Py<PyAny>,
+    /// Its value.
     value: Py<PyAny>,
+    /// The others, in the order in which they were given.
     rest: Vec<Py<PyAny>>,
 }
 
@@ -341,6 +344,7 @@ macro_rules! outcome {
         #[doc = $doc]
         #[pyclass(frozen, generic, get_all, name = $public, module = "tiffany")]
         pub(crate) struct $name {
+            /// What came of it.
             $field: Py<PyAny>,
         }
 

@@ -1,5 +1,7 @@
-//! Tiffany for Python: the module `tiffany._core`. The package around it is in `python/tiffany`; what a Rust extension may use of it is
-//! [`Program`].
+//! Tiffany for Python: the module `tiffany._core`. The package around it is in `python/tiffany`.
+//!
+//! Rust code beside it may use [`Program`], a program of Rust's for Python tasks, and [`coroutine`], a program of Python's for Rust tasks:
+//! both kinds run in one scheduler. [`module`] is for those who embed the interpreter.
 
 mod awaiter;
 mod call;
@@ -35,6 +37,19 @@ use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use tiffany::kernel::BoxCoroutine;
+pub use value::{from_value, to_value};
+
+/// The module `tiffany._core` as an object, for a process that embeds the interpreter: it belongs into `sys.modules`.
+pub fn module(py: Python<'_>) -> Bound<'_, PyAny> {
+    pyo3::wrap_pymodule!(self::core)(py).into_bound(py).into_any()
+}
+
+/// What the scheduler runs for a program of Python's: a generator or a coroutine.
+pub fn coroutine(program: &Bound<'_, PyAny>) -> PyResult<BoxCoroutine> {
+    spawn::check(program)?;
+    spawn::coroutine(program, line::Line::of_program(program))
+}
 
 /// What `tiffany` is made of. Programs import `tiffany`.
 #[pymodule(name = "_core")]

@@ -15,6 +15,17 @@ use crate::calls;
 use crate::session::release;
 
 /// A channel: `send` and `receive` give the calls, `async for` takes what comes until it is closed.
+///
+/// >>> async def sends(channel):
+/// ...     for n in range(3):
+/// ...         await channel.send(n)
+/// ...     channel.close()
+/// >>> async def main():
+/// ...     channel = await create_channel(1)
+/// ...     await spawn(sends(channel))
+/// ...     return [n async for n in channel]
+/// >>> run(main())
+/// [0, 1, 2]
 #[pyclass(frozen, generic, module = "tiffany")]
 pub(crate) struct Channel {
     object: ObjectRef,
@@ -136,6 +147,14 @@ impl Drop for Lock {
 }
 
 /// So many permits, first come first served.
+///
+/// >>> async def main():
+/// ...     semaphore = await create_semaphore(2)
+/// ...     async with semaphore:
+/// ...         with await semaphore.acquire():
+/// ...             return "both permits"
+/// >>> run(main())
+/// 'both permits'
 #[pyclass(frozen, extends = Lock, module = "tiffany")]
 pub(crate) struct Semaphore;
 
@@ -184,7 +203,20 @@ impl Drop for Permit {
     }
 }
 
-/// Tasks that belong together: `Spawn(…, group=group)`. When it is dropped, they are cancelled.
+/// Tasks that belong together: `Spawn(…, group=group)`. When one fails, and when the group is dropped, the others are cancelled.
+///
+/// >>> async def work(n):
+/// ...     await sleep(0.001)
+/// ...     print("done", n)
+/// >>> async def main():
+/// ...     async with await create_group() as group:
+/// ...         for n in range(2):
+/// ...             await spawn(work(n), group=group)
+/// ...     print("all done")
+/// >>> run(main())
+/// done 0
+/// done 1
+/// all done
 #[pyclass(frozen, module = "tiffany")]
 pub(crate) struct Group {
     object: ObjectRef,

@@ -10,7 +10,7 @@ use crate::errors::{Raise, TiffanyError};
 type Make = Box<dyn FnOnce() -> BoxCoroutine + Send>;
 
 /// A program written in Rust.
-#[pyclass(frozen, module = "tiffany")]
+#[pyclass(frozen, generic, module = "tiffany")]
 pub struct Program(Mutex<Option<Make>>);
 
 impl Program {

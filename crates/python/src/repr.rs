@@ -24,10 +24,7 @@ pub(crate) fn of(call: &Bound<'_, SystemCall>) -> PyResult<String> {
         Op::Wait(waitable, _) => vec![object(waitable)?],
         Op::WaitTask(tid) | Op::KillTask(tid) => vec![tid.to_string()],
         Op::Gather(items, ..) | Op::Race(items, _) => list(items)?,
-        Op::Cancel(task, _) => match task {
-            Some(task) => vec![task.bind(py).repr()?.to_string()],
-            None => vec![],
-        },
+        Op::Cancel(Some(task), _) => vec![task.bind(py).repr()?.to_string()],
         Op::CompletePromise(promise, value) => {
             vec![format!("Promise({})", promise.id), object(value)?]
         }

@@ -16,6 +16,15 @@ use crate::{durable, session, spawn};
 
 /// A value of the environment that is found out when it is first asked for: the function is called once for all tasks. It may give a value,
 /// or a program that gives it.
+///
+/// >>> def find():
+/// ...     print("looking")
+/// ...     return 42
+/// >>> async def main():
+/// ...     return await ask("answer") + await ask("answer")
+/// >>> run(main(), env={"answer": Lazy(find)})
+/// looking
+/// 84
 #[pyclass(frozen, module = "tiffany")]
 pub(crate) struct Lazy {
     find: Py<PyAny>,

@@ -8,7 +8,7 @@ use tiffany::{Value, binding};
 use crate::errors::{Raise, TiffanyError};
 
 /// A Python object as a value of the kernel.
-pub(crate) fn to_value(object: Bound<'_, PyAny>) -> Value {
+pub fn to_value(object: Bound<'_, PyAny>) -> Value {
     match object.is_none() {
         true => Value::Unit,
         false => Value::new(object.unbind()),
@@ -16,7 +16,7 @@ pub(crate) fn to_value(object: Bound<'_, PyAny>) -> Value {
 }
 
 /// A value of the kernel as a Python object.
-pub(crate) fn from_value(py: Python<'_>, value: Value) -> PyResult<Py<PyAny>> {
+pub fn from_value(py: Python<'_>, value: Value) -> PyResult<Py<PyAny>> {
     match value {
         Value::Unit => Ok(py.None()),
         Value::Bool(value) => value.into_py_any(py),

@@ -320,12 +320,13 @@ def test_one_that_ignores_its_end_too() -> None:
                 yield Sleep(60)
 
     def main() -> Any:
-        task = yield Spawn(stubborn())
+        task: Task[Any] = yield Spawn(stubborn())
         yield Yield()
         yield Cancel(task)
         yield Yield()
         yield Cancel(task)
-        said.append((yield ended(task)))
+        how: str = yield ended(task)
+        said.append(how)
         return "over"
 
     assert tiffany.run(main()) == "over"

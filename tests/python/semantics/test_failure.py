@@ -182,7 +182,7 @@ def test_exceptions_with_a_meaning_of_their_own(error: BaseException) -> None:
     def main() -> Any:
         caught: list[str] = []
         for program in (bad(), worse()):
-            task = yield Spawn(program)
+            task: Task[Any] = yield Spawn(program)
             try:
                 yield Wait(task)
             except BaseException as raised:

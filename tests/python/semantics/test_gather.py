@@ -37,7 +37,8 @@ def test_nothing_gives_an_empty_list() -> None:
     """ "`[]` for nothing" """
 
     async def main() -> tuple[list[Any], list[Any], list[Any]]:
-        return await Gather(), await Gather([]), await GatherSettled()
+        none: list[Task[Any]] = []
+        return await Gather(), await Gather(none), await GatherSettled(none)
 
     assert tiffany.run(main()) == ([], [], [])
 

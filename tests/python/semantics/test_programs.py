@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from decimal import Decimal, getcontext, localcontext
+from functools import partial
 from typing import Any
 
 import pytest
@@ -408,7 +409,8 @@ def test_a_program_is_spawned_once() -> None:
 @pytest.mark.parametrize("given", [3, None, "text", generator, coroutine, Sleep(1), Awaitable()])
 def test_what_is_no_program(given: Any) -> None:
     """What is no program cannot be run, spawned, called or limited; the error says what can."""
-    for make in (tiffany.run, Spawn, Call, tiffany.NewTask, lambda it: tiffany.Timeout(1, it)):
+    limited: Any = partial(tiffany.Timeout, 1)
+    for make in (tiffany.run, Spawn, Call, tiffany.NewTask, limited):
         with pytest.raises(tiffany.BadArgumentError, match="TFY0032") as caught:
             make(given)
         assert "generator or" in str(caught.value)

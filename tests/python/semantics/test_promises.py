@@ -111,6 +111,7 @@ def test_external_from_any_thread() -> None:
         for thread in threads:
             thread.start()
         value = await Wait(first.future)
+        said = ""
         try:
             await Wait(second.future)
         except Boom as error:

@@ -190,6 +190,7 @@ def test_errors_give_the_line_of_the_call_and_of_the_spawn() -> None:
         task = await Spawn(settles(), name="settler")  # here it is spawned
         await Wait(task)
 
+    said = ""
     try:
         tiffany.run(main())
     except tiffany.AlreadySettledError as error:

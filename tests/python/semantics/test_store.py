@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import tiffany
 from semantics.dialects import both
-from tiffany import Ask, Gather, Get, GetLog, Lazy, Put, Sleep, Spawn, Tell, Wait, Yield
+from tiffany import Ask, Gather, Get, GetLog, Lazy, Put, Sleep, Spawn, Task, Tell, Wait, Yield
 
 
 class Boom(Exception):
@@ -116,7 +116,7 @@ def test_what_it_resolves_is_resolved_once_for_all(finder: Any) -> None:
         return answer
 
     async def main() -> list[int]:
-        tasks = []
+        tasks: list[Task[int]] = []
         for _ in range(5):
             tasks.append(await Spawn(child()))
         return [*await Gather(tasks), await Ask("answer")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -164,7 +165,8 @@ def test_timers_fire_by_deadline_and_order_of_arming() -> None:
 @pytest.mark.parametrize("given", [-1, float("nan"), float("inf"), 1e300, "1", None, timedelta(-1)])
 def test_what_is_no_duration(given: Any) -> None:
     """ "Sleep, SleepUntil and timeouts": what is no duration is an error where it is given."""
-    for make in (Sleep, lambda seconds: Timeout(seconds, cast(Any, None)), tiffany.sleep):
+    limited: Any = partial(cast(Any, Timeout), program=None)
+    for make in (Sleep, limited, tiffany.sleep):
         with pytest.raises(tiffany.BadArgumentError) as caught:
             make(given)
         assert caught.value.code == "TFY0013"

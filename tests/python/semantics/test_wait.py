@@ -274,7 +274,8 @@ def test_failures_leave_nothing_behind() -> None:
 
     async def one(program: Any) -> None:
         with contextlib.suppress(Exception):
-            await Wait(await Spawn(program))
+            task: Task[Any] = await Spawn(program)
+            await Wait(task)
 
     async def main() -> list[bool]:
         for program in (catches(), passes_on(), raises_another()):

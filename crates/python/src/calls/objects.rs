@@ -40,6 +40,7 @@ impl Send {
         of(Send, op)
     }
 
+    /// The message.
     #[getter]
     fn message(slf: PyRef<'_, Self>, py: Python<'_>) -> Py<PyAny> {
         given!(slf, Op::Send(_, _, message) => message.clone_ref(py))

@@ -10,9 +10,26 @@ use crate::errors::{self, Raise, TiffanyError};
 use crate::handles::Promise;
 
 plain! {
-    /// A new `Promise`.
+    /// A new `Promise`: settled once, by whoever has it, and waited for by its `future`.
+    ///
+    /// >>> async def child(promise):
+    /// ...     await complete_promise(promise, "done")
+    /// >>> async def main():
+    /// ...     promise = await create_promise()
+    /// ...     await spawn(child(promise))
+    /// ...     return await promise.future
+    /// >>> run(main())
+    /// 'done'
     CreatePromise => Op::CreatePromise,
     /// A new `ExternalPromise`, which is settled from outside.
+    ///
+    /// >>> import threading
+    /// >>> async def main():
+    /// ...     promise = await create_external_promise()
+    /// ...     threading.Thread(target=complete_by_uuid, args=(promise.uuid, "yes")).start()
+    /// ...     return await promise.future
+    /// >>> run(main())
+    /// 'yes'
     CreateExternalPromise => Op::CreateExternalPromise,
 }
 

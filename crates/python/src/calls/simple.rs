@@ -22,6 +22,11 @@ plain! {
 }
 
 /// Runs a program in this task: what it returns is the answer, what it raises is raised here.
+///
+/// >>> async def depth(n):
+/// ...     return 0 if n == 0 else 1 + await call(depth(n - 1))
+/// >>> run(depth(10_000))
+/// 10000
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
 pub(crate) struct Call;
 
@@ -63,6 +68,7 @@ macro_rules! readiness {
                     Ok(of($name, Op::$name(descriptor(&file)?)))
                 }
 
+                /// The descriptor.
                 #[getter]
                 fn fd(slf: PyRef<'_, Self>) -> i32 {
                     given!(slf, Op::$name(fd) => *fd)
@@ -88,6 +94,7 @@ impl Charge {
         of(Charge, Op::Charge(cost))
     }
 
+    /// The cost.
     #[getter]
     fn cost(slf: PyRef<'_, Self>) -> u64 {
         given!(slf, Op::Charge(cost) => *cost)
@@ -95,6 +102,11 @@ impl Charge {
 }
 
 /// Calls a function on a thread, and gives what it returns.
+///
+/// >>> async def main():
+/// ...     return await blocking(pow, 2, 10)
+/// >>> run(main())
+/// 1024
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
 pub(crate) struct Blocking;
 

@@ -24,6 +24,7 @@ impl Get {
         of(Get, Op::Get(key, default))
     }
 
+    /// The key.
     #[getter]
     fn key(slf: PyRef<'_, Self>) -> String {
         given!(slf, Op::Get(key, _) => key.clone())
@@ -41,11 +42,13 @@ impl Put {
         of(Put, Op::Put(key, value))
     }
 
+    /// The key.
     #[getter]
     fn key(slf: PyRef<'_, Self>) -> String {
         given!(slf, Op::Put(key, _) => key.clone())
     }
 
+    /// The value.
     #[getter]
     fn value(slf: PyRef<'_, Self>, py: Python<'_>) -> Py<PyAny> {
         given!(slf, Op::Put(_, value) => value.clone_ref(py))
@@ -63,6 +66,7 @@ impl Tell {
         of(Tell, Op::Tell(entry))
     }
 
+    /// The entry.
     #[getter]
     fn entry(slf: PyRef<'_, Self>, py: Python<'_>) -> Py<PyAny> {
         given!(slf, Op::Tell(entry) => entry.clone_ref(py))
@@ -80,6 +84,7 @@ impl Ask {
         of(Ask, Op::Ask(key))
     }
 
+    /// The key.
     #[getter]
     fn key(slf: PyRef<'_, Self>) -> String {
         given!(slf, Op::Ask(key) => key.clone())

@@ -15,6 +15,14 @@ use crate::pending::Pending;
 use crate::spawn::{self, Inner, Options, Spawning};
 
 /// Starts a program as a task, and gives its `Task`. Without `handlers` it has those of this task; with them, those alone.
+///
+/// >>> async def child():
+/// ...     return "hello"
+/// >>> async def main():
+/// ...     task = await spawn(child(), name="greeter")
+/// ...     return await task
+/// >>> run(main())
+/// 'hello'
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
 pub(crate) struct Spawn;
 
@@ -34,6 +42,7 @@ impl Spawn {
         Ok(of(Spawn, Op::Spawn(Box::new(spawning))))
     }
 
+    /// The program.
     #[getter]
     fn program(slf: PyRef<'_, Self>, py: Python<'_>) -> Py<PyAny> {
         given!(slf, Op::Spawn(spawning) => spawning.program.clone_ref(py))
@@ -81,6 +90,7 @@ impl Wait {
         Ok(of(Wait, Op::Wait(waitable.unbind(), target)))
     }
 
+    /// What is waited for.
     #[getter]
     fn waitable(slf: PyRef<'_, Self>, py: Python<'_>) -> Py<PyAny> {
         given!(slf, Op::Wait(waitable, _) => waitable.clone_ref(py))
@@ -108,6 +118,7 @@ macro_rules! gathering {
                     Ok(of($name, Op::Gather(items, targets, GatherMode::$mode)))
                 }
 
+                /// What is waited for.
                 #[getter]
                 fn waitables(slf: PyRef<'_, Self>, py: Python<'_>) -> Vec<Py<PyAny>> {
                     given!(slf, Op::Gather(items, ..) => {
@@ -121,12 +132,38 @@ macro_rules! gathering {
 
 gathering! {
     /// Waits for all, and gives their values in the order in which they were given. Fails at once on the earliest failure; the others go on.
+    ///
+    /// >>> async def square(n):
+    /// ...     return n * n
+    /// >>> async def main():
+    /// ...     tasks = [await spawn(square(n)) for n in range(4)]
+    /// ...     return await gather(tasks)
+    /// >>> run(main())
+    /// [0, 1, 4, 9]
     Gather FailFast,
     /// Waits for all, and gives `Ok(value)` or `Err(error)` for each.
+    ///
+    /// >>> async def half(n):
+    /// ...     return 1 / n
+    /// >>> async def main():
+    /// ...     return await gather_settled(await spawn(half(2)), await spawn(half(0)))
+    /// >>> run(main())
+    /// [Ok(0.5), Err(ZeroDivisionError('division by zero'))]
     GatherSettled Settle,
 }
 
 /// Waits for the first to end, and gives `RaceResult(first, value, rest)`. The others go on.
+///
+/// >>> async def after(seconds):
+/// ...     await sleep(seconds)
+/// ...     return seconds
+/// >>> async def main():
+/// ...     result = await race(await spawn(after(60)), await spawn(after(0.001)))
+/// ...     for loser in result.rest:
+/// ...         await cancel(loser)
+/// ...     return result.value
+/// >>> run(main())
+/// 0.001
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
 pub(crate) struct Race;
 
@@ -140,13 +177,31 @@ impl Race {
         Ok(of(Race, Op::Race(items, targets)))
     }
 
+    /// What is waited for.
     #[getter]
     fn waitables(slf: PyRef<'_, Self>, py: Python<'_>) -> Vec<Py<PyAny>> {
         given!(slf, Op::Race(items, _) => items.iter().map(|item| item.clone_ref(py)).collect())
     }
 }
 
-/// Asks a task to stop. It never blocks.
+/// Asks a task to stop. It never blocks. The task gets `Cancelled` at its yield, and may clean up.
+///
+/// >>> async def child():
+/// ...     try:
+/// ...         await sleep(60)
+/// ...     finally:
+/// ...         print("cleaning up")
+/// >>> async def main():
+/// ...     task = await spawn(child())
+/// ...     await yield_now()
+/// ...     await cancel(task)
+/// ...     try:
+/// ...         await wait(task)
+/// ...     except TaskCancelledError:
+/// ...         return "cancelled"
+/// >>> run(main())
+/// cleaning up
+/// 'cancelled'
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
 pub(crate) struct Cancel;
 
@@ -163,6 +218,7 @@ impl Cancel {
         Ok(of(Cancel, Op::Cancel(Some(task.clone().unbind()), at)))
     }
 
+    /// The task.
     #[getter]
     fn task(slf: PyRef<'_, Self>, py: Python<'_>) -> Option<Py<Task>> {
         given!(slf, Op::Cancel(task, _) => task.as_ref().map(|task| task.clone_ref(py)))
@@ -183,6 +239,7 @@ macro_rules! by_number {
                     of($name, Op::$name(tid))
                 }
 
+                /// The task's number.
                 #[getter]
                 fn tid(slf: PyRef<'_, Self>) -> u64 {
                     given!(slf, Op::$name(tid) => *tid)
@@ -198,6 +255,16 @@ by_number! {
 }
 
 /// Runs a program as a task, but no longer than this: then it is cancelled, and `TimedOutError` is raised.
+///
+/// >>> async def slow():
+/// ...     await sleep(60)
+/// >>> async def main():
+/// ...     try:
+/// ...         await timeout(0.001, slow())
+/// ...     except TimeoutError:
+/// ...         return "too slow"
+/// >>> run(main())
+/// 'too slow'
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
 pub(crate) struct Timeout;
 

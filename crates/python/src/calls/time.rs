@@ -50,6 +50,7 @@ impl Sleep {
         Ok(of(Sleep, Op::Sleep(duration(&seconds)?)))
     }
 
+    /// How long.
     #[getter]
     fn seconds(slf: PyRef<'_, Self>) -> f64 {
         given!(slf, Op::Sleep(duration) => duration.as_secs_f64())
@@ -85,6 +86,7 @@ impl SleepUntil {
         Ok(of(SleepUntil, Op::SleepUntil(time)))
     }
 
+    /// Until when, in seconds since 1970.
     #[getter]
     fn when(slf: PyRef<'_, Self>) -> f64 {
         given!(slf, Op::SleepUntil(time) => time.as_nanos() as f64 / 1e9)
