@@ -570,7 +570,6 @@ class CodecError(TypeError):
     code: str
     path: str
 
-
 class UnknownException(Exception):
     """Stands for an exception whose class is not here."""
 
