@@ -10,6 +10,9 @@ from types import TracebackType
 
 import pytest
 
+collect_ignore_glob = ["programs/*"]
+"""They are run by tests, as processes of their own."""
+
 #: So long a test may take before the process ends with the stacks of all threads.
 LONGEST_SECONDS = 120
 

@@ -53,6 +53,7 @@ pub(crate) fn of(call: &Bound<'_, SystemCall>) -> PyResult<String> {
         Op::JoinGroup(group, _) => vec![object(group)?],
         Op::LeaveGroup(group) => vec![format!("Group({})", group.id)],
         Op::Charge(cost) => vec![cost.to_string()],
+        Op::ReceiveMessage(name) | Op::Patched(name) => vec![text(name)?],
         Op::Call(program) => vec![object(program)?],
         Op::Other(_) => vec!["…".into()],
         _ => vec![],

@@ -153,7 +153,7 @@ impl Runtime {
     }
 
     /// The runs that cannot go on.
-    fn paused(&self, py: Python<'_>) -> PyResult<Vec<(String, &'static str, String)>> {
+    fn paused(&self, py: Python<'_>) -> PyResult<Vec<runs::PausedParts>> {
         Ok(runs::paused(&self.open(py)?.runtime))
     }
 

@@ -10,9 +10,12 @@ use tiffany::{Settlement, TaskError, Uuid, binding};
 
 use crate::durable::interpreter;
 use crate::durable::messages::identity;
-use crate::durable::runs::{DoubtParts, decision, doubt, paused_run};
+use crate::durable::runs::{DoubtParts, PausedParts, decision, doubt, paused_run};
 use crate::errors::{self, Raise, TiffanyError};
 use crate::json;
+
+/// How a process stands: its number, its version, its functions, how many runs go on, which cannot.
+type StatusParts = (u32, String, Vec<String>, usize, Vec<PausedParts>);
 
 /// Asks the runtime that has a log. Threads may share one.
 #[pyclass(frozen, name = "_Control", module = "tiffany._core")]
@@ -58,10 +61,7 @@ impl Control {
         self.ask(py, |way| Ok(way.is_offline()))
     }
 
-    fn status(
-        &self,
-        py: Python<'_>,
-    ) -> PyResult<(u32, String, Vec<String>, usize, Vec<(String, &'static str, String)>)> {
+    fn status(&self, py: Python<'_>) -> PyResult<StatusParts> {
         let status = self.ask(py, Way::status)?;
         let paused = status.paused.iter().map(paused_run).collect();
         Ok((status.pid, status.version, status.functions, status.live, paused))

@@ -88,12 +88,15 @@ pub(crate) fn flush(py: Python<'_>, runtime: &mut Runtime) -> PyResult<()> {
     raised(py, flushed)
 }
 
-/// The runs that cannot go on: their identities, codes and errors.
-pub(crate) fn paused(runtime: &Runtime) -> Vec<(String, &'static str, String)> {
+/// A run that cannot go on: its identity, the code and the text of its error.
+pub(crate) type PausedParts = (String, &'static str, String);
+
+/// The runs that cannot go on.
+pub(crate) fn paused(runtime: &Runtime) -> Vec<PausedParts> {
     runtime.paused().iter().map(paused_run).collect()
 }
 
-pub(super) fn paused_run(paused: &Paused) -> (String, &'static str, String) {
+pub(super) fn paused_run(paused: &Paused) -> PausedParts {
     (paused.run.to_string(), paused.error.code(), paused.error.to_string())
 }
 
