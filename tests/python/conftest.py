@@ -5,7 +5,7 @@ from __future__ import annotations
 import faulthandler
 import gc
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from types import TracebackType
 
 import pytest
@@ -37,6 +37,18 @@ def nothing_unraisable(request: pytest.FixtureRequest) -> Iterator[None]:
     sys.unraisablehook = before
     if request.node.get_closest_marker("unraisable") is None:
         assert seen == []
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that is skipped without saying why fails."""
+    report = yield
+    if report.skipped and isinstance(report.longrepr, tuple):
+        _, _, why = report.longrepr
+        if why.removeprefix("Skipped").strip(": ") in ("", "unconditional skip"):
+            report.outcome = "failed"
+            report.longrepr = "it is skipped, and nobody says why"
+    return report
 
 
 def depth(traceback: TracebackType | None) -> int:

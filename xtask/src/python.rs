@@ -50,11 +50,14 @@ pub(crate) fn check(shop: &Shop, arguments: &[String]) -> Result<(), String> {
     let install = ["install", "--quiet", "--force-reinstall", "--no-deps"];
     let mut installing = tools.command(shop, "pip");
     shop.step("the wheel, installed", installing.args(install).arg(&wheel))?;
-    let mut pytest = tools.command(shop, "python");
-    pytest.args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]).env("TIFFANY_WHEEL", &wheel);
-    pytest.args(["-c", "pyproject.toml", "--rootdir", "."]);
+    let pytest = || {
+        let mut pytest = tools.command(shop, "python");
+        pytest.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "pyproject.toml"]);
+        pytest.args(["--rootdir", "."]).env("TIFFANY_WHEEL", &wheel);
+        pytest
+    };
     if !arguments.is_empty() {
-        return shop.step("tests of Python", pytest.args(arguments));
+        return shop.step("tests of Python", pytest().args(arguments));
     }
     let places = places(shop);
     let mut lints = tools.command(shop, "ruff");
@@ -65,8 +68,9 @@ pub(crate) fn check(shop: &Shop, arguments: &[String]) -> Result<(), String> {
     let mut types = tools.command(shop, "mypy");
     let types = types.arg("--strict").arg("--cache-dir").arg(home(shop).join("mypy"));
     shop.step("types of Python", types)?;
-    // The examples of the documentation are those of the package that is installed.
-    shop.step("tests of Python", pytest.args(["tests/python", "--pyargs", "tiffany"]))?;
+    shop.step("tests of Python", pytest().arg("tests/python"))?;
+    // Those of the package that is installed.
+    shop.step("documentation tests of Python", pytest().args(["--pyargs", "tiffany"]))?;
     if shop.root.join("python/tiffany/bench").is_dir() {
         let mut bench = tools.command(shop, "python");
         shop.step("benchmark of Python, short", bench.args(["-m", "tiffany.bench", "--quick"]))?;
