@@ -71,7 +71,7 @@ def test_a_quick_run_writes_a_line_for_each_measure() -> None:
             assert line["tiffany"] > 0
             assert all(f is None or f > 0 for f in line["peers"].values())
     assert lines[3]["depth_1"]["tiffany"] > 0
-    assert lines[-1]["cycles"] == {name: 0 for name in lines[-1]["spread"]}
+    assert lines[-1]["cycles"] == dict.fromkeys(lines[-1]["spread"], 0)
 
 
 def test_a_quick_run_for_people_has_no_figures() -> None:
