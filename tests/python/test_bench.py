@@ -74,6 +74,15 @@ def test_a_quick_run_writes_a_line_for_each_measure() -> None:
     assert lines[-1]["cycles"] == dict.fromkeys(lines[-1]["spread"], 0)
 
 
+def test_our_durable_measures_work() -> None:
+    done = bench("--quick", "--json", "--only", "tiffany", "py_w1", "py_w2", "py_w3")
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["measure"] for line in lines] == ["py_w1", "py_w2", "py_w3"]
+    assert all(line["tiffany"] > 0 and line["peers"] == {} for line in lines)
+    assert lines[2]["begun"]["tiffany"] > 0
+
+
 def test_a_quick_run_for_people_has_no_figures() -> None:
     done = bench("--quick", "--only", "bare", "py_yield", "py_depth50")
     assert done.returncode == 0, done.stderr

@@ -1,7 +1,8 @@
 """The durable programs, one file for each library, written as its users would.
 
 Each file has ``one_run``, ``many_runs`` and ``shown_steps``, and stands alone: as a program it is started
-without the package around it, so that nobody pays for importing somebody else.
+without the package around it, so that nobody pays for importing somebody else. A library is imported when it is used, because
+it need not be installed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Program(Protocol):
 
 
 def program(name: str) -> Program:
-    """The program of this library. Importing it imports the library."""
+    """The program of this library."""
     return cast(Program, import_module(f"{__name__}.with_{name}"))
 
 

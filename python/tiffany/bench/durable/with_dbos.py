@@ -12,12 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 
-from dbos import DBOS, SetWorkflowID
-
 NEVER = 1_000_000
 
 
 def _launch(directory: Path) -> None:
+    from dbos import DBOS
+
     database = directory / "dbos.sqlite"
     with sqlite3.connect(database) as connection:
         connection.execute("PRAGMA journal_mode=WAL")
@@ -36,6 +36,8 @@ def _launch(directory: Path) -> None:
 
 def _workflow(step: Callable[[int], int]) -> Callable[[int], int]:
     """A workflow that does this step so many times."""
+    from dbos import DBOS
+
     durable_step = DBOS.step(name="step")(step)
 
     def steps(count: int) -> int:
@@ -65,6 +67,8 @@ def one_run(directory: Path, warm: int, steps: int) -> float:
 
 def many_runs(directory: Path, warm: int, runs: int, steps: int) -> float:
     """Seconds of so many runs at once of so many steps each, after some others."""
+    from dbos import DBOS
+
     workflow = _workflow(lambda number: number)
     _launch(directory)
 
@@ -81,6 +85,7 @@ def many_runs(directory: Path, warm: int, runs: int, steps: int) -> float:
 
 def shown_steps(directory: Path) -> None:
     """One run without an end. Whether there is one to go on with is found out when DBOS is launched."""
+    from dbos import DBOS, SetWorkflowID
 
     def step(number: int) -> int:
         os.write(1, b"%d\n" % number)

@@ -14,9 +14,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, TypedDict
 
-from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.graph import END, START, StateGraph
-
 NEVER = 1_000_000
 #: Runs that are under way at once. 8, 32 and 200 were the same here.
 THREADS = 8
@@ -32,6 +29,8 @@ class State(TypedDict):
 
 def _compile(directory: Path, step: Callable[[int], int]) -> Any:
     """A graph that does this step so many times."""
+    from langgraph.checkpoint.sqlite import SqliteSaver
+    from langgraph.graph import END, START, StateGraph
 
     def node(state: State) -> dict[str, int]:
         number = state["number"]
