@@ -50,10 +50,14 @@ async def contained(work: Coroutine[Any, Any, Any]) -> Any:
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
-    try:
-        loop.run_forever()
-    finally:
-        loop.close()
+    while True:
+        try:
+            loop.run_forever()
+            break
+        except (KeyboardInterrupt, SystemExit):
+            # Who waits for the task has it; the others go on.
+            continue
+    loop.close()
 
 
 def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread, process: int) -> None:

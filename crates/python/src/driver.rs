@@ -235,7 +235,8 @@ impl Program for PyTask {
     fn cancel(self: Pin<&mut Self>) {
         let task = self.get_mut();
         task.is_cancelled = true;
-        task.pending = Pending::Throw(Python::attach(errors::cancelled));
+        let pending = std::mem::replace(&mut task.pending, Pending::Nothing);
+        task.pending = Python::attach(|py| pending.cancelled(py));
     }
 
     fn line(&self) -> Option<Site> {

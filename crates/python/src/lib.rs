@@ -19,6 +19,7 @@ mod line;
 mod names;
 mod net;
 mod objects;
+mod outside;
 mod pending;
 mod program;
 mod pyos;

@@ -11,6 +11,7 @@ use tiffany::{Claim, Reply, TaskError, TryCall, TrySpawn, Value, Waitable};
 use crate::call::{self, Boxed, SystemCall};
 use crate::errors;
 use crate::handles::Task;
+use crate::outside::Outside;
 
 /// What a task waits for.
 pub(crate) enum Pending {
@@ -23,6 +24,8 @@ pub(crate) enum Pending {
     Spawn(TrySpawn<Value>),
     /// Any other call of the kernel.
     Call(TryCall<Reply>, Py<SystemCall>),
+    /// Work outside the loop.
+    Outside(Box<Outside>),
     /// Something that is made of several calls, or of none.
     Future(Boxed),
 }
@@ -51,6 +54,14 @@ impl Pending {
         Pending::Wait(tiffany::wait(Watched(target)))
     }
 
+    /// What becomes of it when the task is cancelled.
+    pub(crate) fn cancelled(self, py: Python<'_>) -> Pending {
+        match self {
+            Pending::Outside(outside) => Pending::Future(outside.cancelled(py)),
+            _ => Pending::Throw(errors::cancelled(py)),
+        }
+    }
+
     /// Makes the call, or takes its answer.
     #[inline]
     pub(crate) fn poll(
@@ -75,6 +86,7 @@ impl Pending {
                 Ok(reply) => call::answer(made.bind(py), reply),
                 Err(error) => Err(errors::to_python(py, &error)),
             }),
+            Pending::Outside(outside) => outside.poll(py, cx),
             Pending::Future(future) => future.as_mut().poll(cx),
             Pending::Throw(_) => match std::mem::replace(self, Pending::Nothing) {
                 Pending::Throw(error) => Poll::Ready(Err(error)),

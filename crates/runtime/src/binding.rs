@@ -2,6 +2,8 @@
 //! values as the log has them, and a way to do something else while the loop waits.
 
 mod durable;
+mod guest;
+mod outside;
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -16,6 +18,9 @@ pub use durable::{
     answer_question, durable_run, make_step, origin, settle_durable, step, step_elsewhere,
     transactional, wait_for, with_origin, worth_another_attempt,
 };
+pub use guest::{Rest, descriptor, go_on, is_over};
+pub(crate) use outside::Outside;
+pub use outside::{Finish, outside};
 pub use tiffany_kernel::Release;
 use tiffany_kernel::{
     BoxCoroutine, Coroutine, Port, Reply, Site, Step, SystemCall, TaskError, TaskRef, Unwind, Value,

@@ -293,6 +293,15 @@ impl Reactor {
         }
     }
 
+    /// How much of a wait may pass before raw descriptors have to be looked at.
+    pub(crate) fn longest_wait(&self, timeout: Option<Duration>) -> Option<Duration> {
+        if self.raw_waiting == 0 {
+            return timeout;
+        }
+        let check = CHECK_EVERY.saturating_sub(self.last_check.elapsed());
+        Some(timeout.map_or(check, |timeout| timeout.min(check)))
+    }
+
     /// Waits for events: not at all, for some time, or as long as it takes.
     pub(crate) fn wait(
         &mut self,
@@ -301,13 +310,9 @@ impl Reactor {
     ) -> std::io::Result<()> {
         self.serve_again(ready);
         ready.append(&mut self.closed);
-        let timeout = match timeout {
-            _ if !ready.is_empty() => Some(Duration::ZERO),
-            timeout if self.raw_waiting > 0 => {
-                let check = CHECK_EVERY.saturating_sub(self.last_check.elapsed());
-                Some(timeout.map_or(check, |timeout| timeout.min(check)))
-            }
-            timeout => timeout,
+        let timeout = match ready.is_empty() {
+            true => self.longest_wait(timeout),
+            false => Some(Duration::ZERO),
         };
         match self.poll_events(timeout) {
             Ok(()) | Err(Errno::INTR) => {}

@@ -15,6 +15,7 @@ use tiffany_kernel::{
     TaskError, Time, Value, panic_text,
 };
 
+use crate::binding::{Outside, Rest};
 use crate::builder::Builder;
 use crate::call::wrong_type;
 use crate::clock::Clock;
@@ -255,6 +256,44 @@ impl Runtime {
         Ok(())
     }
 
+    /// The loop as the guest of another one: as far as it goes in so many rounds without waiting. While it rests, a letter rings
+    /// the bell, which the other loop hears.
+    pub(crate) fn drive_some(
+        &mut self,
+        at: &'static Location<'static>,
+        rounds: usize,
+        is_over: impl Fn(&Runtime) -> bool,
+    ) -> Result<Rest, RunError> {
+        let _entered = Entered::new(&self.host).ok_or_else(|| nested(at))?;
+        let _awake = self.watched.as_ref().map(Watched::watch);
+        self.host.inbox.woke_up();
+        if let Some(error) = self.log_failure().filter(|_| !is_over(self)) {
+            return Err(error.into());
+        }
+        self.poll_descriptors(Some(Duration::ZERO))?;
+        for _ in 0..rounds {
+            if is_over(self) {
+                return Ok(Rest::Over);
+            }
+            self.collect()?;
+            match self.next_run() {
+                Some(run) if self.is_held_back(run) => {}
+                Some(run) => self.round(run),
+                None if is_over(self) => return Ok(Rest::Over),
+                None => {
+                    let Some(timeout) = self.rest()? else { continue };
+                    // What is there already is found by looking; of what comes later the bell and the descriptors tell.
+                    self.poll_descriptors(Some(Duration::ZERO))?;
+                    if self.is_quiet() && self.host.inbox.may_sleep() {
+                        let timeout = self.host.reactor.borrow().longest_wait(timeout);
+                        return Ok(Rest::Wait(timeout));
+                    }
+                }
+            }
+        }
+        Ok(if is_over(self) { Rest::Over } else { Rest::Ready })
+    }
+
     /// Whether nobody is ready and nothing has come.
     pub(crate) fn is_quiet(&self) -> bool {
         self.next.is_none() && !self.host.inbox.has_mail()
@@ -486,11 +525,14 @@ impl Runtime {
                     Ok(step) => self.begin_step(call, *step),
                     Err(work) => match work.downcast::<Sending>() {
                         Ok(sending) => self.begin_send(call, *sending),
-                        Err(_) => {
-                            let message = format!("the host cannot perform `{}`", effect.name);
-                            let error = TaskError::new(ErrorKind::Host, message);
-                            self.complete(id, Completion::Call(call, Err(error)));
-                        }
+                        Err(work) => match work.downcast::<Outside>() {
+                            Ok(outside) => outside.begin(call, &self.host.inbox),
+                            Err(_) => {
+                                let message = format!("the host cannot perform `{}`", effect.name);
+                                let error = TaskError::new(ErrorKind::Host, message);
+                                self.complete(id, Completion::Call(call, Err(error)));
+                            }
+                        },
                     },
                 },
             },
@@ -514,15 +556,7 @@ impl Runtime {
 
     /// Nobody is ready: waits for the next completion, unless none can come.
     fn idle(&mut self) -> Result<(), RunError> {
-        self.hand_in();
-        if self.check_deadlocks() {
-            return Ok(());
-        }
-        let timeout =
-            self.next_deadline().map(|deadline| deadline.saturating_since(self.host.clock.now()));
-        if let Some(later) = self.jump(timeout) {
-            return later;
-        }
+        let Some(timeout) = self.rest()? else { return Ok(()) };
         if self.host.inbox.may_sleep() {
             if let Some(watched) = &self.watched {
                 watched.sleep();
@@ -535,6 +569,20 @@ impl Runtime {
             waited?;
         }
         Ok(())
+    }
+
+    /// Nobody is ready: how long to wait for the next completion. `None`: not at all, things move again.
+    fn rest(&mut self) -> Result<Option<Option<Duration>>, RunError> {
+        self.hand_in();
+        if self.check_deadlocks() {
+            return Ok(None);
+        }
+        let timeout =
+            self.next_deadline().map(|deadline| deadline.saturating_since(self.host.clock.now()));
+        match self.jump(timeout) {
+            Some(later) => later.map(|()| None),
+            None => Ok(Some(timeout)),
+        }
     }
 
     /// A virtual clock does not wait for a timer: it jumps there, once nothing else can happen before.

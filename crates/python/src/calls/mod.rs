@@ -1,6 +1,7 @@
 //! The calls as Python classes, by family. Each class only says what its arguments are and fills in an `Op`.
 
 mod objects;
+mod outside;
 mod promises;
 mod simple;
 mod store;
@@ -102,6 +103,9 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
         objects::Acquire,
         objects::CreateGroup,
         objects::JoinGroup,
+        outside::Aio,
+        outside::InThread,
+        outside::InProcess,
     );
     twins::add(module)
 }

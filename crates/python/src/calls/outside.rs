@@ -1,0 +1,114 @@
+//! Work outside the loop: coroutines of asyncio, functions on threads and in processes.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pyo3::prelude::*;
+use pyo3::pyclass_init::PyClassInitializer;
+use pyo3::types::{PyDict, PyTuple};
+
+use super::of;
+use crate::call::{Op, Perform, SystemCall};
+use crate::errors::{Raise, TiffanyError};
+use crate::line::Line;
+use crate::outside::{Outside, Stops};
+use crate::pending::Pending;
+
+/// Work that a function of `python/tiffany/_outside.py` begins.
+struct Begun {
+    name: &'static str,
+    stops: Stops,
+    begin: Py<PyAny>,
+    /// What may be begun once only is over with that.
+    once: Option<AtomicBool>,
+    in_durable: &'static str,
+}
+
+impl Begun {
+    /// A call whose work is begun by `_outside.<function>(*args, **kwargs)`, once that has looked at the arguments.
+    fn prepared<'py>(
+        py: Python<'py>,
+        function: &str,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
+        let prepare = py.import("tiffany._outside")?.getattr(function)?;
+        Ok(prepare.call(args, kwargs)?.unbind())
+    }
+}
+
+impl Perform for Begun {
+    fn start(
+        &self,
+        call: &Bound<'_, SystemCall>,
+        _at: &dyn Fn() -> Option<Line>,
+    ) -> PyResult<Pending> {
+        let py = call.py();
+        if tiffany::binding::is_durable() {
+            let message =
+                format!("`{}` was called in a durable run; {}", self.name, self.in_durable);
+            return Err(TiffanyError::NotDurable.err(py, message));
+        }
+        if self.once.as_ref().is_some_and(|once| once.swap(true, Ordering::Relaxed)) {
+            let message = "this coroutine was run before; call its function again for another one";
+            return Err(TiffanyError::BadArgument.err(py, message));
+        }
+        // Here the context is that of the task.
+        let begin = self.begin.bind(py).call0()?.unbind();
+        Ok(Pending::Outside(Box::new(Outside::new(self.name, self.stops, begin))))
+    }
+}
+
+/// Runs a coroutine of asyncio, and gives what it returns: on the loop that runs this program (`arun`), or on one in a thread.
+#[pyclass(frozen, extends = SystemCall, module = "tiffany")]
+pub(crate) struct Aio;
+
+#[pymethods]
+impl Aio {
+    #[new]
+    fn new(coroutine: Bound<'_, PyAny>) -> PyResult<PyClassInitializer<Aio>> {
+        let args = PyTuple::new(coroutine.py(), [&coroutine])?;
+        let begin = Begun::prepared(coroutine.py(), "coroutine", &args, None)?;
+        let begun = Begun {
+            name: "aio",
+            stops: Stops::InTime,
+            begin,
+            once: Some(AtomicBool::new(false)),
+            in_durable: "make it a step: a function that is `async def` under `@step`",
+        };
+        Ok(of(Aio, Op::Other(Box::new(begun))))
+    }
+}
+
+macro_rules! on_executor {
+    ($($name:ident $tag:literal $prepare:literal $doc:literal),+ $(,)?) => {
+        $(
+            #[doc = $doc]
+            #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
+            pub(crate) struct $name;
+
+            #[pymethods]
+            impl $name {
+                #[new]
+                #[pyo3(signature = (*args, **kwargs))]
+                fn new(
+                    args: &Bound<'_, PyTuple>,
+                    kwargs: Option<&Bound<'_, PyDict>>,
+                ) -> PyResult<PyClassInitializer<$name>> {
+                    let begun = Begun {
+                        name: $tag,
+                        stops: Stops::ByItself,
+                        begin: Begun::prepared(args.py(), $prepare, args, kwargs)?,
+                        once: None,
+                        in_durable: "make it a step: a function under `@step` runs on a thread",
+                    };
+                    Ok(of($name, Op::Other(Box::new(begun))))
+                }
+            }
+        )+
+    };
+}
+
+on_executor! {
+    InThread "in_thread" "in_thread" "Calls a function on a thread of an executor, and gives what it returns. Without an executor there is one for all.",
+    InProcess "in_process" "in_process" "Calls a function in a process of an executor, and gives what it returns. Without an executor there is one for all.",
+}

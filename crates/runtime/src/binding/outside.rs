@@ -1,0 +1,50 @@
+//! Work that is begun on the loop's thread and ends anywhere: a coroutine on somebody else's loop, a function in somebody else's pool. The
+//! kernel knows it as an effect.
+
+use std::sync::Arc;
+
+use tiffany_kernel::{CallRef, EffectWork, ErrorKind, Reply, SystemCall, TaskError, Value};
+
+use crate::call::TryCall;
+use crate::inbox::{Inbox, Letter};
+
+/// What begins it.
+pub(crate) struct Outside(Box<dyn FnOnce(Finish)>);
+
+impl Outside {
+    pub(crate) fn begin(self, call: CallRef, inbox: &Arc<Inbox>) {
+        (self.0)(Finish { call, inbox: Some(Arc::clone(inbox)) });
+    }
+}
+
+/// Tells the loop what came of work, from any thread. Dropped untold, the work has failed.
+pub struct Finish {
+    call: CallRef,
+    /// Where to tell it, until it was told.
+    inbox: Option<Arc<Inbox>>,
+}
+
+impl Finish {
+    /// Tells it. The value is made on the loop's thread. If nobody waits for it any more, it is counted and dropped.
+    pub fn tell(mut self, result: impl FnOnce() -> Result<Value, TaskError> + Send + 'static) {
+        if let Some(inbox) = self.inbox.take() {
+            inbox.send(Letter::Done(self.call, Box::new(result)));
+        }
+    }
+}
+
+impl Drop for Finish {
+    fn drop(&mut self) {
+        if let Some(inbox) = self.inbox.take() {
+            let error = TaskError::new(ErrorKind::Host, "the work was given up before its end");
+            inbox.send(Letter::Done(self.call, Box::new(move || Err(error))));
+        }
+    }
+}
+
+/// A call that is answered with what came of such work. Whoever drops it sees to the end of the work, if there is a way to end it.
+#[track_caller]
+pub fn outside(name: &'static str, begin: impl FnOnce(Finish) + 'static) -> TryCall<Reply> {
+    let work = Box::new(Outside(Box::new(begin)));
+    TryCall::new(SystemCall::Effect(EffectWork { name, about: None, work }))
+}

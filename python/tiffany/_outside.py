@@ -1,0 +1,171 @@
+"""What `Aio`, `InThread` and `InProcess` begin. A function for each looks at the arguments when the call is made, and gives one that
+is called when the task makes its call; what that gives begins the work. Whoever waits for it is in Rust."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import inspect
+import os
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from typing import Any
+
+from tiffany import _core
+from tiffany._loop import background
+from tiffany.errors import BadArgumentError
+
+Done = Callable[[Any], object]
+"""Is called with a future that is done."""
+
+
+class _Running:
+    """A task of asyncio that is looked after from another thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._task: asyncio.Task[Any] | None = None
+
+    def start(
+        self, coroutine: Coroutine[Any, Any, Any], context: contextvars.Context, done: Done
+    ) -> None:
+        self._task = self._loop.create_task(coroutine, context=context)
+        self._task.add_done_callback(done)
+
+    def cancel(self) -> None:
+        self._loop.call_soon_threadsafe(self._cancel)
+
+    def add_done_callback(self, done: Done) -> None:
+        self._loop.call_soon_threadsafe(self._add, done)
+
+    def _cancel(self) -> None:
+        assert self._task is not None, "it was started first"
+        self._task.cancel()
+
+    def _add(self, done: Done) -> None:
+        assert self._task is not None, "it was started first"
+        self._task.add_done_callback(done)
+
+
+def coroutine(awaitable: Awaitable[Any]) -> Callable[[], Callable[[Done], _Running]]:
+    """A coroutine for a loop of asyncio."""
+    return functools.partial(_in_context, _as_coroutine(awaitable))
+
+
+def _as_coroutine(awaitable: Awaitable[Any]) -> Coroutine[Any, Any, Any]:
+    name = type(awaitable).__name__
+    if asyncio.isfuture(awaitable):
+        raise BadArgumentError(
+            f"`{name}` belongs to the loop that made it; give `Aio` a coroutine, which it starts itself"
+        )
+    if isinstance(awaitable, (_core.SystemCall, _core.Task, _core.Future)):
+        raise BadArgumentError(
+            f"`{name}` is tiffany's own, not asyncio's; yield or await it without `Aio`"
+        )
+    if inspect.iscoroutine(awaitable):
+        return awaitable
+    if inspect.isawaitable(awaitable):
+        return _await(awaitable)
+    hint = "; call it first" if callable(awaitable) else "; a coroutine of asyncio is wanted"
+    raise BadArgumentError(f"`{name}` cannot be awaited{hint}")
+
+
+async def _await(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable
+
+
+def _in_context(coroutine: Coroutine[Any, Any, Any]) -> Callable[[Done], _Running]:
+    return functools.partial(_run, coroutine, contextvars.copy_context())
+
+
+def _run(
+    coroutine: Coroutine[Any, Any, Any], context: contextvars.Context, done: Done
+) -> _Running:
+    try:
+        running = _Running(asyncio.get_running_loop())
+    except RuntimeError:
+        loop = background()
+        running = _Running(loop)
+        loop.call_soon_threadsafe(running.start, coroutine, context, done)
+    else:
+        running.start(coroutine, context, done)
+    return running
+
+
+Prepared = Callable[[], Callable[[Done], "Future[Any]"]]
+
+
+def in_thread(*given: Any, **kwargs: Any) -> Prepared:
+    """A function for a thread, called in the context of the task."""
+    executor, function, args = _split("InThread", given)
+    if isinstance(executor, ProcessPoolExecutor):
+        raise BadArgumentError("this executor has processes and no threads; use `InProcess`")
+
+    def prepare() -> Callable[[Done], Future[Any]]:
+        run = contextvars.copy_context().run
+        return lambda done: _told(
+            (executor or _threads()).submit(run, function, *args, **kwargs), done
+        )
+
+    return prepare
+
+
+def in_process(*given: Any, **kwargs: Any) -> Prepared:
+    """A function for a process. It, its arguments and what it returns are pickled."""
+    executor, function, args = _split("InProcess", given)
+    return lambda: lambda done: _told(
+        (executor or _processes()).submit(function, *args, **kwargs), done
+    )
+
+
+def _told(future: Future[Any], done: Done) -> Future[Any]:
+    future.add_done_callback(_look_at_pool)
+    future.add_done_callback(done)
+    return future
+
+
+def _split(name: str, given: tuple[Any, ...]) -> tuple[Executor | None, Any, tuple[Any, ...]]:
+    """The executor, if there is one, the function and its arguments."""
+    executor, rest = None, given
+    if given and (given[0] is None or isinstance(given[0], Executor)):
+        executor, rest = given[0], given[1:]
+    if not rest:
+        raise BadArgumentError(f"`{name}` lacks the function that is to be called")
+    if not callable(rest[0]):
+        kind = type(rest[0]).__name__
+        raise BadArgumentError(f"`{kind}` cannot be called; `{name}` takes a function")
+    if inspect.iscoroutinefunction(rest[0]):
+        raise BadArgumentError(f"`{rest[0].__name__}` is `async def`; give what it gives to `Aio`")
+    return executor, rest[0], rest[1:]
+
+
+_lock = threading.Lock()
+_pools: dict[tuple[str, int], Executor] = {}
+
+
+def _threads() -> Executor:
+    with _lock:
+        key = ("threads", os.getpid())
+        if key not in _pools:
+            _pools[key] = ThreadPoolExecutor(thread_name_prefix="tiffany-thread")
+        return _pools[key]
+
+
+def _processes() -> Executor:
+    """Processes that begin afresh: one forked from here would have our threads' locks, and not our threads."""
+    with _lock:
+        key = ("processes", os.getpid())
+        if key not in _pools:
+            _pools[key] = ProcessPoolExecutor(mp_context=get_context("spawn"))
+        return _pools[key]
+
+
+def _look_at_pool(future: Future[Any]) -> None:
+    """A process that died took its pool with it. The next call gets another one."""
+    if not future.cancelled() and isinstance(future.exception(), BrokenProcessPool):
+        with _lock:
+            _pools.pop(("processes", os.getpid()), None)
