@@ -39,8 +39,10 @@ except ImportError as error:
         "import it in the main interpreter, and use processes for more processors"
     ) from error
 
+from tiffany._arun import arun
 from tiffany._core import (
     Acquire,
+    Aio,
     Answer,
     Ask,
     Blocking,
@@ -66,6 +68,8 @@ from tiffany._core import (
     GetLog,
     GetTid,
     Group,
+    InProcess,
+    InThread,
     JoinGroup,
     KillTask,
     Lazy,
@@ -216,10 +220,14 @@ join_group = JoinGroup
 patched = Patched
 receive_message = ReceiveMessage
 send_message = SendMessage
+aio = Aio
+in_thread = InThread
+in_process = InProcess
 
 __all__ = [
     "AbandonedError",
     "Acquire",
+    "Aio",
     "AlreadyBegunError",
     "AlreadySettledError",
     "Answer",
@@ -263,6 +271,8 @@ __all__ = [
     "Group",
     "HashSeedWarning",
     "InDoubtError",
+    "InProcess",
+    "InThread",
     "JoinGroup",
     "KillTask",
     "Lazy",
@@ -338,6 +348,8 @@ __all__ = [
     "Yield",
     "__version__",
     "acquire",
+    "aio",
+    "arun",
     "ask",
     "attempt",
     "blocking",
@@ -361,6 +373,8 @@ __all__ = [
     "get_handlers",
     "get_log",
     "get_tid",
+    "in_process",
+    "in_thread",
     "join_group",
     "kill_task",
     "new_task",

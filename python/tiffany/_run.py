@@ -32,6 +32,7 @@ def run(
     cancel_grace: float | timedelta | None = None,
     policy: Literal["fifo", "priority", "dependency"] = "fifo",
     threads: int = 4,
+    clock: Literal["system", "virtual"] = "system",
 ) -> _T:
     """Runs a program to the end of its run, and gives its value.
 
@@ -48,7 +49,8 @@ def run(
     ``env`` is what all tasks can ``Ask`` for. ``handlers`` see the calls of all tasks, the first one first. A run ends with
     ``"all"`` of its tasks, or with its ``"root"``, and then the rest are cancelled. ``limits`` may have ``max_tasks``,
     ``max_calls``, ``max_time`` and ``max_cost``. A task that is cancelled may clean up for ``cancel_grace`` seconds. ``policy``
-    says who of those that are ready goes first, and ``threads`` how many there are for ``Blocking``.
+    says who of those that are ready goes first, and ``threads`` how many there are for ``Blocking``. With the ``"virtual"`` clock no time
+    passes: when nobody is ready, it jumps to the next timer (see `tiffany.testing`).
     """
     if (wal is None) != (id is None):
         missing, given = ("id", "wal") if id is None else ("wal", "id")
@@ -69,6 +71,7 @@ def run(
         cancel_grace=cancel_grace,
         policy=policy,
         threads=threads,
+        clock=clock,
     )
     with runtime:
         return runtime.run(program, id=id)

@@ -63,6 +63,7 @@ class Runtime:
         cancel_grace: float | timedelta | None = None,
         policy: Literal["fifo", "priority", "dependency"] = "fifo",
         threads: int = 4,
+        clock: Literal["system", "virtual"] = "system",
     ) -> None:
         self._functions = _workflows.Functions(workflows)
         self._core = _core.Runtime(
@@ -80,6 +81,7 @@ class Runtime:
                 cancel_grace=cancel_grace,
                 policy=policy,
                 threads=threads,
+                clock=clock,
             )
         )
 
@@ -183,6 +185,7 @@ def settings(
     cancel_grace: float | timedelta | None = None,
     policy: Literal["fifo", "priority", "dependency"] = "fifo",
     threads: int = 4,
+    clock: Literal["system", "virtual"] = "system",
 ) -> dict[str, Any]:
     """What a runtime of these functions is told, in the form that Rust takes."""
     if record not in ("every", "outward"):
@@ -205,6 +208,7 @@ def settings(
         "cancel_grace": cancel_grace,
         "policy": policy,
         "threads": threads,
+        "clock": clock,
         "durable": durable,
     }
 

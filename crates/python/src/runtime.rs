@@ -9,6 +9,7 @@ use tiffany::{RunHandle, Value, binding};
 use crate::durable::control::Control;
 use crate::durable::{interpreter, runs};
 use crate::errors::{self, Raise, TiffanyError};
+use crate::guest::Guest;
 use crate::line::Line;
 use crate::session::{self, Registered};
 use crate::settings::Settings;
@@ -21,6 +22,8 @@ struct Open {
     runtime: tiffany::Runtime,
     /// What a second Ctrl-C does.
     second: Second,
+    /// What another loop drives.
+    guest: Option<Guest>,
     _registered: Registered,
 }
 
@@ -68,7 +71,7 @@ impl Runtime {
         })?;
         signals::wake(&runtime)?;
         let registered = Registered::new(runtime.handle());
-        let open = Open { runtime, second, _registered: registered };
+        let open = Open { runtime, second, guest: None, _registered: registered };
         Ok(Runtime { inner: OneThread::new(RefCell::new(Some(open))) })
     }
 
@@ -103,6 +106,46 @@ impl Runtime {
             Some(Err(error)) => Err(errors::run_error(py, &error)),
             None => Err(TiffanyError::Gone.err(py, "the run was left")),
         }
+    }
+
+    /// Starts a program for `go_on`.
+    fn start(&self, program: Bound<'_, PyAny>) -> PyResult<()> {
+        let mut open = self.open(program.py())?;
+        open.guest = Some(Guest::start(&mut open.runtime, &program)?);
+        Ok(())
+    }
+
+    /// Lets it go on for so many rounds without waiting. After so many seconds it wants to go on again, or when its descriptor can be
+    /// read before; `None`: it is over.
+    fn go_on(&self, py: Python<'_>, rounds: usize) -> PyResult<Option<f64>> {
+        let open = &mut *self.open(py)?;
+        match &open.guest {
+            Some(guest) => guest.go_on(py, &mut open.runtime, rounds),
+            None => Ok(None),
+        }
+    }
+
+    /// Cancels what was started.
+    fn stop(&self, py: Python<'_>) -> PyResult<()> {
+        let open = self.open(py)?;
+        if let Some(guest) = &open.guest {
+            guest.cancel(&open.runtime);
+        }
+        Ok(())
+    }
+
+    /// What came of what was started.
+    fn outcome(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let open = &mut *self.open(py)?;
+        match open.guest.take() {
+            Some(guest) => guest.outcome(py, &mut open.runtime),
+            None => Err(TiffanyError::Gone.err(py, "nothing was started")),
+        }
+    }
+
+    /// The descriptor that can be read when there is something to go on with.
+    fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
+        Ok(binding::descriptor(&self.open(py)?.runtime))
     }
 
     /// Ends it: what it has open is closed.
