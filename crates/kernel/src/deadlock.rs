@@ -134,6 +134,18 @@ impl Run {
         DeadlockError { waiting, cycle }
     }
 
+    /// What a task waits for, if it does.
+    pub(crate) fn waits_for(&self, slot: u32) -> Option<String> {
+        let task = &self.tasks[slot as usize];
+        let waits = task.calls().into_iter().flat_map(Calls::waits);
+        let on: Vec<String> = waits.map(|(wait, _)| self.describe(&wait)).collect();
+        match task.state() {
+            _ if !on.is_empty() => Some(on.join(" or ")),
+            TaskState::Blocked(_) => Some("a foreign future".into()),
+            _ => None,
+        }
+    }
+
     fn waiting(&self, slot: u32) -> Waiting {
         let task = self.label(slot);
         let calls = self.tasks[slot as usize].calls();

@@ -135,6 +135,8 @@ pub struct TaskInfo {
     pub label: TaskLabel,
     /// Its state.
     pub state: TaskState,
+    /// What it waits for, in words.
+    pub waits_for: Option<String>,
     /// The line of the call it waits in.
     pub waits_at: Option<Site>,
 }
@@ -389,6 +391,7 @@ impl Run {
             .map(|(slot, task)| TaskInfo {
                 label: self.label(slot as u32),
                 state: task.state(),
+                waits_for: self.waits_for(slot as u32),
                 waits_at: task.first_wait().map(|(_, at)| self.site(slot as u32, at)),
             })
             .collect();

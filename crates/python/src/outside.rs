@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use tiffany::binding::{self, Finish};
 use tiffany::{Reply, TryCall};
 
-use crate::call;
+use crate::call::{self, SystemCall};
 use crate::errors;
 use crate::value::{from_value, to_value};
 
@@ -42,10 +42,16 @@ struct Work {
 
 impl Outside {
     /// Work that the function begins: it is given what is to be called when the work is over, with the future that has its result.
-    pub(crate) fn new(name: &'static str, stops: Stops, begin: Py<PyAny>) -> Outside {
+    pub(crate) fn new(
+        call: &Bound<'_, SystemCall>,
+        name: &'static str,
+        stops: Stops,
+        begin: Py<PyAny>,
+    ) -> Outside {
+        let origin = Rc::new(call.clone().unbind());
         let object = Rc::new(RefCell::new(None));
         let begun = Rc::clone(&object);
-        let call = binding::outside(name, move |finish| {
+        let call = binding::outside(name, origin, move |finish| {
             Python::attach(|py| {
                 let begin = |done: &Bound<'_, Done>| begin.call1(py, (done,));
                 *begun.borrow_mut() = Done::given_to(py, finish, begin);
@@ -99,7 +105,8 @@ fn read(py: Python<'_>, reply: Result<Reply, tiffany::TaskError>) -> PyResult<Py
 
 /// Waits for the end of work that was cancelled.
 fn ending(name: &'static str, work: Py<PyAny>) -> TryCall<Reply> {
-    binding::outside(name, move |finish| {
+    // No handler has to do with it.
+    binding::outside(name, Rc::new(()), move |finish| {
         Python::attach(|py| {
             Done::given_to(py, finish, |done| {
                 done.get().expects_cancel();

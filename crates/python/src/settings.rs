@@ -50,6 +50,7 @@ pub(crate) struct Settings<'py> {
     cancel_grace: Option<Bound<'py, PyAny>>,
     policy: String,
     threads: usize,
+    clock: String,
     #[pyo3(default)]
     durable: Option<durable::settings::Settings<'py>>,
 }
@@ -85,6 +86,15 @@ impl Settings<'_> {
                 let message = format!(
                     "a run's policy is \"fifo\", \"priority\" or \"dependency\", not {other:?}"
                 );
+                return Err(TiffanyError::BadArgument.err(py, message));
+            }
+        };
+        builder = match self.clock.as_str() {
+            "system" => builder,
+            "virtual" => builder.virtual_clock(),
+            other => {
+                let message =
+                    format!("the clock is the \"system\"'s or \"virtual\", not {other:?}");
                 return Err(TiffanyError::BadArgument.err(py, message));
             }
         };

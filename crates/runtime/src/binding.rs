@@ -4,6 +4,7 @@
 mod durable;
 mod guest;
 mod outside;
+mod stepping;
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -19,8 +20,9 @@ pub use durable::{
     transactional, wait_for, with_origin, worth_another_attempt,
 };
 pub use guest::{Rest, descriptor, go_on, is_over};
-pub(crate) use outside::Outside;
-pub use outside::{Finish, outside};
+pub use outside::{Finish, blocking, origin, outside};
+pub(crate) use outside::{Outside, is_work, work};
+pub use stepping::{finish_test, start_test};
 pub use tiffany_kernel::Release;
 use tiffany_kernel::{
     BoxCoroutine, Coroutine, Port, Reply, Site, Step, SystemCall, TaskError, TaskRef, Unwind, Value,
@@ -253,6 +255,13 @@ impl Builder {
         find: impl Fn() -> BoxCoroutine + 'static,
     ) -> Builder {
         self.env.push((key.into(), EnvValue::Resolved(Rc::new(find))));
+        self
+    }
+
+    /// A clock that does not pass by itself: when nobody is ready it jumps to the next timer. It starts in 1970, and chance and
+    /// identities are the same every time; with a log it starts now, and they are not.
+    pub fn virtual_clock(mut self) -> Builder {
+        self.virtual_clock = true;
         self
     }
 

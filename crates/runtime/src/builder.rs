@@ -1,5 +1,6 @@
 //! Settings of a runtime and of the runs it starts.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::future::Future;
@@ -13,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tiffany_kernel::{
     BoxCoroutine, End, Env, Events, Handler, Limits, Mode, Policy, Recording, RunConfig, TaskError,
-    Value,
+    Time, Value,
 };
 
 use tracing::Level;
@@ -68,6 +69,7 @@ pub struct Builder {
     on_stuck: OnStuck,
     pub(crate) on_unobserved: Rc<dyn Fn(&TaskError)>,
     pub(crate) waiting: Option<crate::binding::Waiting>,
+    pub(crate) virtual_clock: bool,
 }
 
 #[derive(Clone)]
@@ -110,6 +112,7 @@ impl Builder {
                 false => eprintln!("tiffany: {stuck}"),
             }),
             waiting: None,
+            virtual_clock: false,
             on_unobserved: Rc::new(
                 |error| match tracing::enabled!(target: "tiffany", Level::ERROR) {
                     true => tracing::error!(
@@ -303,7 +306,17 @@ impl Builder {
 
     /// Builds the runtime.
     pub fn build(self) -> Result<Runtime, RunError> {
-        self.build_with(Clock::system(), Entropy::System)
+        let clock = Clock::system();
+        match (self.virtual_clock, &self.log_dir) {
+            (false, _) => self.build_with(clock, Entropy::System),
+            (true, Some(_)) => {
+                self.build_with(Clock::Virtual(Cell::new(clock.now())), Entropy::System)
+            }
+            (true, None) => {
+                let clock = Clock::Virtual(Cell::new(Time::ZERO));
+                self.build_with(clock, Entropy::Counted(Cell::new(0)))
+            }
+        }
     }
 
     pub(crate) fn build_with(self, clock: Clock, entropy: Entropy) -> Result<Runtime, RunError> {

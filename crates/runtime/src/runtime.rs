@@ -15,7 +15,7 @@ use tiffany_kernel::{
     TaskError, Time, Value, panic_text,
 };
 
-use crate::binding::{Outside, Rest};
+use crate::binding::{self, Outside, Rest};
 use crate::builder::Builder;
 use crate::call::wrong_type;
 use crate::clock::Clock;
@@ -519,7 +519,7 @@ impl Runtime {
                 self.deliver_ready();
             }
             Order::Unwatch(call, fd) => self.host.reactor.borrow_mut().unwatch(call, fd),
-            Order::Start(call, effect) => match effect.work.downcast::<Work>() {
+            Order::Start(call, effect) => match binding::work(effect.work).downcast::<Work>() {
                 Ok(work) => self.host.start_work(call, *work),
                 Err(work) => match work.downcast::<StepWork>() {
                     Ok(step) => self.begin_step(call, *step),

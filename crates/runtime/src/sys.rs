@@ -397,16 +397,21 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
+    TryCall::new(SystemCall::Effect(blocking_work(work, Location::caller())))
+}
+
+/// The same as an effect.
+pub(crate) fn blocking_work<T, F>(work: F, at: &'static Location<'static>) -> EffectWork
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
     let job = Box::new(move || -> Remote {
         let value = work();
         Box::new(move || Ok(Value::new(value)))
     });
-    let work = Work { name: "blocking", at: Location::caller().into(), job: Job::Once(job) };
-    TryCall::new(SystemCall::Effect(EffectWork {
-        name: work.name,
-        about: None,
-        work: Box::new(work),
-    }))
+    let work = Work { name: "blocking", at: at.into(), job: Job::Once(job) };
+    EffectWork { name: work.name, about: None, work: Box::new(work) }
 }
 
 /// Gives a part of a task a label, which errors in it carry.

@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
+use std::panic::Location;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -114,7 +115,7 @@ impl TestScheduler {
     }
 
     #[track_caller]
-    fn start_coroutine<T>(&mut self, root: BoxCoroutine) -> RunHandle<T> {
+    pub(crate) fn start_coroutine<T>(&mut self, root: BoxCoroutine) -> RunHandle<T> {
         let run = self.runtime.start_coroutine(root);
         self.first_run.get_or_insert(run.id());
         run
@@ -198,6 +199,26 @@ impl TestScheduler {
         let result = self.runtime.finish(run);
         self.trace.append(&mut self.runtime.events);
         result
+    }
+
+    /// The same for a run of any value, or until `stop` says so.
+    pub(crate) fn drive(
+        &mut self,
+        at: &'static Location<'static>,
+        run: &RunHandle<Value>,
+        stop: impl Fn() -> bool,
+    ) -> Option<Result<Value, RunError>> {
+        self.step_until_round_ends();
+        let id = run.id();
+        let is_over = |runtime: &Runtime| runtime.is_over(id) || stop();
+        let driven = self.runtime.drive_until(at, is_over);
+        let ended = match driven {
+            Err(error) => Some(Err(error)),
+            Ok(()) if self.runtime.is_over(id) => Some(self.runtime.end_run(id)),
+            Ok(()) => None,
+        };
+        self.trace.append(&mut self.runtime.events);
+        ended
     }
 
     fn step_until_round_ends(&mut self) {

@@ -54,7 +54,7 @@ impl Perform for Begun {
         }
         // Here the context is that of the task.
         let begin = self.begin.bind(py).call0()?.unbind();
-        Ok(Pending::Outside(Box::new(Outside::new(self.name, self.stops, begin))))
+        Ok(Pending::Outside(Box::new(Outside::new(call, self.name, self.stops, begin))))
     }
 }
 

@@ -1,8 +1,11 @@
 //! Calls that fit nowhere else.
 
+use std::rc::Rc;
+
 use pyo3::prelude::*;
 use pyo3::pyclass_init::PyClassInitializer;
 use pyo3::types::{PyDict, PyTuple};
+use tiffany::{Reply, binding};
 
 use super::{given, of, plain};
 use crate::call::{Op, Perform, SystemCall};
@@ -11,6 +14,7 @@ use crate::errors::{self, Raise, TiffanyError};
 use crate::line::Line;
 use crate::pending::Pending;
 use crate::spawn;
+use crate::value::from_value;
 
 plain! {
     /// Lets the others run first.
@@ -147,7 +151,8 @@ impl Perform for OnThread {
         let args = self.args.clone_ref(py);
         let kwargs = self.kwargs.as_ref().map(|kwargs| kwargs.clone_ref(py));
         let context = TaskContext::copy(py);
-        let work = tiffany::blocking(move || {
+        let origin = Rc::new(call.clone().unbind());
+        let work = binding::blocking(origin, move || {
             Python::attach(|py| {
                 let _inside = context.enter(py);
                 let kwargs = kwargs.as_ref().map(|kwargs| kwargs.bind(py));
@@ -159,10 +164,16 @@ impl Perform for OnThread {
             })
         });
         Ok(Pending::Future(Box::pin(async move {
-            match work.await {
-                Ok(value) => value,
-                Err(error) => Err(Python::attach(|py| errors::to_python(py, &error))),
-            }
+            let reply = work.await;
+            Python::attach(|py| match reply {
+                Ok(Reply::Value(value)) => match value.take::<PyResult<Py<PyAny>>>() {
+                    Ok(returned) => returned,
+                    // A handler gave it.
+                    Err(value) => from_value(py, value),
+                },
+                Ok(Reply::Error(error)) | Err(error) => Err(errors::to_python(py, &error)),
+                Ok(_) => Ok(py.None()),
+            })
         })))
     }
 }

@@ -1,6 +1,9 @@
 //! Work that is begun on the loop's thread and ends anywhere: a coroutine on somebody else's loop, a function in somebody else's pool. The
-//! kernel knows it as an effect.
+//! kernel knows it as an effect. And work of any kind with the call it was made by, so that handlers of that language know it again.
 
+use std::any::Any;
+use std::panic::Location;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use tiffany_kernel::{CallRef, EffectWork, ErrorKind, Reply, SystemCall, TaskError, Value};
@@ -42,9 +45,52 @@ impl Drop for Finish {
     }
 }
 
+/// Work, and the call as its language has it.
+struct Attributed {
+    origin: Rc<dyn Any>,
+    work: Box<dyn Any>,
+}
+
+/// The work alone.
+pub(crate) fn work(work: Box<dyn Any>) -> Box<dyn Any> {
+    match work.downcast::<Attributed>() {
+        Ok(attributed) => attributed.work,
+        Err(work) => work,
+    }
+}
+
+/// Whether it is work of this kind.
+pub(crate) fn is_work<W: 'static>(effect: &EffectWork) -> bool {
+    match effect.work.downcast_ref::<Attributed>() {
+        Some(attributed) => attributed.work.is::<W>(),
+        None => effect.work.is::<W>(),
+    }
+}
+
+/// The call that work was made by, as its language has it.
+pub fn origin(effect: &EffectWork) -> Option<&Rc<dyn Any>> {
+    effect.work.downcast_ref::<Attributed>().map(|attributed| &attributed.origin)
+}
+
 /// A call that is answered with what came of such work. Whoever drops it sees to the end of the work, if there is a way to end it.
 #[track_caller]
-pub fn outside(name: &'static str, begin: impl FnOnce(Finish) + 'static) -> TryCall<Reply> {
-    let work = Box::new(Outside(Box::new(begin)));
+pub fn outside(
+    name: &'static str,
+    origin: Rc<dyn Any>,
+    begin: impl FnOnce(Finish) + 'static,
+) -> TryCall<Reply> {
+    let work = Box::new(Attributed { origin, work: Box::new(Outside(Box::new(begin))) });
     TryCall::new(SystemCall::Effect(EffectWork { name, about: None, work }))
+}
+
+/// A call that is answered with what a function gives, which is done on a thread of the runtime.
+#[track_caller]
+pub fn blocking<T, F>(origin: Rc<dyn Any>, function: F) -> TryCall<Reply>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let mut effect = crate::sys::blocking_work(function, Location::caller());
+    effect.work = Box::new(Attributed { origin, work: effect.work });
+    TryCall::new(SystemCall::Effect(effect))
 }

@@ -9,6 +9,7 @@ use super::hosting::Durable;
 use super::json::Json;
 use super::resume::resuming::log_failed;
 use super::steps::checkpoint::Receipt;
+use crate::binding::{Outside, is_work};
 use crate::control::{Answer, Tell};
 use crate::inbox::Letter;
 use crate::mutation::Mutation;
@@ -70,7 +71,9 @@ impl Runtime {
         let id = self.runs[place].run.id();
         let Some(durable) = &mut self.durable else { return self.execute(id, order) };
         match order {
-            Order::Start(call, effect) if effect.work.is::<Work>() => {
+            Order::Start(call, effect)
+                if is_work::<Work>(&effect) || is_work::<Outside>(&effect) =>
+            {
                 let message = "what blocking work gives cannot be written down; use a step";
                 let error = TaskError::new(ErrorKind::NotDurable, message);
                 self.complete(id, Completion::Call(call, Err(error)));
