@@ -99,26 +99,36 @@ def _run(
 Prepared = Callable[[], Callable[[Done], "Future[Any]"]]
 
 
-def in_thread(*given: Any, **kwargs: Any) -> Prepared:
+def in_thread(
+    executor: Executor | None,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None,
+) -> Prepared:
     """A function for a thread, called in the context of the task."""
-    executor, function, args = _split("InThread", given)
     if isinstance(executor, ProcessPoolExecutor):
         raise BadArgumentError("this executor has processes and no threads; use `InProcess`")
 
     def prepare() -> Callable[[Done], Future[Any]]:
         run = contextvars.copy_context().run
+        named = kwargs or {}
         return lambda done: _told(
-            (executor or _threads()).submit(run, function, *args, **kwargs), done
+            (executor or _threads()).submit(run, function, *args, **named), done
         )
 
     return prepare
 
 
-def in_process(*given: Any, **kwargs: Any) -> Prepared:
+def in_process(
+    executor: Executor | None,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None,
+) -> Prepared:
     """A function for a process. It, its arguments and what it returns are pickled."""
-    executor, function, args = _split("InProcess", given)
+    named = kwargs or {}
     return lambda: lambda done: _told(
-        (executor or _processes()).submit(function, *args, **kwargs), done
+        (executor or _processes()).submit(function, *args, **named), done
     )
 
 
@@ -128,7 +138,7 @@ def _told(future: Future[Any], done: Done) -> Future[Any]:
     return future
 
 
-def _split(name: str, given: tuple[Any, ...]) -> tuple[Executor | None, Any, tuple[Any, ...]]:
+def split(name: str, given: tuple[Any, ...]) -> tuple[Executor | None, Any, tuple[Any, ...]]:
     """The executor, if there is one, the function and its arguments."""
     executor, rest = None, given
     if given and (given[0] is None or isinstance(given[0], Executor)):

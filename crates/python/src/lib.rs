@@ -31,6 +31,7 @@ mod settings;
 mod signals;
 mod spawn;
 mod stack;
+mod testing;
 mod thread;
 mod value;
 
@@ -71,6 +72,7 @@ fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<runtime::Runtime>()?;
     signals::add(module)?;
     cli::add(module)?;
+    module.add_class::<testing::Scheduler>()?;
     tell_of_forks(module.py())?;
     Ok(())
 }

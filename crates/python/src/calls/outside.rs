@@ -24,15 +24,10 @@ struct Begun {
 }
 
 impl Begun {
-    /// A call whose work is begun by `_outside.<function>(*args, **kwargs)`, once that has looked at the arguments.
-    fn prepared<'py>(
-        py: Python<'py>,
-        function: &str,
-        args: &Bound<'py, PyTuple>,
-        kwargs: Option<&Bound<'py, PyDict>>,
-    ) -> PyResult<Py<PyAny>> {
-        let prepare = py.import("tiffany._outside")?.getattr(function)?;
-        Ok(prepare.call(args, kwargs)?.unbind())
+    /// A call whose work is begun by this function of `_outside`, once that has looked at the arguments.
+    fn prepared(function: &str, args: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
+        let prepare = args.py().import("tiffany._outside")?.getattr(function)?;
+        Ok(prepare.call1(args)?.unbind())
     }
 }
 
@@ -60,14 +55,18 @@ impl Perform for Begun {
 
 /// Runs a coroutine of asyncio, and gives what it returns: on the loop that runs this program (`arun`), or on one in a thread.
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
-pub(crate) struct Aio;
+pub(crate) struct Aio {
+    /// What is run.
+    #[pyo3(get)]
+    coroutine: Py<PyAny>,
+}
 
 #[pymethods]
 impl Aio {
     #[new]
     fn new(coroutine: Bound<'_, PyAny>) -> PyResult<PyClassInitializer<Aio>> {
         let args = PyTuple::new(coroutine.py(), [&coroutine])?;
-        let begin = Begun::prepared(coroutine.py(), "coroutine", &args, None)?;
+        let begin = Begun::prepared("coroutine", &args)?;
         let begun = Begun {
             name: "aio",
             stops: Stops::InTime,
@@ -75,7 +74,7 @@ impl Aio {
             once: Some(AtomicBool::new(false)),
             in_durable: "make it a step: a function that is `async def` under `@step`",
         };
-        Ok(of(Aio, Op::Other(Box::new(begun))))
+        Ok(of(Aio { coroutine: coroutine.unbind() }, Op::Other(Box::new(begun))))
     }
 }
 
@@ -83,8 +82,14 @@ macro_rules! on_executor {
     ($($name:ident $tag:literal $prepare:literal $doc:literal),+ $(,)?) => {
         $(
             #[doc = $doc]
-            #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
-            pub(crate) struct $name;
+            #[pyclass(frozen, extends = SystemCall, get_all, module = "tiffany")]
+            pub(crate) struct $name {
+                /// The executor, or `None` for the one that there is for all; the function; what it is called with.
+                executor: Py<PyAny>,
+                function: Py<PyAny>,
+                args: Py<PyTuple>,
+                kwargs: Option<Py<PyDict>>,
+            }
 
             #[pymethods]
             impl $name {
@@ -94,14 +99,21 @@ macro_rules! on_executor {
                     args: &Bound<'_, PyTuple>,
                     kwargs: Option<&Bound<'_, PyDict>>,
                 ) -> PyResult<PyClassInitializer<$name>> {
+                    let split = args.py().import("tiffany._outside")?.getattr("split")?;
+                    let split = split.call1((stringify!($name), args))?;
+                    let (executor, function, args) =
+                        split.extract::<(Py<PyAny>, Py<PyAny>, Bound<'_, PyTuple>)>()?;
+                    let given = (&executor, &function, &args, kwargs).into_pyobject(args.py())?;
                     let begun = Begun {
                         name: $tag,
                         stops: Stops::ByItself,
-                        begin: Begun::prepared(args.py(), $prepare, args, kwargs)?,
+                        begin: Begun::prepared($prepare, &given)?,
                         once: None,
                         in_durable: "make it a step: a function under `@step` runs on a thread",
                     };
-                    Ok(of($name, Op::Other(Box::new(begun))))
+                    let (args, kwargs) = (args.unbind(), kwargs.cloned().map(Bound::unbind));
+                    let call = $name { executor, function, args, kwargs };
+                    Ok(of(call, Op::Other(Box::new(begun))))
                 }
             }
         )+

@@ -111,19 +111,30 @@ impl Charge {
 /// ...     return await blocking(pow, 2, 10)
 /// >>> run(main())
 /// 1024
-#[pyclass(frozen, extends = SystemCall, module = "tiffany")]
-pub(crate) struct Blocking;
+#[pyclass(frozen, extends = SystemCall, get_all, module = "tiffany")]
+pub(crate) struct Blocking {
+    /// The function, and what it is called with.
+    function: Py<PyAny>,
+    args: Py<PyTuple>,
+    kwargs: Option<Py<PyDict>>,
+}
 
 #[pymethods]
 impl Blocking {
     #[new]
     #[pyo3(signature = (function, *args, **kwargs))]
     fn new(
+        py: Python<'_>,
         function: Py<PyAny>,
         args: Py<PyTuple>,
         kwargs: Option<Py<PyDict>>,
     ) -> PyClassInitializer<Blocking> {
-        of(Blocking, Op::Other(Box::new(OnThread { function, args, kwargs })))
+        let work = OnThread {
+            function: function.clone_ref(py),
+            args: args.clone_ref(py),
+            kwargs: kwargs.as_ref().map(|kwargs| kwargs.clone_ref(py)),
+        };
+        of(Blocking { function, args, kwargs }, Op::Other(Box::new(work)))
     }
 }
 

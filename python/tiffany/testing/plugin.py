@@ -1,0 +1,64 @@
+"""The plugin for pytest. It is found by its entry point; there is nothing to set up."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tiffany.testing import Scheduler, run
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "tiffany(**settings): the test is a generator or `async def` that runs as a task, on a virtual clock; the settings are those of"
+        " `tiffany.run`.",
+    )
+
+
+def _is_program(function: object) -> bool:
+    return inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(
+    collector: pytest.Module | pytest.Class, name: str, obj: object
+) -> list[pytest.Function] | None:
+    """Generators are no tests for pytest. Those that are marked are ours."""
+    if not (inspect.isgeneratorfunction(obj) and collector.funcnamefilter(name)):
+        return None
+    marks = [*collector.iter_markers(), *getattr(obj, "pytestmark", [])]
+    if not any(mark.name == "tiffany" for mark in marks):
+        return None
+    return list(collector._genfunctions(name, obj))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    mark = pyfuncitem.get_closest_marker("tiffany")
+    if mark is None:
+        return None
+    function = pyfuncitem.obj
+    if not _is_program(function):
+        pytest.fail(f"{pyfuncitem.name} is marked `tiffany`, but is neither a generator nor `async def`")
+    wanted = pyfuncitem._fixtureinfo.argnames
+    given = {name: pyfuncitem.funcargs[name] for name in wanted}
+    run(function(**given), **mark.kwargs)
+    return True
+
+
+@pytest.fixture
+def tiffany_scheduler() -> Iterator[Callable[..., Scheduler]]:
+    """Makes a `Scheduler` of programs and settings, and closes it after the test."""
+    made: list[Scheduler] = []
+
+    def make(*programs: Any, **settings: Any) -> Scheduler:
+        made.append(Scheduler(*programs, **settings))
+        return made[-1]
+
+    yield make
+    for scheduler in made:
+        scheduler.close()
