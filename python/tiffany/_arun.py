@@ -32,7 +32,8 @@ async def arun(program: _core._Program[_T], **settings: Unpack[Settings]) -> _T:
     runtime = _core.Runtime(core_settings(settings))
     try:
         runtime.start(program)
-        return await _Guest(runtime, asyncio.get_running_loop()).outcome()
+        value: _T = await _Guest(runtime, asyncio.get_running_loop()).outcome()
+        return value
     finally:
         runtime.close()
 

@@ -82,9 +82,7 @@ def _in_context(coroutine: Coroutine[Any, Any, Any]) -> Callable[[Done], _Runnin
     return functools.partial(_run, coroutine, contextvars.copy_context())
 
 
-def _run(
-    coroutine: Coroutine[Any, Any, Any], context: contextvars.Context, done: Done
-) -> _Running:
+def _run(coroutine: Coroutine[Any, Any, Any], context: contextvars.Context, done: Done) -> _Running:
     try:
         running = _Running(asyncio.get_running_loop())
     except RuntimeError:
@@ -112,9 +110,8 @@ def in_thread(
     def prepare() -> Callable[[Done], Future[Any]]:
         run = contextvars.copy_context().run
         named = kwargs or {}
-        return lambda done: _told(
-            (executor or _threads()).submit(run, function, *args, **named), done
-        )
+        submit = (executor or _threads()).submit
+        return lambda done: _told(submit(run, function, *args, **named), done)
 
     return prepare
 
@@ -127,13 +124,11 @@ def in_process(
 ) -> Prepared:
     """A function for a process. It, its arguments and what it returns are pickled."""
     named = kwargs or {}
-    return lambda: lambda done: _told(
-        (executor or _processes()).submit(function, *args, **named), done
-    )
+    submit = _submit if executor is None else executor.submit
+    return lambda: lambda done: _told(submit(function, *args, **named), done)
 
 
 def _told(future: Future[Any], done: Done) -> Future[Any]:
-    future.add_done_callback(_look_at_pool)
     future.add_done_callback(done)
     return future
 
@@ -174,8 +169,14 @@ def _processes() -> Executor:
         return _pools[key]
 
 
-def _look_at_pool(future: Future[Any]) -> None:
-    """A process that died took its pool with it. The next call gets another one."""
-    if not future.cancelled() and isinstance(future.exception(), BrokenProcessPool):
+def _submit(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+    """To the processes for all. One that died took its pool with it: then there is another one."""
+    pool = _processes()
+    try:
+        return pool.submit(function, *args, **kwargs)
+    except BrokenProcessPool:
         with _lock:
-            _pools.pop(("processes", os.getpid()), None)
+            key = ("processes", os.getpid())
+            if _pools.get(key) is pool:
+                del _pools[key]
+        return _processes().submit(function, *args, **kwargs)

@@ -14,6 +14,7 @@ use tiffany::{Reply, TryCall};
 
 use crate::call::{self, SystemCall};
 use crate::errors;
+use crate::session::Process;
 use crate::value::{from_value, to_value};
 
 /// What the cancelled task waits for.
@@ -36,7 +37,7 @@ pub(crate) struct Outside {
 /// The work as Python has it, once it is begun: it has `cancel()`, and `add_done_callback(done)` tells of its end.
 struct Work {
     object: Rc<RefCell<Option<Py<PyAny>>>>,
-    process: u32,
+    process: Process,
     is_over: bool,
 }
 
@@ -57,7 +58,7 @@ impl Outside {
                 *begun.borrow_mut() = Done::given_to(py, finish, begin);
             });
         });
-        let work = Work { object, process: std::process::id(), is_over: false };
+        let work = Work { object, process: Process::current(), is_over: false };
         Outside { name, stops, call, work }
     }
 
@@ -120,7 +121,7 @@ impl Work {
     /// Cancels it, if it has begun and is not over.
     fn cancel(&mut self, py: Python<'_>) -> Option<Py<PyAny>> {
         let is_over = std::mem::replace(&mut self.is_over, true);
-        if is_over || self.process != std::process::id() {
+        if is_over || !self.process.is_current() {
             return None;
         }
         let work = self.object.borrow_mut().take()?;

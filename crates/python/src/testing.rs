@@ -110,7 +110,7 @@ impl Scheduler {
         let tasks = open.test.tasks(run.id()).into_iter().map(|task| {
             (
                 task.label.tid.0,
-                task.label.name.map(Into::into),
+                task.label.name,
                 task.state.to_string(),
                 task.waits_for,
                 task.waits_at.as_ref().map(Site::to_string),

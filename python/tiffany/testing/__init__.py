@@ -14,13 +14,17 @@ are the fixtures ``tiffany_scheduler`` and ``golden_log``.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeVar, Unpack
 
+from tiffany import _core
 from tiffany._run import run as _run
+from tiffany._settings import Settings
 from tiffany.testing._scheduler import Run, Scheduler, TaskInfo
 
+_T = TypeVar("_T")
 
-def run(program: Any, **settings: Any) -> Any:
+
+def run(program: _core._Program[_T], **settings: Unpack[Settings]) -> _T:
     """Runs a program as `tiffany.run` does, but on a clock that does not pass by itself: when nobody is ready, it jumps to the next
     timer. It starts in 1970, and random numbers and identities are the same every time.
 
@@ -31,7 +35,8 @@ def run(program: Any, **settings: Any) -> Any:
     >>> run(main())
     3600.0
     """
-    return _run(program, clock="virtual", **settings)
+    settings["clock"] = "virtual"
+    return _run(program, **settings)
 
 
 __all__ = ["Run", "Scheduler", "TaskInfo", "run"]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Unpack
 
 from tiffany import _core
-from tiffany._run import settings as _settings
+from tiffany._settings import Settings
+from tiffany._settings import settings as core_settings
 from tiffany.errors import BadArgumentError
 
 
@@ -59,15 +60,14 @@ class Scheduler:
         self,
         *programs: Any,
         now: float | datetime = 0.0,
-        handlers: list[Callable[..., Any]] | None = None,
-        **settings: Any,
+        **settings: Unpack[Settings],
     ) -> None:
         """A scheduler with a run for each of these programs. `now` is what its clock shows first: seconds since 1970, or a `datetime`.
         The other settings are those of `tiffany.run`."""
         self._answers = _Answers()
         # The outermost one: what a program handles itself is not the test's business.
-        chain = [*(handlers or []), self._answers]
-        self._core = _core._Scheduler(_settings(handlers=chain, **settings))
+        settings["handlers"] = [*(settings.get("handlers") or []), self._answers]
+        self._core = _core._Scheduler(core_settings(settings))
         self._core.set_clock(now.timestamp() if isinstance(now, datetime) else now)
         self._runs: list[Run] = []
         for program in programs:

@@ -43,7 +43,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     function = pyfuncitem.obj
     if not _is_program(function):
-        pytest.fail(f"{pyfuncitem.name} is marked `tiffany`, but is neither a generator nor `async def`")
+        pytest.fail(
+            f"{pyfuncitem.name} is marked `tiffany`, but is neither a generator nor `async def`"
+        )
     wanted = pyfuncitem._fixtureinfo.argnames
     given = {name: pyfuncitem.funcargs[name] for name in wanted}
     run(function(**given), **mark.kwargs)

@@ -44,8 +44,8 @@ impl Perform for Begun {
             return Err(TiffanyError::NotDurable.err(py, message));
         }
         if self.once.as_ref().is_some_and(|once| once.swap(true, Ordering::Relaxed)) {
-            let message = "this coroutine was run before; call its function again for another one";
-            return Err(TiffanyError::BadArgument.err(py, message));
+            let message = "this coroutine was given to asyncio before";
+            return Err(TiffanyError::Begun.err(py, message));
         }
         // Here the context is that of the task.
         let begin = self.begin.bind(py).call0()?.unbind();

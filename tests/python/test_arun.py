@@ -1,0 +1,393 @@
+"""Programs inside a loop of asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any
+
+import pytest
+import tiffany
+import uvloop
+from tiffany import (
+    Aio,
+    Blocking,
+    CreateExternalPromise,
+    Gather,
+    Now,
+    ReadWait,
+    Sleep,
+    Spawn,
+    Wait,
+    arun,
+)
+
+Steps = Generator[Any, Any, Any]
+Loop = Callable[[Coroutine[Any, Any, Any]], Any]
+
+
+def on_uvloop(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(coroutine)
+
+
+@pytest.fixture(params=[asyncio.run, on_uvloop], ids=["asyncio", "uvloop"])
+def loop(request: pytest.FixtureRequest) -> Loop:
+    run: Loop = request.param
+    return run
+
+
+def test_a_program_runs_on_the_loop_s_own_thread(loop: Loop) -> None:
+    def child(n: int) -> Steps:
+        yield Sleep(0.001)
+        return n, threading.current_thread() is threading.main_thread()
+
+    def main() -> Steps:
+        tasks = []
+        for n in range(3):
+            tasks.append((yield Spawn(child(n))))
+        return (yield Gather(tasks))
+
+    assert loop(arun(main())) == [(0, True), (1, True), (2, True)]
+
+
+def test_its_exception_is_raised(loop: Loop) -> None:
+    async def main() -> None:
+        await tiffany.sleep(0)
+        raise LookupError("so")
+
+    with pytest.raises(LookupError, match="so"):
+        loop(arun(main()))
+
+
+def test_what_other_threads_do_wakes_it(loop: Loop) -> None:
+    def main() -> Steps:
+        promise = yield CreateExternalPromise()
+        timer = threading.Timer(0.02, promise.complete, ("settled",))
+        timer.start()
+        said = yield Wait(promise.future)
+        timer.join()
+        return said, (yield Blocking(pow, 2, 10))
+
+    assert loop(arun(main())) == ("settled", 1024)
+
+
+def test_what_the_loop_itself_does_wakes_it(loop: Loop) -> None:
+    def main() -> Steps:
+        promise = yield CreateExternalPromise()
+        asyncio.get_running_loop().call_later(0.02, promise.complete, "settled")
+        return (yield Wait(promise.future))
+
+    assert loop(arun(main())) == "settled"
+
+
+def test_descriptors_wake_it(loop: Loop) -> None:
+    ours, theirs = socket.socketpair()
+
+    def main() -> Steps:
+        asyncio.get_running_loop().call_later(0.02, theirs.send, b"hello")
+        yield ReadWait(ours)
+        return ours.recv(5)
+
+    with ours, theirs:
+        assert loop(arun(main())) == b"hello"
+
+
+def test_a_descriptor_that_is_closed_behind_its_back_is_noticed(loop: Loop) -> None:
+    read, write = os.pipe()
+
+    def closes() -> Steps:
+        yield Sleep(0.01)
+        os.close(read)
+
+    def main() -> Steps:
+        yield Spawn(closes())
+        yield ReadWait(read)
+
+    with pytest.raises(tiffany.BadDescriptorError):
+        loop(arun(main()))
+    os.close(write)
+
+
+def test_aio_runs_on_the_same_loop(loop: Loop) -> None:
+    async def where() -> int:
+        await asyncio.sleep(0)
+        return id(asyncio.get_running_loop())
+
+    def main() -> Steps:
+        return (yield Aio(where())) == id(asyncio.get_running_loop())
+
+    assert loop(arun(main())) is True
+
+
+def test_neither_starves_the_other(loop: Loop) -> None:
+    longest = 0.0
+
+    async def ticks() -> None:
+        nonlocal longest
+        last = time.perf_counter()
+        while True:
+            await asyncio.sleep(0)
+            now = time.perf_counter()
+            longest = max(longest, now - last)
+            last = now
+
+    def busy(rounds: int) -> Steps:
+        for _ in range(rounds):
+            yield
+
+    async def main() -> int:
+        ticker = asyncio.create_task(ticks())
+        await arun(busy(200_000))
+        ticker.cancel()
+        return 1
+
+    begun = time.perf_counter()
+    loop(main())
+    took = time.perf_counter() - begun
+    assert longest < took / 4, (longest, took)
+
+
+def test_a_busy_loop_does_not_keep_it_from_its_timers(loop: Loop) -> None:
+    async def busy() -> None:
+        while True:
+            await asyncio.sleep(0)
+
+    def main() -> Steps:
+        for _ in range(20):
+            yield Sleep(0.001)
+        return "done"
+
+    async def both() -> Any:
+        other = asyncio.create_task(busy())
+        said = await asyncio.wait_for(arun(main()), 30)
+        other.cancel()
+        return said
+
+    assert loop(both()) == "done"
+
+
+def test_several_at_once(loop: Loop) -> None:
+    def main(n: int) -> Steps:
+        yield Sleep(0.01)
+        value = yield Aio(asyncio.sleep(0.01, n))
+        return value, (yield Blocking(int, n))
+
+    async def all_of_them() -> Any:
+        return await asyncio.gather(*(arun(main(n)) for n in range(10)))
+
+    assert loop(all_of_them()) == [(n, n) for n in range(10)]
+
+
+def test_one_inside_another(loop: Loop) -> None:
+    def inner() -> Steps:
+        yield Sleep(0.001)
+        return "inner"
+
+    def outer() -> Steps:
+        return (yield Aio(arun(inner())))
+
+    assert loop(arun(outer())) == "inner"
+
+
+class Cleanup:
+    """A program with a child, both of which clean up with calls."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def waits(self, name: str) -> Steps:
+        try:
+            yield Sleep(60)
+        finally:
+            yield Sleep(0.005)
+            self.events.append(name)
+
+    def main(self) -> Steps:
+        yield Spawn(self.waits("child"))
+        yield self.waits("root")
+
+
+def test_cancelled_it_cancels_the_run_and_waits_for_the_cleanup(loop: Loop) -> None:
+    cleanup = Cleanup()
+
+    async def main() -> None:
+        task = asyncio.create_task(arun(cleanup.main()))
+        await asyncio.sleep(0.02)
+        task.cancel("enough")
+        with pytest.raises(asyncio.CancelledError, match="enough"):
+            await task
+        assert task.cancelled()
+
+    loop(main())
+    assert sorted(cleanup.events) == ["child", "root"]
+
+
+def test_a_timeout_of_asyncio_does_the_same(loop: Loop) -> None:
+    cleanup = Cleanup()
+
+    async def main() -> None:
+        async with asyncio.timeout(0.02):
+            await arun(cleanup.main())
+
+    with pytest.raises(TimeoutError):
+        loop(main())
+    assert sorted(cleanup.events) == ["child", "root"]
+
+
+def test_what_goes_wrong_in_the_cleanup_is_raised(loop: Loop) -> None:
+    def main() -> Steps:
+        try:
+            yield Sleep(60)
+        finally:
+            raise ValueError("in its cleanup")
+
+    async def outer() -> None:
+        task = asyncio.create_task(arun(main()))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await task
+
+    with pytest.raises(ValueError, match="in its cleanup"):
+        loop(outer())
+
+
+def test_cancelled_twice_it_does_not_wait_for_the_cleanup(loop: Loop) -> None:
+    begun = []
+
+    def main() -> Steps:
+        try:
+            yield Sleep(60)
+        finally:
+            begun.append(True)
+            yield Sleep(60)
+
+    async def outer() -> None:
+        task = asyncio.create_task(arun(main()))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        while not begun:
+            await asyncio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 30)
+
+    loop(outer())
+
+
+def test_a_deadlock_is_found(loop: Loop) -> None:
+    def main() -> Steps:
+        promise = yield tiffany.CreatePromise()
+        yield Wait(promise.future)
+
+    with pytest.raises(tiffany.DeadlockError):
+        loop(arun(main()))
+
+
+def test_with_a_virtual_clock_no_time_passes(loop: Loop) -> None:
+    def main() -> Steps:
+        yield Sleep(24 * 3600)
+        return (yield Now())
+
+    begun = time.monotonic()
+    assert loop(arun(main(), clock="virtual")) == 24 * 3600
+    assert time.monotonic() - begun < 30
+
+
+def test_system_exit_in_a_task_ends_it(loop: Loop) -> None:
+    def main() -> Steps:
+        yield Sleep(0)
+        raise SystemExit(7)
+
+    async def outer() -> int:
+        try:
+            await arun(main())
+        except SystemExit as exit:
+            assert isinstance(exit.code, int)
+            return exit.code
+        return 0
+
+    assert loop(outer()) == 7
+
+
+def test_what_is_no_program_is_refused_and_nothing_is_left(loop: Loop) -> None:
+    async def outer() -> int:
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(3):
+            with pytest.raises(tiffany.BadArgumentError):
+                await arun(3)  # type: ignore[arg-type]
+        return len(os.listdir("/proc/self/fd")) - before
+
+    assert loop(outer()) == 0
+
+
+def test_an_unknown_setting_is_refused(loop: Loop) -> None:
+    def main() -> Steps:
+        yield Sleep(0)
+
+    program = main()
+    with pytest.raises(TypeError, match="there is no setting `speed`"):
+        loop(arun(program, speed=3))  # type: ignore[call-arg]
+
+
+def test_run_inside_a_task_of_it_is_an_error(loop: Loop) -> None:
+    def inner() -> Steps:
+        yield Sleep(0)
+
+    def main() -> Steps:
+        yield Sleep(0)
+        program = inner()
+        try:
+            tiffany.run(program)
+        except tiffany.NestedRuntimeError as error:
+            return error.code
+
+    assert loop(arun(main())) == "TFY0025"
+
+
+def test_ctrl_c_cleans_up() -> None:
+    program = """
+import asyncio, os, signal, tiffany
+from tiffany import Sleep
+def main():
+    try:
+        asyncio.get_running_loop().call_later(0.05, os.kill, os.getpid(), signal.SIGINT)
+        yield Sleep(60)
+    finally:
+        yield Sleep(0.001)
+        print("cleaned up", flush=True)
+asyncio.run(tiffany.arun(main()))
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
+    )
+    assert ended.stdout == "cleaned up\n"
+    assert ended.stderr.rstrip().endswith("KeyboardInterrupt")
+
+
+def test_in_a_notebook() -> None:
+    """IPython runs a cell with `await` on a loop of its own, as a notebook does."""
+    cells = """
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+for cell in (
+    "import tiffany\\nfrom tiffany import Sleep, Spawn, Wait, arun",
+    "def child():\\n    yield Sleep(0.001)\\n    return 6",
+    "async def main():\\n    return 7 * await (await tiffany.spawn(child()))",
+    "answer = await arun(main())",
+    "again = await arun(main())",
+    "print(answer, again)",
+):
+    shell.run_cell(cell).raise_error()
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", cells], capture_output=True, text=True, timeout=120
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.endswith("42 42\n")
