@@ -7,8 +7,9 @@ import math
 from typing import Any, TypeVar, Unpack
 
 from tiffany import _core
+from tiffany._run import check_durable
+from tiffany._runtime import Runtime
 from tiffany._settings import Settings
-from tiffany._settings import settings as core_settings
 from tiffany.errors import TaskCancelledError
 
 _T = TypeVar("_T")
@@ -17,9 +18,14 @@ _ROUNDS = 16
 """So many rounds the tasks have before it is asyncio's turn again."""
 
 
-async def arun(program: _core._Program[_T], **settings: Unpack[Settings]) -> _T:
-    """Runs a program to the end of its run, and gives its value, as `run` does; but inside the loop of asyncio that runs this
-    coroutine, in turn with everything else there. Cancelled, it cancels the run, whose tasks clean up first.
+async def arun(
+    program: _core._Program[_T], *, id: str | None = None, **settings: Unpack[Settings]
+) -> _T:
+    """Runs a program to the end of its run, and gives its value, as `run` does and with the same settings; but inside the loop of
+    asyncio that runs this coroutine, in turn with everything else there.
+
+    Cancelled, it cancels the run, whose tasks clean up first. A durable run is not cancelled: it stays in the log as it is, and goes on
+    when it is run again.
 
     >>> import asyncio
     >>> from tiffany import Aio, Sleep, arun
@@ -29,13 +35,14 @@ async def arun(program: _core._Program[_T], **settings: Unpack[Settings]) -> _T:
     >>> asyncio.run(arun(main()))
     'from both'
     """
-    runtime = _core.Runtime(core_settings(settings))
-    try:
-        runtime.start(program)
-        value: _T = await _Guest(runtime, asyncio.get_running_loop()).outcome()
+    check_durable(settings.get("wal"), id)
+    with Runtime(**settings) as runtime:
+        if id is None:
+            runtime._core.start(program)
+        else:
+            runtime._core.attend(runtime._begun(program, id))
+        value: _T = await _Guest(runtime._core, asyncio.get_running_loop()).outcome()
         return value
-    finally:
-        runtime.close()
 
 
 class _Guest:
@@ -64,14 +71,14 @@ class _Guest:
                 # Not the future itself, which would be cancelled too.
                 await asyncio.wait((self._over,))
             except asyncio.CancelledError as error:
-                # Whoever cancels twice does not wait for the cleanup.
                 cancelled = error
-                self._runtime.stop()
+                # Whoever cancels twice does not wait for the cleanup.
+                if not self._runtime.stop():
+                    raise
+        self._over.result()
         if cancelled is None:
-            self._over.result()
             return self._runtime.outcome()
         try:
-            self._over.result()
             self._runtime.outcome()
         except TaskCancelledError:
             pass

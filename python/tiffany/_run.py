@@ -15,6 +15,15 @@ from tiffany.errors import BadArgumentError
 _T = TypeVar("_T")
 
 
+def check_durable(wal: object, id: object) -> None:
+    """A durable run has both a log and an id."""
+    if (wal is None) != (id is None):
+        missing, given = ("id", "wal") if id is None else ("wal", "id")
+        raise BadArgumentError(
+            f"a durable run has both a log and an id, and {given} was given without {missing} [TFY0032]"
+        )
+
+
 def run(
     program: Generator[Any, Any, _T] | Coroutine[Any, Any, _T] | _core.Program[_T],
     *,
@@ -52,11 +61,7 @@ def run(
     says who of those that are ready goes first, and ``threads`` how many there are for ``Blocking``. With the ``"virtual"`` clock no time
     passes: when nobody is ready, it jumps to the next timer (see `tiffany.testing`).
     """
-    if (wal is None) != (id is None):
-        missing, given = ("id", "wal") if id is None else ("wal", "id")
-        raise BadArgumentError(
-            f"a durable run has both a log and an id, and {given} was given without {missing} [TFY0032]"
-        )
+    check_durable(wal, id)
     runtime = Runtime(
         wal=wal,
         workflows=workflows,

@@ -100,12 +100,16 @@ class Runtime:
         there is one of this id, or if it is over its outcome is given at once."""
         if id is None:
             return self._core.run(program)
+        value: _T = self._core.wait(self._begun(program, id))
+        return value
+
+    def _begun(self, program: Any, id: str) -> Run[Any]:
+        """A durable run of a program that was not started."""
         name, function, given = _workflows.of_program(program)
         # It is not run itself: the run has one of its own, made of what is written down.
-        program.close()  # type: ignore[union-attr]
+        program.close()
         self._functions.given.setdefault(name, function)
-        value: _T = self._core.wait(self._started(name, id, _workflows.encoded(given)))
-        return value
+        return self._started(name, id, _workflows.encoded(given))
 
     def submit(
         self, workflow: Callable[..., Program[_T]] | str, /, *args: Any, id: str, **kwargs: Any

@@ -2,14 +2,18 @@
 
 use pyo3::prelude::*;
 use tiffany::binding::{self, Rest};
-use tiffany::{RunHandle, Value};
+use tiffany::{RunHandle, Uuid, Value};
 
+use crate::durable::runs;
 use crate::errors::{self, Raise, TiffanyError};
 use crate::line::Line;
 use crate::{session, spawn, value};
 
 /// The run that a guest is there for.
-pub(crate) struct Guest(RunHandle<Value>);
+pub(crate) enum Guest {
+    Ephemeral(RunHandle<Value>),
+    Durable(Uuid),
+}
 
 impl Guest {
     /// Starts a program, which goes on when it is let.
@@ -18,8 +22,12 @@ impl Guest {
         program: &Bound<'_, PyAny>,
     ) -> PyResult<Guest> {
         spawn::check(program)?;
+        if session::is_forked_inside() {
+            let message = "a task forked this process, which is still inside of that task";
+            return Err(TiffanyError::Forked.err(program.py(), message));
+        }
         let root = spawn::coroutine(program, Line::of_program(program))?;
-        Ok(Guest(binding::start(runtime, root)))
+        Ok(Guest::Ephemeral(binding::start(runtime, root)))
     }
 
     /// Lets it go on for so many rounds. After so many seconds it wants to go on again, or when its descriptor can be read before;
@@ -31,8 +39,13 @@ impl Guest {
         rounds: usize,
     ) -> PyResult<Option<f64>> {
         let is_over = |runtime: &tiffany::Runtime| {
-            binding::is_over(runtime, self.0.id()) || session::is_interrupted()
+            let is_over = match self {
+                Guest::Ephemeral(run) => binding::is_over(runtime, run.id()),
+                Guest::Durable(run) => !binding::is_live(runtime, *run),
+            };
+            is_over || session::is_interrupted()
         };
+        let _looping = session::Looping::new();
         match binding::go_on(runtime, rounds, is_over) {
             Ok(Rest::Over) => Ok(None),
             Ok(Rest::Ready) => Ok(Some(0.0)),
@@ -41,9 +54,15 @@ impl Guest {
         }
     }
 
-    /// Cancels all of its tasks.
-    pub(crate) fn cancel(&self, runtime: &tiffany::Runtime) {
-        runtime.handle().cancel(self.0.id());
+    /// Cancels all of its tasks. `false`: it is durable, and stays as it is.
+    pub(crate) fn cancel(&self, runtime: &tiffany::Runtime) -> bool {
+        match self {
+            Guest::Ephemeral(run) => {
+                runtime.handle().cancel(run.id());
+                true
+            }
+            Guest::Durable(_) => false,
+        }
     }
 
     /// What came of it, when it is over.
@@ -55,7 +74,11 @@ impl Guest {
         if let Some(error) = session::take_interrupt() {
             return Err(error);
         }
-        match binding::drive(runtime, &self.0, || true) {
+        let run = match self {
+            Guest::Ephemeral(run) => run,
+            Guest::Durable(run) => return runs::outcome(py, runtime, run),
+        };
+        match binding::drive(runtime, &run, || true) {
             Some(Ok(value)) => value::from_value(py, value),
             Some(Err(error)) => Err(errors::run_error(py, &error)),
             None => Err(TiffanyError::Gone.err(py, "the run is not over")),

@@ -434,11 +434,8 @@ fn by_uuid(
         return Err(TiffanyError::UnknownPromise.err(py, format!("{text:?} is no UUID")));
     };
     for home in crate::session::handles() {
-        for is_durable in [false, true] {
-            match settle(py, &home, uuid, is_durable, result.clone()) {
-                Ok(accepted) => return Ok(accepted),
-                Err(_) => continue,
-            }
+        if let Some(is_durable) = tiffany::binding::knows_promise(&home, uuid) {
+            return settle(py, &home, uuid, is_durable, result);
         }
     }
     Err(TiffanyError::UnknownPromise.err(py, format!("there is no promise {uuid}")))

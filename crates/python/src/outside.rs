@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use pyo3::intern;
@@ -49,7 +49,7 @@ impl Outside {
         stops: Stops,
         begin: Py<PyAny>,
     ) -> Outside {
-        let origin = Rc::new(call.clone().unbind());
+        let origin = Arc::new(call.clone().unbind());
         let object = Rc::new(RefCell::new(None));
         let begun = Rc::clone(&object);
         let call = binding::outside(name, origin, move |finish| {
@@ -107,7 +107,7 @@ fn read(py: Python<'_>, reply: Result<Reply, tiffany::TaskError>) -> PyResult<Py
 /// Waits for the end of work that was cancelled.
 fn ending(name: &'static str, work: Py<PyAny>) -> TryCall<Reply> {
     // No handler has to do with it.
-    binding::outside(name, Rc::new(()), move |finish| {
+    binding::outside(name, Arc::new(()), move |finish| {
         Python::attach(|py| {
             Done::given_to(py, finish, |done| {
                 done.get().expects_cancel();

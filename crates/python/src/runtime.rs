@@ -115,6 +115,13 @@ impl Runtime {
         Ok(())
     }
 
+    /// The same for a durable run that was submitted.
+    fn attend(&self, run: &Bound<'_, PyAny>) -> PyResult<()> {
+        let mut open = self.open(run.py())?;
+        open.guest = Some(Guest::Durable(runs::identity(run)?));
+        Ok(())
+    }
+
     /// Lets it go on for so many rounds without waiting. After so many seconds it wants to go on again, or when its descriptor can be
     /// read before; `None`: it is over.
     fn go_on(&self, py: Python<'_>, rounds: usize) -> PyResult<Option<f64>> {
@@ -125,13 +132,10 @@ impl Runtime {
         }
     }
 
-    /// Cancels what was started.
-    fn stop(&self, py: Python<'_>) -> PyResult<()> {
+    /// Cancels what was started. `False`: it is durable, and stays as it is.
+    fn stop(&self, py: Python<'_>) -> PyResult<bool> {
         let open = self.open(py)?;
-        if let Some(guest) = &open.guest {
-            guest.cancel(&open.runtime);
-        }
-        Ok(())
+        Ok(open.guest.as_ref().is_some_and(|guest| guest.cancel(&open.runtime)))
     }
 
     /// What came of what was started.

@@ -67,6 +67,7 @@ impl Scheduler {
 
     /// Gives the next ready task one turn. `False`: nobody is ready.
     fn step(&self, py: Python<'_>) -> PyResult<bool> {
+        let _looping = session::Looping::new();
         let stepped = self.open(py)?.test.step();
         interrupted()?;
         Ok(stepped)
@@ -83,6 +84,7 @@ impl Scheduler {
     /// Lets so much time pass, from timer to timer.
     fn advance(&self, seconds: Bound<'_, PyAny>) -> PyResult<()> {
         let by = duration(&seconds)?;
+        let _looping = session::Looping::new();
         self.open(seconds.py())?.test.advance(by);
         interrupted()
     }
@@ -144,6 +146,7 @@ impl Scheduler {
         let Some(run) = open.runs.get_mut(run).and_then(Option::take) else {
             return Err(TiffanyError::Gone.err(py, "this run was finished before"));
         };
+        let _looping = session::Looping::new();
         let ended = binding::finish_test(&mut open.test, &run, session::is_interrupted);
         interrupted()?;
         match ended {

@@ -16,11 +16,11 @@ use std::sync::Arc;
 
 pub use crate::durable::{Language, Wanted};
 pub use durable::{
-    answer_question, durable_run, make_step, origin, settle_durable, step, step_elsewhere,
+    answer_question, durable_run, is_live, make_step, settle_durable, step, step_elsewhere,
     transactional, wait_for, with_origin, worth_another_attempt,
 };
 pub use guest::{Rest, descriptor, go_on, is_over};
-pub use outside::{Finish, blocking, origin, outside};
+pub use outside::{Finish, Origin, blocking, origin, outside};
 pub(crate) use outside::{Outside, is_work, work};
 pub use stepping::{finish_test, start_test};
 pub use tiffany_kernel::Release;
@@ -205,6 +205,11 @@ pub fn settle(
     result: impl FnOnce() -> Result<Value, TaskError> + Send + 'static,
 ) -> Result<crate::Settlement, TaskError> {
     home.inbox().settle(uuid, Box::new(result))
+}
+
+/// Whether a runtime has an external promise that is known by this UUID, and if so, whether it is durable.
+pub fn knows_promise(home: &crate::RuntimeHandle, uuid: tiffany_kernel::Uuid) -> Option<bool> {
+    home.inbox().knows(uuid)
 }
 
 /// Whether the task being resumed belongs to a durable run.

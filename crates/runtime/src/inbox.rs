@@ -111,6 +111,11 @@ impl Inbox {
         self.promises.lock().retain(|_, promise| promise.run != run);
     }
 
+    /// Whether there is such a promise, and if so, whether it is durable.
+    pub(crate) fn knows(&self, uuid: Uuid) -> Option<bool> {
+        self.promises.lock().get(&uuid).map(|promise| promise.durable)
+    }
+
     /// Settles a promise.
     pub(crate) fn settle(&self, uuid: Uuid, result: Remote) -> Result<Settlement, TaskError> {
         let mut promises = self.promises.lock();

@@ -1,7 +1,7 @@
 //! A runtime as the guest of another loop: it never waits itself, and rings when there is something to go on with.
 
 use std::os::fd::BorrowedFd;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -104,7 +104,7 @@ fn at_rest_its_descriptor_is_quiet() {
 fn work_outside_is_answered_from_any_thread() {
     let mut runtime = Runtime::new().unwrap();
     let run = runtime.start(async {
-        let told = binding::outside("work", Rc::new(()), |finish: Finish| {
+        let told = binding::outside("work", Arc::new(()), |finish: Finish| {
             std::thread::spawn(move || finish.tell(|| Ok(Value::new(42u32))));
         });
         let Ok(Reply::Value(value)) = told.await else { panic!("it has a value") };
@@ -117,7 +117,7 @@ fn work_outside_is_answered_from_any_thread() {
 fn work_that_is_given_up_has_failed() {
     let mut runtime = Runtime::new().unwrap();
     let run = runtime.start(async {
-        let error = match binding::outside("work", Rc::new(()), drop::<Finish>).await {
+        let error = match binding::outside("work", Arc::new(()), drop::<Finish>).await {
             Ok(Reply::Error(error)) | Err(error) => error,
             Ok(_) => panic!("nobody answered"),
         };

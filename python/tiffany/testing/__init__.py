@@ -18,13 +18,13 @@ from typing import TypeVar, Unpack
 
 from tiffany import _core
 from tiffany._run import run as _run
-from tiffany._settings import Settings
+from tiffany._settings import RunSettings
 from tiffany.testing._scheduler import Run, Scheduler, TaskInfo
 
 _T = TypeVar("_T")
 
 
-def run(program: _core._Program[_T], **settings: Unpack[Settings]) -> _T:
+def run(program: _core._Program[_T], **settings: Unpack[RunSettings]) -> _T:
     """Runs a program as `tiffany.run` does, but on a clock that does not pass by itself: when nobody is ready, it jumps to the next
     timer. It starts in 1970, and random numbers and identities are the same every time.
 

@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any, Unpack
 
 from tiffany import _core
-from tiffany._settings import Settings
-from tiffany._settings import settings as core_settings
+from tiffany._runtime import settings as core_settings
+from tiffany._settings import RunSettings
+from tiffany._workflows import Functions
 from tiffany.errors import BadArgumentError
 
 
@@ -60,14 +61,14 @@ class Scheduler:
         self,
         *programs: Any,
         now: float | datetime = 0.0,
-        **settings: Unpack[Settings],
+        **settings: Unpack[RunSettings],
     ) -> None:
         """A scheduler with a run for each of these programs. `now` is what its clock shows first: seconds since 1970, or a `datetime`.
         The other settings are those of `tiffany.run`."""
         self._answers = _Answers()
         # The outermost one: what a program handles itself is not the test's business.
         settings["handlers"] = [*(settings.get("handlers") or []), self._answers]
-        self._core = _core._Scheduler(core_settings(settings))
+        self._core = _core._Scheduler(core_settings(Functions(), **settings))
         self._core.set_clock(now.timestamp() if isinstance(now, datetime) else now)
         self._runs: list[Run] = []
         for program in programs:

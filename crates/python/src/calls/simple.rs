@@ -1,6 +1,6 @@
 //! Calls that fit nowhere else.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::pyclass_init::PyClassInitializer;
@@ -162,7 +162,7 @@ impl Perform for OnThread {
         let args = self.args.clone_ref(py);
         let kwargs = self.kwargs.as_ref().map(|kwargs| kwargs.clone_ref(py));
         let context = TaskContext::copy(py);
-        let origin = Rc::new(call.clone().unbind());
+        let origin = Arc::new(call.clone().unbind());
         let work = binding::blocking(origin, move || {
             Python::attach(|py| {
                 let _inside = context.enter(py);

@@ -43,7 +43,11 @@ pub(crate) fn submit(
 
 /// Drives all runs until this one is over, and gives its value.
 pub(crate) fn wait(runtime: &mut Runtime, run: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-    let (py, uuid) = (run.py(), identity(run)?);
+    outcome(run.py(), runtime, identity(run)?)
+}
+
+/// The same for a run that is known.
+pub(crate) fn outcome(py: Python<'_>, runtime: &mut Runtime, uuid: Uuid) -> PyResult<Py<PyAny>> {
     let ended = binding::wait_for(runtime, uuid, session::is_interrupted);
     if let Some(error) = session::take_interrupt() {
         return Err(error);

@@ -1,20 +1,19 @@
 //! Durable runs for another language: runs by their identity, steps whose results are JSON already.
 
-use std::any::Any;
 use std::future::Future;
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
-use tiffany_kernel::{EffectWork, Reply, Site, TaskError, Uuid};
+use tiffany_kernel::{Reply, Site, TaskError, Uuid};
 
+use crate::binding::Origin;
 use crate::builder::Builder;
 use crate::call::TryCall;
 use crate::control::Control;
 use crate::durable::{
-    Attempt, DurableRun, Json, Language, Spawner, Step, StepError, StepJob, StepWork, Tried,
-    on_question,
+    Attempt, DurableRun, Json, Language, Spawner, Step, StepError, StepJob, Tried, on_question,
 };
 use crate::error::RunError;
 use crate::inbox::Settlement;
@@ -47,6 +46,11 @@ pub fn wait_for(
         Ok(()) if runtime.is_live(run) => None,
         Ok(()) => Some(runtime.outcome_of(run)),
     }
+}
+
+/// Whether a durable run is not over yet, or its end is not safe in the log.
+pub fn is_live(runtime: &Runtime, run: Uuid) -> bool {
+    runtime.is_live(run)
 }
 
 /// Settles a promise of a durable run with JSON, or with an error as it is.
@@ -88,13 +92,8 @@ pub fn transactional(step: Step<()>) -> Step<()> {
 }
 
 /// The same step, with the call as the language has it, for its handlers.
-pub fn with_origin(step: Step<()>, origin: Arc<dyn Any + Send + Sync>) -> Step<()> {
+pub fn with_origin(step: Step<()>, origin: Origin) -> Step<()> {
     step.with_origin(origin)
-}
-
-/// The call of a step as its language has it.
-pub fn origin(effect: &EffectWork) -> Option<&Arc<dyn Any + Send + Sync>> {
-    effect.work.downcast_ref::<StepWork>()?.origin.as_ref()
 }
 
 /// Makes a step with this input, which is JSON, at this line. Its answer is JSON.

@@ -3,12 +3,12 @@
 
 use std::any::Any;
 use std::panic::Location;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use tiffany_kernel::{CallRef, EffectWork, ErrorKind, Reply, SystemCall, TaskError, Value};
 
 use crate::call::TryCall;
+use crate::durable::StepWork;
 use crate::inbox::{Inbox, Letter};
 
 /// What begins it.
@@ -45,9 +45,12 @@ impl Drop for Finish {
     }
 }
 
-/// Work, and the call as its language has it.
+/// A call as its language has it.
+pub type Origin = Arc<dyn Any + Send + Sync>;
+
+/// Work, and the call it was made by.
 struct Attributed {
-    origin: Rc<dyn Any>,
+    origin: Origin,
     work: Box<dyn Any>,
 }
 
@@ -68,15 +71,18 @@ pub(crate) fn is_work<W: 'static>(effect: &EffectWork) -> bool {
 }
 
 /// The call that work was made by, as its language has it.
-pub fn origin(effect: &EffectWork) -> Option<&Rc<dyn Any>> {
-    effect.work.downcast_ref::<Attributed>().map(|attributed| &attributed.origin)
+pub fn origin(effect: &EffectWork) -> Option<&Origin> {
+    match effect.work.downcast_ref::<Attributed>() {
+        Some(attributed) => Some(&attributed.origin),
+        None => effect.work.downcast_ref::<StepWork>()?.origin.as_ref(),
+    }
 }
 
 /// A call that is answered with what came of such work. Whoever drops it sees to the end of the work, if there is a way to end it.
 #[track_caller]
 pub fn outside(
     name: &'static str,
-    origin: Rc<dyn Any>,
+    origin: Origin,
     begin: impl FnOnce(Finish) + 'static,
 ) -> TryCall<Reply> {
     let work = Box::new(Attributed { origin, work: Box::new(Outside(Box::new(begin))) });
@@ -85,7 +91,7 @@ pub fn outside(
 
 /// A call that is answered with what a function gives, which is done on a thread of the runtime.
 #[track_caller]
-pub fn blocking<T, F>(origin: Rc<dyn Any>, function: F) -> TryCall<Reply>
+pub fn blocking<T, F>(origin: Origin, function: F) -> TryCall<Reply>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
