@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 from typing import Any, TypeVar, Unpack
 
@@ -78,10 +79,8 @@ class _Guest:
         self._over.result()
         if cancelled is None:
             return self._runtime.outcome()
-        try:
+        with contextlib.suppress(TaskCancelledError):
             self._runtime.outcome()
-        except TaskCancelledError:
-            pass
         raise cancelled
 
     def _turn(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextvars
 import os
 import threading
 from collections.abc import Coroutine
@@ -46,6 +47,12 @@ async def contained(work: Coroutine[Any, Any, Any]) -> Any:
         return await work
     except (SystemExit, KeyboardInterrupt) as error:
         raise _Ended(f"{type(error).__name__}: {error}") from error
+
+
+def run_here(work: Coroutine[Any, Any, Any], context: contextvars.Context) -> Any:
+    """Runs something to its end on this thread, on a loop of its own."""
+    with asyncio.Runner() as runner:
+        return runner.run(contained(work), context=context)
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

@@ -277,6 +277,18 @@ class HashSeedWarning(UserWarning):
     """A durable run began where sets of text had another order."""
 
 
+class NotCrashProofError(TiffanyError, AssertionError):
+    """A crash changed what a workflow does."""
+
+    code = "TFY0058"
+
+
+class GoldenLogError(TiffanyError, AssertionError):
+    """Code and the log that was kept of it have parted ways."""
+
+    code = "TFY0059"
+
+
 class Cancelled(BaseException):
     """What a cancelled task gets at its yield. Let it pass after cleaning up.
 
@@ -330,6 +342,7 @@ __all__ = [
     "DivergedError",
     "ForeignRunError",
     "ForkedError",
+    "GoldenLogError",
     "GoneError",
     "HashSeedWarning",
     "InDoubtError",
@@ -341,6 +354,7 @@ __all__ = [
     "NoSuchKeyError",
     "NoSuchRunError",
     "NotACallError",
+    "NotCrashProofError",
     "NotDurableError",
     "NotSerializableError",
     "NotUndoneError",

@@ -201,6 +201,10 @@ kinds! {
     StepFailed = "TFY0052", "let its class be importable under the same name, with arguments that can be written down";
     /// A call of `tiffany.pyos` where no scheduler of `tiffany.pyos` runs.
     NoPyosScheduler = "TFY0057", "start the task with `Scheduler.new`, or yield the call of that name from `tiffany`";
+    /// A crash changed what a workflow does.
+    NotCrashProof = "TFY0058", "repeat the simulation that is named, and look at what the workflow does outside its steps";
+    /// Code and the log that was kept of it have parted ways.
+    GoldenLog = "TFY0059", "if that is meant, record the log anew, by `pytest --golden-update`";
 }
 
 /// An error a task was given, or ended with.

@@ -72,7 +72,7 @@ fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<runtime::Runtime>()?;
     signals::add(module)?;
     cli::add(module)?;
-    module.add_class::<testing::Scheduler>()?;
+    testing::add(module)?;
     tell_of_forks(module.py())?;
     Ok(())
 }

@@ -63,8 +63,16 @@ impl Settings<'_> {
 
     /// A builder with these settings. The interpreter is left to others while the loop waits.
     pub(crate) fn builder(&self, py: Python<'_>) -> PyResult<tiffany::Builder> {
-        let mut builder =
-            Runtime::builder().around_wait(Rc::new(wait)).blocking_threads(self.threads);
+        self.applied(py, Runtime::builder())
+    }
+
+    /// The same for a builder that has some.
+    pub(crate) fn applied(
+        &self,
+        py: Python<'_>,
+        builder: tiffany::Builder,
+    ) -> PyResult<tiffany::Builder> {
+        let mut builder = builder.around_wait(Rc::new(wait)).blocking_threads(self.threads);
         builder = builder.on_unobserved(move |error| {
             Python::attach(|py| errors::show_unobserved(py, error));
         });

@@ -1,5 +1,7 @@
 //! The test kit for Python: a scheduler stepped by hand. `python/tiffany/testing` makes of it what people use.
 
+mod crashes;
+
 use std::cell::{RefCell, RefMut};
 
 use pyo3::prelude::*;
@@ -186,4 +188,10 @@ fn line(event: &Event) -> String {
         }
         _ => text,
     }
+}
+
+/// Adds these classes and functions to the module.
+pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Scheduler>()?;
+    crashes::add(module)
 }

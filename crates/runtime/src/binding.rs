@@ -2,6 +2,8 @@
 //! values as the log has them, and a way to do something else while the loop waits.
 
 mod durable;
+#[cfg(feature = "cli")]
+mod golden;
 mod guest;
 mod outside;
 mod stepping;
@@ -19,6 +21,8 @@ pub use durable::{
     answer_question, durable_run, is_live, make_step, settle_durable, step, step_elsewhere,
     transactional, wait_for, with_origin, worth_another_attempt,
 };
+#[cfg(feature = "cli")]
+pub use golden::replay;
 pub use guest::{Rest, descriptor, go_on, is_over};
 pub use outside::{Finish, Origin, blocking, origin, outside};
 pub(crate) use outside::{Outside, is_work, work};
@@ -226,6 +230,12 @@ pub fn forked() {
 /// The task being resumed on this thread.
 pub fn current_task() -> Option<TaskRef> {
     context::with(|context| context.port.task())
+}
+
+/// Whether the task being resumed is on a simulated machine, where the loop's thread does all work itself.
+pub fn is_simulated() -> bool {
+    let host = context::with(|context| context.host());
+    host.is_some_and(|host| matches!(host.workers, crate::host::Workers::Inline(_)))
 }
 
 /// Whether a task is being resumed on this thread.

@@ -19,6 +19,8 @@ from typing import TypeVar, Unpack
 from tiffany import _core
 from tiffany._run import run as _run
 from tiffany._settings import RunSettings
+from tiffany.testing._crashes import Attempt, Report, Seen, crash_everywhere
+from tiffany.testing._golden import GoldenLog
 from tiffany.testing._scheduler import Run, Scheduler, TaskInfo
 
 _T = TypeVar("_T")
@@ -39,4 +41,14 @@ def run(program: _core._Program[_T], **settings: Unpack[RunSettings]) -> _T:
     return _run(program, **settings)
 
 
-__all__ = ["Run", "Scheduler", "TaskInfo", "run"]
+__all__ = [
+    "Attempt",
+    "GoldenLog",
+    "Report",
+    "Run",
+    "Scheduler",
+    "Seen",
+    "TaskInfo",
+    "crash_everywhere",
+    "run",
+]

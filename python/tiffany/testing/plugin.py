@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from tiffany.testing import Scheduler, run
+from tiffany.testing import GoldenLog, Scheduler, run
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.getgroup("tiffany").addoption(
+        "--golden-update",
+        action="store_true",
+        help="record the golden logs anew instead of comparing the code with them",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -64,3 +73,11 @@ def tiffany_scheduler() -> Iterator[Callable[..., Scheduler]]:
     yield make
     for scheduler in made:
         scheduler.close()
+
+
+@pytest.fixture
+def golden_log(request: pytest.FixtureRequest) -> GoldenLog:
+    """The golden log of this test: `golden/<file>-<test>.wal` beside its file. Call it with a durable program."""
+    name = re.sub(r"[^\w.-]+", "-", request.node.name).strip("-")
+    path = request.path.parent / "golden" / f"{request.path.stem}-{name}.wal"
+    return GoldenLog(path, update=request.config.getoption("--golden-update"))

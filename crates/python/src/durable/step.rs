@@ -179,6 +179,11 @@ impl Step {
         let name = names::name(&settings.name);
         let work = Arc::new(work);
         let mut step = match settings.is_async {
+            // There is no other thread: the loop's own runs the coroutine to its end.
+            true if binding::is_simulated() => binding::step(name, move |attempt| {
+                let done = interpreter::inside(|py| work.attempt_here(py, attempt));
+                done.unwrap_or_else(|| Err("the interpreter is ending".into()))
+            }),
             true => binding::step_elsewhere(name, &elsewhere::spawner(), move |attempt| {
                 AsyncAttempt::new(Arc::clone(&work), attempt)
             }),

@@ -90,6 +90,22 @@ impl Work {
         attempted().unwrap_or_else(|error| Err(self.failed(py, &error)))
     }
 
+    /// An attempt of an `async def` on this thread, on a loop of its own.
+    pub(super) fn attempt_here(
+        &self,
+        py: Python<'_>,
+        attempt: Attempt,
+    ) -> Result<String, StepError> {
+        let attempted = || {
+            let attempt = Bound::new(py, attempt::Attempt(attempt))?;
+            let coroutine = attempt::within(&attempt, || self.call(py, &attempt))?;
+            let given = (coroutine, attempt::context(&attempt)?);
+            let value = py.import("tiffany._loop")?.call_method1("run_here", given)?;
+            Ok(self.result(&value))
+        };
+        attempted().unwrap_or_else(|error| Err(self.failed(py, &error)))
+    }
+
     /// What the function returned, in words.
     pub(super) fn result(&self, value: &Bound<'_, PyAny>) -> Result<String, StepError> {
         // What cannot be written down will not be able to next time.

@@ -38,6 +38,9 @@ mod tasks;
 mod verify;
 mod waiting;
 
+pub(crate) use place::script;
+pub(crate) use replay::other_outcome;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;

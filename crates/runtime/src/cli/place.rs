@@ -136,7 +136,7 @@ pub(super) fn find_all(view: &View, names: &[String]) -> Result<Vec<Uuid>, Endin
 }
 
 /// A run's log, for a replay.
-pub(super) fn script(view: &View, run: Uuid) -> Result<Script, LogError> {
+pub(crate) fn script(view: &View, run: Uuid) -> Result<Script, LogError> {
     if let Some(error) = view.refused(run) {
         return Err(error.clone());
     }

@@ -1,7 +1,7 @@
 //! `replay`: a run once more against its log, with the code of today. No effect begins and nothing is written.
 
 use serde_json::json;
-use tiffany_kernel::{CallKind, Tid, Uuid};
+use tiffany_kernel::{CallKind, TaskError, Tid, Uuid};
 
 use super::Done;
 use super::args::Replay;
@@ -61,7 +61,7 @@ struct Finding {
     error: Option<Shown>,
 }
 
-type Outcome = Option<Result<String, tiffany_kernel::TaskError>>;
+type Outcome = Option<Result<String, TaskError>>;
 
 fn judge(rehearsal: &Rehearsal, recorded: &[(u64, Tid, Deed)], was: Outcome) -> Finding {
     let differs = |error: Shown| Finding {
@@ -73,22 +73,8 @@ fn judge(rehearsal: &Rehearsal, recorded: &[(u64, Tid, Deed)], was: Outcome) -> 
     if let Some(apart) = &rehearsal.apart {
         return differs(apart.clone().into());
     }
-    if let Some(was) = &was {
-        let is = rehearsal.outcome.as_ref();
-        let same = match (is, was) {
-            (Some(Ok(is)), Ok(was)) => super::json::value(is) == super::json::value(was),
-            (Some(Err(is)), Err(was)) => is.code() == was.code(),
-            _ => false,
-        };
-        if !same {
-            let words = |outcome: &Result<String, tiffany_kernel::TaskError>| match outcome {
-                Ok(value) => format!("the value {value}"),
-                Err(error) => format!("the error {}: {}", error.code(), error.message()),
-            };
-            let is = is.map_or("no end".to_owned(), words);
-            let message = format!("the run now comes to {is}, and came to {}", words(was));
-            return differs(CliError::OtherOutcome(message).into());
-        }
+    if let Some(message) = other_outcome(rehearsal, was.as_ref()) {
+        return differs(CliError::OtherOutcome(message).into());
     }
     match first_difference(recorded, &rehearsal.acts, was.is_some()) {
         None => Finding { verdict: "identical", note: None, differs_at: None, error: None },
@@ -101,6 +87,27 @@ fn judge(rehearsal: &Rehearsal, recorded: &[(u64, Tid, Deed)], was: Outcome) -> 
             error: None,
         },
     }
+}
+
+/// How a run ends otherwise than its log says, if it does.
+pub(crate) fn other_outcome(
+    rehearsal: &Rehearsal,
+    was: Option<&Result<String, TaskError>>,
+) -> Option<String> {
+    let (is, was) = (rehearsal.outcome.as_ref(), was?);
+    let same = match (is, was) {
+        (Some(Ok(is)), Ok(was)) => super::json::value(is) == super::json::value(was),
+        (Some(Err(is)), Err(was)) => is.code() == was.code(),
+        _ => false,
+    };
+    let words = |outcome: &Result<String, TaskError>| match outcome {
+        Ok(value) => format!("the value {value}"),
+        Err(error) => format!("the error {}: {}", error.code(), error.message()),
+    };
+    (!same).then(|| {
+        let is = is.map_or("no end".to_owned(), words);
+        format!("the run now comes to {is}, and came to {}", words(was))
+    })
 }
 
 /// The first record that a replay does not have. A run that was brought back writes once more what it did after

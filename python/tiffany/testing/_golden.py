@@ -1,0 +1,111 @@
+"""Golden logs: the log of a run that was kept, and the code of today against it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, Unpack
+
+from tiffany import _core, _workflows
+from tiffany._run import run
+from tiffany._runtime import settings as core_settings
+from tiffany._settings import RunSettings
+from tiffany.errors import DivergedError, GoldenLogError
+from tiffany.testing._crashes import Quiet
+
+_ID = "golden"
+
+
+class GoldenLog:
+    """The log of a run in a file. It is recorded when that is asked for, and compared with what the code does otherwise.
+
+    With pytest it is the fixture ``golden_log``; ``pytest --golden-update`` records.
+
+    >>> import tempfile
+    >>> from tiffany import step, workflow
+    >>> @step
+    ... def double(n):
+    ...     return 2 * n
+    >>> @workflow
+    ... def twice(n):
+    ...     return (yield double((yield double(n))))
+    >>> with tempfile.TemporaryDirectory() as kept:
+    ...     path = Path(kept) / "twice.wal"
+    ...     GoldenLog(path, update=True)(twice(3))
+    ...     GoldenLog(path)(twice(3))
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, update: bool = False) -> None:
+        self.path = Path(path)
+        """The file."""
+        self.update = update
+        """Whether it is recorded."""
+
+    def __call__(self, program: Any, **settings: Unpack[RunSettings]) -> None:
+        """Runs a durable program and records its log; or runs it against the log that was recorded, without doing any of its steps.
+        If the two part ways, `GoldenLogError` says where."""
+        name, function, given = _workflows.of_program(program)
+        if self.update:
+            with tempfile.TemporaryDirectory() as directory:
+                run(program, wal=directory, id=_ID, **settings)
+                self.keep(directory)
+            return
+        program.close()
+        self._same_start(name, _workflows.encoded(given))
+        self._replay([function], settings)
+
+    def keep(self, wal: str | os.PathLike[str], **settings: Unpack[RunSettings]) -> None:
+        """The same for a run that the test itself has run to its end, in a directory of its own that nobody has open any more: its
+        log is kept, or the code is compared with the one that was."""
+        if not self.update:
+            self._replay([], settings)
+            return
+        logs = sorted((Path(wal) / "wal").glob("*.wal"))
+        if len(logs) != 1:
+            raise GoldenLogError(
+                f"{wal} has {len(logs)} runs; a golden log is that of one [TFY0059]"
+            )
+        if any((Path(wal) / "wal" / "blobs").glob("*")):
+            raise GoldenLogError(
+                "a value of this run is too large for a golden log, which is one file [TFY0059]"
+            )
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(logs[0], self.path)
+
+    def _first(self) -> dict[str, Any]:
+        if not self.path.exists():
+            raise GoldenLogError(
+                f"there is no golden log {self.path} [TFY0059]; record it by `pytest --golden-update`"
+            )
+        with self.path.open() as file:
+            first: dict[str, Any] = json.loads(file.readline())
+        return first
+
+    def _same_start(self, name: str, given: str) -> None:
+        """What is run is what was recorded."""
+        first = self._first()
+        was = (first.get("function"), first.get("input"))
+        now = (name, json.loads(given))
+        if was != now:
+            raise GoldenLogError(
+                f"the golden log {self.path} is one of {was[0]} with the input {json.dumps(was[1])}, and this is {now[0]} with the "
+                f"input {json.dumps(now[1])} [TFY0059]; if that is meant, record it anew, by `pytest --golden-update`"
+            )
+
+    def _replay(self, functions: list[_workflows.Function], settings: RunSettings) -> None:
+        run_id = self._first()["task_id"]
+        with tempfile.TemporaryDirectory() as directory:
+            place = Path(directory) / "wal"
+            place.mkdir()
+            shutil.copyfile(self.path, place / f"{run_id}.wal")
+            known = core_settings(Quiet(functions), **settings)
+            try:
+                _core._replay(known, directory)
+            except DivergedError as error:
+                raise GoldenLogError(
+                    f"the code and the golden log {self.path} have parted ways [TFY0059]; if that is meant, record it anew, by "
+                    f"`pytest --golden-update`\n{error}"
+                ) from None
