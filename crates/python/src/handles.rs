@@ -15,7 +15,7 @@ use crate::call::{Op, SystemCall};
 use crate::calls;
 use crate::durable::control;
 use crate::errors::{self, Raise, TiffanyError};
-use crate::session::release;
+use crate::session::{self, Process, release};
 use crate::value::{from_value, to_value};
 
 /// What `Wait`, `Gather` and `Race` take.
@@ -215,13 +215,24 @@ pub(crate) struct ExternalPromise {
     uuid: Uuid,
     home: RuntimeHandle,
     is_durable: bool,
+    process: Process,
 }
 
 impl ExternalPromise {
     pub(crate) fn new(py: Python<'_>, object: ObjectRef, uuid: Uuid) -> PyResult<ExternalPromise> {
         let home = tiffany::handle().map_err(|error| errors::to_python(py, &error))?;
         let is_durable = tiffany::binding::is_durable();
-        Ok(ExternalPromise { object, uuid, home, is_durable })
+        let process = Process::current();
+        Ok(ExternalPromise { object, uuid, home, is_durable, process })
+    }
+
+    /// An error where its runtime is not: what is told to a copy of it gets lost.
+    fn check_process(&self, py: Python<'_>) -> PyResult<()> {
+        if self.process.is_current() {
+            return Ok(());
+        }
+        let message = "this promise was made in another process, which forked this one";
+        Err(TiffanyError::Forked.err(py, message))
     }
 }
 
@@ -248,6 +259,7 @@ impl ExternalPromise {
     /// Settles it with a value. `False`: it was settled before, and the first value stays.
     fn complete(&self, value: Bound<'_, PyAny>) -> PyResult<bool> {
         let py = value.py();
+        self.check_process(py)?;
         settle(py, &self.home, self.uuid, self.is_durable, Ok(value))
     }
 
@@ -255,6 +267,7 @@ impl ExternalPromise {
     fn fail(&self, error: Bound<'_, PyAny>) -> PyResult<bool> {
         let py = error.py();
         errors::check_exception(&error)?;
+        self.check_process(py)?;
         settle(py, &self.home, self.uuid, self.is_durable, Err(error))
     }
 
@@ -433,10 +446,16 @@ fn by_uuid(
     let Some(uuid) = Uuid::parse(&text) else {
         return Err(TiffanyError::UnknownPromise.err(py, format!("{text:?} is no UUID")));
     };
-    for home in crate::session::handles() {
+    for home in session::handles() {
         if let Some(is_durable) = tiffany::binding::knows_promise(&home, uuid) {
             return settle(py, &home, uuid, is_durable, result);
         }
+    }
+    if session::was_forked() {
+        let message = format!(
+            "promise {uuid} is not one of this process, which was forked; one of a durable run can be settled with `wal=`"
+        );
+        return Err(TiffanyError::Forked.err(py, message));
     }
     Err(TiffanyError::UnknownPromise.err(py, format!("there is no promise {uuid}")))
 }

@@ -40,6 +40,11 @@ pub(crate) fn forked() {
     std::mem::forget(std::mem::take(&mut *lock()));
 }
 
+/// Whether this process was forked from one that had imported this.
+pub(crate) fn was_forked() -> bool {
+    FORKS.load(Ordering::Relaxed) > 0
+}
+
 /// The runtimes of this process.
 static HANDLES: Mutex<Vec<(u64, RuntimeHandle)>> = Mutex::new(Vec::new());
 

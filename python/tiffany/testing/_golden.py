@@ -80,8 +80,14 @@ class GoldenLog:
             raise GoldenLogError(
                 f"there is no golden log {self.path} [TFY0059]; record it by `pytest --golden-update`"
             )
-        with self.path.open() as file:
-            first: dict[str, Any] = json.loads(file.readline())
+        try:
+            with self.path.open() as file:
+                first: dict[str, Any] = json.loads(file.readline())
+            first["task_id"]
+        except (ValueError, KeyError, TypeError):
+            raise GoldenLogError(
+                f"{self.path} is no log [TFY0059]; record it anew, by `pytest --golden-update`"
+            ) from None
         return first
 
     def _same_start(self, name: str, given: str) -> None:

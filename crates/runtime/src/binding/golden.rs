@@ -9,7 +9,7 @@ use crate::builder::Builder;
 use crate::cli::{other_outcome, script};
 use crate::durable::Until;
 use crate::error::RunError;
-use crate::wal::{RealDisk, View};
+use crate::wal::{RealDisk, RunReader, View};
 
 /// Runs the only run of the log in a directory again, against that log. No effect begins, and nothing is written. The error says where the
 /// two part, or that the run comes to another end.
@@ -20,8 +20,18 @@ pub fn replay(builder: Builder, dir: &Path) -> Result<(), RunError> {
         let message = format!("{} has not one run, so there is nothing to compare", dir.display());
         return Err(RunError::Failed(TaskError::new(ErrorKind::BadArgument, message)));
     };
+    // The view has as much as is good; a log that was kept must be good to its end.
+    let mut reader = RunReader::open(&RealDisk, dir, run, None)?;
+    while let Some(record) = reader.next() {
+        record?;
+    }
     let script = script(&view, run)?;
     let was = script.outcome.clone();
+    if was.is_none() {
+        let message =
+            format!("the log of run {run} has no end; it was cut, or the run was not over");
+        return Err(RunError::Failed(TaskError::new(ErrorKind::GoldenLog, message)));
+    }
     let mut runtime = builder.without_log().build()?;
     let rehearsal = runtime.rehearse(&entry.chain(run), script, Until::TheEnd);
     let rehearsal = rehearsal.map_err(RunError::Failed)?;
