@@ -147,15 +147,15 @@ def test_a_run_inside_a_run() -> None:
 
 
 def test_calls_outside_a_run() -> None:
-    """A call is an object; without a loop nothing happens with it, and awaiting it yields it."""
+    """A call is an object; awaited where no task runs, it is an error that says where it belongs."""
     assert repr(Sleep(1.5)) == "Sleep(1.5)"
 
     async def main() -> None:
         await Sleep(1.5)
 
-    program = main()
-    assert isinstance(program.send(None), Sleep)
-    program.close()
+    with pytest.raises(tiffany.OutsideTaskError, match=r"tiffany\.run") as caught:
+        main().send(None)
+    assert caught.value.code == "TFY0004"
 
 
 def test_a_runtime_in_a_forked_process() -> None:

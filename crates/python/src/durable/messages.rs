@@ -15,6 +15,7 @@ use crate::pending::Pending;
 /// Takes the next message that was sent to this run under this name, waiting for one.
 #[pyclass(frozen, extends = SystemCall, get_all, module = "tiffany")]
 pub(crate) struct ReceiveMessage {
+    /// The name of the message.
     name: String,
 }
 
@@ -31,6 +32,7 @@ impl ReceiveMessage {
 /// takes the old way, to its end.
 #[pyclass(frozen, extends = SystemCall, get_all, module = "tiffany")]
 pub(crate) struct Patched {
+    /// The name of the change.
     id: String,
 }
 
@@ -46,8 +48,11 @@ impl Patched {
 /// Sends a message to another durable run of this runtime, exactly once. The run is a `Run`, its UUID, or the id it was started under.
 #[pyclass(frozen, extends = SystemCall, get_all, module = "tiffany")]
 pub(crate) struct SendMessage {
+    /// The run it goes to.
     run: Py<PyAny>,
+    /// The name of the message.
     name: String,
+    /// What it carries.
     value: Py<PyAny>,
 }
 

@@ -1,0 +1,318 @@
+"""What the specification says of durable runs. What becomes of them after a crash is in the tests of durable runs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import traceback
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiffany
+from durable_kit import cut, lines, records, types
+from tiffany import (
+    Ask,
+    Blocking,
+    CreateExternalPromise,
+    CreatePromise,
+    NotDurableError,
+    Now,
+    Put,
+    ReadWait,
+    ReceiveMessage,
+    Runtime,
+    SendMessage,
+    Sleep,
+    Spawn,
+    SystemCall,
+    Wait,
+    WriteWait,
+    Yield,
+    step,
+)
+
+
+class Boom(Exception):
+    pass
+
+
+@step
+def effect(n: int) -> int:
+    return n + 1
+
+
+async def everything() -> list[Any]:
+    promise = await CreatePromise()
+    await promise.complete("promise")
+    await SendMessage("a", "greeting", "message")
+    start = await Now()
+    await Sleep(0.001)
+    timer = await Now() > start
+    return [await effect(1), timer, await promise.future, await ReceiveMessage("greeting")]
+
+
+def test_durable_tasks_use_effects_timers_promises_and_messages(tmp_path: Path) -> None:
+    """ "In *durable* runs the world is reached through effects, timers, promises and messages only": these four work."""
+    assert tiffany.run(everything(), wal=tmp_path, id="a") == [2, True, "promise", "message"]
+
+
+def reads() -> Any:
+    left, right = socket.socketpair()
+    try:
+        yield ReadWait(left)
+    finally:
+        left.close()
+        right.close()
+
+
+async def writes() -> None:
+    await WriteWait(1)
+
+
+async def blocks() -> None:
+    await Blocking(os.getpid)
+
+
+async def waits_for_asyncio() -> None:
+    loop = asyncio.new_event_loop()
+    try:
+        await loop.create_future()
+    finally:
+        loop.close()
+
+
+@pytest.mark.parametrize("program", [reads, writes, blocks])
+def test_the_world_is_an_error_there(program: Any, tmp_path: Path) -> None:
+    """ "ReadWait, WriteWait, sockets, child processes and foreign futures are errors there, which name the line and say: use a step." """
+    with pytest.raises(NotDurableError, match="use a step") as caught:
+        tiffany.run(program(), wal=tmp_path, id="a")
+    assert caught.value.code == "TFY0020"
+    frame = traceback.extract_tb(caught.value.__traceback__)[-1]
+    assert (frame.filename, frame.name) == (__file__, program.__name__)
+
+
+def test_foreign_futures_are_an_error_there(tmp_path: Path) -> None:
+    """ "in a durable run that is an error.": in Python in any run."""
+    with pytest.raises(tiffany.NotACallError):
+        tiffany.run(waits_for_asyncio(), wal=tmp_path, id="a")
+
+
+promises: list[str] = []
+
+
+async def asks() -> Any:
+    promise = await CreateExternalPromise()
+    promises.append(promise.uuid)
+    return await promise.future
+
+
+def promised() -> str:
+    """The promise, as soon as it is handed out."""
+    while not promises:
+        time.sleep(0.001)
+    return promises[0]
+
+
+def on_disk(wal: Path, text: str) -> bool:
+    """Whether a text stands in a file of the log."""
+    return any(text.encode() in path.read_bytes() for path in wal.rglob("*") if path.is_file())
+
+
+def test_an_external_promise_is_recorded_before_it_is_handed_out(tmp_path: Path) -> None:
+    """ "(random, recorded, handed out only once durable)": whoever has the UUID finds it on the disk."""
+    promises.clear()
+    found: list[bool] = []
+    with Runtime(wal=tmp_path) as runtime:
+        run = runtime.submit(asks, id="a")
+
+        def settles() -> None:
+            found.append(on_disk(tmp_path, promised()))
+            tiffany.complete_by_uuid(promised(), "answer")
+
+        thread = threading.Thread(target=settles)
+        thread.start()
+        assert runtime.wait(run) == "answer"
+        thread.join()
+    assert found == [True]
+    assert uuid.UUID(promises[0]).version == 4
+
+
+def test_a_promise_keeps_its_uuid(tmp_path: Path) -> None:
+    """ "recorded": a run that is brought back has the same promise, and its answer may come then."""
+    promises.clear()
+    with Runtime(wal=tmp_path / "first") as runtime:
+        run = runtime.submit(asks, id="a")
+        thread = threading.Thread(target=lambda: tiffany.complete_by_uuid(promised(), "first"))
+        thread.start()
+        assert runtime.wait(run) == "first"
+        thread.join()
+    # Up to the promise, without its answer.
+    count = 1 + next(n for n, line in enumerate(lines(tmp_path / "first")) if promises[0] in line)
+    there = cut(tmp_path / "first", count, tmp_path / "again")
+    with Runtime(wal=there) as runtime:
+        run = runtime.submit(asks, id="a")
+        threading.Timer(0.05, tiffany.complete_by_uuid, (promises[0], "again")).start()
+        assert runtime.wait(run) == "again"
+    assert set(promises) == {promises[0]}
+    assert len(promises) == 2
+
+
+def test_settling_is_acknowledged_after_commit(tmp_path: Path) -> None:
+    """ "settling a durable one is acknowledged after commit": who is told that its answer was taken finds it on the disk."""
+    promises.clear()
+    found: list[bool] = []
+    with Runtime(wal=tmp_path) as runtime:
+        run = runtime.submit(asks, id="a")
+
+        def settles() -> None:
+            accepted = tiffany.complete_by_uuid(promised(), "a word that stands nowhere else")
+            found.append(accepted and on_disk(tmp_path, "a word that stands nowhere else"))
+
+        thread = threading.Thread(target=settles)
+        thread.start()
+        assert runtime.wait(run) == "a word that stands nowhere else"
+        thread.join()
+    assert found == [True]
+
+
+def test_settled_from_another_process(tmp_path: Path) -> None:
+    """ "or process": through the directory, by its UUID."""
+    promises.clear()
+    code = (
+        "import sys, tiffany; tiffany.complete_by_uuid(sys.argv[2], 'elsewhere', wal=sys.argv[1])"
+    )
+    with Runtime(wal=tmp_path) as runtime:
+        run = runtime.submit(asks, id="a")
+
+        def settles() -> None:
+            command = [sys.executable, "-c", code, str(tmp_path), promised()]
+            subprocess.run(command, check=True, timeout=60)
+
+        thread = threading.Thread(target=settles)
+        thread.start()
+        assert runtime.wait(run) == "elsewhere"
+        thread.join()
+
+
+acted: list[str] = []
+
+
+async def unfinished() -> None:
+    await Spawn(sleeps("child"))
+    await sleeps("root")
+
+
+async def sleeps(name: str) -> None:
+    try:
+        await effect(1)
+        acted.append(f"{name} waits")
+        await Sleep(3600)
+    finally:
+        acted.append(f"{name} acts on the world")
+
+
+def test_at_shutdown_nothing_is_unwound(tmp_path: Path) -> None:
+    """ "At shutdown, […] unfinished durable coroutines are not unwound: their `finally` and `Drop` must not act on the world" """
+    acted.clear()
+    with Runtime(wal=tmp_path) as runtime:
+        runtime.submit(unfinished, id="a")
+
+        async def other() -> None:
+            while len(acted) < 2:
+                await Sleep(0.001)
+
+        runtime.run(other())
+    assert sorted(acted) == ["child waits", "root waits"]
+    assert types(tmp_path)[-1] == "ShutdownMarker"
+
+
+seen: list[str] = []
+
+
+def watches(call: SystemCall[Any], tid: int) -> object:
+    if isinstance(call, Put):
+        seen.append(call.key)
+    return None
+
+
+async def puts() -> int:
+    await Put("first", 1)
+    value = await effect(1)
+    await Put("second", 1)
+    return value
+
+
+def test_a_handler_runs_again_on_replay(tmp_path: Path) -> None:
+    """ "it is pure and runs again on replay": it sees the calls that are replayed as it saw them first."""
+    seen.clear()
+    assert tiffany.run(puts(), wal=tmp_path / "whole", id="a", handlers=[watches]) == 2
+    assert seen == ["first", "second"]
+    count = len(lines(tmp_path / "whole"))
+    there = cut(tmp_path / "whole", count - 1, tmp_path / "cut")
+    assert tiffany.run(puts(), wal=there, id="a", handlers=[watches]) == 2
+    assert seen == ["first", "second"] * 2
+
+
+worked: list[int] = []
+
+
+@step
+def work(n: int) -> int:
+    worked.append(n)
+    return n * 10
+
+
+def answers(call: SystemCall[Any], tid: int) -> object:
+    return by_effect(call.key) if isinstance(call, Ask) else None
+
+
+async def by_effect(key: str) -> int:
+    return await work(len(key))
+
+
+async def asks_the_handler() -> int:
+    answer: int = await Ask("four")
+    return answer
+
+
+def test_a_handlers_work_goes_through_effects(tmp_path: Path) -> None:
+    """ "(work goes through effects)": what a handler's program does by a step is not done again on replay."""
+    worked.clear()
+    run = tiffany.run(asks_the_handler(), wal=tmp_path / "whole", id="a", handlers=[answers])
+    assert run == 40
+    count = len(lines(tmp_path / "whole"))
+    there = cut(tmp_path / "whole", count - 1, tmp_path / "cut")
+    assert tiffany.run(asks_the_handler(), wal=there, id="a", handlers=[answers]) == 40
+    assert worked == [4]
+
+
+async def fails() -> None:
+    await Yield()
+    raise Boom("as it was")
+
+
+async def family() -> str:
+    try:
+        await Wait(await Spawn(fails()))
+    except Boom as error:
+        return str(error)
+    return "no error"
+
+
+def test_a_failure_is_recorded(tmp_path: Path) -> None:
+    """ "a panic or exception ends that task alone: Failed, recorded" """
+    assert tiffany.run(family(), wal=tmp_path, id="a") == "as it was"
+    ends = [record for record in records(tmp_path) if record["type"].startswith("Task")]
+    assert any("as it was" in str(record) and record["tid"] == 2 for record in ends)
+    with pytest.raises(Boom, match="as it was"):
+        tiffany.run(fails(), wal=tmp_path / "root", id="a")
+    # The outcome is read from the log.
+    with pytest.raises(Boom, match="as it was"):
+        tiffany.run(fails(), wal=tmp_path / "root", id="a")
