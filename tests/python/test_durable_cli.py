@@ -28,7 +28,7 @@ def work(n: int) -> tuple[int, int]:
     return (n, n)
 
 
-@workflow(name="shop")
+@workflow(name="cli-shop")
 def shop(n: int) -> Any:
     items: list[Any] = []
     on_question("items", lambda: items)
@@ -47,7 +47,7 @@ def test_it_lists_shows_and_verifies_and_sends(tmp_path: Path) -> None:
         while runtime.query(run, "items") != [(1, 1)]:
             runtime.run(nap())
     (listed,) = cli(tmp_path, "ls")
-    assert (listed["id"], listed["function"]) == ("shop-1", "shop")
+    assert (listed["id"], listed["function"]) == ("shop-1", "cli-shop")
     (shown,) = cli(tmp_path, "show", "shop-1")
     assert shown["input"] == {"n": 1}
     records = cli(tmp_path, "log", "shop-1")

@@ -11,6 +11,8 @@ import pytest
 from durable_kit import Ledger, finish, kill_until_over, python, records, types, wait_for
 
 ORDERS, ITEMS = 6, 4
+# Python ends itself by the signal, unless that is blocked where the test runs.
+INTERRUPTED = (-signal.SIGINT, 128 + signal.SIGINT)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -63,7 +65,7 @@ def test_ctrl_c_leaves_the_run_as_it_is(which: str, tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     (tmp_path / "go on").touch()
     code, _, err = finish(process)
-    assert code == 128 + signal.SIGINT, err
+    assert code in INTERRUPTED, err
     assert "KeyboardInterrupt" in err
     assert "finally" not in ledger.read()
     assert types(tmp_path / "wal")[-1] == "ShutdownMarker"
@@ -83,7 +85,7 @@ def test_a_second_ctrl_c_ends_the_process_as_a_crash_does(tmp_path: Path) -> Non
     wait_for(lambda: not pending(process.pid))
     process.send_signal(signal.SIGINT)
     code, _, _ = finish(process)
-    assert code == 128 + signal.SIGINT
+    assert code in INTERRUPTED
     assert Ledger(tmp_path / "ledger").read() == ["first"]
 
 
