@@ -16,6 +16,7 @@ from tiffany._core import (
 from tiffany._records import Backoff, Chunk, Doubt, Paused, Queue, Run, Status
 from tiffany._run import run
 from tiffany._runtime import Runtime
+from tiffany._saga import Saga
 from tiffany._steps import step
 from tiffany._workflows import workflow
 
@@ -31,6 +32,7 @@ __all__ = [
     "ReceiveMessage",
     "Run",
     "Runtime",
+    "Saga",
     "SendMessage",
     "Status",
     "Step",

@@ -77,8 +77,7 @@ impl Step {
         let arguments = slf.get().named(&args, kwargs.as_ref())?.unbind();
         let by_position = slf.get().is_by_position(&args, kwargs.as_ref());
         let args = by_position.then(|| args.unbind());
-        let call = PyClassInitializer::from(SystemCall { op: Op::Other(Box::new(Stepping)) });
-        Py::new(py, call.add_subclass(StepCall { step: slf.unbind(), arguments, args }))
+        Py::new(py, stepping().add_subclass(StepCall { step: slf.unbind(), arguments, args }))
     }
 
     /// A method of the object it was found in.
@@ -106,6 +105,12 @@ impl Step {
         }
         let decorate = py.import("tiffany._steps")?.getattr("step")?.call((), Some(&all))?;
         decorate.call1((slf.get().function.bind(py),))
+    }
+
+    /// What it was decorated with.
+    #[getter]
+    fn options<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.options.bind(py).copy()
     }
 
     /// The name by which the log knows it.
@@ -230,6 +235,23 @@ pub(crate) struct StepCall {
 
 #[pymethods]
 impl StepCall {
+    /// The same call with other options.
+    #[pyo3(signature = (**options))]
+    fn with_options(
+        &self,
+        py: Python<'_>,
+        options: Option<Bound<'_, PyDict>>,
+    ) -> PyResult<Py<StepCall>> {
+        let step = Step::with_options(self.step.bind(py).clone(), options)?;
+        let args = self.args.as_ref().map(|args| args.clone_ref(py));
+        let call = StepCall {
+            step: step.cast_into::<Step>()?.unbind(),
+            arguments: self.arguments.clone_ref(py),
+            args,
+        };
+        Py::new(py, stepping().add_subclass(call))
+    }
+
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let name = &self.step.get().settings.name;
         Ok(format!("{name}(**{})", self.arguments.bind(py).repr()?))
@@ -253,6 +275,10 @@ impl StepCall {
 
 /// How a step is begun.
 struct Stepping;
+
+fn stepping() -> PyClassInitializer<SystemCall> {
+    PyClassInitializer::from(SystemCall { op: Op::Other(Box::new(Stepping)) })
+}
 
 impl Perform for Stepping {
     fn start(

@@ -1,0 +1,133 @@
+"""Sagas: steps that are undone in reverse when what they belong to fails or is cancelled. The undoing is made of steps itself, so after a
+crash it goes on where it was."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, TypeVar
+
+from tiffany import _core
+from tiffany.errors import Cancelled, InDoubtError, NotUndoneError, StepFailedError, TimedOutError
+
+_T = TypeVar("_T")
+
+_UNDO_RETRIES = 9
+"""How often an undo step is tried again that says nothing about that."""
+
+
+class Saga:
+    """What was done so far, and how it is undone.
+
+    Use it by ``async with``: if the block fails or is cancelled, what its steps have done is undone, the last one first. If one cannot be
+    undone, the others are nonetheless, and a `NotUndoneError` tells which.
+
+    >>> import tiffany
+    >>> from tiffany import step
+    >>> @step
+    ... def book(what):
+    ...     if what == "hotel":
+    ...         raise RuntimeError("no room")
+    ...     return f"{what} 17"
+    >>> @step
+    ... def cancel_booking(number):
+    ...     print("cancelled", number)
+    >>> async def travel():
+    ...     async with Saga() as saga:
+    ...         await saga.step(book("flight"), cancel_booking)
+    ...         await saga.step(book("hotel"), cancel_booking)
+    >>> try:
+    ...     tiffany.run(travel())
+    ... except RuntimeError as error:
+    ...     print(error)
+    cancelled flight 17
+    no room
+
+    A generator yields ``saga.step(…)``, catches, yields ``saga.undo()`` and raises again.
+    """
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[str, Callable[[], Any] | BaseException]] = []
+        self.undone: list[str] = []
+        """The names of the steps that were undone, in that order."""
+        self.not_undone: list[tuple[str, BaseException]] = []
+        """The names of those that were not, and why."""
+
+    async def step(
+        self,
+        call: _core.StepCall[_T],
+        undo: Callable[[_T], Any],
+        *,
+        in_doubt: Callable[[], Any] | None = None,
+    ) -> _T:
+        """Does a step. ``undo`` is given what it gave, and gives the call that undoes it, or nothing.
+
+        A step that fails has done nothing. If nobody knows, because it was cut off, took too long or was cancelled, then
+        ``in_doubt`` gives the call to be made; without that it is told of as not undone.
+        """
+        name = call.step.name
+        try:
+            value = await call
+        except (InDoubtError, TimedOutError, StepFailedError, Cancelled) as error:
+            self._entries.append((name, in_doubt or error))
+            raise
+        self._entries.append((name, lambda: undo(value)))
+        return value
+
+    def on_failure(self, name: str, undo: Callable[[], Any]) -> None:
+        """Something else to undo: what was done without a step of the saga."""
+        self._entries.append((name, undo))
+
+    async def undo(self) -> None:
+        """Undoes everything, the last first. What cannot be undone is in `not_undone`."""
+        while self._entries:
+            name, how = self._entries[-1]
+            try:
+                if isinstance(how, BaseException):
+                    raise how
+                await _undoing(how())
+                self.undone.append(name)
+            except Exception as error:
+                self.not_undone.append((name, error))
+            except Cancelled as error:
+                if error is not how:
+                    raise
+                self.not_undone.append((name, error))
+            self._entries.pop()
+
+    async def __aenter__(self) -> Saga:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            return
+        await self.undo()
+        if not self.not_undone:
+            return
+        what = ", ".join(f"`{name}` ({_text(why)})" for name, why in self.not_undone)
+        message = f"{_text(error)}; not undone: {what} [TFY0051]; undo what is named by hand"
+        if isinstance(error, Exception):
+            raise NotUndoneError(message) from error
+        # It ends the task, and nobody would hear of it.
+        print(f"tiffany: {message}", file=sys.stderr)
+
+
+async def _undoing(call: Any) -> None:
+    if isinstance(call, _core.StepCall):
+        options = call.step.options
+        if "retries" not in options and options.get("kind") != "at_most_once":
+            call = call.with_options(retries=_UNDO_RETRIES)
+    elif call is not None and not isinstance(call, _core.SystemCall):
+        call = _core.Call(call)
+    if call is not None:
+        await call
+
+
+def _text(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
