@@ -33,6 +33,9 @@ def free(ledger: str, what: str) -> None:
         raise OSError("stuck")
 
 
+stuck = free.with_options(retries=1, backoff=0)
+
+
 async def travel(ledger: str, *whats: str) -> list[str]:
     async with Saga() as saga:
         for what in whats:
@@ -40,7 +43,6 @@ async def travel(ledger: str, *whats: str) -> list[str]:
                 known = None if what == "slow" else lambda: free(ledger, "slow")
                 await saga.step(slow(ledger), lambda slow: free(ledger, slow), in_doubt=known)
             elif what == "stuck":
-                stuck = free.with_options(retries=1, backoff=0)
                 await saga.step(book(ledger, what), lambda _: stuck(ledger, "stuck"))
             else:
                 await saga.step(book(ledger, what), lambda what: free(ledger, what))
