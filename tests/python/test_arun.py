@@ -316,6 +316,24 @@ def test_system_exit_in_a_task_ends_it(loop: Loop) -> None:
     assert loop(outer()) == 7
 
 
+def test_what_ends_the_program_lets_the_others_clean_up(loop: Loop) -> None:
+    cleanup = Cleanup()
+
+    def main() -> Steps:
+        yield Spawn(cleanup.waits("child"))
+        yield Sleep(0.001)
+        raise SystemExit(7)
+
+    async def outer() -> object:
+        try:
+            return await arun(main())
+        except SystemExit as exit:
+            return exit.code
+
+    assert loop(outer()) == 7
+    assert cleanup.events == ["child"]
+
+
 def test_what_is_no_program_is_refused_and_nothing_is_left(loop: Loop) -> None:
     async def outer() -> int:
         before = len(os.listdir("/proc/self/fd"))

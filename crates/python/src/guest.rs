@@ -10,7 +10,13 @@ use crate::line::Line;
 use crate::{session, spawn, value};
 
 /// The run that a guest is there for.
-pub(crate) enum Guest {
+pub(crate) struct Guest {
+    run: Run,
+    /// What a task raised that ends the run: it is raised when the others have cleaned up.
+    interrupt: Option<PyErr>,
+}
+
+enum Run {
     Ephemeral(RunHandle<Value>),
     Durable(Uuid),
 }
@@ -27,41 +33,56 @@ impl Guest {
             return Err(TiffanyError::Forked.err(program.py(), message));
         }
         let root = spawn::coroutine(program, Line::of_program(program))?;
-        Ok(Guest::Ephemeral(binding::start(runtime, root)))
+        Ok(Guest { run: Run::Ephemeral(binding::start(runtime, root)), interrupt: None })
+    }
+
+    /// A durable run that was submitted.
+    pub(crate) fn durable(run: Uuid) -> Guest {
+        Guest { run: Run::Durable(run), interrupt: None }
+    }
+
+    fn is_over(&self, runtime: &tiffany::Runtime) -> bool {
+        match &self.run {
+            Run::Ephemeral(run) => binding::is_over(runtime, run.id()),
+            Run::Durable(run) => !binding::is_live(runtime, *run),
+        }
     }
 
     /// Lets it go on for so many rounds. After so many seconds it wants to go on again, or when its descriptor can be read before;
     /// `None`: it is over.
     pub(crate) fn go_on(
-        &self,
+        &mut self,
         py: Python<'_>,
         runtime: &mut tiffany::Runtime,
         rounds: usize,
     ) -> PyResult<Option<f64>> {
-        let is_over = |runtime: &tiffany::Runtime| {
-            let is_over = match self {
-                Guest::Ephemeral(run) => binding::is_over(runtime, run.id()),
-                Guest::Durable(run) => !binding::is_live(runtime, *run),
-            };
-            is_over || session::is_interrupted()
-        };
         let _looping = session::Looping::new();
+        let is_over =
+            |runtime: &tiffany::Runtime| self.is_over(runtime) || session::is_interrupted();
         match binding::go_on(runtime, rounds, is_over) {
-            Ok(Rest::Over) => Ok(None),
+            Ok(Rest::Over) => Ok(self.ended(py, runtime)),
             Ok(Rest::Ready) => Ok(Some(0.0)),
             Ok(Rest::Wait(timeout)) => Ok(Some(timeout.map_or(f64::INFINITY, |t| t.as_secs_f64()))),
             Err(error) => Err(errors::run_error(py, &error)),
         }
     }
 
+    /// It is over, or a task has raised what ends it: then the others are cancelled, and have time to clean up, once.
+    fn ended(&mut self, py: Python<'_>, runtime: &mut tiffany::Runtime) -> Option<f64> {
+        let error = session::take_interrupt()?;
+        let cleans_up = self.interrupt.is_none() && errors::ends_the_run(py, &error);
+        self.interrupt.get_or_insert(error);
+        (cleans_up && !self.is_over(runtime) && self.cancel(runtime)).then_some(0.0)
+    }
+
     /// Cancels all of its tasks. `false`: it is durable, and stays as it is.
-    pub(crate) fn cancel(&self, runtime: &tiffany::Runtime) -> bool {
-        match self {
-            Guest::Ephemeral(run) => {
-                runtime.handle().cancel(run.id());
+    pub(crate) fn cancel(&self, runtime: &mut tiffany::Runtime) -> bool {
+        match &self.run {
+            Run::Ephemeral(run) => {
+                binding::cancel(runtime, run);
                 true
             }
-            Guest::Durable(_) => false,
+            Run::Durable(_) => false,
         }
     }
 
@@ -71,12 +92,17 @@ impl Guest {
         py: Python<'_>,
         runtime: &mut tiffany::Runtime,
     ) -> PyResult<Py<PyAny>> {
-        if let Some(error) = session::take_interrupt() {
+        if let Some(error) = self.interrupt {
+            if let Run::Ephemeral(run) = &self.run
+                && binding::drive(runtime, run, || true).is_none()
+            {
+                binding::leave(runtime, run);
+            }
             return Err(error);
         }
-        let run = match self {
-            Guest::Ephemeral(run) => run,
-            Guest::Durable(run) => return runs::outcome(py, runtime, run),
+        let run = match self.run {
+            Run::Ephemeral(run) => run,
+            Run::Durable(run) => return runs::outcome(py, runtime, run),
         };
         match binding::drive(runtime, &run, || true) {
             Some(Ok(value)) => value::from_value(py, value),

@@ -118,7 +118,7 @@ impl Runtime {
     /// The same for a durable run that was submitted.
     fn attend(&self, run: &Bound<'_, PyAny>) -> PyResult<()> {
         let mut open = self.open(run.py())?;
-        open.guest = Some(Guest::Durable(runs::identity(run)?));
+        open.guest = Some(Guest::durable(runs::identity(run)?));
         Ok(())
     }
 
@@ -126,7 +126,7 @@ impl Runtime {
     /// read before; `None`: it is over.
     fn go_on(&self, py: Python<'_>, rounds: usize) -> PyResult<Option<f64>> {
         let open = &mut *self.open(py)?;
-        match &open.guest {
+        match &mut open.guest {
             Some(guest) => guest.go_on(py, &mut open.runtime, rounds),
             None => Ok(None),
         }
@@ -134,8 +134,8 @@ impl Runtime {
 
     /// Cancels what was started. `False`: it is durable, and stays as it is.
     fn stop(&self, py: Python<'_>) -> PyResult<bool> {
-        let open = self.open(py)?;
-        Ok(open.guest.as_ref().is_some_and(|guest| guest.cancel(&open.runtime)))
+        let open = &mut *self.open(py)?;
+        Ok(open.guest.as_ref().is_some_and(|guest| guest.cancel(&mut open.runtime)))
     }
 
     /// What came of what was started.
