@@ -33,4 +33,3 @@ class Settings(RunSettings, total=False):
     queues: Mapping[str, Queue | int] | None
     on_chunk: Callable[[Chunk], Any] | None
     record: Literal["every", "outward"]
-

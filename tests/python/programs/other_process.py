@@ -21,7 +21,7 @@ def settle(wal: str, uuid: str, answers: Any) -> None:
 
 @step
 def ask_elsewhere(method: str, wal: str, uuid: str) -> tuple[bool, bool]:
-    context = multiprocessing.get_context(method)
+    context: Any = multiprocessing.get_context(method)
     answers = context.Queue()
     process = context.Process(target=settle, args=(wal, uuid, answers))
     process.start()
