@@ -85,7 +85,7 @@ impl Told<'_> {
         }
         if let Some(only) = &self.only {
             let plan = only.str()?.to_string().parse::<Plan>();
-            let plan = plan.map_err(|why| TiffanyError::BadArgument.err(py, format!("{why}")))?;
+            let plan = plan.map_err(|why| TiffanyError::BadArgument.err(py, why.to_string()))?;
             crashes = crashes.only(plan);
         }
         let report = crashes.report();
@@ -134,7 +134,7 @@ fn answered(
 ) -> Result<Box<serde_json::value::RawValue>, String> {
     let given = called(|py| {
         let given = answer.call1(py, (question.number,))?;
-        given.extract::<(bool, String)>(py).map_err(Into::into)
+        given.extract::<(bool, String)>(py)
     });
     match given {
         Some((true, json)) => Ok(json::raw_text(json)),
