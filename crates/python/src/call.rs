@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use pyo3::IntoPyObjectExt;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use tiffany::binding::Release;
@@ -92,8 +93,39 @@ pub(crate) enum Op {
     Other(Box<dyn Perform>),
 }
 
+impl Op {
+    /// Shows the collector what a call holds.
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self {
+            Op::Spawn(spawning) => spawning.traverse(visit),
+            Op::Wait(object, _)
+            | Op::CompletePromise(_, object)
+            | Op::FailPromise(_, object)
+            | Op::Get(_, object)
+            | Op::Put(_, object)
+            | Op::Tell(object)
+            | Op::Call(object) => visit.call(object),
+            Op::Gather(items, ..) | Op::Race(items, _) => {
+                items.iter().try_for_each(|item| visit.call(item))
+            }
+            Op::Send(channel, _, message) => {
+                visit.call(channel)?;
+                visit.call(message)
+            }
+            Op::Other(perform) => perform.traverse(visit),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// A call that another file of this crate does.
 pub(crate) trait Perform: Send + Sync {
+    /// Shows the collector what it holds.
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let _ = visit;
+        Ok(())
+    }
+
     /// Begins it. The line is where the task stands.
     fn start(
         &self,
@@ -112,6 +144,10 @@ impl SystemCall {
 
     fn __await__(slf: Py<Self>, py: Python<'_>) -> PyResult<Py<PyAny>> {
         awaiter(py, slf)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.op.traverse(&visit)
     }
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {

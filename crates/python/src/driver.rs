@@ -89,6 +89,8 @@ impl Future for PyTask {
             let is_first = matches!(task.pending, Pending::Nothing);
             let Poll::Ready(mut answer) = task.pending.poll(py, cx) else { return Poll::Pending };
             if is_first && let Err(error) = task.stack.check(py) {
+                // It is another's, who goes on with it.
+                task.stack.disown();
                 return Poll::Ready(Err(errors::from_python(py, &error)));
             }
             loop {

@@ -3,7 +3,9 @@
 
 use std::cell::Cell;
 
-use pyo3::exceptions::{PyBaseException, PyKeyboardInterrupt, PyRuntimeError, PySystemExit};
+use pyo3::exceptions::{
+    PyBaseException, PyKeyboardInterrupt, PyRuntimeError, PySystemExit, PyValueError,
+};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTraceback, PyType};
@@ -40,6 +42,68 @@ thread_local! {
 #[pyclass(frozen, name = "_Error", module = "tiffany._core")]
 pub(crate) struct ErrorBox(TaskError);
 
+#[pymethods]
+impl ErrorBox {
+    #[new]
+    fn new(text: &str) -> PyResult<ErrorBox> {
+        let error = serde_json::from_str(text);
+        error.map(ErrorBox).map_err(|why| PyValueError::new_err(why.to_string()))
+    }
+
+    /// An exception that has this can be pickled.
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<(Py<PyAny>, (String,))> {
+        let text = serde_json::to_string(&slf.get().0);
+        let text = text.map_err(|why| PyValueError::new_err(why.to_string()))?;
+        Ok((slf.get_type().into_any().unbind(), (text,)))
+    }
+}
+
+/// What is said to people who write Python: without lines of Rust, as the traceback has those of Python, and with their own next step.
+pub(crate) fn shown(text: &str, kind: Option<ErrorKind>) -> String {
+    let mut shown = without_rust(text);
+    if let Some((kind, next)) = kind.and_then(|kind| Some((kind, next_step(kind)?))) {
+        shown = shown.replace(kind.next_step(), next);
+    }
+    shown
+}
+
+fn next_step(kind: ErrorKind) -> Option<&'static str> {
+    match kind {
+        ErrorKind::OutsideTask => Some("make the call inside a task: `tiffany.run(main())`"),
+        ErrorKind::Unregistered => Some(
+            "import the module that has the workflow before the runtime is made, or give it to `workflows=`",
+        ),
+        ErrorKind::Unreachable => Some(
+            "let the runtime be driven, by `wait` or `run`, or end the process that has the directory",
+        ),
+        _ => None,
+    }
+}
+
+/// Leaves lines of our own Rust files out: ` (spawned at crates/….rs:1)` and ` at crates/….rs:1`.
+fn without_rust(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(" at crates/") {
+        let (before, after) = rest.split_at(at);
+        let Some(end) = after.find(".rs:") else { break };
+        let digits = after[end + 4..].chars().take_while(char::is_ascii_digit).count();
+        let after = &after[end + 4 + digits..];
+        match (before.strip_suffix(" (spawned"), after.strip_prefix(')')) {
+            (Some(before), Some(after)) => {
+                shown.push_str(before);
+                rest = after;
+            }
+            _ => {
+                shown.push_str(before);
+                rest = after;
+            }
+        }
+    }
+    shown.push_str(rest);
+    shown
+}
+
 /// The exception that a task gets for an error.
 #[cold]
 pub(crate) fn to_python(py: Python<'_>, error: &TaskError) -> PyErr {
@@ -55,7 +119,8 @@ pub(crate) fn to_python(py: Python<'_>, error: &TaskError) -> PyErr {
             exception.bind(py).setattr("_error", ErrorBox(error.clone()).into_pyobject(py).ok());
         return PyErr::from_value(exception.into_bound(py));
     }
-    let made = class(py, error.code()).and_then(|class| class.call1((error.to_string(),)));
+    let text = shown(&error.to_string(), Some(error.kind()));
+    let made = class(py, error.code()).and_then(|class| class.call1((text,)));
     match made {
         Ok(exception) => {
             let _ = exception.setattr("_error", ErrorBox(error.clone()).into_pyobject(py).ok());
@@ -184,7 +249,9 @@ pub(crate) fn text(exception: &Bound<'_, PyBaseException>) -> String {
 pub(crate) fn run_error(py: Python<'_>, error: &RunError) -> PyErr {
     match error.task_error() {
         Some(error) => to_python(py, error),
-        None => match class(py, error.code()).and_then(|class| class.call1((error.to_string(),))) {
+        None => match class(py, error.code())
+            .and_then(|class| class.call1((shown(&error.to_string(), None),)))
+        {
             Ok(exception) => PyErr::from_value(exception),
             Err(error) => error,
         },
@@ -237,11 +304,28 @@ fn cancelled_class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     CLASS.import(py, "tiffany.errors", "Cancelled")
 }
 
-/// A failure that nobody waited for.
-pub(crate) fn show_unobserved(py: Python<'_>, error: &TaskError) {
-    let text = format!("tiffany: a task failed and nobody waited for it: {error}\n");
+/// A task that has kept its turn for too long, and the line where it is.
+pub(crate) fn show_stuck(py: Python<'_>, text: &str, thread: u64) {
+    let line = (|| -> PyResult<String> {
+        let frames = py.import("sys")?.call_method0("_current_frames")?;
+        let frame = frames.get_item(thread)?;
+        let file = frame.getattr("f_code")?.getattr("co_filename")?;
+        Ok(format!("; it is at {file}:{}", frame.getattr("f_lineno")?))
+    })();
+    let text = shown(text, None);
+    write_error(py, &format!("tiffany: {text}{}\n", line.unwrap_or_default()));
+}
+
+/// Writes to standard error as Python has it.
+fn write_error(py: Python<'_>, text: &str) {
     let stderr = py.import("sys").and_then(|sys| sys.getattr("stderr"));
-    if stderr.and_then(|stderr| stderr.call_method1("write", (text.as_str(),))).is_err() {
+    if stderr.and_then(|stderr| stderr.call_method1("write", (text,))).is_err() {
         eprint!("{text}");
     }
+}
+
+/// A failure that nobody waited for.
+pub(crate) fn show_unobserved(py: Python<'_>, error: &TaskError) {
+    let text = shown(&error.to_string(), Some(error.kind()));
+    write_error(py, &format!("tiffany: a task failed and nobody waited for it: {text}\n"));
 }

@@ -377,6 +377,13 @@ macro_rules! outcome {
                 Ok(format!("{}({})", $public, self.$field.bind(py).repr()?))
             }
 
+            fn __traverse__(
+                &self,
+                visit: pyo3::gc::PyVisit<'_>,
+            ) -> Result<(), pyo3::gc::PyTraverseError> {
+                visit.call(&self.$field)
+            }
+
             fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<bool> {
                 match other.cast::<$name>() {
                     Ok(other) => self.$field.bind(other.py()).eq(&other.get().$field),

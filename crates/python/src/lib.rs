@@ -67,6 +67,7 @@ fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     net::add(module)?;
     durable::add(module)?;
     pyos::add(module)?;
+    module.add_class::<errors::ErrorBox>()?;
     module.add_class::<Program>()?;
     module.add_class::<settings::Lazy>()?;
     module.add_class::<runtime::Runtime>()?;

@@ -61,7 +61,8 @@ impl Runtime {
     #[new]
     fn new(settings: &Bound<'_, PyDict>) -> PyResult<Runtime> {
         let py = settings.py();
-        let settings = settings.extract::<Settings<'_>>()?;
+        let settings =
+            settings.extract::<Settings<'_>>().map_err(|error| bad_settings(py, &error))?;
         let builder = settings.builder(py)?;
         let second = if settings.is_durable() { Second::Exits } else { Second::Raises };
         // Runs that the log has are brought back here.
@@ -224,4 +225,13 @@ impl Runtime {
     fn control(&self, py: Python<'_>) -> PyResult<Control> {
         Ok(Control::of(self.open(py)?.runtime.handle().control()))
     }
+}
+
+/// Which setting it is that nobody can make sense of.
+#[cold]
+fn bad_settings(py: Python<'_>, error: &PyErr) -> PyErr {
+    let what = errors::text(error.value(py));
+    let what = what.rsplit("Settings.").next().unwrap_or(&what);
+    let why = error.cause(py).map(|cause| errors::text(cause.value(py))).unwrap_or_default();
+    TiffanyError::BadArgument.err(py, format!("the setting {what} cannot be that: {why}"))
 }

@@ -2,14 +2,17 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
+use pyo3::exceptions::PySystemExit;
 use pyo3::prelude::*;
 use tiffany::RuntimeHandle;
 use tiffany::binding::{self, Release};
 
 thread_local! {
     static FATAL: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+    /// The interpreter ends by this thread, whose own loops may still run.
+    static ENDS_HERE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// How often this process was forked from another.
@@ -35,6 +38,7 @@ impl Process {
 #[pyfunction]
 pub(crate) fn forked() {
     FORKS.fetch_add(1, Ordering::Relaxed);
+    RUNNING.store(0, Ordering::Relaxed);
     binding::forked();
     // They belong to the other process. What they are made of must not be touched here.
     std::mem::forget(std::mem::take(&mut *lock()));
@@ -92,6 +96,7 @@ pub(crate) struct Looping(Option<Process>);
 
 impl Looping {
     pub(crate) fn new() -> Looping {
+        RUNNING.fetch_add(1, Ordering::SeqCst);
         Looping(LOOP.replace(Some(Process::current())))
     }
 }
@@ -99,7 +104,35 @@ impl Looping {
 impl Drop for Looping {
     fn drop(&mut self) {
         LOOP.set(self.0);
+        RUNNING.fetch_sub(1, Ordering::SeqCst);
     }
+}
+
+/// Loops that have the interpreter, or want it.
+static RUNNING: AtomicI32 = AtomicI32::new(0);
+
+/// The interpreter is about to end.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// A loop does something without the interpreter, perhaps for ever.
+pub(crate) fn pausing<R>(act: impl FnOnce() -> R) -> R {
+    RUNNING.fetch_sub(1, Ordering::SeqCst);
+    let result = act();
+    RUNNING.fetch_add(1, Ordering::SeqCst);
+    result
+}
+
+/// The interpreter is about to end: loops of other threads stop, as it would end these threads in the middle of Rust code. `true`: they
+/// have.
+pub(crate) fn end_loops() -> bool {
+    ENDING.store(true, Ordering::SeqCst);
+    ENDS_HERE.set(true);
+    RUNNING.load(Ordering::SeqCst) <= 0
+}
+
+/// Whether loops of this thread stop because of that.
+fn is_ending() -> bool {
+    ENDING.load(Ordering::Relaxed) && !ENDS_HERE.get()
 }
 
 /// Whether this is inside a loop that was left behind in another process.
@@ -116,10 +149,10 @@ pub(crate) fn interrupt(error: PyErr) {
 
 /// Whether it is to end.
 pub(crate) fn is_interrupted() -> bool {
-    FATAL.with_borrow(Option::is_some)
+    is_ending() || FATAL.with_borrow(Option::is_some)
 }
 
 /// What it is to end with.
 pub(crate) fn take_interrupt() -> Option<PyErr> {
-    FATAL.take()
+    FATAL.take().or_else(|| is_ending().then(|| PySystemExit::new_err(())))
 }

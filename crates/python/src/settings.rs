@@ -5,7 +5,7 @@ use std::rc::Rc;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use tiffany::Runtime;
-use tiffany::{DependencyAware, End, Limits, Priority, binding};
+use tiffany::{DependencyAware, End, Limits, Priority, StuckTask, binding};
 
 use crate::calls::duration;
 use crate::durable::interpreter;
@@ -35,6 +35,10 @@ impl Lazy {
     #[new]
     fn new(find: Py<PyAny>) -> Lazy {
         Lazy { find }
+    }
+
+    fn __traverse__(&self, visit: pyo3::gc::PyVisit<'_>) -> Result<(), pyo3::gc::PyTraverseError> {
+        visit.call(&self.find)
     }
 }
 
@@ -73,6 +77,12 @@ impl Settings<'_> {
         builder: tiffany::Builder,
     ) -> PyResult<tiffany::Builder> {
         let mut builder = builder.around_wait(Rc::new(wait)).blocking_threads(self.threads);
+        let thread = py.import("threading")?.call_method0("get_ident")?.extract::<u64>()?;
+        builder = builder.on_stuck(move |stuck| {
+            // Where it is in Python is asked below.
+            let stuck = StuckTask { spawned_at: None, last_call: None, ..stuck.clone() };
+            interpreter::inside(|py| errors::show_stuck(py, &stuck.to_string(), thread));
+        });
         builder = builder.on_unobserved(move |error| {
             Python::attach(|py| errors::show_unobserved(py, error));
         });
@@ -175,7 +185,7 @@ fn read_limits(limits: &Bound<'_, PyDict>) -> PyResult<Limits> {
 /// Waits without the interpreter, so that other threads can have it; then sees to signals.
 pub(crate) fn wait(wait: &mut dyn FnMut()) {
     Python::attach(|py| {
-        interpreter::without(py, wait);
+        interpreter::without(py, || session::pausing(wait));
         if let Err(error) = py.check_signals() {
             session::interrupt(error);
         }

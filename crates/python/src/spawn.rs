@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use tiffany::kernel::{BoxCoroutine, Handlers, ObjectRef, SpawnOptions, Waitable as Target};
 use tiffany::{Handler, SystemCall as KernelCall, TaskError, Value, binding};
@@ -43,6 +44,13 @@ impl Spawning {
         check(&program)?;
         let spawned = AtomicBool::new(false);
         Ok(Spawning { program: program.unbind(), handlers, options, by_number: false, spawned })
+    }
+
+    /// Shows the collector what it holds.
+    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.program)?;
+        let handlers = self.handlers.iter().flatten();
+        handlers.into_iter().try_for_each(|handler| visit.call(handler))
     }
 
     pub(crate) fn by_number(program: Bound<'_, PyAny>) -> PyResult<Spawning> {

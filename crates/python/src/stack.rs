@@ -158,6 +158,11 @@ impl CallStack {
         error
     }
 
+    /// Leaves the coroutines to whom they belong.
+    pub(crate) fn disown(&mut self) {
+        self.is_over = true;
+    }
+
     pub(crate) fn is_over(&self) -> bool {
         self.is_over
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::pyclass_init::PyClassInitializer;
 use pyo3::types::{PyDict, PyTuple};
@@ -145,6 +146,12 @@ struct OnThread {
 }
 
 impl Perform for OnThread {
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.function)?;
+        visit.call(&self.args)?;
+        visit.call(&self.kwargs)
+    }
+
     fn start(
         &self,
         call: &Bound<'_, SystemCall>,

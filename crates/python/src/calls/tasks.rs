@@ -1,5 +1,6 @@
 //! Tasks: spawning, waiting, cancelling.
 
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::pyclass_init::PyClassInitializer;
 use pyo3::types::PyTuple;
@@ -288,6 +289,10 @@ struct Limited {
 }
 
 impl Perform for Limited {
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.program)
+    }
+
     fn start(
         &self,
         call: &Bound<'_, SystemCall>,

@@ -64,6 +64,9 @@ pub(crate) fn inside<R>(act: impl FnOnce(Python<'_>) -> R) -> Option<R> {
 #[pyo3(name = "_leave")]
 pub(crate) fn leave(py: Python<'_>) {
     let (begun, mut told) = (Instant::now(), false);
+    while !crate::session::end_loops() && begun.elapsed() < SILENCE {
+        py.detach(|| std::thread::sleep(Duration::from_millis(1)));
+    }
     loop {
         let left = py.detach(|| {
             let mut busy = BUSY.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::pyclass_init::PyClassInitializer;
 use pyo3::types::{PyDict, PyString, PyTuple};
@@ -53,6 +54,14 @@ struct Settings {
 
 #[pymethods]
 impl Step {
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.function)?;
+        visit.call(&self.options)?;
+        visit.call(&self.signature)?;
+        visit.call(&self.settings.no_retry)?;
+        visit.call(&self.settings.transact)
+    }
+
     #[new]
     fn new(
         function: Py<PyAny>,
@@ -235,6 +244,12 @@ pub(crate) struct StepCall {
 
 #[pymethods]
 impl StepCall {
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.step)?;
+        visit.call(&self.arguments)?;
+        visit.call(&self.args)
+    }
+
     /// The same call with other options.
     #[pyo3(signature = (**options))]
     fn with_options(

@@ -126,7 +126,10 @@ impl Work {
             return binding::worth_another_attempt(ended_by(&text));
         }
         let written = match error.is_instance_of::<PyException>(py) {
-            true => json::written(exception),
+            true => {
+                say_where(py, error);
+                json::written(exception)
+            }
             // What ends the process, or a task elsewhere, must not do so in the run.
             false => ended_by(&errors::text(exception)),
         };
@@ -152,3 +155,26 @@ fn is(py: Python<'_>, error: &PyErr, name: &'static str) -> bool {
     let class = errors.and_then(|errors| errors.bind(py).getattr(name));
     class.is_ok_and(|class| class.cast::<PyType>().is_ok_and(|class| error.is_instance(py, class)))
 }
+
+/// The lines that an exception came through, as a note of it: its traceback is not written down.
+fn say_where(py: Python<'_>, error: &PyErr) {
+    let mut lines = Vec::new();
+    let mut next = error.traceback(py).map(Bound::into_any);
+    while let Some(traceback) = next.filter(|traceback| !traceback.is_none()) {
+        let line = (|| -> PyResult<String> {
+            let code = traceback.getattr("tb_frame")?.getattr("f_code")?;
+            let (file, name) = (code.getattr("co_filename")?, code.getattr("co_name")?);
+            Ok(format!("  File \"{file}\", line {}, in {name}", traceback.getattr("tb_lineno")?))
+        })();
+        lines.extend(line);
+        next = traceback.getattr("tb_next").ok();
+    }
+    if !lines.is_empty() {
+        let from = lines.len().saturating_sub(SHOWN_LINES);
+        let note = format!("raised in the step at\n{}", lines[from..].join("\n"));
+        let _ = error.value(py).call_method1("add_note", (note,));
+    }
+}
+
+/// So many of the innermost lines are shown.
+const SHOWN_LINES: usize = 8;
