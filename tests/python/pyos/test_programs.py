@@ -5,8 +5,10 @@ Each has what it prints beside it. Numbers of tasks that were started by tasks a
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -36,3 +38,36 @@ def test_runs_when_only_the_import_changes(name: str, tmp_path: Path) -> None:
         said = "".join(sorted(said.splitlines(keepends=True)))
         expected = "".join(sorted(expected.splitlines(keepends=True)))
     assert (said, done.stderr, done.returncode) == (expected, "", 0)
+
+
+def test_the_program_of_the_book(tmp_path: Path) -> None:
+    """The server of the chapter on pyos answers its three clients, and ends."""
+    book = Path(__file__).parents[3] / "docs/src/pyos.md"
+    [text] = [block for block in book.read_text().split("```") if "def listen(" in block]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    program = tmp_path / "server.py"
+    program.write_text(text.removeprefix("python\n").replace("45000", str(port)))
+    server = subprocess.Popen([sys.executable, str(program)], stdout=subprocess.PIPE, text=True)
+    clients = [connect(port) for _ in range(3)]
+    answers = []
+    for number, client in enumerate(reversed(clients)):
+        with client:
+            client.sendall(f"client {number}".encode())
+            answers.append(client.recv(100))
+    said, _ = server.communicate(timeout=30)
+    assert answers == [b"CLIENT 0", b"CLIENT 1", b"CLIENT 2"]
+    lines = said.splitlines()
+    assert (sorted(lines), server.returncode) == ([f"Task {n} terminated" for n in (1, 2, 3, 4)], 0)
+
+
+def connect(port: int) -> socket.socket:
+    """Connects to a server that is about to listen."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port), timeout=10)
+        except ConnectionRefusedError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
