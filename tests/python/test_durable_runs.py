@@ -145,6 +145,22 @@ def test_what_a_program_cannot_be(tmp_path: Path) -> None:
         tiffany.run(child(object()), wal=tmp_path, id="a")  # type: ignore[arg-type]
 
 
+def test_a_function_whose_name_is_another_s_now_cannot_be_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = child(1)
+    monkeypatch.setitem(globals(), "child", family)
+    with pytest.raises(UnregisteredError, match="child"):
+        tiffany.run(program, wal=tmp_path, id="a")
+
+
+def test_a_run_is_the_same_however_its_arguments_were_given(tmp_path: Path) -> None:
+    with Runtime(wal=tmp_path) as runtime:
+        run = runtime.submit(generator, Order("o", []), id="a")
+        value = runtime.run(generator(order=Order("o", []), count=3), id="a")
+        assert runtime.wait(run) == value
+
+
 def unwritable() -> Any:
     yield
     return {"deep": [object()]}
