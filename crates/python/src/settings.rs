@@ -54,7 +54,8 @@ pub(crate) struct Settings<'py> {
     cancel_grace: Option<Bound<'py, PyAny>>,
     policy: String,
     threads: usize,
-    clock: String,
+    #[pyo3(default)]
+    clock: Option<String>,
     #[pyo3(default)]
     durable: Option<durable::settings::Settings<'py>>,
 }
@@ -107,7 +108,7 @@ impl Settings<'_> {
                 return Err(TiffanyError::BadArgument.err(py, message));
             }
         };
-        builder = match self.clock.as_str() {
+        builder = match self.clock.as_deref().unwrap_or("system") {
             "system" => builder,
             "virtual" => builder.virtual_clock(),
             other => {

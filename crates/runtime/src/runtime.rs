@@ -15,7 +15,7 @@ use tiffany_kernel::{
     TaskError, Time, Value, panic_text,
 };
 
-use crate::binding::{self, Outside, Rest};
+use crate::binding::{self, Outside};
 use crate::builder::Builder;
 use crate::call::wrong_type;
 use crate::clock::Clock;
@@ -54,7 +54,7 @@ const TURNS_PER_POLL: usize = 61;
 pub struct Runtime {
     pub(crate) host: Rc<Host>,
     pub(crate) settings: Builder,
-    watched: Option<Arc<Watched>>,
+    pub(crate) watched: Option<Arc<Watched>>,
     /// Each in a box, so that the list does not move them when it grows, nor keep room for as many again.
     pub(crate) runs: Slab<Box<Hosted>>,
     pub(crate) places: BTreeMap<RunId, usize>,
@@ -256,44 +256,6 @@ impl Runtime {
         Ok(())
     }
 
-    /// The loop as the guest of another one: as far as it goes in so many rounds without waiting. While it rests, a letter rings
-    /// the bell, which the other loop hears.
-    pub(crate) fn drive_some(
-        &mut self,
-        at: &'static Location<'static>,
-        rounds: usize,
-        is_over: impl Fn(&Runtime) -> bool,
-    ) -> Result<Rest, RunError> {
-        let _entered = Entered::new(&self.host).ok_or_else(|| nested(at))?;
-        let _awake = self.watched.as_ref().map(Watched::watch);
-        self.host.inbox.woke_up();
-        if let Some(error) = self.log_failure().filter(|_| !is_over(self)) {
-            return Err(error.into());
-        }
-        self.poll_descriptors(Some(Duration::ZERO))?;
-        for _ in 0..rounds {
-            if is_over(self) {
-                return Ok(Rest::Over);
-            }
-            self.collect()?;
-            match self.next_run() {
-                Some(run) if self.is_held_back(run) => {}
-                Some(run) => self.round(run),
-                None if is_over(self) => return Ok(Rest::Over),
-                None => {
-                    let Some(timeout) = self.rest()? else { continue };
-                    // What is there already is found by looking; of what comes later the bell and the descriptors tell.
-                    self.poll_descriptors(Some(Duration::ZERO))?;
-                    if self.is_quiet() && self.host.inbox.may_sleep() {
-                        let timeout = self.host.reactor.borrow().longest_wait(timeout);
-                        return Ok(Rest::Wait(timeout));
-                    }
-                }
-            }
-        }
-        Ok(if is_over(self) { Rest::Over } else { Rest::Ready })
-    }
-
     /// Whether nobody is ready and nothing has come.
     pub(crate) fn is_quiet(&self) -> bool {
         self.next.is_none() && !self.host.inbox.has_mail()
@@ -389,7 +351,7 @@ impl Runtime {
     }
 
     /// Takes completions: letters from other threads, then due timers, then descriptors.
-    fn collect(&mut self) -> Result<(), RunError> {
+    pub(crate) fn collect(&mut self) -> Result<(), RunError> {
         if self.host.inbox.has_mail() {
             self.read_letters();
             self.hand_in_held();
@@ -417,7 +379,7 @@ impl Runtime {
 
     /// Turns for one run, and what it asks of the host.
     #[inline]
-    fn round(&mut self, place: usize) {
+    pub(crate) fn round(&mut self, place: usize) {
         let now = self.given_time();
         // With another run in line, this one has a round; alone it may go on until it is time for news.
         let turns = if self.next.is_some() { 1 } else { TURNS_PER_POLL };
@@ -459,7 +421,7 @@ impl Runtime {
 
     /// Whose turn it is.
     #[inline]
-    fn next_run(&mut self) -> Option<usize> {
+    pub(crate) fn next_run(&mut self) -> Option<usize> {
         match self.next.take() {
             Some(place) => {
                 self.next = self.turns.pop_front();
@@ -572,7 +534,7 @@ impl Runtime {
     }
 
     /// Nobody is ready: how long to wait for the next completion. `None`: not at all, things move again.
-    fn rest(&mut self) -> Result<Option<Option<Duration>>, RunError> {
+    pub(crate) fn rest(&mut self) -> Result<Option<Option<Duration>>, RunError> {
         self.hand_in();
         if self.check_deadlocks() {
             return Ok(None);
@@ -638,7 +600,7 @@ impl Runtime {
         Ok(())
     }
 
-    fn poll_descriptors(&mut self, timeout: Option<Duration>) -> Result<(), RunError> {
+    pub(crate) fn poll_descriptors(&mut self, timeout: Option<Duration>) -> Result<(), RunError> {
         self.turns_since_poll = 0;
         let waited = self.host.reactor.borrow_mut().wait(timeout, &mut self.ready);
         waited.map_err(|error| RunError::system("waiting for descriptors", &error))?;
@@ -808,7 +770,7 @@ fn unknown_run(id: RunId) -> RunError {
 }
 
 #[cold]
-fn nested(at: &'static Location<'static>) -> RunError {
+pub(crate) fn nested(at: &'static Location<'static>) -> RunError {
     let message = "a runtime was started inside a task of another runtime";
     let mut error = TaskError::new(ErrorKind::NestedRuntime, message);
     context::place(&mut error, "run", at);

@@ -54,6 +54,12 @@ impl Perform for Begun {
 }
 
 /// Runs a coroutine of asyncio, and gives what it returns: on the loop that runs this program (`arun`), or on one in a thread.
+///
+/// >>> import asyncio
+/// >>> async def main():
+/// ...     return await aio(asyncio.sleep(0.001, "slept"))
+/// >>> run(main())
+/// 'slept'
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
 pub(crate) struct Aio {
     /// What is run.
@@ -79,15 +85,18 @@ impl Aio {
 }
 
 macro_rules! on_executor {
-    ($($name:ident $tag:literal $prepare:literal $doc:literal),+ $(,)?) => {
+    ($($name:ident $tag:literal $doc:literal),+ $(,)?) => {
         $(
             #[doc = $doc]
             #[pyclass(frozen, extends = SystemCall, get_all, module = "tiffany")]
             pub(crate) struct $name {
-                /// The executor, or `None` for the one that there is for all; the function; what it is called with.
+                /// The executor, or `None` for the one that there is for all.
                 executor: Py<PyAny>,
+                /// The function that is called.
                 function: Py<PyAny>,
+                /// What it is given by position.
                 args: Py<PyTuple>,
+                /// What it is given by name.
                 kwargs: Option<Py<PyDict>>,
             }
 
@@ -107,7 +116,7 @@ macro_rules! on_executor {
                     let begun = Begun {
                         name: $tag,
                         stops: Stops::ByItself,
-                        begin: Begun::prepared($prepare, &given)?,
+                        begin: Begun::prepared($tag, &given)?,
                         once: None,
                         in_durable: "make it a step: a function under `@step` runs on a thread",
                     };
@@ -121,6 +130,18 @@ macro_rules! on_executor {
 }
 
 on_executor! {
-    InThread "in_thread" "in_thread" "Calls a function on a thread of an executor, and gives what it returns. Without an executor there is one for all.",
-    InProcess "in_process" "in_process" "Calls a function in a process of an executor, and gives what it returns. Without an executor there is one for all.",
+    InThread "in_thread" "Calls a function on a thread of an executor, and gives what it returns. Without an executor there is one for all.
+
+>>> async def main():
+...     return await in_thread(pow, 2, 10)
+>>> run(main())
+1024",
+    InProcess "in_process" "Calls a function in a process of an executor, and gives what it returns. Without an executor there is one for all.
+
+The processes are started afresh, and what goes there and back is pickled.
+
+>>> async def main():
+...     return await in_process(pow, 2, 10)
+>>> run(main())
+1024",
 }

@@ -114,9 +114,11 @@ impl Charge {
 /// 1024
 #[pyclass(frozen, extends = SystemCall, get_all, module = "tiffany")]
 pub(crate) struct Blocking {
-    /// The function, and what it is called with.
+    /// The function that is called.
     function: Py<PyAny>,
+    /// What it is given by position.
     args: Py<PyTuple>,
+    /// What it is given by name.
     kwargs: Option<Py<PyDict>>,
 }
 
