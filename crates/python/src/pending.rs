@@ -84,7 +84,7 @@ impl Pending {
             }),
             Pending::Call(future, made) => Pin::new(future).poll(cx).map(|result| match result {
                 Ok(reply) => call::answer(made.bind(py), reply),
-                Err(error) => Err(errors::to_python(py, &error)),
+                Err(error) => call::answer(made.bind(py), Reply::Error(error)),
             }),
             Pending::Outside(outside) => outside.poll(py, cx),
             Pending::Future(future) => future.as_mut().poll(cx),

@@ -110,7 +110,7 @@ impl Work {
     pub(super) fn result(&self, value: &Bound<'_, PyAny>) -> Result<String, StepError> {
         // What cannot be written down will not be able to next time.
         json::encode(value)
-            .map_err(|error| StepError::last(errors::from_python(value.py(), &error)))
+            .map_err(|error| StepError::last(json::written(error.value(value.py()))))
     }
 
     /// What it raised, in words, and whether another attempt is worth it.
