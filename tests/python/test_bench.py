@@ -154,11 +154,22 @@ def test_who_fails_is_told_of_and_the_code_is_1(capsys: pytest.CaptureFixture[st
     assert line["peers"]["bare"] > 0
 
 
-def test_who_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(process.PATIENCE, Mode.FULL, 0.05)
-    bare_one = Contender("bare", nothing)
-    taken = process.sample(measure(bare_one), bare_one, Mode.FULL, tmp_path)
-    assert taken == Missing("no answer within 0.05 s")
+def test_who_does_not_answer_is_ended_with_all_it_started(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    slow = tmp_path / "slow"
+    slow.write_text('#!/bin/sh\nsh -c "sleep 90; true" "$0" &\nsleep 90\n')
+    slow.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(slow))
+    monkeypatch.setitem(process.PATIENCE, Mode.FULL, 0.5)
+    one = Contender("bare", nothing)
+    deadline = time.monotonic() + 60
+    taken = process.sample(measure(one), one, Mode.FULL, tmp_path)
+    assert taken == Missing("no answer within 0.5 s")
+    assert time.monotonic() < deadline, "it was waited for"
+    while _runs_somewhere(str(slow)):
+        assert time.monotonic() < deadline, "a process of it is still there"
+        time.sleep(0.01)
 
 
 def test_contenders_take_turns_and_who_fails_is_not_asked_again() -> None:
@@ -267,9 +278,11 @@ def test_the_bare_loop_calls_and_raises_through_its_stack() -> None:
             yield middle(-1)
         except ValueError as error:
             caught = error.args[0]
-        return [caught, (yield bare.WaitTask(task)), (yield middle(1)), (yield)]
+        later = yield bare.NewTask(middle(4))  # It has had one turn when it is waited for.
+        values = [(yield bare.WaitTask(later)), (yield bare.WaitTask(task))]
+        return [caught, *values, (yield middle(1)), (yield)]
 
-    assert bare.run(main(), bare.StackTask) == [-1, 41, 3, None]
+    assert bare.run(main(), bare.StackTask) == [-1, 9, 41, 3, None]
 
 
 def test_ended_from_outside_it_ends_its_samples_and_leaves_nothing(tmp_path: Path) -> None:
