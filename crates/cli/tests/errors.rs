@@ -48,7 +48,10 @@ fn every_code_has_a_section_in_the_book() {
         for part in ["**What happened.** ", "**Why.** ", "**What to do.** "] {
             assert_eq!(body.matches(part).count(), 1, "TFY{number} has no {part}");
         }
-        seen.insert(format!("TFY{number}"));
+        // Those of `tiffany run` are Python's, which has them from 70 on, and tests of its own.
+        if !("0070".."0080").contains(&number) {
+            seen.insert(format!("TFY{number}"));
+        }
     }
     let codes: BTreeSet<String> = CliError::CODES.iter().map(ToString::to_string).collect();
     assert_eq!(seen, codes);
