@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar, Unpack
+from typing import TypeVar, Unpack
 
 from tiffany import _core
 from tiffany._run import check_durable
