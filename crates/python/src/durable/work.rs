@@ -109,8 +109,7 @@ impl Work {
     /// What the function returned, in words.
     pub(super) fn result(&self, value: &Bound<'_, PyAny>) -> Result<String, StepError> {
         // What cannot be written down will not be able to next time.
-        json::encode(value)
-            .map_err(|error| StepError::last(json::written(error.value(value.py()))))
+        json::encode(value).map_err(|error| StepError::last(json::written(error.value(value.py()))))
     }
 
     /// What it raised, in words, and whether another attempt is worth it.
