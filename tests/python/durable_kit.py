@@ -109,8 +109,8 @@ def kill_until_over(
     while True:
         assert time.monotonic() - began < KILL_SECONDS, "it does not come to its end"
         process = python(program, *args)
-        # Longer and longer, so that a slow machine comes to its end too.
-        wait = 0.1 + draw.random() * (spread + 0.02 * killed)
+        # Longer and longer: a fast machine is killed before its end too, and a slow one comes to it.
+        wait = 0.03 * killed + draw.random() * 0.6 * spread
         try:
             out, err = process.communicate(timeout=wait)
         except subprocess.TimeoutExpired:

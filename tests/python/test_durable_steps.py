@@ -215,7 +215,7 @@ def catching(kind: str) -> Any:
             found.append((type(error).__qualname__, str(error), error.__dict__.get("detail")))
             if kind == "own":
                 assert isinstance(error, Problem) and error.args == (("a", 1),)
-                assert error.__notes__ == ["a note"]
+                assert error.__notes__[0] == "a note"
                 assert isinstance(error.__cause__, ValueError)
                 assert error.__traceback__ is not None
     return found
