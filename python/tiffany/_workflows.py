@@ -13,10 +13,11 @@ import sys
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from types import CodeType, FrameType
+from types import CodeType, FrameType, ModuleType
 from typing import Any, TypeVar, overload
 
 from tiffany import _core
+from tiffany._names import modules, names
 from tiffany.errors import (
     BadArgumentError,
     HashSeedWarning,
@@ -89,7 +90,7 @@ def default_name(function: Function) -> str:
     >>> default_name(default_name)
     'tiffany._workflows:default_name'
     """
-    return f"{function.__module__}:{function.__qualname__}"
+    return names(function.__module__, function.__qualname__)[0]
 
 
 def name_of(function: Function) -> str:
@@ -104,8 +105,14 @@ def name_of(function: Function) -> str:
     return default_name(function)
 
 
-def _at_module_level(module: str, qualname: str) -> Function | None:
-    found: Any = sys.modules.get(module)
+def _at_module_level(name: str) -> Function | None:
+    """The function that stands under a name at the top of a module."""
+    module, _, qualname = name.partition(":")
+    return next(filter(None, (_found(top, qualname) for top in modules(module))), None)
+
+
+def _found(top: ModuleType, qualname: str) -> Function | None:
+    found: Any = top
     for part in qualname.split("."):
         found = getattr(found, part, None)
     try:
@@ -142,14 +149,16 @@ def of_program(program: Any) -> tuple[str, Function, dict[str, Any]]:
         name, function = registered, _REGISTERED[registered]
     else:
         module = str(frame.f_globals.get("__name__", ""))
-        name = f"{module}:{code.co_qualname}"
-        found = _at_module_level(module, code.co_qualname)
-        if found is None or _code(found) is not code:
+        for name in names(module, code.co_qualname):
+            found = _at_module_level(name)
+            if found is not None and _code(found) is code:
+                function = found
+                break
+        else:
             raise UnregisteredError(
                 f"`{code.co_qualname}` is not found under this name at the top of the module `{module}`, so it could not be "
                 "called again after a restart [TFY0038]; move it there, or decorate it with @tiffany.workflow"
             )
-        function = found
     count = code.co_argcount + code.co_kwonlyargcount
     count += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
     given = frame.f_locals
@@ -186,8 +195,7 @@ class Functions:
         """The function of this name. To bring a run back (``again``) it may be any at the top of a module that is there."""
         found = self.given.get(name) or _REGISTERED.get(name)
         if found is None and again:
-            module, _, qualname = name.partition(":")
-            found = _at_module_level(module, qualname)
+            found = _at_module_level(name)
         return found
 
     def program(self, function: Function, given: Any) -> Any:

@@ -101,16 +101,21 @@ def finish(process: subprocess.Popen[str], seconds: float = 30.0) -> tuple[int, 
 
 
 def kill_until_over(
-    program: str, *args: str | os.PathLike[str], seed: int, spread: float = 0.15, kills: int = 5
-) -> tuple[int, str]:
-    """Starts a program again and again and kills it with SIGKILL at random moments, until it comes to its end. Tells how often it was killed, and
-    what it wrote at last."""
+    program: str, home: Path, *args: str | os.PathLike[str], seed: int, kills: int = 5
+) -> str:
+    """Starts a program again and again and kills it with SIGKILL at random moments, until it comes to its end. Gives what it wrote at last.
+
+    The moments are counted from where the process is seen to write, not from its start: how long Python takes to start differs from
+    machine to machine by more than the whole work lasts."""
     draw, killed, began = random.Random(seed), 0, time.monotonic()
     while True:
-        assert time.monotonic() - began < KILL_SECONDS, "it does not come to its end"
-        process = python(program, *args)
-        # Longer and longer: a fast machine is killed before its end too, and a slow one comes to it.
-        wait = 0.03 * killed + draw.random() * 0.6 * spread
+        before = written(home)
+        process = python(program, home, *args)
+        while process.poll() is None and written(home) == before:
+            assert time.monotonic() - began < KILL_SECONDS, "it does not come to its end"
+            time.sleep(0.001)
+        # Longer and longer once it was killed often enough, so that a slow machine comes to the end too.
+        wait = draw.random() * 0.02 + 0.05 * max(0, killed - kills)
         try:
             out, err = process.communicate(timeout=wait)
         except subprocess.TimeoutExpired:
@@ -120,7 +125,17 @@ def kill_until_over(
             continue
         assert process.returncode == 0, err
         assert killed >= kills, f"killed {killed} times only, so this shows nothing"
-        return killed, out
+        return out
+
+
+def written(home: Path) -> set[tuple[str, int, int]]:
+    """What a process that writes into the directory changes of it."""
+    found = set()
+    for path in home.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            status = path.stat()
+            found.add((path.name, status.st_size, status.st_mtime_ns))
+    return found
 
 
 def wait_for(what: Any, seconds: float = 20.0) -> Any:

@@ -268,7 +268,7 @@ def test_a_class_of_the_main_program_is_there_after_a_restart(tmp_path: pathlib.
         return done.stdout.strip()
 
     text = run()
-    assert text == '{"$dataclass":"__main__:Order","n":3}'
+    assert text == '{"$dataclass":"app:Order","n":3}'
     assert run(text) == "True"
 
 

@@ -115,7 +115,7 @@ def test_with_json_arguments_and_value_are_json(home: Home) -> None:
     assert home.run("--json", "run", "app.py:add", "1", "2.5", "3").ok() == "6.5\n"
     assert json.loads(home.run("run", "--json", "app.py", '"a\\"b"', "null").ok()) == 'None a"b'
     written = json.loads(home.run("run", "--json", "app.py:order", '"tea"').ok())
-    assert written["$dataclass"] == "__main__:Order", written
+    assert written["$dataclass"] == "app:Order", written
 
 
 def test_tasks_can_ask_for_what_was_typed(home: Home) -> None:

@@ -292,8 +292,8 @@ def test_a_run_without_its_code_stays_and_is_spoken_of(home: Home) -> None:
         started.line()
         started.signal(signal.SIGKILL)
         started.end()
-    home.write("other.py", "async def other(): return 1\n")
-    ended = home.run("run", *WAL, "--id", "b", "other.py:other")
+    home.write("other.py", "async def main(): return 1\n")
+    ended = home.run("run", *WAL, "--id", "b", "other.py")
     assert (ended.code, ended.out) == (0, "1\n")
-    assert "__main__:main" in ended.err
+    assert "app:main" in ended.err
     assert types(home, "a")[-1] != "TaskAbort"

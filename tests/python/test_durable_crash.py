@@ -19,7 +19,7 @@ INTERRUPTED = (-signal.SIGINT, 128 + signal.SIGINT)
 def test_killed_at_random_moments_it_comes_to_its_end_and_does_everything_once(
     seed: int, tmp_path: Path
 ) -> None:
-    _, out = kill_until_over("programs/orders.py", tmp_path, seed=seed)
+    out = kill_until_over("programs/orders.py", tmp_path, seed=seed)
     ledger = Ledger(tmp_path / "ledger").read()
     charged = {int(line.split()[1]) for line in ledger if line.startswith("charge")}
     shown = out.splitlines()

@@ -97,7 +97,7 @@ def test_it_happens_once_whichever_part_the_process_dies_after(
 
 
 def test_it_happens_once_with_kills_at_random_moments(bank: Any, tmp_path: Path) -> None:
-    _, out = kill_until_over("programs/bank.py", tmp_path, bank.how, "-", seed=4, kills=3)
+    out = kill_until_over("programs/bank.py", tmp_path, bank.how, "-", seed=4, kills=3)
     assert json.loads(out) == list(range(1, ROUNDS + 1))
     assert effects(bank) == [(n, 1) for n in range(ROUNDS)]
 

@@ -32,10 +32,9 @@
 
 mod keys;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use parking_lot::Mutex;
 pub use postgres;
 use postgres::{Client, Config, Error, IsolationLevel, NoTls, Transaction};
 use serde::Serialize;
@@ -53,6 +52,12 @@ struct Shared {
     settings: Settings,
     has_table: AtomicBool,
     idle: Mutex<Vec<Client>>,
+}
+
+impl Shared {
+    fn idle(&self) -> MutexGuard<'_, Vec<Client>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 type Connect = Arc<dyn Fn() -> Result<Client, Error> + Send + Sync>;
@@ -189,7 +194,7 @@ impl Postgres {
     /// An idle connection, or a new one.
     fn client(&self) -> Result<Client, Error> {
         let shared = &self.shared;
-        let idle = || shared.idle.lock().pop();
+        let idle = || shared.idle().pop();
         while let Some(client) = idle() {
             if !client.is_closed() {
                 return Ok(client);
@@ -210,7 +215,7 @@ impl Postgres {
 
     fn give_back(&self, client: Client) {
         if !client.is_closed() {
-            self.shared.idle.lock().push(client);
+            self.shared.idle().push(client);
         }
     }
 }

@@ -4,13 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
-
 use serde::{Deserialize, Serialize};
 use tiffany_kernel::{CallRef, ErrorKind, Release, RunId, TaskError, TaskRef, Uuid, Value};
 
 use crate::control::{Request, Tell};
 use crate::durable::{Receipt, Tried};
+use crate::lock::Mutex;
 use crate::mailbox::Mailbox;
 use crate::reactor::Bell;
 use crate::wal::Notice;

@@ -50,6 +50,7 @@ mod inbox;
 mod inline;
 pub mod io;
 mod line;
+mod lock;
 #[cfg(feature = "logging")]
 pub mod logging;
 mod mailbox;

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use tiffany_kernel::{CallRef, ErrorKind, Site, TaskError};
 
 use crate::durable::{Attempt, Blocking, StepError};
 use crate::future_task::panic_error;
 use crate::inbox::{Inbox, Letter, Remote};
 use crate::line::Line;
+use crate::lock::{Condvar, Mutex, MutexGuard};
 use crate::panics;
 
 /// How long a thread waits for work before it ends.
@@ -202,9 +202,9 @@ impl Shared {
                 break;
             }
             queue.idle += 1;
-            let waited = self.work_came.wait_for(&mut queue, IDLE);
+            let is_over = self.work_came.wait_for(&mut queue, IDLE);
             queue.idle -= 1;
-            if waited.timed_out() && queue.work.len() == 0 {
+            if is_over && queue.work.len() == 0 {
                 break;
             }
         }

@@ -2,8 +2,8 @@
 
 pub(crate) use std::sync::atomic::{AtomicBool, Ordering};
 
-pub(crate) use parking_lot::Mutex;
-use parking_lot::MutexGuard;
+pub(crate) use crate::lock::Mutex;
+use crate::lock::MutexGuard;
 
 /// Locks a mutex. One whose holder panicked is as good as any: nothing in here is ever half written.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use tiffany_kernel::{ErrorKind, RunId, Site, TaskRef, Tid, panic_text};
+
+use crate::lock::{Condvar, Mutex, MutexGuard};
 
 /// What a thread is doing, for the watchdog to look at. Written at every turn, so it is a few words.
 #[derive(Default)]
@@ -220,7 +221,9 @@ impl Dog {
                 reports.into_iter().for_each(|(one, running_for)| one.report(running_for));
             });
             match next_look {
-                Some(look) => drop(self.bell.wait_for(&mut watched, look)),
+                Some(look) => {
+                    self.bell.wait_for(&mut watched, look);
+                }
                 None => {
                     seen.clear();
                     self.sleep(&mut watched);

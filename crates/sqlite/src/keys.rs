@@ -95,7 +95,7 @@ impl Sqlite {
             let delete = format!("DELETE FROM {table} WHERE run = ?1");
             forgotten += connection.execute(&delete, [run])?;
         }
-        self.shared.idle.lock().push(connection);
+        self.shared.idle().push(connection);
         Ok(forgotten)
     }
 }

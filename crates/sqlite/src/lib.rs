@@ -38,11 +38,10 @@
 mod keys;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 pub use rusqlite;
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
 use serde::Serialize;
@@ -60,6 +59,12 @@ struct Shared {
     settings: Settings,
     has_table: AtomicBool,
     idle: Mutex<Vec<Connection>>,
+}
+
+impl Shared {
+    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 type OnConnect = Arc<dyn Fn(&Connection) -> rusqlite::Result<()> + Send + Sync>;
@@ -154,7 +159,7 @@ impl Sqlite {
             let tried = this.attempt(&mut connection, &attempt, &work);
             // One with an open transaction, after a COMMIT that was refused, is closed.
             if connection.is_autocommit() {
-                this.shared.idle.lock().push(connection);
+                this.shared.idle().push(connection);
             }
             tried
         })
@@ -203,7 +208,7 @@ impl Sqlite {
     /// An idle connection, or a new one.
     fn connection(&self) -> rusqlite::Result<Connection> {
         let shared = &self.shared;
-        let idle = shared.idle.lock().pop();
+        let idle = shared.idle().pop();
         if let Some(connection) = idle {
             return Ok(connection);
         }

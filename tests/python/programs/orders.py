@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ def done(what: str) -> None:
 @step(retries=3, backoff=0.005)
 def pack(order: int, item: int) -> int:
     done(f"pack {order}.{item}")
+    time.sleep(0.02)
     if item == 1 and attempt().number % 2:
         raise OSError("the box fell")
     return order * 100 + item

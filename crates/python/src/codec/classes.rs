@@ -11,15 +11,29 @@ use super::error::Fail;
 /// The name that a class has in the log. It is an error if the class could not be found again by it.
 pub(super) fn name_of(class: &Bound<'_, PyType>) -> Result<String, Fail> {
     let name = shown(class);
-    match find(class.py(), &name) {
-        Ok(found) if found.is(class) => Ok(name),
-        _ => {
-            let what =
-                format!("the class `{name}` cannot be found again: its module has no such class");
-            let next = "define it at the top level of a module, or inside another class there, under its own name";
-            Err(Fail::new(what).next(next))
-        }
+    let is_it = |name: &str| find(class.py(), name).is_ok_and(|found| found.is(class));
+    if let Some((module, path)) = name.split_once(':')
+        && MAIN.contains(&module)
+        && let Some(known) = main_name(class.py())?.map(|known| format!("{known}:{path}"))
+        && is_it(&known)
+    {
+        return Ok(known);
     }
+    if is_it(&name) {
+        return Ok(name);
+    }
+    let what = format!("the class `{name}` cannot be found again: its module has no such class");
+    let next =
+        "define it at the top level of a module, or inside another class there, under its own name";
+    Err(Fail::new(what).next(next))
+}
+
+/// What the module that Python was started with is called while it runs. The log knows it by the name of its file.
+const MAIN: [&str; 2] = ["__main__", "__mp_main__"];
+
+fn main_name(py: Python<'_>) -> Result<Option<String>, Fail> {
+    static MAIN_NAME: Known = Known::new("tiffany._names", "main_name");
+    Ok(MAIN_NAME.get(py)?.call0()?.extract()?)
 }
 
 /// The name of a class as it is shown; plain for what is built in. Never fails.
@@ -46,31 +60,51 @@ pub(super) fn find<'py>(py: Python<'py>, name: &str) -> Result<Bound<'py, PyType
     let Some((module_name, path)) = name.split_once(':') else {
         return Err(Fail::new(format!("`{name}` is no name of a class: that is `module:class`")));
     };
-    let Some(module) = module(py, module_name)? else {
+    let imported = module(py, module_name)?;
+    if let Some(found) = inside(imported.as_ref(), path)? {
+        return a_class(name, found);
+    }
+    let main = match main_name(py)?.as_deref() == Some(module_name) {
+        true => module(py, "__main__")?,
+        false => None,
+    };
+    if let Some(found) = inside(main.as_ref(), path)? {
+        return a_class(name, found);
+    }
+    if imported.is_none() && main.is_none() {
         let what = format!("the class `{name}` is not here: no module `{module_name}` is imported");
         return Err(Fail::new(what).next(format!("import `{module_name}` before the run goes on")));
-    };
-    let missing = || {
-        let what = format!("the class `{name}` is not here: the module `{module_name}` has none");
-        Fail::new(what)
-            .next("bring the class back under its old name, or keep an alias of it there")
-    };
-    // Names of generic models have dots in brackets.
-    let mut found = match entry(&module, path)? {
-        Some(found) => found,
-        None => {
-            let mut inner = module;
-            for part in path.split('.') {
-                inner = entry(&inner, part)?.ok_or_else(missing)?;
-            }
-            inner
-        }
-    };
-    if let Ok(class) = found.cast::<PyType>() {
-        return Ok(class.clone());
     }
-    found = found.get_type().into_any();
-    Err(Fail::new(format!("`{name}` is no class but a `{}`", shown(found.cast::<PyType>()?))))
+    let what = format!("the class `{name}` is not here: the module `{module_name}` has none");
+    Err(Fail::new(what)
+        .next("bring the class back under its old name, or keep an alias of it there"))
+}
+
+fn a_class<'py>(name: &str, found: Bound<'py, PyAny>) -> Result<Bound<'py, PyType>, Fail> {
+    found.cast_into::<PyType>().map_err(|error| {
+        let class = shown(&error.into_inner().get_type());
+        Fail::new(format!("`{name}` is no class but a `{class}`"))
+    })
+}
+
+/// What stands in a module under a path of names.
+fn inside<'py>(
+    module: Option<&Bound<'py, PyAny>>,
+    path: &str,
+) -> Result<Option<Bound<'py, PyAny>>, Fail> {
+    let Some(module) = module else { return Ok(None) };
+    // Names of generic models have dots in brackets.
+    if let Some(found) = entry(module, path)? {
+        return Ok(Some(found));
+    }
+    let mut inner = module.clone();
+    for part in path.split('.') {
+        match entry(&inner, part)? {
+            Some(found) => inner = found,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(inner))
 }
 
 /// A module that the program has imported.

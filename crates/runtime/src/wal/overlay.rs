@@ -6,9 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use super::disk::{Barrier, Disk, DiskFile, Hold, Locking, OpenMode};
+use crate::lock::Mutex;
 
 pub(crate) struct Overlay {
     below: Arc<dyn Disk>,

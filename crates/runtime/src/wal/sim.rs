@@ -6,9 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use super::disk::{Barrier, Disk, DiskFile, Hold, Locking, OpenMode};
+use crate::lock::Mutex;
 
 /// The unit in which a disk tears what it was writing.
 const SECTOR: usize = 512;

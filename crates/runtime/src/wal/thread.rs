@@ -6,8 +6,6 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
-
 use super::background;
 use super::batch::Batch;
 use super::committer::{Committed, Committer};
@@ -15,6 +13,7 @@ use super::error::LogError;
 use super::segments::Segment;
 use super::settings::SyncWhen;
 use super::writer::Writer;
+use crate::lock::{Condvar, Mutex, MutexGuard};
 
 /// So many bytes may wait for the background before commits wait for it.
 const BACKLOG: usize = 32 << 20;
@@ -383,14 +382,14 @@ impl Serving {
         let window = self.committer.settings.batch_window;
         if window > Duration::ZERO && queue.ending.is_none() {
             let until = Instant::now() + window;
-            while !self.shared.for_log.wait_until(queue, until).timed_out() {}
+            while !self.shared.for_log.wait_until(queue, until) {}
         }
     }
 
     /// Waits for anything. True if a sync is due instead.
     fn wait(&self, queue: &mut MutexGuard<'_, Queue>) -> bool {
         match self.sync_due() {
-            Some(due) => self.shared.for_log.wait_until(queue, due).timed_out(),
+            Some(due) => self.shared.for_log.wait_until(queue, due),
             None => {
                 self.shared.for_log.wait(queue);
                 false

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
-use parking_lot::Mutex;
 use serde::Serialize;
 use tiffany_kernel::{CallRef, ErrorKind, Site, TaskError, panic_text};
 
@@ -19,6 +18,7 @@ use super::step::Kind;
 use crate::durable::json::{Json, encode};
 use crate::future_task::panic_error;
 use crate::inbox::{Inbox, Letter};
+use crate::lock::Mutex;
 use crate::panics;
 
 /// One attempt at a step, as its work sees it.

@@ -7,7 +7,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use parking_lot::{Condvar, Mutex};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tiffany_kernel::{CallRef, ErrorKind, TaskError};
@@ -17,6 +16,7 @@ use crate::context;
 use crate::durable::commit::Held;
 use crate::durable::json::{decode, encode};
 use crate::inbox::Letter;
+use crate::lock::{Condvar, Mutex};
 use crate::runtime::Runtime;
 
 /// Why a checkpoint was not taken.

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tiffany_kernel::{TaskError, panic_text};
 
 use super::attempt::{Attempt, StepError};
 use crate::durable::json::{decode, encode};
+use crate::lock::{Condvar, Mutex};
 
 /// How many chunks wait for who watches them.
 const ROOM: usize = 1024;
@@ -101,7 +101,7 @@ impl Chunks {
                     panic_text(payload);
                 }
                 queue = self.queue.lock();
-            } else if self.came.wait_for(&mut queue, IDLE).timed_out() && queue.chunks.is_empty() {
+            } else if self.came.wait_for(&mut queue, IDLE) && queue.chunks.is_empty() {
                 queue.is_served = false;
                 return;
             }
