@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
+import socket
 import time
 from pathlib import Path
 
@@ -103,6 +105,15 @@ def asleep(home: Home, id: str) -> None:
         time.sleep(0.01)
 
 
+def listens(home: Home) -> None:
+    """Waits until a process has the directory, and can be spoken to."""
+    while True:
+        with socket.socket(socket.AF_UNIX) as client, contextlib.suppress(OSError):
+            client.connect(str(home.path / "wal" / "control.sock"))
+            return
+        time.sleep(0.01)
+
+
 def test_a_run_that_was_killed_goes_on_where_it_was(home: Home) -> None:
     command = ("run", *WAL, "--id", "order-1", "app.py", "tea", "1.5")
     with home.start(*command) as started:
@@ -176,9 +187,7 @@ def test_ctrl_c_leaves_what_resume_drives(home: Home) -> None:
         started.signal(signal.SIGKILL)
         started.end()
     with home.start("--app", "app.py", "--dir", "wal", "resume", "a") as started:
-        # Until it has the directory.
-        while home.run("--app", "app.py", "--dir", "wal", "resume", "a", "--for", "0").code != 4:
-            time.sleep(0.01)
+        listens(home)
         started.signal(signal.SIGINT)
         ended = started.end()
     assert (ended.code, ended.err) == (5, ""), ended
