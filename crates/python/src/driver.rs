@@ -50,12 +50,12 @@ pub(crate) enum ResultForm {
 
 /// What the kernel runs for a program.
 pub(crate) fn coroutine(
-    program: Py<PyAny>,
+    program: &Bound<'_, PyAny>,
     result: ResultForm,
     spawned_at: Option<Line>,
 ) -> BoxCoroutine {
-    let stack = CallStack::new(program);
-    let context = Python::attach(TaskContext::copy);
+    let stack = CallStack::new(program.clone().unbind());
+    let context = TaskContext::copy(program.py());
     let task = PyTask {
         stack,
         context,

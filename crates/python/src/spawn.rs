@@ -106,7 +106,7 @@ pub(crate) fn check(program: &Bound<'_, PyAny>) -> PyResult<()> {
 pub(crate) fn coroutine(program: &Bound<'_, PyAny>, at: Option<Line>) -> PyResult<BoxCoroutine> {
     match program.cast::<program::Program>() {
         Ok(rust) => rust.get().take(program.py()),
-        Err(_) => Ok(driver::coroutine(program.clone().unbind(), ResultForm::Object, at)),
+        Err(_) => Ok(driver::coroutine(program, ResultForm::Object, at)),
     }
 }
 

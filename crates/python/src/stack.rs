@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 use std::ffi::c_int;
 
-use pyo3::exceptions::{PyBaseException, PyStopIteration};
+use pyo3::exceptions::{PyBaseException, PyRuntimeError, PyStopIteration};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTraceback, PyType};
@@ -218,7 +218,7 @@ fn send(py: Python<'_>, coroutine: &Py<PyAny>, value: &Py<PyAny>) -> Output {
             Output::Yielded(object.unbind())
         }
         Some(object) => Output::Returned(object.unbind()),
-        None => Output::Raised(PyErr::fetch(py)),
+        None => raised(py, PyErr::fetch(py)),
     }
 }
 
@@ -234,16 +234,31 @@ fn throw(py: Python<'_>, coroutine: &Py<PyAny>, error: PyErr) -> Output {
     }
 }
 
-/// Whether a program has begun, or is over. It runs once, from its beginning.
+/// Whether a program has begun, or is over. It runs once, from its beginning. A coroutine that is over says so itself ([`raised`]), and
+/// to ask for the frame of one that is not would make it an object.
 fn is_begun(program: &Bound<'_, PyAny>) -> bool {
     let py = program.py();
-    let (is_suspended, frame) = match is_coroutine(program) {
-        true => (intern!(py, "cr_suspended"), intern!(py, "cr_frame")),
-        false => (intern!(py, "gi_suspended"), intern!(py, "gi_frame")),
-    };
     // One of another make may not have these.
-    program.getattr(is_suspended).is_ok_and(|is| is.is_truthy().unwrap_or(false))
-        || program.getattr(frame).is_ok_and(|frame| frame.is_none())
+    let is_true = |name| program.getattr(name).is_ok_and(|is| is.is_truthy().unwrap_or(false));
+    match is_coroutine(program) {
+        true => is_true(intern!(py, "cr_suspended")),
+        false => {
+            is_true(intern!(py, "gi_suspended"))
+                || program.getattr(intern!(py, "gi_frame")).is_ok_and(|frame| frame.is_none())
+        }
+    }
+}
+
+/// The error for a coroutine that is resumed although it is over. The interpreter's has no line, because no code of it ran, and no cause.
+#[cold]
+fn raised(py: Python<'_>, error: PyErr) -> Output {
+    let is_reused = error.get_type(py).is(py.get_type::<PyRuntimeError>())
+        && error.traceback(py).is_none()
+        && error.cause(py).is_none();
+    Output::Raised(match is_reused {
+        true => begun(py, "this coroutine is over; a program runs once"),
+        false => error,
+    })
 }
 
 #[cold]

@@ -46,7 +46,7 @@ fn root(
     let input = crate::json::decode(py, input)?;
     let program = functions.call_method1("program", (function, input))?;
     let line = Line::of_program(&program);
-    Ok(Some(driver::coroutine(program.unbind(), ResultForm::Written, line)))
+    Ok(Some(driver::coroutine(&program, ResultForm::Written, line)))
 }
 
 impl Language for PythonLanguage {
