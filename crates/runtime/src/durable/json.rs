@@ -1,9 +1,11 @@
 //! Values as they pass between a durable run and the world: JSON text.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use tiffany_kernel::{ErrorKind, Reply, TaskError, Value};
 
 use super::finite::Finite;
@@ -62,8 +64,35 @@ pub(crate) fn decode<T: DeserializeOwned>(json: &str) -> Result<T, TaskError> {
 
 /// Whether two texts are the same value: a map has no order.
 pub(crate) fn is_same(one: &str, other: &str) -> bool {
-    let value = |json: &str| serde_json::from_str::<serde_json::Value>(json).ok();
-    one == other || value(one).is_some_and(|one| value(other) == Some(one))
+    one == other || same_within(one, other, DEPTH)
+}
+
+/// So deep maps and lists are looked at whose texts differ.
+const DEPTH: usize = 128;
+
+fn same_within(one: &str, other: &str, depth: usize) -> bool {
+    fn both<'a, T: serde::Deserialize<'a>>(one: &'a str, other: &'a str) -> Option<(T, T)> {
+        Some((serde_json::from_str(one).ok()?, serde_json::from_str(other).ok()?))
+    }
+    let same =
+        |(one, other): (&RawValue, &RawValue)| same_within(one.get(), other.get(), depth - 1);
+    // A whole number of any length is the same only as the same digits.
+    let is_whole = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    let (one, other) = (one.trim(), other.trim());
+    match one.as_bytes().first() {
+        _ if one == other => true,
+        _ if depth == 0 => false,
+        Some(b'{') => {
+            both::<BTreeMap<String, &RawValue>>(one, other).is_some_and(|(one, other)| {
+                one.keys().eq(other.keys()) && one.into_values().zip(other.into_values()).all(same)
+            })
+        }
+        Some(b'[') => both::<Vec<&RawValue>>(one, other).is_some_and(|(one, other)| {
+            one.len() == other.len() && one.into_iter().zip(other).all(same)
+        }),
+        _ if is_whole(one) || is_whole(other) => false,
+        _ => both::<serde_json::Value>(one, other).is_some_and(|(one, other)| one == other),
+    }
 }
 
 /// JSON on one line, as the log has it: without the white space between its parts.
@@ -94,5 +123,40 @@ impl<R: DeserializeOwned + 'static> Decode<R> for Written {
             // A handler or a test answered with the value itself.
             None => crate::call::typed(value),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_same;
+
+    #[test]
+    fn a_map_has_no_order_and_a_whole_number_all_of_its_digits() {
+        let rows = [
+            (r#"{"a":1,"b":[2,"x"]}"#, r#"{ "b": [2, "\u0078"], "a": 1 }"#, true),
+            (r#"{"a":1}"#, r#"{"a":1,"b":2}"#, false),
+            ("[1,2]", "[2,1]", false),
+            ("[1]", "[1,1]", false),
+            ("1.50", "1.5", true),
+            ("1", "1.0", false),
+            ("1", "\"1\"", false),
+            ("null", "false", false),
+            ("18446744073709551616", "18446744073709551617", false),
+            ("[-99999999999999999999999]", "[-99999999999999999999998]", false),
+            (r#"{"a":1e400}"#, r#"{"a":1e400 }"#, true),
+            ("no JSON", "no  JSON", false),
+        ];
+        for (one, other, expected) in rows {
+            assert_eq!(is_same(one, other), expected, "{one} and {other}");
+            assert_eq!(is_same(other, one), expected, "{other} and {one}");
+        }
+    }
+
+    #[test]
+    fn what_is_nested_too_deep_is_the_same_only_as_the_same_text() {
+        let nested =
+            |space: &str| format!("{}1{space}{}", "[".repeat(100_000), "]".repeat(100_000));
+        assert!(is_same(&nested(""), &nested("")));
+        assert!(!is_same(&nested(""), &nested(" ")));
     }
 }
