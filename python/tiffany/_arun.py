@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeVar, Unpack
 
 from tiffany import _core
+from tiffany._arguments import check_names, close_unbegun
 from tiffany._run import check_durable
 from tiffany._runtime import Runtime
 from tiffany._settings import Settings
@@ -32,11 +33,16 @@ async def arun(
     # With its loop asyncio is there; programs without one do not pay for it.
     from tiffany._guest import Guest
 
-    check_durable(settings.get("wal"), id)
-    with Runtime(**settings) as runtime:
-        if id is None:
-            runtime._core.start(program)
-        else:
-            runtime._core.attend(runtime._begun(program, id))
-        value: _T = await Guest(runtime._core).outcome()
-        return value
+    try:
+        check_names("tiffany.arun()", settings, ("id", *Settings.__annotations__))
+        check_durable(settings.get("wal"), id)
+        with Runtime(**settings) as runtime:
+            if id is None:
+                runtime._core.start(program)
+            else:
+                runtime._core.attend(runtime._begun(program, id))
+            value: _T = await Guest(runtime._core).outcome()
+            return value
+    except BaseException:
+        close_unbegun(program)
+        raise

@@ -7,8 +7,8 @@ import uuid as _uuid
 from typing import Any
 
 from tiffany import _core, _workflows
+from tiffany._arguments import bad
 from tiffany._records import Doubt, Paused, Run, Status, doubt, paused_run
-from tiffany.errors import BadArgumentError
 
 _NOTHING: Any = object()
 
@@ -19,8 +19,9 @@ def decision(done: Any, failed: str | None, again: bool) -> tuple[str, Any]:
     said += [("failed", failed)] if failed is not None else []
     said += [("again", None)] if again else []
     if len(said) != 1:
-        raise BadArgumentError(
-            "say one thing of a step in doubt: done=its result, failed=why, or again=True [TFY0032]"
+        raise bad(
+            "too much or nothing was said of a step in doubt",
+            "say one thing of a step in doubt: done=its result, failed=why, or again=True",
         )
     return said[0]
 
@@ -31,8 +32,9 @@ def started(workflow: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
         function = _workflows.Functions().find(workflow, False)
         if function is None:
             if args and kwargs:
-                raise BadArgumentError(
-                    f"the workflow {workflow!r} is not here, so its parameters are not known; name all arguments, or none [TFY0032]"
+                raise bad(
+                    f"the workflow {workflow!r} is not here, so its parameters are not known",
+                    "name all arguments, or none",
                 )
             return workflow, _core._encode(kwargs or list(args) or {})
         return workflow, _workflows.encoded(_workflows.arguments(function, args, kwargs))
@@ -43,7 +45,10 @@ def started(workflow: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
 def question(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     """What a question comes with, as it is written down."""
     if args and kwargs:
-        raise BadArgumentError("ask with arguments by position or by name, not both [TFY0032]")
+        raise bad(
+            "a question came with arguments by position and by name",
+            "ask with arguments by position or by name, not both",
+        )
     text: str = _core._encode(kwargs or list(args) or None)
     return text
 
@@ -119,4 +124,4 @@ class Connection:
 
 def connect(wal: str | os.PathLike[str]) -> Connection:
     """The log in a directory: by the process that has it, or, where none has, by taking it for as long as this is open."""
-    return Connection(_core._Control(os.fspath(wal)))
+    return Connection(_core._Control(wal))

@@ -12,10 +12,24 @@ from concurrent.futures import Executor
 from datetime import datetime, timedelta
 from os import PathLike
 from types import FrameType, GenericAlias, ModuleType, TracebackType
-from typing import Any, Generic, Protocol, Self, TypeAlias, final, overload
+from typing import (
+    Any,
+    Concatenate,
+    Generic,
+    Literal,
+    Protocol,
+    Self,
+    TypeAlias,
+    TypedDict,
+    Unpack,
+    final,
+    overload,
+)
 from uuid import UUID
 
 from typing_extensions import ParamSpec, TypeVar, disjoint_base
+
+from tiffany._records import Backoff
 
 __version__: str
 _net: ModuleType
@@ -27,6 +41,7 @@ _B = TypeVar("_B")
 _C = TypeVar("_C")
 _D = TypeVar("_D")
 _P = ParamSpec("_P")
+_Q = ParamSpec("_Q")
 
 class _HasFileno(Protocol):
     def fileno(self) -> int: ...
@@ -537,6 +552,19 @@ class _Control:
     def doubts(self) -> list[_DoubtParts]: ...
     def decide(self, key: str, what: str, given: Any) -> None: ...
 
+class _StepOptions(TypedDict, total=False):
+    name: str | None
+    retries: int
+    backoff: Backoff | float | timedelta | None
+    timeout: float | timedelta | None
+    heartbeat: float | timedelta | None
+    kind: Literal["idempotent", "at_most_once", "transactional", "pure"]
+    queue: str | None
+    hold_in_doubt: bool
+    no_retry: type[BaseException] | tuple[type[BaseException], ...]
+    db: Any
+    table: str
+
 @final
 class Step(Generic[_P, _T_co]):
     __name__: str
@@ -549,8 +577,10 @@ class Step(Generic[_P, _T_co]):
     @overload
     def __get__(self, object: None, class_: Any = None, /) -> Self: ...
     @overload
-    def __get__(self, object: Any, class_: Any = None, /) -> Callable[..., StepCall[_T_co]]: ...
-    def with_options(self, **options: Any) -> Self: ...
+    def __get__(
+        self: Step[Concatenate[Any, _Q], _T], object: object, class_: Any = None, /
+    ) -> Callable[_Q, StepCall[_T]]: ...
+    def with_options(self, **options: Unpack[_StepOptions]) -> Self: ...
     @property
     def options(self) -> dict[str, Any]: ...
     @property
@@ -561,7 +591,7 @@ class Step(Generic[_P, _T_co]):
 
 @final
 class StepCall(SystemCall[_T_co]):
-    def with_options(self, **options: Any) -> Self: ...
+    def with_options(self, **options: Unpack[_StepOptions]) -> Self: ...
     @property
     def step(self) -> Any: ...  # a `Step`, which the type checker would take for a method
     @property

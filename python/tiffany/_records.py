@@ -6,6 +6,8 @@ import uuid as _uuid
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from tiffany._arguments import bad, number, seconds, whole
+
 T = TypeVar("T")
 
 
@@ -75,6 +77,13 @@ class Queue:
     starts: int | None = None
     per: float = 1.0
 
+    def __post_init__(self) -> None:
+        for name, count in (("concurrency", self.concurrency), ("starts", self.starts)):
+            if count is not None:
+                whole(f"`{name}` of a Queue", count, least=1)
+        if seconds("`per` of a Queue", self.per) == 0:
+            raise bad("`per` of a Queue is more than 0 seconds")
+
 
 @dataclass(frozen=True)
 class Backoff:
@@ -87,6 +96,14 @@ class Backoff:
     factor: float = 2.0
     max: float = 60.0
     jitter: float = 0.1
+
+    def __post_init__(self) -> None:
+        seconds("`first` of a Backoff", self.first)
+        seconds("`max` of a Backoff", self.max)
+        if number("`factor` of a Backoff", self.factor) < 0:
+            raise bad(f"`factor` of a Backoff is 0 or more, not {self.factor!r}")
+        if not 0 <= number("`jitter` of a Backoff", self.jitter) <= 1:
+            raise bad(f"`jitter` of a Backoff is a part, from 0 to 1, not {self.jitter!r}")
 
 
 def paused_run(parts: tuple[str, str, str]) -> Paused:

@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
 from tiffany import _core
+from tiffany._arguments import bad, close_unbegun, known_names_only
 from tiffany._records import Chunk, Queue
 from tiffany._runtime import Runtime
-from tiffany.errors import BadArgumentError
 
 _T = TypeVar("_T")
 
@@ -19,11 +19,12 @@ def check_durable(wal: object, id: object) -> None:
     """A durable run has both a log and an id."""
     if (wal is None) != (id is None):
         missing, given = ("id", "wal") if id is None else ("wal", "id")
-        raise BadArgumentError(
-            f"a durable run has both a log and an id, and {given} was given without {missing} [TFY0032]"
+        raise bad(
+            f"a durable run has both a log and an id, and {given} was given without {missing}"
         )
 
 
+@known_names_only("tiffany.run()")
 def run(
     program: Generator[Any, Any, _T] | Coroutine[Any, Any, _T] | _core.Program[_T],
     *,
@@ -61,22 +62,26 @@ def run(
     says who of those that are ready goes first, and ``threads`` how many there are for ``Blocking``. With the ``"virtual"`` clock no time
     passes: when nobody is ready, it jumps to the next timer (see `tiffany.testing`).
     """
-    check_durable(wal, id)
-    runtime = Runtime(
-        wal=wal,
-        workflows=workflows,
-        queues=queues,
-        on_chunk=on_chunk,
-        record=record,
-        env=env,
-        handlers=handlers,
-        name=name,
-        end=end,
-        limits=limits,
-        cancel_grace=cancel_grace,
-        policy=policy,
-        threads=threads,
-        clock=clock,
-    )
+    try:
+        check_durable(wal, id)
+        runtime = Runtime(
+            wal=wal,
+            workflows=workflows,
+            queues=queues,
+            on_chunk=on_chunk,
+            record=record,
+            env=env,
+            handlers=handlers,
+            name=name,
+            end=end,
+            limits=limits,
+            cancel_grace=cancel_grace,
+            policy=policy,
+            threads=threads,
+            clock=clock,
+        )
+    except BaseException:
+        close_unbegun(program)
+        raise
     with runtime:
         return runtime.run(program, id=id)

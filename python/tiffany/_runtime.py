@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import atexit
+import inspect
 import os
 import uuid as _uuid
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar, TypeVarTuple, Unpack, overload
 
-from tiffany import _control, _core, _workflows
+from tiffany import _arguments, _control, _core, _workflows
+from tiffany._arguments import bad, close_unbegun, known_names_only
 from tiffany._control import _NOTHING, Connection
 from tiffany._records import Chunk, Doubt, Paused, Queue, Run, doubt, paused_run
-from tiffany.errors import BadArgumentError
 
 atexit.register(_core._leave)
 
 _T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
 Program = Generator[Any, Any, _T] | Coroutine[Any, Any, _T]
 RunLike = Run[Any] | _uuid.UUID | str
 
@@ -47,6 +49,7 @@ class Runtime:
     6
     """
 
+    @known_names_only("tiffany.Runtime()")
     def __init__(
         self,
         *,
@@ -98,10 +101,15 @@ class Runtime:
     def run(self, program: Program[_T] | _core.Program[_T], *, id: str | None = None) -> _T:
         """Runs a program to the end of its run, and gives its value. With an id the run is durable: it is started, or goes on if
         there is one of this id, or if it is over its outcome is given at once."""
-        if id is None:
-            return self._core.run(program)
-        value: _T = self._core.wait(self._begun(program, id))
-        return value
+        try:
+            if id is None:
+                return self._core.run(program)
+            value: _T = self._core.wait(self._begun(program, id))
+            return value
+        except BaseException:
+            # If it was refused, it is nobody's.
+            close_unbegun(program)
+            raise
 
     def _begun(self, program: Any, id: str) -> Run[Any]:
         """A durable run of a program that was not started."""
@@ -111,11 +119,29 @@ class Runtime:
         self._functions.given.setdefault(name, function)
         return self._started(name, id, _workflows.encoded(given))
 
+    @overload
     def submit(
-        self, workflow: Callable[..., Program[_T]] | str, /, *args: Any, id: str, **kwargs: Any
-    ) -> Run[_T]:
+        self, workflow: Callable[[Unpack[_Ts]], Program[_T]], /, *args: *_Ts, id: str
+    ) -> Run[_T]: ...
+    @overload
+    def submit(self, workflow: Program[_T], /, *, id: str) -> Run[_T]: ...
+    @overload
+    def submit(self, workflow: str, /, *args: Any, id: str, **kwargs: Any) -> Run[Any]: ...
+    # The checker does not see that `Any` is all of them.
+    def submit(self, workflow: Any, /, *args: Any, id: str, **kwargs: Any) -> Run[Any]:  # type: ignore[misc]
         """Starts a durable run of a workflow under an id of one's own. If there is one of that id, with the same function and
-        arguments, this is that run. It is safe when the log has it: `flush` waits for that, as does `wait`."""
+        arguments, this is that run. It is safe when the log has it: `flush` waits for that, as does `wait`.
+
+        The workflow is a function and its arguments, or a program: ``submit(order, "tea", id="order-1")`` or
+        ``submit(order("tea"), id="order-1")``. A type checker looks at the arguments of both; arguments by name it knows in the second alone.
+        """
+        if inspect.isgenerator(workflow) or inspect.iscoroutine(workflow):
+            if args or kwargs:
+                raise bad(
+                    "a program has its arguments already",
+                    "give the function and its arguments, or the program alone",
+                )
+            return self._begun(workflow, id)
         name, given = _control.started(workflow, args, kwargs)
         if not isinstance(workflow, str):
             self._functions.given.setdefault(name, workflow)
@@ -123,7 +149,7 @@ class Runtime:
 
     def _started(self, name: str, id: str, given: str) -> Run[Any]:
         if not isinstance(id, str):
-            raise BadArgumentError(f"the id of a run is a text, not {id!r} [TFY0032]")
+            raise bad(f"the id of a run is a text, not {id!r}")
         return Run(id, _uuid.UUID(self._core.submit(name, id, given)))
 
     @overload
@@ -193,22 +219,25 @@ def settings(
 ) -> dict[str, Any]:
     """What a runtime of these functions is told, in the form that Rust takes."""
     if record not in ("every", "outward"):
-        raise BadArgumentError(
-            f'a run records "every" call or the "outward" ones, not {record!r} [TFY0032]'
-        )
+        raise bad(f'a run records "every" call or the "outward" ones, not {record!r}')
+    if on_chunk is not None and not callable(on_chunk):
+        raise bad(f"`on_chunk` is a function that is given a Chunk, not {on_chunk!r}")
     durable = {
-        "wal": None if wal is None else os.fspath(wal),
+        "wal": None if wal is None else _arguments.path("wal", wal),
         "functions": functions,
-        "queues": {key: _queue(key, queue) for key, queue in (queues or {}).items()},
+        "queues": {
+            key: _queue(key, queue)
+            for key, queue in _arguments.mapping("queues", queues or {}).items()
+        },
         "on_chunk": on_chunk,
         "outward_only": record == "outward",
     }
     return {
-        "env": None if env is None else dict(env),
-        "handlers": None if handlers is None else list(handlers),
+        "env": None if env is None else _arguments.mapping("env", env),
+        "handlers": None if handlers is None else _arguments.several("handlers", handlers),
         "name": name,
         "end": end,
-        "limits": None if limits is None else dict(limits),
+        "limits": None if limits is None else _arguments.mapping("limits", limits),
         "cancel_grace": cancel_grace,
         "policy": policy,
         "threads": threads,
@@ -217,12 +246,12 @@ def settings(
     }
 
 
-def _queue(name: str, queue: Queue | int) -> tuple[int | None, tuple[int, float] | None]:
+def _queue(name: object, queue: Queue | int) -> tuple[int | None, tuple[int, float] | None]:
     if isinstance(queue, int) and not isinstance(queue, bool):
         queue = Queue(concurrency=queue)
     if not isinstance(queue, Queue):
-        raise BadArgumentError(
-            f"the queue `{name}` is a Queue, or how many steps it allows at once, not {queue!r} [TFY0032]"
+        raise bad(
+            f"the queue {name!r} is a Queue, or how many steps it allows at once, not {queue!r}"
         )
     rate = None if queue.starts is None else (queue.starts, float(queue.per))
     return queue.concurrency, rate

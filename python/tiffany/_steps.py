@@ -9,8 +9,8 @@ from datetime import timedelta
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from tiffany import _core, _transactions
+from tiffany._arguments import bad, check_names, seconds, whole
 from tiffany._records import Backoff
-from tiffany.errors import BadArgumentError
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -98,6 +98,7 @@ def step(function: Any = None, /, **options: Any) -> Any:
     >>> tiffany.run(main())
     42
     """
+    check_names("@step", options, _OPTIONS)
     if function is None:
         return functools.partial(_make, options)
     return _make(options, function)
@@ -108,34 +109,44 @@ def _make(options: dict[str, Any], function: Any) -> Any:
     if isinstance(function, _core.Step):
         function = function.function
     if not callable(function) or isinstance(function, type):
-        raise BadArgumentError(f"{function!r} is no step; a function is one [TFY0032]")
+        raise bad(f"{function!r} is no step; a function is one")
     name = given.name or getattr(function, "__name__", None)
     if not isinstance(name, str) or not name:
-        raise BadArgumentError(f"the step {function!r} needs a name: @step(name=...) [TFY0032]")
+        raise bad(f"the step {function!r} needs a name, which is a text", "@step(name=...)")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise BadArgumentError(
-            f"the step `{name}` is a generator function, which makes calls of its own; a step makes none. "
-            "Make it a plain function, or call it without @step [TFY0032]"
+        raise bad(
+            f"the step `{name}` is a generator function, which makes calls of its own; a step makes none",
+            "make it a plain function, or call it without @step",
         )
     is_async = inspect.iscoroutinefunction(function)
     settings = given.settings(name, is_async)
     settings |= _parameters(function, given.kind == "transactional")
+    _only_one(name, function)
     made: Any = _core.Step(function, settings, options)
     functools.update_wrapper(made, function)
     return made
 
 
-def _bad(message: str) -> BadArgumentError:
-    return BadArgumentError(f"{message} [TFY0032]")
+_NAMED: dict[tuple[str, str], str] = {}
+"""The functions at the top of modules that are steps, by module and name of the step."""
 
 
-def _seconds(what: str, value: Any) -> float | None:
-    if value is None:
-        return None
-    seconds = value.total_seconds() if isinstance(value, timedelta) else value
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds >= 0:
-        raise _bad(f"{what} of a step is a number of seconds or a timedelta, not {value!r}")
-    return float(seconds)
+def _only_one(name: str, function: Any) -> None:
+    """An error if another function of the same module is a step of this name: the log could not tell them apart."""
+    module = getattr(function, "__module__", None)
+    qualname = getattr(function, "__qualname__", "<locals>")
+    if not isinstance(module, str) or "<" in qualname:
+        return
+    known = _NAMED.setdefault((module, name), qualname)
+    if known != qualname:
+        raise bad(
+            f"two steps of the module `{module}` are called {name!r}: `{known}` and `{qualname}`",
+            "give one of them another name: @step(name=...)",
+        )
+
+
+def _seconds(name: str, given: Any) -> float | None:
+    return None if given is None else seconds(f"`{name}` of a step", given)
 
 
 class _Options:
@@ -156,6 +167,11 @@ class _Options:
         db: Any = None,
         table: str = "tiffany_steps",
     ) -> None:
+        for what, text in (("name", name), ("queue", queue), ("table", table)):
+            if text is not None and not isinstance(text, str):
+                raise bad(f"`{what}` of a step is a text, not {text!r}")
+        if not isinstance(hold_in_doubt, bool):
+            raise bad(f"`hold_in_doubt` of a step is True or False, not {hold_in_doubt!r}")
         self.name, self.kind, self.queue = name, kind, queue
         self.retries, self.hold_in_doubt, self.no_retry = retries, hold_in_doubt, no_retry
         self.timeout, self.heartbeat = (
@@ -172,20 +188,17 @@ class _Options:
     def settings(self, name: str, is_async: bool) -> dict[str, Any]:
         """As the runtime has them. What makes no sense is an error at the decorator."""
         if self.kind not in KINDS:
-            raise _bad(
+            raise bad(
                 f"the step `{name}` is of the kind {self.kind!r}; there are {', '.join(KINDS)}"
             )
-        if isinstance(self.retries, bool) or not isinstance(self.retries, int) or self.retries < 0:
-            raise _bad(
-                f"the step `{name}` is tried again {self.retries!r} times, which is no number"
-            )
+        whole(f"`retries` of the step `{name}`", self.retries)
         if self.kind == "at_most_once" and self.retries:
-            raise _bad(f"the step `{name}` is at most once, so it cannot have retries")
+            raise bad(f"the step `{name}` is at most once, so it cannot have retries")
         if self.hold_in_doubt and self.kind != "at_most_once":
-            raise _bad(f"the step `{name}` may be done again, so it is never in doubt")
+            raise bad(f"the step `{name}` may be done again, so it is never in doubt")
         classes = self.no_retry if isinstance(self.no_retry, tuple) else (self.no_retry,)
         if not all(isinstance(cls, type) and issubclass(cls, BaseException) for cls in classes):
-            raise _bad(f"no_retry of the step `{name}` is a class of exceptions or a tuple of them")
+            raise bad(f"no_retry of the step `{name}` is a class of exceptions or a tuple of them")
         return {
             "name": name,
             "kind": self.kind,
@@ -208,17 +221,20 @@ class _Options:
     def _transact(self, name: str, is_async: bool) -> Any:
         if self.kind != "transactional":
             if self.db is not None:
-                raise _bad(f'the step `{name}` has a db; then its kind is "transactional"')
+                raise bad(f'the step `{name}` has a db; then its kind is "transactional"')
             return None
         if is_async:
-            raise _bad(
+            raise bad(
                 f"the step `{name}` is transactional; make it a plain function, which runs on a thread"
             )
         if not callable(self.db) and not hasattr(self.db, "connection"):
-            raise _bad(
+            raise bad(
                 f"the step `{name}` is transactional and needs a db: a function that connects, or a pool"
             )
         return _transactions.Transact(self.db, self.table)
+
+
+_OPTIONS = [*inspect.signature(_Options).parameters]
 
 
 def _parameters(function: Any, has_connection: bool) -> dict[str, Any]:
@@ -227,7 +243,7 @@ def _parameters(function: Any, has_connection: bool) -> dict[str, Any]:
     parameters = list(signature.parameters.values())
     if has_connection:
         if not parameters:
-            raise _bad(
+            raise bad(
                 f"the transactional step `{function.__name__}` has no parameter for the connection"
             )
         parameters = parameters[1:]

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tiffany import _core
-from tiffany.errors import BadArgumentError, OtherKeyError, _InDoubt
+from tiffany._arguments import bad
+from tiffany.errors import OtherKeyError, _InDoubt
 
 Stage = Callable[[str, Any], None]
 on_stage: Stage | None = None
@@ -54,8 +55,8 @@ def _dialect(connection: Any) -> type[_Attempt]:
     if psycopg is not None and isinstance(connection, psycopg.Connection):
         return _Postgres
     found = f"{type(connection).__module__}.{type(connection).__qualname__}"
-    raise BadArgumentError(
-        f"a transactional step was given a {found}; it can use sqlite3.Connection and psycopg.Connection [TFY0032]"
+    raise bad(
+        f"a transactional step was given a {found}; it can use sqlite3.Connection and psycopg.Connection"
     )
 
 
@@ -109,7 +110,10 @@ class _Sqlite(_Attempt):
     def prepare(self) -> None:
         connection = self.connection
         if connection.in_transaction:
-            raise BadArgumentError("the connection is in a transaction already [TFY0032]")
+            raise bad(
+                "the connection is in a transaction already",
+                "let `db` give one that nobody else uses",
+            )
         # The transaction is begun and ended here, and by nobody else.
         if getattr(connection, "autocommit", -1) != -1:
             connection.autocommit = True
@@ -134,8 +138,9 @@ class _Sqlite(_Attempt):
             _reached("looked_up", self.attempt_)
             result = self.done(work)
             if not connection.in_transaction:
-                raise BadArgumentError(
-                    f"the step `{self.step}` ended its transaction itself, which is the runtime's to end [TFY0032]"
+                raise bad(
+                    f"the step `{self.step}` ended its transaction itself, which is the runtime's to end",
+                    "leave `commit` and `rollback` out of it",
                 )
             insert = (
                 f"INSERT INTO {self.table} (key, run, birth, step, result) VALUES (?, ?, ?, ?, ?)"
@@ -195,7 +200,10 @@ class _Postgres(_Attempt):
     def prepare(self) -> None:
         psycopg = sys.modules["psycopg"]
         if self.connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-            raise BadArgumentError("the connection is in a transaction already [TFY0032]")
+            raise bad(
+                "the connection is in a transaction already",
+                "let `db` give one that nobody else uses",
+            )
 
     def attempt(self, work: Callable[[], Any]) -> str:
         try:

@@ -17,9 +17,9 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any, TypeVar, overload
 
 from tiffany import _core
+from tiffany._arguments import bad, known_names_only, several
 from tiffany._names import modules, names
 from tiffany.errors import (
-    BadArgumentError,
     HashSeedWarning,
     PausedRunWarning,
     UnreadableError,
@@ -39,10 +39,12 @@ _NAMES: dict[CodeType, str | None] = {}
 def workflow(function: F, /) -> F: ...
 @overload
 def workflow(*, name: str | None = None) -> Callable[[F], F]: ...
+@known_names_only("@workflow")
 def workflow(function: Function | None = None, /, *, name: str | None = None) -> Any:
     """Makes a generator function or an ``async def`` known by its name, so that durable runs of it can be started and resumed.
 
-    Calling it still gives a program. The name is ``module:qualname`` unless another is given; with a name of its own a function
+    Calling it still gives a program. A decorator under this one is part of the workflow, if it has ``functools.wraps``; it must leave the
+    arguments as they are. The name is ``module:qualname`` unless another is given; with a name of its own a function
     can move without its runs being lost.
 
     >>> @workflow(name="greet")
@@ -58,12 +60,14 @@ def workflow(function: Function | None = None, /, *, name: str | None = None) ->
 
 def _register(function: F, name: str | None) -> F:
     _check(function)
+    if name is not None and not (isinstance(name, str) and name):
+        raise bad(f"`name` of a workflow is a text, not {name!r}")
     chosen = name or default_name(function)
     known = _REGISTERED.get(chosen)
     if known is not None and default_name(known) != default_name(function):
-        raise BadArgumentError(
-            f"two workflows are called {chosen!r}: {default_name(known)} and {default_name(function)}; "
-            "give one of them another name [TFY0032]"
+        raise bad(
+            f"two workflows are called {chosen!r}: {default_name(known)} and {default_name(function)}",
+            "give one of them another name",
         )
     _REGISTERED[chosen] = function
     code = _code(function)
@@ -72,11 +76,18 @@ def _register(function: F, name: str | None) -> F:
 
 
 def _check(function: Any) -> None:
-    if not (inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function)):
+    if not _makes_programs(function):
         shown = getattr(function, "__qualname__", repr(function))
-        raise BadArgumentError(
-            f"{shown} is no workflow; a generator function or an async def is one [TFY0032]"
-        )
+        raise bad(f"{shown} is no workflow; a generator function or an async def is one")
+
+
+def _makes_programs(function: Any) -> bool:
+    """Whether a function gives a program, as far as one can see: a decorator's own function says by ``functools.wraps`` what it is around."""
+    try:
+        inner = inspect.unwrap(function) if callable(function) else None
+    except ValueError:
+        return False
+    return inspect.isgeneratorfunction(inner) or inspect.iscoroutinefunction(inner)
 
 
 def _code(function: Function) -> CodeType:
@@ -102,6 +113,11 @@ def name_of(function: Function) -> str:
     for registered, known in _REGISTERED.items():
         if known is function:
             return registered
+    if inspect.unwrap(function) is not function:
+        raise bad(
+            f"`{function.__qualname__}` is a decorator's function around a workflow, which would be lost after a restart",
+            "put @tiffany.workflow above the decorator",
+        )
     return default_name(function)
 
 
@@ -115,12 +131,7 @@ def _found(top: ModuleType, qualname: str) -> Function | None:
     found: Any = top
     for part in qualname.split("."):
         found = getattr(found, part, None)
-    try:
-        inner = inspect.unwrap(found) if callable(found) else None
-    except ValueError:
-        return None
-    is_it = inspect.isgeneratorfunction(inner) or inspect.iscoroutinefunction(inner)
-    return inner if is_it else None
+    return inspect.unwrap(found) if _makes_programs(found) else None
 
 
 def _frame(program: Any) -> tuple[CodeType, FrameType]:
@@ -131,13 +142,11 @@ def _frame(program: Any) -> tuple[CodeType, FrameType]:
         begun = inspect.getgeneratorstate(program) != inspect.GEN_CREATED
         code, frame = program.gi_code, program.gi_frame
     else:
-        raise BadArgumentError(
-            f"`{type(program).__name__}` cannot be run durably; give a generator or a coroutine [TFY0032]"
+        raise bad(
+            f"`{type(program).__name__}` cannot be run durably", "give a generator or a coroutine"
         )
     if begun or frame is None:
-        raise BadArgumentError(
-            f"the program `{code.co_qualname}` was started before; call its function again [TFY0032]"
-        )
+        raise bad(f"the program `{code.co_qualname}` was started before", "call its function again")
     return code, frame
 
 
@@ -167,7 +176,10 @@ def of_program(program: Any) -> tuple[str, Function, dict[str, Any]]:
 
 def arguments(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """What a function is given, by the names of its parameters, with those that have a default."""
-    bound = _signature(function).bind(*args, **kwargs)
+    try:
+        bound = _signature(function).bind(*args, **kwargs)
+    except TypeError as error:
+        raise bad(f"{function.__qualname__}(): {error}") from None
     bound.apply_defaults()
     return dict(bound.arguments)
 
@@ -182,8 +194,7 @@ class Functions:
 
     def __init__(self, given: Iterable[Function] = ()) -> None:
         self.given: dict[str, Function] = {}
-        self._warned = False
-        for function in given:
+        for function in several("workflows", given):
             _check(function)
             self.given[name_of(function)] = function
 
@@ -234,9 +245,10 @@ class Functions:
         return _NOTE
 
     def brings_back(self, note: str) -> None:
-        """Warns, once, that the order of sets may be another than where a run began."""
-        if _seed_differs(note) and not self._warned:
-            self._warned = True
+        """Warns, once in a process, that the order of sets may be another than where a run began."""
+        global _warned_of_seed
+        if _seed_differs(note) and not _warned_of_seed:
+            _warned_of_seed = True
             _warn(
                 "a run began with another hash seed, so sets of text may have another order now; start Python with "
                 "PYTHONHASHSEED=0, or by `tiffany run`, or sort what comes out of a set",
@@ -258,6 +270,8 @@ class Functions:
         """Says that a run cannot go on."""
         _warn(f"run {run} cannot go on and is paused: {error}", PausedRunWarning)
 
+
+_warned_of_seed = False
 
 _NOTE = json.dumps(
     {"name": "python", "version": sys.version.split()[0], "hash": str(hash("tiffany"))},

@@ -59,8 +59,8 @@ class BadDescriptorError(TiffanyError, OSError):
     code = "TFY0011"
 
 
-class BadArgumentError(TiffanyError, ValueError):
-    """An argument that no call of this kind can have."""
+class BadArgumentError(TiffanyError, TypeError, ValueError):
+    """An argument that no call of this kind can have: one of the wrong type, one out of range, or one by a name that is not known."""
 
     code = "TFY0032"
 
@@ -255,6 +255,12 @@ class NotUndoneError(TiffanyError):
     code = "TFY0051"
 
 
+class NotEndingError(TiffanyError, RuntimeError):
+    """A generator or coroutine yielded again when it was to end. It is left as it is, and Python shows this."""
+
+    code = "TFY0054"
+
+
 class NoPyosSchedulerError(TiffanyError, TypeError):
     """A call of ``tiffany.pyos`` was yielded where no scheduler of ``tiffany.pyos`` runs."""
 
@@ -313,19 +319,34 @@ _BY_CODE: dict[str, type[TiffanyError]] = {
 _MADE: dict[str, type[TiffanyError]] = {}
 
 
+def _reduce(error: TiffanyError) -> tuple[object, ...]:
+    return _again, (error.code, error.args), error.__dict__
+
+
+def _again(code: str, args: tuple[object, ...]) -> TiffanyError:
+    return of_code(code)(*args)
+
+
 def of_code(code: str) -> type[TiffanyError]:
     """The class of errors with this code, which has it as its own.
 
     >>> of_code("TFY0024")
     <class 'tiffany.errors.DeadlockError'>
-    >>> of_code("TFY0016").code
-    'TFY0016'
+    >>> of_code("TFY0016")
+    <class 'tiffany.errors.LimitError.TFY0016'>
     """
     cls = _BY_CODE.get(code, TiffanyError)
     if cls.code == code:
         return cls
     if code not in _MADE:
-        body = {"code": code, "__module__": cls.__module__, "__doc__": cls.__doc__}
+        body = {
+            "code": code,
+            "__module__": cls.__module__,
+            # The log finds the class by this name.
+            "__qualname__": f"{cls.__qualname__}.{code}",
+            "__doc__": cls.__doc__,
+            "__reduce__": _reduce,
+        }
         _MADE[code] = cast(type[TiffanyError], type(cls.__name__, (cls,), body))
     return _MADE[code]
 
@@ -356,6 +377,7 @@ __all__ = [
     "NotACallError",
     "NotCrashProofError",
     "NotDurableError",
+    "NotEndingError",
     "NotSerializableError",
     "NotUndoneError",
     "OtherKeyError",

@@ -226,15 +226,19 @@ def greet(who: str, *more: str, loud: bool = False, **rest: int) -> Any:
 
 def test_workflows_have_names_and_any_parameters(tmp_path: Path) -> None:
     with Runtime(wal=tmp_path) as runtime:
-        one = runtime.submit(greet, "a", "b", "c", loud=True, x=1, id="one")
+        submit: Any = runtime.submit
+        one: Run[Any] = submit(greet, "a", "b", "c", loud=True, x=1, id="one")
+        assert runtime.submit(greet("a", "b", "c", loud=True, x=1), id="one") == one
         two: Run[Any] = runtime.submit("greet", "a", "b", "c", loud=True, x=1, id="two")
         expected = ("a", ("b", "c"), True, {"x": 1})
         assert runtime.wait(one) == runtime.wait(two) == runtime.wait("two") == expected
         assert runtime.run(greet("a", "b", "c", loud=True, x=1), id="one") == expected
         assert runtime.is_finished(one)
         assert runtime.wait(one.uuid) == expected
-        with pytest.raises(TypeError):
-            runtime.submit(greet, id="three")
+        with pytest.raises(tiffany.BadArgumentError, match=r"greet\(\): missing .* 'who'"):
+            submit(greet, id="three")
+        with pytest.raises(tiffany.BadArgumentError, match="a program has its arguments already"):
+            submit(greet("a"), "b", id="three")
         with pytest.raises(UnregisteredError, match="no function `nobody`"):
             runtime.submit("nobody", id="four")
         # Only what was made a workflow can be started by name.

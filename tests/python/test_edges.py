@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import pickle
 import subprocess
 import sys
@@ -11,7 +13,16 @@ from typing import Any
 
 import pytest
 import tiffany
-from tiffany import AlreadyBegunError, create_group, sleep, spawn, step, timeout, wait
+from tiffany import (
+    AlreadyBegunError,
+    create_group,
+    sleep,
+    spawn,
+    step,
+    timeout,
+    wait,
+    workflow,
+)
 
 
 def python(program: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -137,6 +148,187 @@ def test_a_step_does_not_keep_its_module_alive(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out.txt").read_text() == "x"
+
+
+def length(error: BaseException) -> int:
+    count, traceback = 0, error.__traceback__
+    while traceback is not None:
+        count, traceback = count + 1, traceback.tb_next
+    return count
+
+
+def test_an_exception_that_is_raised_again_and_again_does_not_grow() -> None:
+    error = ValueError("the same object")
+
+    def fails() -> Generator[Any, Any, None]:
+        yield
+        raise error
+
+    def main() -> Generator[Any, Any, None]:
+        for _ in range(1000):
+            with contextlib.suppress(ValueError):
+                yield tiffany.Wait((yield tiffany.Spawn(fails())))
+            with contextlib.suppress(ValueError):
+                yield tiffany.Blocking(raise_it)
+
+    def raise_it() -> None:
+        raise error
+
+    tiffany.run(main())
+    assert 0 < length(error) <= 402
+
+
+@step
+def over_the_limit() -> None:
+    raise tiffany.errors.of_code("TFY0016")("too long")
+
+
+@step
+def log_in_use() -> None:
+    raise tiffany.errors.of_code("TFY0101")("in use")
+
+
+@pytest.mark.parametrize(
+    ("failing", "cls", "code"),
+    [
+        (over_the_limit, tiffany.LimitError, "TFY0016"),
+        (log_in_use, tiffany.TiffanyError, "TFY0101"),
+    ],
+)
+def test_an_error_of_tiffany_that_a_step_raises_keeps_its_class_and_code(
+    failing: Any, cls: type[tiffany.TiffanyError], code: str
+) -> None:
+    async def main() -> tiffany.TiffanyError:
+        try:
+            await failing()
+        except tiffany.TiffanyError as error:
+            return error
+        raise AssertionError("it fails")
+
+    error = tiffany.run(main())
+    assert type(error) is tiffany.errors.of_code(code)
+    assert isinstance(error, cls) and error.code == code
+    assert type(pickle.loads(pickle.dumps(error))) is type(error)
+
+
+CLASSES = """
+import sys
+import tiffany
+from tiffany import step, workflow
+
+@step
+def fails(): raise tiffany.errors.of_code(sys.argv[2])("why")
+
+@workflow(name="flow")
+async def flow():
+    try:
+        await fails()
+    except tiffany.TiffanyError as error:
+        return type(error).__qualname__, error.code, isinstance(error, tiffany.LimitError)
+
+@workflow(name="raises")
+async def raises():
+    await fails()
+
+@workflow(name="leaves")
+async def leaves():
+    await tiffany.sleep(0)
+    sys.exit(3)
+
+try:
+    print(tiffany.run(globals()[sys.argv[1]](), wal="wal", id="-".join(sys.argv)))
+except tiffany.TiffanyError as error:
+    print(type(error).__qualname__, error.code, error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "code", "says"),
+    [
+        ("flow", "TFY0016", "('LimitError.TFY0016', 'TFY0016', True)"),
+        ("flow", "TFY0024", "('DeadlockError', 'TFY0024', False)"),
+        ("raises", "TFY0016", "LimitError.TFY0016 TFY0016 why"),
+        ("raises", "TFY0101", "TiffanyError.TFY0101 TFY0101 why"),
+    ],
+)
+def test_it_does_so_in_another_process(tmp_path: Path, what: str, code: str, says: str) -> None:
+    (tmp_path / "flow.py").write_text(CLASSES)
+    command = [sys.executable, "flow.py", what, code]
+    for _ in range(2):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=50)
+        assert (done.stdout.rstrip(), done.stderr) == (says, "")
+
+
+def test_sys_exit_in_a_workflow_ends_its_process_and_its_run(tmp_path: Path) -> None:
+    (tmp_path / "flow.py").write_text(CLASSES)
+    command = [sys.executable, "flow.py", "leaves"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=50)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", "")
+    again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=50)
+    assert again.returncode == 0, again.stderr
+    assert "SystemExit: 3 ended it" in again.stdout and "return from it" in again.stdout
+    assert "TFY0001" in again.stdout and "importable" not in again.stdout
+
+
+def counted(function: Any) -> Any:
+    @functools.wraps(function)
+    def counting(*args: Any) -> Any:
+        counting.calls += 1  # type: ignore[attr-defined]
+        return function(*args)
+
+    counting.calls = 0  # type: ignore[attr-defined]
+    return counting
+
+
+def test_a_workflow_may_be_under_a_decorator(tmp_path: Path) -> None:
+    @workflow(name="test_edges.decorated")
+    @counted
+    def decorated(n: int) -> Generator[Any, Any, int]:
+        yield
+        return n + 1
+
+    @counted
+    def bare(n: int) -> Generator[Any, Any, int]:
+        yield
+        return n
+
+    with tiffany.Runtime(wal=tmp_path) as runtime:
+        assert runtime.wait(runtime.submit(decorated, 1, id="a")) == 2
+        assert decorated.calls == 1
+        assert runtime.run(decorated(2), id="b") == 3
+        with pytest.raises(tiffany.BadArgumentError, match=r"put @tiffany\.workflow above"):
+            runtime.submit(bare, 1, id="c")
+    with pytest.raises(tiffany.BadArgumentError, match="is no workflow"):
+        workflow(counted(lambda: 1))
+
+
+def test_two_steps_of_a_module_have_two_names() -> None:
+    def made(qualname: str, module: str, name: str) -> Any:
+        def function() -> None: ...
+
+        function.__qualname__, function.__module__, function.__name__ = qualname, module, name
+        return step(function)
+
+    made("pay", "test_edges.shop", "pay")
+    made("pay", "test_edges.shop", "pay").with_options(retries=2)
+    made("pay", "test_edges.bank", "pay")
+    made("test.<locals>.pay", "test_edges.shop", "pay")
+    with pytest.raises(
+        tiffany.BadArgumentError, match=r"`pay` and `Bank.pay` \[TFY0032\]; give one"
+    ):
+        made("Bank.pay", "test_edges.shop", "pay")
+
+
+def test_a_run_of_another_big_number_is_another_run(tmp_path: Path) -> None:
+    @workflow(name="test_edges.big")
+    def big(n: int) -> Generator[Any, Any, int]:
+        yield
+        return n
+
+    with tiffany.Runtime(wal=tmp_path) as runtime:
+        assert runtime.wait(runtime.submit(big, 2**64, id="a")) == 2**64
+        with pytest.raises(tiffany.OtherRunError):
+            runtime.submit(big, 2**64 + 1, id="a")
 
 
 def test_a_setting_that_makes_no_sense_is_named() -> None:

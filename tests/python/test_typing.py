@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, assert_type
 from uuid import UUID
 
@@ -53,10 +55,12 @@ from tiffany import (
     send,
     sleep,
     spawn,
+    step,
     tell,
     timeout,
     wait,
     wait_task,
+    workflow,
     yield_now,
 )
 
@@ -164,10 +168,62 @@ async def objects() -> None:
     assert_type(await join_group(group), None)
 
 
+@step
+def priced(item: str, cents: int = 0) -> int:
+    return cents or len(item)
+
+
+@dataclass(frozen=True)
+class Till:
+    @step
+    def paid(self, cents: int) -> str:
+        return str(cents)
+
+
+async def steps() -> None:
+    assert_type(await priced("tea"), int)
+    assert_type(await priced.with_options(retries=3)("tea", cents=3), int)
+    assert_type(await priced("tea").with_options(timeout=5), int)
+    assert_type(await Till().paid(3), str)
+
+
+@workflow(name="test_typing.order")
+async def order(item: str, cents: int = 0) -> int:
+    return await priced(item, cents)
+
+
+def test_runs_that_are_submitted(tmp_path: Path) -> None:
+    """What a run gives is known from its function, or from its program."""
+    with tiffany.Runtime(wal=tmp_path) as runtime:
+        first = runtime.submit(order, "tea", 3, id="first")
+        assert_type(first, tiffany.Run[int])
+        assert_type(runtime.wait(first), int)
+        second = runtime.submit(order("tea", cents=3), id="second")
+        assert_type(second, tiffany.Run[int])
+        assert_type(runtime.submit(order, "tea", id="third"), tiffany.Run[int])
+        assert runtime.wait(first) == runtime.wait(second) == 3
+
+
+def mistakes(runtime: tiffany.Runtime) -> None:
+    """It is never called: each line is an error for the checker, which says so if one is not."""
+    priced(3)  # type: ignore[arg-type]
+    priced("tea", colour=3)  # type: ignore[call-arg]
+    priced.with_options(retry=3)  # type: ignore[call-arg]
+    priced.with_options(retries=3)(3)  # type: ignore[arg-type]
+    priced.with_options(retries="3")  # type: ignore[arg-type]
+    Till().paid("3")  # type: ignore[arg-type]
+    runtime.submit(order, 3, id="a")  # type: ignore[arg-type]
+    runtime.submit(order, id="a")  # type: ignore[call-arg, arg-type]
+    runtime.submit(order("tea", "3"), id="a")  # type: ignore[arg-type]
+    tiffany.run(order("tea"), threads="3")  # type: ignore[arg-type]
+    tiffany.run(order("tea"), limit=3)  # type: ignore[call-arg]
+
+
 async def main() -> str:
     await simple()
     await tasks()
     await objects()
+    await steps()
     return "over"
 
 

@@ -158,7 +158,7 @@ kinds! {
     /// A semaphore or a group whose handle was dropped.
     Gone = "TFY0031", "keep the handle for as long as the thing is used";
     /// An argument that no call of this kind can have.
-    BadArgument = "TFY0032", "see the message for what it may be";
+    BadArgument = "TFY0032", "correct what was given";
     /// More permits than the semaphore has in all.
     TooManyPermits = "TFY0033", "ask for fewer permits, or make the semaphore with more";
     /// A value that has to be written down cannot be.
@@ -186,7 +186,7 @@ kinds! {
     /// Something was yielded that is no call.
     NotACall = "TFY0045", "yield a call, a generator or coroutine, or nothing";
     /// A runtime was used on another thread than its own.
-    WrongThread = "TFY0046", "use a runtime on the thread that made it; other threads settle promises and send messages";
+    WrongThread = "TFY0046", "use a runtime on the thread that made it; other threads go through its handle";
     /// A runtime was used in a process that was forked from its own.
     Forked = "TFY0047", "start a runtime after the fork, or use `spawn` as the start method of `multiprocessing`";
     /// A program was to run that had begun before.
@@ -199,6 +199,8 @@ kinds! {
     NotUndone = "TFY0051", "undo what is named by hand";
     /// A step ended with an exception that cannot be made again from what was written down.
     StepFailed = "TFY0052", "let its class be importable under the same name, with arguments that can be written down";
+    /// A program yielded again when it was to end.
+    NotEnding = "TFY0054", "let `Cancelled` and `GeneratorExit` pass, and yield nothing after them";
     /// A call of `tiffany.pyos` where no scheduler of `tiffany.pyos` runs.
     NoPyosScheduler = "TFY0057", "start the task with `Scheduler.new`, or yield the call of that name from `tiffany`";
     /// A crash changed what a workflow does.

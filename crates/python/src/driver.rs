@@ -210,7 +210,7 @@ impl PyTask {
             session::interrupt(error.clone_ref(py));
             return Err(errors::from_python(py, &error));
         }
-        errors::explain(py, &error);
+        let error = errors::explained(py, error);
         Err(errors::uncaught(py, &error, self.delivered.take()))
     }
 }

@@ -6,11 +6,13 @@ use std::cell::Cell;
 use pyo3::exceptions::{
     PyBaseException, PyKeyboardInterrupt, PyRuntimeError, PySystemExit, PyValueError,
 };
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTraceback, PyType};
-use pyo3::{ffi, intern};
 use tiffany::{ErrorKind, RunError, TaskError};
+
+use crate::traceback;
 
 /// Errors that this crate makes itself, by the kind they have in the kernel.
 pub(crate) use tiffany::ErrorKind as TiffanyError;
@@ -73,6 +75,9 @@ fn next_step(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::Unregistered => Some(
             "import the module that has the workflow before the runtime is made, or give it to `workflows=`",
         ),
+        ErrorKind::WrongThread => Some(
+            "use a runtime on the thread that made it; other threads have `runtime.handle`, and settle promises by `complete_by_uuid`",
+        ),
         ErrorKind::Unreachable => Some(
             "let the runtime be driven, by `wait` or `run`, or end the process that has the directory",
         ),
@@ -111,7 +116,7 @@ pub(crate) fn to_python(py: Python<'_>, error: &TaskError) -> PyErr {
         let exception = raised.exception.bind(py);
         LAST.set(Some(error.clone()));
         // Each who waits adds its own frames to the traceback that the task left.
-        set_traceback(exception, raised.traceback.as_ref().map(|traceback| traceback.bind(py)));
+        traceback::set(exception, raised.traceback.as_ref().map(|traceback| traceback.bind(py)));
         return PyErr::from_value(exception.clone().into_any());
     }
     if let Some(exception) = error.detail().and_then(|detail| crate::json::exception(py, detail)) {
@@ -144,7 +149,9 @@ fn ended_with(py: Python<'_>, error: &PyErr, known: Option<TaskError>) -> TaskEr
         true => crate::json::written(exception),
         false => TaskError::failed(text(exception)),
     });
-    let traceback = error.traceback(py).map(Bound::unbind);
+    let traceback = error.traceback(py);
+    traceback::shorten(traceback.as_ref());
+    let traceback = traceback.map(Bound::unbind);
     error_of_kernel.with_origin(Raised { exception: exception.clone().unbind(), traceback })
 }
 
@@ -165,7 +172,7 @@ pub(crate) fn uncaught(
     if let Some(delivered) = delivered {
         delivered.clear_frames(py, error.traceback(py));
     }
-    set_traceback(error.value(py), None);
+    traceback::set(error.value(py), None);
     ended
 }
 
@@ -181,7 +188,9 @@ impl Delivered {
     #[cold]
     pub(crate) fn new(py: Python<'_>, error: &PyErr) -> Option<Box<Delivered>> {
         let from_kernel = LAST.take();
-        let traceback = error.traceback(py)?.unbind();
+        let traceback = error.traceback(py)?;
+        traceback::shorten(Some(&traceback));
+        let traceback = traceback.unbind();
         let exception = error.value(py).clone().unbind();
         let is_same = |error: &TaskError| {
             error.origin::<Raised>().is_some_and(|raised| raised.exception.is(&exception))
@@ -195,7 +204,7 @@ impl Delivered {
     pub(crate) fn after(&self, py: Python<'_>, raised: Option<&PyErr>) {
         let is_under_way = raised.is_some_and(|error| self.exception.is(error.value(py)));
         if !is_under_way {
-            set_traceback(self.exception.bind(py), Some(self.traceback.bind(py)));
+            traceback::set(self.exception.bind(py), Some(self.traceback.bind(py)));
         }
     }
 
@@ -220,17 +229,6 @@ pub(crate) fn check_exception(object: &Bound<'_, PyAny>) -> PyResult<()> {
     let name = object.get_type().name()?.to_string();
     let message = format!("`{name}` cannot be raised; a promise fails with an exception");
     Err(ErrorKind::BadArgument.err(object.py(), message))
-}
-
-/// Gives an exception this traceback.
-pub(crate) fn set_traceback(
-    exception: &Bound<'_, PyBaseException>,
-    traceback: Option<&Bound<'_, PyTraceback>>,
-) {
-    let none = exception.py().None();
-    let traceback = traceback.map_or(none.as_ptr(), |traceback| traceback.as_ptr());
-    // SAFETY: both are valid objects, and the second is a traceback or None.
-    unsafe { ffi::PyException_SetTraceback(exception.as_ptr(), traceback) };
 }
 
 /// An exception as the last line of a traceback shows it.
@@ -258,15 +256,26 @@ pub(crate) fn run_error(py: Python<'_>, error: &RunError) -> PyErr {
     }
 }
 
-/// Says what to do about an exception that comes from elsewhere and does not know that it is in a task.
+/// An exception that a task ends with. In the place of one of asyncio's, which does not know that it is in a task, there is one that does,
+/// with the same traceback.
 #[cold]
-pub(crate) fn explain(py: Python<'_>, error: &PyErr) {
-    let exception = error.value(py);
-    if error.is_instance_of::<PyRuntimeError>(py) && text(exception).ends_with(NO_LOOP) {
-        let note = "tiffany: this is a task of tiffany, not of asyncio; give the coroutine to asyncio: \
-                    `await aio(coro)` or `yield Aio(coro)`";
-        let _ = exception.call_method1("add_note", (note,));
+pub(crate) fn explained(py: Python<'_>, error: PyErr) -> PyErr {
+    if !error.is_instance_of::<PyRuntimeError>(py) || !text(error.value(py)).ends_with(NO_LOOP) {
+        return error;
     }
+    let message = "asyncio has no running event loop here: this is a task of tiffany; give the coroutine to asyncio: \
+                   `await aio(coro)` or `yield Aio(coro)`";
+    let explained = ErrorKind::NotACall.err(py, message);
+    traceback::set(explained.value(py), error.traceback(py).as_ref());
+    PyErr::from_value(explained.into_value(py).into_bound(py).into_any())
+}
+
+/// The error for a generator that yields again when it is closed.
+#[cold]
+pub(crate) fn not_ending(py: Python<'_>, program: &Bound<'_, PyAny>) -> PyErr {
+    let name = program.getattr("__qualname__").map_or("?".into(), |name| name.to_string());
+    let message = format!("`{name}` was to end and yielded again; it is left as it is");
+    ErrorKind::NotEnding.err(py, message)
 }
 
 /// What asyncio says where it does not run.

@@ -8,6 +8,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use tiffany::{Handler, Reply, SystemCall as KernelCall, Tid, Verdict};
 
+use crate::argument;
 use crate::call::{self, Op, SystemCall};
 use crate::errors::{self, Raise, TiffanyError};
 use crate::spawn;
@@ -40,7 +41,7 @@ pub(crate) struct Refuse {
 #[pymethods]
 impl Refuse {
     #[new]
-    fn new(why: String) -> Refuse {
+    fn new(#[pyo3(from_py_with = argument::why)] why: String) -> Refuse {
         Refuse { why }
     }
 }

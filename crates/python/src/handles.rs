@@ -10,6 +10,7 @@ use tiffany::binding::Release;
 use tiffany::kernel::{ObjectRef, TaskRef, Waitable as Target};
 use tiffany::{RuntimeHandle, TaskError, Uuid, Value};
 
+use crate::argument;
 use crate::awaiter::awaiter;
 use crate::call::{Op, SystemCall};
 use crate::calls;
@@ -422,7 +423,7 @@ pub(crate) fn results(
 fn complete_by_uuid(
     uuid: &Bound<'_, PyAny>,
     value: Bound<'_, PyAny>,
-    wal: Option<PathBuf>,
+    #[pyo3(from_py_with = argument::wal)] wal: Option<PathBuf>,
 ) -> PyResult<bool> {
     match wal {
         Some(dir) => control::Control::open(uuid.py(), dir)?.settle(uuid, &value),
@@ -436,7 +437,7 @@ fn complete_by_uuid(
 fn fail_by_uuid(
     uuid: &Bound<'_, PyAny>,
     error: Bound<'_, PyAny>,
-    wal: Option<PathBuf>,
+    #[pyo3(from_py_with = argument::wal)] wal: Option<PathBuf>,
 ) -> PyResult<bool> {
     errors::check_exception(&error)?;
     match wal {

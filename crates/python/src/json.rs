@@ -53,7 +53,9 @@ pub(crate) fn written(exception: &Bound<'_, PyBaseException>) -> TaskError {
     let text = errors::text(exception);
     if !exception.is_instance_of::<PyException>() {
         // What ends the process or cancels a task elsewhere must not do so here.
-        return TaskError::new(ErrorKind::StepFailed, format!("it ended by {text}"));
+        return TaskError::failed(format!(
+            "{text} ended it, as it ends a process; return from it, or raise an Exception"
+        ));
     }
     match codec::encode(exception.as_any()) {
         Ok(detail) => TaskError::failed(text).with_detail(detail),

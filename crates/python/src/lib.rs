@@ -3,6 +3,7 @@
 //! Rust code beside it may use [`Program`], a program of Rust's for Python tasks, and [`coroutine`], a program of Python's for Rust tasks:
 //! both kinds run in one scheduler. [`module`] is for those who embed the interpreter.
 
+mod argument;
 mod awaiter;
 mod call;
 mod calls;
@@ -33,6 +34,7 @@ mod spawn;
 mod stack;
 mod testing;
 mod thread;
+mod traceback;
 mod value;
 
 pub use program::Program;

@@ -13,6 +13,7 @@ use rustix::net::Shutdown;
 use tiffany::TaskError;
 use tiffany::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
+use crate::argument;
 use crate::call::{Op, Perform, SystemCall};
 use crate::errors::{self, Raise, TiffanyError};
 use crate::line::Line;
@@ -244,7 +245,7 @@ impl Stream {
 impl Stream {
     /// The call that reads what is there, at most `most` bytes, waiting for some. `b""` is the end.
     #[pyo3(signature = (most = 65536))]
-    fn read(slf: Py<Self>, most: usize) -> SystemCall {
+    fn read(slf: Py<Self>, #[pyo3(from_py_with = argument::most)] most: usize) -> SystemCall {
         call(move |py| {
             let open = slf.get().get(py)?;
             pending(async move { open.read(most).await })
@@ -252,7 +253,10 @@ impl Stream {
     }
 
     /// The call that reads so many bytes. `EOFError` if the stream ends before.
-    fn read_exactly(slf: Py<Self>, count: usize) -> SystemCall {
+    fn read_exactly(
+        slf: Py<Self>,
+        #[pyo3(from_py_with = argument::count)] count: usize,
+    ) -> SystemCall {
         call(move |py| {
             let open = slf.get().get(py)?;
             pending(async move {
@@ -324,7 +328,11 @@ impl Stream {
     }
 
     /// Sends small pieces at once instead of collecting them.
-    fn set_nodelay(&self, py: Python<'_>, on: bool) -> PyResult<()> {
+    fn set_nodelay(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument::on)] on: bool,
+    ) -> PyResult<()> {
         if let Connection::Tcp(stream) = &self.get(py)?.io {
             stream.set_nodelay(on)?;
         }
@@ -355,7 +363,10 @@ impl Stream {
 /// The call that listens on a host and port (0: any free one), and gives a `Listener`.
 #[pyfunction]
 #[pyo3(signature = (host = "127.0.0.1".to_string(), port = 0))]
-fn listen(host: String, port: u16) -> SystemCall {
+fn listen(
+    #[pyo3(from_py_with = argument::host)] host: String,
+    #[pyo3(from_py_with = argument::port)] port: u16,
+) -> SystemCall {
     call(move |_| {
         let host = host.clone();
         pending(async move {
@@ -367,7 +378,7 @@ fn listen(host: String, port: u16) -> SystemCall {
 
 /// The call that listens on a Unix socket.
 #[pyfunction]
-fn listen_unix(path: String) -> SystemCall {
+fn listen_unix(#[pyo3(from_py_with = argument::path)] path: String) -> SystemCall {
     call(move |_| {
         let path = path.clone();
         pending(async move {
@@ -379,7 +390,10 @@ fn listen_unix(path: String) -> SystemCall {
 
 /// The call that connects to a host and port, and gives a `Stream`.
 #[pyfunction]
-fn connect(host: String, port: u16) -> SystemCall {
+fn connect(
+    #[pyo3(from_py_with = argument::host)] host: String,
+    #[pyo3(from_py_with = argument::port)] port: u16,
+) -> SystemCall {
     call(move |_| {
         let host = host.clone();
         pending(async move {
@@ -391,7 +405,7 @@ fn connect(host: String, port: u16) -> SystemCall {
 
 /// The call that connects to a Unix socket.
 #[pyfunction]
-fn connect_unix(path: String) -> SystemCall {
+fn connect_unix(#[pyo3(from_py_with = argument::path)] path: String) -> SystemCall {
     call(move |_| {
         let path = path.clone();
         pending(async move {

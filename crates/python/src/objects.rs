@@ -10,6 +10,7 @@ use pyo3::pyclass_init::PyClassInitializer;
 use tiffany::binding::Release;
 use tiffany::kernel::ObjectRef;
 
+use crate::argument;
 use crate::call::{Op, SystemCall};
 use crate::calls;
 use crate::session::release;
@@ -119,7 +120,11 @@ impl Lock {
 impl Lock {
     /// The call that takes so many permits, waiting for them.
     #[pyo3(signature = (permits = 1))]
-    fn acquire(slf: Py<Self>, py: Python<'_>, permits: usize) -> PyResult<Py<SystemCall>> {
+    fn acquire(
+        slf: Py<Self>,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument::permits)] permits: usize,
+    ) -> PyResult<Py<SystemCall>> {
         let object = slf.get().object;
         calls::object(py, Op::Acquire(Some(slf.into_any()), object, permits))
     }

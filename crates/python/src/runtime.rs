@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tiffany::{RunHandle, Value, binding};
 
+use crate::argument;
 use crate::durable::control::Control;
 use crate::durable::{interpreter, runs};
 use crate::errors::{self, Raise, TiffanyError};
@@ -61,8 +62,7 @@ impl Runtime {
     #[new]
     fn new(settings: &Bound<'_, PyDict>) -> PyResult<Runtime> {
         let py = settings.py();
-        let settings =
-            settings.extract::<Settings<'_>>().map_err(|error| bad_settings(py, &error))?;
+        let settings = Settings::read(settings)?;
         let builder = settings.builder(py)?;
         let second = if settings.is_durable() { Second::Exits } else { Second::Raises };
         // Runs that the log has are brought back here.
@@ -168,8 +168,14 @@ impl Runtime {
     }
 
     /// Starts a durable run of a function under an id, and gives its UUID.
-    fn submit(&self, py: Python<'_>, function: &str, id: &str, input: String) -> PyResult<String> {
-        runs::submit(py, &mut self.open(py)?.runtime, function, id, input)
+    fn submit(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument::function)] function: String,
+        #[pyo3(from_py_with = argument::id)] id: String,
+        input: String,
+    ) -> PyResult<String> {
+        runs::submit(py, &mut self.open(py)?.runtime, &function, &id, input)
     }
 
     /// Drives all runs until this one is over, and gives its value.
@@ -179,8 +185,13 @@ impl Runtime {
     }
 
     /// Sends a message to a durable run.
-    fn send(&self, run: &Bound<'_, PyAny>, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        runs::send(&mut self.open(run.py())?.runtime, run, name, value)
+    fn send(
+        &self,
+        run: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = argument::name)] name: String,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        runs::send(&mut self.open(run.py())?.runtime, run, &name, value)
     }
 
     /// Cancels a durable run.
@@ -189,9 +200,16 @@ impl Runtime {
     }
 
     /// Asks a durable run.
-    fn query(&self, run: &Bound<'_, PyAny>, name: &str, input: String) -> PyResult<Py<PyAny>> {
+    fn query(
+        &self,
+        run: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = argument::name)] name: String,
+        input: String,
+    ) -> PyResult<Py<PyAny>> {
         let mut open = self.open(run.py())?;
-        signals::watched(run.py(), open.second, || runs::query(&mut open.runtime, run, name, input))
+        signals::watched(run.py(), open.second, || {
+            runs::query(&mut open.runtime, run, &name, input)
+        })
     }
 
     /// Waits until all that was asked for is safe in the log.
@@ -211,8 +229,13 @@ impl Runtime {
     }
 
     /// Decides on a step in doubt.
-    fn decide(&self, key: &str, what: &str, given: &Bound<'_, PyAny>) -> PyResult<()> {
-        runs::decide(&mut self.open(given.py())?.runtime, key, what, given)
+    fn decide(
+        &self,
+        #[pyo3(from_py_with = argument::key)] key: String,
+        what: &str,
+        given: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        runs::decide(&mut self.open(given.py())?.runtime, &key, what, given)
     }
 
     /// Whether a durable run is over, and its end safe in the log.
@@ -225,13 +248,4 @@ impl Runtime {
     fn control(&self, py: Python<'_>) -> PyResult<Control> {
         Ok(Control::of(self.open(py)?.runtime.handle().control()))
     }
-}
-
-/// Which setting it is that nobody can make sense of.
-#[cold]
-fn bad_settings(py: Python<'_>, error: &PyErr) -> PyErr {
-    let what = errors::text(error.value(py));
-    let what = what.rsplit("Settings.").next().unwrap_or(&what);
-    let why = error.cause(py).map(|cause| errors::text(cause.value(py))).unwrap_or_default();
-    TiffanyError::BadArgument.err(py, format!("the setting {what} cannot be that: {why}"))
 }

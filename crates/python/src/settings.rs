@@ -7,6 +7,7 @@ use pyo3::types::{PyDict, PyList};
 use tiffany::Runtime;
 use tiffany::{DependencyAware, End, Limits, Priority, StuckTask, binding};
 
+use crate::argument::{self, Argument};
 use crate::calls::duration;
 use crate::durable::interpreter;
 use crate::errors::{self, Raise, TiffanyError};
@@ -48,19 +49,28 @@ impl Lazy {
 pub(crate) struct Settings<'py> {
     env: Option<Bound<'py, PyDict>>,
     handlers: Option<Bound<'py, PyList>>,
+    #[pyo3(from_py_with = argument::name)]
     name: Option<String>,
+    #[pyo3(from_py_with = argument::end)]
     end: String,
     limits: Option<Bound<'py, PyDict>>,
     cancel_grace: Option<Bound<'py, PyAny>>,
+    #[pyo3(from_py_with = argument::policy)]
     policy: String,
+    #[pyo3(from_py_with = argument::threads)]
     threads: usize,
-    #[pyo3(default)]
+    #[pyo3(default, from_py_with = argument::clock)]
     clock: Option<String>,
     #[pyo3(default)]
     durable: Option<durable::settings::Settings<'py>>,
 }
 
-impl Settings<'_> {
+impl<'py> Settings<'py> {
+    /// What keyword arguments say.
+    pub(crate) fn read(given: &Bound<'py, PyDict>) -> PyResult<Settings<'py>> {
+        given.extract().map_err(|error| argument::of_a_part(given.py(), error))
+    }
+
     /// Whether there is a log.
     pub(crate) fn is_durable(&self) -> bool {
         self.durable.as_ref().is_some_and(durable::settings::Settings::has_log)
@@ -130,7 +140,7 @@ impl Settings<'_> {
             builder = builder.handler(PyHandler::new(&handler)?);
         }
         for (key, value) in self.env.iter().flatten() {
-            builder = add_env(builder, &key.extract::<String>()?, value);
+            builder = add_env(builder, &String::read("a key of `env`", &key)?, value);
         }
         match &self.durable {
             Some(durable) => durable.apply(py, builder),
@@ -167,11 +177,11 @@ fn add_env(builder: tiffany::Builder, key: &str, value: Bound<'_, PyAny>) -> tif
 fn read_limits(limits: &Bound<'_, PyDict>) -> PyResult<Limits> {
     let mut read = Limits::default();
     for (key, value) in limits {
-        match key.extract::<String>()?.as_str() {
-            "max_tasks" => read.max_tasks = Some(value.extract()?),
-            "max_calls" => read.max_calls = Some(value.extract()?),
+        match String::read("a key of `limits`", &key)?.as_str() {
+            "max_tasks" => read.max_tasks = Some(Argument::read("`max_tasks`", &value)?),
+            "max_calls" => read.max_calls = Some(Argument::read("`max_calls`", &value)?),
             "max_time" => read.max_time = Some(duration(&value)?),
-            "max_cost" => read.max_cost = Some(value.extract()?),
+            "max_cost" => read.max_cost = Some(Argument::read("`max_cost`", &value)?),
             other => {
                 let message = format!(
                     "there is no limit `{other}`; there are max_tasks, max_calls, max_time and max_cost"

@@ -9,11 +9,12 @@ use std::ffi::c_int;
 use pyo3::exceptions::{PyBaseException, PyRuntimeError, PyStopIteration};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyTraceback, PyType};
+use pyo3::types::{PyString, PyTraceback, PyType};
 use pyo3::{ffi, intern};
 
-use crate::errors::{Raise, TiffanyError, set_traceback};
+use crate::errors::{self, Raise, TiffanyError};
 use crate::line::Line;
+use crate::traceback::{self, KEPT};
 
 /// What a coroutine is resumed with.
 pub(crate) enum Input {
@@ -30,9 +31,6 @@ pub(crate) enum Output {
     /// The outermost one raised.
     Raised(PyErr),
 }
-
-/// An exception keeps the lines of so many of the innermost and of the outermost callers.
-const KEPT: usize = 200;
 
 /// Nested coroutines, the running one on top.
 pub(crate) struct CallStack {
@@ -131,7 +129,7 @@ impl CallStack {
     fn passed_on(&mut self, py: Python<'_>, error: PyErr) -> PyErr {
         let exception = error.value(py);
         // Python keeps the two apart while an exception is under way, and `throw` takes the exception alone.
-        set_traceback(exception, error.traceback(py).as_ref());
+        traceback::set(exception, error.traceback(py).as_ref());
         self.passing.take_if(|passing| !passing.exception.is(exception));
         if self.passing.is_none() && self.depth() <= 2 * KEPT {
             return error;
@@ -147,7 +145,7 @@ impl CallStack {
             Ordering::Equal => passing.traceback = error.traceback(py).map(Bound::unbind),
             Ordering::Greater => {
                 let kept = passing.traceback.as_ref().map(|traceback| traceback.bind(py));
-                set_traceback(exception, kept);
+                traceback::set(exception, kept);
             }
         }
         if is_far_out && let Some(passing) = self.passing.take() {
@@ -174,7 +172,15 @@ impl CallStack {
         loop {
             let top = self.top.bind(py);
             if let Err(error) = top.call_method0("close") {
-                error.write_unraisable(py, Some(top));
+                let is_over = top.getattr(frame_of(top)).is_ok_and(|frame| frame.is_none());
+                match is_over {
+                    true => error.write_unraisable(py, Some(top)),
+                    false => {
+                        errors::not_ending(py, top).write_unraisable(py, Some(top));
+                        // Python would close it again, and say so again.
+                        std::mem::forget(self.top.clone_ref(py));
+                    }
+                }
             }
             if !self.pop() {
                 break;
@@ -259,6 +265,14 @@ fn raised(py: Python<'_>, error: PyErr) -> Output {
         true => begun(py, "this coroutine is over; a program runs once"),
         false => error,
     })
+}
+
+/// The attribute that has the frame of a program; there is none once it is over.
+fn frame_of<'py>(program: &Bound<'py, PyAny>) -> &'py Bound<'py, PyString> {
+    match is_coroutine(program) {
+        true => intern!(program.py(), "cr_frame"),
+        false => intern!(program.py(), "gi_frame"),
+    }
 }
 
 #[cold]

@@ -10,6 +10,7 @@ use pyo3::types::PyDict;
 use tiffany::testing::TestScheduler;
 use tiffany::{Event, EventKind, RunHandle, Site, Time, Value, binding};
 
+use crate::argument;
 use crate::calls::duration;
 use crate::errors::{self, Raise, TiffanyError};
 use crate::line::Line;
@@ -50,7 +51,7 @@ impl Scheduler {
 impl Scheduler {
     #[new]
     fn new(settings: &Bound<'_, PyDict>) -> PyResult<Scheduler> {
-        let builder = settings.extract::<Settings<'_>>()?.builder(settings.py())?;
+        let builder = Settings::read(settings)?.builder(settings.py())?;
         let mut test = TestScheduler::with(builder);
         let registered = Registered::new(test.runtime().handle());
         let stepped = Stepped { test, runs: Vec::new(), _registered: registered };
@@ -92,7 +93,11 @@ impl Scheduler {
     }
 
     /// Sets the clock, in seconds since 1970. It never goes back.
-    fn set_clock(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
+    fn set_clock(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument::seconds)] seconds: f64,
+    ) -> PyResult<()> {
         let nanos = seconds * 1e9;
         if !(0.0..=u64::MAX as f64).contains(&nanos) {
             let message = format!("{seconds} is no moment that the clock can hold");

@@ -6,8 +6,8 @@ from collections.abc import Iterator, MutableMapping
 from queue import Empty, Queue
 from typing import Any, ClassVar, Literal, Protocol
 
+from tiffany._arguments import bad
 from tiffany._core import _PyosKernel, _PyosTask
-from tiffany.errors import BadArgumentError
 
 
 class HasFileno(Protocol):
@@ -45,9 +45,7 @@ class Task(_PyosTask):
         if not hasattr(target, "send"):
             kind = type(target).__name__
             hint = "call it first: " if callable(target) else ""
-            raise BadArgumentError(
-                f"`{kind}` is no task; {hint}a generator or a coroutine is one [TFY0032]"
-            )
+            raise bad(f"`{kind}` is no task; {hint}a generator or a coroutine is one")
         Task.taskid += 1
         self.tid = Task.taskid
         self.target = target

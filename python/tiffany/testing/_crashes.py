@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 from tiffany import _core, _workflows
+from tiffany._arguments import bad
 from tiffany._runtime import settings as core_settings
 from tiffany._settings import RunSettings
-from tiffany.errors import BadArgumentError
 
 
 @dataclass(frozen=True)
@@ -149,8 +149,9 @@ def _started(workflow: Any, args: tuple[Any, ...]) -> tuple[_workflows.Function,
         name = _workflows.name_of(workflow)
         return workflow, name, _workflows.encoded(_workflows.arguments(workflow, args, {}))
     if args:
-        raise BadArgumentError(
-            "a program has its arguments already; give the function and its arguments, or the program alone [TFY0032]"
+        raise bad(
+            "a program has its arguments already",
+            "give the function and its arguments, or the program alone",
         )
     name, function, given = _workflows.of_program(workflow)
     workflow.close()

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Unpack
 
 from tiffany import _core
+from tiffany._arguments import check_names
 from tiffany._runtime import settings as core_settings
 from tiffany._settings import RunSettings
 from tiffany._workflows import Functions
@@ -65,6 +66,7 @@ class Scheduler:
     ) -> None:
         """A scheduler with a run for each of these programs. `now` is what its clock shows first: seconds since 1970, or a `datetime`.
         The other settings are those of `tiffany.run`."""
+        check_names("Scheduler", settings, RunSettings.__annotations__)
         self._answers = _Answers()
         # The outermost one: what a program handles itself is not the test's business.
         settings["handlers"] = [*(settings.get("handlers") or []), self._answers]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+import sys
 import time
 from typing import Any
 
@@ -309,10 +311,12 @@ def test_one_that_ignores_its_cancellation() -> None:
 
 
 @pytest.mark.unraisable
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_one_that_ignores_its_end_too() -> None:
-    """ "a second cancel or a deadline ends it.": a generator that goes on after `GeneratorExit` is left, and said so; the run goes on."""
+def test_one_that_ignores_its_end_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ "a second cancel or a deadline ends it.": a generator that goes on after `GeneratorExit` is left, and said so once; the run goes
+    on."""
     said: list[str] = []
+    shown: list[BaseException | None] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda args: shown.append(args.exc_value))
 
     def stubborn() -> Any:
         for _ in range(100):
@@ -331,6 +335,10 @@ def test_one_that_ignores_its_end_too() -> None:
 
     assert tiffany.run(main()) == "over"
     assert said == ["cancelled"]
+    gc.collect()
+    [error] = shown
+    assert isinstance(error, tiffany.NotEndingError) and error.code == "TFY0054"
+    assert "stubborn` was to end and yielded again" in str(error) and "[TFY0054]; let" in str(error)
 
 
 @both

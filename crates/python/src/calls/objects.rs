@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use pyo3::pyclass_init::PyClassInitializer;
 
 use super::{given, of, plain};
+use crate::argument;
 use crate::call::{Op, SystemCall};
 use crate::objects::{Channel, Group, Lock};
 
@@ -22,7 +23,9 @@ pub(crate) struct CreateChannel;
 impl CreateChannel {
     #[new]
     #[pyo3(signature = (capacity = None))]
-    fn new(capacity: Option<usize>) -> PyClassInitializer<CreateChannel> {
+    fn new(
+        #[pyo3(from_py_with = argument::capacity)] capacity: Option<usize>,
+    ) -> PyClassInitializer<CreateChannel> {
         of(CreateChannel, Op::CreateChannel(capacity))
     }
 }
@@ -34,7 +37,10 @@ pub(crate) struct Send;
 #[pymethods]
 impl Send {
     #[new]
-    fn new(channel: Bound<'_, Channel>, message: Py<PyAny>) -> PyClassInitializer<Send> {
+    fn new(
+        #[pyo3(from_py_with = argument::channel)] channel: Bound<'_, Channel>,
+        message: Py<PyAny>,
+    ) -> PyClassInitializer<Send> {
         let object = channel.get().object();
         let op = Op::Send(Some(channel.into_any().unbind()), object, message);
         of(Send, op)
@@ -54,7 +60,9 @@ pub(crate) struct Receive;
 #[pymethods]
 impl Receive {
     #[new]
-    fn new(channel: Bound<'_, Channel>) -> PyClassInitializer<Receive> {
+    fn new(
+        #[pyo3(from_py_with = argument::channel)] channel: Bound<'_, Channel>,
+    ) -> PyClassInitializer<Receive> {
         let object = channel.get().object();
         of(Receive, Op::Receive(Some(channel.into_any().unbind()), object))
     }
@@ -67,7 +75,9 @@ pub(crate) struct CreateSemaphore;
 #[pymethods]
 impl CreateSemaphore {
     #[new]
-    fn new(permits: usize) -> PyClassInitializer<CreateSemaphore> {
+    fn new(
+        #[pyo3(from_py_with = argument::permits)] permits: usize,
+    ) -> PyClassInitializer<CreateSemaphore> {
         of(CreateSemaphore, Op::CreateSemaphore(permits))
     }
 }
@@ -80,7 +90,10 @@ pub(crate) struct Acquire;
 impl Acquire {
     #[new]
     #[pyo3(signature = (semaphore, permits = 1))]
-    fn new(semaphore: Bound<'_, Lock>, permits: usize) -> PyClassInitializer<Acquire> {
+    fn new(
+        #[pyo3(from_py_with = argument::semaphore)] semaphore: Bound<'_, Lock>,
+        #[pyo3(from_py_with = argument::permits)] permits: usize,
+    ) -> PyClassInitializer<Acquire> {
         let object = semaphore.get().object();
         let op = Op::Acquire(Some(semaphore.into_any().unbind()), object, permits);
         of(Acquire, op)
@@ -94,7 +107,9 @@ pub(crate) struct JoinGroup;
 #[pymethods]
 impl JoinGroup {
     #[new]
-    fn new(group: Bound<'_, Group>) -> PyClassInitializer<JoinGroup> {
+    fn new(
+        #[pyo3(from_py_with = argument::group)] group: Bound<'_, Group>,
+    ) -> PyClassInitializer<JoinGroup> {
         let object = group.get().object();
         of(JoinGroup, Op::JoinGroup(group.into_any().unbind(), object))
     }

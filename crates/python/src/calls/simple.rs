@@ -9,6 +9,7 @@ use pyo3::types::{PyDict, PyTuple};
 use tiffany::{Reply, binding};
 
 use super::{given, of, plain};
+use crate::argument;
 use crate::call::{Op, Perform, SystemCall};
 use crate::contextvars::TaskContext;
 use crate::errors::{self, Raise, TiffanyError};
@@ -95,7 +96,7 @@ pub(crate) struct Charge;
 #[pymethods]
 impl Charge {
     #[new]
-    fn new(cost: u64) -> PyClassInitializer<Charge> {
+    fn new(#[pyo3(from_py_with = argument::cost)] cost: u64) -> PyClassInitializer<Charge> {
         of(Charge, Op::Charge(cost))
     }
 

@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use pyo3::pyclass_init::PyClassInitializer;
 
 use super::{given, of, plain};
+use crate::argument;
 use crate::call::{Op, SystemCall};
 
 plain! {
@@ -19,7 +20,11 @@ pub(crate) struct Get;
 impl Get {
     #[new]
     #[pyo3(signature = (key, default = None))]
-    fn new(py: Python<'_>, key: String, default: Option<Py<PyAny>>) -> PyClassInitializer<Get> {
+    fn new(
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument::key)] key: String,
+        default: Option<Py<PyAny>>,
+    ) -> PyClassInitializer<Get> {
         let default = default.unwrap_or_else(|| py.None());
         of(Get, Op::Get(key, default))
     }
@@ -38,7 +43,10 @@ pub(crate) struct Put;
 #[pymethods]
 impl Put {
     #[new]
-    fn new(key: String, value: Py<PyAny>) -> PyClassInitializer<Put> {
+    fn new(
+        #[pyo3(from_py_with = argument::key)] key: String,
+        value: Py<PyAny>,
+    ) -> PyClassInitializer<Put> {
         of(Put, Op::Put(key, value))
     }
 
@@ -80,7 +88,7 @@ pub(crate) struct Ask;
 #[pymethods]
 impl Ask {
     #[new]
-    fn new(key: String) -> PyClassInitializer<Ask> {
+    fn new(#[pyo3(from_py_with = argument::key)] key: String) -> PyClassInitializer<Ask> {
         of(Ask, Op::Ask(key))
     }
 

@@ -7,6 +7,7 @@ use pyo3::types::PyTuple;
 use tiffany::kernel::{GatherMode, Waitable as Target};
 
 use super::{given, of, several};
+use crate::argument;
 use crate::call::{self, Op, Perform, SystemCall};
 use crate::errors::{Raise, TiffanyError};
 use crate::handles::{Task, target};
@@ -33,10 +34,10 @@ impl Spawn {
     #[pyo3(signature = (program, handlers = None, *, name = None, priority = 0, group = None))]
     fn new(
         program: Bound<'_, PyAny>,
-        handlers: Option<Vec<Py<PyAny>>>,
-        name: Option<String>,
-        priority: u8,
-        group: Option<Bound<'_, Group>>,
+        #[pyo3(from_py_with = argument::handlers)] handlers: Option<Vec<Py<PyAny>>>,
+        #[pyo3(from_py_with = argument::name)] name: Option<String>,
+        #[pyo3(from_py_with = argument::priority)] priority: u8,
+        #[pyo3(from_py_with = argument::group)] group: Option<Bound<'_, Group>>,
     ) -> PyResult<PyClassInitializer<Spawn>> {
         let options = options(name, priority, group);
         let spawning = Spawning::new(program, handlers, options)?;
@@ -236,7 +237,7 @@ macro_rules! by_number {
             #[pymethods]
             impl $name {
                 #[new]
-                fn new(tid: u64) -> PyClassInitializer<$name> {
+                fn new(#[pyo3(from_py_with = argument::tid)] tid: u64) -> PyClassInitializer<$name> {
                     of($name, Op::$name(tid))
                 }
 

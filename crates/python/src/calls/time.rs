@@ -33,8 +33,13 @@ pub(crate) fn duration(seconds: &Bound<'_, PyAny>) -> PyResult<Duration> {
             }
         },
     };
-    Duration::try_from_secs_f64(number).map_err(|why| {
-        let message = format!("{number} seconds is no duration: {why}");
+    Duration::try_from_secs_f64(number).map_err(|_| {
+        let why = match number {
+            _ if number.is_nan() => "it is not a number",
+            _ if number < 0.0 => "it is less than none",
+            _ => "no clock can hold so many seconds",
+        };
+        let message = format!("{number} seconds are no duration: {why}");
         TiffanyError::BadDuration.err(seconds.py(), message)
     })
 }

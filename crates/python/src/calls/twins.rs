@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 use super::{of, simple, tasks, time};
+use crate::argument;
 use crate::call::Op;
 use crate::handles::target;
 use crate::spawn::Spawning;
@@ -27,10 +28,10 @@ fn sleep<'py>(seconds: &Bound<'py, PyAny>) -> PyResult<Bound<'py, time::Sleep>> 
 #[pyo3(signature = (program, handlers = None, *, name = None, priority = 0, group = None))]
 fn spawn<'py>(
     program: Bound<'py, PyAny>,
-    handlers: Option<Vec<Py<PyAny>>>,
-    name: Option<String>,
-    priority: u8,
-    group: Option<Bound<'py, crate::objects::Group>>,
+    #[pyo3(from_py_with = argument::handlers)] handlers: Option<Vec<Py<PyAny>>>,
+    #[pyo3(from_py_with = argument::name)] name: Option<String>,
+    #[pyo3(from_py_with = argument::priority)] priority: u8,
+    #[pyo3(from_py_with = argument::group)] group: Option<Bound<'py, crate::objects::Group>>,
 ) -> PyResult<Bound<'py, tasks::Spawn>> {
     let py = program.py();
     let options = tasks::options(name, priority, group);

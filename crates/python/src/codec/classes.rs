@@ -60,6 +60,12 @@ pub(super) fn find<'py>(py: Python<'py>, name: &str) -> Result<Bound<'py, PyType
     let Some((module_name, path)) = name.split_once(':') else {
         return Err(Fail::new(format!("`{name}` is no name of a class: that is `module:class`")));
     };
+    if let Some(code) = path.rsplit('.').next().filter(|code| code.starts_with("TFY"))
+        && module_name == "tiffany.errors"
+    {
+        // One of those that are made when they are needed.
+        return a_class(name, crate::errors::class(py, code)?);
+    }
     let imported = module(py, module_name)?;
     if let Some(found) = inside(imported.as_ref(), path)? {
         return a_class(name, found);

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use tiffany::control::Control as Way;
 use tiffany::{Settlement, TaskError, Uuid, binding};
 
+use crate::argument;
 use crate::durable::interpreter;
 use crate::durable::messages::identity;
 use crate::durable::runs::{DoubtParts, PausedParts, decision, doubt, paused_run};
@@ -48,7 +49,10 @@ impl Control {
 impl Control {
     /// The log in a directory.
     #[new]
-    pub(crate) fn open(py: Python<'_>, dir: PathBuf) -> PyResult<Control> {
+    pub(crate) fn open(
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument::wal)] dir: PathBuf,
+    ) -> PyResult<Control> {
         let opened = interpreter::without(py, || Way::open(&dir));
         opened.map(Control::of).map_err(|error| errors::to_python(py, &error))
     }
@@ -67,14 +71,25 @@ impl Control {
         Ok((status.pid, status.version, status.functions, status.live, paused))
     }
 
-    fn submit(&self, py: Python<'_>, function: &str, id: &str, input: String) -> PyResult<String> {
+    fn submit(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument::function)] function: String,
+        #[pyo3(from_py_with = argument::id)] id: String,
+        input: String,
+    ) -> PyResult<String> {
         let input = json::raw_text(input);
-        self.ask(py, |way| way.submit(function, id, &input)).map(|uuid| uuid.to_string())
+        self.ask(py, |way| way.submit(&function, &id, &input)).map(|uuid| uuid.to_string())
     }
 
-    fn send(&self, run: &Bound<'_, PyAny>, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn send(
+        &self,
+        run: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = argument::name)] name: String,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
         let (uuid, message) = (identity(run)?, json::raw(value)?);
-        self.ask(run.py(), |way| way.send(uuid, name, &message))
+        self.ask(run.py(), |way| way.send(uuid, &name, &message))
     }
 
     fn cancel(&self, run: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -82,10 +97,15 @@ impl Control {
         self.ask(run.py(), |way| way.cancel(uuid))
     }
 
-    fn query(&self, run: &Bound<'_, PyAny>, name: &str, input: String) -> PyResult<Py<PyAny>> {
+    fn query(
+        &self,
+        run: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = argument::name)] name: String,
+        input: String,
+    ) -> PyResult<Py<PyAny>> {
         let (py, uuid, input) = (run.py(), identity(run)?, json::raw_text(input));
         let answer = self
-            .ask(py, |way| way.question::<Box<serde_json::value::RawValue>>(uuid, name, &input))?;
+            .ask(py, |way| way.question::<Box<serde_json::value::RawValue>>(uuid, &name, &input))?;
         json::decode(py, answer.get())
     }
 
@@ -118,9 +138,14 @@ impl Control {
         Ok(self.ask(py, Way::doubts)?.iter().map(doubt).collect())
     }
 
-    fn decide(&self, key: &str, what: &str, given: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn decide(
+        &self,
+        #[pyo3(from_py_with = argument::key)] key: String,
+        what: &str,
+        given: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
         let decision = decision(what, given)?;
-        self.ask(given.py(), |way| way.decide(key, decision))
+        self.ask(given.py(), |way| way.decide(&key, decision))
     }
 }
 

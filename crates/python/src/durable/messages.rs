@@ -6,6 +6,7 @@ use pyo3::types::{PyDict, PyList};
 use serde_json::value::RawValue;
 use tiffany::{Uuid, binding};
 
+use crate::argument;
 use crate::call::{Op, Perform, SystemCall};
 use crate::errors::{self, Raise, TiffanyError};
 use crate::json;
@@ -22,7 +23,9 @@ pub(crate) struct ReceiveMessage {
 #[pymethods]
 impl ReceiveMessage {
     #[new]
-    fn new(name: String) -> PyClassInitializer<ReceiveMessage> {
+    fn new(
+        #[pyo3(from_py_with = argument::name)] name: String,
+    ) -> PyClassInitializer<ReceiveMessage> {
         let op = Op::ReceiveMessage(name.clone());
         PyClassInitializer::from(SystemCall { op }).add_subclass(ReceiveMessage { name })
     }
@@ -39,7 +42,7 @@ pub(crate) struct Patched {
 #[pymethods]
 impl Patched {
     #[new]
-    fn new(id: String) -> PyClassInitializer<Patched> {
+    fn new(#[pyo3(from_py_with = argument::id)] id: String) -> PyClassInitializer<Patched> {
         let op = Op::Patched(id.clone());
         PyClassInitializer::from(SystemCall { op }).add_subclass(Patched { id })
     }
@@ -61,7 +64,7 @@ impl SendMessage {
     #[new]
     fn new(
         run: Bound<'_, PyAny>,
-        name: String,
+        #[pyo3(from_py_with = argument::name)] name: String,
         value: Py<PyAny>,
     ) -> PyResult<PyClassInitializer<SendMessage>> {
         let op = Op::Other(Box::new(Sending(identity(&run)?)));
@@ -110,7 +113,11 @@ pub(crate) fn identity(run: &Bound<'_, PyAny>) -> PyResult<Uuid> {
 /// what the question comes with: nothing, one value, the items of a list or the names of an object. It makes no calls and must
 /// change nothing.
 #[pyfunction]
-fn on_question(py: Python<'_>, name: &str, answer: Py<PyAny>) -> PyResult<()> {
+fn on_question(
+    py: Python<'_>,
+    #[pyo3(from_py_with = argument::name)] name: String,
+    answer: Py<PyAny>,
+) -> PyResult<()> {
     if !answer.bind(py).is_callable() {
         let message = "who answers a question must be callable";
         return Err(TiffanyError::BadArgument.err(py, message));
@@ -133,7 +140,7 @@ fn on_question(py: Python<'_>, name: &str, answer: Py<PyAny>) -> PyResult<()> {
             answered().map_err(|error: PyErr| errors::text(error.value(py)))
         })
     };
-    binding::answer_question(name, answers).map_err(|error| errors::to_python(py, &error))
+    binding::answer_question(&name, answers).map_err(|error| errors::to_python(py, &error))
 }
 
 /// Adds these classes and functions to the module.

@@ -8,6 +8,7 @@ use tiffany::control::{Decision, Doubt, Paused};
 use tiffany::durable::DurableRun;
 use tiffany::{RunError, Runtime, Uuid};
 
+use crate::argument;
 use crate::durable::interpreter;
 pub(crate) use crate::durable::messages::identity;
 use crate::errors::{self, Raise, TiffanyError};
@@ -120,7 +121,7 @@ pub(crate) fn doubts(runtime: &Runtime) -> Vec<DoubtParts> {
 pub(super) fn decision(what: &str, given: &Bound<'_, PyAny>) -> PyResult<Decision> {
     Ok(match what {
         "done" => Decision::Done(json::raw(given)?),
-        "failed" => Decision::Failed(given.extract()?),
+        "failed" => Decision::Failed(argument::failed(given)?),
         _ => Decision::Again,
     })
 }

@@ -8,6 +8,7 @@ use pyo3::types::PyDict;
 use tiffany::Builder;
 use tiffany::durable::{Chunk, QueueSettings, Rate};
 
+use crate::argument::{self, Argument};
 use crate::durable::interpreter;
 use crate::durable::language::PythonLanguage;
 use crate::json;
@@ -16,6 +17,7 @@ use crate::json;
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Settings<'py> {
+    #[pyo3(from_py_with = argument::wal)]
     wal: Option<PathBuf>,
     functions: Py<PyAny>,
     /// The queues: how many at once, and how many in which time.
@@ -39,8 +41,10 @@ impl Settings<'_> {
         for (name, queue) in &self.queues {
             let (concurrency, rate) = queue.extract::<Queue>()?;
             let rate = rate.map(|(starts, per)| Rate { starts, per: super::seconds(per) });
-            builder =
-                builder.queue(&name.extract::<String>()?, QueueSettings { concurrency, rate });
+            builder = builder.queue(
+                &String::read("a key of `queues`", &name)?,
+                QueueSettings { concurrency, rate },
+            );
         }
         if let Some(watch) = &self.on_chunk {
             let watch = watch.clone_ref(py);

@@ -10,11 +10,13 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 use tiffany::binding;
 use tiffany::durable::Retry;
 
+use crate::argument;
 use crate::call::{Op, Perform, SystemCall};
 use crate::durable::elsewhere::{self, AsyncAttempt};
 use crate::durable::interpreter;
 use crate::durable::seconds;
 use crate::durable::work::{Given, Work, is_constant};
+use crate::errors::{Raise, TiffanyError};
 use crate::json;
 use crate::line::Line;
 use crate::names;
@@ -36,6 +38,7 @@ pub(crate) struct Step {
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Settings {
+    #[pyo3(from_py_with = argument::name)]
     name: String,
     kind: String,
     is_async: bool,
@@ -44,6 +47,7 @@ struct Settings {
     backoff: (f64, f64, f64, f64),
     timeout: Option<f64>,
     heartbeat: Option<f64>,
+    #[pyo3(from_py_with = argument::queue)]
     queue: Option<String>,
     hold_in_doubt: bool,
     no_retry: Py<PyAny>,
@@ -69,7 +73,8 @@ impl Step {
         options: Py<PyDict>,
     ) -> PyResult<Step> {
         let py = settings.py();
-        let mut settings = settings.extract::<Settings>()?;
+        let read = settings.extract::<Settings>();
+        let mut settings = read.map_err(|error| argument::of_a_part(py, error))?;
         let positional = settings.positional.take();
         let signature = settings.signature.clone_ref(py);
         Ok(Step { function, settings, options, positional, signature })
@@ -150,7 +155,7 @@ impl Step {
         kwargs.is_none_or(|kwargs| kwargs.is_empty()) && self.positional.as_ref().is_some_and(fits)
     }
 
-    /// What the function is given, by the names of its parameters. A mistake is Python's own `TypeError`, here and now.
+    /// What the function is given, by the names of its parameters. A mistake is an error here and now.
     fn named<'py>(
         &self,
         args: &Bound<'py, PyTuple>,
@@ -171,7 +176,7 @@ impl Step {
             let text = error.value(py).str().map_or_else(|_| "?".into(), |text| text.to_string());
             let message = format!("{}(): {text}", self.settings.name);
             match error.is_instance_of::<pyo3::exceptions::PyTypeError>(py) {
-                true => pyo3::exceptions::PyTypeError::new_err(message),
+                true => TiffanyError::BadArgument.err(py, message),
                 false => error,
             }
         })?;

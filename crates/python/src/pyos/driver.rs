@@ -502,13 +502,13 @@ impl Driven {
         self.stop_waiting(task);
         let place = task.borrow().place;
         self.kernel.bind(py).borrow_mut().forget(task);
+        let error = error.map(|error| errors::explained(py, error));
         let result = match &error {
             None => Ok(Value::Unit),
             Some(error) => {
                 if errors::ends_the_run(py, error) {
                     session::interrupt(error.clone_ref(py));
                 } else {
-                    errors::explain(py, error);
                     self.show(task, error);
                 }
                 if let Place::Kernel(at) = place {

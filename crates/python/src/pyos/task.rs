@@ -10,9 +10,9 @@ use tiffany::kernel::TaskRef;
 
 use super::PyosCall;
 use crate::call::{Op, SystemCall};
-use crate::errors::set_traceback;
 use crate::program;
 use crate::stack::{Input, Output, is_program, step};
+use crate::traceback;
 
 /// The part of a task that is not Python.
 #[pyclass(subclass, name = "_PyosTask", module = "tiffany._core")]
@@ -271,7 +271,7 @@ pub(crate) fn resume(task: &Bound<'_, PyosTask>) -> Turn {
             Output::Returned(value) => Ok(value),
             Output::Raised(error) => {
                 // Python keeps the two apart while an exception is under way; others take the exception alone.
-                set_traceback(error.value(py), error.traceback(py).as_ref());
+                traceback::set(error.value(py), error.traceback(py).as_ref());
                 if PyosTask::depth(task) == 0 {
                     return raised(task, error);
                 }
