@@ -119,6 +119,17 @@ fn wrong(
     TiffanyError::BadArgument.err(py, message)
 }
 
+/// An error unless this can be called.
+pub(crate) fn check_callable(name: &str, given: &Bound<'_, PyAny>) -> PyResult<()> {
+    match given.is_callable() {
+        true => Ok(()),
+        false => {
+            let message = format!("`{name}` is something that can be called, not {}", shown(given));
+            Err(TiffanyError::BadArgument.err(given.py(), message))
+        }
+    }
+}
+
 /// What is wrong with one part of what was read from a dictionary.
 #[cold]
 pub(crate) fn of_a_part(py: Python<'_>, mut error: PyErr) -> PyErr {

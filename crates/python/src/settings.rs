@@ -34,8 +34,9 @@ pub(crate) struct Lazy {
 #[pymethods]
 impl Lazy {
     #[new]
-    fn new(find: Py<PyAny>) -> Lazy {
-        Lazy { find }
+    fn new(find: Bound<'_, PyAny>) -> PyResult<Lazy> {
+        argument::check_callable("find", &find)?;
+        Ok(Lazy { find: find.unbind() })
     }
 
     fn __traverse__(&self, visit: pyo3::gc::PyVisit<'_>) -> Result<(), pyo3::gc::PyTraverseError> {

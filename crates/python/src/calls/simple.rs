@@ -132,13 +132,14 @@ impl Blocking {
         function: Py<PyAny>,
         args: Py<PyTuple>,
         kwargs: Option<Py<PyDict>>,
-    ) -> PyClassInitializer<Blocking> {
+    ) -> PyResult<PyClassInitializer<Blocking>> {
+        argument::check_callable("function", function.bind(py))?;
         let work = OnThread {
             function: function.clone_ref(py),
             args: args.clone_ref(py),
             kwargs: kwargs.as_ref().map(|kwargs| kwargs.clone_ref(py)),
         };
-        of(Blocking { function, args, kwargs }, Op::Other(Box::new(work)))
+        Ok(of(Blocking { function, args, kwargs }, Op::Other(Box::new(work))))
     }
 }
 

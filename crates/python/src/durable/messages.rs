@@ -118,10 +118,7 @@ fn on_question(
     #[pyo3(from_py_with = argument::name)] name: String,
     answer: Py<PyAny>,
 ) -> PyResult<()> {
-    if !answer.bind(py).is_callable() {
-        let message = "who answers a question must be callable";
-        return Err(TiffanyError::BadArgument.err(py, message));
-    }
+    argument::check_callable("answer", answer.bind(py))?;
     let answers = move |input: &RawValue| -> Result<Box<RawValue>, String> {
         Python::attach(|py| {
             let answered = || {

@@ -154,8 +154,7 @@ mod tests {
 
     #[test]
     fn what_is_nested_too_deep_is_the_same_only_as_the_same_text() {
-        let nested =
-            |space: &str| format!("{}1{space}{}", "[".repeat(100_000), "]".repeat(100_000));
+        let nested = |space: &str| format!("{}1{space}{}", "[".repeat(10_000), "]".repeat(10_000));
         assert!(is_same(&nested(""), &nested("")));
         assert!(!is_same(&nested(""), &nested(" ")));
     }
