@@ -47,7 +47,7 @@ def workflow(function: Function | None = None, /, *, name: str | None = None) ->
     arguments as they are. The name is ``module:qualname`` unless another is given; with a name of its own a function
     can move without its runs being lost.
 
-    >>> @workflow(name="greet")
+    >>> @workflow(name="greeting")
     ... def greet(who):
     ...     yield
     ...     return f"hello {who}"

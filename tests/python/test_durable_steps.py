@@ -480,7 +480,7 @@ def generator_function() -> Any:
         ({"kind": "twice"}, len, "there are idempotent"),
         ({"kind": "at_most_once", "retries": 1}, len, "cannot have retries"),
         ({"hold_in_doubt": True}, len, "never in doubt"),
-        ({"retries": -1}, len, "no number"),
+        ({"retries": -1}, len, "is a whole number from 0"),
         ({"timeout": "long"}, len, "number of seconds"),
         ({"timeout": -1}, len, "number of seconds"),
         ({"no_retry": ("x",)}, len, "class of exceptions"),
