@@ -20,6 +20,7 @@ mod runs;
 mod serving;
 mod shelved;
 mod steps;
+mod travel;
 
 use serde::de::DeserializeOwned;
 use tiffany_kernel::SystemCall;
@@ -64,6 +65,7 @@ pub(crate) use steps::retry::mixed;
 pub use steps::saga::{Saga, SagaError, SagaStep, saga};
 pub(crate) use steps::step::StepWork;
 pub use steps::step::{Step, step, step_async, step_transactional, step_with};
+pub use travel::{Moment, TaskMoment, TimeTravel};
 
 /// Takes the next message that was sent to this run under this name, waiting for one.
 #[track_caller]

@@ -96,6 +96,8 @@ pub(crate) struct Script {
     edited: bool,
     /// What tasks do is kept, to be compared with the log in full.
     pub(in crate::durable) is_traced: bool,
+    /// The log is cut off here, and its replay halts after the turn in which it comes to that.
+    pub(in crate::durable) halts: bool,
     pub(crate) beginning: Beginning,
     /// The moment of the last record.
     moment: Option<Stamp>,
@@ -286,6 +288,11 @@ impl Script {
     /// What tasks do is kept, to be compared with the log in full.
     pub(crate) fn traced(self) -> Script {
         Script { is_traced: true, ..self }
+    }
+
+    /// A replay halts where this ends, within a round too.
+    pub(crate) fn halting(self) -> Script {
+        Script { halts: true, ..self }
     }
 
     /// One call may differ from its record.
