@@ -93,6 +93,10 @@ impl Language for PythonLanguage {
         text.filter(|text| !text.is_empty())
     }
 
+    fn patched(&self, id: &str, is_new: bool) -> String {
+        format!("if {}await patched({id:?}): ...", if is_new { "" } else { "not " })
+    }
+
     fn shown(&self, value: &Value) -> Option<String> {
         Python::attach(|py| {
             value.borrow::<Py<PyAny>>().map(|object| frames::shown(object.bind(py)))

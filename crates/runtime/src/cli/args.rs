@@ -53,6 +53,8 @@ pub(super) enum Command {
     Step(Step),
     /// Run everything that is unfinished against its log with this program, and tell which runs would not go on, and why. Changes nothing.
     Check(Check),
+    /// Run an unfinished run in this program without its effects, show what it would do next, and propose a line where the two part. Changes nothing.
+    Try(Try),
     /// Open the directory and drive what is unfinished to its end.
     Resume(Resume),
     /// List the steps that may have happened or not, or decide on one.
@@ -190,6 +192,12 @@ pub(super) struct Step {
 pub(super) struct Check {
     /// Only these runs, also if they are over.
     pub(super) runs: Vec<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Try {
+    /// A UUID, the beginning of one, or the id the run was started with.
+    pub(super) run: String,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -94,6 +94,11 @@ pub enum CliError {
         "there is no debugger for what failed here [TFY0083]; `step --failure` shows the run there; a debugger opens for tasks of Python"
     )]
     NoDebugger,
+    /// What only a run that goes on can be asked was asked of one that is over.
+    #[error(
+        "the run `{0}` is over [TFY0084]; `replay` runs it again, and `step` shows any moment of it"
+    )]
+    IsOver(String),
     /// Runs that were driven did not all end well.
     #[error("{0} [TFY0069]; `show` and `log --failed` tell more of each")]
     NotAllWell(String),
@@ -103,7 +108,7 @@ impl CliError {
     /// All codes, in order.
     pub const CODES: &[&str] = &[
         "TFY0060", "TFY0061", "TFY0062", "TFY0063", "TFY0064", "TFY0065", "TFY0066", "TFY0067",
-        "TFY0068", "TFY0069", "TFY0080", "TFY0081", "TFY0082", "TFY0083",
+        "TFY0068", "TFY0069", "TFY0080", "TFY0081", "TFY0082", "TFY0083", "TFY0084",
     ];
 
     /// The stable code.
@@ -123,6 +128,7 @@ impl CliError {
             CliError::WouldDiverge(_) => "TFY0081",
             CliError::NotFailed(_) => "TFY0082",
             CliError::NoDebugger => "TFY0083",
+            CliError::IsOver(_) => "TFY0084",
         }
     }
 }

@@ -37,6 +37,7 @@ mod step;
 mod summary;
 mod table;
 mod tasks;
+mod trying;
 mod verify;
 mod waiting;
 
@@ -147,6 +148,7 @@ fn dispatch(builder: Builder, args: Args, out: Out, started: &Started<'_>) -> Do
             | Command::Replay(_)
             | Command::Step(_)
             | Command::Check(_)
+            | Command::Try(_)
             | Command::Resume(_)
     );
     let builder = if takes_code { started.with_app(builder)? } else { builder };
@@ -165,6 +167,7 @@ fn dispatch(builder: Builder, args: Args, out: Out, started: &Started<'_>) -> Do
         Command::Replay(options) => replay::replay(place, out, &options),
         Command::Step(options) => step::step(place, out, &options),
         Command::Check(options) => check::check(place, out, &options),
+        Command::Try(options) => trying::try_run(place, out, &options),
         Command::Resume(options) => resume::resume(place, out, &options),
         Command::Doubt(options) => doubt::doubt(&place, out, &options),
         Command::Send(options) => change::send(&place, out, &options),

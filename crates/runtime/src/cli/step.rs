@@ -9,10 +9,12 @@ use tiffany_kernel::Tid;
 use super::Done;
 use super::args::Step;
 use super::error::{CliError, Ending};
+use super::log::what;
 use super::out::{Out, Style, clean, paint};
 use super::place::{Place, find};
 use super::tasks::error_text;
 use crate::durable::{Moment, TaskMoment, TimeTravel};
+use crate::wal::Record;
 
 pub(super) fn step(place: Place, mut out: Out, options: &Step) -> Done {
     place.need_program("step through a run")?;
@@ -125,9 +127,12 @@ fn print(out: &mut Out, travel: &TimeTravel, moment: &Moment) -> Result<(), Endi
     if out.json {
         return out.json(&to_json(travel, moment));
     }
-    let (record, records) = (moment.record, travel.records());
-    out.text(Style::Head, &format!("record {record} of {records}"))?;
-    out.text(Style::Dim, &moment.line)?;
+    let (seq, records) = (moment.record, travel.records());
+    out.text(Style::Head, &format!("record {seq} of {records}"))?;
+    if let Some(record) = Record::of_checked(&moment.line) {
+        let (time, kind, tid) = (record.ts, record.kind, record.tid);
+        out.text(Style::Dim, &format!("{time}  task {tid}  {kind}  {}", what(&record)))?;
+    }
     for task in &moment.tasks {
         print_task(out, task)?;
     }

@@ -40,6 +40,9 @@ pub trait Language {
     /// How a line of the program reads now.
     fn source(&self, at: &Site) -> Option<String>;
 
+    /// The line that asks whether a run takes the new way at a change, or the old one.
+    fn patched(&self, id: &str, is_new: bool) -> String;
+
     /// A value of it, as people read it; `None` if it is none of its own.
     fn shown(&self, value: &Value) -> Option<String>;
 

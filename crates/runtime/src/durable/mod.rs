@@ -40,6 +40,8 @@ pub(crate) use question::Questions;
 pub use question::{Answering, on_question};
 pub(crate) use registry::Registry;
 #[cfg(feature = "cli")]
+pub(crate) use resume::proposal::Proposal;
+#[cfg(feature = "cli")]
 pub(crate) use resume::rehearsal::{Act, Rehearsal, Until};
 pub(crate) use resume::replay::Sources;
 pub(crate) use resume::resuming::{fetch, log_failed, read_script};

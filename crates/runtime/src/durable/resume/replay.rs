@@ -175,10 +175,14 @@ impl Replay {
         !self.later.is_empty() || self.script.shown.values().all(|left| *left == 0)
     }
 
-    /// Whether the run stands where its log was cut off.
+    /// Whether the run stands where its log was cut off: all that it has has happened, or code that changed has gone beyond it.
     pub(crate) fn halts_here(&self) -> bool {
-        let has_ended_all = self.ended >= self.script.ended.len() || !self.later.is_empty();
-        self.script.halts && self.is_over() && self.has_shown_all() && has_ended_all
+        if !self.script.halts || !self.is_over() {
+            return false;
+        }
+        let has_all = self.script.shown.values().all(|left| *left == 0)
+            && self.ended >= self.script.ended.len();
+        has_all || self.later.iter().any(|record| has_line(&record.kind))
     }
 
     /// Notes an end where the log is cut off.

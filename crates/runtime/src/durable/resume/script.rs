@@ -363,6 +363,11 @@ impl Recorded {
         }
     }
 
+    /// What it was called: its name, or its kind.
+    pub(crate) fn called(&self) -> String {
+        self.text("name").unwrap_or_else(|| self.kind.tag().to_owned())
+    }
+
     /// What it was, and the line of the program.
     pub(crate) fn shown(&self) -> (String, String) {
         let tag = self.kind.tag();

@@ -35,7 +35,7 @@ use crate::wal::{LogError, RealDisk, View};
 /// let mut travel = TimeTravel::open(program(), &dir, run.uuid())?;
 /// // Record 2 is the call of the step: its task waits for it.
 /// let moment = travel.seek(2)?;
-/// assert_eq!(moment.tasks[0].waits_for.as_deref(), Some("effect `price`"));
+/// assert_eq!(moment.tasks[0].waits_for.as_deref(), Some("an effect"));
 /// let last = travel.records();
 /// assert_eq!(travel.seek(last)?.tasks[0].state, "completed");
 /// # drop(runtime);

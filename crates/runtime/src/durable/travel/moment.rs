@@ -13,7 +13,7 @@ use crate::durable::language::Language;
 pub struct Moment {
     /// The number of the record.
     pub record: u64,
-    /// The record, as the log has it.
+    /// The record, as the log has it, with its line break.
     pub line: String,
     /// All tasks that are known there, in the order of their numbers.
     pub tasks: Vec<TaskMoment>,
@@ -74,7 +74,7 @@ impl Moment {
             }
         };
         let tasks = sights.into_iter().map(task).collect();
-        Moment { record, line: line.trim_end().to_owned(), tasks }
+        Moment { record, line: line.to_owned(), tasks }
     }
 
     /// A task of it.
