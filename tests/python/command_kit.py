@@ -33,13 +33,17 @@ class Ended:
 class Started:
     """A command that runs. Leaving the block ends it."""
 
-    def __init__(self, words: Sequence[str], cwd: Path, env: dict[str, str]) -> None:
+    def __init__(
+        self, words: Sequence[str], cwd: Path, env: dict[str, str], typed: str | None = None
+    ) -> None:
         self._began = time.monotonic()
+        self._typed = typed
         self.process = subprocess.Popen(
             words,
             cwd=cwd,
             env=env,
             text=True,
+            stdin=None if typed is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             # Who runs the tests may have Ctrl-C ignored, which a process inherits.
@@ -64,7 +68,7 @@ class Started:
     def end(self) -> Ended:
         """Waits for its end."""
         try:
-            out, err = self.process.communicate(timeout=LONGEST_SECONDS)
+            out, err = self.process.communicate(self._typed, timeout=LONGEST_SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
             out, err = self.process.communicate()
@@ -94,10 +98,10 @@ class Home:
         file.write_text(text)
         return file
 
-    def start(self, *words: str, **env: str) -> Started:
-        """Starts ``python -m tiffany``."""
+    def start(self, *words: str, typed: str | None = None, **env: str) -> Started:
+        """Starts ``python -m tiffany``, and types something into it."""
         command = [sys.executable, "-m", "tiffany", *words]
-        return Started(command, self.path, environment(**env))
+        return Started(command, self.path, environment(**env), typed)
 
     def run(self, *words: str, **env: str) -> Ended:
         """Runs it to its end."""

@@ -23,6 +23,10 @@ fn one_of_each() -> Vec<CliError> {
         CliError::Output(text()),
         CliError::NotAllWell(text()),
         CliError::Demo(text()),
+        CliError::WouldDiverge(text()),
+        CliError::NotFailed(text()),
+        CliError::NoDebugger,
+        CliError::IsOver(text()),
     ]
 }
 

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use crate::call::{Claim, Reply, SpawnOptions, SystemCall};
 use crate::error::{Site, TaskError, TaskLabel};
 use crate::id::{CallId, ObjectRef, RunId, TaskRef, Tid, Waitable};
+use crate::sight::Frame;
 use crate::time::Time;
 use crate::value::Value;
 
@@ -44,6 +45,11 @@ pub trait Coroutine {
     /// The line that spawned it, where the compiler does not know.
     fn spawned_at(&self) -> Option<Site> {
         None
+    }
+
+    /// The functions it is inside of, the innermost last, where that can be seen.
+    fn frames(&self) -> Vec<Frame> {
+        Vec::new()
     }
 }
 

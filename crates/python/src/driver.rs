@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple, PyType};
 use tiffany::binding::{self, Program};
-use tiffany::kernel::BoxCoroutine;
+use tiffany::kernel::{BoxCoroutine, Frame};
 use tiffany::{Site, TaskError, Value};
 
 use crate::call::{self, Op, SystemCall};
@@ -243,6 +243,13 @@ impl Program for PyTask {
 
     fn line(&self) -> Option<Site> {
         Python::attach(|py| self.stack.line(py)?.site(py))
+    }
+
+    fn frames(&self) -> Vec<Frame> {
+        match self.stack.is_over() || !self.process.is_current() {
+            true => Vec::new(),
+            false => Python::attach(|py| self.stack.frames(py)),
+        }
     }
 }
 

@@ -141,6 +141,12 @@ pub(crate) fn from_python(py: Python<'_>, error: &PyErr) -> TaskError {
     ended_with(py, error, None)
 }
 
+/// Where an error was raised, if it was raised in this process.
+pub(crate) fn traceback<'py>(py: Python<'py>, error: &TaskError) -> Option<Bound<'py, PyAny>> {
+    let raised = error.origin::<Raised>()?;
+    Some(raised.traceback.as_ref()?.bind(py).clone().into_any())
+}
+
 fn ended_with(py: Python<'_>, error: &PyErr, known: Option<TaskError>) -> TaskError {
     let exception = error.value(py);
     let boxed = || exception.getattr("_error").ok()?.cast_into::<ErrorBox>().ok();

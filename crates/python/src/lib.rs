@@ -13,6 +13,7 @@ mod contextvars;
 mod driver;
 mod durable;
 mod errors;
+mod frames;
 mod guest;
 mod handler;
 mod handles;

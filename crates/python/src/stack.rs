@@ -11,8 +11,10 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyTraceback, PyType};
 use pyo3::{ffi, intern};
+use tiffany::kernel::Frame;
 
 use crate::errors::{self, Raise, TiffanyError};
+use crate::frames;
 use crate::line::Line;
 use crate::traceback::{self, KEPT};
 
@@ -194,6 +196,15 @@ impl CallStack {
         self.is_over = true;
         std::mem::forget(self.top.clone_ref(py));
         self.callers.drain(..).for_each(std::mem::forget);
+    }
+
+    /// The functions it is inside of, the innermost last.
+    pub(crate) fn frames(&self, py: Python<'_>) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        for program in self.callers.iter().chain([&self.top]) {
+            frames::of_program(program.bind(py), &mut frames);
+        }
+        frames
     }
 
     /// The line where the task stands.

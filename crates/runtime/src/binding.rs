@@ -29,7 +29,8 @@ pub(crate) use outside::{Outside, is_work, work};
 pub use stepping::{finish_test, start_test};
 pub use tiffany_kernel::Release;
 use tiffany_kernel::{
-    BoxCoroutine, Coroutine, Port, Reply, Site, Step, SystemCall, TaskError, TaskRef, Unwind, Value,
+    BoxCoroutine, Coroutine, Frame, Port, Reply, Site, Step, SystemCall, TaskError, TaskRef,
+    Unwind, Value,
 };
 
 use crate::builder::{Builder, EnvValue};
@@ -54,6 +55,11 @@ pub trait Program: Future<Output = Result<Value, TaskError>> {
     /// What it waits for when it waits in no call, for people. It is woken by [`Release::Wake`].
     fn waits_for(&self) -> Option<Cow<'static, str>> {
         None
+    }
+
+    /// The functions it is inside of, the innermost last, with their variables.
+    fn frames(&self) -> Vec<Frame> {
+        Vec::new()
     }
 }
 
@@ -130,6 +136,10 @@ impl<P: Program, S: Fn() -> Option<Site>> Coroutine for ProgramTask<P, S> {
 
     fn spawned_at(&self) -> Option<Site> {
         (self.spawned_at)()
+    }
+
+    fn frames(&self) -> Vec<Frame> {
+        self.task.program().map_or_else(Vec::new, P::frames)
     }
 }
 

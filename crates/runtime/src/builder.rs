@@ -234,7 +234,6 @@ impl Builder {
     }
 
     /// Without a log: nothing is brought back, and nothing is written down.
-    #[cfg(feature = "cli")]
     pub(crate) fn without_log(mut self) -> Builder {
         self.log_dir = None;
         self

@@ -129,7 +129,7 @@ pub use watchdog::StuckTask;
 /// ```
 pub mod kernel {
     pub use tiffany_kernel::{
-        BoxCoroutine, CallId, Coroutine, EffectWork, GatherMode, Handlers, Message, Object,
+        BoxCoroutine, CallId, Coroutine, EffectWork, Frame, GatherMode, Handlers, Message, Object,
         ObjectRef, Permits, Port, Release, RunFailure, SpawnOptions, Step, TaskRef, Unwind,
         Waitable, WrongType,
     };

@@ -3,11 +3,12 @@
 
 use pyo3::prelude::*;
 use tiffany::binding::{Language, Wanted};
-use tiffany::kernel::BoxCoroutine;
-use tiffany::{Site, TaskError, Uuid};
+use tiffany::kernel::{BoxCoroutine, Frame};
+use tiffany::{Site, TaskError, Uuid, Value};
 
 use crate::driver::{self, ResultForm};
 use crate::errors;
+use crate::frames;
 use crate::line::Line;
 
 /// Python, with the functions that one runtime was given.
@@ -90,6 +91,34 @@ impl Language for PythonLanguage {
             functions.call_method1("source", (&*at.file, at.line))?.extract::<String>()
         });
         text.filter(|text| !text.is_empty())
+    }
+
+    fn patched(&self, id: &str, is_new: bool) -> String {
+        format!("if {}await patched({id:?}): ...", if is_new { "" } else { "not " })
+    }
+
+    fn shown(&self, value: &Value) -> Option<String> {
+        Python::attach(|py| {
+            value.borrow::<Py<PyAny>>().map(|object| frames::shown(object.bind(py)))
+        })
+    }
+
+    fn frames(&self, error: &TaskError) -> Vec<Frame> {
+        Python::attach(|py| {
+            let traceback = errors::traceback(py, error);
+            traceback.map_or_else(Vec::new, |traceback| frames::of_traceback(&traceback))
+        })
+    }
+
+    fn post_mortem(&self, error: &TaskError) -> bool {
+        let opened = Python::attach(|py| {
+            let traceback = errors::traceback(py, error)?;
+            let opened = py
+                .import("pdb")
+                .and_then(|pdb| pdb.call_method1("post_mortem", (traceback,)).map(drop));
+            Some(opened.map_err(|error| error.write_unraisable(py, None)).is_ok())
+        });
+        opened.unwrap_or(false)
     }
 
     fn paused(&self, run: Uuid, error: &TaskError) {

@@ -49,6 +49,12 @@ pub(super) enum Command {
     Inspect(Inspect),
     /// Run a run again against its log, without its effects, and tell whether it is the same. Changes nothing.
     Replay(Replay),
+    /// Show a run at any of its records, forwards and backwards: tasks, what they wait for, what they stored, their variables. Changes nothing.
+    Step(Step),
+    /// Run everything that is unfinished against its log with this program, and tell which runs would not go on, and why. Changes nothing.
+    Check(Check),
+    /// Run an unfinished run in this program without its effects, show what it would do next, and propose a line where the two part. Changes nothing.
+    Try(Try),
     /// Open the directory and drive what is unfinished to its end.
     Resume(Resume),
     /// List the steps that may have happened or not, or decide on one.
@@ -163,6 +169,33 @@ pub(super) struct Inspect {
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct Replay {
+    /// A UUID, the beginning of one, or the id the run was started with.
+    pub(super) run: String,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Step {
+    /// A UUID, the beginning of one, or the id the run was started with.
+    pub(super) run: String,
+    /// Show this record and ask nothing.
+    #[arg(long, value_name = "SEQ")]
+    pub(super) at: Option<u64>,
+    /// Begin where the run failed.
+    #[arg(long, conflicts_with = "at")]
+    pub(super) failure: bool,
+    /// Open the debugger of the language where the run failed.
+    #[arg(long, conflicts_with = "at")]
+    pub(super) pdb: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Check {
+    /// Only these runs, also if they are over.
+    pub(super) runs: Vec<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Try {
     /// A UUID, the beginning of one, or the id the run was started with.
     pub(super) run: String,
 }

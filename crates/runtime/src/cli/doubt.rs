@@ -37,7 +37,7 @@ fn list(place: &Place, mut out: Out) -> Done {
             for (run, entry) in view.runs().filter(|(_, entry)| entry.state == RunState::Live) {
                 // One that is damaged does not stand in the way of the others.
                 let Ok(script) = script(&view, run) else { continue };
-                let fetch = |payload: &Payload<'_>| fetch(view.disk(), view.root(), payload);
+                let fetch = |payload: &Payload<'_>| fetch(&**view.disk(), view.root(), payload);
                 let shelved = Shelved::new(entry.chain(run), &script, &fetch);
                 doubts.extend(shelved.doubts().cloned());
             }

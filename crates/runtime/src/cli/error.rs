@@ -79,6 +79,26 @@ pub enum CliError {
         "the demo failed: {0} [TFY0080]; its log and its ledger are still there, to be looked at"
     )]
     Demo(String),
+    /// Runs would not go on with this program.
+    #[error(
+        "{0} [TFY0081]; bring the recorded calls back, or let new code live with old runs by `patched`; `try` shows where"
+    )]
+    WouldDiverge(String),
+    /// A run that is to be looked at where it failed did not fail.
+    #[error(
+        "the run `{0}` did not fail [TFY0082]; `step` without `--failure` shows its last record"
+    )]
+    NotFailed(String),
+    /// There is no debugger for the language of the run.
+    #[error(
+        "there is no debugger for what failed here [TFY0083]; `step --failure` shows the run there; a debugger opens for tasks of Python"
+    )]
+    NoDebugger,
+    /// What only a run that goes on can be asked was asked of one that is over.
+    #[error(
+        "the run `{0}` is over [TFY0084]; `replay` runs it again, and `step` shows any moment of it"
+    )]
+    IsOver(String),
     /// Runs that were driven did not all end well.
     #[error("{0} [TFY0069]; `show` and `log --failed` tell more of each")]
     NotAllWell(String),
@@ -88,7 +108,7 @@ impl CliError {
     /// All codes, in order.
     pub const CODES: &[&str] = &[
         "TFY0060", "TFY0061", "TFY0062", "TFY0063", "TFY0064", "TFY0065", "TFY0066", "TFY0067",
-        "TFY0068", "TFY0069", "TFY0080",
+        "TFY0068", "TFY0069", "TFY0080", "TFY0081", "TFY0082", "TFY0083", "TFY0084",
     ];
 
     /// The stable code.
@@ -105,6 +125,10 @@ impl CliError {
             CliError::Output(_) => "TFY0068",
             CliError::NotAllWell(_) => "TFY0069",
             CliError::Demo(_) => "TFY0080",
+            CliError::WouldDiverge(_) => "TFY0081",
+            CliError::NotFailed(_) => "TFY0082",
+            CliError::NoDebugger => "TFY0083",
+            CliError::IsOver(_) => "TFY0084",
         }
     }
 }

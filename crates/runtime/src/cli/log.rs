@@ -181,7 +181,7 @@ fn has_failed(record: &Record<'_>) -> bool {
 }
 
 /// The fields of a record for people.
-fn what(record: &Record<'_>) -> String {
+pub(super) fn what(record: &Record<'_>) -> String {
     let mut parts = Vec::new();
     for (name, value) in record.fields() {
         match name {

@@ -17,6 +17,7 @@
 
 mod args;
 mod change;
+mod check;
 mod demo;
 mod doctor;
 mod doubt;
@@ -32,9 +33,11 @@ mod progress;
 mod replay;
 mod resume;
 mod show;
+mod step;
 mod summary;
 mod table;
 mod tasks;
+mod trying;
 mod verify;
 mod waiting;
 
@@ -140,7 +143,13 @@ fn dispatch(builder: Builder, args: Args, out: Out, started: &Started<'_>) -> Do
     }
     let takes_code = matches!(
         args.command,
-        Command::Show(_) | Command::Inspect(_) | Command::Replay(_) | Command::Resume(_)
+        Command::Show(_)
+            | Command::Inspect(_)
+            | Command::Replay(_)
+            | Command::Step(_)
+            | Command::Check(_)
+            | Command::Try(_)
+            | Command::Resume(_)
     );
     let builder = if takes_code { started.with_app(builder)? } else { builder };
     let dir = match (&args.dir, builder.given_log_dir()) {
@@ -156,6 +165,9 @@ fn dispatch(builder: Builder, args: Args, out: Out, started: &Started<'_>) -> Do
         Command::Verify(options) => verify::verify(&place, out, &options),
         Command::Inspect(options) => inspect::inspect(place, out, &options),
         Command::Replay(options) => replay::replay(place, out, &options),
+        Command::Step(options) => step::step(place, out, &options),
+        Command::Check(options) => check::check(place, out, &options),
+        Command::Try(options) => trying::try_run(place, out, &options),
         Command::Resume(options) => resume::resume(place, out, &options),
         Command::Doubt(options) => doubt::doubt(&place, out, &options),
         Command::Send(options) => change::send(&place, out, &options),

@@ -92,6 +92,7 @@ pub(super) struct Out {
     pub(super) colour: bool,
     /// How wide a line may be, if there is a limit.
     pub(super) width: Option<usize>,
+    is_terminal: bool,
 }
 
 impl Out {
@@ -108,7 +109,11 @@ impl Out {
             false => None,
         };
         let to = BufWriter::with_capacity(1 << 16, stdout.lock());
-        Out { to, json: args.json, colour: colour && !args.json, width }
+        Out { to, json: args.json, colour: colour && !args.json, width, is_terminal }
+    }
+
+    pub(super) fn is_terminal(&self) -> bool {
+        self.is_terminal
     }
 
     pub(super) fn colours_errors(&self, args: &Args) -> bool {
@@ -142,6 +147,12 @@ impl Out {
         let text = super::table::cut(&text, self.width.unwrap_or(usize::MAX));
         let line = paint(self.colour, style, &text);
         self.line(&line)
+    }
+
+    /// The beginning of a line, which is shown at once.
+    pub(super) fn part(&mut self, text: &str) -> Result<(), Ending> {
+        self.to.write_all(text.as_bytes())?;
+        self.flush()
     }
 
     pub(super) fn raw(&mut self, bytes: &[u8]) -> Result<(), Ending> {

@@ -143,7 +143,7 @@ pub(crate) fn script(view: &View, run: Uuid) -> Result<Script, LogError> {
     let mut script = Script::default();
     let mut reader = view.reader(run)?;
     while let Some(record) = reader.next() {
-        script.add(&record?, &|payload| fetch(view.disk(), view.root(), payload))?;
+        script.add(&record?, &|payload| fetch(&**view.disk(), view.root(), payload))?;
     }
     Ok(script)
 }

@@ -1,7 +1,7 @@
 //! What a language other than Rust tells of the durable runs whose code is in it: where their functions are, what their code
 //! depends on, how their lines read. It knows no log and no run.
 
-use tiffany_kernel::{BoxCoroutine, Site, TaskError, Uuid};
+use tiffany_kernel::{BoxCoroutine, Frame, Site, TaskError, Uuid, Value};
 
 /// What a function is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,18 @@ pub trait Language {
 
     /// How a line of the program reads now.
     fn source(&self, at: &Site) -> Option<String>;
+
+    /// The line that asks whether a run takes the new way at a change, or the old one.
+    fn patched(&self, id: &str, is_new: bool) -> String;
+
+    /// A value of it, as people read it; `None` if it is none of its own.
+    fn shown(&self, value: &Value) -> Option<String>;
+
+    /// The functions in which an error was raised, the innermost last; none if it is not known.
+    fn frames(&self, error: &TaskError) -> Vec<Frame>;
+
+    /// Opens a debugger where an error was raised in a task; `false` if that cannot be.
+    fn post_mortem(&self, error: &TaskError) -> bool;
 
     /// A run cannot go on.
     fn paused(&self, run: Uuid, error: &TaskError);

@@ -20,6 +20,7 @@ mod runs;
 mod serving;
 mod shelved;
 mod steps;
+mod travel;
 
 use serde::de::DeserializeOwned;
 use tiffany_kernel::SystemCall;
@@ -38,6 +39,8 @@ pub use promise::{DurablePromise, external_promise};
 pub(crate) use question::Questions;
 pub use question::{Answering, on_question};
 pub(crate) use registry::Registry;
+#[cfg(feature = "cli")]
+pub(crate) use resume::proposal::Proposal;
 #[cfg(feature = "cli")]
 pub(crate) use resume::rehearsal::{Act, Rehearsal, Until};
 pub(crate) use resume::replay::Sources;
@@ -64,6 +67,7 @@ pub(crate) use steps::retry::mixed;
 pub use steps::saga::{Saga, SagaError, SagaStep, saga};
 pub(crate) use steps::step::StepWork;
 pub use steps::step::{Step, step, step_async, step_transactional, step_with};
+pub use travel::{Moment, TaskMoment, TimeTravel};
 
 /// Takes the next message that was sent to this run under this name, waiting for one.
 #[track_caller]

@@ -119,13 +119,23 @@ pub enum LogError {
         /// Its last record.
         seq: u64,
     },
+    /// A run has no such record.
+    #[error("run {run} has no record {seq} [TFY0115]; give a number from 1 to {records}")]
+    NoRecord {
+        /// The run.
+        run: Uuid,
+        /// The number that was asked for.
+        seq: u64,
+        /// How many it has.
+        records: u64,
+    },
 }
 
 impl LogError {
     /// All codes, in order.
     pub const CODES: &[&str] = &[
         "TFY0101", "TFY0102", "TFY0103", "TFY0104", "TFY0105", "TFY0106", "TFY0107", "TFY0108",
-        "TFY0109", "TFY0110", "TFY0111", "TFY0112", "TFY0113", "TFY0114",
+        "TFY0109", "TFY0110", "TFY0111", "TFY0112", "TFY0113", "TFY0114", "TFY0115",
     ];
 
     /// The stable code.
@@ -145,6 +155,7 @@ impl LogError {
             LogError::DamagedBlob(_) => "TFY0112",
             LogError::UnknownRun(_) => "TFY0113",
             LogError::OutOfOrder { .. } => "TFY0114",
+            LogError::NoRecord { .. } => "TFY0115",
         }
     }
 

@@ -29,6 +29,11 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
+    /// A line that was checked before, with its line break.
+    pub(crate) fn of_checked(line: &'a str) -> Option<Record<'a>> {
+        Parts::split(line.as_bytes()).ok()?.record(0)
+    }
+
     /// Its type, if it is known here.
     pub fn record_type(&self) -> Option<RecordType> {
         RecordType::parse(self.kind)

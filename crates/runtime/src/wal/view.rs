@@ -152,9 +152,8 @@ impl View {
     }
 
     /// The disk as it would be after mending. Writing to it changes nothing below.
-    #[cfg(feature = "cli")]
-    pub(crate) fn disk(&self) -> &dyn Disk {
-        &*self.disk
+    pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
     }
 
     /// The records of a run, with those that its file does not have yet. Of a damaged run those that can be read

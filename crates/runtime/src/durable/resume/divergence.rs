@@ -35,6 +35,15 @@ impl Made {
         let about = about_text(&call.about);
         Made { tag: call.kind.tag(), name: call.name, about, at: call.at.clone() }
     }
+
+    /// What it is called: its name, or its kind.
+    pub(crate) fn called(&self) -> &str {
+        self.name.unwrap_or(self.tag)
+    }
+
+    pub(crate) fn at(&self) -> &Site {
+        &self.at
+    }
 }
 
 /// What was likely done to the program.

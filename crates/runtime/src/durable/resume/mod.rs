@@ -3,6 +3,8 @@
 
 pub(in crate::durable) mod divergence;
 #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "only the command line asks"))]
+pub(in crate::durable) mod proposal;
+#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "only the command line asks"))]
 pub(in crate::durable) mod rehearsal;
 pub(in crate::durable) mod replay;
 pub(in crate::durable) mod resuming;

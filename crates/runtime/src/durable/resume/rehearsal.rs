@@ -4,6 +4,7 @@
 use tiffany_kernel::{CallKind, Order, Record, RecordKind, TaskError, TaskInfo, Tid};
 
 use super::divergence::Divergence;
+use super::proposal::{self, Proposal};
 use super::replay::Sources;
 use super::script::Script;
 use crate::context::{self, Entered};
@@ -56,6 +57,8 @@ pub(crate) struct Rehearsal {
     pub(crate) tasks: Vec<TaskInfo>,
     /// What it would do next.
     pub(crate) upcoming: Vec<Upcoming>,
+    /// What could be written where it does not fit.
+    pub(crate) proposal: Option<Proposal>,
     /// How its root ended.
     pub(crate) outcome: Option<Result<String, TaskError>>,
 }
@@ -89,8 +92,12 @@ impl Runtime {
             self.end_trial(id, None);
             let cause = self.find_cause(chain, &script, &divergence, matched)?;
             let language = self.settings.registry.language.as_deref();
+            let proposal = divergence.proposal(cause, &|id, is_new| match language {
+                Some(language) => language.patched(id, is_new),
+                None => proposal::rust(id, is_new),
+            });
             let apart = Some(divergence.into_error(cause, language, &script.beginning));
-            return Ok(Rehearsal { matched, apart, acts, ..Rehearsal::default() });
+            return Ok(Rehearsal { matched, apart, acts, proposal, ..Rehearsal::default() });
         }
         let is_finished = script.outcome.is_some();
         let apart = match is_finished || until == Until::TheNextCalls {
@@ -180,6 +187,6 @@ impl Runtime {
             }
         }
         let tasks = hosted.run.tasks();
-        Rehearsal { matched, apart: None, acts, tasks, upcoming, outcome }
+        Rehearsal { matched, acts, tasks, upcoming, outcome, ..Rehearsal::default() }
     }
 }

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tiffany_kernel::{
-    About, CallKind, CallRecord, CallRef, Order, Record, RecordKind, Tid, Time, Uuid,
+    About, CallKind, CallRecord, CallRef, Order, Record, RecordKind, TaskError, Tid, Time, Uuid,
 };
 
 use super::divergence::{Divergence, Made, Trial, part};
@@ -35,6 +35,9 @@ pub(crate) struct Replay {
     pub(crate) orders: Vec<Order>,
     /// What tasks did, if somebody wants to know.
     pub(crate) trace: Option<Vec<(Tid, Act)>>,
+    /// How many tasks have ended that the log has the end of, and what tasks failed with, where the log is cut off.
+    ended: usize,
+    pub(in crate::durable) failed: BTreeMap<Tid, TaskError>,
     draft: Draft,
 }
 
@@ -139,6 +142,8 @@ impl Replay {
             later: Vec::new(),
             orders: Vec::new(),
             trace,
+            ended: 0,
+            failed: BTreeMap::new(),
             draft: Draft::default(),
         }
     }
@@ -170,6 +175,28 @@ impl Replay {
         !self.later.is_empty() || self.script.shown.values().all(|left| *left == 0)
     }
 
+    /// Whether the run stands where its log was cut off: all that it has has happened, or code that changed has gone beyond it.
+    pub(crate) fn halts_here(&self) -> bool {
+        if !self.script.halts || !self.is_over() {
+            return false;
+        }
+        let has_all = self.script.shown.values().all(|left| *left == 0)
+            && self.ended >= self.script.ended.len();
+        has_all || self.later.iter().any(|record| has_line(&record.kind))
+    }
+
+    /// Notes an end where the log is cut off.
+    fn note_end(&mut self, record: &Record) {
+        let is_end = match &record.kind {
+            RecordKind::Failed(error) => {
+                self.failed.insert(record.tid, error.clone());
+                true
+            }
+            kind => matches!(kind, RecordKind::Completed(_) | RecordKind::Cancelled(_)),
+        };
+        self.ended += usize::from(is_end && self.script.ended.contains_key(&record.tid));
+    }
+
     /// Compares what happened with what the log says. The answer names a matched call that waits, and its record.
     pub(crate) fn compare(
         &mut self,
@@ -178,6 +205,9 @@ impl Replay {
     ) -> Result<Option<(CallRef, u64)>, Box<Divergence>> {
         if let Some(trace) = &mut self.trace {
             trace.extend(act_of(&record));
+        }
+        if self.script.halts {
+            self.note_end(&record);
         }
         let call = match &record.kind {
             RecordKind::Called(call) if call.kind.is_outward() && call.error.is_none() => call,

@@ -170,7 +170,11 @@ impl Runtime {
             let Hosting { journal, replay: Some(replay), settled, .. } = &mut **hosting else {
                 return Ok(());
             };
-            if replay.is_over() && (replay.has_shown_all() || !run.is_ready()) {
+            let is_over = match replay.script.halts {
+                true => replay.halts_here(),
+                false => replay.is_over() && replay.has_shown_all(),
+            };
+            if is_over || (replay.is_over() && !run.is_ready()) {
                 return Ok(());
             }
             if let Some(told) = replay.next_told(run.steps(), run.is_ready()) {
@@ -188,15 +192,26 @@ impl Runtime {
             if !run.is_ready() {
                 return Err(replay.missing());
             }
-            context::with(|context| run.rounds(&context.port, None, 1));
-            run.take_orders().into_iter().for_each(|order| replay.keep(order));
-            drop(run.take_events());
-            for record in run.take_records() {
-                if let RecordKind::Withdrawn(call) = record.kind {
-                    journal.over(call);
+            let by_turns = replay.script.halts;
+            context::with(|context| match by_turns {
+                true => run.begin_round(&context.port, None),
+                false => drop(run.rounds(&context.port, None, 1)),
+            });
+            loop {
+                let goes_on =
+                    by_turns && context::with(|context| run.step_round(&context.port, None));
+                run.take_orders().into_iter().for_each(|order| replay.keep(order));
+                drop(run.take_events());
+                for record in run.take_records() {
+                    if let RecordKind::Withdrawn(call) = record.kind {
+                        journal.over(call);
+                    }
+                    if let Some((call, seq)) = replay.compare(record, sources)? {
+                        journal.adopt(call, seq);
+                    }
                 }
-                if let Some((call, seq)) = replay.compare(record, sources)? {
-                    journal.adopt(call, seq);
+                if !goes_on || replay.halts_here() {
+                    break;
                 }
             }
         }

@@ -96,6 +96,8 @@ pub(crate) struct Script {
     edited: bool,
     /// What tasks do is kept, to be compared with the log in full.
     pub(in crate::durable) is_traced: bool,
+    /// The log is cut off here, and its replay halts after the turn in which it comes to that.
+    pub(in crate::durable) halts: bool,
     pub(crate) beginning: Beginning,
     /// The moment of the last record.
     moment: Option<Stamp>,
@@ -288,6 +290,11 @@ impl Script {
         Script { is_traced: true, ..self }
     }
 
+    /// A replay halts where this ends, within a round too.
+    pub(crate) fn halting(self) -> Script {
+        Script { halts: true, ..self }
+    }
+
     /// One call may differ from its record.
     pub(crate) fn accepting(&self, seq: u64) -> Script {
         Script { accepted: Some(seq), ..self.clone() }
@@ -354,6 +361,11 @@ impl Recorded {
             Some(name) => self.is("name", name),
             None => self.field("name").is_none(),
         }
+    }
+
+    /// What it was called: its name, or its kind.
+    pub(crate) fn called(&self) -> String {
+        self.text("name").unwrap_or_else(|| self.kind.tag().to_owned())
     }
 
     /// What it was, and the line of the program.

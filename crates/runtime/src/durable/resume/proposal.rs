@@ -1,0 +1,65 @@
+//! The line that lets new code live with a run that began in the old one.
+
+use tiffany_kernel::Site;
+
+use super::divergence::{Cause, Divergence};
+
+/// A change that is proposed where code and log part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Proposal {
+    /// Where.
+    pub(crate) at: Site,
+    /// The id that is given to `patched`.
+    pub(crate) id: String,
+    /// The code, as lines.
+    pub(crate) lines: Vec<String>,
+    /// What it does, in words.
+    pub(crate) why: &'static str,
+}
+
+/// How a language writes that a run takes the new way.
+pub(crate) type Condition<'a> = &'a dyn Fn(&str, bool) -> String;
+
+/// The same in Rust.
+pub(crate) fn rust(id: &str, is_new: bool) -> String {
+    format!("if {}patched({id:?}).await {{ … }}", if is_new { "" } else { "!" })
+}
+
+impl Divergence {
+    /// What could be written where the two part; nothing if the code is not the same twice, or the place is not known.
+    pub(crate) fn proposal(&self, cause: Cause, condition: Condition<'_>) -> Option<Proposal> {
+        let made = self.made.as_ref();
+        let now = made.map(|made| made.called());
+        let was = self.recorded.as_ref().map(|recorded| recorded.called());
+        let at = made.map(|made| made.at().clone()).or_else(|| {
+            let (_, at) = self.recorded.as_ref()?.shown();
+            let (file, line) = at.rsplit_once(':')?;
+            Some(Site { file: file.to_owned().into(), line: line.parse().ok()? })
+        })?;
+        let (id, lines, why) = match cause {
+            Cause::Unsteady => return None,
+            Cause::Added => {
+                let id = id("add", now?);
+                let lines = vec![condition(&id, true)];
+                (id, lines, "let only runs that have not come here make the new call")
+            }
+            Cause::Removed => {
+                let id = id("remove", &was?);
+                let lines = vec![condition(&id, false)];
+                (id, lines, "keep the call that was taken out for runs that have made it")
+            }
+            Cause::Renamed | Cause::Argument | Cause::Reordered => {
+                let id = id("change", &was?);
+                let lines = vec![condition(&id, true), condition(&id, false)];
+                (id, lines, "keep what was there beside what is there now")
+            }
+        };
+        Some(Proposal { at, id, lines, why })
+    }
+}
+
+/// An id out of a name.
+fn id(what: &str, name: &str) -> String {
+    let plain = name.chars().map(|c| if c.is_alphanumeric() { c } else { '-' });
+    format!("{what}-{}", plain.collect::<String>())
+}

@@ -1,0 +1,126 @@
+//! Time travel: a run as it was at any of its records. The run is replayed up to there, with what its log has for answers: no effect
+//! begins, nothing is written, and no code of its tasks is unwound when the traveller goes elsewhere.
+
+mod halt;
+mod history;
+mod moment;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tiffany_kernel::{RunId, TaskError, Tid, Uuid};
+
+use self::history::History;
+pub use self::moment::{Moment, TaskMoment};
+use crate::builder::Builder;
+use crate::error::RunError;
+use crate::runtime::Runtime;
+use crate::wal::{LogError, RealDisk, View};
+
+/// A traveller through the records of one run.
+///
+/// ```
+/// # use tiffany::durable::{TimeTravel, step};
+/// # use tiffany::{Runtime, TaskError};
+/// # let dir = std::env::temp_dir().join(format!("tiffany-travel-{}", std::process::id()));
+/// async fn order(item: String) -> Result<u32, TaskError> {
+///     step("price", || Ok::<u32, String>(42)).input(&item).await
+/// }
+///
+/// let program = || Runtime::builder().register("order", order);
+/// let mut runtime = program().log_dir(&dir).build()?;
+/// let run = runtime.submit::<u32>("order", "order-1", &"tea")?;
+/// runtime.wait_for(&run)?;
+///
+/// let mut travel = TimeTravel::open(program(), &dir, run.uuid())?;
+/// // Record 2 is the call of the step: its task waits for it.
+/// let moment = travel.seek(2)?;
+/// assert_eq!(moment.tasks[0].waits_for.as_deref(), Some("an effect"));
+/// let last = travel.records();
+/// assert_eq!(travel.seek(last)?.tasks[0].state, "completed");
+/// # drop(runtime);
+/// # std::fs::remove_dir_all(dir).unwrap();
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+pub struct TimeTravel {
+    room: Runtime,
+    history: History,
+    /// The replayed run, and the record it stands at.
+    here: Option<(RunId, u64)>,
+}
+
+impl TimeTravel {
+    /// Goes to a run in a log directory, which may be in use. The builder has the functions of the program; its own log is not opened.
+    pub fn open(program: Builder, dir: &Path, run: Uuid) -> Result<TimeTravel, RunError> {
+        let view = View::open(Arc::new(RealDisk), dir)?;
+        let room = program.without_log().build()?;
+        TimeTravel::in_room(room, &view, run)
+    }
+
+    /// The same with a runtime that has no log.
+    pub(crate) fn in_room(room: Runtime, view: &View, run: Uuid) -> Result<TimeTravel, RunError> {
+        let history = History::read(view, run)?;
+        Ok(TimeTravel { room, history, here: None })
+    }
+
+    /// The run.
+    pub fn run(&self) -> Uuid {
+        self.history.run()
+    }
+
+    /// How many records there are.
+    pub fn records(&self) -> u64 {
+        self.history.len()
+    }
+
+    /// A record as the log has it.
+    pub fn record(&self, seq: u64) -> Option<&str> {
+        self.history.line(seq)
+    }
+
+    /// The run as it was when this record was written. What a task did in the same turn as the record, it has done.
+    pub fn seek(&mut self, seq: u64) -> Result<Moment, RunError> {
+        if seq == 0 || seq > self.history.len() {
+            let (run, records) = (self.history.run(), self.history.len());
+            return Err(LogError::NoRecord { run, seq, records }.into());
+        }
+        self.leave();
+        let script = self.history.script_to(seq)?;
+        let halted = self.room.replay_to(self.history.chain(), script);
+        let (id, errors) = halted.map_err(RunError::Failed)?;
+        self.here = Some((id, seq));
+        let language = self.room.settings.registry.language.as_deref();
+        let run = self.room.run_of(id);
+        let sights = run.map_or_else(Vec::new, |run| run.sights());
+        let line = self.history.line(seq).unwrap_or_default();
+        Ok(Moment::new(seq, line, sights, errors, language))
+    }
+
+    /// The next record of a task after this one.
+    pub fn next_of(&self, tid: Tid, after: u64) -> Option<u64> {
+        self.history.find(after, |line| line.tid == tid)
+    }
+
+    /// The record with which the run failed: the first of a task that failed, if the run did.
+    pub fn failure(&self) -> Option<u64> {
+        self.history.failure()
+    }
+
+    /// Opens the debugger of the run's language at what a task failed with; `false` if there is none.
+    pub fn post_mortem(&self, error: &TaskError) -> bool {
+        let language = self.room.settings.registry.language.as_deref();
+        language.is_some_and(|language| language.post_mortem(error))
+    }
+
+    fn leave(&mut self) {
+        if let Some((id, _)) = self.here.take() {
+            self.room.forget_run(id);
+        }
+    }
+}
+
+impl Drop for TimeTravel {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
