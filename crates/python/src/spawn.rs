@@ -148,11 +148,7 @@ impl Inner {
     pub(crate) async fn start(coroutine: BoxCoroutine) -> Result<Inner, TaskError> {
         let group = tiffany::group().checked().await?;
         let task = binding::spawn(coroutine).group(&group).checked().await?;
-        Ok(Inner::new(task, group))
-    }
-
-    pub(crate) fn new(task: tiffany::Task<Value>, group: tiffany::Group) -> Inner {
-        Inner { task, _group: group }
+        Ok(Inner { task, _group: group })
     }
 
     pub(crate) fn target(&self) -> Target {

@@ -1,10 +1,6 @@
 //! What is waited for and is no task yet. Whatever can be yielded can be given to `Wait`, `Gather`, `Race` and `Timeout`: a program or a call
 //! becomes a task when the call is made, and is cancelled when that call is over and it is not. Tasks and promises stand for themselves.
 
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
-use std::task::Poll;
-
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -112,7 +108,10 @@ async fn wait(
     coroutines: Vec<BoxCoroutine>,
     how: How,
 ) -> Result<Reply, TaskError> {
-    let made = start_all(coroutines).await?;
+    let mut made = Vec::with_capacity(coroutines.len());
+    for coroutine in coroutines {
+        made.push(Inner::start(coroutine).await?);
+    }
     let mut new = made.iter().map(Inner::target);
     let all = targets.into_iter().filter_map(|target| target.or_else(|| new.next())).collect();
     let call = match how {
@@ -124,36 +123,6 @@ async fn wait(
         }
     };
     binding::call(call).await
-}
-
-/// Starts them in this order. None of them has its first turn before all are spawned.
-async fn start_all(coroutines: Vec<BoxCoroutine>) -> Result<Vec<Inner>, TaskError> {
-    let groups = coroutines.iter().map(|_| tiffany::group().checked()).collect();
-    let groups = all(groups).await.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let spawns = coroutines.into_iter().zip(&groups);
-    let spawns = spawns.map(|(coroutine, group)| binding::spawn(coroutine).group(group).checked());
-    let tasks = all(spawns.collect()).await.into_iter().collect::<Result<Vec<_>, _>>()?;
-    Ok(tasks.into_iter().zip(groups).map(|(task, group)| Inner::new(task, group)).collect())
-}
-
-/// Awaits all of them. They make their calls in this order, in one turn.
-async fn all<F: Future + Unpin>(mut futures: Vec<F>) -> Vec<F::Output> {
-    let mut outputs: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
-    poll_fn(|cx| {
-        for (future, output) in futures.iter_mut().zip(&mut outputs) {
-            if output.is_none()
-                && let Poll::Ready(ready) = Pin::new(future).poll(cx)
-            {
-                *output = Some(ready);
-            }
-        }
-        match outputs.iter().all(Option::is_some) {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        }
-    })
-    .await;
-    outputs.into_iter().flatten().collect()
 }
 
 /// Whether this is one thing to wait for, and not several in a list or the like. A generator expression is several.
