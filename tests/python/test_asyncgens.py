@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 import tiffany
 from tiffany import Task, cancel, now, sleep, spawn, testing, wait, yield_now
 

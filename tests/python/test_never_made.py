@@ -81,7 +81,7 @@ def test_calls_that_are_made_late_or_by_somebody_else_are_not() -> None:
 
     def old() -> Generator[Any, Any, None]:
         calls = [Sleep(0), Now()]
-        for call in calls:
+        for call in calls:  # noqa: UP028  # it is sent something
             yield call
         yield tiffany.Call(new())
 

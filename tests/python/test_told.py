@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tiffany
@@ -33,8 +35,8 @@ def test_a_failure_that_nobody_waited_for_is_shown_with_its_lines(
 
 
 @workflow
-def waits() -> tiffany.durable.Program[str]:
-    return (yield ReceiveMessage("go on"))
+def waits() -> Generator[Any, Any, str]:
+    return str((yield ReceiveMessage("go on")))
 
 
 def test_the_handle_on_the_runtime_s_own_thread_is_an_error_at_once(tmp_path: Path) -> None:

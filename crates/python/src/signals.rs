@@ -71,7 +71,7 @@ fn _on_signal(py: Python<'_>, number: i32, frame: Option<&Bound<'_, PyAny>>) -> 
 }
 
 /// After so long it is said what is waited for.
-const SILENCE: Duration = Duration::from_millis(500);
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// How many loops have ended that were asked to.
 static ENDED: AtomicUsize = AtomicUsize::new(0);
