@@ -4,7 +4,7 @@
 use pyo3::prelude::*;
 use tiffany::binding::{Language, Wanted};
 use tiffany::kernel::BoxCoroutine;
-use tiffany::{Site, TaskError, Uuid};
+use tiffany::{Site, TaskError, Time, Uuid};
 
 use crate::driver::{self, ResultForm};
 use crate::errors;
@@ -88,6 +88,14 @@ impl Language for PythonLanguage {
     fn source(&self, at: &Site) -> Option<String> {
         let text = self.ask(|functions| {
             functions.call_method1("source", (&*at.file, at.line))?.extract::<String>()
+        });
+        text.filter(|text| !text.is_empty())
+    }
+
+    fn source_then(&self, file: &str, line: u32, then: Time) -> Option<String> {
+        let seconds = then.as_nanos() as f64 / 1e9;
+        let text = self.ask(|functions| {
+            functions.call_method1("source_then", (file, line, seconds))?.extract::<String>()
         });
         text.filter(|text| !text.is_empty())
     }

@@ -1,7 +1,7 @@
 //! What a language other than Rust tells of the durable runs whose code is in it: where their functions are, what their code
 //! depends on, how their lines read. It knows no log and no run.
 
-use tiffany_kernel::{BoxCoroutine, Site, TaskError, Uuid};
+use tiffany_kernel::{BoxCoroutine, Site, TaskError, Time, Uuid};
 
 /// What a function is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,12 @@ pub trait Language {
 
     /// How a line of the program reads now.
     fn source(&self, at: &Site) -> Option<String>;
+
+    /// How a line of a file read at this time, if it can be known that the file is still the same.
+    fn source_then(&self, file: &str, line: u32, then: Time) -> Option<String> {
+        let _ = (file, line, then);
+        None
+    }
 
     /// A run cannot go on.
     fn paused(&self, run: Uuid, error: &TaskError);
