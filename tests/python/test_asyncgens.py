@@ -6,7 +6,6 @@ import asyncio
 import gc
 import subprocess
 import sys
-import warnings
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -354,9 +353,3 @@ tiffany.run(main(), wal=sys.argv[1], id="one")
     went_on = subprocess.run(run, capture_output=True, text=True, timeout=60)
     # Whether the first step is done again depends on what the log had.
     assert went_on.stdout.removeprefix("inside\n") == "closed\nafter\n", went_on.stderr
-
-
-def test_nobody_warns() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        tiffany.run(first(numbers([])))
