@@ -48,6 +48,7 @@ class _HasFileno(Protocol):
 
 _Program: TypeAlias = Generator[Any, Any, _T_co] | Coroutine[Any, Any, _T_co] | Program[_T_co]
 _Waitable: TypeAlias = Task[_T_co] | Future[_T_co]
+_Awaited: TypeAlias = _Waitable[_T_co] | SystemCall[_T_co] | _Program[_T_co]
 _Seconds: TypeAlias = float | timedelta
 _File: TypeAlias = int | _HasFileno
 _Handler: TypeAlias = Callable[[SystemCall[Any], int], object]
@@ -92,7 +93,7 @@ class NewUuid(SystemCall[UUID]):
 class Spawn(SystemCall[Task[_T]]):
     def __new__(
         cls,
-        program: _Program[_T],
+        program: _Program[_T] | SystemCall[_T],
         handlers: Sequence[_Handler] | None = None,
         *,
         name: str | None = None,
@@ -100,11 +101,11 @@ class Spawn(SystemCall[Task[_T]]):
         group: Group | None = None,
     ) -> Self: ...
     @property
-    def program(self) -> _Program[_T]: ...
+    def program(self) -> _Program[_T] | SystemCall[_T]: ...
 
 @final
 class NewTask(SystemCall[int]):
-    def __new__(cls, program: _Program[Any]) -> Self: ...
+    def __new__(cls, program: _Program[Any] | SystemCall[Any]) -> Self: ...
 
 @final
 class Call(SystemCall[_T_co]):
@@ -112,57 +113,57 @@ class Call(SystemCall[_T_co]):
 
 @final
 class Wait(SystemCall[_T_co]):
-    def __new__(cls, waitable: _Waitable[_T_co]) -> Self: ...
+    def __new__(cls, waitable: _Awaited[_T_co]) -> Self: ...
     @property
-    def waitable(self) -> _Waitable[_T_co]: ...
+    def waitable(self) -> _Awaited[_T_co]: ...
 
 @final
 class Gather(SystemCall[_T_co]):
     @overload
     def __new__(cls) -> Gather[list[Any]]: ...
     @overload
-    def __new__(cls, waitables: Iterable[_Waitable[_A]], /) -> Gather[list[_A]]: ...
+    def __new__(cls, waitables: Iterable[_Awaited[_A]], /) -> Gather[list[_A]]: ...
     @overload
-    def __new__(cls, first: _Waitable[_A], /) -> Gather[list[_A]]: ...
+    def __new__(cls, first: _Awaited[_A], /) -> Gather[list[_A]]: ...
     @overload
     def __new__(  # pyright: ignore[reportOverlappingOverload]
-        cls, first: _Waitable[_A], second: _Waitable[_B], /
+        cls, first: _Awaited[_A], second: _Awaited[_B], /
     ) -> Gather[tuple[_A, _B]]: ...
     @overload
     def __new__(
-        cls, first: _Waitable[_A], second: _Waitable[_B], third: _Waitable[_C], /
+        cls, first: _Awaited[_A], second: _Awaited[_B], third: _Awaited[_C], /
     ) -> Gather[tuple[_A, _B, _C]]: ...
     @overload
     def __new__(
         cls,
-        first: _Waitable[_A],
-        second: _Waitable[_B],
-        third: _Waitable[_C],
-        fourth: _Waitable[_D],
+        first: _Awaited[_A],
+        second: _Awaited[_B],
+        third: _Awaited[_C],
+        fourth: _Awaited[_D],
         /,
     ) -> Gather[tuple[_A, _B, _C, _D]]: ...
     @overload
-    def __new__(cls, *waitables: _Waitable[_A]) -> Gather[list[_A]]: ...
+    def __new__(cls, *waitables: _Awaited[_A]) -> Gather[list[_A]]: ...
     @property
-    def waitables(self) -> list[_Waitable[Any]]: ...
+    def waitables(self) -> list[_Awaited[Any]]: ...
 
 @final
 class GatherSettled(SystemCall[list[Ok[_T] | Err]]):
     @overload
-    def __new__(cls, waitables: Iterable[_Waitable[_T]], /) -> Self: ...
+    def __new__(cls, waitables: Iterable[_Awaited[_T]], /) -> Self: ...
     @overload
-    def __new__(cls, *waitables: _Waitable[_T]) -> Self: ...
+    def __new__(cls, *waitables: _Awaited[_T]) -> Self: ...
     @property
-    def waitables(self) -> list[_Waitable[Any]]: ...
+    def waitables(self) -> list[_Awaited[Any]]: ...
 
 @final
 class Race(SystemCall[RaceResult[_T]]):
     @overload
-    def __new__(cls, waitables: Iterable[_Waitable[_T]], /) -> Self: ...
+    def __new__(cls, waitables: Iterable[_Awaited[_T]], /) -> Self: ...
     @overload
-    def __new__(cls, *waitables: _Waitable[_T]) -> Self: ...
+    def __new__(cls, *waitables: _Awaited[_T]) -> Self: ...
     @property
-    def waitables(self) -> list[_Waitable[Any]]: ...
+    def waitables(self) -> list[_Awaited[Any]]: ...
 
 @final
 class Cancel(SystemCall[None]):
@@ -184,7 +185,7 @@ class KillTask(SystemCall[bool]):
 
 @final
 class Timeout(SystemCall[_T_co]):
-    def __new__(cls, seconds: _Seconds, program: _Program[_T_co]) -> Self: ...
+    def __new__(cls, seconds: _Seconds, program: _Awaited[_T_co]) -> Self: ...
 
 @final
 class Blocking(SystemCall[_T_co]):
@@ -359,14 +360,14 @@ class JoinGroup(SystemCall[None]):
 def yield_now() -> Yield: ...
 def sleep(seconds: _Seconds) -> Sleep: ...
 def spawn(
-    program: _Program[_A],
+    program: _Program[_A] | SystemCall[_A],
     handlers: Sequence[_Handler] | None = None,
     *,
     name: str | None = None,
     priority: int = 0,
     group: Group | None = None,
 ) -> Spawn[_A]: ...
-def wait(waitable: _Waitable[_A]) -> Wait[_A]: ...
+def wait(waitable: _Awaited[_A]) -> Wait[_A]: ...
 
 # What calls give.
 @final
@@ -416,11 +417,11 @@ class ExternalPromise(Generic[_T]):
 class RaceResult(Generic[_T_co]):
     __match_args__ = ("first", "value", "rest")
     @property
-    def first(self) -> _Waitable[_T_co]: ...
+    def first(self) -> _Awaited[_T_co]: ...
     @property
     def value(self) -> _T_co: ...
     @property
-    def rest(self) -> list[_Waitable[_T_co]]: ...
+    def rest(self) -> list[_Awaited[_T_co]]: ...
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
 
 @final
@@ -697,6 +698,9 @@ def codec_unplug(codec: object) -> bool:
 
 def _command_line(arguments: Sequence[str], host: object) -> int:
     """Does what the arguments say, and gives the exit code."""
+
+def _show_unraisable(error: BaseException, object: object) -> None:
+    """Shows an exception that nobody can catch."""
 
 def _on_signal(number: int, frame: FrameType | None = None) -> None:
     """What sees to Ctrl-C while a loop runs."""

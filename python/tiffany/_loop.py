@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import contextvars
+import functools
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
-from tiffany.errors import _Ended
+from tiffany.errors import SharedLoopError, _Ended
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
-_process = 0
 
 
 def background() -> asyncio.AbstractEventLoop:
-    """The loop. After a fork the new process has one of its own.
+    """The loop. It cannot be stopped by those that run on it, and after a fork the new process has one of its own.
 
     >>> import asyncio
     >>> async def one():
@@ -26,19 +27,46 @@ def background() -> asyncio.AbstractEventLoop:
     >>> asyncio.run_coroutine_threadsafe(one(), background()).result()
     1
     """
-    global _loop, _process
-    if _loop is not None and _process == os.getpid():
-        return _loop
+    global _loop
+    loop = _loop
+    if loop is not None and not loop.is_closed():
+        return loop
     with _lock:
-        if _loop is None or _process != os.getpid():
-            loop = asyncio.new_event_loop()
-            thread = threading.Thread(
-                target=_serve, args=(loop,), name="tiffany-asyncio", daemon=True
-            )
-            thread.start()
-            atexit.register(_end, loop, thread, os.getpid())
-            _loop, _process = loop, os.getpid()
+        if _loop is None or _loop.is_closed():
+            _loop = _started()
         return _loop
+
+
+def _started() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    ending = threading.Event()
+    stop = loop.stop
+    for name in ("stop", "close", "shutdown_default_executor"):
+        # A loop of another make may not allow that, and is started again when it was stopped.
+        with contextlib.suppress(AttributeError):
+            setattr(loop, name, functools.partial(_refuse, name))
+    thread = threading.Thread(
+        target=_serve, args=(loop, ending), name="tiffany-asyncio", daemon=True
+    )
+    thread.start()
+    atexit.register(_end, loop, thread, ending, stop)
+    return loop
+
+
+def _refuse(name: str) -> None:
+    raise SharedLoopError(
+        f"`loop.{name}()` was called on the loop that all coroutines of asyncio share here [TFY0056]; "
+        "return from the coroutine instead: the loop is tiffany's, and ends with the process"
+    )
+
+
+def _forked() -> None:
+    """In a new process there is no thread for the loop, and somebody may have had the lock."""
+    global _loop, _lock
+    _loop, _lock = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 async def contained(work: Coroutine[Any, Any, Any]) -> Any:
@@ -55,21 +83,24 @@ def run_here(work: Coroutine[Any, Any, Any], context: contextvars.Context) -> An
         return runner.run(contained(work), context=context)
 
 
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
+def _serve(loop: asyncio.AbstractEventLoop, ending: threading.Event) -> None:
     asyncio.set_event_loop(loop)
-    while True:
-        try:
+    while not ending.is_set():
+        # Who waits for the task has what it raised; the others go on.
+        with contextlib.suppress(KeyboardInterrupt, SystemExit):
             loop.run_forever()
-            break
-        except (KeyboardInterrupt, SystemExit):
-            # Who waits for the task has it; the others go on.
-            continue
-    loop.close()
+    type(loop).close(loop)
 
 
-def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread, process: int) -> None:
+def _end(
+    loop: asyncio.AbstractEventLoop,
+    thread: threading.Thread,
+    ending: threading.Event,
+    stop: Callable[[], None],
+) -> None:
     """Before the interpreter ends: cancels what runs there, and stops."""
-    if process != os.getpid() or not thread.is_alive():
+    # After a fork the thread is another process's.
+    if loop is not _loop or not thread.is_alive():
         return
 
     async def finish() -> None:
@@ -77,7 +108,8 @@ def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread, process: int
         for task in others:
             task.cancel()
         await asyncio.wait(others, timeout=1) if others else None
-        loop.stop()
+        ending.set()
+        stop()
 
     asyncio.run_coroutine_threadsafe(finish(), loop)
     thread.join(timeout=5)

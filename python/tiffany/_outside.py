@@ -152,6 +152,15 @@ _lock = threading.Lock()
 _pools: dict[tuple[str, int], Executor] = {}
 
 
+def _forked() -> None:
+    """In a new process nobody has the lock. The pools of the other one stay as they are: taken apart here, they would trouble it."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
 def _threads() -> Executor:
     with _lock:
         key = ("threads", os.getpid())

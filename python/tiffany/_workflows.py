@@ -9,6 +9,7 @@ import functools
 import inspect
 import json
 import linecache
+import os
 import sys
 import warnings
 from collections import OrderedDict
@@ -265,6 +266,14 @@ class Functions:
         """How a line reads now."""
         linecache.checkcache(file)
         return linecache.getline(file, line).strip()
+
+    def source_then(self, file: str, line: int, then: float) -> str:
+        """How a line read at this time, or nothing if its file was written since."""
+        try:
+            is_same = os.stat(file).st_mtime < then
+        except OSError:
+            return ""
+        return self.source(file, line) if is_same else ""
 
     def paused(self, run: str, error: str) -> None:
         """Says that a run cannot go on."""

@@ -261,6 +261,12 @@ class NotEndingError(TiffanyError, RuntimeError):
     code = "TFY0054"
 
 
+class SharedLoopError(TiffanyError, RuntimeError):
+    """A coroutine was about to stop a loop of asyncio that others use."""
+
+    code = "TFY0056"
+
+
 class NoPyosSchedulerError(TiffanyError, TypeError):
     """A call of ``tiffany.pyos`` was yielded where no scheduler of ``tiffany.pyos`` runs."""
 
@@ -387,6 +393,7 @@ __all__ = [
     "PausedRunWarning",
     "RefusedError",
     "RunOverError",
+    "SharedLoopError",
     "StepFailedError",
     "SubinterpreterError",
     "TaskCancelledError",

@@ -83,6 +83,7 @@ def test_a_run_that_does_not_fit_shows_both_lines(
     assert "TFY0036" in err and cause in err
     at = program.read_text().splitlines().index(f"    {after}") + 1
     assert f"at {program}:{at} (`{after}`), where record" in err
+    # How the recorded line read then cannot be known any more.
     assert f"at {program}:{at}: " in err
     assert "crates/" not in err and "hash seed" not in err
 
@@ -117,6 +118,9 @@ def test_the_order_of_a_set_is_warned_of_and_named(tmp_path: Path) -> None:
     _, _, err = finish(python(program, wal, env={"PYTHONHASHSEED": "2"}))
     assert "HashSeedWarning" in err and "PYTHONHASHSEED=0" in err
     assert "TFY0036" in err and "or the order of a set" in err
+    # The file is as it was, so both lines are shown as they read.
+    at = program.read_text().splitlines().index("        yield a(name)") + 1
+    assert err.count(f"at {program}:{at} (`yield a(name)`)") == 2
 
 
 def test_the_error_is_raised_where_the_run_is_waited_for(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,14 @@ def swallows():
         except BaseException as error:
             say("caught", repr(error))
         yield
+
+
+def keeps_its_turn():
+    say("ready")
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        pass
+    yield
 
 
 def blocks():
@@ -184,11 +193,36 @@ def test_code_that_is_at_work_is_cancelled_at_its_next_call(home: Home) -> None:
     assert ended.out.splitlines() == ["sees Cancelled", "clean"]
 
 
+def test_what_is_waited_for_is_said_and_what_the_second_does(home: Home) -> None:
+    with home.start("run", "app.py:keeps_its_turn") as started:
+        ready(started).signal(signal.SIGINT)
+        time.sleep(2.5)
+        started.signal(signal.SIGINT)
+        ended = started.end()
+    assert ended.code == 130
+    assert "tiffany: asked to end; waiting for the task at " in ended.err
+    assert "app.py:" in ended.err and "a second Ctrl-C ends it at once" in ended.err
+    assert ended.seconds < 25
+
+
+def test_a_long_cleanup_is_said_too(home: Home) -> None:
+    with home.start("run", "app.py:sleeps", "2.5") as started:
+        ready(started).signal(signal.SIGINT)
+        ended = started.end()
+    assert ended.code == 130
+    assert ended.err == (
+        "tiffany: asked to end; waiting for the tasks to clean up; a second Ctrl-C does not wait\n"
+    )
+    assert set(ended.out.splitlines()) == CLEANED
+
+
 def test_a_task_that_catches_everything_catches_no_ctrl_c(home: Home) -> None:
     with home.start("run", "app.py:swallows") as started:
         ready(started).signal(signal.SIGINT)
         ended = started.end()
-    assert (ended.code, ended.out, ended.err) == (130, "", "")
+    assert (ended.code, ended.out) == (130, "")
+    # On a slow machine what is waited for is said.
+    assert ended.err == "" or ended.err.startswith("tiffany: asked to end; waiting for the task at")
 
 
 def test_work_on_a_thread_is_not_waited_for_by_its_task(home: Home) -> None:

@@ -201,6 +201,10 @@ kinds! {
     StepFailed = "TFY0052", "let its class be importable under the same name, with arguments that can be written down";
     /// A program yielded again when it was to end.
     NotEnding = "TFY0054", "let `Cancelled` and `GeneratorExit` pass, and yield nothing after them";
+    /// A call of Python's was thrown away before anybody made it.
+    NeverMade = "TFY0055", "write `await` or `yield` before it";
+    /// Somebody was about to stop a loop of asyncio that others use.
+    SharedLoop = "TFY0056", "return from the step; the loop is tiffany's, and ends with the process";
     /// A call of `tiffany.pyos` where no scheduler of `tiffany.pyos` runs.
     NoPyosScheduler = "TFY0057", "start the task with `Scheduler.new`, or yield the call of that name from `tiffany`";
     /// A crash changed what a workflow does.

@@ -25,6 +25,8 @@ struct Awaiter {
 /// What `__await__` of a call gives.
 #[inline]
 pub(crate) fn awaiter(py: Python<'_>, call: Py<SystemCall>) -> PyResult<Py<PyAny>> {
+    // What becomes of it is told to who awaits it.
+    call.get().made();
     let class = class(py)?;
     // SAFETY: the type was made below, its objects are `Awaiter`s, and a new one is zeroed. The call's reference moves into it.
     unsafe {

@@ -1,16 +1,19 @@
 //! `SystemCall`: what a task yields or awaits. Every call class fills in an `Op`; what is done for it is decided here, in `start`, and what its
 //! answer is in Python, in `answer`.
 
+use std::ffi::CString;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyTuple, PyType};
 use tiffany::binding::Release;
 use tiffany::kernel::{GatherMode, ObjectRef, TaskRef, Waitable as Target};
-use tiffany::{Claim, Reply, SystemCall as KernelCall, Tid, Time, Uuid, Value, binding};
+use tiffany::{Claim, ErrorKind, Reply, SystemCall as KernelCall, Tid, Time, Uuid, Value, binding};
 
 use crate::awaiter::awaiter;
 use crate::errors::{Raise, TiffanyError};
@@ -18,6 +21,7 @@ use crate::handles::{ExternalPromise, Promise, RaceResult, Task};
 use crate::line::Line;
 use crate::objects::{Channel, Group, Lock, Mutex, Permit, Semaphore, no_more_messages};
 use crate::pending::Pending;
+use crate::together::Together;
 use crate::value::{from_value, to_value};
 use crate::{errors, handler, names, session, spawn};
 
@@ -36,6 +40,8 @@ use crate::{errors, handler, names, session, spawn};
 #[pyclass(frozen, subclass, generic, name = "SystemCall", module = "tiffany")]
 pub(crate) struct SystemCall {
     pub(crate) op: Op,
+    /// Somebody has made it, or sees to it. One that nobody ever made is warned of.
+    is_made: AtomicBool,
 }
 
 /// What is asked.
@@ -52,6 +58,8 @@ pub(crate) enum Op {
     KillTask(u64),
     Gather(Vec<Py<PyAny>>, Vec<Target>, GatherMode),
     Race(Vec<Py<PyAny>>, Vec<Target>),
+    /// One of these three, with something among it that is no task yet.
+    Together(Box<Together>),
     Cancel(Option<Py<Task>>, TaskRef),
     CreatePromise,
     CompletePromise(ObjectRef, Py<PyAny>),
@@ -87,8 +95,8 @@ pub(crate) enum Op {
     Patched(String),
     /// Runs a program in the same task.
     Call(Py<PyAny>),
-    /// One of the user's own.
-    Custom,
+    /// One of the user's own, of this class.
+    Custom(Py<PyType>),
     /// One that is done by a future of its own.
     Other(Box<dyn Perform>),
 }
@@ -108,6 +116,8 @@ impl Op {
             Op::Gather(items, ..) | Op::Race(items, _) => {
                 items.iter().try_for_each(|item| visit.call(item))
             }
+            Op::Together(together) => together.traverse(visit),
+            Op::Custom(class) => visit.call(class),
             Op::Send(channel, _, message) => {
                 visit.call(channel)?;
                 visit.call(message)
@@ -126,6 +136,9 @@ pub(crate) trait Perform: Send + Sync {
         Ok(())
     }
 
+    /// What it is called.
+    fn name(&self, py: Python<'_>) -> String;
+
     /// Begins it. The line is where the task stands.
     fn start(
         &self,
@@ -134,12 +147,68 @@ pub(crate) trait Perform: Send + Sync {
     ) -> PyResult<Pending>;
 }
 
+impl SystemCall {
+    /// A call that somebody wrote down, and is to make.
+    #[inline]
+    pub(crate) fn of(op: Op) -> SystemCall {
+        SystemCall { op, is_made: AtomicBool::new(false) }
+    }
+
+    /// One that we made ourselves, so nobody need be told if it comes to nothing.
+    pub(crate) fn ours(op: Op) -> SystemCall {
+        SystemCall { op, is_made: AtomicBool::new(true) }
+    }
+
+    /// It is being made, or somebody sees to it.
+    #[inline]
+    pub(crate) fn made(&self) {
+        self.is_made.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for SystemCall {
+    #[inline]
+    fn drop(&mut self) {
+        if !*self.is_made.get_mut() {
+            never_made(&self.op);
+        }
+    }
+}
+
+/// Warns of a call that a task threw away, at the line where it did. It may have been meant to be awaited.
+#[cold]
+fn never_made(op: &Op) {
+    if !binding::in_task() {
+        return;
+    }
+    Python::attach(|py| {
+        // It may be dropped while an exception passes.
+        let passing = PyErr::take(py);
+        let name = crate::repr::name(py, op);
+        let next = ErrorKind::NeverMade.next_step();
+        let text = format!("call '{name}' was never awaited or yielded [TFY0055]; {next}");
+        let text = CString::new(text).unwrap_or_default();
+        let warned = PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, 1);
+        if let Err(error) = warned {
+            error.write_unraisable(py, None);
+        }
+        if let Some(passing) = passing {
+            passing.restore(py);
+        }
+    });
+}
+
 #[pymethods]
 impl SystemCall {
     #[new]
+    #[classmethod]
     #[pyo3(signature = (*_args, **_kwargs))]
-    fn new(_args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> SystemCall {
-        SystemCall { op: Op::Custom }
+    fn new(
+        class: &Bound<'_, PyType>,
+        _args: &Bound<'_, PyTuple>,
+        _kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> SystemCall {
+        SystemCall::of(Op::Custom(class.clone().unbind()))
     }
 
     fn __await__(slf: Py<Self>, py: Python<'_>) -> PyResult<Py<PyAny>> {
@@ -162,11 +231,13 @@ pub(crate) fn start(
     at: impl Fn() -> Option<Line>,
 ) -> PyResult<Pending> {
     let (py, op) = (call.py(), &call.get().op);
+    call.get().made();
     Ok(match op {
         Op::Yield => Pending::Yield(tiffany::yield_now()),
         Op::Wait(_, target) => Pending::wait(*target),
         Op::Spawn(spawning) => return spawning.start(call, at()),
         Op::Other(perform) => return perform.start(call, &at),
+        Op::Together(together) => return together.start(call, &at),
         Op::Send(Some(channel), ..) if Channel::is_closed(channel.bind(py)) => {
             return Err(TiffanyError::ChannelClosed.err(py, "the channel was closed"));
         }
@@ -224,11 +295,11 @@ pub(crate) fn kernel_call(call: &Bound<'_, SystemCall>) -> KernelCall {
         Op::Charge(cost) => KernelCall::Charge(*cost),
         Op::ReceiveMessage(name) => KernelCall::ReceiveMessage(name.as_str().into()),
         Op::Patched(id) => KernelCall::Patched(id.as_str().into(), true),
-        Op::Custom | Op::Other(_) => {
+        Op::Custom(_) | Op::Other(_) => {
             let name = call.get_type().name().map_or("custom".into(), |name| name.to_string());
             KernelCall::Custom(names::name(&name), to_value(call.clone().into_any()))
         }
-        Op::Yield | Op::Spawn(_) | Op::Call(_) => KernelCall::Yield,
+        Op::Yield | Op::Spawn(_) | Op::Call(_) | Op::Together(_) => KernelCall::Yield,
         Op::Wait(_, target) => KernelCall::Wait(*target, Claim::Share),
     }
 }
@@ -295,6 +366,10 @@ pub(crate) fn answer(call: &Bound<'_, SystemCall>, reply: Reply) -> PyResult<Py<
         }
         (_, Reply::Results(results)) => return crate::handles::results(py, results),
         (Op::Race(items, _), Reply::Race(won)) => {
+            return object(RaceResult::new(py, items, won.0, won.1)?.into_bound_py_any(py));
+        }
+        (Op::Together(together), Reply::Race(won)) => {
+            let items = together.items();
             return object(RaceResult::new(py, items, won.0, won.1)?.into_bound_py_any(py));
         }
         (_, Reply::Handlers(chain)) => return handler::list(py, &chain),

@@ -8,6 +8,7 @@ use pyo3::types::PyDict;
 use tiffany::Builder;
 use tiffany::cli::{self, Guest, GuestError, ProgramFile};
 
+use crate::asyncgens::Hooks;
 use crate::errors;
 use crate::settings::Settings;
 use crate::signals::{Second, Watch};
@@ -15,8 +16,9 @@ use crate::signals::{Second, Watch};
 /// Does what the arguments say, the first of which is the name of the program, and gives the exit code. The host is asked what to do with a
 /// file of Python.
 #[pyfunction]
-fn _command_line(arguments: Vec<OsString>, host: &Bound<'_, PyAny>) -> u8 {
-    cli::run_for(&Host(host), &arguments)
+fn _command_line(arguments: Vec<OsString>, host: &Bound<'_, PyAny>) -> PyResult<u8> {
+    let _hooks = Hooks::new(host.py())?;
+    Ok(cli::run_for(&Host(host), &arguments))
 }
 
 struct Host<'a, 'py>(&'a Bound<'py, PyAny>);

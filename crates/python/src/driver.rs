@@ -11,6 +11,7 @@ use tiffany::binding::{self, Program};
 use tiffany::kernel::{BoxCoroutine, Frame};
 use tiffany::{Site, TaskError, Value};
 
+use crate::awaiter::awaiter;
 use crate::call::{self, Op, SystemCall};
 use crate::contextvars::TaskContext;
 use crate::errors::{self, Delivered, Raise, TiffanyError};
@@ -21,7 +22,7 @@ use crate::pyos::PyosCall;
 use crate::session::{self, Process};
 use crate::stack::{CallStack, Input, Output, is_like_program};
 use crate::value::to_value;
-use crate::{program, spawn};
+use crate::{asyncgens, program, spawn};
 
 /// A Python program that runs as a task.
 pub(crate) struct PyTask {
@@ -37,6 +38,8 @@ pub(crate) struct PyTask {
     is_durable: bool,
     /// What becomes of the value it returns.
     result: ResultForm,
+    /// What it ended with, while it closes what it has left open.
+    end: Option<Box<Output>>,
 }
 
 /// In which form a program's value is given away.
@@ -54,8 +57,28 @@ pub(crate) fn coroutine(
     result: ResultForm,
     spawned_at: Option<Line>,
 ) -> BoxCoroutine {
-    let stack = CallStack::new(program.clone().unbind());
-    let context = TaskContext::copy(program.py());
+    of_stack(program.py(), CallStack::new(program.clone().unbind()), result, spawned_at)
+}
+
+/// What the kernel runs for a task that makes one call.
+pub(crate) fn call_coroutine(
+    call: &Bound<'_, SystemCall>,
+    spawned_at: Option<Line>,
+) -> PyResult<BoxCoroutine> {
+    let py = call.py();
+    let awaiter = awaiter(py, call.clone().unbind())?;
+    let stack = CallStack::of_call(awaiter, spawned_at.as_ref().map(|line| line.clone_ref(py)));
+    Ok(of_stack(py, stack, ResultForm::Object, spawned_at))
+}
+
+#[inline]
+fn of_stack(
+    py: Python<'_>,
+    stack: CallStack,
+    result: ResultForm,
+    spawned_at: Option<Line>,
+) -> BoxCoroutine {
+    let context = TaskContext::copy(py);
     let task = PyTask {
         stack,
         context,
@@ -65,6 +88,7 @@ pub(crate) fn coroutine(
         delivered: None,
         process: Process::current(),
         result,
+        end: None,
     };
     binding::coroutine(task, move || {
         let line = spawned_at.as_ref()?;
@@ -102,6 +126,10 @@ impl Future for PyTask {
                 if !task.process.is_current() {
                     return task.forked(py, output);
                 }
+                let output = match asyncgens::any_left() || task.end.is_some() {
+                    true => task.close_left(py, output),
+                    false => output,
+                };
                 match output {
                     Output::Yielded(object) => {
                         task.pending = task.start(object.bind(py));
@@ -122,6 +150,39 @@ impl Future for PyTask {
 }
 
 impl PyTask {
+    /// Lets it close the async generators it has let go, before what it wanted to do next, and that is to make a call or to end.
+    #[cold]
+    fn close_left(&mut self, py: Python<'_>, mut output: Output) -> Output {
+        loop {
+            let left = asyncgens::take();
+            if left.is_empty() {
+                break;
+            }
+            let closing = match output {
+                Output::Yielded(call) => {
+                    let closing = asyncgens::close_before(py, left, call);
+                    closing.and_then(|closing| self.stack.call(py, closing))
+                }
+                over => {
+                    self.end.get_or_insert(Box::new(over));
+                    let closing = asyncgens::close_all(py, left);
+                    closing.map(|closing| self.stack = CallStack::new(closing))
+                }
+            };
+            output = self.stack.resume(
+                py,
+                match closing {
+                    Ok(()) => Input::Send(py.None()),
+                    Err(error) => Input::Throw(error),
+                },
+            );
+        }
+        match output {
+            Output::Yielded(call) => Output::Yielded(call),
+            over => self.end.take().map_or(over, |end| *end),
+        }
+    }
+
     /// Resumes it with an exception.
     #[cold]
     fn throw(&mut self, py: Python<'_>, error: PyErr) -> Output {
@@ -162,6 +223,7 @@ impl PyTask {
         }
         let Ok(made) = object.cast::<SystemCall>() else { return self.start_other(object) };
         if let Op::Call(program) = &made.get().op {
+            made.get().made();
             let program = program.clone_ref(object.py());
             return match program.bind(object.py()).cast::<program::Program>() {
                 Ok(rust) => spawn::inner(object.py(), rust).unwrap_or_else(Pending::Throw),
@@ -229,6 +291,9 @@ impl Drop for PyTask {
             }
             let _inside = self.context.enter(py);
             self.stack.close(py);
+            if asyncgens::any_left() {
+                asyncgens::close_left(py);
+            }
         });
     }
 }
@@ -274,7 +339,7 @@ fn no_call(object: &Bound<'_, PyAny>) -> Pending {
             return Pending::Throw(TiffanyError::NotACall.err(py, message));
         }
         _ if name == "async_generator" => "; go through it with `async for`",
-        _ if handles::target(object).is_ok() => "; `Wait` waits for it",
+        _ if handles::known_target(object).is_some() => "; `Wait` waits for it",
         _ if object
             .cast::<PyType>()
             .is_ok_and(|class| class.is_subclass_of::<SystemCall>().unwrap_or(false)) =>

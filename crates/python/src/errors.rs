@@ -35,6 +35,18 @@ struct Raised {
     traceback: Option<Py<PyTraceback>>,
 }
 
+impl Raised {
+    /// The exception as Python shows it, with its lines.
+    fn shown(&self, py: Python<'_>) -> Option<String> {
+        let (exception, traceback) = (self.exception.bind(py), self.traceback.as_ref()?);
+        let shown = py.import("traceback").and_then(|module| {
+            let given = (exception.get_type(), exception, traceback);
+            module.call_method1("format_exception", given)?.extract::<Vec<String>>()
+        });
+        shown.ok().map(|lines| lines.concat())
+    }
+}
+
 thread_local! {
     /// The last one that became an exception, which is about to be raised in a task.
     static LAST: Cell<Option<TaskError>> = const { Cell::new(None) };
@@ -321,14 +333,33 @@ fn cancelled_class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
 
 /// A task that has kept its turn for too long, and the line where it is.
 pub(crate) fn show_stuck(py: Python<'_>, text: &str, thread: u64) {
-    let line = (|| -> PyResult<String> {
-        let frames = py.import("sys")?.call_method0("_current_frames")?;
-        let frame = frames.get_item(thread)?;
-        let file = frame.getattr("f_code")?.getattr("co_filename")?;
-        Ok(format!("; it is at {file}:{}", frame.getattr("f_lineno")?))
-    })();
+    let line = line_of(py, thread).map(|line| format!("; it is at {line}"));
     let text = shown(text, None);
     write_error(py, &format!("tiffany: {text}{}\n", line.unwrap_or_default()));
+}
+
+/// The program was asked to end, and a task keeps its turn.
+pub(crate) fn show_kept_turn(py: Python<'_>, thread: u64) {
+    let line = line_of(py, thread).map(|line| format!(" at {line}")).unwrap_or_default();
+    let text = format!(
+        "tiffany: asked to end; waiting for the task{line} to make its next call; a second Ctrl-C ends it at once\n"
+    );
+    write_error(py, &text);
+}
+
+/// The program was asked to end, and tasks clean up.
+pub(crate) fn show_cleanup(py: Python<'_>) {
+    let text =
+        "tiffany: asked to end; waiting for the tasks to clean up; a second Ctrl-C does not wait\n";
+    write_error(py, text);
+}
+
+/// Where a thread is in Python.
+fn line_of(py: Python<'_>, thread: u64) -> PyResult<String> {
+    let frames = py.import("sys")?.call_method0("_current_frames")?;
+    let frame = frames.get_item(thread)?;
+    let file = frame.getattr("f_code")?.getattr("co_filename")?;
+    Ok(format!("{file}:{}", frame.getattr("f_lineno")?))
 }
 
 /// Writes to standard error as Python has it.
@@ -342,5 +373,9 @@ fn write_error(py: Python<'_>, text: &str) {
 /// A failure that nobody waited for.
 pub(crate) fn show_unobserved(py: Python<'_>, error: &TaskError) {
     let text = shown(&error.to_string(), Some(error.kind()));
-    write_error(py, &format!("tiffany: a task failed and nobody waited for it: {text}\n"));
+    let mut text = format!("tiffany: a task failed and nobody waited for it: {text}\n");
+    if let Some(traceback) = error.origin::<Raised>().and_then(|raised| raised.shown(py)) {
+        text.push_str(&traceback);
+    }
+    write_error(py, &text);
 }

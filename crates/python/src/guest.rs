@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use tiffany::binding::{self, Rest};
 use tiffany::{RunHandle, Uuid, Value};
 
+use crate::asyncgens::{Hooks, OfRun};
 use crate::durable::runs;
 use crate::errors::{self, Raise, TiffanyError};
 use crate::line::Line;
@@ -14,6 +15,8 @@ pub(crate) struct Guest {
     run: Run,
     /// What a task raised that ends the run: it is raised when the others have cleaned up.
     interrupt: Option<PyErr>,
+    /// Its async generators are closed at its end.
+    _generators: Option<OfRun>,
 }
 
 enum Run {
@@ -33,12 +36,14 @@ impl Guest {
             return Err(TiffanyError::Forked.err(program.py(), message));
         }
         let root = spawn::coroutine(program, Line::of_program(program))?;
-        Ok(Guest { run: Run::Ephemeral(binding::start(runtime, root)), interrupt: None })
+        let run = binding::start(runtime, root);
+        let generators = Some(OfRun(run.id()));
+        Ok(Guest { run: Run::Ephemeral(run), interrupt: None, _generators: generators })
     }
 
     /// A durable run that was submitted.
     pub(crate) fn durable(run: Uuid) -> Guest {
-        Guest { run: Run::Durable(run), interrupt: None }
+        Guest { run: Run::Durable(run), interrupt: None, _generators: None }
     }
 
     fn is_over(&self, runtime: &tiffany::Runtime) -> bool {
@@ -57,6 +62,7 @@ impl Guest {
         rounds: usize,
     ) -> PyResult<Option<f64>> {
         let _looping = session::Looping::new();
+        let _hooks = Hooks::new(py)?;
         let is_over =
             |runtime: &tiffany::Runtime| self.is_over(runtime) || session::is_interrupted();
         match binding::go_on(runtime, rounds, is_over) {

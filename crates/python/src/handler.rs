@@ -175,7 +175,9 @@ fn object(py: Python<'_>, call: &KernelCall) -> PyResult<Option<Py<SystemCall>>>
         KernelCall::Charge(cost) => Op::Charge(*cost),
         _ => return Ok(None),
     };
-    crate::calls::object(py, op).map(Some)
+    let shown = crate::calls::object(py, op)?;
+    shown.get().made();
+    Ok(Some(shown))
 }
 
 /// Adds these classes to the module.

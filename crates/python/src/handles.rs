@@ -19,28 +19,20 @@ use crate::errors::{self, Raise, TiffanyError};
 use crate::session::{self, Process, release};
 use crate::value::{from_value, to_value};
 
-/// What `Wait`, `Gather` and `Race` take.
-pub(crate) fn target(object: &Bound<'_, PyAny>) -> PyResult<Target> {
+/// What is waited for, if this is a task or the read side of a promise.
+#[inline]
+pub(crate) fn known_target(object: &Bound<'_, PyAny>) -> Option<Target> {
     if let Ok(task) = object.cast::<Task>() {
-        return Ok(Target::Task(task.get().at));
+        return Some(Target::Task(task.get().at));
     }
-    if let Ok(future) = object.cast::<Future>() {
-        return Ok(Target::Future(future.get().object));
-    }
-    let name = object.get_type().name()?.to_string();
-    let hint = match crate::stack::is_program(object) {
-        true => "; spawn it first, or yield it to run it in this task",
-        false => "",
-    };
-    let message = format!("`{name}` cannot be waited for; a Task or a Future can{hint}");
-    Err(TiffanyError::BadArgument.err(object.py(), message))
+    let future = object.cast::<Future>().ok()?;
+    Some(Target::Future(future.get().object))
 }
 
 /// A call that waits for something, for those that can be awaited themselves.
-fn awaited(object: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+fn awaited(object: Bound<'_, PyAny>, target: Target) -> PyResult<Py<PyAny>> {
     let py = object.py();
-    let target = target(&object)?;
-    awaiter(py, Py::new(py, SystemCall { op: Op::Wait(object.unbind(), target) })?)
+    awaiter(py, Py::new(py, SystemCall::ours(Op::Wait(object.unbind(), target)))?)
 }
 
 /// A task that was spawned. Await it, or give it to `Wait`, for its value. Dropped, the task goes on by itself.
@@ -81,7 +73,8 @@ impl Task {
     }
 
     fn __await__(slf: Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        awaited(slf.into_any())
+        let target = Target::Task(slf.get().at);
+        awaited(slf.into_any(), target)
     }
 
     fn __repr__(&self) -> String {
@@ -125,7 +118,8 @@ impl Future {
     }
 
     fn __await__(slf: Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        awaited(slf.into_any())
+        let target = Target::Future(slf.get().object);
+        awaited(slf.into_any(), target)
     }
 
     fn __repr__(&self) -> String {

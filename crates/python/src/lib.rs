@@ -4,6 +4,7 @@
 //! both kinds run in one scheduler. [`module`] is for those who embed the interpreter.
 
 mod argument;
+mod asyncgens;
 mod awaiter;
 mod call;
 mod calls;
@@ -35,6 +36,7 @@ mod spawn;
 mod stack;
 mod testing;
 mod thread;
+mod together;
 mod traceback;
 mod value;
 
@@ -75,6 +77,7 @@ fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<settings::Lazy>()?;
     module.add_class::<runtime::Runtime>()?;
     signals::add(module)?;
+    asyncgens::add(module)?;
     cli::add(module)?;
     testing::add(module)?;
     tell_of_forks(module.py())?;

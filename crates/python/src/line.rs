@@ -11,6 +11,7 @@ pub(crate) struct Line {
     place: Place,
 }
 
+#[derive(Clone, Copy)]
 enum Place {
     Beginning,
     /// The instruction at this offset.
@@ -38,6 +39,10 @@ impl Line {
                 _ => return found,
             }
         }
+    }
+
+    pub(crate) fn clone_ref(&self, py: Python<'_>) -> Line {
+        Line { code: self.code.clone_ref(py), place: self.place }
     }
 
     fn of_frame(frame: &Bound<'_, PyAny>) -> Option<Line> {

@@ -20,13 +20,17 @@ use crate::line::Line;
 use crate::pending::Pending;
 use crate::thread::OneThread;
 
-/// A call that is done by what this makes.
-struct Doing<F>(F);
+/// A call of this name that is done by what this makes.
+struct Doing<F>(&'static str, F);
 
 impl<F> Perform for Doing<F>
 where
     F: Fn(Python<'_>) -> PyResult<Pending> + Send + Sync,
 {
+    fn name(&self, _py: Python<'_>) -> String {
+        self.0.into()
+    }
+
     fn start(
         &self,
         call: &Bound<'_, SystemCall>,
@@ -36,15 +40,15 @@ where
         if tiffany::binding::is_durable() {
             return Err(TiffanyError::NotDurable.err(py, "a durable task used a socket"));
         }
-        (self.0)(py)
+        (self.1)(py)
     }
 }
 
-fn call<F>(start: F) -> SystemCall
+fn call<F>(name: &'static str, start: F) -> SystemCall
 where
     F: Fn(Python<'_>) -> PyResult<Pending> + Send + Sync + 'static,
 {
-    SystemCall { op: Op::Other(Box::new(Doing(start))) }
+    SystemCall::of(Op::Other(Box::new(Doing(name, start))))
 }
 
 fn pending(future: impl Future<Output = PyResult<Py<PyAny>>> + 'static) -> PyResult<Pending> {
@@ -105,7 +109,7 @@ impl Listener {
 impl Listener {
     /// The call that waits for the next connection: `(stream, address)`.
     fn accept(slf: Py<Self>) -> SystemCall {
-        call(move |py| {
+        call("accept", move |py| {
             let listening = slf.get().get(py)?;
             pending(async move {
                 let (connection, address) = match &*listening {
@@ -246,7 +250,7 @@ impl Stream {
     /// The call that reads what is there, at most `most` bytes, waiting for some. `b""` is the end.
     #[pyo3(signature = (most = 65536))]
     fn read(slf: Py<Self>, #[pyo3(from_py_with = argument::most)] most: usize) -> SystemCall {
-        call(move |py| {
+        call("read", move |py| {
             let open = slf.get().get(py)?;
             pending(async move { open.read(most).await })
         })
@@ -257,7 +261,7 @@ impl Stream {
         slf: Py<Self>,
         #[pyo3(from_py_with = argument::count)] count: usize,
     ) -> SystemCall {
-        call(move |py| {
+        call("read_exactly", move |py| {
             let open = slf.get().get(py)?;
             pending(async move {
                 let enough = |all: &[u8]| (all.len() >= count).then_some(count);
@@ -275,7 +279,7 @@ impl Stream {
 
     /// The call that reads up to the next newline, with it. `b""` is the end; a last line may have no newline.
     fn read_line(slf: Py<Self>) -> SystemCall {
-        call(move |py| {
+        call("read_line", move |py| {
             let open = slf.get().get(py)?;
             pending(async move {
                 let enough =
@@ -300,7 +304,7 @@ impl Stream {
             Err(_) => data.py().get_type::<PyBytes>().call1((&data,))?.extract()?,
         };
         let data = std::sync::Arc::new(data);
-        Ok(call(move |py| {
+        Ok(call("write_all", move |py| {
             let (open, data) = (slf.get().get(py)?, std::sync::Arc::clone(&data));
             pending(async move {
                 either!(&open.io, stream => stream.write_all(&data).await).map_err(raised)?;
@@ -367,7 +371,7 @@ fn listen(
     #[pyo3(from_py_with = argument::host)] host: String,
     #[pyo3(from_py_with = argument::port)] port: u16,
 ) -> SystemCall {
-    call(move |_| {
+    call("listen", move |_| {
         let host = host.clone();
         pending(async move {
             let listener = TcpListener::bind((host.as_str(), port)).await.map_err(raised)?;
@@ -379,7 +383,7 @@ fn listen(
 /// The call that listens on a Unix socket.
 #[pyfunction]
 fn listen_unix(#[pyo3(from_py_with = argument::path)] path: String) -> SystemCall {
-    call(move |_| {
+    call("listen_unix", move |_| {
         let path = path.clone();
         pending(async move {
             let listener = UnixListener::bind(&path).map_err(raised)?;
@@ -394,7 +398,7 @@ fn connect(
     #[pyo3(from_py_with = argument::host)] host: String,
     #[pyo3(from_py_with = argument::port)] port: u16,
 ) -> SystemCall {
-    call(move |_| {
+    call("connect", move |_| {
         let host = host.clone();
         pending(async move {
             let stream = TcpStream::connect((host.as_str(), port)).await.map_err(raised)?;
@@ -406,7 +410,7 @@ fn connect(
 /// The call that connects to a Unix socket.
 #[pyfunction]
 fn connect_unix(#[pyo3(from_py_with = argument::path)] path: String) -> SystemCall {
-    call(move |_| {
+    call("connect_unix", move |_| {
         let path = path.clone();
         pending(async move {
             let stream = UnixStream::connect(&path).await.map_err(raised)?;

@@ -76,7 +76,7 @@ impl Channel {
 
     fn __anext__(slf: Py<Self>) -> SystemCall {
         let object = slf.get().object;
-        SystemCall { op: Op::NextMessage(slf.into_any(), object) }
+        SystemCall::ours(Op::NextMessage(slf.into_any(), object))
     }
 
     fn __repr__(&self) -> String {
@@ -131,13 +131,13 @@ impl Lock {
 
     fn __aenter__(slf: Py<Self>) -> SystemCall {
         let object = slf.get().object;
-        SystemCall { op: Op::Enter(slf.into_any(), object) }
+        SystemCall::ours(Op::Enter(slf.into_any(), object))
     }
 
     #[pyo3(signature = (*_exception))]
     fn __aexit__(&self, _exception: &Bound<'_, PyAny>) -> SystemCall {
         release(Release::Permits(self.object, 1));
-        SystemCall { op: Op::Yield }
+        SystemCall::ours(Op::Yield)
     }
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
@@ -271,7 +271,7 @@ impl Group {
             None => calls::object(py, Op::JoinGroup(slf.into_any(), object)),
             Some(_) => {
                 group.cancel();
-                Py::new(py, SystemCall { op: Op::LeaveGroup(object) })
+                Py::new(py, SystemCall::ours(Op::LeaveGroup(object)))
             }
         }
     }

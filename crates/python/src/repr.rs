@@ -1,20 +1,72 @@
 //! How calls read: the class with what it was given. The calls of users show themselves as they like.
 
+use std::borrow::Cow;
+
 use pyo3::prelude::*;
 
+use tiffany::kernel::GatherMode;
+
 use crate::call::{Op, SystemCall};
+
+/// What a call is called.
+pub(crate) fn name(py: Python<'_>, op: &Op) -> Cow<'static, str> {
+    let name = match op {
+        Op::Yield => "Yield",
+        Op::GetTid => "GetTid",
+        Op::Now => "Now",
+        Op::Random => "Random",
+        Op::NewUuid => "NewUuid",
+        Op::GetHandlers => "GetHandlers",
+        Op::Spawn(spawning) if spawning.by_number => "NewTask",
+        Op::Spawn(_) => "Spawn",
+        Op::Wait(..) => "Wait",
+        Op::WaitTask(_) => "WaitTask",
+        Op::KillTask(_) => "KillTask",
+        Op::Gather(_, _, GatherMode::FailFast) => "Gather",
+        Op::Gather(_, _, GatherMode::Settle) => "GatherSettled",
+        Op::Race(..) => "Race",
+        Op::Together(together) => together.name(),
+        Op::Cancel(..) => "Cancel",
+        Op::CreatePromise => "CreatePromise",
+        Op::CompletePromise(..) => "CompletePromise",
+        Op::FailPromise(..) => "FailPromise",
+        Op::CreateExternalPromise => "CreateExternalPromise",
+        Op::Sleep(_) => "Sleep",
+        Op::SleepUntil(_) => "SleepUntil",
+        Op::ReadWait(_) => "ReadWait",
+        Op::WriteWait(_) => "WriteWait",
+        Op::Get(..) => "Get",
+        Op::Put(..) => "Put",
+        Op::Tell(_) => "Tell",
+        Op::GetLog => "GetLog",
+        Op::Ask(_) => "Ask",
+        Op::CreateChannel(_) => "CreateChannel",
+        Op::Send(..) => "Send",
+        Op::Receive(..) | Op::NextMessage(..) => "Receive",
+        Op::CreateSemaphore(_) => "CreateSemaphore",
+        Op::CreateMutex => "CreateMutex",
+        Op::Acquire(..) | Op::Enter(..) => "Acquire",
+        Op::CreateGroup => "CreateGroup",
+        Op::JoinGroup(..) | Op::LeaveGroup(_) => "JoinGroup",
+        Op::Charge(_) => "Charge",
+        Op::ReceiveMessage(_) => "ReceiveMessage",
+        Op::Patched(_) => "Patched",
+        Op::Call(_) => "Call",
+        Op::Custom(class) => {
+            let name = class.bind(py).name();
+            return name.map_or("SystemCall".into(), |name| name.to_string().into());
+        }
+        Op::Other(perform) => return perform.name(py).into(),
+    };
+    name.into()
+}
 
 /// A call as it would be written.
 pub(crate) fn of(call: &Bound<'_, SystemCall>) -> PyResult<String> {
     let py = call.py();
     let name = match &call.get().op {
-        // These are made by handles, and have no class.
-        Op::Wait(..) => "Wait".into(),
-        Op::NextMessage(..) => "Receive".into(),
-        Op::Enter(..) => "Acquire".into(),
-        Op::LeaveGroup(_) => "JoinGroup".into(),
-        Op::Yield => "Yield".into(),
-        _ => call.get_type().name()?.to_string(),
+        Op::Other(_) => call.get_type().name()?.to_string().into(),
+        op => name(py, op),
     };
     let object = |object: &Py<PyAny>| Ok::<_, PyErr>(object.bind(py).repr()?.to_string());
     let text = |text: &str| Ok::<_, PyErr>(text.into_pyobject(py)?.repr()?.to_string());
@@ -24,6 +76,7 @@ pub(crate) fn of(call: &Bound<'_, SystemCall>) -> PyResult<String> {
         Op::Wait(waitable, _) => vec![object(waitable)?],
         Op::WaitTask(tid) | Op::KillTask(tid) => vec![tid.to_string()],
         Op::Gather(items, ..) | Op::Race(items, _) => list(items)?,
+        Op::Together(together) => list(together.items())?,
         Op::Cancel(Some(task), _) => vec![task.bind(py).repr()?.to_string()],
         Op::CompletePromise(promise, value) => {
             vec![format!("Promise({})", promise.id), object(value)?]

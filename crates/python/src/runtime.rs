@@ -7,6 +7,7 @@ use pyo3::types::PyDict;
 use tiffany::{RunHandle, Value, binding};
 
 use crate::argument;
+use crate::asyncgens::{self, Hooks};
 use crate::durable::control::Control;
 use crate::durable::{interpreter, runs};
 use crate::errors::{self, Raise, TiffanyError};
@@ -26,6 +27,12 @@ struct Open {
     /// What another loop drives.
     guest: Option<Guest>,
     _registered: Registered,
+}
+
+/// Does something that lets tasks run on this thread.
+fn driven<T>(py: Python<'_>, second: Second, act: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    let _hooks = Hooks::new(py)?;
+    signals::watched(py, second, act)
 }
 
 /// Ends a run that is to end early. Its tasks are cancelled and clean up, unless they are in no state to, or somebody cannot wait for that.
@@ -66,7 +73,7 @@ impl Runtime {
         let builder = settings.builder(py)?;
         let second = if settings.is_durable() { Second::Exits } else { Second::Raises };
         // Runs that the log has are brought back here.
-        let runtime = signals::watched(py, second, || {
+        let runtime = driven(py, second, || {
             let built = interpreter::without(py, || builder.build());
             built.map_err(|error| errors::run_error(py, &error))
         })?;
@@ -88,7 +95,9 @@ impl Runtime {
         let _looping = session::Looping::new();
         let root = spawn::coroutine(&program, Line::of_program(&program))?;
         let watch = Watch::new(py, open.second)?;
+        let _hooks = Hooks::new(py)?;
         let run = binding::start(&mut open.runtime, root);
+        let _generators = asyncgens::OfRun(run.id());
         let ended = binding::drive(&mut open.runtime, &run, session::is_interrupted);
         if let Some(error) = session::take_interrupt() {
             if ended.is_none() {
@@ -181,7 +190,7 @@ impl Runtime {
     /// Drives all runs until this one is over, and gives its value.
     fn wait(&self, run: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let mut open = self.open(run.py())?;
-        signals::watched(run.py(), open.second, || runs::wait(&mut open.runtime, run))
+        driven(run.py(), open.second, || runs::wait(&mut open.runtime, run))
     }
 
     /// Sends a message to a durable run.
@@ -207,15 +216,13 @@ impl Runtime {
         input: String,
     ) -> PyResult<Py<PyAny>> {
         let mut open = self.open(run.py())?;
-        signals::watched(run.py(), open.second, || {
-            runs::query(&mut open.runtime, run, &name, input)
-        })
+        driven(run.py(), open.second, || runs::query(&mut open.runtime, run, &name, input))
     }
 
     /// Waits until all that was asked for is safe in the log.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         let mut open = self.open(py)?;
-        signals::watched(py, open.second, || runs::flush(py, &mut open.runtime))
+        driven(py, open.second, || runs::flush(py, &mut open.runtime))
     }
 
     /// The runs that cannot go on.

@@ -154,5 +154,16 @@ pub(crate) fn is_interrupted() -> bool {
 
 /// What it is to end with.
 pub(crate) fn take_interrupt() -> Option<PyErr> {
-    FATAL.take().or_else(|| is_ending().then(|| PySystemExit::new_err(())))
+    let taken = FATAL.take();
+    if taken.is_some() {
+        TAKEN.fetch_add(1, Ordering::Relaxed);
+    }
+    taken.or_else(|| is_ending().then(|| PySystemExit::new_err(())))
 }
+
+/// How many loops of this process have noticed that they are to end.
+pub(crate) fn interrupts_taken() -> u32 {
+    TAKEN.load(Ordering::Relaxed)
+}
+
+static TAKEN: AtomicU32 = AtomicU32::new(0);

@@ -5,6 +5,8 @@ use std::cell::Cell;
 use std::io::{PipeReader, PipeWriter, Read};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit};
 use pyo3::prelude::*;
@@ -12,7 +14,8 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 use tiffany::binding;
 
-use crate::session;
+use crate::durable::interpreter;
+use crate::{errors, session};
 
 /// Its number on Linux.
 const SIGINT: i32 = 2;
@@ -55,7 +58,7 @@ fn _on_signal(py: Python<'_>, number: i32, frame: Option<&Bound<'_, PyAny>>) -> 
         (Loop::Listens, second) => {
             LOOP.set((Loop::Asked, second));
             session::interrupt(exception(number));
-            Ok(())
+            explain_soon(py)
         }
         (Loop::Asked, Second::Raises) => {
             session::interrupt(exception(number));
@@ -65,6 +68,32 @@ fn _on_signal(py: Python<'_>, number: i32, frame: Option<&Bound<'_, PyAny>>) -> 
             py.import("os")?.call_method1("_exit", (128 + number,)).map(drop)
         }
     }
+}
+
+/// After so long it is said what is waited for.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// How many loops have ended that were asked to.
+static ENDED: AtomicUsize = AtomicUsize::new(0);
+
+/// Says what is waited for, if that takes long: a task that keeps its turn, or the cleanup of all.
+fn explain_soon(py: Python<'_>) -> PyResult<()> {
+    let thread = py.import("threading")?.call_method0("get_ident")?.extract::<u64>()?;
+    let (ended, taken) = (ENDED.load(Ordering::Relaxed), session::interrupts_taken());
+    let explain = move || {
+        std::thread::sleep(SILENCE);
+        if ENDED.load(Ordering::Relaxed) != ended {
+            return;
+        }
+        interpreter::inside(|py| match session::interrupts_taken() == taken {
+            true => errors::show_kept_turn(py, thread),
+            false => errors::show_cleanup(py),
+        });
+    };
+    let started = std::thread::Builder::new().name("tiffany-ctrl-c".into()).spawn(explain);
+    // Without a thread to say it, it goes on in silence.
+    drop(started);
+    Ok(())
 }
 
 /// What a program ends with by a signal.
@@ -123,6 +152,7 @@ pub(crate) fn wake(runtime: &tiffany::Runtime) -> PyResult<()> {
 impl Drop for Watch {
     fn drop(&mut self) {
         LOOP.set(self.was);
+        ENDED.fetch_add(1, Ordering::Relaxed);
         if !self.is_main {
             return;
         }

@@ -15,7 +15,7 @@ use crate::handler::PyHandler;
 use crate::line::Line;
 use crate::pending::{Pending, Watched};
 use crate::program;
-use crate::stack::is_program;
+use crate::stack::{is_plain_program, is_program};
 
 /// A task to be spawned.
 pub(crate) struct Spawning {
@@ -41,7 +41,7 @@ impl Spawning {
         handlers: Option<Vec<Py<PyAny>>>,
         options: Option<Options>,
     ) -> PyResult<Spawning> {
-        check(&program)?;
+        check_task(&program)?;
         let spawned = AtomicBool::new(false);
         Ok(Spawning { program: program.unbind(), handlers, options, by_number: false, spawned })
     }
@@ -102,10 +102,37 @@ pub(crate) fn check(program: &Bound<'_, PyAny>) -> PyResult<()> {
     Err(TiffanyError::BadArgument.err(program.py(), message))
 }
 
-/// What the kernel runs for any program.
+/// Whether this can become a task: a program can, and a call, which the task makes and whose answer is its value. The call is in good
+/// hands then.
+pub(crate) fn can_be_task(object: &Bound<'_, PyAny>) -> bool {
+    if is_plain_program(object) {
+        return true;
+    }
+    if let Ok(call) = object.cast::<SystemCall>() {
+        call.get().made();
+        return true;
+    }
+    is_program(object) || object.is_instance_of::<program::Program>()
+}
+
+/// An error unless it can.
+fn check_task(object: &Bound<'_, PyAny>) -> PyResult<()> {
+    match can_be_task(object) {
+        true => Ok(()),
+        false => check(object),
+    }
+}
+
+/// What the kernel runs for any program or call.
 pub(crate) fn coroutine(program: &Bound<'_, PyAny>, at: Option<Line>) -> PyResult<BoxCoroutine> {
-    match program.cast::<program::Program>() {
-        Ok(rust) => rust.get().take(program.py()),
+    if is_plain_program(program) {
+        return Ok(driver::coroutine(program, ResultForm::Object, at));
+    }
+    if let Ok(rust) = program.cast::<program::Program>() {
+        return rust.get().take(program.py());
+    }
+    match program.cast::<SystemCall>() {
+        Ok(call) => driver::call_coroutine(call, at),
         Err(_) => Ok(driver::coroutine(program, ResultForm::Object, at)),
     }
 }
@@ -124,9 +151,13 @@ impl Inner {
         Ok(Inner { task, _group: group })
     }
 
+    pub(crate) fn target(&self) -> Target {
+        Target::Task(self.task.task_ref())
+    }
+
     /// Its value.
     pub(crate) fn wait(&self) -> tiffany::Wait<Watched> {
-        tiffany::wait(Watched(Target::Task(self.task.task_ref())))
+        tiffany::wait(Watched(self.target()))
     }
 }
 

@@ -41,6 +41,8 @@ pub(crate) struct CallStack {
     /// The outermost one is over: there is nothing to close.
     is_over: bool,
     passing: Option<Box<Passing>>,
+    /// Where it was spawned, if it is a call alone, which has no lines of its own.
+    line: Option<Box<Line>>,
 }
 
 /// An exception on a long way out.
@@ -54,7 +56,12 @@ struct Passing {
 
 impl CallStack {
     pub(crate) fn new(program: Py<PyAny>) -> CallStack {
-        CallStack { top: program, callers: Vec::new(), is_over: false, passing: None }
+        CallStack { top: program, callers: Vec::new(), is_over: false, passing: None, line: None }
+    }
+
+    /// One call alone, by what awaits it.
+    pub(crate) fn of_call(awaiter: Py<PyAny>, line: Option<Line>) -> CallStack {
+        CallStack { line: line.map(Box::new), ..CallStack::new(awaiter) }
     }
 
     pub(crate) fn depth(&self) -> usize {
@@ -173,7 +180,10 @@ impl CallStack {
         self.is_over = true;
         loop {
             let top = self.top.bind(py);
-            if let Err(error) = top.call_method0("close") {
+            // What awaits a call has nothing to close.
+            if let Ok(close) = top.getattr(intern!(py, "close"))
+                && let Err(error) = close.call0()
+            {
                 let is_over = top.getattr(frame_of(top)).is_ok_and(|frame| frame.is_none());
                 match is_over {
                     true => error.write_unraisable(py, Some(top)),
@@ -209,7 +219,8 @@ impl CallStack {
 
     /// The line where the task stands.
     pub(crate) fn line(&self, py: Python<'_>) -> Option<Line> {
-        Line::of(self.top.bind(py))
+        let alone = || self.line.as_ref().map(|line| line.clone_ref(py));
+        Line::of(self.top.bind(py)).or_else(alone)
     }
 }
 
@@ -241,7 +252,11 @@ fn send(py: Python<'_>, coroutine: &Py<PyAny>, value: &Py<PyAny>) -> Output {
 
 #[cold]
 fn throw(py: Python<'_>, coroutine: &Py<PyAny>, error: PyErr) -> Output {
-    match coroutine.bind(py).call_method1("throw", (error.value(py),)) {
+    let Ok(throw) = coroutine.bind(py).getattr(intern!(py, "throw")) else {
+        // What awaits a call does nothing about it.
+        return Output::Raised(error);
+    };
+    match throw.call1((error.value(py),)) {
         Ok(object) => Output::Yielded(object.unbind()),
         Err(error) if error.is_instance_of::<PyStopIteration>(py) => {
             let value = error.value(py).getattr("value");

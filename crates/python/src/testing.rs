@@ -11,6 +11,7 @@ use tiffany::testing::TestScheduler;
 use tiffany::{Event, EventKind, RunHandle, Site, Time, Value, binding};
 
 use crate::argument;
+use crate::asyncgens::{Hooks, OfRun};
 use crate::calls::duration;
 use crate::errors::{self, Raise, TiffanyError};
 use crate::line::Line;
@@ -71,6 +72,7 @@ impl Scheduler {
     /// Gives the next ready task one turn. `False`: nobody is ready.
     fn step(&self, py: Python<'_>) -> PyResult<bool> {
         let _looping = session::Looping::new();
+        let _hooks = Hooks::new(py)?;
         let stepped = self.open(py)?.test.step();
         interrupted()?;
         Ok(stepped)
@@ -88,6 +90,7 @@ impl Scheduler {
     fn advance(&self, seconds: Bound<'_, PyAny>) -> PyResult<()> {
         let by = duration(&seconds)?;
         let _looping = session::Looping::new();
+        let _hooks = Hooks::new(seconds.py())?;
         self.open(seconds.py())?.test.advance(by);
         interrupted()
     }
@@ -154,6 +157,8 @@ impl Scheduler {
             return Err(TiffanyError::Gone.err(py, "this run was finished before"));
         };
         let _looping = session::Looping::new();
+        let _hooks = Hooks::new(py)?;
+        let _generators = OfRun(run.id());
         let ended = binding::finish_test(&mut open.test, &run, session::is_interrupted);
         interrupted()?;
         match ended {

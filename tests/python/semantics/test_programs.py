@@ -406,7 +406,7 @@ def test_a_program_is_spawned_once() -> None:
         tiffany.run(over)
 
 
-@pytest.mark.parametrize("given", [3, None, "text", generator, coroutine, Sleep(1), Awaitable()])
+@pytest.mark.parametrize("given", [3, None, "text", generator, coroutine, Sleep, Awaitable()])
 def test_what_is_no_program(given: Any) -> None:
     """What is no program cannot be run, spawned, called or limited; the error says what can."""
     limited: Any = partial(tiffany.Timeout, 1)

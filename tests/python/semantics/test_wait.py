@@ -338,8 +338,8 @@ def test_numbers_are_given_in_order() -> None:
 
 @pytest.mark.parametrize("make", [Wait, Gather, Race, Cancel])
 def test_what_cannot_be_waited_for_is_an_error_at_once(make: Any) -> None:
-    """ "Waitable: what Wait, Gather and Race take: a Task or a Future (read side of a Promise or ExternalPromise)": all else is
-    refused where it is given, with the way out."""
+    """ "Waitable: what Wait, Gather and Race take: a Task or a Future (read side of a Promise or ExternalPromise)": what is neither and
+    cannot become a task is refused where it is given, with the way out. Only a Task can be cancelled."""
 
     def generator() -> Generator[Any, Any, None]:
         yield Yield()
@@ -348,10 +348,11 @@ def test_what_cannot_be_waited_for_is_an_error_at_once(make: Any) -> None:
         pass
 
     program = coroutine()
-    for given in (3, "text", None, generator(), program, Yield()):
+    wrong: list[Any] = [3, "text", None, generator, coroutine, Yield]
+    for given in [*wrong, generator(), program, Yield()] if make is Cancel else wrong:
         with pytest.raises((tiffany.BadArgumentError, TypeError)) as caught:
             make(given)
         assert "TFY0032" in str(caught.value)
-        if given is program and make is not Cancel:
-            assert "spawn it first" in str(caught.value)
+        if given in (generator, coroutine) and make is not Cancel:
+            assert "call it first" in str(caught.value)
     program.close()

@@ -15,6 +15,7 @@ use pyo3::pyclass_init::PyClassInitializer;
 use pyo3::types::PyTuple;
 
 use crate::call::{Op, SystemCall};
+use crate::together;
 
 /// A call class without arguments.
 macro_rules! plain {
@@ -53,7 +54,7 @@ fn of<C>(class: C, op: Op) -> PyClassInitializer<C>
 where
     C: PyClass<BaseType = SystemCall>,
 {
-    PyClassInitializer::from(SystemCall { op }).add_subclass(class)
+    PyClassInitializer::from(SystemCall::of(op)).add_subclass(class)
 }
 
 /// Adds all call classes to the module.
@@ -119,7 +120,7 @@ pub(crate) fn object(py: Python<'_>, op: Op) -> PyResult<Py<SystemCall>> {
                     let call = Bound::new(py, of($class, op))?;
                     Ok(call.into_super().unbind())
                 })+
-                op => Py::new(py, SystemCall { op }),
+                op => Py::new(py, SystemCall::of(op)),
             }
         };
     }
@@ -152,11 +153,11 @@ pub(crate) fn object(py: Python<'_>, op: Op) -> PyResult<Py<SystemCall>> {
     )
 }
 
-/// Several arguments, or one that is iterable.
+/// Several arguments, or one that has them: a list, say, or a generator expression. Any other generator is a program.
 fn several(items: &Bound<'_, PyTuple>) -> PyResult<Vec<Py<PyAny>>> {
     if items.len() == 1 {
         let only = items.get_item(0)?;
-        if crate::handles::target(&only).is_err()
+        if !together::is_one(&only)
             && let Ok(all) = only.try_iter()
         {
             return all.map(|item| Ok(item?.unbind())).collect();

@@ -32,6 +32,10 @@ impl Begun {
 }
 
 impl Perform for Begun {
+    fn name(&self, _py: Python<'_>) -> String {
+        self.name.into()
+    }
+
     fn start(
         &self,
         call: &Bound<'_, SystemCall>,

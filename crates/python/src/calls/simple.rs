@@ -156,6 +156,10 @@ impl Perform for OnThread {
         visit.call(&self.kwargs)
     }
 
+    fn name(&self, _py: Python<'_>) -> String {
+        "Blocking".into()
+    }
+
     fn start(
         &self,
         call: &Bound<'_, SystemCall>,

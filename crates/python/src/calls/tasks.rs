@@ -10,13 +10,14 @@ use super::{given, of, several};
 use crate::argument;
 use crate::call::{self, Op, Perform, SystemCall};
 use crate::errors::{Raise, TiffanyError};
-use crate::handles::{Task, target};
+use crate::handles::{Task, known_target};
 use crate::line::Line;
 use crate::objects::Group;
-use crate::pending::Pending;
-use crate::spawn::{self, Inner, Options, Spawning};
+use crate::pending::{Pending, Watched};
+use crate::spawn::{Inner, Options, Spawning};
+use crate::together::{self, Awaited, How, Together};
 
-/// Starts a program as a task, and gives its `Task`. Without `handlers` it has those of this task; with them, those alone.
+/// Starts a program, or a call, as a task, and gives its `Task`. Without `handlers` it has those of this task; with them, those alone.
 ///
 /// >>> async def child():
 /// ...     return "hello"
@@ -80,7 +81,7 @@ impl NewTask {
     }
 }
 
-/// Waits for a task or a promise, and gives its value.
+/// Waits for a task or a promise, and gives its value. A program or a call is made a task for that, which ends with this call.
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
 pub(crate) struct Wait;
 
@@ -88,19 +89,46 @@ pub(crate) struct Wait;
 impl Wait {
     #[new]
     fn new(waitable: Bound<'_, PyAny>) -> PyResult<PyClassInitializer<Wait>> {
-        let target = target(&waitable)?;
-        Ok(of(Wait, Op::Wait(waitable.unbind(), target)))
+        Ok(of(Wait, waiting(&waitable)?))
     }
 
     /// What is waited for.
     #[getter]
     fn waitable(slf: PyRef<'_, Self>, py: Python<'_>) -> Py<PyAny> {
-        given!(slf, Op::Wait(waitable, _) => waitable.clone_ref(py))
+        match &slf.as_super().op {
+            Op::Wait(waitable, _) => waitable.clone_ref(py),
+            _ => given!(slf, Op::Together(together) => together.items()[0].clone_ref(py)),
+        }
     }
 }
 
-fn targets(py: Python<'_>, items: &[Py<PyAny>]) -> PyResult<Vec<Target>> {
-    items.iter().map(|item| target(item.bind(py))).collect()
+/// What waits for one.
+pub(super) fn waiting(waitable: &Bound<'_, PyAny>) -> PyResult<Op> {
+    match known_target(waitable) {
+        Some(target) => Ok(Op::Wait(waitable.clone().unbind(), target)),
+        None => together(waitable.py(), vec![waitable.clone().unbind()], How::Wait),
+    }
+}
+
+/// The tasks and promises, if that is all there is.
+fn targets(py: Python<'_>, items: &[Py<PyAny>]) -> Option<Vec<Target>> {
+    items.iter().map(|item| known_target(item.bind(py))).collect()
+}
+
+/// What waits for something that is no task yet.
+#[cold]
+fn together(py: Python<'_>, items: Vec<Py<PyAny>>, how: How) -> PyResult<Op> {
+    Ok(Op::Together(Box::new(Together::new(py, items, how)?)))
+}
+
+/// What a call was given to wait for.
+fn items(call: &SystemCall, py: Python<'_>) -> Vec<Py<PyAny>> {
+    let items = match &call.op {
+        Op::Gather(items, ..) | Op::Race(items, _) => items,
+        Op::Together(together) => together.items(),
+        _ => unreachable!("a call has the op of its class"),
+    };
+    items.iter().map(|item| item.clone_ref(py)).collect()
 }
 
 macro_rules! gathering {
@@ -115,17 +143,18 @@ macro_rules! gathering {
                 #[new]
                 #[pyo3(signature = (*waitables))]
                 fn new(waitables: &Bound<'_, PyTuple>) -> PyResult<PyClassInitializer<$name>> {
-                    let items = several(waitables)?;
-                    let targets = targets(waitables.py(), &items)?;
-                    Ok(of($name, Op::Gather(items, targets, GatherMode::$mode)))
+                    let (py, items) = (waitables.py(), several(waitables)?);
+                    let op = match targets(py, &items) {
+                        Some(targets) => Op::Gather(items, targets, GatherMode::$mode),
+                        None => together(py, items, How::Gather(GatherMode::$mode))?,
+                    };
+                    Ok(of($name, op))
                 }
 
                 /// What is waited for.
                 #[getter]
                 fn waitables(slf: PyRef<'_, Self>, py: Python<'_>) -> Vec<Py<PyAny>> {
-                    given!(slf, Op::Gather(items, ..) => {
-                        items.iter().map(|item| item.clone_ref(py)).collect()
-                    })
+                    items(slf.as_super(), py)
                 }
             }
         )+
@@ -134,35 +163,35 @@ macro_rules! gathering {
 
 gathering! {
     /// Waits for all, and gives their values in the order in which they were given. Fails at once on the earliest failure; the others go on.
+    /// Programs and calls among them are made tasks, in this order; when this fails or is cancelled, so are those.
     ///
     /// >>> async def square(n):
     /// ...     return n * n
     /// >>> async def main():
-    /// ...     tasks = [await spawn(square(n)) for n in range(4)]
-    /// ...     return await gather(tasks)
-    /// >>> run(main())
-    /// [0, 1, 4, 9]
+    /// ...     task = await spawn(square(3))
+    /// ...     return await gather(task, square(4), now()) == [9, 16, await now()]
+    /// >>> run(main(), clock="virtual")
+    /// True
     Gather FailFast,
     /// Waits for all, and gives `Ok(value)` or `Err(error)` for each.
     ///
     /// >>> async def half(n):
     /// ...     return 1 / n
     /// >>> async def main():
-    /// ...     return await gather_settled(await spawn(half(2)), await spawn(half(0)))
+    /// ...     return await gather_settled(half(2), half(0))
     /// >>> run(main())
     /// [Ok(0.5), Err(ZeroDivisionError('division by zero'))]
     GatherSettled Settle,
 }
 
-/// Waits for the first to end, and gives `RaceResult(first, value, rest)`. The others go on.
+/// Waits for the first to end, and gives `RaceResult(first, value, rest)`. The others go on; those that were made tasks here, because they
+/// were programs or calls, are cancelled.
 ///
 /// >>> async def after(seconds):
 /// ...     await sleep(seconds)
 /// ...     return seconds
 /// >>> async def main():
-/// ...     result = await race(await spawn(after(60)), await spawn(after(0.001)))
-/// ...     for loser in result.rest:
-/// ...         await cancel(loser)
+/// ...     result = await race(after(60), after(0.001))
 /// ...     return result.value
 /// >>> run(main())
 /// 0.001
@@ -174,15 +203,18 @@ impl Race {
     #[new]
     #[pyo3(signature = (*waitables))]
     fn new(waitables: &Bound<'_, PyTuple>) -> PyResult<PyClassInitializer<Race>> {
-        let items = several(waitables)?;
-        let targets = targets(waitables.py(), &items)?;
-        Ok(of(Race, Op::Race(items, targets)))
+        let (py, items) = (waitables.py(), several(waitables)?);
+        let op = match targets(py, &items) {
+            Some(targets) => Op::Race(items, targets),
+            None => together(py, items, How::Race)?,
+        };
+        Ok(of(Race, op))
     }
 
     /// What is waited for.
     #[getter]
     fn waitables(slf: PyRef<'_, Self>, py: Python<'_>) -> Vec<Py<PyAny>> {
-        given!(slf, Op::Race(items, _) => items.iter().map(|item| item.clone_ref(py)).collect())
+        items(slf.as_super(), py)
     }
 }
 
@@ -256,7 +288,8 @@ by_number! {
     KillTask "Asks the task of this number to stop. `False`: there was no such task alive.",
 }
 
-/// Runs a program as a task, but no longer than this: then it is cancelled, and `TimedOutError` is raised.
+/// Runs a program or a call as a task, but no longer than this: then it is cancelled, and `TimedOutError` is raised. For a task or a
+/// promise it waits so long; a task goes on after that.
 ///
 /// >>> async def slow():
 /// ...     await sleep(60)
@@ -278,7 +311,7 @@ impl Timeout {
         program: Bound<'_, PyAny>,
     ) -> PyResult<PyClassInitializer<Timeout>> {
         let limit = super::time::duration(&seconds)?;
-        spawn::check(&program)?;
+        together::check(&program)?;
         let limited = Limited { limit, program: program.unbind() };
         Ok(of(Timeout, Op::Other(Box::new(limited))))
     }
@@ -294,18 +327,30 @@ impl Perform for Limited {
         visit.call(&self.program)
     }
 
+    fn name(&self, _py: Python<'_>) -> String {
+        "Timeout".into()
+    }
+
     fn start(
         &self,
         call: &Bound<'_, SystemCall>,
-        _at: &dyn Fn() -> Option<Line>,
+        at: &dyn Fn() -> Option<Line>,
     ) -> PyResult<Pending> {
         let py = call.py();
-        let coroutine = spawn::coroutine(self.program.bind(py), None)?;
+        let awaited = Awaited::of(self.program.bind(py), at)?;
         let limit = self.limit;
         Ok(Pending::Future(Box::pin(async move {
-            let result = match Inner::start(coroutine).await {
-                Ok(inner) => tiffany::timeout(limit, inner.wait()).await.and_then(|value| value),
-                Err(error) => Err(error),
+            let result = match awaited {
+                Awaited::Known(target) => {
+                    let wait = tiffany::wait(Watched(target));
+                    tiffany::timeout(limit, wait).await.and_then(|value| value)
+                }
+                Awaited::New(coroutine) => match Inner::start(coroutine).await {
+                    Ok(inner) => {
+                        tiffany::timeout(limit, inner.wait()).await.and_then(|value| value)
+                    }
+                    Err(error) => Err(error),
+                },
             };
             Python::attach(|py| call::waited(py, result))
         })))

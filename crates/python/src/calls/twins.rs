@@ -7,7 +7,6 @@ use pyo3::sync::PyOnceLock;
 use super::{of, simple, tasks, time};
 use crate::argument;
 use crate::call::Op;
-use crate::handles::target;
 use crate::spawn::Spawning;
 
 /// Lets the others run first.
@@ -42,8 +41,7 @@ fn spawn<'py>(
 /// Waits for a task or a promise, and gives its value.
 #[pyfunction]
 fn wait<'py>(waitable: &Bound<'py, PyAny>) -> PyResult<Bound<'py, tasks::Wait>> {
-    let op = Op::Wait(waitable.clone().unbind(), target(waitable)?);
-    Bound::new(waitable.py(), of(tasks::Wait, op))
+    Bound::new(waitable.py(), of(tasks::Wait, tasks::waiting(waitable)?))
 }
 
 /// Adds these functions to the module.

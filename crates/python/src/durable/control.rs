@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
+use std::thread::ThreadId;
 
 use pyo3::prelude::*;
 use tiffany::control::Control as Way;
@@ -20,15 +21,20 @@ type StatusParts = (u32, String, Vec<String>, usize, Vec<PausedParts>);
 
 /// Asks the runtime that has a log. Threads may share one.
 #[pyclass(frozen, name = "_Control", module = "tiffany._core")]
-pub(crate) struct Control(Mutex<Option<Way>>);
+pub(crate) struct Control {
+    way: Mutex<Option<Way>>,
+    /// The thread of the runtime, which answers there and nowhere else.
+    home: Option<ThreadId>,
+}
 
 impl Control {
+    /// To a runtime of this thread.
     pub(crate) fn of(way: Way) -> Control {
-        Control(Mutex::new(Some(way)))
+        Control { way: Mutex::new(Some(way)), home: Some(std::thread::current().id()) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Way>> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.way.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Asks something, one after the other.
@@ -37,6 +43,11 @@ impl Control {
         py: Python<'_>,
         ask: impl FnOnce(&mut Way) -> Result<T, TaskError> + Send,
     ) -> PyResult<T> {
+        if self.home == Some(std::thread::current().id()) {
+            let message = "the handle of a runtime was used on the runtime's own thread, where it cannot answer while it is waited for; \
+                           it is for other threads, and here the runtime itself has the same methods";
+            return Err(TiffanyError::Unreachable.err(py, message));
+        }
         let answer = interpreter::without(py, || self.lock().as_mut().map(ask));
         match answer {
             Some(answer) => answer.map_err(|error| errors::to_python(py, &error)),
@@ -54,7 +65,8 @@ impl Control {
         #[pyo3(from_py_with = argument::wal)] dir: PathBuf,
     ) -> PyResult<Control> {
         let opened = interpreter::without(py, || Way::open(&dir));
-        opened.map(Control::of).map_err(|error| errors::to_python(py, &error))
+        let opened = opened.map(|way| Control { way: Mutex::new(Some(way)), home: None });
+        opened.map_err(|error| errors::to_python(py, &error))
     }
 
     fn close(&self, py: Python<'_>) {
@@ -62,7 +74,10 @@ impl Control {
     }
 
     fn is_offline(&self, py: Python<'_>) -> PyResult<bool> {
-        self.ask(py, |way| Ok(way.is_offline()))
+        match self.lock().as_ref() {
+            Some(way) => Ok(way.is_offline()),
+            None => Err(TiffanyError::Gone.err(py, "this connection is closed")),
+        }
     }
 
     fn status(&self, py: Python<'_>) -> PyResult<StatusParts> {

@@ -4,7 +4,7 @@
 use pyo3::prelude::*;
 use tiffany::binding::{Language, Wanted};
 use tiffany::kernel::{BoxCoroutine, Frame};
-use tiffany::{Site, TaskError, Uuid, Value};
+use tiffany::{Site, TaskError, Time, Uuid, Value};
 
 use crate::driver::{self, ResultForm};
 use crate::errors;
@@ -119,6 +119,14 @@ impl Language for PythonLanguage {
             Some(opened.map_err(|error| error.write_unraisable(py, None)).is_ok())
         });
         opened.unwrap_or(false)
+    }
+
+    fn source_then(&self, file: &str, line: u32, then: Time) -> Option<String> {
+        let seconds = then.as_nanos() as f64 / 1e9;
+        let text = self.ask(|functions| {
+            functions.call_method1("source_then", (file, line, seconds))?.extract::<String>()
+        });
+        text.filter(|text| !text.is_empty())
     }
 
     fn paused(&self, run: Uuid, error: &TaskError) {

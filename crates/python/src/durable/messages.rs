@@ -27,7 +27,7 @@ impl ReceiveMessage {
         #[pyo3(from_py_with = argument::name)] name: String,
     ) -> PyClassInitializer<ReceiveMessage> {
         let op = Op::ReceiveMessage(name.clone());
-        PyClassInitializer::from(SystemCall { op }).add_subclass(ReceiveMessage { name })
+        PyClassInitializer::from(SystemCall::of(op)).add_subclass(ReceiveMessage { name })
     }
 }
 
@@ -44,7 +44,7 @@ impl Patched {
     #[new]
     fn new(#[pyo3(from_py_with = argument::id)] id: String) -> PyClassInitializer<Patched> {
         let op = Op::Patched(id.clone());
-        PyClassInitializer::from(SystemCall { op }).add_subclass(Patched { id })
+        PyClassInitializer::from(SystemCall::of(op)).add_subclass(Patched { id })
     }
 }
 
@@ -69,13 +69,17 @@ impl SendMessage {
     ) -> PyResult<PyClassInitializer<SendMessage>> {
         let op = Op::Other(Box::new(Sending(identity(&run)?)));
         let call = SendMessage { run: run.unbind(), name, value };
-        Ok(PyClassInitializer::from(SystemCall { op }).add_subclass(call))
+        Ok(PyClassInitializer::from(SystemCall::of(op)).add_subclass(call))
     }
 }
 
 struct Sending(Uuid);
 
 impl Perform for Sending {
+    fn name(&self, _py: Python<'_>) -> String {
+        "SendMessage".into()
+    }
+
     fn start(
         &self,
         call: &Bound<'_, SystemCall>,

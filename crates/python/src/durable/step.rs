@@ -91,7 +91,8 @@ impl Step {
         let arguments = slf.get().named(&args, kwargs.as_ref())?.unbind();
         let by_position = slf.get().is_by_position(&args, kwargs.as_ref());
         let args = by_position.then(|| args.unbind());
-        Py::new(py, stepping().add_subclass(StepCall { step: slf.unbind(), arguments, args }))
+        let stepping = stepping(&slf);
+        Py::new(py, stepping.add_subclass(StepCall { step: slf.unbind(), arguments, args }))
     }
 
     /// A method of the object it was found in.
@@ -258,18 +259,17 @@ impl StepCall {
     /// The same call with other options.
     #[pyo3(signature = (**options))]
     fn with_options(
-        &self,
+        slf: PyRef<'_, Self>,
         py: Python<'_>,
         options: Option<Bound<'_, PyDict>>,
     ) -> PyResult<Py<StepCall>> {
-        let step = Step::with_options(self.step.bind(py).clone(), options)?;
-        let args = self.args.as_ref().map(|args| args.clone_ref(py));
-        let call = StepCall {
-            step: step.cast_into::<Step>()?.unbind(),
-            arguments: self.arguments.clone_ref(py),
-            args,
-        };
-        Py::new(py, stepping().add_subclass(call))
+        // The other one stands in its place.
+        slf.as_super().made();
+        let step = Step::with_options(slf.step.bind(py).clone(), options)?.cast_into::<Step>()?;
+        let stepping = stepping(&step);
+        let args = slf.args.as_ref().map(|args| args.clone_ref(py));
+        let arguments = slf.arguments.clone_ref(py);
+        Py::new(py, stepping.add_subclass(StepCall { step: step.unbind(), arguments, args }))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
@@ -294,13 +294,22 @@ impl StepCall {
 }
 
 /// How a step is begun.
-struct Stepping;
+struct Stepping(Py<Step>);
 
-fn stepping() -> PyClassInitializer<SystemCall> {
-    PyClassInitializer::from(SystemCall { op: Op::Other(Box::new(Stepping)) })
+fn stepping(step: &Bound<'_, Step>) -> PyClassInitializer<SystemCall> {
+    let stepping = Stepping(step.clone().unbind());
+    PyClassInitializer::from(SystemCall::of(Op::Other(Box::new(stepping))))
 }
 
 impl Perform for Stepping {
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.0)
+    }
+
+    fn name(&self, _py: Python<'_>) -> String {
+        self.0.get().settings.name.clone()
+    }
+
     fn start(
         &self,
         call: &Bound<'_, SystemCall>,

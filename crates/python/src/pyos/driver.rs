@@ -301,6 +301,7 @@ impl Driven {
     ) -> Flow {
         let py = task.py();
         let target = task.borrow().target.clone_ref(py);
+        call.get().made();
         let started = match &call.get().op {
             Op::Call(program) => match program.bind(py).cast::<program::Program>() {
                 Ok(rust) => spawn::inner(py, rust),

@@ -302,7 +302,7 @@ impl Yielded {
             Ok(call) => Yielded::Native(call.unbind()),
             Err(other) => match other.into_inner() {
                 object if object.is_instance_of::<program::Program>() => {
-                    let call = SystemCall { op: Op::Call(object.clone().unbind()) };
+                    let call = SystemCall::ours(Op::Call(object.clone().unbind()));
                     match Py::new(object.py(), call) {
                         Ok(call) => Yielded::Native(call),
                         Err(_) => Yielded::Value(object.unbind()),

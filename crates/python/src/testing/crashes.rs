@@ -7,6 +7,7 @@ use pyo3::types::PyDict;
 use tiffany::Builder;
 use tiffany_sim::{Crashes, Failure, Plan, Question, Report, Seen};
 
+use crate::asyncgens::Hooks;
 use crate::errors::{self, Raise, TiffanyError};
 use crate::settings::Settings;
 use crate::{json, session};
@@ -42,6 +43,7 @@ pub(super) fn crash_everywhere(told: &Bound<'_, PyAny>) -> PyResult<[usize; 6]> 
     let (py, told) = (told.py(), told.extract::<Told<'_>>()?);
     // What is wrong with the settings is told before anything begins.
     told.settings.bind(py).extract::<Settings<'_>>()?.builder(py)?;
+    let _hooks = Hooks::new(py)?;
     let report = match &told.world {
         None => {
             let holds = told.holds.as_ref().map(|holds| holds.clone_ref(py));
@@ -187,6 +189,7 @@ fn held(
 pub(super) fn replay(settings: &Bound<'_, PyDict>, dir: std::path::PathBuf) -> PyResult<()> {
     let py = settings.py();
     let builder = settings.extract::<Settings<'_>>()?.builder(py)?;
+    let _hooks = Hooks::new(py)?;
     let replayed = tiffany::binding::replay(builder, &dir);
     if let Some(error) = session::take_interrupt() {
         return Err(error);

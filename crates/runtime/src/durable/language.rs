@@ -1,7 +1,7 @@
 //! What a language other than Rust tells of the durable runs whose code is in it: where their functions are, what their code
 //! depends on, how their lines read. It knows no log and no run.
 
-use tiffany_kernel::{BoxCoroutine, Frame, Site, TaskError, Uuid, Value};
+use tiffany_kernel::{BoxCoroutine, Frame, Site, TaskError, Time, Uuid, Value};
 
 /// What a function is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +51,12 @@ pub trait Language {
 
     /// Opens a debugger where an error was raised in a task; `false` if that cannot be.
     fn post_mortem(&self, error: &TaskError) -> bool;
+
+    /// How a line of a file read at this time, if it can be known that the file is still the same.
+    fn source_then(&self, file: &str, line: u32, then: Time) -> Option<String> {
+        let _ = (file, line, then);
+        None
+    }
 
     /// A run cannot go on.
     fn paused(&self, run: Uuid, error: &TaskError);

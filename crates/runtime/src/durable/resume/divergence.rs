@@ -157,7 +157,13 @@ impl Divergence {
         });
         let was = self.recorded.as_ref().map(|was| {
             let (what, at) = was.shown();
-            format!("record {} has {what} at {at}", was.seq)
+            let place =
+                at.rsplit_once(':').and_then(|(file, line)| Some((file, line.parse().ok()?)));
+            let reads = language
+                .zip(place)
+                .and_then(|(language, (file, line))| language.source_then(file, line, was.clock));
+            let reads = reads.map_or(String::new(), |text| format!(" (`{text}`)"));
+            format!("record {} has {what} at {at}{reads}", was.seq)
         });
         let (tid, difference) = (self.tid, self.difference);
         match (is, was) {
