@@ -1,6 +1,7 @@
 //! `SystemCall`: what a task yields or awaits. Every call class fills in an `Op`; what is done for it is decided here, in `start`, and what its
 //! answer is in Python, in `answer`.
 
+use std::cell::Cell;
 use std::ffi::CString;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -175,10 +176,22 @@ impl Drop for SystemCall {
     }
 }
 
+thread_local! {
+    /// Programs are being closed: what they yield then is thrown away by Python.
+    static CLOSES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Closes programs. Calls that they yield instead of ending are not warned of: that they did not end is what is said.
+pub(crate) fn while_closing(close: impl FnOnce()) {
+    let was = CLOSES.replace(true);
+    close();
+    CLOSES.set(was);
+}
+
 /// Warns of a call that a task threw away, at the line where it did. It may have been meant to be awaited.
 #[cold]
 fn never_made(op: &Op) {
-    if !binding::in_task() {
+    if CLOSES.get() || !binding::in_task() {
         return;
     }
     Python::attach(|py| {

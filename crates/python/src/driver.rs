@@ -290,7 +290,7 @@ impl Drop for PyTask {
                 return self.stack.leave(py);
             }
             let _inside = self.context.enter(py);
-            self.stack.close(py);
+            call::while_closing(|| self.stack.close(py));
             if asyncgens::any_left() {
                 asyncgens::close_left(py);
             }
