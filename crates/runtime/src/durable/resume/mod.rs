@@ -2,7 +2,6 @@
 //! go through it and on from its end, `divergence.rs` says why one does not fit.
 
 pub(in crate::durable) mod divergence;
-#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "only the command line asks"))]
 pub(in crate::durable) mod proposal;
 #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "only the command line asks"))]
 pub(in crate::durable) mod rehearsal;
