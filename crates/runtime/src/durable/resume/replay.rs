@@ -172,7 +172,12 @@ impl Replay {
     /// Whether the calls that are only shown have been made again too, so that the tasks stand where they stood. Code that
     /// changed may make fewer, and is known by what it does beyond the log.
     pub(crate) fn has_shown_all(&self) -> bool {
-        !self.later.is_empty() || self.script.shown.values().all(|left| *left == 0)
+        self.is_beyond() || self.script.shown.values().all(|left| *left == 0)
+    }
+
+    /// Whether something happened that the log has no line of.
+    fn is_beyond(&self) -> bool {
+        self.later.iter().any(|record| has_line(&record.kind))
     }
 
     /// Whether the run stands where its log was cut off: all that it has has happened, or code that changed has gone beyond it.
@@ -180,9 +185,8 @@ impl Replay {
         if !self.script.halts || !self.is_over() {
             return false;
         }
-        let has_all = self.script.shown.values().all(|left| *left == 0)
-            && self.ended >= self.script.ended.len();
-        has_all || self.later.iter().any(|record| has_line(&record.kind))
+        let has_ended_all = self.ended >= self.script.ended.len();
+        self.has_shown_all() && (has_ended_all || self.is_beyond())
     }
 
     /// Notes an end where the log is cut off.
@@ -301,7 +305,7 @@ impl Replay {
         let told = self.script.told.front()?;
         let is_turn = match told.step {
             // It came after everything that stands before it.
-            0 => self.inward >= told.inward || !self.later.is_empty(),
+            0 => self.inward >= told.inward || self.is_beyond(),
             step => steps >= step,
         };
         let is_turn = is_turn || !is_ready;
