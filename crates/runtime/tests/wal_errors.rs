@@ -29,6 +29,7 @@ fn one_of_each() -> Vec<LogError> {
         LogError::DamagedBlob(BlobHash::of(b"a")),
         LogError::UnknownRun(run),
         LogError::OutOfOrder { run, generation: 1, seq: 4 },
+        LogError::NoRecord { run, seq: 9, records: 4 },
     ]
 }
 
