@@ -106,7 +106,7 @@ def test_there_is_nothing_to_debug_in_a_run_that_did_not_fail(home: Home) -> Non
 
 def test_check_and_try_tell_what_an_edit_breaks(home: Home) -> None:
     home.write("app.py", PROGRAM.replace("sleep(0.001)", "sleep(60)"))
-    with home.start("run", "--wal", "wal", "--id", "c", "app.py", "tea") as started:
+    with home.start("run", "--wal", "wal", "--id", "c", "app.py", "tea"):
         while '"call":"sleep' not in home.run("--dir", "wal", "--json", "log", "c").out:
             pass
     app = ("--app", "app.py", "--dir", "wal")
