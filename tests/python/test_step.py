@@ -79,7 +79,11 @@ def test_variables_are_as_they_were(home: Home) -> None:
         seen.append((inner["locals"]["item"], outer["locals"]["total"], task["store"].get("total")))
     assert seen == [("'bun'", "70", "70"), ("'cake'", "30", "30"), ("'tea'", "0", None)]
     # The steps are not done again, and what is only looked at is not unwound.
-    assert (home.path / "ledger").read_text() == ledger == "price tea\nprice cake\nprice bun\nfinally\n"
+    assert (
+        (home.path / "ledger").read_text()
+        == ledger
+        == "price tea\nprice cake\nprice bun\nfinally\n"
+    )
 
 
 def test_a_failure_has_its_frames_and_opens_in_the_debugger(home: Home) -> None:
