@@ -211,6 +211,8 @@ kinds! {
     NotCrashProof = "TFY0058", "repeat the simulation that is named, and look at what the workflow does outside its steps";
     /// Code and the log that was kept of it have parted ways.
     GoldenLog = "TFY0059", "if that is meant, record the log anew, by `pytest --golden-update`";
+    /// A run cannot begin anew here.
+    CannotContinue = "TFY0125", "wait for all tasks, then call `continue_as` in the root";
 }
 
 /// An error a task was given, or ended with.

@@ -289,6 +289,11 @@ impl Run {
         self.records.push(record);
     }
 
+    /// Which calls are written down.
+    pub fn recording(&self) -> Recording {
+        self.recording
+    }
+
     /// How many turns tasks of this run have had.
     pub fn steps(&self) -> u64 {
         self.steps

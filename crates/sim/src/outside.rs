@@ -258,9 +258,13 @@ impl Outside {
                 }
             };
             let was_safe = matches!(stage, Stage::Safe);
-            if was_safe && !is_there && trust == Trust::Full && !is_over(log) {
+            let is_first = log.is_none_or(|log| log.generation() == 1);
+            if was_safe && !is_there && is_first && trust == Trust::Full && !is_over(log) {
                 return Err(format!("it was said to be safe, and is lost: {planned:?}"));
             }
+            // What an earlier generation had is gone with it.
+            let was_taken = was_safe && !is_first;
+            let is_there = is_there || was_taken;
             *stage = if is_there { Stage::Safe } else { Stage::ToDo };
         }
         for (uuid, reply) in &mut self.replies {

@@ -94,6 +94,8 @@ impl Tasks {
         self.was_shut_down = false;
         match record.record_type() {
             Some(RecordType::RunStart) => {
+                // A new generation: nothing is left of the one before.
+                *self = Tasks::default();
                 self.id = text(record, "id").unwrap_or_default();
                 self.function = text(record, "function").unwrap_or_default();
                 self.input = inline(record, "input");

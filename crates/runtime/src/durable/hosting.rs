@@ -8,10 +8,12 @@ use std::sync::Arc;
 use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
 use super::commit::Held;
+use super::earlier::Earlier;
 use super::journal::Journal;
+use super::key::Received;
 use super::log::{CommitTime, Log};
 use super::page::Page;
-use super::post::{Post, Received};
+use super::post::Post;
 use super::resume::replay::Replay;
 use super::resume::resuming::log_failed;
 use super::resume::script::Begun;
@@ -48,6 +50,8 @@ pub(crate) struct Durable {
 pub(crate) struct Hosting {
     pub(super) journal: Journal,
     pub(super) beginning: Beginning,
+    /// What there was before this generation.
+    pub(super) earlier: Earlier,
     pub(super) settled: BTreeSet<Uuid>,
     /// Where its random numbers begin.
     pub(super) seed: u64,

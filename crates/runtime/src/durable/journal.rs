@@ -9,8 +9,10 @@ use tiffany_kernel::{
     TaskError, Tid, Time, Uuid, Value, Waitable,
 };
 
+use super::earlier::Continued;
 use super::few::Few;
 use super::json::{Json, encode};
+use super::key::{Key, Number};
 use super::page::Page;
 use crate::control::Decision;
 use crate::wal::{Chain, Line, RecordType, Stamp};
@@ -36,6 +38,8 @@ pub(crate) struct Started<'a> {
     pub(crate) recording: &'a str,
     /// What the language of its code notes, as JSON.
     pub(crate) language: Option<String>,
+    /// What there was before, if this is a later generation.
+    pub(crate) continued: Option<&'a Continued>,
 }
 
 impl Journal {
@@ -51,6 +55,12 @@ impl Journal {
     /// The number of the record of a call that waits for the world.
     pub(crate) fn seq_of(&self, call: CallRef) -> Option<u64> {
         self.waiting.get(call.call).copied()
+    }
+
+    /// What such a call is called in the world.
+    pub(crate) fn key_of(&self, call: CallRef) -> Option<Key> {
+        let number = Number { generation: self.chain.generation(), seq: self.seq_of(call)? };
+        Some(Key { run: self.run(), number })
     }
 
     /// Says that a call does not wait any more.
@@ -74,6 +84,10 @@ impl Journal {
             .line(page, clock, RecordType::RunStart, Tid(1))
             .str("id", started.id)
             .str("function", started.function);
+        let line = match started.continued.and_then(|continued| encode(continued).ok()) {
+            Some(continued) => line.json("continued", &continued),
+            None => line,
+        };
         let line = write_value(line, "input", started.input)
             .str("seed", &started.seed.to_string())
             .str("recording", started.recording);
@@ -359,7 +373,11 @@ fn waitables(items: &[Waitable]) -> String {
 pub(super) fn waits(kind: CallKind) -> bool {
     matches!(
         kind,
-        CallKind::Sleep | CallKind::SleepUntil | CallKind::Effect | CallKind::CreateExternalPromise
+        CallKind::Sleep
+            | CallKind::SleepUntil
+            | CallKind::Effect
+            | CallKind::CreateExternalPromise
+            | CallKind::ContinueAs
     )
 }
 

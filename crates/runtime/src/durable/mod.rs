@@ -2,11 +2,14 @@
 //! that they can be stopped at any instruction and go on where they were.
 
 mod commit;
+mod continuing;
+mod earlier;
 mod few;
 mod finite;
 mod hosting;
 mod journal;
 mod json;
+mod key;
 mod language;
 mod log;
 mod page;
@@ -27,6 +30,8 @@ use tiffany_kernel::SystemCall;
 
 use crate::call::{Call, TryCall};
 
+pub(crate) use continuing::continue_with;
+pub use continuing::{Never, continue_as};
 pub(crate) use hosting::{Durable, Hosting};
 pub use json::Written;
 pub(crate) use json::{Json, compact, decode};

@@ -15,10 +15,11 @@ use super::divergence::{Cause, Divergence, Trial};
 use super::replay::{Replay, Sources};
 use super::script::{Script, What};
 use crate::context::{self, Entered};
+use crate::durable::earlier::{Continued, Earlier};
 use crate::durable::hosting::{Durable, Hosting};
 use crate::durable::journal::Journal;
+use crate::durable::key::Received;
 use crate::durable::language::Wanted;
-use crate::durable::post::Received;
 use crate::durable::runs::{Beginning, Known};
 use crate::durable::shelved::Shelved;
 use crate::error::RunError;
@@ -104,12 +105,17 @@ impl Runtime {
             config.seed += 1;
         }
         let sources = Rc::new(Sources::new(&script));
+        let continued = beginning.continued.as_ref();
         let hosting = Hosting {
             journal: Journal::new(chain.clone()),
-            beginning: Beginning::new(
+            beginning: Beginning::read(
+                &beginning,
                 self.settings.registry.name(&beginning.function),
-                &beginning.input,
             ),
+            earlier: Earlier {
+                calls: continued.map_or(0, |continued| continued.calls),
+                since: continued.and_then(Continued::since).unwrap_or(beginning.started),
+            },
             settled: BTreeSet::new(),
             seed: beginning.seed,
             begun: BTreeMap::new(),
@@ -231,14 +237,19 @@ impl Runtime {
             hosting.journal.write(&mut durable.page, record);
         }
         let promises = replay.script.promises;
+        let mut continues = None;
         for order in replay.orders {
             match order {
+                Order::Continue(call, input) => continues = Some((call, input)),
                 // Others may know it from the life before, and whether it is settled.
                 Order::Announce(uuid, promise) if promises.contains(&uuid) => {
                     self.announce_again(place, uuid, promise);
                 }
                 other => self.execute_durable(place, other),
             }
+        }
+        if let Some((call, input)) = continues {
+            self.continue_run(place, call, &input);
         }
         self.empty_outbox(place);
         self.line_up(place);

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use tiffany_kernel::{CallKind, TaskError, Tid, Time, Uuid, Value};
 
+use crate::durable::earlier::Continued;
 use crate::durable::json::{Json, decode};
-use crate::durable::post::{Key, Received};
+use crate::durable::key::{Key, Received};
 use crate::mutation::Mutation;
 use crate::wal::{Fields, LogError, Payload, Record, RecordType, Stamp};
 
@@ -22,6 +23,8 @@ pub(crate) struct Beginning {
     pub(crate) started: Time,
     /// What the language of its code noted, as JSON.
     pub(crate) language: Option<String>,
+    /// What there was before, if this is a later generation.
+    pub(crate) continued: Option<Continued>,
 }
 
 /// A recorded call that concerned the world. What it was about is looked up when it is compared.
@@ -257,7 +260,11 @@ impl Script {
             recording: text("recording"),
             started: clock,
             language: record.get("language").map(str::to_owned),
+            continued: record.get("continued").and_then(|json| decode(json).ok()),
         };
+        if let Some(continued) = &self.beginning.continued {
+            self.received = continued.received();
+        }
         Ok(())
     }
 

@@ -218,7 +218,7 @@ impl Runtime {
             return Some(Known { key, birth: seed, seed, begun: Begun::default() });
         };
         let seq = hosting.journal.seq_of(call)?;
-        let mut key = format!("{}/{seq}", hosting.journal.run());
+        let mut key = hosting.journal.key_of(call)?.to_string();
         if Mutation::KeyChanges.is_on() {
             key = format!("{key}{}", self.host.clock.now().as_nanos() % 10);
         }
