@@ -199,6 +199,11 @@ impl Runtime {
         now: Time,
     ) -> RunId {
         let run = self.new_run(root, config, now);
+        self.host_run(run, hosting)
+    }
+
+    /// Takes in a run that is ready to have its first round.
+    pub(crate) fn host_run(&mut self, run: Run, hosting: Option<Box<Hosting>>) -> RunId {
         let id = run.id();
         let place =
             self.runs.insert(Box::new(Hosted { run, hosting, in_line: false, armed: None }));
@@ -208,7 +213,13 @@ impl Runtime {
         id
     }
 
-    fn new_run(&self, root: BoxCoroutine, mut config: RunConfig, now: Time) -> Run {
+    pub(crate) fn new_run(&self, root: BoxCoroutine, config: RunConfig, now: Time) -> Run {
+        let (id, config) = self.number_run(config);
+        Run::new(id, root, config, now)
+    }
+
+    /// A number for a run that is about to be.
+    pub(crate) fn number_run(&self, mut config: RunConfig) -> (RunId, RunConfig) {
         let id = RunId(next_run_number());
         match self.host.tracer.start_run(id) {
             Events::Off => {}
@@ -216,7 +227,12 @@ impl Runtime {
             _ => {}
         }
         context::with(|context| context.live_runs.borrow_mut().insert(id));
-        Run::new(id, root, config, now)
+        (id, config)
+    }
+
+    /// It did not come to be.
+    pub(crate) fn forget_number(&self, id: RunId) {
+        context::with(|context| context.live_runs.borrow_mut().remove(&id));
     }
 
     /// Puts a new run where another was, which is left by its root and forgotten. Gives the messages that nobody has taken there.

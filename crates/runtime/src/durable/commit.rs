@@ -71,6 +71,7 @@ impl Runtime {
         if let Some((call, input)) = continues {
             self.continue_run(place, call, &input);
         }
+        self.snapshot_if_due(place);
         self.hand_in_if_due();
     }
 

@@ -98,8 +98,12 @@ impl Runtime {
         let seed = mixed(hosting.seed.wrapping_add(1));
         let mut config = self.settings.run_config(root.at);
         (config.mode, config.recording, config.seed) = (Mode::Durable, recording, seed);
+        let is_agent = root.is_agent;
         let messages = self.replace_run(place, root.coroutine, config, now);
         self.begin_generation(place, input, seed, earlier);
+        if let Some(hosting) = &mut self.runs[place].hosting {
+            hosting.input = is_agent.then(|| input.into());
+        }
         for (name, value) in messages {
             let hosted = &mut self.runs[place];
             let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
@@ -143,6 +147,9 @@ impl Runtime {
             journal,
             beginning: beginning.clone(),
             earlier,
+            input: None,
+            snapshot_at: 0,
+            is_warned: false,
             settled: BTreeSet::new(),
             seed,
             begun: BTreeMap::new(),

@@ -53,6 +53,11 @@ pub(crate) struct Hosting {
     /// What there was before this generation.
     pub(super) earlier: Earlier,
     pub(super) settled: BTreeSet<Uuid>,
+    /// What it was started with, if it is made of state machines and may be written down as a whole.
+    pub(super) input: Option<Arc<str>>,
+    /// At which record that is tried next, and whether somebody was told that it cannot be.
+    pub(super) snapshot_at: u64,
+    pub(super) is_warned: bool,
     /// Where its random numbers begin.
     pub(super) seed: u64,
     /// What the log knows of steps that have no result there.

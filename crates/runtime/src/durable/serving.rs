@@ -118,7 +118,7 @@ impl Runtime {
     }
 
     /// Gives turns until nobody is ready.
-    fn settle_down(&mut self, at: &'static Location<'static>) -> Result<(), RunError> {
+    pub(super) fn settle_down(&mut self, at: &'static Location<'static>) -> Result<(), RunError> {
         self.drive_until(at, Runtime::is_quiet)
     }
 

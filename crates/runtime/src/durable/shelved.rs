@@ -40,6 +40,8 @@ impl Shelved {
             doubts: BTreeMap::new(),
             received: script.received.clone(),
         };
+        let snapshot = script.snapshot.iter().flat_map(|snapshot| snapshot.promises());
+        shelved.promises.extend(snapshot);
         for (tid, call) in
             script.calls.iter().flat_map(|(tid, calls)| calls.iter().map(move |call| (*tid, call)))
         {
@@ -53,6 +55,7 @@ impl Shelved {
             {
                 let step = call.text("name").unwrap_or_default();
                 let number = Number { generation, seq: call.seq };
+                let number = script.numbers.get(&call.seq).copied().unwrap_or(number);
                 let (key, attempt) = (Key { run, number }.to_string(), begun.attempt);
                 let doubt = Doubt { key, run, step, attempt, waits: false };
                 shelved.doubts.insert(call.seq, (tid, doubt));

@@ -8,7 +8,8 @@ use tiffany_kernel::{CallKind, TaskError, Tid, Time, Uuid, Value};
 
 use crate::durable::earlier::Continued;
 use crate::durable::json::{Json, decode};
-use crate::durable::key::{Key, Received};
+use crate::durable::key::{Key, Number, Received};
+use crate::durable::snapshot::tables::Snapshot;
 use crate::mutation::Mutation;
 use crate::wal::{Fields, LogError, Payload, Record, RecordType, Stamp};
 
@@ -107,6 +108,11 @@ pub(crate) struct Script {
     /// By task, in order.
     pub(crate) calls: BTreeMap<Tid, VecDeque<Recorded>>,
     pub(crate) told: VecDeque<Told>,
+    /// What it begins with, if that is not its function.
+    pub(in crate::durable) snapshot: Option<Rc<Snapshot>>,
+    /// What there is of steps of an earlier generation, by their tasks, and what their calls are called.
+    taken_over: BTreeMap<Tid, Begun>,
+    pub(in crate::durable) numbers: BTreeMap<u64, Number>,
     /// Promises that were made for others to settle.
     pub(crate) promises: BTreeSet<Uuid>,
     /// How many calls there are in all.
@@ -155,6 +161,7 @@ impl Script {
         let clock = clock.map_or(Time::ZERO, Time::from_nanos);
         match record.record_type() {
             Some(RecordType::RunStart) => self.begin(record, clock, fetch)?,
+            Some(RecordType::Snapshot) => self.begin_with(record),
             Some(RecordType::TaskSpawn) => self.add_call(record, CallKind::Spawn, clock),
             Some(RecordType::TaskYield) => match outward_kind(record) {
                 Some(kind) => self.add_call(record, kind, clock),
@@ -268,9 +275,24 @@ impl Script {
         Ok(())
     }
 
+    /// The run goes on from its tables. What cannot be read is told when it is restored.
+    fn begin_with(&mut self, record: &Record<'_>) {
+        let snapshot = record.get("tables").and_then(|json| serde_json::from_str(json).ok());
+        let snapshot: Rc<Snapshot> = Rc::new(snapshot.unwrap_or_default());
+        self.taken_over = snapshot.begun();
+        self.promises.extend(snapshot.promises().map(|(uuid, _)| uuid));
+        self.snapshot = Some(snapshot);
+    }
+
     fn add_call(&mut self, record: &Record<'_>, kind: CallKind, clock: Time) {
         if kind == CallKind::CreateExternalPromise {
             self.promises.extend(record.str("uuid").and_then(|text| Uuid::parse(&text)));
+        }
+        if kind == CallKind::Effect {
+            let key = record.str("key").and_then(|key| Key::parse(&key));
+            self.numbers.extend(key.map(|key| (record.seq, key.number)));
+            let begun = self.taken_over.remove(&record.tid);
+            self.begun.extend(begun.map(|begun| (record.seq, begun)));
         }
         let fields = record.fields().rest.into();
         let call = Recorded { seq: record.seq, kind, clock, fields };
