@@ -326,3 +326,29 @@ fn a_snapshot_of_an_unknown_state_machine_pauses_its_run() {
     }
     assert_eq!(runtime.wait_for(&run).unwrap().0, 110);
 }
+
+/// A log that was cut inside its snapshot is refused: begun from its function, the run would do everything again.
+#[test]
+fn a_snapshot_that_is_not_whole_is_refused() {
+    let dir = Dir::new();
+    let mut runtime = team(dir.builder()).build().unwrap();
+    let run = runtime.submit::<(u64, Vec<u64>)>("team", "t", &10u64).unwrap();
+    runtime.send(&run, "other", &1).unwrap();
+    runtime.run(async { sleep(ms(20)).await }).unwrap();
+    runtime.snapshot(&run).unwrap();
+    drop(runtime);
+    let log = dir.log();
+    let whole = 2 + lines(&dir)[1]["lines"].as_u64().unwrap() as usize;
+    assert_eq!(whole, 5, "a message, the root's wait and the child's: {log}");
+    for records in 1..=whole {
+        let cut: String = log.split_inclusive('\n').take(records).collect();
+        let cut = dir.with_log(&cut);
+        let runtime = team(cut.builder()).build().unwrap();
+        let refused: Vec<ErrorKind> =
+            runtime.paused().iter().map(|paused| paused.error.kind()).collect();
+        match records < whole {
+            true => assert_eq!(refused, [ErrorKind::NotRestored], "after {records} records"),
+            false => assert_eq!(refused, []),
+        }
+    }
+}

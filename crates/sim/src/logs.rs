@@ -90,6 +90,29 @@ impl RunLog {
         Ok(RunLog { lines, records })
     }
 
+    /// The promises of a snapshot.
+    fn taken_over(&self, uuid: &str) -> Option<&Value> {
+        let promises =
+            self.of_type("Snapshot").filter_map(|one| one["tables"]["promises"].as_array());
+        promises.flatten().find(|promise| promise["uuid"] == *uuid)
+    }
+
+    pub(crate) fn has_promise(&self, uuid: &str) -> bool {
+        self.records.iter().any(|one| one["uuid"] == *uuid) || self.taken_over(uuid).is_some()
+    }
+
+    pub(crate) fn has_settled(&self, uuid: &str) -> bool {
+        let mut settled = self.of_type("PromiseSettled");
+        settled.any(|one| one["promise"] == *uuid)
+            || self.taken_over(uuid).is_some_and(|promise| promise.get("order").is_some())
+    }
+
+    /// How many records there are at least: a snapshot and what follows it are written in one piece.
+    pub(crate) fn beginning(&self) -> usize {
+        let lines = self.of_type("Snapshot").next().and_then(|one| one["lines"].as_u64());
+        lines.map_or(1, |lines| 2 + lines as usize)
+    }
+
     pub(crate) fn generation(&self) -> u64 {
         self.records.first().and_then(|first| first["gen"].as_u64()).unwrap_or(1)
     }

@@ -25,6 +25,9 @@ pub(crate) struct Continued {
     since: String,
     /// The hash of what the run was started with, by which the same start is known again.
     input: String,
+    /// A snapshot follows, and the run goes on from it and not from its function.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) snapshot: bool,
     /// The last message of each run that may send one again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     received: Vec<String>,
@@ -40,7 +43,12 @@ impl Continued {
         let Earlier { calls, since } = earlier;
         let since = Stamp::from_unix_nanos(since.as_nanos()).as_str().to_owned();
         let (input, received) = (input.to_string(), received.keys());
-        Continued { generation, calls, since, input, received }
+        Continued { generation, calls, since, input, snapshot: false, received }
+    }
+
+    /// The same for a generation that begins with a snapshot.
+    pub(crate) fn with_snapshot(self) -> Continued {
+        Continued { snapshot: true, ..self }
     }
 
     /// When the run began.

@@ -104,10 +104,16 @@ impl Journal {
         }
     }
 
-    /// All that the run is.
-    pub(crate) fn snapshot(&mut self, page: &mut Page, clock: Time, crc_before: u32, tables: &str) {
+    /// All that the run is, with so many lines that follow.
+    pub(crate) fn snapshot(
+        &mut self,
+        page: &mut Page,
+        clock: Time,
+        (crc_before, lines): (u32, u64),
+        tables: &str,
+    ) {
         let line = self.line(page, clock, RecordType::Snapshot, Tid(1));
-        let line = line.str("after", &format!("{crc_before:08x}"));
+        let line = line.str("after", &format!("{crc_before:08x}")).uint("lines", lines);
         // However long it is, it is needed as long as the generation is, and no longer.
         line.piece(&format!(",\"tables\":{tables}")).end();
     }

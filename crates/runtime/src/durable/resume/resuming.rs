@@ -98,6 +98,10 @@ impl Runtime {
     ) -> Result<(RunId, Option<Divergence>), TaskError> {
         let beginning = script.beginning.clone();
         let (function, input) = (&beginning.function, &beginning.input);
+        if !script.is_whole() {
+            let message = "its log was cut inside the snapshot that it begins with";
+            return Err(TaskError::new(ErrorKind::NotRestored, message));
+        }
         let registry = &self.settings.registry;
         let snapshot = script.snapshot.clone();
         let root = match &snapshot {

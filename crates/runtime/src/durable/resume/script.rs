@@ -111,6 +111,9 @@ pub(crate) struct Script {
     /// What it begins with, if that is not its function.
     pub(in crate::durable) snapshot: Option<Rc<Snapshot>>,
     /// What there is of steps of an earlier generation, by their tasks, and what their calls are called.
+    /// The last record that belongs to it, and the last that there is.
+    needs: u64,
+    last: u64,
     taken_over: BTreeMap<Tid, Begun>,
     pub(in crate::durable) numbers: BTreeMap<u64, Number>,
     /// Promises that were made for others to settle.
@@ -159,6 +162,7 @@ impl Script {
     pub(crate) fn add(&mut self, record: &Record<'_>, fetch: Fetch<'_>) -> Result<(), LogError> {
         let clock = self.moment.get_or_insert_with(|| Stamp::from_unix_nanos(0)).read(record.ts);
         let clock = clock.map_or(Time::ZERO, Time::from_nanos);
+        self.last = record.seq;
         match record.record_type() {
             Some(RecordType::RunStart) => self.begin(record, clock, fetch)?,
             Some(RecordType::Snapshot) => self.begin_with(record),
@@ -279,9 +283,16 @@ impl Script {
     fn begin_with(&mut self, record: &Record<'_>) {
         let snapshot = record.get("tables").and_then(|json| serde_json::from_str(json).ok());
         let snapshot: Rc<Snapshot> = Rc::new(snapshot.unwrap_or_default());
+        self.needs = record.seq.saturating_add(record.uint("lines").unwrap_or(0));
         self.taken_over = snapshot.begun();
         self.promises.extend(snapshot.promises().map(|(uuid, _)| uuid));
         self.snapshot = Some(snapshot);
+    }
+
+    /// Whether a generation that begins with a snapshot has all of it. They are written in one piece, so one that has not was cut.
+    pub(in crate::durable) fn is_whole(&self) -> bool {
+        let wanted = self.beginning.continued.as_ref().is_some_and(|before| before.snapshot);
+        (self.snapshot.is_some() || !wanted) && self.last >= self.needs
     }
 
     fn add_call(&mut self, record: &Record<'_>, kind: CallKind, clock: Time) {

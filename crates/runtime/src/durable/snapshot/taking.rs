@@ -1,8 +1,9 @@
 //! Taking a snapshot: the log of a run begins a new generation, with all that the run is. The run itself goes on as if nothing had been.
 
+use std::collections::BTreeSet;
 use std::panic::Location;
 
-use tiffany_kernel::{CallKind, ErrorKind, TaskError};
+use tiffany_kernel::{CallKind, ErrorKind, Recording, TaskError};
 
 use super::tables::Snapshot;
 use crate::durable::earlier::{Continued, Earlier};
@@ -67,6 +68,7 @@ impl Runtime {
         let (tables, calls) = hosted.run.tables()?;
         let settled = tables.promises.iter().filter(|promise| promise.settled.is_some());
         let settled = settled.map(|promise| promise.uuid).collect();
+        let promises: BTreeSet<_> = tables.promises.iter().map(|promise| promise.uuid).collect();
         let steps = |at: usize| self.effects.begun(calls[at].call);
         let tids: Vec<_> = tables.tasks.iter().map(|task| task.tid).collect();
         let text = Snapshot::text(tables, steps)?;
@@ -81,7 +83,8 @@ impl Runtime {
         let calls_so_far = hosting.earlier.calls + hosted.run.calls_made();
         let earlier = Earlier { calls: calls_so_far, ..hosting.earlier };
         let continued =
-            Continued::new(before.generation(), earlier, beginning.input, &hosting.received);
+            Continued::new(before.generation(), earlier, beginning.input, &hosting.received)
+                .with_snapshot();
         let started = Started {
             id: &beginning.id,
             function: &beginning.function,
@@ -91,21 +94,24 @@ impl Runtime {
             language,
             continued: Some(&continued),
         };
-        let carried = hosting.journal.begin_generation();
+        let messages = hosted.run.messages();
+        let is_every = hosted.run.recording() == Recording::Every;
+        let calls = tids.into_iter().zip(calls);
+        let calls: Vec<_> = calls.filter(|(_, call)| is_every || call.kind.is_outward()).collect();
+        let lines = messages.len() + calls.len();
+        let numbers = hosting.journal.begin_generation();
         hosting.journal.start(page, clock, &started);
-        hosting.journal.snapshot(page, clock, before.crc(), &text);
-        for (name, value) in hosted.run.messages() {
+        hosting.journal.snapshot(page, clock, (before.crc(), lines as u64), &text);
+        for (name, value) in messages {
             let json = value.borrow::<Json>().map_or("null", |json| &json.0);
             hosting.journal.message(page, (clock, 0), (&name, json), None);
         }
-        let recording = hosted.run.recording();
-        for (tid, call) in tids.into_iter().zip(calls) {
-            if call.kind.is_outward() || recording == tiffany_kernel::Recording::Every {
-                let number = carried.get(&call.call.call).copied();
-                let number = number.filter(|_| call.kind == CallKind::Effect);
-                hosting.journal.write_again(page, (tid, clock), call, number);
-            }
+        for (tid, call) in calls {
+            let number = numbers.get(&call.call.call).copied();
+            let number = number.filter(|_| call.kind == CallKind::Effect);
+            hosting.journal.write_again(page, (tid, clock), call, number);
         }
+        self.host.inbox.keep_promises(hosted.run.id(), &promises);
         hosting.snapshot_at = hosting.journal.chain.seq() + self.settings.snapshot_every;
         Ok(())
     }
