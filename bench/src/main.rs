@@ -4,6 +4,7 @@ mod counting_alloc;
 mod dice;
 mod durable;
 mod harness;
+mod history;
 mod kernel;
 mod report;
 mod runtimes;
@@ -16,6 +17,7 @@ use harness::{Measure, Mode};
 const USAGE: &str = "\
 usage: tiffany-bench kernel [--json] [--quick] [--only NAME] [MEASURE...]
        tiffany-bench durable [--json] [--quick] [--only NAME] [--dir D] [MEASURE...]
+       tiffany-bench history [--json] [--quick] [--only NAME] [--dir D] [MEASURE...]
 
   --json    one JSON object a line instead of tables
   --quick   a short run that shows it still works; its figures mean nothing
@@ -51,7 +53,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["kernel", rest @ ..] => match read_arguments(rest) {
-            Ok(Asked { dir: Some(_), .. }) => refuse("`--dir` is for `durable` only"),
+            Ok(Asked { dir: Some(_), .. }) => refuse("`--dir` is for `durable` and `history`"),
             Ok(asked) => take(&asked, kernel::measures(), Missing::IsFine),
             Err(why) => refuse(&why),
         },
@@ -62,17 +64,29 @@ fn main() -> ExitCode {
             }
             Err(why) => refuse(&why),
         },
+        ["history", rest @ ..] => match read_arguments(rest) {
+            Ok(asked) => {
+                let place = Rc::new(durable::Place::new(asked.dir.map(Into::into)));
+                take(&asked, history::measures(&place), Missing::Fails)
+            }
+            Err(why) => refuse(&why),
+        },
         [kernel::SERVE_ECHO, name] => kernel::serve_echo(name),
         [durable::CHILD, rest @ ..] => durable::serve_child(rest),
         [] | ["-h" | "--help" | "help"] => {
             let place = Rc::new(durable::Place::new(None));
             let (kernel, durable) = (names(&kernel::measures()), names(&durable::measures(&place)));
-            print!("{USAGE}\nkernel: {}\ndurable: {}\n", kernel.join(" "), durable.join(" "));
+            let history = names(&history::measures(&place));
+            let (kernel, durable) = (kernel.join(" "), durable.join(" "));
+            print!(
+                "{USAGE}\nkernel: {kernel}\ndurable: {durable}\nhistory: {}\n",
+                history.join(" ")
+            );
             ExitCode::SUCCESS
         }
-        [other, ..] => {
-            refuse(&format!("there is no `{other}`; the suites are `kernel` and `durable`"))
-        }
+        [other, ..] => refuse(&format!(
+            "there is no `{other}`; the suites are `kernel`, `durable` and `history`"
+        )),
     }
 }
 

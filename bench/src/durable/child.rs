@@ -10,13 +10,13 @@ use super::{CHILD, work};
 use crate::counting_alloc;
 
 /// A process that is killed with this.
-pub(super) struct Process {
+pub(crate) struct Process {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Process {
-    pub(super) fn start(arguments: &[&str]) -> Result<Process, String> {
+    pub(crate) fn start(arguments: &[&str]) -> Result<Process, String> {
         let failed = |error: std::io::Error| format!("cannot start a process: {error}");
         let this = std::env::current_exe().map_err(failed)?;
         let mut command = Command::new(this);
@@ -27,7 +27,7 @@ impl Process {
     }
 
     /// The next line it writes.
-    pub(super) fn line(&mut self) -> Result<String, String> {
+    pub(crate) fn line(&mut self) -> Result<String, String> {
         match self.lines.next() {
             Some(Ok(line)) => Ok(line),
             Some(Err(error)) => Err(format!("cannot read what the process says: {error}")),
@@ -36,7 +36,7 @@ impl Process {
     }
 
     /// Kills it with SIGKILL.
-    pub(super) fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.end();
     }
 
@@ -61,6 +61,7 @@ pub(crate) fn serve(arguments: &[&str]) -> ExitCode {
         }
         ["steps", log] => run(log, "shown_steps", "100000000"),
         ["mixed", log, count] => run(log, "mixed", count),
+        ["drawer", log, count] => crate::history::serve_snapshots(log, count),
         ["many", log, finished, live] => many(log, number(finished), number(live)),
         ["sleepers", log, runs] => sleepers(log, number(runs)),
         other => Err(format!("there is no process {other:?}")),

@@ -10,8 +10,8 @@ mod steps;
 mod work;
 mod yield_logged;
 
-pub(crate) use child::serve as serve_child;
-pub(crate) use place::Place;
+pub(crate) use child::{Process, serve as serve_child};
+pub(crate) use place::{Place, Scratch};
 
 use std::rc::Rc;
 

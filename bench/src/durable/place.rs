@@ -23,7 +23,7 @@ impl Place {
 
     /// A new and empty directory. All that was written before goes to the disk first, so that nobody pays for
     /// the one before him.
-    pub(super) fn fresh(&self, name: &str) -> Result<Scratch, String> {
+    pub(crate) fn fresh(&self, name: &str) -> Result<Scratch, String> {
         let number = self.next.replace(self.next.get() + 1);
         let path = self.root.join(format!("{number}-{name}"));
         fs::create_dir_all(&path)
@@ -46,7 +46,7 @@ pub(super) fn settle() {
 }
 
 /// A directory for one sample.
-pub(super) struct Scratch {
+pub(crate) struct Scratch {
     path: PathBuf,
 }
 
@@ -56,7 +56,7 @@ impl Scratch {
     }
 
     /// The directory of a log in it.
-    pub(super) fn log(&self) -> PathBuf {
+    pub(crate) fn log(&self) -> PathBuf {
         self.path.join("log")
     }
 

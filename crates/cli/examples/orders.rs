@@ -139,6 +139,9 @@ fn program() -> Builder {
         .register("family", family)
         .register("busy", busy)
         .register("echo", echo)
+        .register("diary", diary)
+        .register_agent("clerk", |pages| Clerk { pages })
+        .snapshot_every(4)
 }
 
 /// Starts a run, and drives it to its end or for some seconds.
@@ -173,4 +176,34 @@ fn main() -> ExitCode {
         };
     }
     tiffany::cli::main(program())
+}
+
+/// Begins anew after each page.
+async fn diary(pages: u64) -> Result<u64, TaskError> {
+    receive::<u64>("page").await?;
+    if pages == 1 { Ok(0) } else { tiffany::durable::continue_as(&(pages - 1)).await }
+}
+
+/// The same as a state machine, whose log begins anew by itself.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Clerk {
+    pages: u64,
+}
+
+impl tiffany::durable::DurableAgent for Clerk {
+    const NAME: &'static str = "clerk";
+    type Output = u64;
+
+    fn wants(&self) -> tiffany::TaskStatus<u64> {
+        match self.pages {
+            0 => tiffany::TaskStatus::Completed(0),
+            _ => tiffany::TaskStatus::receive_message("page"),
+        }
+    }
+
+    fn take(&mut self, ctx: &mut tiffany::TaskContext<'_>) -> Result<(), TaskError> {
+        ctx.written::<u64>()?;
+        self.pages -= 1;
+        Ok(())
+    }
 }

@@ -29,6 +29,8 @@ pub enum SystemCall {
     /// Whether the run takes the new way at a change of the program, with what the host thinks of it. The
     /// first answer holds for the whole run.
     Patched(Rc<str>, bool),
+    /// The run begins anew, from its function with this input, as JSON.
+    ContinueAs(Rc<str>),
     /// The caller's handler chain, innermost first.
     GetHandlers,
 
@@ -260,6 +262,7 @@ call_kinds! {
     Random "random" SystemCall::Random,
     NewUuid "new_uuid" SystemCall::NewUuid(_),
     Patched "patched" SystemCall::Patched(..),
+    ContinueAs "continue_as" SystemCall::ContinueAs(_),
     GetHandlers "get_handlers" SystemCall::GetHandlers,
     Spawn "spawn" SystemCall::Spawn(..),
     Wait "wait" SystemCall::Wait(..),

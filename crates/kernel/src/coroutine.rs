@@ -12,6 +12,7 @@ use crate::call::{Claim, Reply, SpawnOptions, SystemCall};
 use crate::error::{Site, TaskError, TaskLabel};
 use crate::id::{CallId, ObjectRef, RunId, TaskRef, Tid, Waitable};
 use crate::sight::Frame;
+use crate::snapshot::Saved;
 use crate::time::Time;
 use crate::value::Value;
 
@@ -34,6 +35,11 @@ pub trait Coroutine {
 
     /// What it waits for when it waits in no call, for people.
     fn waits_for(&self) -> Option<Cow<'static, str>> {
+        None
+    }
+
+    /// Its whole state and what it wants in it, if it can be made again from that.
+    fn save(&self) -> Option<Result<Saved, TaskError>> {
         None
     }
 

@@ -211,6 +211,12 @@ kinds! {
     NotCrashProof = "TFY0058", "repeat the simulation that is named, and look at what the workflow does outside its steps";
     /// Code and the log that was kept of it have parted ways.
     GoldenLog = "TFY0059", "if that is meant, record the log anew, by `pytest --golden-update`";
+    /// A run cannot begin anew here.
+    CannotContinue = "TFY0125", "wait for all tasks, then call `continue_as` in the root";
+    /// A run cannot be written down as a whole.
+    NoSnapshot = "TFY0126", "let every task be a registered state machine that waits, or use `continue_as`";
+    /// What was written down of a run cannot be made a run again.
+    NotRestored = "TFY0127", "register the state machine under the name it had, and let its type read what older versions wrote";
 }
 
 /// An error a task was given, or ended with.

@@ -35,6 +35,8 @@ pub enum Order {
     Abort(CallRef),
     /// Tell when all that happened so far is safe in the log.
     Commit(CallRef),
+    /// Begin the run anew, with this input, as JSON; or tell why that cannot be.
+    Continue(CallRef, Rc<str>),
     /// From now on this UUID may be settled.
     Announce(Uuid, ObjectRef),
     /// The task goes by this name from now on; `None`: it is over.

@@ -320,6 +320,14 @@ impl Calls {
         one.into_iter().chain(several)
     }
 
+    /// The only call, if there is but one and it waits, and its line.
+    pub(crate) fn only_call(&self) -> Option<(CallId, Wait, &'static Location<'static>)> {
+        match &self.progress {
+            Progress::Waiting(wait) => Some((self.id, *wait, self.at)),
+            _ => None,
+        }
+    }
+
     /// What the only call waits for, if there is but one and it waits.
     #[inline]
     pub(crate) fn only_wait(&self) -> Option<Wait> {

@@ -117,6 +117,7 @@ impl CallKind {
                 | Random
                 | NewUuid
                 | Patched
+                | ContinueAs
                 | Custom
         )
     }
@@ -194,6 +195,7 @@ impl About {
                 Some(json) => About::Json(Rc::clone(json)),
                 None => About::Nothing,
             },
+            SystemCall::ContinueAs(input) => About::Json(Rc::clone(input)),
             SystemCall::Charge(cost) => About::Number(*cost),
             _ => About::Nothing,
         }

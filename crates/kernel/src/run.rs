@@ -46,13 +46,13 @@ pub struct Run {
     /// Turns taken so far.
     pub(crate) steps: u64,
     /// Where random numbers come from.
-    random: u64,
+    pub(crate) random: u64,
 
     pub(crate) tasks: Slab<Task>,
     pub(crate) tids: Option<Box<TidIndex>>,
-    next_tid: u64,
+    pub(crate) next_tid: u64,
     pub(crate) live: usize,
-    root: u32,
+    pub(crate) root: u32,
 
     pub(crate) ready: Ready,
     /// The running task was answered, and so goes to the back of the queue.
@@ -62,8 +62,8 @@ pub struct Run {
     pub(crate) sets: Slab<WaitSet>,
     pub(crate) timers: Timers,
     pub(crate) promises: Slab<Promise>,
-    next_object: u64,
-    next_end: u64,
+    pub(crate) next_object: u64,
+    pub(crate) next_end: u64,
 
     pub(crate) clock: Time,
     pub(crate) next_call: u64,
@@ -77,7 +77,7 @@ pub struct Run {
     /// Somebody has begun to wait since cycles were last looked for.
     pub(crate) waits_changed: bool,
 
-    failure: Option<Box<RunFailure>>,
+    pub(crate) failure: Option<Box<RunFailure>>,
     pub(crate) rare: Rare,
 }
 
@@ -144,6 +144,21 @@ pub struct TaskInfo {
 impl Run {
     /// A run with this root, ready to have its first round.
     pub fn new(id: RunId, root: BoxCoroutine, config: RunConfig, now: Time) -> Run {
+        let (name, at) = (config.name.clone(), config.started_at);
+        let handlers = config.handlers.clone();
+        let mut run = Run::without_tasks(id, config, now);
+        let scope = (!handlers.is_empty())
+            .then(|| Rc::new(Scope { handlers: chain(handlers, None), ..Scope::default() }));
+        run.root = run.add_task(root, at, scope, None);
+        if let Some(name) = name {
+            run.set_name(run.root, name);
+        }
+        run.announce_spawn(run.root, None);
+        run
+    }
+
+    /// The tables of a run, all empty. Its time begins now.
+    pub(crate) fn without_tasks(id: RunId, config: RunConfig, now: Time) -> Run {
         let mut run = Run {
             id,
             mode: config.mode,
@@ -189,13 +204,6 @@ impl Run {
         if let Some(deadline) = config.limits.max_time.and_then(|limit| now.checked_add(limit)) {
             run.timers.arm(deadline, Due::Limit);
         }
-        let scope = (!config.handlers.is_empty())
-            .then(|| Rc::new(Scope { handlers: chain(config.handlers, None), ..Scope::default() }));
-        run.root = run.add_task(root, config.started_at, scope, None);
-        if let Some(name) = config.name {
-            run.set_name(run.root, name);
-        }
-        run.announce_spawn(run.root, None);
         run
     }
 
@@ -287,6 +295,11 @@ impl Run {
 
     pub(crate) fn push_record(&mut self, record: Record) {
         self.records.push(record);
+    }
+
+    /// Which calls are written down.
+    pub fn recording(&self) -> Recording {
+        self.recording
     }
 
     /// How many turns tasks of this run have had.

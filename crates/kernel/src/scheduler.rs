@@ -422,6 +422,14 @@ impl Run {
         Next::Others
     }
 
+    /// Drops the coroutine of a task between rounds, and accepts what it gives back.
+    pub(crate) fn abandon(&mut self, slot: u32, port: &Port) {
+        self.enter(port, None);
+        drop(self.tasks[slot as usize].drop_coroutine());
+        self.accept(slot, port);
+        self.end_round(port);
+    }
+
     /// A task that was not answered waits.
     fn settle_down(&mut self, slot: u32) {
         let task = &mut self.tasks[slot as usize];

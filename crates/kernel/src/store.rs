@@ -44,6 +44,7 @@ pub(crate) fn handlers(chain: &Chain) -> Vec<Rc<dyn Handler>> {
 #[derive(Default)]
 pub struct Env {
     entries: BTreeMap<Rc<str>, EnvEntry>,
+    is_resolved: bool,
 }
 
 /// One key of the environment.
@@ -74,6 +75,19 @@ impl Env {
 
     pub(crate) fn entry(&mut self, key: &str) -> Option<&mut EnvEntry> {
         self.entries.get_mut(key)
+    }
+
+    /// A key was found out.
+    pub(crate) fn resolve(&mut self, key: &str, result: Result<Value, TaskError>) {
+        self.is_resolved = true;
+        if let Some(entry) = self.entry(key) {
+            *entry = EnvEntry::Known(result);
+        }
+    }
+
+    /// Whether any key was found out.
+    pub(crate) fn is_resolved(&self) -> bool {
+        self.is_resolved
     }
 
     pub(crate) fn keys(&self) -> impl Iterator<Item = &Rc<str>> {

@@ -141,6 +141,31 @@ impl Task {
         }
     }
 
+    /// A task that is over.
+    pub(crate) fn over(
+        tid: Tid,
+        state: TaskState,
+        outcome: Outcome,
+        ended: u64,
+        spawned_at: &'static Location<'static>,
+    ) -> Task {
+        assert!(state.is_terminal(), "task {tid} is over");
+        let mut marks = Marks::default();
+        marks.set(Mark::Held);
+        Task {
+            tid,
+            state,
+            priority: 0,
+            marks,
+            log_base: 0,
+            waiters: WaitList::default(),
+            links: Links::FREE,
+            spawned_at,
+            scope: None,
+            body: Body::Over { outcome, ended },
+        }
+    }
+
     pub(crate) fn state(&self) -> TaskState {
         self.state
     }

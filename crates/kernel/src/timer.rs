@@ -89,6 +89,12 @@ impl Timers {
         Some(armed.target)
     }
 
+    /// When each armed timer is due.
+    pub(crate) fn deadlines(&self) -> std::collections::BTreeMap<u32, Time> {
+        let armed = self.heap.iter().filter(|entry| self.is_armed(entry));
+        armed.map(|entry| (entry.slot, entry.deadline)).collect()
+    }
+
     fn is_armed(&self, entry: &Entry) -> bool {
         self.armed.get(entry.slot as usize).is_some_and(|armed| armed.order == entry.order)
     }

@@ -10,7 +10,7 @@ use tiffany_kernel::{
     Tid, Unwind, Value,
 };
 
-use crate::call::{Decode, Direct, Moved};
+use crate::call::{Decode, Direct, Moved, complete};
 use crate::channel::{Received, Receiver, Sender};
 use crate::context;
 use crate::future_task::panic_error;
@@ -235,6 +235,11 @@ impl<A> StateMachine<A> {
         StateMachine { agent: Some(agent), call: None, at: Location::caller() }
     }
 
+    /// The state machine itself, unless it is over.
+    pub(crate) fn agent(&self) -> Option<&A> {
+        self.agent.as_ref()
+    }
+
     /// One turn: poll, and make the call it asks for.
     fn turn<T: 'static>(
         &mut self,
@@ -255,7 +260,7 @@ impl<A> StateMachine<A> {
         if let (Some(id), Some((_, kind))) = (ctx.answered, call) {
             give_back(port, id, kind);
         }
-        let call = match status {
+        let mut call = match status {
             Ok(TaskStatus::Ready) => SystemCall::Yield,
             Ok(TaskStatus::Waiting(call)) => call,
             Ok(TaskStatus::Completed(value)) => {
@@ -267,9 +272,7 @@ impl<A> StateMachine<A> {
             Ok(TaskStatus::Failed(error)) => return Step::Failed(error),
             Err(payload) => return Step::Failed(panic_error(payload, "panicked")),
         };
-        if call.kind().reads_clock() {
-            context::with(|context| context.set_clock());
-        }
+        complete(&mut call);
         let kind = call.kind();
         self.call = Some((port.call(call, self.at), kind));
         Step::Pending

@@ -21,7 +21,7 @@ use tracing::Level;
 
 use crate::clock::Clock;
 use crate::context;
-use crate::durable::{Chunk, OnChunk, QueueSettings, Registry};
+use crate::durable::{Chunk, DurableAgent, OnChunk, QueueSettings, Registry};
 use crate::error::RunError;
 use crate::future_task::{FutureTask, Plain};
 use crate::host::{Entropy, Host, Workers};
@@ -61,6 +61,7 @@ pub struct Builder {
     pub(crate) log_settings: crate::wal::Settings,
     pub(crate) registry: Registry,
     pub(crate) recording: Recording,
+    pub(crate) snapshot_every: u64,
     pub(crate) queues: BTreeMap<String, QueueSettings>,
     pub(crate) on_chunk: Option<OnChunk>,
     agent_id: String,
@@ -102,6 +103,7 @@ impl Builder {
             log_settings: crate::wal::Settings::default(),
             registry: Registry::default(),
             recording: Recording::Every,
+            snapshot_every: 10_000,
             queues: BTreeMap::new(),
             on_chunk: None,
             agent_id: String::new(),
@@ -300,6 +302,32 @@ impl Builder {
         R: Future<Output = Result<O, E>> + 'static,
     {
         self.registry.add(name, function);
+        self
+    }
+
+    /// The same for a function whose root is a state machine that can be written down, made out of its input.
+    #[track_caller]
+    pub fn register_agent<I, A, F>(mut self, name: &str, function: F) -> Builder
+    where
+        I: DeserializeOwned + 'static,
+        A: DurableAgent,
+        F: Fn(I) -> A + 'static,
+    {
+        self.registry.add_agent(name, function);
+        self
+    }
+
+    /// A kind of state machine that tasks of such runs are, besides their roots: after a restart they are made again by its
+    /// [name](DurableAgent::NAME).
+    pub fn agent<A: DurableAgent>(mut self) -> Builder {
+        self.registry.add_kind::<A>();
+        self
+    }
+
+    /// After how many records the log of a run made of [state machines](DurableAgent) begins anew with a snapshot; 10,000 unless it is
+    /// set, 0 for never. It is taken when the run next waits.
+    pub fn snapshot_every(mut self, records: u64) -> Builder {
+        self.snapshot_every = records;
         self
     }
 

@@ -76,6 +76,15 @@ impl<R, D> TryCall<R, D> {
         TryCall { raw: RawCall { pending, kind, request: Request::Bad(error) }, reply: PhantomData }
     }
 
+    /// The call itself, for who makes it in another way than by awaiting it.
+    pub(crate) fn into_request(self) -> Result<SystemCall, TaskError> {
+        match self.raw.request {
+            Request::New(call) => Ok(call),
+            Request::Bad(error) => Err(error),
+            Request::Made => unreachable!("it has not been polled"),
+        }
+    }
+
     /// A call made on behalf of another line than the one that makes it.
     pub(crate) fn new_at(call: SystemCall, at: &'static Location<'static>) -> TryCall<R, D> {
         TryCall { raw: RawCall::new_at(call, at), reply: PhantomData }
@@ -117,6 +126,19 @@ pub(crate) fn throw<R>(error: TaskError) -> Poll<R> {
         None => panic!("{error}"),
     });
     Poll::Pending
+}
+
+/// Puts into a call what is drawn when it is made, and not before: a replay counts that.
+pub(crate) fn complete(call: &mut SystemCall) {
+    if let SystemCall::CreateExternalPromise(uuid) | SystemCall::NewUuid(uuid) = call {
+        *uuid = context::current().draw_uuid();
+    }
+    if let SystemCall::Patched(id, new) = call {
+        *new = context::current().takes_new_way(id);
+    }
+    if call.kind().reads_clock() {
+        context::with(|context| context.set_clock());
+    }
 }
 
 /// A call that was made or is about to be: what the futures of all calls have in common.
@@ -325,16 +347,7 @@ impl RawCall {
             let Request::New(mut call) = std::mem::replace(request, Request::Made) else {
                 panic!("a system call was polled after it had returned")
             };
-            // Drawn when the call is made, and not before: a replay counts them.
-            if let SystemCall::CreateExternalPromise(uuid) | SystemCall::NewUuid(uuid) = &mut call {
-                *uuid = context::current().draw_uuid();
-            }
-            if let SystemCall::Patched(id, new) = &mut call {
-                *new = context::current().takes_new_way(id);
-            }
-            if kind.reads_clock() {
-                context::with(|context| context.set_clock());
-            }
+            complete(&mut call);
             port.call(call, at)
         });
         polled.map(Port::take_answer)

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Weak;
 use std::task::Waker;
 
-use tiffany_kernel::{CallId, Port, Release, RunId, Site, TaskError, TaskRef, Uuid};
+use tiffany_kernel::{CallId, Names, Port, Release, RunId, Site, TaskError, TaskRef, Uuid};
 use tracing::Span;
 use tracing::level_filters::LevelFilter;
 
@@ -39,6 +39,8 @@ pub(crate) struct Context {
     pub(crate) sources: RefCell<Option<Rc<Sources>>>,
     /// The runs of all runtimes of this thread that are not over.
     pub(crate) live_runs: RefCell<BTreeSet<RunId>>,
+    /// Where handles are found while the state machines of a run are made again.
+    pub(crate) restoring: RefCell<Option<Names>>,
 }
 
 /// What a coroutine left besides its calls.
@@ -65,6 +67,7 @@ impl Context {
             pulse: Cell::new(None),
             sources: RefCell::new(None),
             live_runs: RefCell::new(BTreeSet::new()),
+            restoring: RefCell::new(None),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The way in from other threads: letters to the loop, and the bell that wakes it. The bell is rung at
 //! most once for a burst of letters, and not at all while the loop is awake.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
@@ -108,6 +108,13 @@ impl Inbox {
     /// The run is over: its promises are unknown from now on.
     pub(crate) fn forget_run(&self, run: RunId) {
         self.promises.lock().retain(|_, promise| promise.run != run);
+    }
+
+    /// Of a run's promises that are settled, only these may be asked for again.
+    pub(crate) fn keep_promises(&self, run: RunId, kept: &BTreeSet<Uuid>) {
+        self.promises
+            .lock()
+            .retain(|uuid, promise| promise.run != run || !promise.settled || kept.contains(uuid));
     }
 
     /// Whether there is such a promise, and if so, whether it is durable.

@@ -198,21 +198,76 @@ impl Runtime {
         hosting: Option<Box<Hosting>>,
         now: Time,
     ) -> RunId {
+        let run = self.new_run(root, config, now);
+        self.host_run(run, hosting)
+    }
+
+    /// Takes in a run that is ready to have its first round.
+    pub(crate) fn host_run(&mut self, run: Run, hosting: Option<Box<Hosting>>) -> RunId {
+        let id = run.id();
+        let place =
+            self.runs.insert(Box::new(Hosted { run, hosting, in_line: false, armed: None }));
+        self.places.insert(id, place);
+        self.empty_outbox(place);
+        self.line_up(place);
+        id
+    }
+
+    pub(crate) fn new_run(&self, root: BoxCoroutine, config: RunConfig, now: Time) -> Run {
+        let (id, config) = self.number_run(config);
+        Run::new(id, root, config, now)
+    }
+
+    /// A number for a run that is about to be.
+    pub(crate) fn number_run(&self, mut config: RunConfig) -> (RunId, RunConfig) {
         let id = RunId(next_run_number());
-        let mut config = config;
         match self.host.tracer.start_run(id) {
             Events::Off => {}
             wanted if config.events == Events::Off => config.events = wanted,
             _ => {}
         }
-        let run = Run::new(id, root, config, now);
-        let place =
-            self.runs.insert(Box::new(Hosted { run, hosting, in_line: false, armed: None }));
-        self.places.insert(id, place);
         context::with(|context| context.live_runs.borrow_mut().insert(id));
-        self.empty_outbox(place);
-        self.line_up(place);
-        id
+        (id, config)
+    }
+
+    /// It did not come to be.
+    pub(crate) fn forget_number(&self, id: RunId) {
+        context::with(|context| context.live_runs.borrow_mut().remove(&id));
+    }
+
+    /// Puts a new run where another was, which is left by its root and forgotten. Gives the messages that nobody has taken there.
+    pub(crate) fn replace_run(
+        &mut self,
+        place: usize,
+        root: BoxCoroutine,
+        config: RunConfig,
+        now: Time,
+    ) -> Vec<(Rc<str>, Value)> {
+        let new = self.new_run(root, config, now);
+        let left = &mut self.runs[place].run;
+        let messages = context::with(|context| left.leave(&context.port));
+        let (old, new_id) = (left.id(), new.id());
+        for error in left.take_unobserved() {
+            self.show_unobserved(&error);
+        }
+        for order in self.runs[place].run.take_orders() {
+            self.execute(old, order);
+        }
+        self.host.tracer.end_run(old, None);
+        self.forget_traces(old);
+        self.places.remove(&old);
+        self.places.insert(new_id, place);
+        self.runs[place].run = new;
+        messages
+    }
+
+    /// What others know of a run is forgotten.
+    fn forget_traces(&mut self, id: RunId) {
+        context::with(|context| context.live_runs.borrow_mut().remove(&id));
+        self.stalled.remove(&id);
+        self.host.inbox.forget_run(id);
+        self.host.questions.forget_run(id);
+        self.forget_steps(id);
     }
 
     /// Drives all runs until this one is over, and gives its value.
@@ -498,6 +553,11 @@ impl Runtime {
                     },
                 },
             },
+            Order::Continue(call, _) => {
+                let message = "this runtime has no log; give its builder a `log_dir`";
+                let error = TaskError::new(ErrorKind::CannotContinue, message);
+                self.complete(id, Completion::Call(call, Err(error)));
+            }
             Order::Abort(call) => self.abort_step(call),
             Order::Announce(uuid, promise) => self.host.inbox.announce(uuid, promise.run, false),
             Order::Name(tid, name) => {
@@ -690,7 +750,6 @@ impl Runtime {
     /// Removes a run from all lists.
     pub(crate) fn forget_run(&mut self, id: RunId) -> Option<Box<Hosted>> {
         let place = self.places.remove(&id)?;
-        context::with(|context| context.live_runs.borrow_mut().remove(&id));
         let hosted = self.runs.remove(place);
         if hosted.in_line {
             self.leave_line(place);
@@ -698,9 +757,7 @@ impl Runtime {
         if let Some(deadline) = hosted.armed {
             self.deadlines.remove(&(deadline, place));
         }
-        self.host.inbox.forget_run(id);
-        self.host.questions.forget_run(id);
-        self.forget_steps(id);
+        self.forget_traces(id);
         Some(hosted)
     }
 

@@ -314,7 +314,10 @@ impl<W: 'static> Crashes<W> {
         let is_apart = has_world || undisturbed.logs.runs.values().any(sent);
         for (run, log) in undisturbed.logs.runs.values().enumerate().filter(|_| !is_apart) {
             // With one record gone everything up to the end is there.
-            plans.extend((1..log.lines.len()).map(|records| vec![Disaster::Cut { run, records }]));
+            let first = log.beginning();
+            plans.extend(
+                (first..log.lines.len()).map(|records| vec![Disaster::Cut { run, records }]),
+            );
         }
         self.second_crashes(&mut plans, &mut draw);
         if self.faults {

@@ -61,6 +61,10 @@ impl Logs {
             let Some(now) = later.runs.get(run) else {
                 return Some(format!("run {run} had a log, and has none any more"));
             };
+            // A new generation takes the place of the one before.
+            if now.generation() > log.generation() {
+                continue;
+            }
             for (at, line) in log.lines.iter().enumerate() {
                 if now.lines.get(at) != Some(line) {
                     let is = now.lines.get(at).map_or("nothing", String::as_str);
@@ -84,6 +88,43 @@ impl RunLog {
         let parse = |line: &String| serde_json::from_str(line).map_err(|error| error.to_string());
         let records = lines.iter().map(parse).collect::<Result<_, _>>()?;
         Ok(RunLog { lines, records })
+    }
+
+    /// The promises of a snapshot.
+    fn taken_over(&self, uuid: &str) -> Option<&Value> {
+        let promises =
+            self.of_type("Snapshot").filter_map(|one| one["tables"]["promises"].as_array());
+        promises.flatten().find(|promise| promise["uuid"] == *uuid)
+    }
+
+    pub(crate) fn has_promise(&self, uuid: &str) -> bool {
+        self.records.iter().any(|one| one["uuid"] == *uuid) || self.taken_over(uuid).is_some()
+    }
+
+    pub(crate) fn has_settled(&self, uuid: &str) -> bool {
+        let mut settled = self.of_type("PromiseSettled");
+        settled.any(|one| one["promise"] == *uuid)
+            || self.taken_over(uuid).is_some_and(|promise| promise.get("order").is_some())
+    }
+
+    /// How many records there are at least: a snapshot and what follows it are written in one piece.
+    pub(crate) fn beginning(&self) -> usize {
+        let lines = self.of_type("Snapshot").next().and_then(|one| one["lines"].as_u64());
+        lines.map_or(1, |lines| 2 + lines as usize)
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.records.first().and_then(|first| first["gen"].as_u64()).unwrap_or(1)
+    }
+
+    /// What the call of this record is called in the world. One that a generation took over has its key written down.
+    pub(crate) fn key(&self, run: &str, seq: u64) -> String {
+        let call = usize::try_from(seq).ok().and_then(|seq| self.records.get(seq.checked_sub(1)?));
+        match (call.and_then(|call| call["key"].as_str()), self.generation()) {
+            (Some(key), _) => key.into(),
+            (None, 1) => format!("{run}/{seq}"),
+            (None, generation) => format!("{run}/{generation}.{seq}"),
+        }
     }
 
     pub(crate) fn of_type<'a>(&'a self, wanted: &'a str) -> impl Iterator<Item = &'a Value> {
@@ -120,8 +161,26 @@ impl RunLog {
 
 /// Fields that say when, in which order, or under which number something happened.
 const PASSING: &[&str] = &[
-    "v", "seq", "ts", "crc", "gen", "task_id", "tid", "type", "step", "of", "time", "child",
-    "task", "object", "items", "attempt", "uuid", "promise", "from",
+    "v",
+    "seq",
+    "ts",
+    "crc",
+    "gen",
+    "task_id",
+    "tid",
+    "type",
+    "step",
+    "of",
+    "time",
+    "child",
+    "task",
+    "object",
+    "items",
+    "attempt",
+    "uuid",
+    "promise",
+    "from",
+    "continued",
 ];
 
 #[derive(Default)]

@@ -227,6 +227,8 @@ impl Outside {
                             "promise {uuid} has its one answer, which is {said:?}"
                         ));
                     }
+                    // With a new generation it may be gone that had its answer.
+                    (Answer::Never, Logged::Found) => reply.stage = Stage::Safe,
                     (Answer::Never, _) if is_live => {
                         return Err(format!("promise {uuid} was handed out, and is unknown"));
                     }
@@ -258,29 +260,36 @@ impl Outside {
                 }
             };
             let was_safe = matches!(stage, Stage::Safe);
-            if was_safe && !is_there && trust == Trust::Full && !is_over(log) {
+            let is_first = log.is_none_or(|log| log.generation() == 1);
+            if was_safe && !is_there && is_first && trust == Trust::Full && !is_over(log) {
                 return Err(format!("it was said to be safe, and is lost: {planned:?}"));
             }
+            // What an earlier generation had is gone with it.
+            let was_taken = was_safe && !is_first;
+            let is_there = is_there || was_taken;
             *stage = if is_there { Stage::Safe } else { Stage::ToDo };
         }
         for (uuid, reply) in &mut self.replies {
             let log = runs.get(&reply.run);
             let text = uuid.to_string();
+            // What an earlier generation had and nobody needs any more is gone with it.
             let is_there = log.is_some_and(|log| {
-                log.of_type("PromiseSettled").any(|one| one["promise"] == *text.as_str())
+                log.has_settled(&text) || (log.generation() > 1 && !log.has_promise(&text))
             });
             if reply.logged != Logged::No && !is_there && trust == Trust::Full {
                 return Err(format!("the answer to promise {uuid} was safe, and is lost"));
             }
             // Who was not told may try once more although it is there, and is ignored then.
-            let again = !is_there || (reply.logged == Logged::No && self.draw.below(2) == 1);
+            let is_known = log.is_some_and(|log| log.has_promise(&text));
+            let tries = reply.logged == Logged::No && self.draw.below(2) == 1;
+            let again = !is_there || (tries && is_known);
             reply.logged = if is_there { Logged::Found } else { Logged::No };
             reply.stage = if again { Stage::ToDo } else { Stage::Safe };
         }
         // A promise that the log does not know was never heard of by anybody.
         let known = |uuid: &Uuid| {
             let uuid = uuid.to_string();
-            logs.runs.values().flat_map(|log| &log.records).any(|one| one["uuid"] == *uuid.as_str())
+            logs.runs.values().any(|log| log.generation() > 1 || log.has_promise(&uuid))
         };
         if let Some(uuid) = self.replies.keys().find(|uuid| !known(uuid)) {
             match trust {

@@ -221,7 +221,12 @@ impl<'a> Universe<'a> {
         let attempts: BTreeMap<&String, _> =
             logs.runs.iter().map(|(run, log)| (run, log.attempts())).collect();
         for entry in self.ledger.entries.borrow().iter().filter(|entry| entry.kind != "pure") {
-            let (run, seq) = place_of(&entry.key);
+            let (run, generation, seq) = place_of(&entry.key);
+            let log = logs.runs.get(run);
+            // What an earlier generation had is gone with it.
+            if log.is_some_and(|log| log.generation() > generation) {
+                continue;
+            }
             let known = attempts
                 .get(&run.to_string())
                 .is_some_and(|attempts| attempts.contains(&(seq, entry.attempt)));
@@ -234,7 +239,7 @@ impl<'a> Universe<'a> {
 
     fn note_answered(&mut self, logs: &Logs) {
         for (run, log) in &logs.runs {
-            self.answered.extend(log.results().iter().map(|seq| format!("{run}/{seq}")));
+            self.answered.extend(log.results().iter().map(|seq| log.key(run, *seq)));
         }
     }
 
@@ -405,9 +410,11 @@ impl<'a> Universe<'a> {
         self.outside.adopt(&self.recovered);
         // What is in the log was done.
         let was_done = |entry: &&Entry| {
-            let (run, seq) = place_of(&entry.key);
+            let (run, generation, seq) = place_of(&entry.key);
             let log = self.recovered.runs.get(run);
-            log.is_some_and(|log| log.attempts().contains(&(seq, entry.attempt)))
+            log.is_some_and(|log| {
+                log.generation() > generation || log.attempts().contains(&(seq, entry.attempt))
+            })
         };
         let done = undisturbed.ledger.iter().filter(was_done).cloned().collect();
         self.ledger.entries.replace(done);
@@ -422,8 +429,9 @@ fn told_as(message: &str, code: &str) -> String {
     format!("{} {code}", first.replace(&code, "").trim_end())
 }
 
-/// The run and the record of a key.
-pub(crate) fn place_of(key: &str) -> (&str, u64) {
-    let (run, seq) = key.split_once('/').unwrap_or((key, "0"));
-    (run, seq.parse().unwrap_or(0))
+/// The run, the generation and the record of a key.
+pub(crate) fn place_of(key: &str) -> (&str, u64, u64) {
+    let (run, number) = key.split_once('/').unwrap_or((key, "0"));
+    let (generation, seq) = number.split_once('.').unwrap_or(("1", number));
+    (run, generation.parse().unwrap_or(0), seq.parse().unwrap_or(0))
 }

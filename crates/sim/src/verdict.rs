@@ -78,8 +78,11 @@ pub(crate) fn check_ledger(story: &Story) -> Result<(), String> {
             }
             _ => {}
         }
-        let (run, seq) = place_of(&entry.key);
+        let (run, generation, seq) = place_of(&entry.key);
         let log = story.logs.runs.get(run);
+        if log.is_some_and(|log| log.generation() > generation) {
+            continue;
+        }
         let is_step = log.is_some_and(|log| {
             let call = (seq as usize).checked_sub(1).and_then(|at| log.records.get(at));
             call.is_some_and(|call| call["name"] == *entry.name.as_str())

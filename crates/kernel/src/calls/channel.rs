@@ -97,6 +97,30 @@ impl Run {
         }
     }
 
+    /// The same, left where they are.
+    pub(crate) fn waiting_messages(&self) -> Vec<(Rc<str>, Value)> {
+        let inboxes = self.rare.inboxes.iter();
+        let all = inboxes.flat_map(|(name, inbox)| {
+            let entry = &self.rare.channels[inbox.slot as usize];
+            let returned = entry.returned.iter().map(|(_, value)| value);
+            returned.chain(&entry.messages).map(|value| (Rc::clone(name), value.clone()))
+        });
+        all.collect()
+    }
+
+    /// The messages from outside that nobody has taken, by name and in order.
+    pub(crate) fn take_messages(&mut self) -> Vec<(Rc<str>, Value)> {
+        let mut all = Vec::new();
+        for (name, inbox) in self.rare.inboxes.clone() {
+            let entry = &mut self.rare.channels[inbox.slot as usize];
+            let returned = entry.returned.drain(..).map(|(_, value)| value);
+            all.extend(
+                returned.chain(entry.messages.drain(..)).map(|value| (Rc::clone(&name), value)),
+            );
+        }
+        all
+    }
+
     /// Whether a task waits for a message from outside.
     pub(crate) fn awaits_message(&self) -> bool {
         self.rare

@@ -3,6 +3,7 @@
 
 mod cancel;
 pub(crate) mod channel;
+mod continue_as;
 mod effect;
 pub(crate) mod group;
 mod io;
@@ -65,6 +66,7 @@ impl Run {
             SystemCall::Patched(id, new) => {
                 Answer::Now(Reply::Flag(*self.rare.patches.entry(id).or_insert(new)))
             }
+            SystemCall::ContinueAs(input) => settle(self.continue_as(me, id, input)),
             SystemCall::GetHandlers => self.get_handlers(me),
             SystemCall::Spawn(coroutine, options) => self.spawn(me, coroutine, options, at),
             SystemCall::Wait(on, claim) => self.wait(me, id, on, claim),

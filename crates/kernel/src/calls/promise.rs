@@ -33,6 +33,21 @@ impl Promise {
         self.id
     }
 
+    pub(crate) fn uuid(&self) -> Option<Uuid> {
+        self.uuid
+    }
+
+    /// One of an earlier life, which is settled from outside.
+    pub(crate) fn restored(
+        id: u64,
+        uuid: Uuid,
+        settled: Option<(Outcome, u64)>,
+        writer: bool,
+    ) -> Promise {
+        let (uuid, waiters) = (Some(uuid), WaitList::default());
+        Promise { id, uuid, settled, waiters, futures: 0, writer }
+    }
+
     pub(crate) fn end(&self) -> Option<(&Outcome, u64)> {
         self.settled.as_ref().map(|(outcome, ended)| (outcome, *ended))
     }

@@ -92,8 +92,8 @@ impl Run {
     pub(crate) fn resolved(&mut self, task: u32, key: &str) {
         let result = self.tasks[task as usize].end().map(|(outcome, _)| outcome.share());
         self.tasks[task as usize].marks.set(Mark::Observed);
-        if let (Some(result), Some(entry)) = (result, self.env.entry(key)) {
-            *entry = EnvEntry::Known(result);
+        if let Some(result) = result {
+            self.env.resolve(key, result);
         }
     }
 }

@@ -13,7 +13,8 @@ use crate::builder::Builder;
 use crate::call::TryCall;
 use crate::control::Control;
 use crate::durable::{
-    Attempt, DurableRun, Json, Language, Spawner, Step, StepError, StepJob, Tried, on_question,
+    Attempt, DurableRun, Json, Language, Spawner, Step, StepError, StepJob, Tried, continue_with,
+    on_question,
 };
 use crate::error::RunError;
 use crate::inbox::Settlement;
@@ -103,6 +104,12 @@ pub fn make_step(step: Step<()>, input: String, at: Option<Site>) -> TryCall<Rep
         Some(at) => step.made_at(at).into_call(),
         None => step.into_call(),
     }
+}
+
+/// Begins the run anew with this input, which is JSON: see [`continue_as`](crate::durable::continue_as).
+#[track_caller]
+pub fn continue_as(input: &str) -> TryCall<Reply> {
+    continue_with(input)
 }
 
 /// An error of a step after which another attempt may help.

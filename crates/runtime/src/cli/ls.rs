@@ -51,6 +51,7 @@ pub(super) fn json(summary: &Summary) -> serde_json::Value {
         "records": summary.entry.seq,
         "bytes": summary.entry.len,
         "generation": summary.entry.generation,
+        "calls_before": summary.calls_before,
         "started": summary.started,
         "changed": summary.changed,
     })

@@ -10,7 +10,7 @@ use super::args::{Show, State};
 use super::error::{Ending, Shown, exit};
 use super::out::{Out, Style, clean, paint};
 use super::place::{Place, find, script};
-use super::summary::{Summary, moment, size};
+use super::summary::{Summary, count, moment, size};
 use super::tasks::{TaskSeen, Tasks, error_text};
 use super::waiting::Waiting;
 use crate::durable::Until;
@@ -162,7 +162,10 @@ impl Facts {
         fact("changed", &moment(&summary.changed), Style::Plain)?;
         let generation = match summary.entry.generation {
             1 => String::new(),
-            generation => format!(", generation {generation}"),
+            generation => {
+                let calls = count(summary.calls_before, "call");
+                format!(", generation {generation} after {calls}")
+            }
         };
         let records = format!("{}, {}{generation}", summary.entry.seq, size(summary.entry.len));
         fact("records", &records, Style::Plain)?;

@@ -20,6 +20,8 @@ pub(super) struct Summary {
     pub(super) function: String,
     pub(super) started: String,
     pub(super) changed: String,
+    /// How many calls it made in earlier generations.
+    pub(super) calls_before: u64,
 }
 
 impl Summary {
@@ -32,6 +34,7 @@ impl Summary {
             function: String::new(),
             started: String::new(),
             changed: String::new(),
+            calls_before: 0,
         };
         if entry.state == RunState::Removed {
             return summary;
@@ -66,8 +69,21 @@ impl Summary {
                 "id" => self.id = text(value).unwrap_or_default(),
                 "function" => {
                     self.function = text(value).unwrap_or_default();
+                    if self.entry.generation == 1 {
+                        return true;
+                    }
+                }
+                // What a later generation knows of those before it stands behind that, if anything does.
+                "continued" => {
+                    if let Ok(continued) = serde_json::from_str::<serde_json::Value>(value) {
+                        self.calls_before = continued["calls"].as_u64().unwrap_or(0);
+                        if let Some(since) = continued["since"].as_str() {
+                            self.started = since.to_owned();
+                        }
+                    }
                     return true;
                 }
+                "input" => return true,
                 _ => {}
             }
         }

@@ -94,6 +94,8 @@ impl Tasks {
         self.was_shut_down = false;
         match record.record_type() {
             Some(RecordType::RunStart) => {
+                // A new generation: nothing is left of the one before.
+                *self = Tasks::default();
                 self.id = text(record, "id").unwrap_or_default();
                 self.function = text(record, "function").unwrap_or_default();
                 self.input = inline(record, "input");
@@ -101,6 +103,7 @@ impl Tasks {
                 self.next_object = is_every.then_some(1);
                 self.all.insert(tid, TaskSeen::new(None, String::new()));
             }
+            Some(RecordType::Snapshot) => self.begin_with(record),
             Some(RecordType::TaskSpawn) => {
                 self.acted(tid);
                 if let Some(child) = record.uint("child") {
@@ -143,6 +146,39 @@ impl Tasks {
             Some(RecordType::TaskCancel) => self.ended(record, Seen::Cancelled),
             Some(RecordType::ShutdownMarker) => self.was_shut_down = true,
             _ => {}
+        }
+    }
+
+    /// The run goes on from its tables: the calls that its tasks wait in follow.
+    fn begin_with(&mut self, record: &Record<'_>) {
+        let tables: Value = record.get("tables").map_or(Value::Null, super::json::value);
+        let list = |name: &str| tables[name].as_array().cloned().unwrap_or_default();
+        self.next_object = self.next_object.and(tables["next_object"].as_u64());
+        for task in list("tasks") {
+            let seen = self.task(task["tid"].as_u64().unwrap_or(0));
+            seen.name = task["name"].as_str().map(str::to_owned);
+            seen.has_run = true;
+        }
+        for task in list("ended") {
+            let seen = self.task(task["tid"].as_u64().unwrap_or(0));
+            seen.state = match task["state"].as_str() {
+                Some("failed") => Seen::Failed,
+                Some("cancelled") => Seen::Cancelled,
+                _ => Seen::Completed,
+            };
+            seen.error = task.get("error").cloned();
+        }
+        for promise in list("promises") {
+            let uuid = promise["uuid"].as_str().unwrap_or_default().to_owned();
+            if let Some(id) = promise["id"].as_u64() {
+                self.externals.insert(id, uuid.clone());
+                if promise.get("order").is_some() {
+                    self.settled.insert(id);
+                    continue;
+                }
+            }
+            let seen = PromiseSeen { tid: 1, record: record.seq, at: String::new() };
+            self.promises.insert(uuid, seen);
         }
     }
 

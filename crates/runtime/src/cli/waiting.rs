@@ -111,7 +111,7 @@ impl StepSeen {
 
 /// Calls whose answer has a line of its own.
 pub(super) fn is_answered_in_log(call: &str) -> bool {
-    matches!(call, "effect" | "sleep" | "sleep_until" | "create_external_promise")
+    matches!(call, "effect" | "sleep" | "sleep_until" | "create_external_promise" | "continue_as")
 }
 
 pub(super) fn may_wait(call: &str) -> bool {

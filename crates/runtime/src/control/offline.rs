@@ -107,8 +107,8 @@ impl Offline {
                 Ok(Answer::Doubts(doubts))
             }
             Request::Decide { key, decision } => {
-                let (run, seq) = parse_key(&key)?;
-                match self.shelved(run)?.decide(page, clock, seq, &decision) {
+                let parsed = parse_key(&key)?;
+                match self.shelved(parsed.run)?.decide(page, clock, parsed, &decision) {
                     true => Ok(Answer::Done),
                     false => Err(not_in_doubt(&key)),
                 }

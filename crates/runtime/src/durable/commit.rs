@@ -61,9 +61,17 @@ impl Runtime {
             durable.page.batch.finish(&hosting.journal.chain);
             durable.held.push(Held::Over(id));
         }
+        let mut continues = None;
         for order in hosted.run.take_orders() {
-            self.execute_durable(place, order);
+            match order {
+                Order::Continue(call, input) => continues = Some((call, input)),
+                other => self.execute_durable(place, other),
+            }
         }
+        if let Some((call, input)) = continues {
+            self.continue_run(place, call, &input);
+        }
+        self.snapshot_if_due(place);
         self.hand_in_if_due();
     }
 
@@ -191,7 +199,11 @@ impl Runtime {
             Held::Committed(call) => {
                 self.complete(call.run, Completion::Call(call, Ok(Value::Unit)));
             }
-            Held::Announce(uuid, promise) => self.host.inbox.announce(uuid, promise.run, true),
+            // Its run may have begun anew since.
+            Held::Announce(uuid, promise) if self.places.contains_key(&promise.run) => {
+                self.host.inbox.announce(uuid, promise.run, true);
+            }
+            Held::Announce(..) => {}
             Held::Over(id) => self.end_durable(id),
             // Who asked may have given up.
             Held::Answer(tell, answer) => drop(tell.try_send(answer)),

@@ -41,6 +41,14 @@ impl<K: Ord + Copy, V> Few<K, V> {
         };
     }
 
+    pub(crate) fn for_each(self, mut act: impl FnMut(K, &V)) {
+        match self {
+            Few::None => {}
+            Few::One(key, value) => act(key, &value),
+            Few::Many(map) => map.iter().for_each(|(key, value)| act(*key, value)),
+        }
+    }
+
     pub(crate) fn retain(&mut self, keep: impl Fn(K, &V) -> bool) {
         match self {
             Few::One(key, value) if !keep(*key, value) => *self = Few::None,

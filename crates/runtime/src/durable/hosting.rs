@@ -8,10 +8,12 @@ use std::sync::Arc;
 use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
 use super::commit::Held;
+use super::earlier::Earlier;
 use super::journal::Journal;
+use super::key::Received;
 use super::log::{CommitTime, Log};
 use super::page::Page;
-use super::post::{Post, Received};
+use super::post::Post;
 use super::resume::replay::Replay;
 use super::resume::resuming::log_failed;
 use super::resume::script::Begun;
@@ -48,7 +50,14 @@ pub(crate) struct Durable {
 pub(crate) struct Hosting {
     pub(super) journal: Journal,
     pub(super) beginning: Beginning,
+    /// What there was before this generation.
+    pub(super) earlier: Earlier,
     pub(super) settled: BTreeSet<Uuid>,
+    /// What it was started with, if it is made of state machines and may be written down as a whole.
+    pub(super) input: Option<Arc<str>>,
+    /// At which record that is tried next, and whether somebody was told that it cannot be.
+    pub(super) snapshot_at: u64,
+    pub(super) is_warned: bool,
     /// Where its random numbers begin.
     pub(super) seed: u64,
     /// What the log knows of steps that have no result there.

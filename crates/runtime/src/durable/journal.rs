@@ -1,7 +1,7 @@
 //! One run's log while it is written: each record of the kernel, and each thing the outside told the run,
 //! becomes a line. What the lines mean is in the book, "WAL format".
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use tiffany_kernel::{
@@ -9,8 +9,10 @@ use tiffany_kernel::{
     TaskError, Tid, Time, Uuid, Value, Waitable,
 };
 
+use super::earlier::Continued;
 use super::few::Few;
 use super::json::{Json, encode};
+use super::key::{Key, Number};
 use super::page::Page;
 use crate::control::Decision;
 use crate::wal::{Chain, Line, RecordType, Stamp};
@@ -20,6 +22,8 @@ pub(crate) struct Journal {
     pub(crate) chain: Chain,
     /// The numbers of the records of calls that wait for the world.
     waiting: Few<CallId, u64>,
+    /// What such calls are called that were made in an earlier generation.
+    older: BTreeMap<CallId, Number>,
     /// Yields that are not written yet, by task.
     yields: Few<Tid, u64>,
     /// Tasks whose ends were written in an earlier life, and whether the run's failure was.
@@ -36,12 +40,15 @@ pub(crate) struct Started<'a> {
     pub(crate) recording: &'a str,
     /// What the language of its code notes, as JSON.
     pub(crate) language: Option<String>,
+    /// What there was before, if this is a later generation.
+    pub(crate) continued: Option<&'a Continued>,
 }
 
 impl Journal {
     pub(crate) fn new(chain: Chain) -> Journal {
         let (waiting, yields) = (Few::None, Few::None);
-        Journal { chain, waiting, yields, ended: BTreeSet::new(), failed: false }
+        let (older, ended) = (BTreeMap::new(), BTreeSet::new());
+        Journal { chain, waiting, older, yields, ended, failed: false }
     }
 
     pub(crate) fn run(&self) -> Uuid {
@@ -53,9 +60,67 @@ impl Journal {
         self.waiting.get(call.call).copied()
     }
 
+    /// What such a call is called in the world.
+    pub(crate) fn key_of(&self, call: CallRef) -> Option<Key> {
+        Some(Key { run: self.run(), number: self.number(call.call, self.seq_of(call)?) })
+    }
+
+    fn number(&self, call: CallId, seq: u64) -> Number {
+        let number = Number { generation: self.chain.generation(), seq };
+        self.older.get(&call).copied().unwrap_or(number)
+    }
+
+    /// From here on a new generation is written. Gives what the calls that wait are called.
+    pub(crate) fn begin_generation(&mut self) -> BTreeMap<CallId, Number> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let mut calls = BTreeMap::new();
+        waiting.for_each(|call, seq| {
+            calls.insert(call, self.number(call, *seq));
+        });
+        self.older.clear();
+        self.yields = Few::None;
+        self.chain = self.chain.next_generation();
+        calls
+    }
+
+    /// Writes a call again that waits since an earlier generation, where it was called so.
+    pub(crate) fn write_again(
+        &mut self,
+        page: &mut Page,
+        (tid, clock): (Tid, Time),
+        call: CallRecord,
+        number: Option<Number>,
+    ) {
+        let run = self.run();
+        let (line, sites) = page.line_and_sites(&mut self.chain, clock, RecordType::TaskYield, tid);
+        let line = write_what(line, &call).piece(sites.find(&call.at));
+        let seq = match number {
+            Some(number) => line.str("key", &Key { run, number }.to_string()).end(),
+            None => line.end(),
+        };
+        self.older.extend(number.map(|number| (call.call.call, number)));
+        if waits(call.kind) {
+            self.waiting.insert(call.call.call, seq);
+        }
+    }
+
+    /// All that the run is, with so many lines that follow.
+    pub(crate) fn snapshot(
+        &mut self,
+        page: &mut Page,
+        clock: Time,
+        (crc_before, lines): (u32, u64),
+        tables: &str,
+    ) {
+        let line = self.line(page, clock, RecordType::Snapshot, Tid(1));
+        let line = line.str("after", &format!("{crc_before:08x}")).uint("lines", lines);
+        // However long it is, it is needed as long as the generation is, and no longer.
+        line.piece(&format!(",\"tables\":{tables}")).end();
+    }
+
     /// Says that a call does not wait any more.
     pub(crate) fn over(&mut self, call: CallRef) {
-        self.waiting.remove(call.call);
+        self.take(call);
     }
 
     /// Says which ends the log has already.
@@ -64,9 +129,18 @@ impl Journal {
         self.failed = failed;
     }
 
-    /// Says that a call has this record: a replay has found it there.
-    pub(crate) fn adopt(&mut self, call: CallRef, seq: u64) {
+    /// Says that a call has this record: a replay has found it there. One of an earlier generation was called so there.
+    pub(crate) fn adopt(&mut self, call: CallRef, seq: u64, number: Option<Number>) {
         self.waiting.insert(call.call, seq);
+        self.older.extend(number.map(|number| (call.call, number)));
+    }
+
+    /// A call does not wait any more.
+    fn take(&mut self, call: CallRef) -> Option<u64> {
+        if !self.older.is_empty() {
+            self.older.remove(&call.call);
+        }
+        self.waiting.remove(call.call)
     }
 
     pub(crate) fn start(&mut self, page: &mut Page, clock: Time, started: &Started<'_>) {
@@ -74,6 +148,10 @@ impl Journal {
             .line(page, clock, RecordType::RunStart, Tid(1))
             .str("id", started.id)
             .str("function", started.function);
+        let line = match started.continued.and_then(|continued| encode(continued).ok()) {
+            Some(continued) => line.json("continued", &continued),
+            None => line,
+        };
         let line = write_value(line, "input", started.input)
             .str("seed", &started.seed.to_string())
             .str("recording", started.recording);
@@ -91,7 +169,7 @@ impl Journal {
                 if !self.ended.is_empty() && self.ended.remove(&tid) => {}
             RecordKind::Called(call) => self.write_call(page, tid, clock, call),
             RecordKind::Woken(call) => self.woken(page, tid, clock, step, call),
-            RecordKind::Withdrawn(call) => drop(self.waiting.remove(call.call)),
+            RecordKind::Withdrawn(call) => drop(self.take(call)),
             RecordKind::CutShort => {
                 let line = self.line(page, clock, RecordType::TaskWake, tid);
                 line.str("why", "cut_short").uint("step", step).end();
@@ -157,7 +235,7 @@ impl Journal {
         step: u64,
         call: CallRef,
     ) {
-        let Some(seq) = self.waiting.remove(call.call) else { return };
+        let Some(seq) = self.take(call) else { return };
         let line = self.line(page, clock, RecordType::TaskWake, tid);
         line.uint("of", seq).uint("step", step).end();
     }
@@ -214,7 +292,7 @@ impl Journal {
         call: CallRef,
         result: &Result<Value, TaskError>,
     ) {
-        let Some(seq) = self.waiting.remove(call.call) else { return };
+        let Some(seq) = self.take(call) else { return };
         let line = self.line(page, clock, RecordType::EffectResult, tid);
         write_result(line.uint("of", seq).uint("step", step), result).end();
     }
@@ -359,7 +437,11 @@ fn waitables(items: &[Waitable]) -> String {
 pub(super) fn waits(kind: CallKind) -> bool {
     matches!(
         kind,
-        CallKind::Sleep | CallKind::SleepUntil | CallKind::Effect | CallKind::CreateExternalPromise
+        CallKind::Sleep
+            | CallKind::SleepUntil
+            | CallKind::Effect
+            | CallKind::CreateExternalPromise
+            | CallKind::ContinueAs
     )
 }
 

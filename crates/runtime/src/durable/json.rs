@@ -95,6 +95,53 @@ fn same_within(one: &str, other: &str, depth: usize) -> bool {
     }
 }
 
+/// A hash that is the same for all texts of one value.
+pub(crate) fn hash_of(json: &str) -> BlobHash {
+    let mut text = String::with_capacity(json.len());
+    push_in_order(&mut text, json, DEPTH);
+    BlobHash::of(text.as_bytes())
+}
+
+/// Writes a value in the one form that all its texts have in common.
+fn push_in_order(text: &mut String, json: &str, depth: usize) {
+    let json = json.trim();
+    let is_whole = json.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    let mut comma = "";
+    match json.as_bytes().first() {
+        _ if depth == 0 || is_whole => text.push_str(json),
+        Some(b'{') => match serde_json::from_str::<BTreeMap<String, &RawValue>>(json) {
+            Ok(map) => {
+                text.push('{');
+                for (name, value) in map {
+                    text.push_str(comma);
+                    text.push_str(&serde_json::Value::from(name).to_string());
+                    text.push(':');
+                    push_in_order(text, value.get(), depth - 1);
+                    comma = ",";
+                }
+                text.push('}');
+            }
+            Err(_) => text.push_str(json),
+        },
+        Some(b'[') => match serde_json::from_str::<Vec<&RawValue>>(json) {
+            Ok(list) => {
+                text.push('[');
+                for value in list {
+                    text.push_str(comma);
+                    push_in_order(text, value.get(), depth - 1);
+                    comma = ",";
+                }
+                text.push(']');
+            }
+            Err(_) => text.push_str(json),
+        },
+        _ => match serde_json::from_str::<serde_json::Value>(json) {
+            Ok(value) => text.push_str(&value.to_string()),
+            Err(_) => text.push_str(json),
+        },
+    }
+}
+
 /// JSON on one line, as the log has it: without the white space between its parts.
 pub(crate) fn compact(json: &str) -> String {
     let (mut text, mut in_string, mut escaped) = (String::with_capacity(json.len()), false, false);
@@ -128,7 +175,7 @@ impl<R: DeserializeOwned + 'static> Decode<R> for Written {
 
 #[cfg(test)]
 mod tests {
-    use super::is_same;
+    use super::{hash_of, is_same};
 
     #[test]
     fn a_map_has_no_order_and_a_whole_number_all_of_its_digits() {
@@ -149,6 +196,7 @@ mod tests {
         for (one, other, expected) in rows {
             assert_eq!(is_same(one, other), expected, "{one} and {other}");
             assert_eq!(is_same(other, one), expected, "{other} and {one}");
+            assert_eq!(hash_of(one) == hash_of(other), expected, "hashes of {one} and {other}");
         }
     }
 

@@ -1,12 +1,16 @@
 //! Durable runs: what they do is written to the log before anything that depends on it leaves the process, so
 //! that they can be stopped at any instruction and go on where they were.
 
+mod agent;
 mod commit;
+mod continuing;
+mod earlier;
 mod few;
 mod finite;
 mod hosting;
 mod journal;
 mod json;
+mod key;
 mod language;
 mod log;
 mod page;
@@ -19,6 +23,7 @@ mod resume;
 mod runs;
 mod serving;
 mod shelved;
+mod snapshot;
 mod steps;
 mod travel;
 
@@ -27,6 +32,9 @@ use tiffany_kernel::SystemCall;
 
 use crate::call::{Call, TryCall};
 
+pub use agent::{DurableAgent, DurableTask};
+pub(crate) use continuing::continue_with;
+pub use continuing::{Never, continue_as};
 pub(crate) use hosting::{Durable, Hosting};
 pub use json::Written;
 pub(crate) use json::{Json, compact, decode};

@@ -1,8 +1,6 @@
 //! Messages from one durable run to another of the same runtime, exactly once. A message carries the sender's key; who
 //! has it already ignores it. It stands in the log behind the call that sends it, in the same batch or a later one, so it is never there without that call.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 use tiffany_kernel::{
     CallKind, CallRef, Completion, EffectWork, ErrorKind, SystemCall, TaskError, Uuid, Value,
@@ -10,6 +8,7 @@ use tiffany_kernel::{
 
 use super::commit::Held;
 use super::json::{Json, encode};
+use super::key::Key;
 use super::runs::{Known, uuid_of};
 use super::serving::{no_such_run, run_over};
 use crate::call::TryCall;
@@ -71,41 +70,6 @@ pub(crate) struct Sending {
     json: String,
 }
 
-/// Which messages of other runs a run has: from each, all up to this number.
-#[derive(Clone, Default)]
-pub(super) struct Received(BTreeMap<Uuid, u64>);
-
-impl Received {
-    pub(super) fn has(&self, key: Key) -> bool {
-        self.0.get(&key.run).is_some_and(|last| *last >= key.seq)
-    }
-
-    pub(super) fn add(&mut self, key: Key) {
-        let last = self.0.entry(key.run).or_default();
-        *last = key.seq.max(*last);
-    }
-}
-
-/// Who sent a message: the run, and the record of its call.
-#[derive(Clone, Copy)]
-pub(super) struct Key {
-    run: Uuid,
-    seq: u64,
-}
-
-impl Key {
-    pub(super) fn parse(text: &str) -> Option<Key> {
-        let (run, seq) = text.split_once('/')?;
-        Some(Key { run: Uuid::parse(run)?, seq: seq.parse().ok()? })
-    }
-}
-
-impl std::fmt::Display for Key {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.run, self.seq)
-    }
-}
-
 /// Messages that wait until all runs are brought back: whom they are for may not be there yet.
 #[derive(Default)]
 pub(super) struct Post(Option<Vec<(CallRef, Sending)>>);
@@ -137,7 +101,7 @@ impl Runtime {
     pub(crate) fn begin_send(&mut self, call: CallRef, sending: Sending) {
         let key = self.places.get(&call.run).and_then(|place| {
             let hosting = self.runs[*place].hosting.as_ref()?;
-            Some(Key { run: hosting.journal.run(), seq: hosting.journal.seq_of(call)? })
+            hosting.journal.key_of(call)
         });
         let (Some(key), Some(durable)) = (key, &mut self.durable) else {
             let message =

@@ -29,12 +29,22 @@ pub struct DurablePromise<T> {
     value: PhantomData<fn() -> T>,
 }
 
-impl<T: DeserializeOwned + 'static> DurablePromise<T> {
+impl<T> DurablePromise<T> {
+    pub(super) fn of(object: ObjectRef, uuid: Uuid) -> DurablePromise<T> {
+        DurablePromise { object, uuid, value: PhantomData }
+    }
+
+    pub(super) fn object(&self) -> ObjectRef {
+        self.object
+    }
+
     /// What the promise is called outside the run.
     pub fn uuid(&self) -> Uuid {
         self.uuid
     }
+}
 
+impl<T: DeserializeOwned + 'static> DurablePromise<T> {
     /// Waits for its value. Many may wait, and more than once.
     #[track_caller]
     pub fn wait(&self) -> TryCall<T, Written> {

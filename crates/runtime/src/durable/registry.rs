@@ -8,8 +8,9 @@ use std::rc::Rc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tiffany_kernel::{BoxCoroutine, ErrorKind, Step, TaskError, Value};
+use tiffany_kernel::{BoxCoroutine, ErrorKind, Step, TaskError, Time, Value};
 
+use super::agent::{self, DurableAgent};
 use super::json::{Json, decode, encode};
 use super::language::{Language, Wanted};
 use crate::future_task::{FutureTask, Output, into_task_error, panic_error};
@@ -22,6 +23,8 @@ type Start = dyn Fn(&str) -> Result<BoxCoroutine, TaskError>;
 #[derive(Clone)]
 struct Function {
     start: Rc<Start>,
+    /// Its root is a state machine that can be written down.
+    is_agent: bool,
     /// Where it was registered, which is where its runs are said to come from, in this process and in later ones.
     at: &'static Location<'static>,
 }
@@ -30,12 +33,17 @@ struct Function {
 pub(crate) struct Root {
     pub(crate) coroutine: BoxCoroutine,
     pub(crate) at: &'static Location<'static>,
+    pub(crate) is_agent: bool,
 }
+
+/// Makes a state machine again out of its state, and until when it sleeps.
+type Restore = dyn Fn(&str, Option<Time>) -> Result<BoxCoroutine, TaskError>;
 
 /// All functions of a runtime.
 #[derive(Clone, Default)]
 pub(crate) struct Registry {
     functions: BTreeMap<Rc<str>, Function>,
+    agents: BTreeMap<Rc<str>, Rc<Restore>>,
     /// Who knows of others.
     pub(crate) language: Option<Rc<dyn Language>>,
 }
@@ -57,8 +65,49 @@ impl Registry {
             let root = async move { function(input).await };
             Ok(Box::pin(FutureTask::<_, WrittenDown>::new(root)))
         };
-        let function = Function { start: Rc::new(start), at: Location::caller() };
+        let function = Function { start: Rc::new(start), is_agent: false, at: Location::caller() };
         self.functions.insert(name.into(), function);
+    }
+
+    /// A function whose root is a state machine that can be written down.
+    #[track_caller]
+    pub(crate) fn add_agent<I, A, F>(&mut self, name: &str, function: F)
+    where
+        I: DeserializeOwned + 'static,
+        A: DurableAgent,
+        F: Fn(I) -> A + 'static,
+    {
+        self.add_kind::<A>();
+        let start = move |input: &str| Ok(agent::coroutine(function(decode::<I>(input)?)));
+        let function = Function { start: Rc::new(start), is_agent: true, at: Location::caller() };
+        self.functions.insert(name.into(), function);
+    }
+
+    /// A kind of state machine that can be made again.
+    pub(crate) fn add_kind<A: DurableAgent>(&mut self) {
+        self.agents.insert(A::NAME.into(), Rc::new(agent::restored::<A>));
+    }
+
+    /// A state machine made again. Reading its state is code of the user's.
+    pub(crate) fn restore(
+        &self,
+        kind: &str,
+        state: &str,
+        until: Option<Time>,
+    ) -> Result<BoxCoroutine, TaskError> {
+        let refused = |why: String| TaskError::new(ErrorKind::NotRestored, why);
+        let restore = self.agents.get(kind);
+        let restore =
+            restore.ok_or_else(|| refused(format!("no state machine `{kind}` is registered")))?;
+        let restored = panics::noting(|| restore(state, until)).unwrap_or_else(|payload| {
+            Err(panic_error(payload, &format!("reading a `{kind}` panicked")))
+        });
+        restored.map_err(|error| refused(format!("a `{kind}` cannot be read: {}", error.message())))
+    }
+
+    /// Where a function was registered.
+    pub(crate) fn place(&self, name: &str) -> Option<&'static Location<'static>> {
+        self.functions.get(name).map(|function| function.at)
     }
 
     /// A function that makes its root itself.
@@ -68,7 +117,7 @@ impl Registry {
         name: &str,
         start: impl Fn(&str) -> Result<BoxCoroutine, TaskError> + 'static,
     ) {
-        let function = Function { start: Rc::new(start), at: Location::caller() };
+        let function = Function { start: Rc::new(start), is_agent: false, at: Location::caller() };
         self.functions.insert(name.into(), function);
     }
 
@@ -101,7 +150,7 @@ impl Registry {
     #[track_caller]
     pub(crate) fn start(&self, name: &str, input: &str, wanted: Wanted) -> Result<Root, TaskError> {
         match self.functions.get(name) {
-            Some(Function { start, at }) => {
+            Some(Function { start, is_agent, at }) => {
                 // Reading the input is code of the user's too; a panic in it is this run's alone.
                 let started = panics::noting(|| start(input)).unwrap_or_else(|payload| {
                     let what = format!("reading the input of `{name}` panicked");
@@ -110,12 +159,13 @@ impl Registry {
                         panic_error(payload, &what).message(),
                     ))
                 });
-                Ok(Root { coroutine: started?, at })
+                Ok(Root { coroutine: started?, at, is_agent: *is_agent })
             }
             None => {
                 let other = self.language.as_ref();
                 if let Some(root) = other.and_then(|language| language.start(name, input, wanted)) {
-                    return Ok(Root { coroutine: root?, at: Location::caller() });
+                    let (at, is_agent) = (Location::caller(), false);
+                    return Ok(Root { coroutine: root?, at, is_agent });
                 }
                 let message = format!("no function `{name}` is registered");
                 Err(TaskError::new(ErrorKind::Unregistered, message))

@@ -10,12 +10,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tiffany_kernel::{ErrorKind, Mode, Recording, RunId, TaskError, TaskInfo, Uuid};
 
+use super::earlier::{Continued, Earlier};
 use super::hosting::{Hosting, no_log, no_log_here};
 use super::journal::{Journal, Started};
-use super::json::{Json, decode, encode, is_same};
+use super::json::{Json, decode, encode, hash_of};
+use super::key::Received;
 use super::language::Wanted;
-use super::post::Received;
-use super::resume::script::Script;
+use super::resume::script::{self, Script};
 use super::shelved::Shelved;
 use crate::error::RunError;
 use crate::runtime::Runtime;
@@ -39,13 +40,22 @@ pub(super) struct Ended {
 /// What a run was started with, as far as it has to be known again.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Beginning {
-    function: Rc<str>,
-    input: BlobHash,
+    pub(super) id: Rc<str>,
+    pub(super) function: Rc<str>,
+    /// The same for all texts of one input.
+    pub(super) input: BlobHash,
 }
 
 impl Beginning {
-    pub(super) fn new(function: Rc<str>, input: &str) -> Beginning {
-        Beginning { function, input: BlobHash::of(input.as_bytes()) }
+    pub(super) fn new(id: &str, function: Rc<str>, input: &str) -> Beginning {
+        Beginning { id: id.into(), function, input: hash_of(input) }
+    }
+
+    /// As a log has it: a later generation knows what the first was started with.
+    pub(super) fn read(begun: &script::Beginning, function: Rc<str>) -> Beginning {
+        let first = begun.continued.as_ref().and_then(Continued::input);
+        let input = first.unwrap_or_else(|| hash_of(&begun.input));
+        Beginning { id: begun.id.as_str().into(), function, input }
     }
 }
 
@@ -111,8 +121,15 @@ impl Runtime {
         let seed = self.host.entropy.seed_of(uuid);
         let recording = self.settings.recording;
         let language = self.settings.registry.language.as_ref().map(|language| language.note());
-        let recording_word = word(recording);
-        let started = Started { id, function, input, seed, recording: recording_word, language };
+        let started = Started {
+            id,
+            function,
+            input,
+            seed,
+            recording: word(recording),
+            language,
+            continued: None,
+        };
         let mut journal = Journal::new(Chain::new(uuid));
         let clock = self.host.clock.now();
         journal.start(&mut self.durable_mut().page, clock, &started);
@@ -120,7 +137,11 @@ impl Runtime {
         (config.mode, config.recording, config.seed) = (Mode::Durable, recording, seed);
         let hosting = Hosting {
             journal,
-            beginning: Beginning::new(self.settings.registry.name(function), input),
+            beginning: Beginning::new(id, self.settings.registry.name(function), input),
+            earlier: Earlier { calls: 0, since: clock },
+            input: root.is_agent.then(|| input.into()),
+            snapshot_at: 0,
+            is_warned: false,
             settled: BTreeSet::new(),
             seed,
             begun: BTreeMap::new(),
@@ -149,18 +170,20 @@ impl Runtime {
             Some(Known::Over(Some(ended))) => Some(ended.beginning.clone()),
             _ => None,
         };
-        let wanted = Beginning::new(function.into(), input);
-        if known.as_ref() == Some(&wanted) {
+        let wanted = Beginning::new(id, function.into(), input);
+        let known = match known {
+            Some(known) => known,
+            None => {
+                self.hand_in();
+                let begun = |script: &Script| !script.beginning.id.is_empty();
+                let begun = self.durable_mut().read_over(uuid, begun)?.beginning;
+                Beginning::read(&begun, begun.function.as_str().into())
+            }
+        };
+        if known == wanted {
             return Ok(());
         }
-        // A map has no order, so another text can be the same input.
-        self.hand_in();
-        let begun = |script: &Script| !script.beginning.id.is_empty();
-        let known = self.durable_mut().read_over(uuid, begun)?.beginning;
-        if known.function == function && is_same(&known.input, input) {
-            return Ok(());
-        }
-        let what = if known.function == function { "input" } else { "function" };
+        let what = if known.function == wanted.function { "input" } else { "function" };
         let message = format!("the id `{id}` belongs to a run with another {what}");
         Err(RunError::Failed(TaskError::new(ErrorKind::OtherRun, message)))
     }
@@ -240,7 +263,7 @@ impl Runtime {
 }
 
 /// What the log calls it.
-fn word(recording: Recording) -> &'static str {
+pub(super) fn word(recording: Recording) -> &'static str {
     match recording {
         Recording::Outward => "outward",
         _ => "every",

@@ -13,6 +13,7 @@ use tiffany_kernel::{Completion, ErrorKind, RunId, TaskError, Uuid, Value};
 use super::commit::Held;
 use super::hosting::{Durable, no_log_here};
 use super::json::{Json, compact, decode, encode};
+use super::key::Key;
 use super::resume::resuming::log_failed;
 use super::runs::{DurableRun, Known};
 use crate::control::{Answer, Decision, Doubt, Paused, Request, Status, Tell};
@@ -117,7 +118,7 @@ impl Runtime {
     }
 
     /// Gives turns until nobody is ready.
-    fn settle_down(&mut self, at: &'static Location<'static>) -> Result<(), RunError> {
+    pub(super) fn settle_down(&mut self, at: &'static Location<'static>) -> Result<(), RunError> {
         self.drive_until(at, Runtime::is_quiet)
     }
 
@@ -225,13 +226,13 @@ impl Runtime {
     }
 
     fn decide_doubt(&mut self, key: &str, decision: Decision) -> Result<Answer, TaskError> {
-        let (run, seq) = parse_key(key)?;
+        let parsed = parse_key(key)?;
         if self.decide_step(key, &decision) {
             return Ok(Answer::Done);
         }
         let mut found = false;
-        self.on_shelf(run, not_in_doubt(key), |shelved, page, clock| {
-            found = shelved.decide(page, clock, seq, &decision);
+        self.on_shelf(parsed.run, not_in_doubt(key), |shelved, page, clock| {
+            found = shelved.decide(page, clock, parsed, &decision);
         })?;
         if found { Ok(Answer::Done) } else { Err(not_in_doubt(key)) }
     }
@@ -293,11 +294,9 @@ pub(crate) fn not_in_doubt(key: &str) -> TaskError {
     TaskError::new(ErrorKind::BadArgument, message)
 }
 
-/// The run and the record that a key names.
-pub(crate) fn parse_key(key: &str) -> Result<(Uuid, u64), TaskError> {
-    let parts = key.split_once('/');
-    let parsed = parts.and_then(|(run, seq)| Some((Uuid::parse(run)?, seq.parse().ok()?)));
-    parsed.ok_or_else(|| not_in_doubt(key))
+/// The run and the call that a key names.
+pub(crate) fn parse_key(key: &str) -> Result<Key, TaskError> {
+    Key::parse(key).ok_or_else(|| not_in_doubt(key))
 }
 
 fn into_task_error(error: RunError) -> TaskError {

@@ -9,8 +9,8 @@ use tiffany_kernel::{CallKind, TaskError, Tid, Time, Uuid, Value};
 
 use super::journal::Journal;
 use super::json::{Json, compact, decode};
+use super::key::{Key, Number, Received};
 use super::page::Page;
-use super::post::{Key, Received};
 use super::resume::script::{Fetch, Script, What};
 use crate::control::{Decision, Doubt};
 use crate::inbox::Settlement;
@@ -33,13 +33,15 @@ const AT_THE_END: u64 = 0;
 impl Shelved {
     /// A step whose input cannot be read is not known to be in doubt; the run itself cannot go on then either.
     pub(crate) fn new(chain: Chain, script: &Script, fetch: Fetch<'_>) -> Shelved {
-        let run = chain.run();
+        let (run, generation) = (chain.run(), chain.generation());
         let mut shelved = Shelved {
             journal: Journal::new(chain),
             promises: BTreeMap::new(),
             doubts: BTreeMap::new(),
             received: script.received.clone(),
         };
+        let snapshot = script.snapshot.iter().flat_map(|snapshot| snapshot.promises());
+        shelved.promises.extend(snapshot);
         for (tid, call) in
             script.calls.iter().flat_map(|(tid, calls)| calls.iter().map(move |call| (*tid, call)))
         {
@@ -52,7 +54,9 @@ impl Shelved {
                 && call.field("about").is_some_and(|about| is_at_most_once(about, fetch))
             {
                 let step = call.text("name").unwrap_or_default();
-                let (key, attempt) = (format!("{run}/{}", call.seq), begun.attempt);
+                let number = Number { generation, seq: call.seq };
+                let number = script.numbers.get(&call.seq).copied().unwrap_or(number);
+                let (key, attempt) = (Key { run, number }.to_string(), begun.attempt);
                 let doubt = Doubt { key, run, step, attempt, waits: false };
                 shelved.doubts.insert(call.seq, (tid, doubt));
             }
@@ -117,10 +121,14 @@ impl Shelved {
         &mut self,
         page: &mut Page,
         clock: Time,
-        seq: u64,
+        key: Key,
         decision: &Decision,
     ) -> bool {
-        let Some((tid, doubt)) = self.doubts.remove(&seq) else { return false };
+        let key = key.to_string();
+        let seq = self.doubts.iter().find(|(_, (_, doubt))| doubt.key == key).map(|(seq, _)| *seq);
+        let Some((seq, (tid, doubt))) = seq.and_then(|seq| self.doubts.remove_entry(&seq)) else {
+            return false;
+        };
         self.journal.decided(page, (tid, clock, AT_THE_END), (seq, doubt.attempt), decision);
         true
     }

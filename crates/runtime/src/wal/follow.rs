@@ -13,7 +13,10 @@ use super::read::{Checker, Record};
 /// How much is read at once.
 const CHUNK: usize = 1 << 16;
 
-/// Reads lines that are appended to a run's file, and checks each.
+/// So much of a file tells its generation.
+const HEAD: usize = 256;
+
+/// Reads lines that are appended to a run's file, and checks each. A new generation is read from its beginning.
 pub struct Follower {
     run: Uuid,
     path: PathBuf,
@@ -48,8 +51,15 @@ impl Follower {
             }
             self.buffer.drain(..self.from);
             self.from = 0;
-            let had = self.buffer.len();
             let file = File::open(&self.path).doing("open", &self.path)?;
+            let mut head = [0; HEAD];
+            let count = file.read_at(&mut head, 0).doing("read", &self.path)?;
+            let known = self.checker.chain().map(|chain| chain.generation());
+            if known.zip(generation_in(&head[..count])).is_some_and(|(known, now)| known < now) {
+                self.checker = Checker::new(Some(self.run));
+                self.buffer.clear();
+            }
+            let had = self.buffer.len();
             self.buffer.resize(had + CHUNK, 0);
             let place = self.checker.offset() + had as u64;
             let count = file.read_at(&mut self.buffer[had..], place).doing("read", &self.path)?;
@@ -59,4 +69,12 @@ impl Follower {
             }
         }
     }
+}
+
+/// The generation that the first line of a file is of.
+fn generation_in(head: &[u8]) -> Option<u32> {
+    let field = b",\"gen\":";
+    let at = memchr::memmem::find(head, field)? + field.len();
+    let digits = head[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    std::str::from_utf8(&head[at..at + digits]).ok()?.parse().ok()
 }

@@ -159,7 +159,9 @@ impl Replay {
     /// The host has nothing to do for this call any more.
     pub(crate) fn done(&mut self, call: CallRef) {
         self.orders.retain(|order| match order {
-            Order::Start(asked, _) | Order::Commit(asked) => *asked != call,
+            Order::Start(asked, _) | Order::Commit(asked) | Order::Continue(asked, _) => {
+                *asked != call
+            }
             _ => true,
         });
     }

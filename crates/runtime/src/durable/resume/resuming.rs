@@ -1,24 +1,26 @@
 //! Bringing durable runs back when the log is opened: their functions run again, and everything that the log has
 //! happens again; then they go on live.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::panic::Location;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use tiffany_kernel::{
-    CallKind, Completion, ErrorKind, Mode, ObjectRef, Order, RecordKind, Recording, RunFailure,
-    RunId, TaskError, Tid, Uuid, Value,
+    CallKind, Completion, ErrorKind, Mode, Order, RecordKind, Recording, RunFailure, RunId,
+    TaskError, Tid, Uuid, Value,
 };
 
 use super::divergence::{Cause, Divergence, Trial};
 use super::replay::{Replay, Sources};
 use super::script::{Script, What};
 use crate::context::{self, Entered};
+use crate::durable::earlier::{Continued, Earlier};
 use crate::durable::hosting::{Durable, Hosting};
 use crate::durable::journal::Journal;
+use crate::durable::key::Received;
 use crate::durable::language::Wanted;
-use crate::durable::post::Received;
 use crate::durable::runs::{Beginning, Known};
 use crate::durable::shelved::Shelved;
 use crate::error::RunError;
@@ -96,28 +98,63 @@ impl Runtime {
     ) -> Result<(RunId, Option<Divergence>), TaskError> {
         let beginning = script.beginning.clone();
         let (function, input) = (&beginning.function, &beginning.input);
-        let root = self.settings.registry.start(function, input, Wanted::Again)?;
-        let mut config = self.settings.run_config(root.at);
+        if !script.is_whole() {
+            let message = "its log was cut inside the snapshot that it begins with";
+            return Err(TaskError::new(ErrorKind::NotRestored, message));
+        }
+        let registry = &self.settings.registry;
+        let snapshot = script.snapshot.clone();
+        let root = match &snapshot {
+            Some(_) => None,
+            None => Some(registry.start(function, input, Wanted::Again)?),
+        };
+        let at = root.as_ref().map(|root| root.at).or_else(|| registry.place(function));
+        let is_agent = root.as_ref().is_none_or(|root| root.is_agent);
+        let mut config = self.settings.run_config(at.unwrap_or_else(|| Location::caller()));
         (config.mode, config.recording) = (Mode::Durable, recording(&beginning.recording));
         config.seed = beginning.seed;
         if Mutation::SeedForgotten.is_on() {
             config.seed += 1;
         }
         let sources = Rc::new(Sources::new(&script));
+        let continued = beginning.continued.as_ref();
+        let since = continued.and_then(Continued::since).unwrap_or(beginning.started);
+        // Its tables count these, too.
+        let calls_taken_over = snapshot.as_ref().map_or(0, |snapshot| snapshot.calls);
+        let calls_taken_over =
+            calls_taken_over.min(continued.map_or(0, |continued| continued.calls));
+        let settled = snapshot.iter().flat_map(|snapshot| snapshot.promises());
+        let settled = settled.filter(|(_, is_settled)| *is_settled);
         let hosting = Hosting {
             journal: Journal::new(chain.clone()),
-            beginning: Beginning::new(
+            beginning: Beginning::read(
+                &beginning,
                 self.settings.registry.name(&beginning.function),
-                &beginning.input,
             ),
-            settled: BTreeSet::new(),
+            earlier: Earlier {
+                calls: continued.map_or(0, |continued| continued.calls) - calls_taken_over,
+                since,
+            },
+            input: is_agent.then(|| beginning.input.as_str().into()),
+            snapshot_at: 0,
+            is_warned: false,
+            settled: settled.map(|(promise, _)| promise).collect(),
             seed: beginning.seed,
             begun: BTreeMap::new(),
             received: Received::default(),
             replay: Some(Box::new(Replay::new(script))),
             is_over: false,
         };
-        let id = self.add_run(root.coroutine, config, Some(Box::new(hosting)), beginning.started);
+        let run = match (snapshot, root) {
+            (Some(snapshot), _) => {
+                let (id, config) = self.number_run(config);
+                self.restored(id, &snapshot, config, (since, beginning.started))
+                    .inspect_err(|_| self.forget_number(id))?
+            }
+            (None, Some(root)) => self.new_run(root.coroutine, config, beginning.started),
+            (None, None) => unreachable!("a run begins with its function or with a snapshot"),
+        };
+        let id = self.host_run(run, Some(Box::new(hosting)));
         let entered = Entered::new(&self.host).ok_or_else(nested)?;
         context::with(|context| *context.sources.borrow_mut() = Some(Rc::clone(&sources)));
         let replayed = self.replay(self.places[&id], &sources);
@@ -207,7 +244,7 @@ impl Runtime {
                         journal.over(call);
                     }
                     if let Some((call, seq)) = replay.compare(record, sources)? {
-                        journal.adopt(call, seq);
+                        journal.adopt(call, seq, replay.script.numbers.get(&seq).copied());
                     }
                 }
                 if !goes_on || replay.halts_here() {
@@ -230,15 +267,25 @@ impl Runtime {
         for record in replay.later {
             hosting.journal.write(&mut durable.page, record);
         }
+        let taken_over = replay.script.snapshot.clone();
         let promises = replay.script.promises;
+        for (uuid, _) in taken_over.iter().flat_map(|snapshot| snapshot.promises()) {
+            let run = self.runs[place].run.id();
+            self.announce_again(place, uuid, run);
+        }
+        let mut continues = None;
         for order in replay.orders {
             match order {
+                Order::Continue(call, input) => continues = Some((call, input)),
                 // Others may know it from the life before, and whether it is settled.
                 Order::Announce(uuid, promise) if promises.contains(&uuid) => {
-                    self.announce_again(place, uuid, promise);
+                    self.announce_again(place, uuid, promise.run);
                 }
                 other => self.execute_durable(place, other),
             }
+        }
+        if let Some((call, input)) = continues {
+            self.continue_run(place, call, &input);
         }
         self.empty_outbox(place);
         self.line_up(place);
@@ -247,10 +294,10 @@ impl Runtime {
 
 impl Runtime {
     /// A promise that the log has may be settled at once, if it is not.
-    fn announce_again(&mut self, place: usize, uuid: Uuid, promise: ObjectRef) {
+    fn announce_again(&mut self, place: usize, uuid: Uuid, run: RunId) {
         let hosting = self.runs[place].hosting.as_ref();
         let is_settled = hosting.is_some_and(|hosting| hosting.settled.contains(&uuid));
-        self.host.inbox.announce(uuid, promise.run, true);
+        self.host.inbox.announce(uuid, run, true);
         if is_settled && !Mutation::SettlementForgotten.is_on() {
             self.host.inbox.claim(uuid, true);
         }

@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use tiffany_kernel::{CallKind, TaskError, Tid, Time, Uuid, Value};
 
+use crate::durable::earlier::Continued;
 use crate::durable::json::{Json, decode};
-use crate::durable::post::{Key, Received};
+use crate::durable::key::{Key, Number, Received};
+use crate::durable::snapshot::tables::Snapshot;
 use crate::mutation::Mutation;
 use crate::wal::{Fields, LogError, Payload, Record, RecordType, Stamp};
 
@@ -22,6 +24,8 @@ pub(crate) struct Beginning {
     pub(crate) started: Time,
     /// What the language of its code noted, as JSON.
     pub(crate) language: Option<String>,
+    /// What there was before, if this is a later generation.
+    pub(crate) continued: Option<Continued>,
 }
 
 /// A recorded call that concerned the world. What it was about is looked up when it is compared.
@@ -104,6 +108,14 @@ pub(crate) struct Script {
     /// By task, in order.
     pub(crate) calls: BTreeMap<Tid, VecDeque<Recorded>>,
     pub(crate) told: VecDeque<Told>,
+    /// What it begins with, if that is not its function.
+    pub(in crate::durable) snapshot: Option<Rc<Snapshot>>,
+    /// What there is of steps of an earlier generation, by their tasks, and what their calls are called.
+    /// The last record that belongs to it, and the last that there is.
+    needs: u64,
+    last: u64,
+    taken_over: BTreeMap<Tid, Begun>,
+    pub(in crate::durable) numbers: BTreeMap<u64, Number>,
     /// Promises that were made for others to settle.
     pub(crate) promises: BTreeSet<Uuid>,
     /// How many calls there are in all.
@@ -150,8 +162,10 @@ impl Script {
     pub(crate) fn add(&mut self, record: &Record<'_>, fetch: Fetch<'_>) -> Result<(), LogError> {
         let clock = self.moment.get_or_insert_with(|| Stamp::from_unix_nanos(0)).read(record.ts);
         let clock = clock.map_or(Time::ZERO, Time::from_nanos);
+        self.last = record.seq;
         match record.record_type() {
             Some(RecordType::RunStart) => self.begin(record, clock, fetch)?,
+            Some(RecordType::Snapshot) => self.begin_with(record),
             Some(RecordType::TaskSpawn) => self.add_call(record, CallKind::Spawn, clock),
             Some(RecordType::TaskYield) => match outward_kind(record) {
                 Some(kind) => self.add_call(record, kind, clock),
@@ -257,13 +271,39 @@ impl Script {
             recording: text("recording"),
             started: clock,
             language: record.get("language").map(str::to_owned),
+            continued: record.get("continued").and_then(|json| decode(json).ok()),
         };
+        if let Some(continued) = &self.beginning.continued {
+            self.received = continued.received();
+        }
         Ok(())
+    }
+
+    /// The run goes on from its tables. What cannot be read is told when it is restored.
+    fn begin_with(&mut self, record: &Record<'_>) {
+        let snapshot = record.get("tables").and_then(|json| serde_json::from_str(json).ok());
+        let snapshot: Rc<Snapshot> = Rc::new(snapshot.unwrap_or_default());
+        self.needs = record.seq.saturating_add(record.uint("lines").unwrap_or(0));
+        self.taken_over = snapshot.begun();
+        self.promises.extend(snapshot.promises().map(|(uuid, _)| uuid));
+        self.snapshot = Some(snapshot);
+    }
+
+    /// Whether a generation that begins with a snapshot has all of it. They are written in one piece, so one that has not was cut.
+    pub(in crate::durable) fn is_whole(&self) -> bool {
+        let wanted = self.beginning.continued.as_ref().is_some_and(|before| before.snapshot);
+        (self.snapshot.is_some() || !wanted) && self.last >= self.needs
     }
 
     fn add_call(&mut self, record: &Record<'_>, kind: CallKind, clock: Time) {
         if kind == CallKind::CreateExternalPromise {
             self.promises.extend(record.str("uuid").and_then(|text| Uuid::parse(&text)));
+        }
+        if kind == CallKind::Effect {
+            let key = record.str("key").and_then(|key| Key::parse(&key));
+            self.numbers.extend(key.map(|key| (record.seq, key.number)));
+            let begun = self.taken_over.remove(&record.tid);
+            self.begun.extend(begun.map(|begun| (record.seq, begun)));
         }
         let fields = record.fields().rest.into();
         let call = Recorded { seq: record.seq, kind, clock, fields };

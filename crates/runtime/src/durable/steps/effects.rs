@@ -104,6 +104,20 @@ impl Effects {
         is_awaited
     }
 
+    /// What the log has of the attempts at a step, if there is one.
+    pub(in crate::durable) fn begun(&self, call: CallRef) -> Option<Begun> {
+        let step = self.steps.get(&call)?;
+        let is_open = step.state.is_out() || matches!(step.state, State::InDoubt);
+        Some(Begun {
+            attempt: step.attempt,
+            is_open,
+            cut_off: step.in_doubt,
+            failures: step.failures,
+            retry_at: step.timer.filter(|_| matches!(step.state, State::Waiting)),
+            checkpoint: step.checkpoint.clone(),
+        })
+    }
+
     /// When the next timer is due.
     #[inline]
     pub(crate) fn next_deadline(&self) -> Option<Time> {
@@ -218,7 +232,7 @@ impl Runtime {
             return Some(Known { key, birth: seed, seed, begun: Begun::default() });
         };
         let seq = hosting.journal.seq_of(call)?;
-        let mut key = format!("{}/{seq}", hosting.journal.run());
+        let mut key = hosting.journal.key_of(call)?.to_string();
         if Mutation::KeyChanges.is_on() {
             key = format!("{key}{}", self.host.clock.now().as_nanos() % 10);
         }

@@ -1,0 +1,161 @@
+//! A run that begins anew: its function is called again with another input, and its log begins a new generation, which
+//! takes the place of the one before. So a run that never ends has a log that does not grow.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use tiffany_kernel::{CallKind, CallRef, Completion, Mode, Reply, SystemCall, TaskError};
+
+use super::earlier::{Continued, Earlier};
+use super::hosting::Hosting;
+use super::journal::{Journal, Started};
+use super::json::{Json, encode};
+use super::language::Wanted;
+use super::runs::{Known, word};
+use super::steps::retry::mixed;
+use crate::call::{Decode, TryCall, unexpected};
+use crate::runtime::Runtime;
+
+/// Begins this run anew, from its function with another input. It does not return: the new beginning is all that is left of the run, in
+/// memory and in its log, whose file is replaced by a new generation.
+///
+/// The run keeps its id, its UUID and the messages that it has not taken, and who waits for its outcome goes on waiting. What it waits for
+/// besides is taken back, as if the function had returned; its promises that are not settled are gone, and who settles one is told
+/// that there is none. Keys of steps are never used again: they have the generation in them. Its random numbers are others, and its limits begin anew.
+///
+/// Only the root may do this, and only when every other task of the run is over. Anything else is the error
+/// [`CannotContinue`](tiffany_kernel::ErrorKind::CannotContinue); an input that the function cannot read is
+/// [`Unreadable`](tiffany_kernel::ErrorKind::Unreadable). After an error the run goes on as it was.
+///
+/// ```
+/// use tiffany::durable::{continue_as, receive};
+/// use tiffany::{Runtime, TaskError};
+///
+/// /// Counts messages, with a log of ten at most.
+/// async fn count(mut sum: u64) -> Result<u64, TaskError> {
+///     for _ in 0..10 {
+///         match receive::<Option<u64>>("number").await? {
+///             Some(number) => sum += number,
+///             None => return Ok(sum),
+///         }
+///     }
+///     continue_as(&sum).await
+/// }
+///
+/// # let dir = std::env::temp_dir().join(format!("tiffany-doc-continue-{}", std::process::id()));
+/// let mut runtime = Runtime::builder().log_dir(&dir).register("count", count).build()?;
+/// let run = runtime.submit::<u64>("count", "counter", &0)?;
+/// for number in 1..=25 {
+///     runtime.send(&run, "number", &Some(number))?;
+/// }
+/// runtime.send(&run, "number", &None::<u64>)?;
+/// assert_eq!(runtime.wait_for(&run)?, 325);
+/// # drop(runtime);
+/// # std::fs::remove_dir_all(&dir).unwrap();
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+#[track_caller]
+pub fn continue_as<R>(input: &impl Serialize) -> TryCall<R, Never> {
+    let at = std::panic::Location::caller();
+    match encode(input) {
+        Ok(json) => TryCall::new_at(SystemCall::ContinueAs(json.into()), at),
+        Err(error) => TryCall::bad_at(CallKind::ContinueAs, error, at),
+    }
+}
+
+/// The same with an input that is JSON already.
+#[track_caller]
+pub(crate) fn continue_with(input: &str) -> TryCall<Reply> {
+    TryCall::new(SystemCall::ContinueAs(input.into()))
+}
+
+/// No reply comes, so it is of any type.
+pub struct Never;
+
+impl<R> Decode<R> for Never {
+    fn decode(_: Reply) -> Result<R, TaskError> {
+        unexpected("nothing")
+    }
+}
+
+impl Runtime {
+    /// Begins a run anew.
+    pub(super) fn continue_run(&mut self, place: usize, call: CallRef, input: &str) {
+        let hosted = &self.runs[place];
+        let Some(hosting) = &hosted.hosting else { return };
+        if hosting.journal.seq_of(call).is_none() {
+            return; // It was cancelled in the same breath.
+        }
+        let function = hosting.beginning.function.clone();
+        let root = match self.settings.registry.start(&function, input, Wanted::New) {
+            Ok(root) => root,
+            Err(error) => return self.complete(call.run, Completion::Call(call, Err(error))),
+        };
+        let (recording, now) =
+            (hosted.run.recording(), self.host.clock.now().max(hosted.run.clock()));
+        let calls = hosting.earlier.calls + hosted.run.calls_made();
+        let earlier = Earlier { calls, ..hosting.earlier };
+        let seed = mixed(hosting.seed.wrapping_add(1));
+        let mut config = self.settings.run_config(root.at);
+        (config.mode, config.recording, config.seed) = (Mode::Durable, recording, seed);
+        let is_agent = root.is_agent;
+        let messages = self.replace_run(place, root.coroutine, config, now);
+        self.begin_generation(place, input, seed, earlier);
+        if let Some(hosting) = &mut self.runs[place].hosting {
+            hosting.input = is_agent.then(|| input.into());
+        }
+        for (name, value) in messages {
+            let hosted = &mut self.runs[place];
+            let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
+                return;
+            };
+            let json = value.borrow::<Json>().map_or("null", |json| &json.0);
+            hosting.journal.message(&mut durable.page, (now, 0), (&name, json), None);
+            hosted.run.complete(Completion::Message(name, value));
+        }
+        self.empty_outbox(place);
+        self.line_up(place);
+    }
+
+    /// Writes the first line of a new generation.
+    fn begin_generation(&mut self, place: usize, input: &str, seed: u64, earlier: Earlier) {
+        let language = self.settings.registry.language.as_ref().map(|language| language.note());
+        let hosted = &mut self.runs[place];
+        let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
+            return;
+        };
+        // Who is over sends nothing again.
+        hosting
+            .received
+            .retain(|sender| !matches!(durable.runs.get(&sender), None | Some(Known::Over(_))));
+        let (before, beginning) = (&hosting.journal.chain, &hosting.beginning);
+        let continued =
+            Continued::new(before.generation(), earlier, beginning.input, &hosting.received);
+        let started = Started {
+            id: &beginning.id,
+            function: &beginning.function,
+            input,
+            seed,
+            recording: word(hosted.run.recording()),
+            language,
+            continued: Some(&continued),
+        };
+        let mut journal = Journal::new(before.next_generation());
+        journal.start(&mut durable.page, hosted.run.clock(), &started);
+        durable.runs.insert(journal.run(), Known::Live(hosted.run.id()));
+        **hosting = Hosting {
+            journal,
+            beginning: beginning.clone(),
+            earlier,
+            input: None,
+            snapshot_at: 0,
+            is_warned: false,
+            settled: BTreeSet::new(),
+            seed,
+            begun: BTreeMap::new(),
+            received: std::mem::take(&mut hosting.received),
+            replay: None,
+            is_over: false,
+        };
+    }
+}
