@@ -67,6 +67,10 @@ pub(super) enum Command {
     Cancel(Cancel),
     /// Ask a run a question, which it answers from its memory.
     Query(Query),
+    /// Copy the directory while it is in use. What is copied already is not copied again.
+    Backup(Backup),
+    /// Make a log of a backup, or check one.
+    Restore(Restore),
     /// Kill a process in the middle of its work, again and again, and see that nothing is lost and nothing done twice.
     Demo(Demo),
     /// Look at the directory and the machine for what could go wrong.
@@ -76,6 +80,44 @@ pub(super) enum Command {
         /// The shell.
         shell: clap_complete::Shell,
     },
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Backup {
+    /// The log directory; by default that of `--dir`.
+    #[arg(value_name = "DIR")]
+    pub(super) from: Option<PathBuf>,
+    /// Where the backup is kept: a directory of its own for each log.
+    #[arg(long, value_name = "DEST")]
+    pub(super) to: PathBuf,
+    /// So many megabytes a second at most; 0 for no limit. Beside a process that has the directory it is 32, otherwise
+    /// there is none.
+    #[arg(long, value_name = "MB", value_parser = megabytes)]
+    pub(super) rate: Option<f64>,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(group(ArgGroup::new("what").required(true).args(["to", "check"])))]
+pub(super) struct Restore {
+    /// The backup.
+    #[arg(value_name = "DEST")]
+    pub(super) backup: PathBuf,
+    /// The directory that becomes a log: a new or an empty one.
+    #[arg(long, value_name = "DIR")]
+    pub(super) to: Option<PathBuf>,
+    /// Only read the backup through.
+    #[arg(long)]
+    pub(super) check: bool,
+    /// Remove the log that is in the directory, if no process has it.
+    #[arg(long, requires = "to")]
+    pub(super) force: bool,
+}
+
+fn megabytes(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if rate.is_finite() && rate >= 0.0 => Ok(rate),
+        _ => Err("it takes a number, such as 10 or 0.5".into()),
+    }
 }
 
 #[derive(Debug, ClapArgs)]

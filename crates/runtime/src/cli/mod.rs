@@ -16,6 +16,7 @@
 //! ```
 
 mod args;
+mod backup;
 mod change;
 mod check;
 mod demo;
@@ -174,6 +175,8 @@ fn dispatch(builder: Builder, args: Args, out: Out, started: &Started<'_>) -> Do
         Command::Settle(options) => change::settle(&place, out, &options),
         Command::Cancel(options) => change::cancel(&place, out, &options),
         Command::Query(options) => change::query(&place, out, &options),
+        Command::Backup(options) => backup::backup(&place, out, &options),
+        Command::Restore(options) => backup::restore(out, &options),
         Command::Demo(options) => demo::demo(out, &options, started),
         Command::Doctor => doctor::doctor(&place, out),
         Command::Completions { shell } => completions(out, shell, started),

@@ -23,7 +23,7 @@ pub enum BackupError {
     #[error("{} has the backup of another log [TFY0089]; give every log a directory of its own", .0.display())]
     OtherLog(PathBuf),
     /// A directory has something in it that would be lost.
-    #[error("{} is not empty: it has {found} [TFY0090]; use another directory, or say that what is in it can go", .dir.display())]
+    #[error("{} is not empty: it has {found} [TFY0090]; use another directory; a restore takes `--force` if a log that is there can go", .dir.display())]
     NotEmpty {
         /// The directory.
         dir: PathBuf,
