@@ -67,6 +67,10 @@ pub(super) enum Command {
     Cancel(Cancel),
     /// Ask a run a question, which it answers from its memory.
     Query(Query),
+    /// Show where two runs part: record by record, and task by task.
+    Diff(Diff),
+    /// Write a run as a timeline for Perfetto, a graph of Mermaid, or one JSON document.
+    Export(Export),
     /// Copy the directory while it is in use. What is copied already is not copied again.
     Backup(Backup),
     /// Make a log of a backup, or check one.
@@ -80,6 +84,45 @@ pub(super) enum Command {
         /// The shell.
         shell: clap_complete::Shell,
     },
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Diff {
+    /// A UUID, the beginning of one, or the id the run was started with.
+    pub(super) a: String,
+    /// The other run.
+    pub(super) b: String,
+    /// The directory of the other run, if it is in another one.
+    #[arg(long, value_name = "DIR")]
+    pub(super) other: Option<PathBuf>,
+    /// Show so many differences; the others are counted.
+    #[arg(long, value_name = "NUMBER", default_value_t = 100)]
+    pub(super) limit: usize,
+    /// Show all differences.
+    #[arg(long, conflicts_with = "limit")]
+    pub(super) all: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Export {
+    /// A UUID, the beginning of one, or the id the run was started with.
+    pub(super) run: String,
+    /// What is written.
+    #[arg(long, value_name = "FORMAT")]
+    pub(super) format: ExportFormat,
+    /// The file it is written to, instead of standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum ExportFormat {
+    /// The timeline, for Perfetto.
+    ChromeTrace,
+    /// The graph of tasks.
+    Mermaid,
+    /// All records, with what is in blobs in its place.
+    Json,
 }
 
 #[derive(Debug, ClapArgs)]
