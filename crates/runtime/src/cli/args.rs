@@ -133,7 +133,7 @@ pub(super) struct Backup {
     /// Where the backup is kept: a directory of its own for each log.
     #[arg(long, value_name = "DEST")]
     pub(super) to: PathBuf,
-    /// So many megabytes a second at most; 0 for no limit. Beside a process that has the directory it is 32, otherwise
+    /// So many megabytes a second at most; 0 for no limit. Beside a process that has the directory it is 16, otherwise
     /// there is none.
     #[arg(long, value_name = "MB", value_parser = megabytes)]
     pub(super) rate: Option<f64>,

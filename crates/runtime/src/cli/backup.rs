@@ -16,14 +16,20 @@ use crate::wal::backup::{self, Checked, Over, Pace, Taken};
 use crate::wal::{RealDisk, holder};
 
 /// How fast it goes beside a process that has the directory, in MB a second, unless somebody says otherwise.
-const GENTLE: f64 = 32.0;
+const GENTLE: f64 = 16.0;
+/// And how far it stands back for who needs the processor.
+const NICE: i32 = 19;
 
 pub(super) fn backup(place: &Place, mut out: Out, options: &Backup) -> Done {
     let dir = options.from.as_deref().unwrap_or(&place.dir);
     is_log(dir)?;
     let rate = options.rate.or_else(|| holder(dir).map(|_| GENTLE)).filter(|rate| *rate > 0.0);
     let pace = match rate {
-        Some(rate) => Pace::bytes_per_second((rate * 1e6) as u64),
+        Some(rate) => {
+            // If that is refused, it is only less gentle.
+            let _ = rustix::process::nice(NICE);
+            Pace::bytes_per_second((rate * 1e6) as u64)
+        }
         None => Pace::full(),
     };
     let mut progress = Progress::new(&out, "copying", 0);

@@ -5,6 +5,9 @@ use std::time::{Duration, Instant};
 /// A pause is not longer than this, so that an end comes soon.
 const LONGEST: Duration = Duration::from_millis(100);
 
+/// So a backup with a limit has the disk for a fifth of the time at most, however slow that is.
+const RESTS: u32 = 4;
+
 /// How many bytes are copied in a second at most, and who wants to know how far it is.
 pub struct Pace<'a> {
     rate: Option<u64>,
@@ -33,6 +36,11 @@ impl Pace<'_> {
     pub fn watched_by(self, watch: &mut dyn FnMut(u64, u64)) -> Pace<'_> {
         let Pace { rate, began, bytes, done, total, .. } = self;
         Pace { rate, watch: Some(watch), began, bytes, done, total }
+    }
+
+    /// How many times as long as a sync took the disk is left to others after it: not at all, if there is no limit.
+    pub(super) fn rests(&self) -> u32 {
+        if self.rate.is_some() { RESTS } else { 0 }
     }
 
     /// There are so many bytes more to copy.

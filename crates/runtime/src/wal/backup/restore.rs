@@ -65,7 +65,7 @@ pub fn restore(
     disk.create_dir(root).doing("make", root)?;
     let hold = lock(&*disk, root, Holding::ForLong)?;
     look_for_room(&*disk, &places, over)?;
-    let sink = Sink::new(Arc::clone(&disk), hold);
+    let sink = Sink::new(Arc::clone(&disk), hold, 0);
     let mut restoring = Restoring { disk: Arc::clone(&disk), shelf, places, manifest, sink };
     restoring.write()?;
     restoring.check()?;

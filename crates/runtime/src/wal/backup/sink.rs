@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::super::disk::{Barrier, Disk, DiskFile, Hold, OpenMode};
 use super::super::error::{Doing, LogError};
@@ -13,6 +14,7 @@ const SINGLE: usize = 16;
 const BYTES: u64 = 4 << 20;
 /// ...or after so many files.
 const FILES: usize = 512;
+const LONGEST_REST: Duration = Duration::from_secs(2);
 
 pub(super) struct Sink {
     disk: Arc<dyn Disk>,
@@ -21,11 +23,13 @@ pub(super) struct Sink {
     open: Vec<Arc<dyn DiskFile>>,
     closed: usize,
     bytes: u64,
+    /// After a sync, the disk is left to others for so many times as long as that took.
+    rests: u32,
 }
 
 impl Sink {
-    pub(super) fn new(disk: Arc<dyn Disk>, hold: Arc<dyn Hold>) -> Sink {
-        Sink { disk, hold, open: Vec::new(), closed: 0, bytes: 0 }
+    pub(super) fn new(disk: Arc<dyn Disk>, hold: Arc<dyn Hold>, rests: u32) -> Sink {
+        Sink { disk, hold, open: Vec::new(), closed: 0, bytes: 0, rests }
     }
 
     /// A file that is to be written from this place on. What is behind that goes.
@@ -67,11 +71,16 @@ impl Sink {
         let open = std::mem::take(&mut self.open);
         let closed = std::mem::take(&mut self.closed);
         self.bytes = 0;
-        let here = Path::new("the copies");
-        if closed > 0 {
-            return self.hold.sync_everything(Barrier::CopiedAll).doing("sync", here);
+        let (here, began) = (Path::new("the copies"), Instant::now());
+        match closed {
+            0 => open.iter().try_for_each(|file| file.sync(Barrier::Copied)),
+            _ => self.hold.sync_everything(Barrier::CopiedAll),
         }
-        open.iter().try_for_each(|file| file.sync(Barrier::Copied).doing("sync", here))
+        .doing("sync", here)?;
+        if self.rests > 0 {
+            std::thread::sleep((began.elapsed() * self.rests).min(LONGEST_REST));
+        }
+        Ok(())
     }
 
     /// The same, with the names in these directories.

@@ -77,7 +77,7 @@ pub fn take(
     let taken = now();
     // First the log: if it cannot be read, nothing is made.
     let mut view = View::open_at_once(Arc::clone(&disk), root)?;
-    let mut taking = Taking::begin(Arc::clone(&disk), dest, view.salt())?;
+    let mut taking = Taking::begin(Arc::clone(&disk), dest, view.salt(), pace.rests())?;
     taking.report.taken.clone_from(&taken);
     let mut moved = BTreeSet::new();
     for _ in 0..PASSES {
@@ -113,7 +113,12 @@ struct Taking {
 }
 
 impl Taking {
-    fn begin(disk: Arc<dyn Disk>, dest: &Path, salt: u32) -> Result<Taking, BackupError> {
+    fn begin(
+        disk: Arc<dyn Disk>,
+        dest: &Path,
+        salt: u32,
+        rests: u32,
+    ) -> Result<Taking, BackupError> {
         let shelf = Shelf::new(dest);
         let old = Manifest::load(&*disk, dest)?;
         match &old {
@@ -134,7 +139,7 @@ impl Taking {
         let hold = lock(&*disk, dest, Holding::ForLong)?;
         // Once more, now that nobody else is at work on it.
         let old = Manifest::load(&*disk, dest)?.unwrap_or_default();
-        let sink = Sink::new(Arc::clone(&disk), hold);
+        let sink = Sink::new(Arc::clone(&disk), hold, rests);
         let (kept, stored) = still_there(&*disk, &shelf, old)?;
         Ok(Taking { disk, shelf, sink, kept, stored, report: Taken::default() })
     }
