@@ -11,6 +11,11 @@ use super::summary::count;
 use super::table::cut;
 use crate::history::{Call, Change, Diff, DiffSettings, Difference, DifferenceKind, Side, diff};
 
+/// No value is shown longer than this; `--json` has all of it.
+const LONGEST: usize = 200;
+/// So much of what is the same is shown before the place where two texts part.
+const CONTEXT: usize = 12;
+
 pub(super) fn diff_runs(place: &Place, mut out: Out, options: &Options) -> Done {
     let sight = place.look_anyhow()?;
     sight.warn();
@@ -181,16 +186,15 @@ impl Print<'_> {
     /// `/items/2/price: 42 → 43`, the first in the colour of what was, the second in that of what is.
     fn changes(&mut self, indent: &str, changes: &[Change], more: u64) -> Result<(), Ending> {
         for change in changes {
-            let side =
-                |value: &Option<Value>| value.as_ref().map_or("nothing".into(), Value::to_string);
             let path = clean(&change.path).into_owned();
-            let room = self.out.width.map_or(usize::MAX, |width| {
+            let room = self.out.width.map_or(LONGEST, |width| {
                 let used = indent.len() + path.chars().count() + 6;
                 (width.saturating_sub(used) / 2).max(12)
             });
-            let shown =
-                |style, value| paint(self.out.colour, style, &cut(&clean(&side(value)), room));
-            let (a, b) = (shown(Style::Bad, &change.a), shown(Style::Good, &change.b));
+            let (a, b) = shown(change, room);
+            let (a, b) = (cut(&clean(&a), room), cut(&clean(&b), room));
+            let colour = self.out.colour;
+            let (a, b) = (paint(colour, Style::Bad, &a), paint(colour, Style::Good, &b));
             self.out.line(&format!("{indent}{path}: {a} → {b}"))?;
         }
         match more {
@@ -198,6 +202,24 @@ impl Print<'_> {
             more => self.out.text(Style::Dim, &format!("{indent}and {more} more places")),
         }
     }
+}
+
+/// Both values; of long texts what comes shortly before they part, and after that.
+fn shown(change: &Change, room: usize) -> (String, String) {
+    if let (Some(Value::String(a)), Some(Value::String(b))) = (&change.a, &change.b)
+        && a.chars().count().max(b.chars().count()) > room
+    {
+        let same = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
+        let skip = same.saturating_sub(CONTEXT);
+        let rest = |text: &str| {
+            let rest: String = text.chars().skip(skip).collect();
+            let quoted = Value::from(rest).to_string();
+            if skip > 0 { format!("…{}", quoted.trim_start_matches('"')) } else { quoted }
+        };
+        return (rest(a), rest(b));
+    }
+    let side = |value: &Option<Value>| value.as_ref().map_or("nothing".into(), Value::to_string);
+    (side(&change.a), side(&change.b))
 }
 
 fn text(call: Option<&Call>) -> String {
