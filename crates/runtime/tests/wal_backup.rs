@@ -431,3 +431,31 @@ fn what_is_in_the_way_is_not_written_over() {
     assert!(matches!(nothing, Err(BackupError::NoBackup(_))), "{nothing:?}");
     assert_eq!(&read(disk, root()).unwrap(), world.now());
 }
+
+#[test]
+fn every_error_has_its_code_a_next_step_and_a_section_in_the_book() {
+    let path = || dest().to_path_buf();
+    let errors = [
+        BackupError::NoBackup(path()),
+        BackupError::Damaged { path: path(), what: "line 3".into() },
+        BackupError::OtherLog(path()),
+        BackupError::NotEmpty { dir: path(), found: "diary".into() },
+        BackupError::Restless(3),
+        BackupError::Stopped { what: "backup", cause: "no room".into(), next: "make room" },
+    ];
+    let codes: Vec<&str> = errors.iter().map(BackupError::code).collect();
+    assert_eq!(codes, BackupError::CODES);
+    for error in &errors {
+        let text = error.to_string();
+        assert_eq!(text.matches(&format!(" [{}]; ", error.code())).count(), 1, "{text}");
+    }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/retention.md");
+    let text = std::fs::read_to_string(page).unwrap();
+    for code in codes {
+        let section = text.split(&format!("\n### {code}\n")).nth(1).expect(code);
+        let section = section.split("\n#").next().unwrap();
+        for part in ["**What happened.** ", "**Why.** ", "**What to do.** "] {
+            assert_eq!(section.matches(part).count(), 1, "{code} has no {part}");
+        }
+    }
+}

@@ -114,8 +114,7 @@ impl CliError {
     /// All codes, in order.
     pub const CODES: &[&str] = &[
         "TFY0060", "TFY0061", "TFY0062", "TFY0063", "TFY0064", "TFY0065", "TFY0066", "TFY0067",
-        "TFY0068", "TFY0069", "TFY0080", "TFY0081", "TFY0082", "TFY0083", "TFY0084",
-        "TFY0123",
+        "TFY0068", "TFY0069", "TFY0080", "TFY0081", "TFY0082", "TFY0083", "TFY0084", "TFY0123",
     ];
 
     /// The stable code.
