@@ -16,10 +16,7 @@ pub(super) fn align(a: &[CallSeen], b: &[CallSeen], mut each: impl FnMut(Pair)) 
         let (left, right) = (&a[i..], &b[j..]);
         let (only_a, only_b) = match (left.first(), right.first()) {
             (Some(x), Some(y)) if x.kind == y.kind => (0, 0),
-            (Some(_), Some(_)) => match meet(left, right) {
-                Some(skips) => skips,
-                None => (0, 0),
-            },
+            (Some(_), Some(_)) => meet(left, right).unwrap_or_default(),
             (None, _) => (0, right.len()),
             (_, None) => (left.len(), 0),
         };

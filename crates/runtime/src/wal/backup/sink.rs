@@ -10,10 +10,10 @@ use super::super::error::{Doing, LogError};
 
 /// More files than this are synced by one sync of the file system.
 const SINGLE: usize = 16;
-/// After so many bytes, what was written is synced...
-const BYTES: u64 = 4 << 20;
-/// ...or after so many files.
-const FILES: usize = 512;
+/// After so many bytes and files what was written is synced, where others want the disk too...
+const A_FEW: (u64, usize) = (4 << 20, 512);
+/// ...and where nobody does.
+const MANY: (u64, usize) = (64 << 20, 4096);
 const LONGEST_REST: Duration = Duration::from_secs(2);
 
 pub(super) struct Sink {
@@ -51,7 +51,7 @@ impl Sink {
     ) -> Result<(), LogError> {
         file.write_at(bytes, at).doing("write", path)?;
         self.bytes += bytes.len() as u64;
-        if self.bytes >= BYTES { self.wrote(Arc::clone(file)) } else { Ok(()) }
+        if self.is_full() { self.wrote(Arc::clone(file)) } else { Ok(()) }
     }
 
     /// All of a file is written: it is synced soon.
@@ -60,10 +60,12 @@ impl Sink {
             true => self.open.push(file),
             false => self.closed += 1,
         }
-        match self.bytes >= BYTES || self.open.len() + self.closed >= FILES {
-            true => self.sync(),
-            false => Ok(()),
-        }
+        if self.is_full() { self.sync() } else { Ok(()) }
+    }
+
+    fn is_full(&self) -> bool {
+        let (bytes, files) = if self.rests > 0 { A_FEW } else { MANY };
+        self.bytes >= bytes || self.open.len() + self.closed >= files
     }
 
     /// Makes all that was written durable.
