@@ -88,7 +88,7 @@ impl World {
 /// Where to stop inside an operation.
 fn tears(operation: &Operation) -> Vec<usize> {
     match operation {
-        Operation::Write { len, .. } => vec![0, 1, len / 2, *len],
+        Operation::Write { len, .. } => vec![0, len / 2, *len],
         _ => vec![0],
     }
 }
@@ -152,7 +152,7 @@ fn sweep_backup(lie: Option<Barrier>) -> Result<usize, String> {
 #[test]
 fn a_crash_at_any_operation_leaves_the_old_backup_or_the_new_one() {
     let crashes = sweep_backup(None).unwrap();
-    assert!(crashes > 150, "{crashes} crashes");
+    assert!(crashes > 100, "{crashes} crashes");
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn sweep_restore(lie: Option<Barrier>, over: Over) -> Result<usize, String> {
 #[test]
 fn a_crash_at_any_operation_of_a_restore_leaves_nothing_that_passes_for_a_log() {
     let crashes = sweep_restore(None, Over::Nothing).unwrap();
-    assert!(crashes > 150, "{crashes} crashes");
+    assert!(crashes > 100, "{crashes} crashes");
 }
 
 #[test]
@@ -242,11 +242,15 @@ fn every_sync_that_is_left_out_is_noticed() {
         if barrier == Barrier::CopiedAll {
             continue;
         }
-        let backup = sweep_backup(Some(barrier)).is_err();
+        let backup = || sweep_backup(Some(barrier)).is_err();
         let restore = || {
             [Over::Nothing, Over::OldLog].iter().any(|o| sweep_restore(Some(barrier), *o).is_err())
         };
-        assert!(backup || restore(), "{barrier:?} can be left out");
+        let is_noticed = match barrier {
+            Barrier::Restoring | Barrier::Restored => restore(),
+            _ => backup(),
+        };
+        assert!(is_noticed, "{barrier:?} can be left out");
     }
 }
 
