@@ -45,6 +45,7 @@ mod future_task;
 mod group;
 mod handle;
 mod handler;
+pub mod history;
 mod host;
 mod inbox;
 mod inline;

@@ -24,12 +24,13 @@ fn one_of_each() -> Vec<LogError> {
         },
         LogError::DamagedCommitLog { path: path.clone(), offset: 4096, block: 9 },
         LogError::DamagedIndex { path: path.clone(), offset: 48 },
-        LogError::Newer { path, version: 2 },
+        LogError::Newer { path: path.clone(), version: 2 },
         LogError::MissingBlob(BlobHash::of(b"a")),
         LogError::DamagedBlob(BlobHash::of(b"a")),
         LogError::UnknownRun(run),
         LogError::OutOfOrder { run, generation: 1, seq: 4 },
         LogError::NoRecord { run, seq: 9, records: 4 },
+        LogError::HalfRestored(path),
     ]
 }
 

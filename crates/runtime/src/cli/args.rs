@@ -67,6 +67,14 @@ pub(super) enum Command {
     Cancel(Cancel),
     /// Ask a run a question, which it answers from its memory.
     Query(Query),
+    /// Show where two runs part: record by record, and task by task.
+    Diff(Diff),
+    /// Write a run as a timeline for Perfetto, a graph of Mermaid, or one JSON document.
+    Export(Export),
+    /// Copy the directory while it is in use. What is copied already is not copied again.
+    Backup(Backup),
+    /// Make a log of a backup, or check one.
+    Restore(Restore),
     /// Kill a process in the middle of its work, again and again, and see that nothing is lost and nothing done twice.
     Demo(Demo),
     /// Look at the directory and the machine for what could go wrong.
@@ -76,6 +84,83 @@ pub(super) enum Command {
         /// The shell.
         shell: clap_complete::Shell,
     },
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Diff {
+    /// A UUID, the beginning of one, or the id the run was started with.
+    pub(super) a: String,
+    /// The other run.
+    pub(super) b: String,
+    /// The directory of the other run, if it is in another one.
+    #[arg(long, value_name = "DIR")]
+    pub(super) other: Option<PathBuf>,
+    /// Show so many differences; the others are counted.
+    #[arg(long, value_name = "NUMBER", default_value_t = 100)]
+    pub(super) limit: usize,
+    /// Show all differences.
+    #[arg(long, conflicts_with = "limit")]
+    pub(super) all: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Export {
+    /// A UUID, the beginning of one, or the id the run was started with.
+    pub(super) run: String,
+    /// What is written.
+    #[arg(long, value_name = "FORMAT")]
+    pub(super) format: ExportFormat,
+    /// The file it is written to, instead of standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum ExportFormat {
+    /// The timeline, for Perfetto.
+    ChromeTrace,
+    /// The graph of tasks.
+    Mermaid,
+    /// All records, with what is in blobs in its place.
+    Json,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Backup {
+    /// The log directory; by default that of `--dir`.
+    #[arg(value_name = "DIR")]
+    pub(super) from: Option<PathBuf>,
+    /// Where the backup is kept: a directory of its own for each log.
+    #[arg(long, value_name = "DEST")]
+    pub(super) to: PathBuf,
+    /// So many megabytes a second at most; 0 for no limit. Beside a process that has the directory it is 16, otherwise
+    /// there is none.
+    #[arg(long, value_name = "MB", value_parser = megabytes)]
+    pub(super) rate: Option<f64>,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(group(ArgGroup::new("what").required(true).args(["to", "check"])))]
+pub(super) struct Restore {
+    /// The backup.
+    #[arg(value_name = "DEST")]
+    pub(super) backup: PathBuf,
+    /// The directory that becomes a log: a new or an empty one.
+    #[arg(long, value_name = "DIR")]
+    pub(super) to: Option<PathBuf>,
+    /// Only read the backup through.
+    #[arg(long)]
+    pub(super) check: bool,
+    /// Remove the log that is in the directory, if no process has it.
+    #[arg(long, requires = "to")]
+    pub(super) force: bool,
+}
+
+fn megabytes(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if rate.is_finite() && rate >= 0.0 => Ok(rate),
+        _ => Err("it takes a number, such as 10 or 0.5".into()),
+    }
 }
 
 #[derive(Debug, ClapArgs)]

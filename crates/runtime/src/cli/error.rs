@@ -12,6 +12,7 @@ use tiffany_kernel::{ErrorKind, TaskError};
 use super::out::{Style, clean, paint};
 use crate::error::RunError;
 use crate::wal::LogError;
+use crate::wal::backup::BackupError;
 
 /// The exit codes.
 pub(super) mod exit {
@@ -102,13 +103,18 @@ pub enum CliError {
     /// Runs that were driven did not all end well.
     #[error("{0} [TFY0069]; `show` and `log --failed` tell more of each")]
     NotAllWell(String),
+    /// A backup is whole, and the log is not.
+    #[error(
+        "the backup came to its end, but {0} of the log cannot be read to the end [TFY0123]; `verify` tells more; what can be read is in the backup, and what an earlier one had is kept"
+    )]
+    DamagedInLog(String),
 }
 
 impl CliError {
     /// All codes, in order.
     pub const CODES: &[&str] = &[
         "TFY0060", "TFY0061", "TFY0062", "TFY0063", "TFY0064", "TFY0065", "TFY0066", "TFY0067",
-        "TFY0068", "TFY0069", "TFY0080", "TFY0081", "TFY0082", "TFY0083", "TFY0084",
+        "TFY0068", "TFY0069", "TFY0080", "TFY0081", "TFY0082", "TFY0083", "TFY0084", "TFY0123",
     ];
 
     /// The stable code.
@@ -129,6 +135,7 @@ impl CliError {
             CliError::NotFailed(_) => "TFY0082",
             CliError::NoDebugger => "TFY0083",
             CliError::IsOver(_) => "TFY0084",
+            CliError::DamagedInLog(_) => "TFY0123",
         }
     }
 }
@@ -171,6 +178,15 @@ impl From<LogError> for Shown {
         let exit =
             if matches!(error, LogError::Locked { .. }) { exit::IN_USE } else { exit::FAILED };
         Shown::new(error.code(), &error, exit)
+    }
+}
+
+impl From<BackupError> for Shown {
+    fn from(error: BackupError) -> Shown {
+        match error {
+            BackupError::Log(error) => error.into(),
+            error => Shown::new(error.code(), &error, exit::FAILED),
+        }
     }
 }
 

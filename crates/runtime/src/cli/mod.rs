@@ -16,12 +16,15 @@
 //! ```
 
 mod args;
+mod backup;
 mod change;
 mod check;
 mod demo;
+mod diff;
 mod doctor;
 mod doubt;
 mod error;
+mod export;
 mod guest;
 mod inspect;
 mod json;
@@ -174,6 +177,10 @@ fn dispatch(builder: Builder, args: Args, out: Out, started: &Started<'_>) -> Do
         Command::Settle(options) => change::settle(&place, out, &options),
         Command::Cancel(options) => change::cancel(&place, out, &options),
         Command::Query(options) => change::query(&place, out, &options),
+        Command::Diff(options) => diff::diff_runs(&place, out, &options),
+        Command::Export(options) => export::export_run(&place, out, &options),
+        Command::Backup(options) => backup::backup(&place, out, &options),
+        Command::Restore(options) => backup::restore(out, &options),
         Command::Demo(options) => demo::demo(out, &options, started),
         Command::Doctor => doctor::doctor(&place, out),
         Command::Completions { shell } => completions(out, shell, started),

@@ -159,6 +159,11 @@ impl Out {
         Ok(self.to.write_all(bytes)?)
     }
 
+    /// Bytes that are clean, for who deals with failures himself.
+    pub(super) fn put(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.to.write_all(bytes)
+    }
+
     pub(super) fn flush(&mut self) -> Result<(), Ending> {
         Ok(self.to.flush()?)
     }

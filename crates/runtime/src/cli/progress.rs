@@ -29,6 +29,12 @@ impl Progress {
         self.set(self.done);
     }
 
+    /// The same where the total becomes known on the way.
+    pub(super) fn set_of(&mut self, done: u64, total: u64) {
+        self.total = total;
+        self.set(done);
+    }
+
     pub(super) fn set(&mut self, done: u64) {
         self.done = done;
         let Some(drawn) = self.drawn.filter(|drawn| drawn.elapsed() >= PACE) else { return };

@@ -13,6 +13,7 @@ use super::disk::{Barrier, Disk, DiskFile, Hold, OpenMode, empty, read_from};
 use super::error::{Doing, LogError};
 use super::handles::Handles;
 use super::index::{Frame, IndexFile, RunEntry, RunState};
+use super::lock::Holding;
 use super::settings::Settings;
 use crate::mutation::Mutation;
 
@@ -34,6 +35,11 @@ impl Places {
 
     pub(crate) fn run_file(&self, run: Uuid) -> PathBuf {
         self.wal.join(format!("{run}.wal"))
+    }
+
+    /// The mark of a restore that is under way.
+    pub(crate) fn restoring(&self) -> PathBuf {
+        self.root.join("restoring")
     }
 }
 
@@ -60,6 +66,7 @@ pub(crate) struct Applier {
     pub(crate) places: Places,
     pub(crate) settings: Settings,
     pub(crate) hold: Arc<dyn Hold>,
+    pub(crate) holding: Holding,
     pub(crate) runs: HashMap<Uuid, Applied>,
     /// Runs whose files are not as the index says.
     pub(crate) refused: HashMap<Uuid, LogError>,

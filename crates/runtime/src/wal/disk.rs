@@ -35,10 +35,26 @@ pub enum Barrier {
     Everything,
     /// An entry of the index, before the segments it covers are used again.
     Index,
+    /// The names of a backup's directories, before anything is put into them.
+    BackupTree,
+    /// A file that was copied, before a manifest or an index counts on it.
+    Copied,
+    /// The names of copied files, before a manifest or an index counts on them.
+    CopiedNames,
+    /// All of that at once, when it is many files.
+    CopiedAll,
+    /// A manifest, before it takes its name.
+    Manifest,
+    /// The name of a manifest, before anything that only the one before it names is removed.
+    ManifestName,
+    /// The mark of a restore that is under way, before anything else is in the directory.
+    Restoring,
+    /// The end of that mark.
+    Restored,
 }
 
 impl Barrier {
-    /// All of them.
+    /// All that a log makes.
     pub const ALL: &[Barrier] = &[
         Barrier::Tree,
         Barrier::NewIndex,
@@ -52,6 +68,18 @@ impl Barrier {
         Barrier::BlobNames,
         Barrier::Everything,
         Barrier::Index,
+    ];
+
+    /// All that a backup and a restore make besides.
+    pub const OF_BACKUP: &[Barrier] = &[
+        Barrier::BackupTree,
+        Barrier::Copied,
+        Barrier::CopiedNames,
+        Barrier::CopiedAll,
+        Barrier::Manifest,
+        Barrier::ManifestName,
+        Barrier::Restoring,
+        Barrier::Restored,
     ];
 }
 

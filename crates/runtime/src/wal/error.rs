@@ -129,13 +129,16 @@ pub enum LogError {
         /// How many it has.
         records: u64,
     },
+    /// A restore into the directory did not come to its end.
+    #[error("{} is half restored [TFY0120]; restore it again from the backup", .0.display())]
+    HalfRestored(PathBuf),
 }
 
 impl LogError {
     /// All codes, in order.
     pub const CODES: &[&str] = &[
         "TFY0101", "TFY0102", "TFY0103", "TFY0104", "TFY0105", "TFY0106", "TFY0107", "TFY0108",
-        "TFY0109", "TFY0110", "TFY0111", "TFY0112", "TFY0113", "TFY0114", "TFY0115",
+        "TFY0109", "TFY0110", "TFY0111", "TFY0112", "TFY0113", "TFY0114", "TFY0115", "TFY0120",
     ];
 
     /// The stable code.
@@ -156,6 +159,7 @@ impl LogError {
             LogError::UnknownRun(_) => "TFY0113",
             LogError::OutOfOrder { .. } => "TFY0114",
             LogError::NoRecord { .. } => "TFY0115",
+            LogError::HalfRestored(_) => "TFY0120",
         }
     }
 

@@ -14,6 +14,9 @@ pub(crate) enum Holding {
     ForLong,
     /// To write something down, so that others wait for it.
     Briefly,
+    /// Not at all: another process has it and goes on writing. What that puts behind the end of what was read is
+    /// left out, so that all runs are seen at one moment.
+    NotAtAll,
 }
 
 /// The note of this process: `{"pid":1,"host":"a","started":"…"}`, and `"brief":true` if it holds the directory only

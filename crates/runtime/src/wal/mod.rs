@@ -10,6 +10,7 @@
 
 mod applier;
 mod background;
+pub mod backup;
 mod batch;
 mod blob;
 mod block;

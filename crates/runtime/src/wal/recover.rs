@@ -170,6 +170,7 @@ impl Writer {
             places,
             settings: settings.clone(),
             hold,
+            holding,
             runs: runs.into_iter().map(|(run, entry)| (run, known(entry))).collect(),
             refused: HashMap::new(),
             index,
@@ -426,7 +427,7 @@ impl Applier {
         beyond: &[u8],
         recovery: &mut Recovery,
     ) -> Result<(), LogError> {
-        if beyond.is_empty() {
+        if beyond.is_empty() || self.holding == Holding::NotAtAll {
             return Ok(());
         }
         let mut entry = self.runs[&run].entry;
@@ -499,7 +500,7 @@ impl Applier {
                 recovery.stray.push(name);
                 continue;
             };
-            if !self.runs.contains_key(&run) {
+            if !self.runs.contains_key(&run) && self.holding != Holding::NotAtAll {
                 self.adopt(run, &path, name, recovery)?;
             }
         }
@@ -542,6 +543,9 @@ impl Applier {
 
 /// Reads the index. A directory without one is new, unless it has a commit log.
 fn load_or_make(disk: &dyn Disk, places: &Places) -> Result<(IndexFile, IndexState), LogError> {
+    if disk.open(&places.restoring(), OpenMode::Read).is_ok() {
+        return Err(LogError::HalfRestored(places.root.clone()));
+    }
     for dir in [&places.commit, &places.wal, &places.blobs] {
         disk.create_dir(dir).doing("make", dir)?;
     }

@@ -13,7 +13,7 @@ use super::blob::BlobHash;
 use super::disk::{Disk, OpenMode, read_from};
 use super::error::{Doing, LogError};
 use super::index::{RunEntry, RunState};
-use super::lock::{Holder, holder};
+use super::lock::{Holder, Holding, holder};
 use super::overlay::Overlay;
 use super::recover::Recovery;
 use super::run_reader::{RunReader, read_blob};
@@ -57,11 +57,29 @@ pub struct View {
     refused: BTreeMap<Uuid, LogError>,
     recovery: Recovery,
     holder: Option<Holder>,
+    /// Tells logs apart.
+    salt: u32,
 }
 
 impl View {
     /// Looks at the log in a directory, which must be there.
     pub fn open(disk: Arc<dyn Disk>, root: &Path) -> Result<View, LogError> {
+        View::open_with(disk, root, |_| Holding::ForLong)
+    }
+
+    /// The same for who copies it: all runs at one moment, even while a process writes.
+    pub(crate) fn open_at_once(disk: Arc<dyn Disk>, root: &Path) -> Result<View, LogError> {
+        View::open_with(disk, root, |holder| match holder {
+            Some(_) => Holding::NotAtAll,
+            None => Holding::ForLong,
+        })
+    }
+
+    fn open_with(
+        disk: Arc<dyn Disk>,
+        root: &Path,
+        holding: impl Fn(Option<&Holder>) -> Holding,
+    ) -> Result<View, LogError> {
         let places = Places::new(root);
         if let (Err(error), Err(_)) = (disk.list(&places.commit), disk.list(&places.wal)) {
             return Err(LogError::io("look into", root, &error));
@@ -73,7 +91,8 @@ impl View {
             // index did not change meanwhile.
             let before = index_sum(&*disk, &places)?;
             let holder = holder(root);
-            let seen = View::once(Arc::clone(&disk), root, holder);
+            let holding = holding(holder.as_ref());
+            let seen = View::once(Arc::clone(&disk), root, holder, holding);
             let is_still = index_sum(&*disk, &places)? == before;
             let again = match &seen {
                 Ok(view) if view.holder.is_some() => !is_still || !view.refused.is_empty(),
@@ -89,14 +108,20 @@ impl View {
         }
     }
 
-    fn once(below: Arc<dyn Disk>, root: &Path, holder: Option<Holder>) -> Result<View, LogError> {
+    fn once(
+        below: Arc<dyn Disk>,
+        root: &Path,
+        holder: Option<Holder>,
+        holding: Holding,
+    ) -> Result<View, LogError> {
         let disk = Arc::new(Overlay::new(below));
         // A new segment is made in memory if there is none.
         let settings = Settings { segment_bytes: 1, ..Settings::default() };
-        let (writer, recovery) = Writer::open(disk.clone(), root, settings)?;
+        let (writer, recovery) = Writer::open_for(holding, disk.clone(), root, settings)?;
+        let salt = writer.applier.salt;
         let runs = writer.runs().collect();
         let refused = recovery.refused.iter().cloned().collect();
-        Ok(View { disk, root: root.to_path_buf(), runs, refused, recovery, holder })
+        Ok(View { disk, root: root.to_path_buf(), runs, refused, recovery, holder, salt })
     }
 
     /// Looks only at the files of the runs, each up to its last good line: for a log whose index or commit log cannot
@@ -117,7 +142,7 @@ impl View {
         }
         let (refused, recovery) = (BTreeMap::new(), Recovery::default());
         let root = root.to_path_buf();
-        Ok(View { disk, holder: holder(&root), root, runs, refused, recovery })
+        Ok(View { disk, holder: holder(&root), root, runs, refused, recovery, salt: 0 })
     }
 
     /// All runs and where they stand, by their UUIDs.
@@ -149,6 +174,11 @@ impl View {
     /// The directory.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Which log it is, as well as a number can tell.
+    pub(crate) fn salt(&self) -> u32 {
+        self.salt
     }
 
     /// The disk as it would be after mending. Writing to it changes nothing below.

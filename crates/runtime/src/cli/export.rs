@@ -1,0 +1,92 @@
+//! `export`: a run in the forms that other programs show.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use super::Done;
+use super::args::{Export, ExportFormat};
+use super::error::{CliError, Ending, exit};
+use super::json;
+use super::out::Out;
+use super::place::{Place, find};
+use crate::history::{ExportError, Format, export};
+
+pub(super) fn export_run(place: &Place, mut out: Out, options: &Export) -> Done {
+    let sight = place.look_anyhow()?;
+    sight.warn();
+    let run = find(&sight.view, &options.run)?;
+    let format = match options.format {
+        ExportFormat::ChromeTrace => Format::ChromeTrace,
+        ExportFormat::Mermaid => Format::Mermaid,
+        ExportFormat::Json => Format::Json,
+    };
+    match &options.output {
+        Some(path) => {
+            let written = to_file(path, |file| export(&sight.view, run, format, file));
+            written.map_err(|error| ending(error, Some(path)))?;
+        }
+        None => {
+            let written = export(&sight.view, run, format, &mut ToOut(&mut out));
+            written.map_err(|error| ending(error, None))?;
+        }
+    }
+    out.flush()?;
+    if let Some(error) = sight.view.refused(run) {
+        return Err(error.clone().into());
+    }
+    out.end(if sight.trouble.is_some() { exit::FAILED } else { 0 })
+}
+
+fn ending(error: ExportError, path: Option<&Path>) -> Ending {
+    match (error, path) {
+        (ExportError::Log(error), _) => error.into(),
+        (ExportError::Output(error), Some(path)) => {
+            CliError::Output(format!("{}: {error}", path.display())).into()
+        }
+        (ExportError::Output(error), None) => error.into(),
+    }
+}
+
+/// Writes a file beside its place, and gives it its name when all is there.
+fn to_file(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> Result<(), ExportError>,
+) -> Result<(), ExportError> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = Path::new(&new);
+    let written = (|| {
+        let mut file = BufWriter::with_capacity(1 << 16, File::create(new)?);
+        write(&mut file)?;
+        file.flush()?;
+        Ok(std::fs::rename(new, path)?)
+    })();
+    if written.is_err() {
+        // It may not even have been made.
+        let _ = std::fs::remove_file(new);
+    }
+    written
+}
+
+/// Standard output, where nothing of a log is obeyed by a terminal. What is exported has control characters only
+/// inside texts of JSON, besides the ends of lines.
+struct ToOut<'a>(&'a mut Out);
+
+impl Write for ToOut<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for line in String::from_utf8_lossy(bytes).split_inclusive('\n') {
+            let (text, end) = match line.strip_suffix('\n') {
+                Some(text) => (text, "\n"),
+                None => (line, ""),
+            };
+            self.0.put(json::escape(text).as_bytes())?;
+            self.0.put(end.as_bytes())?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

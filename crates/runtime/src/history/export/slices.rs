@@ -1,0 +1,101 @@
+//! Events of the trace event format, as text. It knows nothing of runs.
+
+use std::io::{self, Write};
+
+use serde_json::{Map, Value, json};
+
+/// Writes the events of a trace, one to a line.
+pub(super) struct Events<'a> {
+    to: &'a mut dyn Write,
+    is_first: bool,
+    /// The moment that is zero, in nanoseconds.
+    zero: Option<u64>,
+    flows: u64,
+}
+
+/// Something that took time on a track.
+pub(super) struct Slice<'a> {
+    pub(super) track: u64,
+    pub(super) name: &'a str,
+    pub(super) category: &'static str,
+    pub(super) from: u64,
+    pub(super) to: u64,
+    pub(super) args: Map<String, Value>,
+}
+
+impl<'a> Events<'a> {
+    pub(super) fn begin(to: &'a mut dyn Write) -> io::Result<Events<'a>> {
+        to.write_all(b"{\"traceEvents\":[\n")?;
+        Ok(Events { to, is_first: true, zero: None, flows: 0 })
+    }
+
+    fn event(&mut self, event: &Value, at: Option<u64>, length: Option<u64>) -> io::Result<()> {
+        let comma = if std::mem::take(&mut self.is_first) { "" } else { ",\n" };
+        let text = event.to_string();
+        let mut line = format!("{comma}{}", &text[..text.len() - 1]);
+        // Microseconds with three digits: no floating point comes near nanoseconds since 1970.
+        let micros = |nanos: u64| format!("{}.{:03}", nanos / 1000, nanos % 1000);
+        if let Some(at) = at {
+            let zero = *self.zero.get_or_insert(at);
+            line.push_str(&format!(",\"ts\":{}", micros(at.saturating_sub(zero))));
+        }
+        if let Some(length) = length {
+            line.push_str(&format!(",\"dur\":{}", micros(length)));
+        }
+        line.push('}');
+        self.to.write_all(line.as_bytes())
+    }
+
+    /// Names the process or a track.
+    pub(super) fn name(&mut self, what: &str, track: u64, name: &str) -> io::Result<()> {
+        let event =
+            json!({ "ph": "M", "pid": 1, "tid": track, "name": what, "args": { "name": name } });
+        self.event(&event, None, None)
+    }
+
+    /// Where a track stands among the others.
+    pub(super) fn order(&mut self, track: u64, place: u64) -> io::Result<()> {
+        let args = json!({ "sort_index": place });
+        let event =
+            json!({ "ph": "M", "pid": 1, "tid": track, "name": "thread_sort_index", "args": args });
+        self.event(&event, None, None)
+    }
+
+    pub(super) fn slice(&mut self, slice: Slice<'_>) -> io::Result<()> {
+        let Slice { track, name, category, from, to, args } = slice;
+        let event = json!({
+            "ph": "X", "pid": 1, "tid": track, "name": name, "cat": category, "args": args,
+        });
+        self.event(&event, Some(from), Some(to.saturating_sub(from)))
+    }
+
+    /// Something that happened to the whole run.
+    pub(super) fn instant(&mut self, track: u64, name: &str, at: u64) -> io::Result<()> {
+        let event =
+            json!({ "ph": "i", "s": "p", "pid": 1, "tid": track, "name": name, "cat": "run" });
+        self.event(&event, Some(at), None)
+    }
+
+    /// An arrow from one moment of a track to one of another.
+    pub(super) fn arrow(
+        &mut self,
+        name: &str,
+        (from, from_at): (u64, u64),
+        (to, to_at): (u64, u64),
+    ) -> io::Result<()> {
+        self.flows += 1;
+        let id = self.flows;
+        let start =
+            json!({ "ph": "s", "pid": 1, "tid": from, "name": name, "cat": "flow", "id": id });
+        self.event(&start, Some(from_at), None)?;
+        let end = json!({
+            "ph": "f", "bp": "e", "pid": 1, "tid": to, "name": name, "cat": "flow", "id": id,
+        });
+        self.event(&end, Some(to_at.max(from_at)), None)
+    }
+
+    pub(super) fn end(self, other: &Value) -> io::Result<()> {
+        let text = format!("\n],\"displayTimeUnit\":\"ms\",\"otherData\":{other}}}\n");
+        self.to.write_all(text.as_bytes())
+    }
+}

@@ -1,0 +1,83 @@
+//! A record in a few words, and the parts of it that both `diff` and `export` read.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+use tiffany_kernel::CallKind;
+
+use crate::wal::{BlobForm, LogError, Payload, Record, RecordType, View};
+
+/// Whether a call concerns the world: those are matched, the others follow from them.
+pub(super) fn is_outward(record: &Record<'_>) -> bool {
+    match record.record_type() {
+        Some(RecordType::TaskSpawn) => true,
+        Some(RecordType::TaskYield) => {
+            let call = record.str("call").unwrap_or_default();
+            // A call that this version does not know is taken for one.
+            CallKind::parse(&call).is_none_or(CallKind::is_outward)
+        }
+        _ => false,
+    }
+}
+
+/// What a record says, without its moment and its task.
+pub(super) fn describe(record: &Record<'_>) -> String {
+    let text = |field: &str| record.str(field).unwrap_or(Cow::Borrowed(""));
+    let of = || record.uint("of").map_or_else(String::new, |of| format!(" of record {of}"));
+    match record.record_type() {
+        Some(RecordType::RunStart) => format!("the start of `{}`", text("function")),
+        Some(RecordType::TaskSpawn) => match record.str("name") {
+            Some(name) => format!("spawn of `{name}`"),
+            None => "spawn".into(),
+        },
+        Some(RecordType::TaskYield) => {
+            let call = text("call");
+            let word = if call == "effect" { "step" } else { &*call };
+            let name = record.str("name").or_else(|| record.str("key"));
+            match (name, record.uint("task")) {
+                (Some(name), _) => format!("{word} `{name}`"),
+                (None, Some(task)) => format!("{word} for task {task}"),
+                (None, None) => word.to_owned(),
+            }
+        }
+        Some(RecordType::TaskWake) => match record.str("why") {
+            Some(why) => format!("woken: {why}"),
+            None => format!("the end{}", of()),
+        },
+        Some(RecordType::EffectStart) => {
+            format!("attempt {}{}", record.uint("attempt").unwrap_or(1), of())
+        }
+        Some(RecordType::EffectResult) if record.get("retry_at").is_some() => {
+            format!("attempt {} failed{}", record.uint("attempt").unwrap_or(1), of())
+        }
+        Some(RecordType::EffectResult) => format!("the result{}", of()),
+        Some(RecordType::PromiseSettled) => format!("promise {} settled", text("promise")),
+        Some(RecordType::Message) => format!("message `{}`", text("name")),
+        Some(RecordType::TaskExit) => "returned".into(),
+        Some(RecordType::TaskAbort) => "failed".into(),
+        Some(RecordType::TaskCancel) => "cancelled".into(),
+        _ => record.kind.to_owned(),
+    }
+}
+
+/// A field with its blob read, if it is in one, and unwrapped. Bytes stay as the log has them.
+pub(super) fn resolve(view: &View, json: &str) -> Result<Value, LogError> {
+    let plain = |text: &str| match serde_json::from_str(text) {
+        Ok(Value::Object(mut object)) if object.len() == 1 && object.contains_key("$json") => {
+            object.remove("$json").unwrap_or(Value::Null)
+        }
+        Ok(value) => value,
+        Err(_) => text.into(),
+    };
+    match Payload::parse(json) {
+        Some(Payload::Blob { hash, form, .. }) => {
+            let bytes = view.blob(hash)?;
+            Ok(match form {
+                BlobForm::Json => plain(&String::from_utf8_lossy(&bytes)),
+                // As one names it who has its bytes.
+                _ => serde_json::json!({ "$bytes_of": hash.to_string(), "len": bytes.len() }),
+            })
+        }
+        _ => Ok(plain(json)),
+    }
+}

@@ -1,0 +1,116 @@
+//! Reading a backup through: every line and every blob that its manifest names.
+
+use std::path::Path;
+
+use super::super::blob::BlobHash;
+use super::super::disk::{Disk, OpenMode, read_from};
+use super::super::error::{Doing, LogError};
+use super::super::index::RunState;
+use super::Shelf;
+use super::copy::Lines;
+use super::error::BackupError;
+use super::manifest::{End, Kept, Manifest};
+use super::pace::Pace;
+use tiffany_kernel::Uuid;
+
+/// A backup that is whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Checked {
+    /// When it was begun, RFC 3339.
+    pub taken: String,
+    /// The runs in it, removed ones not counted.
+    pub runs: u64,
+    /// Their records.
+    pub records: u64,
+    /// The blobs in it.
+    pub blobs: u64,
+    /// The bytes of all run files in it.
+    pub bytes: u64,
+    /// Runs that were not whole in the log when the backup was taken.
+    pub damaged: u64,
+}
+
+/// Reads a backup through. It is an error if anything is not as the manifest says.
+pub fn check(disk: &dyn Disk, from: &Path) -> Result<Checked, BackupError> {
+    let none = || BackupError::NoBackup(from.into());
+    let manifest = Manifest::load(disk, from)?.ok_or_else(none)?;
+    check_all(disk, &Shelf::new(from), &manifest)
+}
+
+pub(super) fn check_all(
+    disk: &dyn Disk,
+    shelf: &Shelf,
+    manifest: &Manifest,
+) -> Result<Checked, BackupError> {
+    let mut checked = Checked { taken: manifest.taken.clone(), ..Checked::default() };
+    for (run, kept) in &manifest.runs {
+        checked.damaged += u64::from(kept.damaged.is_some());
+        if kept.entry.state == RunState::Removed {
+            continue;
+        }
+        check_run(disk, &shelf.run_file(*run, kept.entry.generation), *run, kept)?;
+        checked.runs += 1;
+        checked.records += kept.end.seq;
+        checked.bytes += kept.end.len;
+    }
+    for hash in manifest.blobs() {
+        match read_whole_blob(disk, &shelf.blob_file(hash), hash) {
+            Ok(_) => checked.blobs += 1,
+            // It was missing when the backup was taken, which the manifest says.
+            Err(_) if is_excused(manifest, hash) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(checked)
+}
+
+/// Whether all runs that name a blob are known to be damaged.
+pub(super) fn is_excused(manifest: &Manifest, hash: BlobHash) -> bool {
+    let mut naming = manifest.runs.values().filter(|kept| kept.blobs.contains(&hash));
+    naming.all(|kept| kept.damaged.is_some())
+}
+
+/// Checks all lines of a run that are to be in a file.
+pub(super) fn check_run(
+    disk: &dyn Disk,
+    path: &Path,
+    run: Uuid,
+    kept: &Kept,
+) -> Result<(), BackupError> {
+    if kept.end.len == 0 {
+        return Ok(());
+    }
+    let damaged = |what: String| BackupError::Damaged { path: path.into(), what };
+    let file = match disk.open(path, OpenMode::Read) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(damaged("all".into()));
+        }
+        other => other.doing("open", path)?,
+    };
+    let from = End { len: 0, seq: 0, crc: 0 };
+    let (generation, to) = (kept.entry.generation, kept.end);
+    let lines = Lines { run, generation, from, to, file: &*file, path };
+    match lines.pass(&mut Pace::full(), |_, _| Ok(()))?.broken {
+        Some(broken) => Err(damaged(broken.to_string())),
+        None => Ok(()),
+    }
+}
+
+/// Reads a blob that must have this hash.
+pub(super) fn read_whole_blob(
+    disk: &dyn Disk,
+    path: &Path,
+    hash: BlobHash,
+) -> Result<Vec<u8>, BackupError> {
+    let damaged = |what: &str| BackupError::Damaged { path: path.into(), what: what.into() };
+    let file = match disk.open(path, OpenMode::Read) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(damaged("all")),
+        other => other.map_err(|error| LogError::io("open", path, &error))?,
+    };
+    let bytes = read_from(&*file, 0).doing("read", path)?;
+    match BlobHash::of(&bytes) == hash {
+        true => Ok(bytes),
+        false => Err(damaged("the content")),
+    }
+}

@@ -1,0 +1,351 @@
+//! Taking a backup: all runs as they stood at one moment, the lines that the backup does not have yet, the blobs they
+//! name, and then the manifest. The log is only read, and may be in use.
+//!
+//! A run's file only grows, unless a new generation takes its place or it is removed. If that happens between the
+//! moment that is looked at and the copying, a later moment is taken, and what the copy lacks of that is added.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tiffany_kernel::Uuid;
+
+use super::super::applier::Places;
+use super::super::blob::BlobHash;
+use super::super::disk::{Barrier, Disk, OpenMode};
+use super::super::error::{Doing, LogError};
+use super::super::index::{RunEntry, RunState};
+use super::super::lock::Holding;
+use super::super::stamp::Stamp;
+use super::super::view::View;
+use super::copy::Lines;
+use super::error::BackupError;
+use super::manifest::{End, Kept, Manifest};
+use super::pace::Pace;
+use super::sink::Sink;
+use super::{Shelf, lock, parent, run_name};
+
+/// So often a later moment is taken.
+const PASSES: usize = 20;
+
+const NOTHING: End = End { len: 0, seq: 0, crc: 0 };
+
+/// A backup that came to its end.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Taken {
+    /// When it began, RFC 3339: what was durable then is in it.
+    pub taken: String,
+    /// The runs in it, removed ones not counted.
+    pub runs: u64,
+    /// Their records.
+    pub records: u64,
+    /// The blobs in it.
+    pub blobs: u64,
+    /// The bytes of all run files in it.
+    pub bytes: u64,
+    /// The runs of which something was copied this time.
+    pub copied_runs: u64,
+    /// The blobs that were copied this time.
+    pub copied_blobs: u64,
+    /// The bytes that were copied this time.
+    pub copied_bytes: u64,
+    /// How many files of earlier backups were removed.
+    pub removed_files: u64,
+    /// Runs of which the log itself lacks something. What could be read is in the backup.
+    pub damaged: Vec<DamagedRun>,
+}
+
+/// A run that is not whole in its log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedRun {
+    /// The run.
+    pub run: Uuid,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// Copies the log at `root`, which may be in use, to the directory `dest`, which is made if it is not there (its
+/// parent must be). If that has a backup of the same log already, only what is new is copied.
+pub fn take(
+    disk: Arc<dyn Disk>,
+    root: &Path,
+    dest: &Path,
+    pace: &mut Pace<'_>,
+) -> Result<Taken, BackupError> {
+    let taken = now();
+    // First the log: if it cannot be read, nothing is made.
+    let mut view = View::open_at_once(Arc::clone(&disk), root)?;
+    let mut taking = Taking::begin(Arc::clone(&disk), dest, view.salt(), pace.rests())?;
+    taking.report.taken.clone_from(&taken);
+    let mut moved = BTreeSet::new();
+    for _ in 0..PASSES {
+        let before = std::mem::take(&mut moved);
+        taking
+            .pass(&view, &before, &mut moved, pace)
+            .map_err(|error| BackupError::backup(&error))?;
+        if moved.is_empty() {
+            return taking.finish(&view, taken).map_err(|error| BackupError::backup(&error));
+        }
+        view = View::open_at_once(Arc::clone(&disk), root)?;
+    }
+    Err(BackupError::Restless(moved.len()))
+}
+
+fn now() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let nanos = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+    Stamp::from_unix_nanos(nanos).as_str().to_owned()
+}
+
+/// A run and its generation.
+type Moved = (Uuid, u32);
+
+struct Taking {
+    disk: Arc<dyn Disk>,
+    shelf: Shelf,
+    sink: Sink,
+    /// What is there of each run, by the last manifest and by what was copied since.
+    kept: BTreeMap<Uuid, Kept>,
+    stored: BTreeSet<BlobHash>,
+    report: Taken,
+}
+
+impl Taking {
+    fn begin(
+        disk: Arc<dyn Disk>,
+        dest: &Path,
+        salt: u32,
+        rests: u32,
+    ) -> Result<Taking, BackupError> {
+        let shelf = Shelf::new(dest);
+        let old = Manifest::load(&*disk, dest)?;
+        match &old {
+            Some(old) if old.salt != salt => return Err(BackupError::OtherLog(dest.into())),
+            Some(_) => {}
+            None => is_free(&*disk, &shelf)?,
+        }
+        let made = || {
+            for dir in [&shelf.root, &shelf.runs, &shelf.blobs] {
+                disk.create_dir(dir).doing("make", dir)?;
+            }
+            for dir in [parent(&shelf.root), &shelf.root] {
+                disk.sync_dir(dir, Barrier::BackupTree).doing("sync", dir)?;
+            }
+            Ok(())
+        };
+        made().map_err(|error| BackupError::backup(&error))?;
+        let hold = lock(&*disk, dest, Holding::ForLong)?;
+        // Once more, now that nobody else is at work on it.
+        let old = Manifest::load(&*disk, dest)?.unwrap_or_default();
+        let sink = Sink::new(Arc::clone(&disk), hold, rests);
+        let (kept, stored) = still_there(&*disk, &shelf, old)?;
+        Ok(Taking { disk, shelf, sink, kept, stored, report: Taken::default() })
+    }
+
+    /// Brings the copies to where a view stands. Runs whose files are not what the view says are put into `moved`;
+    /// if they were there before, in the same generation, they are damaged.
+    fn pass(
+        &mut self,
+        view: &View,
+        before: &BTreeSet<Moved>,
+        moved: &mut BTreeSet<Moved>,
+        pace: &mut Pace<'_>,
+    ) -> Result<(), LogError> {
+        let todo = |run: Uuid, entry: &RunEntry| match self.kept.get(&run) {
+            Some(kept) if kept.entry.generation == entry.generation => {
+                entry.len.saturating_sub(kept.end.len)
+            }
+            _ => entry.len,
+        };
+        pace.expect(view.runs().map(|(run, entry)| todo(run, &entry)).sum());
+        // Those that move are copied first: they may move again.
+        let is_restless = |run: &Uuid| before.iter().any(|(restless, _)| restless == run);
+        let (first, rest): (Vec<_>, Vec<_>) =
+            view.runs().partition(|(run, _)| !before.is_empty() && is_restless(run));
+        for (run, entry) in first.into_iter().chain(rest) {
+            let kept = self.run(view, run, entry, pace)?;
+            let is_known = before.contains(&(run, entry.generation));
+            if kept.damaged.is_some() && !is_known {
+                moved.insert((run, entry.generation));
+            }
+            self.kept.insert(run, kept);
+        }
+        Ok(())
+    }
+
+    /// Copies what is new of a run.
+    fn run(
+        &mut self,
+        view: &View,
+        run: Uuid,
+        entry: RunEntry,
+        pace: &mut Pace<'_>,
+    ) -> Result<Kept, LogError> {
+        let to = End::of(&entry);
+        if entry.state == RunState::Removed {
+            return Ok(Kept { entry, end: to, blobs: Vec::new(), damaged: None });
+        }
+        let same = |kept: &&Kept| kept.entry.generation == entry.generation && kept.end.len > 0;
+        let old = self.kept.get(&run).filter(same).cloned();
+        let (from, mut blobs) = match old {
+            Some(old) if old.end.len > entry.len => {
+                let what = "the log has less of it than its backup".to_owned();
+                return Ok(Kept { damaged: Some(what), ..old });
+            }
+            Some(old) => (old.end, old.blobs),
+            None => (NOTHING, Vec::new()),
+        };
+        let mut kept = Kept { entry, end: from, blobs: Vec::new(), damaged: None };
+        if from != to {
+            let new = self.lines(view, run, &mut kept, pace)?;
+            let known: BTreeSet<BlobHash> = blobs.iter().copied().collect();
+            blobs.extend(new.difference(&known));
+        }
+        for hash in &blobs {
+            if !self.stored.contains(hash)
+                && let Err(error) = self.blob(view, *hash, pace)?
+            {
+                kept.damaged.get_or_insert_with(|| error.to_string());
+            }
+        }
+        kept.blobs = blobs;
+        Ok(kept)
+    }
+
+    /// Adds the lines of a run that its copy lacks, and says which blobs they name.
+    fn lines(
+        &mut self,
+        view: &View,
+        run: Uuid,
+        kept: &mut Kept,
+        pace: &mut Pace<'_>,
+    ) -> Result<BTreeSet<BlobHash>, LogError> {
+        let path = Places::new(view.root()).run_file(run);
+        let file = match view.disk().open(&path, OpenMode::Read) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                kept.damaged = Some("its file is not there".into());
+                return Ok(BTreeSet::new());
+            }
+            other => other.doing("open", &path)?,
+        };
+        let (generation, from, to) = (kept.entry.generation, kept.end, End::of(&kept.entry));
+        let lines = Lines { run, generation, from, to, file: &*file, path: &path };
+        let copy = self.shelf.run_file(run, generation);
+        let mut target = None;
+        let passed = lines.pass(pace, |bytes, at| {
+            let target = match &mut target {
+                Some(target) => target,
+                none => none.insert(self.sink.open(&copy, at)?),
+            };
+            self.sink.write(target, &copy, bytes, at)
+        })?;
+        if let Some(target) = target {
+            self.sink.wrote(target)?;
+            self.report.copied_runs += 1;
+            self.report.copied_bytes += passed.end.len - from.len;
+        }
+        kept.end = passed.end;
+        if let Some(broken) = passed.broken {
+            kept.damaged = Some(LogError::DamagedRun { run, broken }.to_string());
+        }
+        Ok(passed.blobs)
+    }
+
+    /// Copies a blob. The inner error is the log's: the blob is not there, or not whole.
+    fn blob(
+        &mut self,
+        view: &View,
+        hash: BlobHash,
+        pace: &mut Pace<'_>,
+    ) -> Result<Result<(), LogError>, LogError> {
+        let bytes = match view.blob(hash) {
+            Ok(bytes) => bytes,
+            Err(error @ (LogError::MissingBlob(_) | LogError::DamagedBlob(_))) => {
+                return Ok(Err(error));
+            }
+            Err(error) => return Err(error),
+        };
+        let path = self.shelf.blob_file(hash);
+        let file = self.sink.open(&path, 0)?;
+        self.sink.write(&file, &path, &bytes, 0)?;
+        self.sink.wrote(file)?;
+        pace.expect(bytes.len() as u64);
+        pace.did(bytes.len() as u64);
+        self.stored.insert(hash);
+        self.report.copied_blobs += 1;
+        self.report.copied_bytes += bytes.len() as u64;
+        Ok(Ok(()))
+    }
+
+    fn finish(mut self, view: &View, taken: String) -> Result<Taken, LogError> {
+        self.kept.retain(|run, _| view.run(*run).is_some());
+        self.sink.finish(&[&self.shelf.runs, &self.shelf.blobs])?;
+        let manifest = Manifest { salt: view.salt(), taken, runs: std::mem::take(&mut self.kept) };
+        manifest.store(&*self.disk, &self.shelf.root)?;
+        self.prune(&manifest)?;
+        let report = &mut self.report;
+        report.blobs = manifest.blobs().len() as u64;
+        for (run, kept) in &manifest.runs {
+            if kept.entry.state != RunState::Removed {
+                report.runs += 1;
+                report.records += kept.end.seq;
+                report.bytes += kept.end.len;
+            }
+            if let Some(what) = kept.damaged.clone() {
+                report.damaged.push(DamagedRun { run: *run, what });
+            }
+        }
+        Ok(self.report)
+    }
+
+    /// Removes what no manifest names any more.
+    fn prune(&mut self, manifest: &Manifest) -> Result<(), LogError> {
+        let there = manifest.runs.iter().filter(|(_, kept)| kept.end.len > 0);
+        let runs = there.map(|(run, kept)| run_name(*run, kept.entry.generation)).collect();
+        let blobs = manifest.blobs().iter().map(BlobHash::to_string).collect();
+        let named: [(&Path, BTreeSet<String>); 2] =
+            [(&self.shelf.runs, runs), (&self.shelf.blobs, blobs)];
+        for (dir, named) in named {
+            for (name, _) in self.disk.list(dir).doing("list", dir)? {
+                if !named.contains(&name) {
+                    let path = dir.join(name);
+                    self.disk.remove(&path).doing("remove", &path)?;
+                    self.report.removed_files += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What an earlier backup has, and still has.
+fn still_there(
+    disk: &dyn Disk,
+    shelf: &Shelf,
+    old: Manifest,
+) -> Result<(BTreeMap<Uuid, Kept>, BTreeSet<BlobHash>), LogError> {
+    let list = |dir: &Path| disk.list(dir).doing("list", dir);
+    let runs: BTreeMap<String, u64> = list(&shelf.runs)?.into_iter().collect();
+    let blobs: BTreeSet<String> = list(&shelf.blobs)?.into_iter().map(|(name, _)| name).collect();
+    let stored = old.blobs().into_iter().filter(|hash| blobs.contains(&hash.to_string())).collect();
+    let mut kept = old.runs;
+    kept.retain(|run, kept| {
+        let size = runs.get(&run_name(*run, kept.entry.generation));
+        size.is_some_and(|size| *size >= kept.end.len)
+    });
+    Ok((kept, stored))
+}
+
+/// An error if a directory without a manifest is something else than a backup that did not come to its end.
+fn is_free(disk: &dyn Disk, shelf: &Shelf) -> Result<(), BackupError> {
+    let is_ours = |name: &str| matches!(name, "lock" | "manifest.new");
+    let files = disk.list(&shelf.root).unwrap_or_default();
+    let other = files.into_iter().map(|(name, _)| name).find(|name| !is_ours(name));
+    let log = ["commit", "wal"].into_iter().find(|name| disk.list(&shelf.root.join(name)).is_ok());
+    match other.or(log.map(str::to_owned)) {
+        Some(found) => Err(BackupError::NotEmpty { dir: shelf.root.clone(), found }),
+        None => Ok(()),
+    }
+}
