@@ -225,6 +225,7 @@ fn any_call_but_the_scheduling_ones() {
             random().await;
             new_uuid().await;
             assert!(durable::patched("change").await);
+            durable::continue_as::<()>(&1u32).await.unwrap_err();
             timeout(ms(0), durable::receive::<u32>("box")).await.unwrap_err();
             let one = promise::<u32>().await;
             one.complete(1).await.unwrap();
