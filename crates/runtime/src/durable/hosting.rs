@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
 use super::commit::Held;
+use super::fork::Branch;
 use super::journal::Journal;
 use super::log::{CommitTime, Log};
 use super::page::Page;
@@ -56,6 +57,8 @@ pub(crate) struct Hosting {
     /// What other runs have sent it.
     pub(super) received: Received,
     pub(super) replay: Option<Box<Replay>>,
+    /// What there is to a fork.
+    pub(super) branch: Option<Box<Branch>>,
     pub(super) is_over: bool,
 }
 

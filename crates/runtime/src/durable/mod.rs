@@ -4,6 +4,7 @@
 mod commit;
 mod few;
 mod finite;
+mod fork;
 mod hosting;
 mod journal;
 mod json;
@@ -27,6 +28,8 @@ use tiffany_kernel::SystemCall;
 
 use crate::call::{Call, TryCall};
 
+pub use fork::Fork;
+pub(crate) use fork::{Source, copy};
 pub(crate) use hosting::{Durable, Hosting};
 pub use json::Written;
 pub(crate) use json::{Json, compact, decode};
@@ -50,7 +53,6 @@ pub(crate) use resume::script::Script;
 #[cfg(feature = "cli")]
 pub(crate) use resume::survey::Standing;
 pub use runs::DurableRun;
-#[cfg(feature = "cli")]
 pub(crate) use runs::uuid_of;
 pub(crate) use serving::{no_such_run, not_in_doubt, parse_key, raw, run_over};
 pub(crate) use shelved::Shelved;

@@ -192,7 +192,7 @@ impl Simulation {
             Err(message) => Err(TaskError::failed(message)),
         };
         let (tell, receipt) = Receipt::new();
-        self.runtime.serve(Request::Settle { promise, result }, tell);
+        self.runtime.serve(Request::Settle { run: None, promise, result }, tell);
         Ok(receipt)
     }
 

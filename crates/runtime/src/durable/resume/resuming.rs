@@ -15,6 +15,7 @@ use super::divergence::{Cause, Divergence, Trial};
 use super::replay::{Replay, Sources};
 use super::script::{Script, What};
 use crate::context::{self, Entered};
+use crate::durable::fork::Branch;
 use crate::durable::hosting::{Durable, Hosting};
 use crate::durable::journal::Journal;
 use crate::durable::language::Wanted;
@@ -29,10 +30,21 @@ use crate::wal::{Chain, Disk, LogError, Payload, RunReader, read_blob};
 impl Runtime {
     /// Brings a run back to where its log ends.
     pub(in crate::durable) fn resume(&mut self, uuid: Uuid, chain: Chain) {
-        let script = match self.durable_mut().read(uuid, |_| false) {
+        self.bring_back(uuid, chain, &|durable| durable.read(uuid, |_| false));
+    }
+
+    /// The same with a log that may not be in its file yet.
+    pub(in crate::durable) fn bring_back(
+        &mut self,
+        uuid: Uuid,
+        chain: Chain,
+        read: &dyn Fn(&Durable) -> Result<Script, LogError>,
+    ) {
+        let script = match read(self.durable_mut()) {
             Ok(script) => script,
             Err(error) => return self.pause(uuid, log_failed(error), None),
         };
+        let branch = Branch::of(&script, self.durable_mut());
         if let (Some(language), Some(note)) =
             (&self.settings.registry.language, &script.beginning.language)
         {
@@ -41,13 +53,17 @@ impl Runtime {
         let stopped = match self.try_replay(&chain, script) {
             Ok((id, None)) => {
                 self.durable_mut().runs.insert(uuid, Known::Live(id));
-                return self.go_live(self.places[&id]);
+                let place = self.places[&id];
+                if let Some(hosting) = &mut self.runs[place].hosting {
+                    hosting.branch = branch;
+                }
+                return self.go_live(place);
             }
             Ok((id, Some(divergence))) => Ok((divergence, self.end_trial(id, None).matched)),
             Err(error) => Err(error),
         };
         // The replay has used its script up: nearly always none is needed after it.
-        let script = match self.durable_mut().read(uuid, |_| false) {
+        let script = match read(self.durable_mut()) {
             Ok(script) => script,
             Err(error) => return self.pause(uuid, log_failed(error), None),
         };
@@ -111,14 +127,23 @@ impl Runtime {
                 &beginning.input,
             ),
             settled: BTreeSet::new(),
-            seed: beginning.seed,
+            seed: script.seed(),
             begun: BTreeMap::new(),
             received: Received::default(),
-            replay: Some(Box::new(Replay::new(script))),
+            replay: None,
+            branch: None,
             is_over: false,
         };
         let id = self.add_run(root.coroutine, config, Some(Box::new(hosting)), beginning.started);
-        let entered = Entered::new(&self.host).ok_or_else(nested)?;
+        let hosted = &mut self.runs[self.places[&id]];
+        for fork in &script.forks {
+            hosted.run.reseed_after(fork.draws, fork.seed);
+        }
+        if let Some(hosting) = &mut hosted.hosting {
+            hosting.replay = Some(Box::new(Replay::new(script)));
+        }
+        // A fork is replayed between the turns of other runs.
+        let entered = Entered::again(&self.host).ok_or_else(nested)?;
         context::with(|context| *context.sources.borrow_mut() = Some(Rc::clone(&sources)));
         let replayed = self.replay(self.places[&id], &sources);
         context::with(|context| context.sources.take());
@@ -242,6 +267,7 @@ impl Runtime {
         }
         self.empty_outbox(place);
         self.line_up(place);
+        self.inherit(place);
     }
 }
 
@@ -250,9 +276,14 @@ impl Runtime {
     fn announce_again(&mut self, place: usize, uuid: Uuid, promise: ObjectRef) {
         let hosting = self.runs[place].hosting.as_ref();
         let is_settled = hosting.is_some_and(|hosting| hosting.settled.contains(&uuid));
-        self.host.inbox.announce(uuid, promise.run, true);
+        let branch = hosting.and_then(|hosting| hosting.branch.as_ref());
+        let is_shared = branch.is_some_and(|branch| branch.shares(uuid));
+        match is_shared {
+            true => self.host.inbox.announce_shared(uuid, promise.run),
+            false => self.host.inbox.announce(uuid, promise.run, true),
+        }
         if is_settled && !Mutation::SettlementForgotten.is_on() {
-            self.host.inbox.claim(uuid, true);
+            self.host.inbox.claim(uuid, Some(promise.run), true);
         }
     }
 }

@@ -115,6 +115,12 @@ impl Effects {
         self.steps.values().filter(|step| !step.state.is_out()).count()
     }
 
+    /// Whether steps of a run are under way that end by themselves.
+    pub(in crate::durable) fn is_busy(&self, run: RunId) -> bool {
+        let mut steps = self.steps.iter().filter(|(call, _)| call.run == run);
+        steps.any(|(_, step)| !matches!(step.state, State::InDoubt))
+    }
+
     fn arm(&mut self, call: CallRef, at: Option<Time>) {
         let Some(step) = self.steps.get_mut(&call) else { return };
         if let Some(armed) = std::mem::replace(&mut step.timer, at) {
