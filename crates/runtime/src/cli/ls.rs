@@ -1,6 +1,9 @@
 //! `ls`: the runs of a directory.
 
+use std::collections::BTreeMap;
+
 use serde_json::json;
+use tiffany_kernel::Uuid;
 
 use super::args::{Ls, State};
 use super::error::exit;
@@ -53,16 +56,23 @@ pub(super) fn json(summary: &Summary) -> serde_json::Value {
         "generation": summary.entry.generation,
         "started": summary.started,
         "changed": summary.changed,
+        "fork": summary.fork.map(|(run, at)| json!({ "run": run.to_string(), "at": at })),
     })
 }
 
 fn print(out: &mut Out, runs: &[Summary]) -> Result<(), super::error::Ending> {
-    let mut table =
-        Table::new(&["RUN", "ID", "FUNCTION", "STATE", "RECORDS", "SIZE", "STARTED", "CHANGED"]);
+    let mut head = vec!["RUN", "ID", "FUNCTION", "STATE", "RECORDS", "SIZE", "STARTED", "CHANGED"];
+    let has_forks = runs.iter().any(|summary| summary.fork.is_some());
+    if has_forks {
+        head.push("FORK OF");
+    }
+    let ids: BTreeMap<Uuid, &str> =
+        runs.iter().map(|summary| (summary.run, summary.id.as_str())).collect();
+    let mut table = Table::new(&head);
     for summary in runs {
         let run = summary.run.to_string();
         let state = summary.state.word();
-        table.row(vec![
+        let mut row = vec![
             // Eight digits are enough to name a run, unless the whole is wanted.
             if out.width.is_some() { run[..8].into() } else { run.into() },
             Cell::from(&summary.id),
@@ -72,7 +82,18 @@ fn print(out: &mut Out, runs: &[Summary]) -> Result<(), super::error::Ending> {
             size(summary.entry.len).into(),
             moment(&summary.started).into(),
             moment(&summary.changed).into(),
-        ]);
+        ];
+        if has_forks {
+            row.push(match summary.fork {
+                Some((parent, at)) => {
+                    let parent =
+                        ids.get(&parent).map_or_else(|| parent.to_string(), |id| (*id).into());
+                    format!("{parent} at {at}").into()
+                }
+                None => String::new().into(),
+            });
+        }
+        table.row(row);
     }
     match table.is_empty() {
         true => out.text(Style::Dim, "no runs"),
