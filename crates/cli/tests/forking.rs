@@ -81,7 +81,8 @@ fn a_fork_that_may_not_go_on_is_paused_says_why_and_goes_on_when_it_is_allowed()
         (&json!("paused"), &json!("TFY0119"))
     );
     assert!(lines[1]["error"]["message"].as_str().unwrap().contains("`touch`"), "{lines:?}");
-    assert!(!made.exists() || std::fs::remove_file(&made).is_ok());
+    assert!(!made.exists());
+    assert_eq!(show(&home, "later")["records"], 3, "its parent was left alone");
     let shown = show(&home, "what if");
     assert_eq!((&shown["state"], &shown["refused"]), (&json!("paused"), &json!(["touch"])));
     assert!(home.run(&["show", "what if"]).ok().stdout.contains("touch`, refused"));
@@ -95,6 +96,10 @@ fn a_fork_that_may_not_go_on_is_paused_says_why_and_goes_on_when_it_is_allowed()
     assert_eq!(show(&home, "what if")["state"], "live");
     home.orders(&["resume", "what if"]).ok();
     assert!(made.exists());
+    assert_eq!(
+        home.run(&["log", "what if", "--type", "EffectStart", "--json"]).ok().lines().len(),
+        1
+    );
     assert_eq!(show(&home, "what if")["state"], "completed");
 }
 

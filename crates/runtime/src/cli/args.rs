@@ -229,7 +229,7 @@ pub(super) struct Fork {
     /// The id of the fork. Without one it is that of the run and the record: order-17~4.
     #[arg(long)]
     pub(super) id: Option<String>,
-    /// Open the directory and drive the fork to its end.
+    /// Open the directory and drive the fork, and nothing else, to its end.
     #[arg(long = "run")]
     pub(super) drives: bool,
 }

@@ -9,12 +9,12 @@ use serde_json::json;
 use tiffany_kernel::Uuid;
 
 use super::Done;
-use super::args::{Allow, Fork, Resume};
+use super::args::{Allow, Fork};
 use super::change::{parse, when};
 use super::error::{CliError, Ending};
 use super::out::{Out, Style};
 use super::place::{Place, find};
-use super::resume::resume;
+use super::resume::resume_only;
 use super::summary::Summary;
 use crate::control::Control;
 use crate::durable;
@@ -55,8 +55,7 @@ pub(super) fn fork(place: Place, mut out: Out, options: &Fork) -> Done {
         return out.end(0);
     }
     out.flush()?;
-    let driven = Resume { runs: vec![fork.to_string()], all: false, seconds: None };
-    resume(place, out, &driven)
+    resume_only(place, out, fork)
 }
 
 fn wanted(options: &Fork) -> Result<durable::Fork, Ending> {

@@ -113,7 +113,10 @@ impl Runtime {
         self.durable_mut().post.begin();
         live.sort_by_key(|(uuid, _)| *uuid);
         for (uuid, entry) in live {
-            self.resume(uuid, entry.chain(uuid));
+            match self.settings.only {
+                Some(only) if only != uuid => self.leave_alone(uuid, entry.chain(uuid)),
+                _ => self.resume(uuid, entry.chain(uuid)),
+            }
         }
         self.open_post();
         Ok(())

@@ -15,7 +15,7 @@ use tiffany_kernel::{TaskError, TaskInfo, Time, Uuid};
 use crate::builder::Builder;
 use crate::clock::Clock;
 use crate::control::{self, Request, Tell};
-use crate::durable::{CommitTime, DurableRun, mixed, raw};
+use crate::durable::{CommitTime, DurableRun, Fork, mixed, raw};
 use crate::error::RunError;
 use crate::host::{Entropy, Workers};
 use crate::inbox::Settlement;
@@ -178,6 +178,23 @@ impl Simulation {
     /// As [`Runtime::cancel`], with a receipt.
     pub fn cancel<T>(&mut self, run: &DurableRun<T>) -> Result<Receipt, RunError> {
         self.runtime.cancel(run)?;
+        Ok(self.receipt())
+    }
+
+    /// As [`Runtime::fork`], with a receipt.
+    pub fn fork<T>(
+        &mut self,
+        run: &DurableRun<T>,
+        at: u64,
+        fork: Fork,
+    ) -> Result<(DurableRun<T>, Receipt), RunError> {
+        let fork = self.runtime.fork(run, at, fork)?;
+        Ok((fork, self.receipt()))
+    }
+
+    /// As [`Runtime::allow`], with a receipt.
+    pub fn allow<T>(&mut self, fork: &DurableRun<T>, name: &str) -> Result<Receipt, RunError> {
+        self.runtime.allow(fork, [name])?;
         Ok(self.receipt())
     }
 

@@ -83,6 +83,22 @@ impl Runtime {
         self.pause(uuid, error, Some(shelved));
     }
 
+    /// Leaves a run as it is. What it is told is written to its log.
+    pub(in crate::durable) fn leave_alone(&mut self, uuid: Uuid, chain: Chain) {
+        let durable = self.durable_mut();
+        let known = match durable.read(uuid, |_| false) {
+            Ok(script) => {
+                let message = format!(
+                    "run {uuid} is left alone by this process, which drives another one only"
+                );
+                let error = TaskError::new(ErrorKind::Unreachable, message);
+                Known::Paused(error, Some(durable.shelve(chain, &script)))
+            }
+            Err(error) => Known::Paused(log_failed(error), None),
+        };
+        durable.runs.insert(uuid, known);
+    }
+
     /// A run cannot go on.
     pub(in crate::durable) fn pause(
         &mut self,
