@@ -34,7 +34,7 @@ pub(super) fn fork(place: Place, mut out: Out, options: &Fork) -> Done {
     drop(view);
     let mut control = Control::open(&place.dir)?;
     let fork = control.fork(run, options.at, wanted)?;
-    let (offline, note) = (control.is_offline(), when(&control));
+    let offline = control.is_offline();
     drop(control);
     let view = place.look()?;
     let id = view.run(fork).map(|entry| Summary::read(&view, fork, entry).id).unwrap_or_default();
@@ -47,7 +47,10 @@ pub(super) fn fork(place: Place, mut out: Out, options: &Fork) -> Done {
             "offline": offline,
         }))?,
         false => {
-            let note = if options.drives { "" } else { note };
+            let note = match offline && !options.drives {
+                true => "; no process has the log, so it goes on when the directory is opened",
+                false => "",
+            };
             out.text(Style::Good, &format!("{fork}  {id}  forked from {run} at {at}{note}"))?;
         }
     }

@@ -19,9 +19,11 @@ pub(super) fn ls(place: &Place, mut out: Out, options: &Ls) -> Done {
     let view = &sight.view;
     let mut progress = Progress::new(&out, "reading", view.runs().count() as u64);
     let mut runs: Vec<Summary> = Vec::new();
+    let mut ids = BTreeMap::new();
     for (run, entry) in view.runs() {
         progress.add(1);
         let summary = Summary::read(view, run, entry);
+        ids.insert(run, summary.id.clone());
         let wanted = match options.state {
             Some(state) => summary.state == state,
             None => options.all || summary.state != State::Removed,
@@ -39,7 +41,7 @@ pub(super) fn ls(place: &Place, mut out: Out, options: &Ls) -> Done {
                 out.json(&json(summary))?;
             }
         }
-        false => print(&mut out, &runs)?,
+        false => print(&mut out, &runs, &ids)?,
     }
     out.end(if sight.trouble.is_some() { exit::FAILED } else { 0 })
 }
@@ -60,14 +62,16 @@ pub(super) fn json(summary: &Summary) -> serde_json::Value {
     })
 }
 
-fn print(out: &mut Out, runs: &[Summary]) -> Result<(), super::error::Ending> {
+fn print(
+    out: &mut Out,
+    runs: &[Summary],
+    ids: &BTreeMap<Uuid, String>,
+) -> Result<(), super::error::Ending> {
     let mut head = vec!["RUN", "ID", "FUNCTION", "STATE", "RECORDS", "SIZE", "STARTED", "CHANGED"];
     let has_forks = runs.iter().any(|summary| summary.fork.is_some());
     if has_forks {
         head.push("FORK OF");
     }
-    let ids: BTreeMap<Uuid, &str> =
-        runs.iter().map(|summary| (summary.run, summary.id.as_str())).collect();
     let mut table = Table::new(&head);
     for summary in runs {
         let run = summary.run.to_string();
@@ -86,8 +90,8 @@ fn print(out: &mut Out, runs: &[Summary]) -> Result<(), super::error::Ending> {
         if has_forks {
             row.push(match summary.fork {
                 Some((parent, at)) => {
-                    let parent =
-                        ids.get(&parent).map_or_else(|| parent.to_string(), |id| (*id).into());
+                    let id = ids.get(&parent).filter(|id| !id.is_empty()).cloned();
+                    let parent = id.unwrap_or_else(|| parent.to_string());
                     format!("{parent} at {at}").into()
                 }
                 None => String::new().into(),
