@@ -40,6 +40,8 @@ pub(crate) struct Durable {
     pub(super) runs: BTreeMap<Uuid, Known>,
     pub(super) ended: VecDeque<Uuid>,
     pub(super) failed: Option<LogError>,
+    /// Whether there was a fork among the runs that went on here.
+    pub(super) has_forks: bool,
     /// By which other processes ask; dropped before the log is closed.
     listening: Option<Listening>,
     pub(super) post: Post,
@@ -103,6 +105,7 @@ impl Runtime {
             runs,
             ended: VecDeque::new(),
             failed: None,
+            has_forks: false,
             listening,
             post: Post::default(),
         });

@@ -6,16 +6,19 @@ use tiffany_kernel::{
     CallRef, Completion, EffectWork, ErrorKind, Order, TaskError, Tid, Uuid, Value,
 };
 
-use super::inheritance::{Answer, Inheritance};
+use super::inheritance::{Answer, Calls, Inheritance, effects};
 use super::{ALL, no_fork};
 use crate::durable::hosting::Durable;
-use crate::durable::resume::script::Script;
+use crate::durable::resume::script::{ForkPoint, Script};
 use crate::durable::runs::Known;
 use crate::runtime::Runtime;
 
 /// What there is to a run that is a fork.
 pub(in crate::durable) struct Branch {
+    point: ForkPoint,
     allowed: BTreeSet<String>,
+    /// The effects it has asked for, and what its parent was answered.
+    calls: Calls,
     answers: Inheritance,
     /// Promises that are its parent's too.
     promises: BTreeSet<Uuid>,
@@ -30,10 +33,13 @@ pub(in crate::durable) struct Branch {
 impl Branch {
     /// Of the fork that has this log; `None` if it is none.
     pub(in crate::durable) fn of(script: &Script, durable: &Durable) -> Option<Box<Branch>> {
-        script.forks.last()?;
+        let point = script.forks.last()?.clone();
+        let calls = effects(script);
         Some(Box::new(Branch {
+            answers: inheritance(&point, &calls, durable),
+            point,
+            calls,
             allowed: script.allowed.clone(),
-            answers: inheritance(script, durable),
             promises: script.inherited.clone(),
             due: BTreeMap::new(),
             answering: None,
@@ -62,8 +68,8 @@ impl Branch {
     }
 }
 
-fn inheritance(script: &Script, durable: &Durable) -> Inheritance {
-    Inheritance::of(script, &|parent| durable.read(parent, |_| false).ok())
+fn inheritance(fork: &ForkPoint, calls: &Calls, durable: &Durable) -> Inheritance {
+    Inheritance::of(fork, calls, &|parent| durable.read(parent, |_| false).ok())
 }
 
 impl Runtime {
@@ -82,8 +88,9 @@ impl Runtime {
         let Some(record) = hosting.journal.seq_of(call) else { return Some(effect) };
         let tid = hosted.run.caller(call).unwrap_or(Tid(1));
         let about = effect.about.as_deref().unwrap_or_default();
-        if let Some(Answer { order, result }) = branch.answers.take(record, tid, effect.name, about)
-        {
+        let what = (effect.name, about);
+        let answer = branch.answers.take((record, tid), what, &mut branch.calls);
+        if let Some(Answer { order, result }) = answer {
             branch.due.insert(order, (call, result));
             return None;
         }
@@ -93,7 +100,12 @@ impl Runtime {
         let begun = hosting.begun.entry(record).or_default();
         if !std::mem::replace(&mut begun.is_refused, true) {
             let at = (tid, hosted.run.clock());
-            hosting.journal.effect_refused(&mut durable.page, at, record, effect.name);
+            let (run, name) = (hosting.journal.run(), effect.name);
+            hosting.journal.effect_refused(&mut durable.page, at, record, name);
+            tracing::warn!(
+                target: "tiffany", %run, code = ErrorKind::NotAllowed.code(),
+                "fork {run} needs `{name}`, which is not allowed",
+            );
         }
         branch.refused.push((call, effect));
         None
@@ -123,7 +135,8 @@ impl Runtime {
 
     /// Why a fork does not go on, if it waits for nothing but to be allowed something.
     pub(in crate::durable) fn refusal(&self, run: Uuid) -> Option<TaskError> {
-        let Some(Known::Live(id)) = self.durable.as_ref()?.runs.get(&run) else { return None };
+        let durable = self.durable.as_ref().filter(|durable| durable.has_forks)?;
+        let Some(Known::Live(id)) = durable.runs.get(&run) else { return None };
         let hosted = &self.runs[*self.places.get(id)?];
         let branch = hosted.hosting.as_ref()?.branch.as_ref()?;
         let is_busy = hosted.run.is_ready() || !branch.due.is_empty() || self.effects.is_busy(*id);
@@ -152,7 +165,7 @@ impl Runtime {
         hosting.journal.effects_allowed(&mut durable.page, hosted.run.clock(), names);
         branch.allowed.extend(names.iter().cloned());
         let refused = std::mem::take(&mut branch.refused);
-        self.look_at_parent_again(place, run);
+        self.look_at_parent_again(place);
         for (call, effect) in refused {
             if let Some(effect) = self.ask_parent(place, call, effect) {
                 self.execute(id, Order::Start(call, effect));
@@ -164,17 +177,16 @@ impl Runtime {
     }
 
     /// A parent that goes on may have answers that it did not have when the fork was made.
-    fn look_at_parent_again(&mut self, place: usize, run: Uuid) {
+    fn look_at_parent_again(&mut self, place: usize) {
         self.hand_in();
-        let Some(durable) = &mut self.durable else { return };
-        let Ok(script) = durable.read_over(run, |_| false) else { return };
-        let answers = inheritance(&script, durable);
-        if let Some(hosting) = &mut self.runs[place].hosting
-            && let Some(branch) = &mut hosting.branch
-            // What the file does not have yet would be answered as if it were to come.
-            && script.records == hosting.journal.chain.seq()
+        let (Some(hosting), Some(durable)) = (&mut self.runs[place].hosting, &mut self.durable)
+        else {
+            return;
+        };
+        if let Some(branch) = &mut hosting.branch
+            && durable.log.catch_up().is_ok()
         {
-            branch.answers = answers;
+            branch.answers = inheritance(&branch.point, &branch.calls, durable);
         }
     }
 }

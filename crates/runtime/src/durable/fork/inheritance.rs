@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use serde_json::value::RawValue;
 use tiffany_kernel::{CallKind, TaskError, Tid, Uuid, Value};
 
-use crate::durable::resume::script::{Recorded, Script, What};
+use crate::durable::resume::script::{ForkPoint, Recorded, Script, What};
 use crate::wal::BlobHash;
 
 /// So many generations of forks are looked at.
@@ -34,23 +34,25 @@ pub(in crate::durable) struct Inheritance {
 /// Who calls, the name of the effect, and what it is given.
 type Call = (Tid, String, String);
 
+/// The effects that a run has asked for, by their records.
+pub(super) type Calls = BTreeMap<u64, Call>;
+
+/// How the log of a run is read, if it can be.
+pub(super) type Read<'a> = &'a dyn Fn(Uuid) -> Option<Script>;
+
 impl Inheritance {
-    /// Of the run that has this log. A parent that cannot be read has no answers.
-    pub(super) fn of(script: &Script, read: &dyn Fn(Uuid) -> Option<Script>) -> Inheritance {
-        Inheritance::at_depth(script, read, 0)
+    /// Of a fork that has asked for these effects. A parent that cannot be read has no answers.
+    pub(super) fn of(fork: &ForkPoint, calls: &Calls, read: Read<'_>) -> Inheritance {
+        Inheritance::at_depth(fork, calls, read, 0)
     }
 
-    fn at_depth(
-        script: &Script,
-        read: &dyn Fn(Uuid) -> Option<Script>,
-        depth: usize,
-    ) -> Inheritance {
-        let Some(fork) = script.forks.last().filter(|_| depth < DEEPEST) else {
-            return Inheritance::default();
-        };
-        let Some(parent) = read(fork.parent) else { return Inheritance::default() };
-        let elder = Inheritance::at_depth(&parent, read, depth + 1);
-        let mut given = elder.by_record;
+    fn at_depth(fork: &ForkPoint, calls: &Calls, read: Read<'_>, depth: usize) -> Inheritance {
+        let parent = if depth < DEEPEST { read(fork.parent) } else { None };
+        let Some(parent) = parent else { return Inheritance::default() };
+        let asked = effects(&parent);
+        let elder = parent.forks.last();
+        let elder = elder.map(|fork| Inheritance::at_depth(fork, &asked, read, depth + 1));
+        let Inheritance { by_record: mut given, to_come: left } = elder.unwrap_or_default();
         for (at, told) in parent.told.iter().enumerate() {
             let (of, result) = match &told.what {
                 What::Effect { of, result } => (*of, result.clone()),
@@ -61,42 +63,43 @@ impl Inheritance {
             given.insert(of, Answer { order: (depth, at), result });
         }
         let mut to_come: BTreeMap<Call, VecDeque<Option<Answer>>> = BTreeMap::new();
-        for (tid, call) in effects(&parent).into_iter().filter(|(_, call)| call.seq > fork.at) {
-            to_come
-                .entry(recorded(tid, call))
-                .or_default()
-                .push_back(given.get(&call.seq).cloned());
+        for (record, call) in asked.into_iter().filter(|(record, _)| *record > fork.at) {
+            to_come.entry(call).or_default().push_back(given.get(&record).cloned());
         }
-        for (call, mut answers) in elder.to_come {
+        for (call, mut answers) in left {
             to_come.entry(call).or_default().append(&mut answers);
         }
         let mut inheritance = Inheritance { by_record: BTreeMap::new(), to_come };
-        for (tid, call) in effects(script) {
-            let answer = match call.seq <= fork.at {
-                true => given.get(&call.seq).cloned(),
-                false => inheritance.pop(&recorded(tid, call)),
+        for (record, call) in calls {
+            let answer = match *record <= fork.at {
+                true => given.get(record).cloned(),
+                false => inheritance.pop(call),
             };
-            inheritance.by_record.extend(answer.map(|answer| (call.seq, answer)));
+            inheritance.by_record.extend(answer.map(|answer| (*record, answer)));
         }
         inheritance
     }
 
-    /// The answer to a call, whose record has this number.
+    /// The answer to a call, whose record has this number; the call is noted.
     pub(super) fn take(
         &mut self,
-        record: u64,
-        tid: Tid,
-        name: &str,
-        about: &str,
+        (record, tid): (u64, Tid),
+        (name, about): (&str, &str),
+        calls: &mut Calls,
     ) -> Option<Answer> {
-        if let Some(answer) = self.by_record.remove(&record) {
-            return Some(answer);
+        if calls.contains_key(&record) {
+            return self.by_record.remove(&record);
         }
-        let call = (tid, name.to_owned(), canonical(about));
-        match self.to_come.contains_key(&call) {
-            true => self.pop(&call),
-            false => self.pop(&(tid, call.1, blob(&BlobHash::of(about.as_bytes()).to_string()))),
+        let mut call = (tid, name.to_owned(), canonical(about));
+        if !self.to_come.contains_key(&call) {
+            let large = (tid, name.to_owned(), blob(&BlobHash::of(about.as_bytes()).to_string()));
+            if self.to_come.contains_key(&large) {
+                call = large;
+            }
         }
+        let answer = self.pop(&call);
+        calls.insert(record, call);
+        answer
     }
 
     fn pop(&mut self, call: &Call) -> Option<Answer> {
@@ -104,12 +107,11 @@ impl Inheritance {
     }
 }
 
-/// The effects that a run asked for, in order.
-fn effects(script: &Script) -> Vec<(Tid, &Recorded)> {
+/// The effects that a run asked for.
+pub(super) fn effects(script: &Script) -> Calls {
     let calls = script.calls.iter().flat_map(|(tid, calls)| calls.iter().map(|call| (*tid, call)));
-    let mut effects: Vec<_> = calls.filter(|(_, call)| call.kind == CallKind::Effect).collect();
-    effects.sort_by_key(|(_, call)| call.seq);
-    effects
+    let effects = calls.filter(|(_, call)| call.kind == CallKind::Effect);
+    effects.map(|(tid, call)| (call.seq, recorded(tid, call))).collect()
 }
 
 fn recorded(tid: Tid, call: &Recorded) -> Call {

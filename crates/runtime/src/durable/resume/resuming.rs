@@ -54,6 +54,7 @@ impl Runtime {
             Ok((id, None)) => {
                 self.durable_mut().runs.insert(uuid, Known::Live(id));
                 let place = self.places[&id];
+                self.durable_mut().has_forks |= branch.is_some();
                 if let Some(hosting) = &mut self.runs[place].hosting {
                     hosting.branch = branch;
                 }

@@ -112,8 +112,6 @@ pub(crate) struct Script {
     /// The log is cut off here, and its replay halts after the turn in which it comes to that.
     pub(in crate::durable) halts: bool,
     pub(crate) beginning: Beginning,
-    /// The number of the last record.
-    pub(crate) records: u64,
     /// The moment of the last record.
     moment: Option<Stamp>,
     /// By task, in order.
@@ -172,7 +170,6 @@ impl Script {
     pub(crate) fn add(&mut self, record: &Record<'_>, fetch: Fetch<'_>) -> Result<(), LogError> {
         let clock = self.moment.get_or_insert_with(|| Stamp::from_unix_nanos(0)).read(record.ts);
         let clock = clock.map_or(Time::ZERO, Time::from_nanos);
-        self.records = record.seq;
         match record.record_type() {
             Some(RecordType::RunStart) => self.begin(record, clock, fetch)?,
             Some(RecordType::TaskSpawn) => self.add_call(record, CallKind::Spawn, clock),
