@@ -158,7 +158,9 @@ fn promise<T>(dir: &Dir, runtime: &mut Runtime, run: &DurableRun<T>) -> (Uuid, u
         rest(runtime);
         let lines = lines(dir, run);
         let made = lines.iter().find_map(|line| line.split_once("\"uuid\":\""));
-        if let Some((_, made)) = made {
+        // It may be settled once its task was given it.
+        let is_given = lines.iter().any(|line| line.contains("TaskWake"));
+        if let Some((_, made)) = made.filter(|_| is_given) {
             return (Uuid::parse(&made[..36]).unwrap(), lines.len() as u64);
         }
     }
