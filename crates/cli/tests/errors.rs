@@ -27,6 +27,7 @@ fn one_of_each() -> Vec<CliError> {
         CliError::NotFailed(text()),
         CliError::NoDebugger,
         CliError::IsOver(text()),
+        CliError::NoReply { file: "x".into(), why: text() },
         CliError::DamagedInLog(text()),
     ]
 }

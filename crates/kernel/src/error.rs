@@ -211,6 +211,14 @@ kinds! {
     NotCrashProof = "TFY0058", "repeat the simulation that is named, and look at what the workflow does outside its steps";
     /// Code and the log that was kept of it have parted ways.
     GoldenLog = "TFY0059", "if that is meant, record the log anew, by `pytest --golden-update`";
+    /// A record that is no answer was to be changed in a fork.
+    NotAnAnswer = "TFY0116", "give the number of an `EffectResult`, a `PromiseSettled` or a `Message`; `log` lists them";
+    /// A run cannot be forked there.
+    NotForkable = "TFY0117", "fork it at another record; `log` lists them";
+    /// An answer for a fork has another shape than the recorded one.
+    OtherShape = "TFY0118", "give an answer of the same shape, or say that it is meant: `--as-is`";
+    /// A fork needs an effect that its parent has no answer for and that nobody has allowed.
+    NotAllowed = "TFY0119", "let it be done by `allow`, or leave the fork as it is";
     /// A run cannot begin anew here.
     CannotContinue = "TFY0125", "wait for all tasks, then call `continue_as` in the root";
     /// A run cannot be written down as a whole.

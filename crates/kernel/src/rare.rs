@@ -1,7 +1,7 @@
 //! What most runs have none of. A run that has some of it pays for all of it, once; one that has not pays for
 //! a pointer, so that a process can hold many runs that sleep.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
@@ -29,6 +29,8 @@ pub(crate) struct Tables {
     pub(crate) semaphores: Slab<Semaphore>,
     pub(crate) groups: Slab<Group>,
     pub(crate) counts: Counts,
+    /// Where random numbers come from instead, each after so many more of them.
+    pub(crate) reseeds: VecDeque<(u64, u64)>,
     pub(crate) reported_cycles: BTreeSet<Vec<Tid>>,
     /// Failures that nobody was told of.
     pub(crate) unobserved: Vec<TaskError>,
@@ -46,6 +48,7 @@ impl Tables {
         semaphores: Slab::new(),
         groups: Slab::new(),
         counts: Counts { settled_again: 0, late: 0, unobserved_dropped: 0 },
+        reseeds: VecDeque::new(),
         reported_cycles: BTreeSet::new(),
         unobserved: Vec::new(),
     };

@@ -312,8 +312,28 @@ impl Run {
         self.tasks.get(call.slot as usize).map(|task| task.tid)
     }
 
+    /// After so many more random numbers, counted from the last such change, they come from another seed.
+    pub fn reseed_after(&mut self, draws: u64, seed: u64) {
+        self.rare.reseeds.push_back((draws, seed));
+    }
+
+    #[cold]
+    fn reseed_if_due(&mut self) {
+        while let Some((left, seed)) = self.rare.reseeds.front_mut() {
+            if *left > 0 {
+                *left -= 1;
+                return;
+            }
+            self.random = *seed;
+            self.rare.reseeds.pop_front();
+        }
+    }
+
     /// The next random number (SplitMix64).
     pub(crate) fn random(&mut self) -> u64 {
+        if !self.rare.reseeds.is_empty() {
+            self.reseed_if_due();
+        }
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.random;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tiffany_kernel::{
     BoxCoroutine, End, Env, Events, Handler, Limits, Mode, Policy, Recording, RunConfig, TaskError,
-    Time, Value,
+    Time, Uuid, Value,
 };
 
 use tracing::Level;
@@ -58,6 +58,7 @@ pub struct Builder {
     name: Option<Rc<str>>,
     threads: usize,
     log_dir: Option<PathBuf>,
+    pub(crate) only: Option<Uuid>,
     pub(crate) log_settings: crate::wal::Settings,
     pub(crate) registry: Registry,
     pub(crate) recording: Recording,
@@ -100,6 +101,7 @@ impl Builder {
             name: None,
             threads: 4,
             log_dir: None,
+            only: None,
             log_settings: crate::wal::Settings::default(),
             registry: Registry::default(),
             recording: Recording::Every,
@@ -238,6 +240,13 @@ impl Builder {
     /// Without a log: nothing is brought back, and nothing is written down.
     pub(crate) fn without_log(mut self) -> Builder {
         self.log_dir = None;
+        self
+    }
+
+    /// Of what is unfinished in the log, only this run goes on: a fork, say, that is to do nothing but what it was allowed. The others are left as they are;
+    /// what they are sent they find when they are brought back.
+    pub fn only(mut self, run: Uuid) -> Builder {
+        self.only = Some(run);
         self
     }
 

@@ -207,23 +207,36 @@ pub(crate) fn release(release: Release) {
 }
 
 /// While this lives, tasks of this thread find this host.
-pub(crate) struct Entered(());
+pub(crate) struct Entered {
+    /// Somebody further out has entered it, and leaves it.
+    is_nested: bool,
+}
 
 impl Entered {
     /// `None` if another runtime is running on this thread already.
     pub(crate) fn new(host: &Rc<Host>) -> Option<Entered> {
+        Entered::again(host).filter(|entered| !entered.is_nested)
+    }
+
+    /// The same for what a runtime may do between the turns of its tasks too.
+    pub(crate) fn again(host: &Rc<Host>) -> Option<Entered> {
         with(|context| {
             let mut place = context.host.borrow_mut();
-            place.is_none().then(|| {
-                *place = Some(Rc::clone(host));
-                Entered(())
-            })
+            match &*place {
+                None => {
+                    *place = Some(Rc::clone(host));
+                    Some(Entered { is_nested: false })
+                }
+                Some(entered) => Rc::ptr_eq(entered, host).then_some(Entered { is_nested: true }),
+            }
         })
     }
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        current().host.borrow_mut().take();
+        if !self.is_nested {
+            current().host.borrow_mut().take();
+        }
     }
 }

@@ -40,8 +40,8 @@ pub(crate) enum Letter {
 pub(crate) struct Inbox {
     mailbox: Mailbox<Letter>,
     bell: Bell,
-    /// The external promises of all runs.
-    promises: Mutex<BTreeMap<Uuid, External>>,
+    /// The external promises of all runs; those that a fork has in common with its parent with the number of the fork.
+    promises: Mutex<BTreeMap<(Uuid, Option<RunId>), External>>,
     /// Nobody will ever read it again.
     closed: AtomicBool,
 }
@@ -102,7 +102,13 @@ impl Inbox {
 
     /// From now on this promise may be settled.
     pub(crate) fn announce(&self, uuid: Uuid, run: RunId, durable: bool) {
-        self.promises.lock().insert(uuid, External { run, settled: false, durable });
+        self.promises.lock().insert((uuid, None), External { run, settled: false, durable });
+    }
+
+    /// The same for one that a fork has in common with its parent: who settles it has to name the fork.
+    pub(crate) fn announce_shared(&self, uuid: Uuid, run: RunId) {
+        let promise = External { run, settled: false, durable: true };
+        self.promises.lock().insert((uuid, Some(run)), promise);
     }
 
     /// The run is over: its promises are unknown from now on.
@@ -112,20 +118,20 @@ impl Inbox {
 
     /// Of a run's promises that are settled, only these may be asked for again.
     pub(crate) fn keep_promises(&self, run: RunId, kept: &BTreeSet<Uuid>) {
-        self.promises
-            .lock()
-            .retain(|uuid, promise| promise.run != run || !promise.settled || kept.contains(uuid));
+        self.promises.lock().retain(|(uuid, _), promise| {
+            promise.run != run || !promise.settled || kept.contains(uuid)
+        });
     }
 
     /// Whether there is such a promise, and if so, whether it is durable.
     pub(crate) fn knows(&self, uuid: Uuid) -> Option<bool> {
-        self.promises.lock().get(&uuid).map(|promise| promise.durable)
+        self.promises.lock().get(&(uuid, None)).map(|promise| promise.durable)
     }
 
     /// Settles a promise.
     pub(crate) fn settle(&self, uuid: Uuid, result: Remote) -> Result<Settlement, TaskError> {
         let mut promises = self.promises.lock();
-        let promise = promises.get_mut(&uuid).ok_or_else(|| unknown(uuid))?;
+        let promise = promises.get_mut(&(uuid, None)).ok_or_else(|| unknown(uuid))?;
         if promise.durable {
             let message = format!(
                 "promise {uuid} is durable; settle it with `settle_durable`, by a value that can be written down"
@@ -139,18 +145,35 @@ impl Inbox {
         Ok(settlement)
     }
 
-    /// The run of a promise, and what comes of settling it now; only a durable one where there is a log.
-    pub(crate) fn claim(&self, uuid: Uuid, has_log: bool) -> Option<(RunId, Settlement)> {
+    /// The run of a promise, and what comes of settling it now; only a durable one where there is a log. One that a fork has in
+    /// common with its parent is the fork's only if that is named.
+    pub(crate) fn claim(
+        &self,
+        uuid: Uuid,
+        of: Option<RunId>,
+        has_log: bool,
+    ) -> Option<(RunId, Settlement)> {
         let mut promises = self.promises.lock();
-        let promise = promises.get_mut(&uuid).filter(|promise| promise.durable || !has_log)?;
+        let shared = of.map(|run| (uuid, Some(run))).filter(|key| promises.contains_key(key));
+        let promise = promises
+            .get_mut(&shared.unwrap_or((uuid, None)))
+            .filter(|promise| of.is_none_or(|run| promise.run == run))
+            .filter(|promise| promise.durable || !has_log)?;
         Some((promise.run, promise.claim()))
+    }
+
+    /// The forks that have a promise in common with their parent.
+    pub(crate) fn sharing(&self, uuid: Uuid) -> Vec<RunId> {
+        let promises = self.promises.lock();
+        let of = |run| (uuid, Some(RunId(run)));
+        promises.range(of(0)..=of(u32::MAX)).map(|(_, promise)| promise.run).collect()
     }
 
     /// Promises that are not settled, and their runs.
     pub(crate) fn open_promises(&self) -> Vec<(Uuid, RunId)> {
         let promises = self.promises.lock();
         let open = promises.iter().filter(|(_, promise)| !promise.settled);
-        open.map(|(uuid, promise)| (*uuid, promise.run)).collect()
+        open.map(|((uuid, _), promise)| (*uuid, promise.run)).collect()
     }
 
     pub(crate) fn has_mail(&self) -> bool {

@@ -456,6 +456,9 @@ impl Runtime {
             self.stalled.insert(run.id());
         }
         self.line_up(place);
+        if self.runs[place].hosting.is_some() {
+            self.inherit(place);
+        }
     }
 
     pub(crate) fn empty_outbox(&mut self, place: usize) {

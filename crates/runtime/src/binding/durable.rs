@@ -60,7 +60,17 @@ pub fn settle_durable(
     promise: Uuid,
     result: Result<Box<RawValue>, TaskError>,
 ) -> Result<Settlement, TaskError> {
-    control.settled(promise, result)
+    control.settled(None, promise, result)
+}
+
+/// The same for a promise of a fork, which is named.
+pub fn settle_durable_in(
+    control: &mut Control,
+    run: Uuid,
+    promise: Uuid,
+    result: Result<Box<RawValue>, TaskError>,
+) -> Result<Settlement, TaskError> {
+    control.settled(Some(run), promise, result)
 }
 
 /// A step whose work is done on a thread and gives JSON.

@@ -55,6 +55,11 @@ pub(super) enum Command {
     Check(Check),
     /// Run an unfinished run in this program without its effects, show what it would do next, and propose a line where the two part. Changes nothing.
     Try(Try),
+    /// Make another run that is what a run was up to a record, perhaps with another answer there, and goes its own way. What its parent was not answered
+    /// it may not do, unless it is allowed.
+    Fork(Fork),
+    /// Let a fork do effects that it was refused.
+    Allow(Allow),
     /// Open the directory and drive what is unfinished to its end.
     Resume(Resume),
     /// List the steps that may have happened or not, or decide on one.
@@ -187,6 +192,7 @@ pub(super) struct Ls {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(super) enum State {
     Live,
+    Paused,
     Completed,
     Failed,
     Cancelled,
@@ -198,6 +204,7 @@ impl State {
     pub(super) fn word(self) -> &'static str {
         match self {
             State::Live => "live",
+            State::Paused => "paused",
             State::Completed => "completed",
             State::Failed => "failed",
             State::Cancelled => "cancelled",
@@ -286,6 +293,42 @@ pub(super) struct Try {
 }
 
 #[derive(Debug, ClapArgs)]
+pub(super) struct Fork {
+    /// A UUID, the beginning of one, or the id the run was started with.
+    pub(super) run: String,
+    /// The last record that the fork has in common with the run.
+    #[arg(long, value_name = "SEQ")]
+    pub(super) at: u64,
+    /// The answer in that record is the JSON in this file instead; `-` is standard input.
+    #[arg(long, value_name = "FILE", conflicts_with = "fail")]
+    pub(super) set_reply: Option<PathBuf>,
+    /// The answer in that record is an error with this message instead.
+    #[arg(long, value_name = "MESSAGE", allow_hyphen_values = true)]
+    pub(super) fail: Option<String>,
+    /// The answer may have another shape than the one that is there.
+    #[arg(long)]
+    pub(super) as_is: bool,
+    /// Effects of this name may be done; `*` for all. May be repeated.
+    #[arg(long, value_name = "NAME")]
+    pub(super) allow: Vec<String>,
+    /// The id of the fork. Without one it is that of the run and the record: order-17~4.
+    #[arg(long)]
+    pub(super) id: Option<String>,
+    /// Open the directory and drive the fork, and nothing else, to its end.
+    #[arg(long = "run")]
+    pub(super) drives: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Allow {
+    /// A UUID, the beginning of one, or the id of the fork.
+    pub(super) run: String,
+    /// Names of effects, `*` for all. Without one, only the answers of its parent are looked for again.
+    #[arg(value_name = "NAME")]
+    pub(super) names: Vec<String>,
+}
+
+#[derive(Debug, ClapArgs)]
 pub(super) struct Resume {
     /// Drive until these are over. The others go on beside them.
     #[arg(required_unless_present = "all", conflicts_with = "all")]
@@ -349,6 +392,9 @@ pub(super) struct Settle {
     /// Fail it with this message instead.
     #[arg(long, value_name = "MESSAGE", allow_hyphen_values = true)]
     pub(super) fail: Option<String>,
+    /// The run whose promise it is: for a promise that a fork has in common with its parent, the fork.
+    #[arg(long, value_name = "RUN")]
+    pub(super) run: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]

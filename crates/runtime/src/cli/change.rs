@@ -53,11 +53,16 @@ pub(super) fn settle(place: &Place, mut out: Out, options: &Settle) -> Done {
     })?;
     let value = options.value.as_deref().map(parse).transpose()?;
     is_log(&place.dir)?;
+    let run = options.run.as_deref().map(|name| find_run(place, name)).transpose()?;
     let mut control = Control::open(&place.dir)?;
-    let settlement = match (&options.fail, value) {
-        (Some(message), _) => control.fail(promise, message)?,
-        (None, Some(value)) => control.settle(promise, &value)?,
-        (None, None) => return Err(CliError::Usage("neither a value nor `--fail`".into()).into()),
+    let settlement = match (&options.fail, value, run) {
+        (Some(message), _, None) => control.fail(promise, message)?,
+        (Some(message), _, Some(run)) => control.fail_in(run, promise, message)?,
+        (None, Some(value), None) => control.settle(promise, &value)?,
+        (None, Some(value), Some(run)) => control.settle_in(run, promise, &value)?,
+        (None, None, _) => {
+            return Err(CliError::Usage("neither a value nor `--fail`".into()).into());
+        }
     };
     let first = settlement == Settlement::Accepted;
     if out.json {

@@ -100,6 +100,14 @@ pub enum CliError {
         "the run `{0}` is over [TFY0084]; `replay` runs it again, and `step` shows any moment of it"
     )]
     IsOver(String),
+    /// The answer for a fork cannot be read.
+    #[error("cannot read the answer from {}: {why} [TFY0085]; give a file with JSON in it, or `-` for standard input", .file.display())]
+    NoReply {
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        why: String,
+    },
     /// Runs that were driven did not all end well.
     #[error("{0} [TFY0069]; `show` and `log --failed` tell more of each")]
     NotAllWell(String),
@@ -114,7 +122,8 @@ impl CliError {
     /// All codes, in order.
     pub const CODES: &[&str] = &[
         "TFY0060", "TFY0061", "TFY0062", "TFY0063", "TFY0064", "TFY0065", "TFY0066", "TFY0067",
-        "TFY0068", "TFY0069", "TFY0080", "TFY0081", "TFY0082", "TFY0083", "TFY0084", "TFY0123",
+        "TFY0068", "TFY0069", "TFY0080", "TFY0081", "TFY0082", "TFY0083", "TFY0084", "TFY0085",
+        "TFY0123",
     ];
 
     /// The stable code.
@@ -135,6 +144,7 @@ impl CliError {
             CliError::NotFailed(_) => "TFY0082",
             CliError::NoDebugger => "TFY0083",
             CliError::IsOver(_) => "TFY0084",
+            CliError::NoReply { .. } => "TFY0085",
             CliError::DamagedInLog(_) => "TFY0123",
         }
     }

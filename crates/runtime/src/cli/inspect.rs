@@ -130,6 +130,16 @@ fn plan(
     if is_ready {
         plan.verdict = "goes on";
     }
+    let refused = tasks.refused();
+    if !refused.is_empty() {
+        let names = refused.into_iter().collect::<Vec<_>>().join("`, `");
+        let message = format!(
+            "fork {run} needs `{names}`, for which its parent had no answer and which is not allowed"
+        );
+        let kind = tiffany_kernel::ErrorKind::NotAllowed;
+        plan.pause(tiffany_kernel::TaskError::new(kind, message).into());
+        return Ok(plan);
+    }
     match room {
         Some(room) => plan.rehearse(view, run, room)?,
         None if has_program => {
@@ -154,6 +164,9 @@ fn would_happen(waiting: &Waiting, tid: u64, now: &str) -> (String, bool) {
     let (what, at_once) = match (&waiting.step, &waiting.about) {
         (Some(step), _) => {
             let name = waiting.name.as_deref().unwrap_or("?");
+            if step.is_refused {
+                return (format!("task {tid}: step `{name}` is refused{perhaps}"), false);
+            }
             match (&step.retry_at, step.would_be_in_doubt(), step.attempt) {
                 (_, true, _) => {
                     (format!("step `{name}` would be in doubt: it began and has no result"), true)

@@ -1,6 +1,9 @@
 //! `ls`: the runs of a directory.
 
+use std::collections::BTreeMap;
+
 use serde_json::json;
+use tiffany_kernel::Uuid;
 
 use super::args::{Ls, State};
 use super::error::exit;
@@ -16,9 +19,11 @@ pub(super) fn ls(place: &Place, mut out: Out, options: &Ls) -> Done {
     let view = &sight.view;
     let mut progress = Progress::new(&out, "reading", view.runs().count() as u64);
     let mut runs: Vec<Summary> = Vec::new();
+    let mut ids = BTreeMap::new();
     for (run, entry) in view.runs() {
         progress.add(1);
         let summary = Summary::read(view, run, entry);
+        ids.insert(run, summary.id.clone());
         let wanted = match options.state {
             Some(state) => summary.state == state,
             None => options.all || summary.state != State::Removed,
@@ -36,7 +41,7 @@ pub(super) fn ls(place: &Place, mut out: Out, options: &Ls) -> Done {
                 out.json(&json(summary))?;
             }
         }
-        false => print(&mut out, &runs)?,
+        false => print(&mut out, &runs, &ids)?,
     }
     out.end(if sight.trouble.is_some() { exit::FAILED } else { 0 })
 }
@@ -54,16 +59,25 @@ pub(super) fn json(summary: &Summary) -> serde_json::Value {
         "calls_before": summary.calls_before,
         "started": summary.started,
         "changed": summary.changed,
+        "fork": summary.fork.map(|(run, at)| json!({ "run": run.to_string(), "at": at })),
     })
 }
 
-fn print(out: &mut Out, runs: &[Summary]) -> Result<(), super::error::Ending> {
-    let mut table =
-        Table::new(&["RUN", "ID", "FUNCTION", "STATE", "RECORDS", "SIZE", "STARTED", "CHANGED"]);
+fn print(
+    out: &mut Out,
+    runs: &[Summary],
+    ids: &BTreeMap<Uuid, String>,
+) -> Result<(), super::error::Ending> {
+    let mut head = vec!["RUN", "ID", "FUNCTION", "STATE", "RECORDS", "SIZE", "STARTED", "CHANGED"];
+    let has_forks = runs.iter().any(|summary| summary.fork.is_some());
+    if has_forks {
+        head.push("FORK OF");
+    }
+    let mut table = Table::new(&head);
     for summary in runs {
         let run = summary.run.to_string();
         let state = summary.state.word();
-        table.row(vec![
+        let mut row = vec![
             // Eight digits are enough to name a run, unless the whole is wanted.
             if out.width.is_some() { run[..8].into() } else { run.into() },
             Cell::from(&summary.id),
@@ -73,7 +87,18 @@ fn print(out: &mut Out, runs: &[Summary]) -> Result<(), super::error::Ending> {
             size(summary.entry.len).into(),
             moment(&summary.started).into(),
             moment(&summary.changed).into(),
-        ]);
+        ];
+        if has_forks {
+            row.push(match summary.fork {
+                Some((parent, at)) => {
+                    let id = ids.get(&parent).filter(|id| !id.is_empty()).cloned();
+                    let parent = id.unwrap_or_else(|| parent.to_string());
+                    format!("{parent} at {at}").into()
+                }
+                None => String::new().into(),
+            });
+        }
+        table.row(row);
     }
     match table.is_empty() {
         true => out.text(Style::Dim, "no runs"),

@@ -25,6 +25,7 @@ mod doctor;
 mod doubt;
 mod error;
 mod export;
+mod fork;
 mod guest;
 mod inspect;
 mod json;
@@ -153,6 +154,7 @@ fn dispatch(builder: Builder, args: Args, out: Out, started: &Started<'_>) -> Do
             | Command::Check(_)
             | Command::Try(_)
             | Command::Resume(_)
+            | Command::Fork(_)
     );
     let builder = if takes_code { started.with_app(builder)? } else { builder };
     let dir = match (&args.dir, builder.given_log_dir()) {
@@ -171,6 +173,8 @@ fn dispatch(builder: Builder, args: Args, out: Out, started: &Started<'_>) -> Do
         Command::Step(options) => step::step(place, out, &options),
         Command::Check(options) => check::check(place, out, &options),
         Command::Try(options) => trying::try_run(place, out, &options),
+        Command::Fork(options) => fork::fork(place, out, &options),
+        Command::Allow(options) => fork::allow(&place, out, &options),
         Command::Resume(options) => resume::resume(place, out, &options),
         Command::Doubt(options) => doubt::doubt(&place, out, &options),
         Command::Send(options) => change::send(&place, out, &options),

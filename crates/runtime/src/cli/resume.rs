@@ -23,8 +23,19 @@ use crate::wal::RunState;
 /// How often the loop is asked to look up.
 const PACE: Duration = Duration::from_millis(50);
 
-pub(super) fn resume(place: Place, mut out: Out, options: &Resume) -> Done {
+pub(super) fn resume(place: Place, out: Out, options: &Resume) -> Done {
     place.need_program("resume runs")?;
+    drive_runs(place, out, options)
+}
+
+/// Drives one run to its end, and leaves the others as they are.
+pub(super) fn resume_only(mut place: Place, out: Out, run: Uuid) -> Done {
+    place.builder = place.builder.only(run);
+    let options = Resume { runs: vec![run.to_string()], all: false, seconds: None };
+    drive_runs(place, out, &options)
+}
+
+fn drive_runs(place: Place, mut out: Out, options: &Resume) -> Done {
     let limit =
         match options.seconds {
             Some(seconds) => Some(Duration::try_from_secs_f64(seconds).map_err(|_| {

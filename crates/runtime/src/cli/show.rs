@@ -8,6 +8,7 @@ use tiffany_kernel::{TaskState, Uuid};
 use super::Done;
 use super::args::{Show, State};
 use super::error::{Ending, Shown, exit};
+use super::fork::forks_of;
 use super::out::{Out, Style, clean, paint};
 use super::place::{Place, find, script};
 use super::summary::{Summary, count, moment, size};
@@ -40,7 +41,8 @@ pub(super) fn show(place: Place, mut out: Out, options: &Show) -> Done {
     let registered = place.builder.registry.has(&tasks.function);
     let may_replay = registered && !options.records && damage.is_none();
     let exact = if may_replay { rehearse(place, view, run)? } else { Ok(BTreeMap::new()) };
-    let facts = Facts { summary, tasks, damage: damage.map(Shown::from), exact };
+    let forks = forks_of(view, run);
+    let facts = Facts { summary, tasks, damage: damage.map(Shown::from), exact, forks };
     match out.json {
         true => out.json(&facts.json())?,
         false => facts.print(&mut out)?,
@@ -85,6 +87,8 @@ struct Facts {
     damage: Option<Shown>,
     /// What a replay says, or why it could not; empty without one.
     exact: Exactly,
+    /// What was forked from it.
+    forks: BTreeMap<(u64, Uuid), Summary>,
 }
 
 impl Facts {
@@ -112,6 +116,12 @@ impl Facts {
                 json!({ "promise": uuid, "task": promise.tid, "record": promise.record, "at": promise.at })
             })
             .collect();
+        let forks = self.forks.values().map(|fork| {
+            let at = fork.fork.map(|(_, at)| at);
+            json!({ "run": fork.run.to_string(), "id": fork.id, "at": at, "state": fork.state.word() })
+        });
+        all["forks"] = forks.collect::<Vec<Value>>().into();
+        all["refused"] = json!(self.tasks.refused());
         all["input"] = self.tasks.input.clone().unwrap_or(Value::Null);
         all["outcome"] = match &self.tasks.outcome {
             Some(Ok(value)) => json!({ "value": value }),
@@ -158,6 +168,17 @@ impl Facts {
         fact("id", &summary.id, Style::Plain)?;
         fact("function", &summary.function, Style::Plain)?;
         fact("state", state, Style::of_state(state))?;
+        for name in tasks.refused() {
+            let refused = format!("`{name}`: its parent has no answer, and it is not allowed");
+            fact("refused", &refused, Style::Bad)?;
+        }
+        if let Some((parent, at)) = summary.fork {
+            fact("forked", &format!("from {parent} at {at}"), Style::Plain)?;
+        }
+        for ((at, run), fork) in &self.forks {
+            let fork = format!("{run} at {at}, {} ({})", fork.id, fork.state.word());
+            fact("fork", &fork, Style::Plain)?;
+        }
         fact("started", &moment(&summary.started), Style::Plain)?;
         fact("changed", &moment(&summary.changed), Style::Plain)?;
         let generation = match summary.entry.generation {

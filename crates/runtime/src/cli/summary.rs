@@ -1,5 +1,7 @@
 //! A run in one line, from the beginning and the end of its file: no more is read, and nothing is checked.
 
+use std::collections::BTreeSet;
+
 use tiffany_kernel::Uuid;
 
 use super::args::State;
@@ -18,6 +20,8 @@ pub(super) struct Summary {
     pub(super) state: State,
     pub(super) id: String,
     pub(super) function: String,
+    /// The run it was forked from, and the record there.
+    pub(super) fork: Option<(Uuid, u64)>,
     pub(super) started: String,
     pub(super) changed: String,
     /// How many calls it made in earlier generations.
@@ -32,6 +36,7 @@ impl Summary {
             state: State::Removed,
             id: String::new(),
             function: String::new(),
+            fork: None,
             started: String::new(),
             changed: String::new(),
             calls_before: 0,
@@ -63,17 +68,25 @@ impl Summary {
     /// Reads the first line, as far as it is there.
     fn read_head(&mut self, head: &str) -> bool {
         let text = |value: &str| serde_json::from_str::<String>(value).ok();
-        for (name, value) in (Fields { rest: head.strip_prefix('{').unwrap_or("") }) {
+        let mut fields = Fields { rest: head.strip_prefix('{').unwrap_or("") };
+        while let Some((name, value)) = fields.next() {
             match name {
                 "ts" => self.started = text(value).unwrap_or_default(),
                 "id" => self.id = text(value).unwrap_or_default(),
                 "function" => {
                     self.function = text(value).unwrap_or_default();
+                    // A fork says so next, before what may be long; a later generation knows what was before it.
+                    let says_fork = FORK.starts_with(fields.rest) || fields.rest.starts_with(FORK);
+                    if self.entry.generation == 1 && !says_fork {
+                        return true;
+                    }
+                }
+                "fork" => {
+                    self.fork = fork(value);
                     if self.entry.generation == 1 {
                         return true;
                     }
                 }
-                // What a later generation knows of those before it stands behind that, if anything does.
                 "continued" => {
                     if let Ok(continued) = serde_json::from_str::<serde_json::Value>(value) {
                         self.calls_before = continued["calls"].as_u64().unwrap_or(0);
@@ -108,6 +121,9 @@ impl Summary {
             }
             // The root of a run that goes on may have ended too: others of its tasks are left.
             if self.entry.state == RunState::Live {
+                if self.fork.is_some() && is_paused(&lines) {
+                    self.state = State::Paused;
+                }
                 return true;
             }
             let state = match get("type") {
@@ -123,6 +139,44 @@ impl Summary {
         }
         false
     }
+}
+
+/// How the field begins that says what a run was forked from.
+const FORK: &str = ",\"fork\":";
+
+fn fork(json: &str) -> Option<(Uuid, u64)> {
+    let fork: serde_json::Value = serde_json::from_str(json).ok()?;
+    Some((Uuid::parse(fork["run"].as_str()?)?, fork["at"].as_u64()?))
+}
+
+/// Whether the last lines of a fork say that it may not do what it needs.
+fn is_paused(lines: &[&str]) -> bool {
+    let (mut over, mut allowed) = (BTreeSet::new(), BTreeSet::new());
+    for line in lines.iter().rev() {
+        let get = |wanted: &str| {
+            let mut fields = Fields { rest: line.strip_prefix('{').unwrap_or("") };
+            fields.find(|(name, _)| *name == wanted).map(|(_, value)| value)
+        };
+        match get("type") {
+            Some("\"EffectStart\"" | "\"EffectResult\"" | "\"TaskWake\"") => {
+                over.extend(get("of"));
+            }
+            Some("\"EffectAllowed\"") => {
+                let names = get("allow").and_then(|json| serde_json::from_str(json).ok());
+                allowed.extend(names.into_iter().flat_map(|names: Vec<String>| names));
+            }
+            Some("\"EffectRefused\"") => {
+                let name = get("name").and_then(|json| serde_json::from_str::<String>(json).ok());
+                let is_allowed =
+                    allowed.contains("*") || name.is_some_and(|name| allowed.contains(&name));
+                if !is_allowed && get("of").is_some_and(|of| !over.contains(of)) {
+                    return true;
+                }
+            }
+            _ => {}
+        }
+    }
+    false
 }
 
 /// A moment for people: `2026-11-05 09:41:00`.

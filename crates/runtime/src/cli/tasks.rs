@@ -119,6 +119,27 @@ impl Tasks {
                 None => self.answered(record),
             },
             Some(RecordType::EffectStart) => self.attempted(record, None),
+            Some(RecordType::EffectRefused) => {
+                let of = record.uint("of").unwrap_or(0);
+                let waiting = self.task(tid).waits.get_mut(&of);
+                if let Some(step) = waiting.and_then(|waiting| waiting.step.as_mut()) {
+                    step.is_refused = true;
+                }
+            }
+            Some(RecordType::EffectAllowed) => {
+                let names: Vec<String> = record
+                    .get("allow")
+                    .and_then(|names| serde_json::from_str(names).ok())
+                    .unwrap_or_default();
+                let is_allowed =
+                    |name: &str| names.iter().any(|allowed| allowed == "*" || allowed == name);
+                for waiting in self.all.values_mut().flat_map(|task| task.waits.values_mut()) {
+                    let name = waiting.name.as_deref().unwrap_or_default();
+                    if let Some(step) = waiting.step.as_mut().filter(|_| is_allowed(name)) {
+                        step.is_refused = false;
+                    }
+                }
+            }
             Some(RecordType::EffectResult) => match text(record, "retry_at") {
                 Some(at) => self.attempted(record, Some(at)),
                 None if record.str("decided").as_deref() == Some("again") => {
@@ -194,6 +215,14 @@ impl Tasks {
         })
     }
 
+    /// Effects that a fork needs and may not do.
+    pub(super) fn refused(&self) -> BTreeSet<&str> {
+        let waits = self.waits().filter(|(.., waiting)| {
+            !waiting.maybe_over && waiting.step.as_ref().is_some_and(|step| step.is_refused)
+        });
+        waits.filter_map(|(.., waiting)| waiting.name.as_deref()).collect()
+    }
+
     fn task(&mut self, tid: u64) -> &mut TaskSeen {
         self.all.entry(tid).or_insert_with(|| TaskSeen::new(None, String::new()))
     }
@@ -236,7 +265,7 @@ impl Tasks {
         let step = (call == "effect").then(|| {
             let about: Value = record.get("about").map_or(Value::Null, super::json::value);
             let kind = about["kind"].as_str().unwrap_or("idempotent").to_owned();
-            StepSeen { kind, attempt: 0, is_open: false, retry_at: None }
+            StepSeen { kind, attempt: 0, is_open: false, retry_at: None, is_refused: false }
         });
         let name = text(record, "name");
         let key = match (&about, call.as_str()) {

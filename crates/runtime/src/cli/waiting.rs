@@ -45,6 +45,8 @@ pub(super) struct StepSeen {
     pub(super) attempt: u64,
     pub(super) is_open: bool,
     pub(super) retry_at: Option<String>,
+    /// A fork may not do it.
+    pub(super) is_refused: bool,
 }
 
 impl Waiting {
@@ -94,6 +96,9 @@ impl StepSeen {
             "idempotent" => String::new(),
             kind => format!(" ({kind})"),
         };
+        if self.is_refused {
+            return format!("{kind}, refused");
+        }
         match (&self.retry_at, self.attempt) {
             (Some(at), attempt) => {
                 format!("{kind}, attempt {attempt} failed, the next one at {at}")

@@ -41,7 +41,7 @@ use serde_json::value::RawValue;
 use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
 use crate::context;
-use crate::durable::{decode, raw};
+use crate::durable::{Fork, decode, raw};
 use crate::inbox::{Inbox, Letter, Settlement};
 use offline::Offline;
 pub(crate) use request::{Answer, Request, Tell};
@@ -142,7 +142,17 @@ impl Control {
         promise: Uuid,
         value: &impl Serialize,
     ) -> Result<Settlement, TaskError> {
-        self.settled(promise, Ok(raw(value)?))
+        self.settled(None, promise, Ok(raw(value)?))
+    }
+
+    /// The same for a promise that a fork has in common with its parent: it is the fork's if the fork is named.
+    pub fn settle_in(
+        &mut self,
+        run: Uuid,
+        promise: Uuid,
+        value: &impl Serialize,
+    ) -> Result<Settlement, TaskError> {
+        self.settled(Some(run), promise, Ok(raw(value)?))
     }
 
     /// Fails an external promise of a run: who waits for it is given an error with this message.
@@ -151,15 +161,45 @@ impl Control {
         promise: Uuid,
         message: impl Into<String>,
     ) -> Result<Settlement, TaskError> {
-        self.settled(promise, Err(TaskError::failed(message)))
+        self.settled(None, promise, Err(TaskError::failed(message)))
+    }
+
+    /// The same for a promise that a fork has in common with its parent: it is the fork's if the fork is named.
+    pub fn fail_in(
+        &mut self,
+        run: Uuid,
+        promise: Uuid,
+        message: impl Into<String>,
+    ) -> Result<Settlement, TaskError> {
+        self.settled(Some(run), promise, Err(TaskError::failed(message)))
+    }
+
+    /// Forks a run at a record, as [`Runtime::fork`](crate::Runtime::fork) does, and gives the fork's identity. Where no process has the log, the fork is
+    /// written there, and goes on when its directory is opened.
+    pub fn fork(&mut self, run: Uuid, at: u64, fork: Fork) -> Result<Uuid, TaskError> {
+        match self.ask(Request::Fork { run, at, fork })? {
+            Answer::Run(uuid) => Ok(uuid),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Lets a fork do effects of these names, `*` for all, as [`Runtime::allow`](crate::Runtime::allow) does.
+    pub fn allow(
+        &mut self,
+        fork: Uuid,
+        names: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Result<(), TaskError> {
+        let names = names.into_iter().map(Into::into).collect();
+        self.ask(Request::Allow { run: fork, names }).map(drop)
     }
 
     pub(crate) fn settled(
         &mut self,
+        run: Option<Uuid>,
         promise: Uuid,
         result: Result<Box<RawValue>, TaskError>,
     ) -> Result<Settlement, TaskError> {
-        match self.ask(Request::Settle { promise, result })? {
+        match self.ask(Request::Settle { run, promise, result })? {
             Answer::Settled(settlement) => Ok(settlement),
             other => Err(unexpected(&other)),
         }

@@ -8,8 +8,10 @@ use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
 use super::request::{Answer, Request, Status};
 use crate::clock::Clock;
 use crate::durable::{
-    Page, Shelved, fetch, log_failed, no_such_run, not_in_doubt, parse_key, read_script, run_over,
+    Fork, Page, Shelved, Source, copy, fetch, log_failed, no_such_run, not_in_doubt, parse_key,
+    read_script, run_over, uuid_of,
 };
+use crate::host::Entropy;
 use crate::inbox::unknown;
 use crate::wal::{Batch, Disk, Holding, LogError, Payload, RealDisk, RunState, Settings, Writer};
 
@@ -87,16 +89,25 @@ impl Offline {
                 self.shelved(run)?.cancel(page, clock);
                 Ok(Answer::Done)
             }
-            Request::Settle { promise, result } => {
+            Request::Settle { run: Some(run), promise, result } => {
+                let settled = self.shelved(run)?.settle(page, clock, (promise, true), &result);
+                settled.map(Answer::Settled).ok_or_else(|| unknown(promise))
+            }
+            Request::Settle { run: None, promise, result } => {
                 for run in self.live() {
                     // One that is damaged does not stand in the way of the others.
                     let Ok(mut shelved) = self.shelved(run) else { continue };
-                    let settled = shelved.settle(page, clock, promise, &result);
+                    let settled = shelved.settle(page, clock, (promise, false), &result);
                     if let Some(settlement) = settled {
                         return Ok(Answer::Settled(settlement));
                     }
                 }
                 Err(unknown(promise))
+            }
+            Request::Fork { run, at, fork } => self.fork(page, run, at, &fork, clock),
+            Request::Allow { run, names } => {
+                self.shelved(run)?.allow(page, clock, &names)?;
+                Ok(Answer::Done)
             }
             Request::Doubts => {
                 let mut doubts = Vec::new();
@@ -114,6 +125,27 @@ impl Offline {
                 }
             }
         }
+    }
+
+    fn fork(
+        &self,
+        page: &mut Page,
+        run: Uuid,
+        at: u64,
+        fork: &Fork,
+        clock: Time,
+    ) -> Result<Answer, TaskError> {
+        let Some(writer) = &self.writer else { return Err(no_such_run(run)) };
+        let entry = writer.run(run).filter(|entry| entry.state != RunState::Removed);
+        entry.ok_or_else(|| no_such_run(run))?;
+        let source = Source { disk: &*self.disk, root: &self.root, run };
+        let limit = writer.settings().blob_limit;
+        let mut copied = copy(&source, at, fork, clock, limit, |id| {
+            let uuid = uuid_of(id);
+            writer.run(uuid).is_none().then(|| Entropy::System.seed_of(uuid))
+        })?;
+        page.batch.append(&mut copied.batch);
+        Ok(Answer::Run(copied.chain.run()))
     }
 
     /// The runs that are not over, in order.

@@ -1,13 +1,14 @@
 //! What can be asked of the runtime that has a log, and what it answers. The same in this process, through the
 //! socket and on a directory that nobody has.
 
+use std::collections::BTreeSet;
 use std::sync::mpsc::SyncSender;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tiffany_kernel::{TaskError, Uuid, Value};
 
-use crate::durable::{Json, compact};
+use crate::durable::{Fork, Json, compact};
 use crate::inbox::Settlement;
 
 /// Something that is asked of a runtime.
@@ -27,6 +28,9 @@ pub(crate) enum Request {
         message: Box<RawValue>,
     },
     Settle {
+        /// The run whose promise is meant, if it is to be that of a fork.
+        #[serde(default, with = "maybe_text", skip_serializing_if = "Option::is_none")]
+        run: Option<Uuid>,
         #[serde(with = "text")]
         promise: Uuid,
         result: Result<Box<RawValue>, TaskError>,
@@ -40,6 +44,17 @@ pub(crate) enum Request {
         run: Uuid,
         name: String,
         input: Box<RawValue>,
+    },
+    Fork {
+        #[serde(with = "text")]
+        run: Uuid,
+        at: u64,
+        fork: Fork,
+    },
+    Allow {
+        #[serde(with = "text")]
+        run: Uuid,
+        names: BTreeSet<String>,
     },
     Doubts,
     Decide {
@@ -153,5 +168,24 @@ mod text {
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Uuid, D::Error> {
         let text = String::deserialize(from)?;
         Uuid::parse(&text).ok_or_else(|| D::Error::custom(format!("`{text}` is no UUID")))
+    }
+}
+
+/// The same where there may be none.
+mod maybe_text {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use tiffany_kernel::Uuid;
+
+    #[derive(Serialize, Deserialize)]
+    struct Text(#[serde(with = "super::text")] Uuid);
+
+    pub(super) fn serialize<S: Serializer>(uuid: &Option<Uuid>, to: S) -> Result<S::Ok, S::Error> {
+        uuid.map(Text).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Uuid>, D::Error> {
+        Ok(Option::<Text>::deserialize(from)?.map(|Text(uuid)| uuid))
     }
 }

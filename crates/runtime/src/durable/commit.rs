@@ -6,6 +6,7 @@ use tiffany_kernel::{
 };
 
 use super::hosting::Durable;
+use super::journal::Giver;
 use super::json::Json;
 use super::resume::resuming::log_failed;
 use super::steps::checkpoint::Receipt;
@@ -85,6 +86,15 @@ impl Runtime {
                 let message = "what blocking work gives cannot be written down; use a step";
                 let error = TaskError::new(ErrorKind::NotDurable, message);
                 self.complete(id, Completion::Call(call, Err(error)));
+            }
+            Order::Start(call, effect) => {
+                if let Some(effect) = self.ask_parent(place, call, effect) {
+                    self.execute(id, Order::Start(call, effect));
+                }
+            }
+            Order::Abort(call) => {
+                self.leave_parent(place, call);
+                self.execute(id, Order::Abort(call));
             }
             Order::Commit(call) => durable.held.push(Held::Committed(call)),
             Order::Announce(uuid, promise) if Mutation::PromiseBeforeCommit.is_on() => {
@@ -231,10 +241,15 @@ impl Runtime {
         match &completion {
             Completion::Call(call, result) => {
                 let tid = run.caller(*call).unwrap_or(Tid(1));
+                let answering = hosting.branch.as_mut().and_then(|branch| branch.answering.take());
+                let from = if answering == Some(*call) { Giver::Parent } else { Giver::Work };
                 match result {
                     Ok(Value::Unit) => journal.woken(page, tid, clock, step, *call),
                     _ if Mutation::ResultNotRecorded.is_on() => {}
-                    result => journal.effect_result(page, (tid, clock, step), *call, result),
+                    result => {
+                        let at = (tid, clock, step);
+                        journal.effect_result(page, at, *call, result, from);
+                    }
                 }
             }
             // Only the first answer counts.

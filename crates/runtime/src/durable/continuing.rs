@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use tiffany_kernel::{CallKind, CallRef, Completion, Mode, Reply, SystemCall, TaskError};
+use tiffany_kernel::{
+    CallKind, CallRef, Completion, ErrorKind, Mode, Reply, SystemCall, TaskError,
+};
 
 use super::earlier::{Continued, Earlier};
 use super::hosting::Hosting;
@@ -86,6 +88,12 @@ impl Runtime {
         if hosting.journal.seq_of(call).is_none() {
             return; // It was cancelled in the same breath.
         }
+        if hosting.branch.is_some() {
+            let message =
+                "a fork cannot begin anew: what it may do stands in the log that would be replaced";
+            let error = TaskError::new(ErrorKind::CannotContinue, message);
+            return self.complete(call.run, Completion::Call(call, Err(error)));
+        }
         let function = hosting.beginning.function.clone();
         let root = match self.settings.registry.start(&function, input, Wanted::New) {
             Ok(root) => root,
@@ -155,6 +163,7 @@ impl Runtime {
             begun: BTreeMap::new(),
             received: std::mem::take(&mut hosting.received),
             replay: None,
+            branch: None,
             is_over: false,
         };
     }

@@ -9,6 +9,7 @@ use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
 use super::commit::Held;
 use super::earlier::Earlier;
+use super::fork::Branch;
 use super::journal::Journal;
 use super::key::Received;
 use super::log::{CommitTime, Log};
@@ -41,6 +42,8 @@ pub(crate) struct Durable {
     pub(super) runs: BTreeMap<Uuid, Known>,
     pub(super) ended: VecDeque<Uuid>,
     pub(super) failed: Option<LogError>,
+    /// Whether there was a fork among the runs that went on here.
+    pub(super) has_forks: bool,
     /// By which other processes ask; dropped before the log is closed.
     listening: Option<Listening>,
     pub(super) post: Post,
@@ -65,6 +68,8 @@ pub(crate) struct Hosting {
     /// What other runs have sent it.
     pub(super) received: Received,
     pub(super) replay: Option<Box<Replay>>,
+    /// What there is to a fork.
+    pub(super) branch: Option<Box<Branch>>,
     pub(super) is_over: bool,
 }
 
@@ -109,6 +114,7 @@ impl Runtime {
             runs,
             ended: VecDeque::new(),
             failed: None,
+            has_forks: false,
             listening,
             post: Post::default(),
         });
@@ -119,7 +125,10 @@ impl Runtime {
         self.durable_mut().post.begin();
         live.sort_by_key(|(uuid, _)| *uuid);
         for (uuid, entry) in live {
-            self.resume(uuid, entry.chain(uuid));
+            match self.settings.only {
+                Some(only) if only != uuid => self.leave_alone(uuid, entry.chain(uuid)),
+                _ => self.resume(uuid, entry.chain(uuid)),
+            }
         }
         self.open_post();
         Ok(())

@@ -31,6 +31,15 @@ pub(crate) struct Journal {
     failed: bool,
 }
 
+/// Who gave the result of an effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Giver {
+    /// Its work.
+    Work,
+    /// The run that this is a fork of.
+    Parent,
+}
+
 /// What a run was started with.
 pub(crate) struct Started<'a> {
     pub(crate) id: &'a str,
@@ -291,10 +300,38 @@ impl Journal {
         (tid, clock, step): (Tid, Time, u64),
         call: CallRef,
         result: &Result<Value, TaskError>,
+        from: Giver,
     ) {
         let Some(seq) = self.take(call) else { return };
         let line = self.line(page, clock, RecordType::EffectResult, tid);
-        write_result(line.uint("of", seq).uint("step", step), result).end();
+        let line = write_result(line.uint("of", seq).uint("step", step), result);
+        match from {
+            Giver::Work => line.end(),
+            Giver::Parent => line.plain("from", "parent").end(),
+        };
+    }
+
+    /// A fork may not do an effect.
+    pub(crate) fn effect_refused(
+        &mut self,
+        page: &mut Page,
+        (tid, clock): (Tid, Time),
+        of: u64,
+        name: &str,
+    ) {
+        let line = self.line(page, clock, RecordType::EffectRefused, tid);
+        line.uint("of", of).str("name", name).end();
+    }
+
+    /// A fork may do effects of these names.
+    pub(crate) fn effects_allowed(
+        &mut self,
+        page: &mut Page,
+        clock: Time,
+        names: &BTreeSet<String>,
+    ) {
+        let names = encode(names).unwrap_or_else(|_| "[]".into());
+        self.line(page, clock, RecordType::EffectAllowed, Tid(1)).json("allow", &names).end();
     }
 
     /// A person decided on an effect that was in doubt.
@@ -453,7 +490,7 @@ fn is_marked(json: &str) -> bool {
 
 /// A value of the user's. Objects whose first name begins with `$` have a meaning in the log, so one that is a
 /// value is wrapped.
-fn write_value<'a>(line: Line<'a>, field: &str, json: &str) -> Line<'a> {
+pub(super) fn write_value<'a>(line: Line<'a>, field: &str, json: &str) -> Line<'a> {
     match is_marked(json) {
         true => line.json(field, &format!("{{\"$json\":{json}}}")),
         false => line.json(field, json),
@@ -478,6 +515,6 @@ fn write_result<'a>(line: Line<'a>, result: &Result<Value, TaskError>) -> Line<'
     }
 }
 
-fn error_json(error: &TaskError) -> String {
+pub(super) fn error_json(error: &TaskError) -> String {
     encode(error).unwrap_or_else(|error| format!("{:?}", error.message()))
 }

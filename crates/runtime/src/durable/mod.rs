@@ -7,6 +7,7 @@ mod continuing;
 mod earlier;
 mod few;
 mod finite;
+mod fork;
 mod hosting;
 mod journal;
 mod json;
@@ -35,6 +36,8 @@ use crate::call::{Call, TryCall};
 pub use agent::{DurableAgent, DurableTask};
 pub(crate) use continuing::continue_with;
 pub use continuing::{Never, continue_as};
+pub use fork::Fork;
+pub(crate) use fork::{Source, copy};
 pub(crate) use hosting::{Durable, Hosting};
 pub use json::Written;
 pub(crate) use json::{Json, compact, decode};
@@ -58,7 +61,6 @@ pub(crate) use resume::script::Script;
 #[cfg(feature = "cli")]
 pub(crate) use resume::survey::Standing;
 pub use runs::DurableRun;
-#[cfg(feature = "cli")]
 pub(crate) use runs::uuid_of;
 pub(crate) use serving::{no_such_run, not_in_doubt, parse_key, raw, run_over};
 pub(crate) use shelved::Shelved;

@@ -147,6 +147,7 @@ impl Runtime {
             begun: BTreeMap::new(),
             received: Received::default(),
             replay: None,
+            branch: None,
             is_over: false,
         };
         let run = self.add_run(root.coroutine, config, Some(Box::new(hosting)), clock);
@@ -195,10 +196,7 @@ impl Runtime {
             return Err(no_log());
         }
         let uuid = run.uuid;
-        self.drive_until(Location::caller(), |runtime| {
-            let durable = runtime.durable.as_ref();
-            durable.is_none_or(|durable| !matches!(durable.runs.get(&uuid), Some(Known::Live(_))))
-        })?;
+        self.drive_until(Location::caller(), |runtime| !runtime.is_live(uuid))?;
         decode(&self.outcome_of(uuid)?).map_err(RunError::Failed)
     }
 
@@ -208,7 +206,10 @@ impl Runtime {
         match durable.runs.get(&uuid) {
             Some(Known::Over(Some(ended))) => ended.outcome.clone(),
             Some(Known::Over(None)) => durable.read_outcome(uuid),
-            _ => Err(RunError::Failed(self.live(uuid).err().unwrap_or_else(no_log_here))),
+            _ => {
+                let why = self.live(uuid).err().or_else(|| self.refusal(uuid));
+                Err(RunError::Failed(why.unwrap_or_else(no_log_here)))
+            }
         }
     }
 
@@ -254,11 +255,10 @@ impl Runtime {
         .collect()
     }
 
-    /// Whether a run is known here and not over.
+    /// Whether a run is known here and goes on: it is neither over nor paused.
     pub(crate) fn is_live(&self, uuid: Uuid) -> bool {
-        self.durable
-            .as_ref()
-            .is_some_and(|durable| matches!(durable.runs.get(&uuid), Some(Known::Live(_))))
+        let known = self.durable.as_ref().and_then(|durable| durable.runs.get(&uuid));
+        matches!(known, Some(Known::Live(_))) && self.refusal(uuid).is_none()
     }
 }
 

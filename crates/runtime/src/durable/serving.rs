@@ -75,7 +75,8 @@ impl Runtime {
         let runs = self.durable.iter().flat_map(|durable| &durable.runs);
         runs.filter_map(|(run, known)| match known {
             Known::Paused(error, _) => Some(Paused { run: *run, error: error.clone() }),
-            _ => None,
+            Known::Live(_) => self.refusal(*run).map(|error| Paused { run: *run, error }),
+            Known::Over(_) => None,
         })
         .collect()
     }
@@ -140,7 +141,7 @@ impl Runtime {
     }
 
     /// Does what is asked. The answer may be given when everything written so far is safe.
-    fn carry_out(&mut self, request: Request) -> Result<Answer, TaskError> {
+    pub(super) fn carry_out(&mut self, request: Request) -> Result<Answer, TaskError> {
         match &self.durable {
             Some(Durable { failed: Some(error), .. }) => return Err(log_failed(error.clone())),
             // The rules of durable runs can be tested without a log.
@@ -174,7 +175,21 @@ impl Runtime {
                 }
                 Ok(Answer::Done)
             }
-            Request::Settle { promise, result } => self.settle(promise, result),
+            Request::Settle { run, promise, result } => self.settle(run, promise, result),
+            Request::Fork { run, at, fork } => self.fork_run(run, at, &fork).map(Answer::Run),
+            Request::Allow { run, names } => {
+                match self.live(run) {
+                    Ok(_) => self.allow_effects(run, &names)?,
+                    Err(error) => {
+                        let mut allowed = Ok(());
+                        self.on_shelf(run, error, |shelved, page, clock| {
+                            allowed = shelved.allow(page, clock, &names);
+                        })?;
+                        allowed?;
+                    }
+                }
+                Ok(Answer::Done)
+            }
             Request::Question { run, name, input } => {
                 let id = self.live(run)?;
                 let answer = self.host.questions.ask(id, &name, input.get())?;
@@ -182,6 +197,14 @@ impl Runtime {
             }
             Request::Doubts => Ok(Answer::Doubts(self.doubts())),
             Request::Decide { key, decision } => self.decide_doubt(&key, decision),
+        }
+    }
+
+    /// The same for a request that is answered with a run.
+    pub(super) fn carry_out_fork(&mut self, request: Request) -> Result<Uuid, TaskError> {
+        match self.carry_out(request)? {
+            Answer::Run(uuid) => Ok(uuid),
+            _ => Err(no_log_here()),
         }
     }
 
@@ -200,10 +223,21 @@ impl Runtime {
 
     fn settle(
         &mut self,
+        named: Option<Uuid>,
         promise: Uuid,
         result: Result<Box<RawValue>, TaskError>,
     ) -> Result<Answer, TaskError> {
-        if let Some((run, settlement)) = self.host.inbox.claim(promise, self.durable.is_some()) {
+        let live = match named.map(|run| self.live(run)).transpose() {
+            Ok(live) => Some(live),
+            // What is paused may be written to.
+            Err(error) => match self.is_shelved(named) {
+                true => None,
+                false => return Err(error),
+            },
+        };
+        let has_log = self.durable.is_some();
+        let claimed = live.and_then(|of| self.host.inbox.claim(promise, of, has_log));
+        if let Some((run, settlement)) = claimed {
             if self.has_ended(run) {
                 return Err(unknown(promise));
             }
@@ -216,13 +250,40 @@ impl Runtime {
         }
         let clock = self.host.clock.now();
         let Some(durable) = &mut self.durable else { return Err(unknown(promise)) };
-        let settled = durable.runs.values_mut().find_map(|known| match known {
-            Known::Paused(_, Some(shelved)) => {
-                shelved.settle(&mut durable.page, clock, promise, &result)
-            }
+        let shelved = durable.runs.iter_mut().filter(|(run, _)| named.is_none_or(|of| of == **run));
+        let mut shelved = shelved.filter_map(|(_, known)| match known {
+            Known::Paused(_, Some(shelved)) => Some(shelved),
             _ => None,
         });
-        settled.map(Answer::Settled).ok_or_else(|| unknown(promise))
+        let settled = shelved.find_map(|shelved| {
+            shelved.settle(&mut durable.page, clock, (promise, named.is_some()), &result)
+        });
+        settled.map(Answer::Settled).ok_or_else(|| self.unknown_promise(promise))
+    }
+
+    fn is_shelved(&self, run: Option<Uuid>) -> bool {
+        let known =
+            self.durable.as_ref().zip(run).and_then(|(durable, run)| durable.runs.get(&run));
+        matches!(known, Some(Known::Paused(_, Some(_))))
+    }
+
+    /// The error for a promise that is not known, which names the forks that have it.
+    fn unknown_promise(&self, promise: Uuid) -> TaskError {
+        let forks = self.host.inbox.sharing(promise).into_iter().filter_map(|id| {
+            let hosting = self.runs[*self.places.get(&id)?].hosting.as_ref()?;
+            Some(hosting.journal.run().to_string())
+        });
+        let forks: Vec<String> = forks.collect();
+        match forks.is_empty() {
+            true => unknown(promise),
+            false => {
+                let forks = forks.join(", ");
+                let message = format!(
+                    "the run that made promise {promise} is over; a fork of it has to be named to settle it: {forks}"
+                );
+                TaskError::new(ErrorKind::UnknownPromise, message)
+            }
+        }
     }
 
     fn decide_doubt(&mut self, key: &str, decision: Decision) -> Result<Answer, TaskError> {

@@ -1,12 +1,13 @@
 //! A run that is not running, because it is paused or because no runtime has its directory. What it is told is
 //! written to its log, and reaches it when it is brought back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tiffany_kernel::{CallKind, TaskError, Tid, Time, Uuid, Value};
 
+use super::fork::no_fork;
 use super::journal::Journal;
 use super::json::{Json, compact, decode};
 use super::key::{Key, Number, Received};
@@ -21,6 +22,9 @@ pub(crate) struct Shelved {
     journal: Journal,
     /// Its external promises, and whether they are settled.
     promises: BTreeMap<Uuid, bool>,
+    /// Those that are its parent's too, and whether it is a fork at all.
+    shared: BTreeSet<Uuid>,
+    is_fork: bool,
     /// Its steps in doubt, by the number of their record, and their tasks.
     doubts: BTreeMap<u64, (Tid, Doubt)>,
     /// What other runs have sent it.
@@ -37,6 +41,8 @@ impl Shelved {
         let mut shelved = Shelved {
             journal: Journal::new(chain),
             promises: BTreeMap::new(),
+            shared: script.inherited.clone(),
+            is_fork: script.is_fork(),
             doubts: BTreeMap::new(),
             received: script.received.clone(),
         };
@@ -96,14 +102,31 @@ impl Shelved {
         self.journal.cancelled(page, clock, AT_THE_END);
     }
 
-    /// `None`: it is no promise of this run.
+    /// Lets a fork do effects of these names.
+    pub(crate) fn allow(
+        &mut self,
+        page: &mut Page,
+        clock: Time,
+        names: &BTreeSet<String>,
+    ) -> Result<(), TaskError> {
+        if !self.is_fork {
+            return Err(no_fork(self.journal.run()));
+        }
+        self.journal.effects_allowed(page, clock, names);
+        Ok(())
+    }
+
+    /// `None`: it is no promise of this run, or one that is its parent's too, and the run was not named.
     pub(crate) fn settle(
         &mut self,
         page: &mut Page,
         clock: Time,
-        promise: Uuid,
+        (promise, is_named): (Uuid, bool),
         result: &Result<Box<RawValue>, TaskError>,
     ) -> Option<Settlement> {
+        if self.shared.contains(&promise) && !is_named {
+            return None;
+        }
         let settled = self.promises.get_mut(&promise)?;
         if std::mem::replace(settled, true) {
             return Some(Settlement::Ignored);

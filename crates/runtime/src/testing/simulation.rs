@@ -15,7 +15,7 @@ use tiffany_kernel::{TaskError, TaskInfo, Time, Uuid};
 use crate::builder::Builder;
 use crate::clock::Clock;
 use crate::control::{self, Request, Tell};
-use crate::durable::{CommitTime, DurableRun, mixed, raw};
+use crate::durable::{CommitTime, DurableRun, Fork, mixed, raw};
 use crate::error::RunError;
 use crate::host::{Entropy, Workers};
 use crate::inbox::Settlement;
@@ -181,6 +181,23 @@ impl Simulation {
         Ok(self.receipt())
     }
 
+    /// As [`Runtime::fork`], with a receipt.
+    pub fn fork<T>(
+        &mut self,
+        run: &DurableRun<T>,
+        at: u64,
+        fork: Fork,
+    ) -> Result<(DurableRun<T>, Receipt), RunError> {
+        let fork = self.runtime.fork(run, at, fork)?;
+        Ok((fork, self.receipt()))
+    }
+
+    /// As [`Runtime::allow`], with a receipt.
+    pub fn allow<T>(&mut self, fork: &DurableRun<T>, name: &str) -> Result<Receipt, RunError> {
+        self.runtime.allow(fork, [name])?;
+        Ok(self.receipt())
+    }
+
     /// As [`RuntimeHandle::settle_durable`](crate::RuntimeHandle::settle_durable), without waiting for the answer.
     pub fn settle(
         &mut self,
@@ -192,7 +209,7 @@ impl Simulation {
             Err(message) => Err(TaskError::failed(message)),
         };
         let (tell, receipt) = Receipt::new();
-        self.runtime.serve(Request::Settle { promise, result }, tell);
+        self.runtime.serve(Request::Settle { run: None, promise, result }, tell);
         Ok(receipt)
     }
 

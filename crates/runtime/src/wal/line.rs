@@ -71,6 +71,12 @@ record_types! {
     Snapshot,
     /// The process ended in good order.
     ShutdownMarker,
+    /// What stands before is another run's; from here on the run is a fork of it.
+    Forked,
+    /// A fork needs an effect that its parent has no answer for and that is not allowed.
+    EffectRefused,
+    /// Effects of a fork were allowed by name.
+    EffectAllowed,
     /// Kept free for agents (ADR-0006).
     InstructionStart,
     /// Kept free for agents (ADR-0006).

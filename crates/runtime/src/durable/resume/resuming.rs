@@ -17,6 +17,7 @@ use super::replay::{Replay, Sources};
 use super::script::{Script, What};
 use crate::context::{self, Entered};
 use crate::durable::earlier::{Continued, Earlier};
+use crate::durable::fork::Branch;
 use crate::durable::hosting::{Durable, Hosting};
 use crate::durable::journal::Journal;
 use crate::durable::key::Received;
@@ -31,10 +32,21 @@ use crate::wal::{Chain, Disk, LogError, Payload, RunReader, read_blob};
 impl Runtime {
     /// Brings a run back to where its log ends.
     pub(in crate::durable) fn resume(&mut self, uuid: Uuid, chain: Chain) {
-        let script = match self.durable_mut().read(uuid, |_| false) {
+        self.bring_back(uuid, chain, &|durable| durable.read(uuid, |_| false));
+    }
+
+    /// The same with a log that may not be in its file yet.
+    pub(in crate::durable) fn bring_back(
+        &mut self,
+        uuid: Uuid,
+        chain: Chain,
+        read: &dyn Fn(&Durable) -> Result<Script, LogError>,
+    ) {
+        let script = match read(self.durable_mut()) {
             Ok(script) => script,
             Err(error) => return self.pause(uuid, log_failed(error), None),
         };
+        let branch = Branch::of(&script, self.durable_mut());
         if let (Some(language), Some(note)) =
             (&self.settings.registry.language, &script.beginning.language)
         {
@@ -43,13 +55,18 @@ impl Runtime {
         let stopped = match self.try_replay(&chain, script) {
             Ok((id, None)) => {
                 self.durable_mut().runs.insert(uuid, Known::Live(id));
-                return self.go_live(self.places[&id]);
+                let place = self.places[&id];
+                self.durable_mut().has_forks |= branch.is_some();
+                if let Some(hosting) = &mut self.runs[place].hosting {
+                    hosting.branch = branch;
+                }
+                return self.go_live(place);
             }
             Ok((id, Some(divergence))) => Ok((divergence, self.end_trial(id, None).matched)),
             Err(error) => Err(error),
         };
         // The replay has used its script up: nearly always none is needed after it.
-        let script = match self.durable_mut().read(uuid, |_| false) {
+        let script = match read(self.durable_mut()) {
             Ok(script) => script,
             Err(error) => return self.pause(uuid, log_failed(error), None),
         };
@@ -67,6 +84,22 @@ impl Runtime {
         };
         let shelved = self.durable_mut().shelve(chain, &script);
         self.pause(uuid, error, Some(shelved));
+    }
+
+    /// Leaves a run as it is. What it is told is written to its log.
+    pub(in crate::durable) fn leave_alone(&mut self, uuid: Uuid, chain: Chain) {
+        let durable = self.durable_mut();
+        let known = match durable.read(uuid, |_| false) {
+            Ok(script) => {
+                let message = format!(
+                    "run {uuid} is left alone by this process, which drives another one only"
+                );
+                let error = TaskError::new(ErrorKind::Unreachable, message);
+                Known::Paused(error, Some(durable.shelve(chain, &script)))
+            }
+            Err(error) => Known::Paused(log_failed(error), None),
+        };
+        durable.runs.insert(uuid, known);
     }
 
     /// A run cannot go on.
@@ -139,10 +172,11 @@ impl Runtime {
             snapshot_at: 0,
             is_warned: false,
             settled: settled.map(|(promise, _)| promise).collect(),
-            seed: beginning.seed,
+            seed: script.seed(),
             begun: BTreeMap::new(),
             received: Received::default(),
-            replay: Some(Box::new(Replay::new(script))),
+            replay: None,
+            branch: None,
             is_over: false,
         };
         let run = match (snapshot, root) {
@@ -155,7 +189,15 @@ impl Runtime {
             (None, None) => unreachable!("a run begins with its function or with a snapshot"),
         };
         let id = self.host_run(run, Some(Box::new(hosting)));
-        let entered = Entered::new(&self.host).ok_or_else(nested)?;
+        let hosted = &mut self.runs[self.places[&id]];
+        for fork in &script.forks {
+            hosted.run.reseed_after(fork.draws, fork.seed);
+        }
+        if let Some(hosting) = &mut hosted.hosting {
+            hosting.replay = Some(Box::new(Replay::new(script)));
+        }
+        // A fork is replayed between the turns of other runs.
+        let entered = Entered::again(&self.host).ok_or_else(nested)?;
         context::with(|context| *context.sources.borrow_mut() = Some(Rc::clone(&sources)));
         let replayed = self.replay(self.places[&id], &sources);
         context::with(|context| context.sources.take());
@@ -289,6 +331,7 @@ impl Runtime {
         }
         self.empty_outbox(place);
         self.line_up(place);
+        self.inherit(place);
     }
 }
 
@@ -297,9 +340,14 @@ impl Runtime {
     fn announce_again(&mut self, place: usize, uuid: Uuid, run: RunId) {
         let hosting = self.runs[place].hosting.as_ref();
         let is_settled = hosting.is_some_and(|hosting| hosting.settled.contains(&uuid));
-        self.host.inbox.announce(uuid, run, true);
+        let branch = hosting.and_then(|hosting| hosting.branch.as_ref());
+        let is_shared = branch.is_some_and(|branch| branch.shares(uuid));
+        match is_shared {
+            true => self.host.inbox.announce_shared(uuid, run),
+            false => self.host.inbox.announce(uuid, run, true),
+        }
         if is_settled && !Mutation::SettlementForgotten.is_on() {
-            self.host.inbox.claim(uuid, true);
+            self.host.inbox.claim(uuid, Some(run), true);
         }
     }
 }

@@ -75,9 +75,22 @@ pub(crate) enum What {
     OverTime,
 }
 
+/// Where a run was forked from another.
+#[derive(Clone, Debug)]
+pub(crate) struct ForkPoint {
+    /// The run it was forked from, and the record there.
+    pub(crate) parent: Uuid,
+    pub(crate) at: u64,
+    /// How many random numbers it had drawn since the last fork, and where they come from after that.
+    pub(crate) draws: u64,
+    pub(crate) seed: u64,
+}
+
 /// What the log knows of the attempts at an effect.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Begun {
+    /// Whether the log says that a fork may not do it.
+    pub(crate) is_refused: bool,
     /// The number of the last one.
     pub(crate) attempt: u64,
     /// Whether it has no result.
@@ -134,6 +147,13 @@ pub(crate) struct Script {
     /// Tasks that were cut short, and whether the run was over its time.
     pub(crate) cut_short: BTreeSet<Tid>,
     pub(crate) over_time: bool,
+    /// Where it was forked; a fork of a fork was forked twice.
+    pub(crate) forks: Vec<ForkPoint>,
+    /// How many random numbers were drawn since the last fork.
+    draws: u64,
+    /// Effects that a fork may do, and its promises that are its parent's too.
+    pub(crate) allowed: BTreeSet<String>,
+    pub(crate) inherited: BTreeSet<Uuid>,
     /// How the root had ended.
     pub(crate) outcome: Option<Result<String, TaskError>>,
 }
@@ -250,6 +270,12 @@ impl Script {
                     self.outcome = Some(outcome(record, fetch)?);
                 }
             }
+            Some(RecordType::Forked) => self.fork(record),
+            Some(RecordType::EffectRefused) => {
+                let of = record.uint("of").unwrap_or(0);
+                self.begun.entry(of).or_default().is_refused = true;
+            }
+            Some(RecordType::EffectAllowed) => self.allowed.extend(allowed(record)),
             // Types that are not known here change nothing in the run.
             _ => {}
         }
@@ -295,6 +321,22 @@ impl Script {
         (self.snapshot.is_some() || !wanted) && self.last >= self.needs
     }
 
+    /// What was allowed to the run that this is a fork of is not allowed to it.
+    fn fork(&mut self, record: &Record<'_>) {
+        let Some(parent) = record.str("run").and_then(|text| Uuid::parse(&text)) else { return };
+        let (at, draws) = (record.uint("at").unwrap_or(0), std::mem::take(&mut self.draws));
+        let seed = record.str("seed").and_then(|text| text.parse().ok()).unwrap_or(0);
+        self.forks.push(ForkPoint { parent, at, draws, seed });
+        self.allowed = allowed(record).into_iter().collect();
+        self.inherited = self.promises.clone();
+        self.begun.values_mut().for_each(|begun| begun.is_refused = false);
+    }
+
+    /// Where what is drawn for its effects comes from.
+    pub(crate) fn seed(&self) -> u64 {
+        self.forks.last().map_or(self.beginning.seed, |fork| fork.seed)
+    }
+
     fn add_call(&mut self, record: &Record<'_>, kind: CallKind, clock: Time) {
         if kind == CallKind::CreateExternalPromise {
             self.promises.extend(record.str("uuid").and_then(|text| Uuid::parse(&text)));
@@ -305,6 +347,7 @@ impl Script {
             let begun = self.taken_over.remove(&record.tid);
             self.begun.extend(begun.map(|begun| (record.seq, begun)));
         }
+        self.draws += u64::from(kind == CallKind::Random);
         let fields = record.fields().rest.into();
         let call = Recorded { seq: record.seq, kind, clock, fields };
         self.calls.entry(record.tid).or_default().push_back(call);
@@ -420,9 +463,14 @@ impl Recorded {
 }
 
 /// A value that was wrapped because its first name begins with `$`.
-fn unwrapped(json: &str) -> &str {
+pub(in crate::durable) fn unwrapped(json: &str) -> &str {
     let inside = json.strip_prefix("{\"$json\":").and_then(|rest| rest.strip_suffix('}'));
     inside.unwrap_or(json)
+}
+
+/// The effects that a record allows.
+fn allowed(record: &Record<'_>) -> Vec<String> {
+    record.get("allow").and_then(|json| decode(json).ok()).unwrap_or_default()
 }
 
 fn payload(record: &Record<'_>, field: &str, fetch: Fetch<'_>) -> Result<Option<String>, LogError> {

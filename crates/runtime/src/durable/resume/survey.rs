@@ -20,6 +20,9 @@ pub(crate) enum Standing {
 
 impl Runtime {
     pub(crate) fn standing(&self, uuid: Uuid) -> Standing {
+        if let Some(error) = self.refusal(uuid) {
+            return Standing::Paused(error);
+        }
         match self.durable.as_ref().and_then(|durable| durable.runs.get(&uuid)) {
             Some(Known::Live(_)) => Standing::Live,
             Some(Known::Over(_)) => Standing::Over,

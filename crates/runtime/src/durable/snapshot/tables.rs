@@ -242,6 +242,7 @@ impl Attempts {
             failures: self.failures,
             retry_at: self.retry_at.as_deref().and_then(moment),
             checkpoint: self.checkpoint.as_ref().map(|json| Arc::from(json.get())),
+            is_refused: false,
         }
     }
 }

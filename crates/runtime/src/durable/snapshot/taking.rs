@@ -59,6 +59,11 @@ impl Runtime {
         let Some(input) = hosting.input.clone() else {
             return Err("its root is no state machine that can be written down".into());
         };
+        if hosting.branch.is_some() {
+            return Err(
+                "it is a fork, and what it may do stands in the log that would be replaced".into(),
+            );
+        }
         if let Some(error) = &durable.failed {
             return Err(error.to_string());
         }

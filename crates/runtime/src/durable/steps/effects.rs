@@ -115,6 +115,7 @@ impl Effects {
             failures: step.failures,
             retry_at: step.timer.filter(|_| matches!(step.state, State::Waiting)),
             checkpoint: step.checkpoint.clone(),
+            is_refused: false,
         })
     }
 
@@ -127,6 +128,12 @@ impl Effects {
     /// How many steps wait for nothing but time, or for others.
     pub(crate) fn parked(&self) -> usize {
         self.steps.values().filter(|step| !step.state.is_out()).count()
+    }
+
+    /// Whether steps of a run are under way that end by themselves.
+    pub(in crate::durable) fn is_busy(&self, run: RunId) -> bool {
+        let mut steps = self.steps.iter().filter(|(call, _)| call.run == run);
+        steps.any(|(_, step)| !matches!(step.state, State::InDoubt))
     }
 
     fn arm(&mut self, call: CallRef, at: Option<Time>) {

@@ -1,0 +1,163 @@
+//! The threat: a fork that is made by a command does something nobody allowed, is not found, or says nothing when it cannot go on. Through the process that
+//! has the directory, and into the log where none has it.
+
+mod kit;
+
+use kit::Home;
+use serde_json::{Value, json};
+
+/// The number of the first record of this type.
+fn record(home: &Home, id: &str, kind: &str) -> String {
+    let records = home.run(&["log", id, "--type", kind, "--json"]).ok().lines();
+    records[0]["seq"].to_string()
+}
+
+fn show(home: &Home, id: &str) -> Value {
+    home.run(&["show", id, "--json"]).ok().lines().remove(0)
+}
+
+fn write(home: &Home, name: &str, text: &str) {
+    std::fs::write(home.0.join(name), text).unwrap();
+}
+
+#[test]
+fn a_failed_run_is_forked_with_another_answer_and_driven_to_its_end() {
+    let home = Home::new();
+    assert_eq!(home.start("burn", "toast", "\"toast\"", "").code, 1);
+    let at = record(&home, "toast", "EffectResult");
+    write(&home, "reply.json", "null\n");
+    let before = std::fs::read(home.run_file("toast")).unwrap();
+    let ran = home.orders(&[
+        "fork",
+        "toast",
+        "--at",
+        &at,
+        "--set-reply",
+        "reply.json",
+        "--run",
+        "--json",
+    ]);
+    let lines = ran.ok().lines();
+    let (fork, id) = (lines[0]["run"].clone(), format!("toast~{at}"));
+    assert_eq!(lines[0]["id"], json!(id));
+    assert_eq!((&lines[1]["run"], &lines[1]["state"]), (&fork, &json!("completed")));
+    assert_eq!(std::fs::read(home.run_file("toast")).unwrap(), before, "the parent is as it was");
+    // Both know of each other.
+    let (parent, shown) = (show(&home, "toast"), show(&home, &id));
+    assert_eq!(shown["fork"], json!({ "run": parent["run"], "at": at.parse::<u64>().unwrap() }));
+    assert_eq!(parent["fork"], Value::Null);
+    assert_eq!(parent["forks"][0]["run"], fork);
+    let text = home.run(&["show", &id]).ok().stdout;
+    let from = format!("from {} at {at}", parent["run"].as_str().unwrap());
+    assert!(text.lines().any(|line| line.starts_with("forked") && line.ends_with(&from)), "{text}");
+    let list = home.run(&["ls"]).ok().stdout;
+    assert!(list.contains("FORK OF") && list.contains(&format!("toast at {at}")), "{list}");
+    let listed = home.run(&["ls", "--json"]).ok().lines();
+    assert_eq!(listed.iter().filter(|run| run["fork"]["run"] == parent["run"]).count(), 1);
+    // It is a run like any other.
+    home.run(&["verify"]).ok();
+    let replayed = home.orders(&["replay", &id, "--json"]).ok().lines().remove(0);
+    assert_eq!(replayed["verdict"], "identical", "{replayed}");
+    let there = home.orders(&["step", &id, "--at", &at, "--json"]).ok().lines().remove(0);
+    assert_eq!(there["record"].to_string(), at);
+    // The same once more has another id; standard input works too.
+    let mut command =
+        home.command(&kit::tiffany(), &["fork", "toast", "--at", &at, "--set-reply", "-"]);
+    command.stdin(std::fs::File::open(home.0.join("reply.json")).unwrap());
+    let again = kit::finish(command).ok().stdout;
+    assert!(again.contains(&format!("toast~{at}.2  forked from")), "{again}");
+}
+
+#[test]
+fn a_fork_that_may_not_go_on_is_paused_says_why_and_goes_on_when_it_is_allowed() {
+    let home = Home::new();
+    let made = home.0.join("made");
+    let path = format!("{:?}", made.to_str().unwrap());
+    home.start("later", "later", &path, "0.3").ok();
+    let ran = home.orders(&["fork", "later", "--at", "2", "--id", "what if", "--run", "--json"]);
+    let lines = ran.failed_json(1, "TFY0069").lines();
+    assert_eq!(
+        (&lines[1]["state"], &lines[1]["error"]["code"]),
+        (&json!("paused"), &json!("TFY0119"))
+    );
+    assert!(lines[1]["error"]["message"].as_str().unwrap().contains("`touch`"), "{lines:?}");
+    assert!(!made.exists());
+    assert_eq!(show(&home, "later")["records"], 3, "its parent was left alone");
+    let shown = show(&home, "what if");
+    assert_eq!((&shown["state"], &shown["refused"]), (&json!("paused"), &json!(["touch"])));
+    assert!(home.run(&["show", "what if"]).ok().stdout.contains("touch`, refused"));
+    assert_eq!(home.run(&["ls", "--state", "paused", "--json"]).ok().lines().len(), 1);
+    let inspected = home.run(&["inspect", "what if", "--json"]);
+    assert_eq!(inspected.code, 1);
+    let plan = &inspected.lines()[0]["unfinished"][0];
+    assert_eq!((&plan["verdict"], &plan["why"]["code"]), (&json!("paused"), &json!("TFY0119")));
+    let allowed = home.run(&["allow", "what if", "touch", "--json"]).ok().lines().remove(0);
+    assert_eq!((&allowed["allowed"], &allowed["offline"]), (&json!(["touch"]), &json!(true)));
+    assert_eq!(show(&home, "what if")["state"], "live");
+    home.orders(&["resume", "what if"]).ok();
+    assert!(made.exists());
+    assert_eq!(
+        home.run(&["log", "what if", "--type", "EffectStart", "--json"]).ok().lines().len(),
+        1
+    );
+    assert_eq!(show(&home, "what if")["state"], "completed");
+}
+
+#[test]
+fn through_the_process_that_has_the_directory() {
+    let home = Home::new();
+    let _holder = home.hold("order", "tea", "\"tea\"", "60");
+    home.wait_for("tea", "TaskWake");
+    home.until("it has no promise", || home.run(&["show", "tea"]).stdout.contains("promise"));
+    let at = record(&home, "tea", "TaskWake");
+    let forked =
+        home.run(&["fork", "tea", "--at", &at, "--allow", "*", "--json"]).ok().lines().remove(0);
+    assert_eq!(forked["offline"], false);
+    let (fork, parent) = (format!("tea~{at}"), show(&home, "tea"));
+    let promise = parent["promises"][0]["promise"].as_str().unwrap().to_owned();
+    home.run(&["settle", &promise, "true", "--run", &fork]).ok();
+    home.run(&["send", &fork, "address", "\"there\""]).ok();
+    home.until("the fork does not end", || show(&home, &fork)["state"] == "completed");
+    assert_eq!(show(&home, &fork)["outcome"]["value"], "tea in box with label to there");
+    assert_eq!(show(&home, "tea")["state"], "live", "the parent still waits");
+    assert_eq!(show(&home, "tea")["promises"][0]["promise"], json!(promise));
+    // Refused there, allowed there.
+    let other = home.run(&["fork", "tea", "--at", &at, "--id", "other"]).ok().stdout;
+    assert!(!other.contains("no process has the log"), "{other}");
+    home.run(&["settle", &promise, "true", "--run", "other"]).ok();
+    home.until("it is not paused", || show(&home, "other")["state"] == "paused");
+    home.run(&["allow", "other", "make"]).ok();
+    home.run(&["send", "other", "address", "\"home\""]).ok();
+    home.until("it does not end", || show(&home, "other")["state"] == "completed");
+    home.orders(&["fork", "tea", "--at", &at, "--run"]).failed(4, "TFY0101");
+}
+
+#[test]
+fn what_makes_no_sense_is_told_and_leaves_nothing() {
+    let home = Home::new();
+    home.start("order", "tea", "\"tea\"", "0.3").ok();
+    let at = record(&home, "tea", "EffectResult");
+    write(&home, "text.json", "\"dear\"");
+    write(&home, "bad.json", "dear");
+    for (arguments, code, error) in [
+        (&["--at", "999"][..], 1, "TFY0117"),
+        (&["--at", "0"], 1, "TFY0117"),
+        (&["--at", "1", "--fail", "no"], 1, "TFY0116"),
+        (&["--at", "2", "--set-reply", "text.json"], 1, "TFY0116"),
+        (&["--at", &at, "--set-reply", "text.json"], 1, "TFY0118"),
+        (&["--at", &at, "--set-reply", "bad.json"], 2, "TFY0064"),
+        (&["--at", &at, "--set-reply", "nowhere.json"], 1, "TFY0085"),
+        (&["--at", &at, "--set-reply", "text.json", "--fail", "no"], 2, "TFY0067"),
+        (&["--at", &at, "--id", "tea"], 1, "TFY0037"),
+        (&["--at", &at, "--run"], 3, "TFY0063"),
+        (&[], 2, "TFY0067"),
+    ] {
+        let arguments: Vec<&str> = ["fork", "tea"].iter().chain(arguments).copied().collect();
+        home.run(&arguments).failed(code, error);
+    }
+    home.run(&["fork", "coffee", "--at", "1"]).failed(1, "TFY0061");
+    home.run(&["allow", "tea", "price"]).failed(1, "TFY0032");
+    assert_eq!(home.run(&["ls", "--json"]).ok().lines().len(), 1);
+    let odd = home.run(&["fork", "tea", "--at", &at, "--set-reply", "text.json", "--as-is"]).ok();
+    assert!(odd.stdout.contains("no process has the log"), "{}", odd.stdout);
+}

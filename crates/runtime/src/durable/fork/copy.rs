@@ -1,0 +1,297 @@
+//! The log of a fork, as it begins: its parent's records up to one of them, perhaps with another answer there, and the record that says so. It knows records,
+//! and no run that goes on. All of it is one batch: a fork is there whole or not at all.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use tiffany_kernel::{ErrorKind, TaskError, Tid, Time, Uuid};
+
+use super::{Fork, Reply, shape};
+use crate::durable::journal::{error_json, write_value};
+use crate::durable::json::{compact, decode, encode};
+use crate::durable::resume::resuming::{fetch, log_failed};
+use crate::durable::resume::script::{Script, unwrapped};
+use crate::durable::runs::uuid_of;
+use crate::durable::serving::no_such_run;
+use crate::wal::{
+    Batch, BlobHash, Chain, Disk, Line, LogError, Payload, Reader, Record, RecordType, RunReader,
+    Stamp,
+};
+
+/// Where the records of a run are.
+pub(crate) struct Source<'a> {
+    pub(crate) disk: &'a dyn Disk,
+    pub(crate) root: &'a Path,
+    pub(crate) run: Uuid,
+}
+
+/// What is to be written.
+pub(crate) struct Copied {
+    pub(crate) chain: Chain,
+    pub(crate) batch: Batch,
+}
+
+/// What a blob has that is not on the disk yet.
+type Fresh = [(BlobHash, Arc<[u8]>)];
+
+impl Source<'_> {
+    fn fetch(&self, payload: &Payload<'_>) -> Result<String, LogError> {
+        fetch(self.disk, self.root, payload)
+    }
+
+    /// A log that is about to be written, read back.
+    pub(crate) fn script_of(&self, text: &str, fresh: &Fresh) -> Result<Script, LogError> {
+        let fetch = |payload: &Payload<'_>| {
+            let known = match payload {
+                Payload::Blob { hash, .. } => fresh.iter().find(|(fresh, _)| fresh == hash),
+                _ => None,
+            };
+            match known {
+                Some((_, content)) => Ok(String::from_utf8_lossy(content).into_owned()),
+                None => self.fetch(payload),
+            }
+        };
+        let mut script = Script::default();
+        for record in Reader::new(text.as_bytes(), None) {
+            let record = record.map_err(|broken| LogError::run(self.run, self.root, broken))?;
+            script.add(&record, &fetch)?;
+        }
+        Ok(script)
+    }
+}
+
+/// Writes the fork of a run at a record. `is_free` gives the seed of a run for an id that nobody has.
+pub(crate) fn copy(
+    source: &Source<'_>,
+    at: u64,
+    fork: &Fork,
+    clock: Time,
+    blob_limit: usize,
+    is_free: impl Fn(&str) -> Option<u64>,
+) -> Result<Copied, TaskError> {
+    let run = source.run;
+    let mut reader =
+        RunReader::open(source.disk, source.root, run, None).map_err(|error| match error {
+            LogError::UnknownRun(run) => no_such_run(run),
+            error => log_failed(error),
+        })?;
+    let mut begun: Option<Copying> = None;
+    let mut records = 0;
+    while let Some(record) = reader.next() {
+        let record = match record {
+            Ok(record) => record,
+            // What is damaged behind the record is of no use here, and does no harm.
+            Err(_) if records >= at => break,
+            Err(error) => return Err(log_failed(error)),
+        };
+        if record.kind == "Compacted" {
+            let why = "it was compacted: what came before its end is gone";
+            return Err(not_there(run, at, why));
+        }
+        if records >= at {
+            if record.record_type() == Some(RecordType::Snapshot) {
+                return Err(not_there(run, at, "what it was is in the record after that"));
+            }
+            break;
+        }
+        records = record.seq;
+        match &mut begun {
+            None => begun = Some(Copying::begin(&record, run, at, fork, blob_limit, &is_free)?),
+            Some(copying) if records == at && fork.reply.is_some() => {
+                copying.change(&record, fork, source)?;
+            }
+            Some(copying) => copying.add(&record),
+        }
+    }
+    let Some(copying) = begun.filter(|_| records == at && at > 0) else {
+        let generation = reader.checker().chain().map_or(1, Chain::generation);
+        let generation =
+            if generation > 1 { format!(" of generation {generation}") } else { String::new() };
+        let why = format!("it has records 1 to {records}{generation}");
+        return Err(not_there(run, at, &why));
+    };
+    if fork.reply.is_some() && at == 1 {
+        return Err(no_answer(run, at, RecordType::RunStart.name()));
+    }
+    if copying.living.is_empty() {
+        return Err(not_there(run, at, "it was over there, and nothing is left to do"));
+    }
+    copying.end(run, at, fork, clock)
+}
+
+/// A copy under way.
+struct Copying {
+    chain: Chain,
+    batch: Batch,
+    seed: u64,
+    /// Tasks that have not ended.
+    living: BTreeSet<Tid>,
+}
+
+impl Copying {
+    /// The first record, with another id, and where it comes from.
+    fn begin(
+        record: &Record<'_>,
+        parent: Uuid,
+        at: u64,
+        fork: &Fork,
+        blob_limit: usize,
+        is_free: &dyn Fn(&str) -> Option<u64>,
+    ) -> Result<Copying, TaskError> {
+        if record.record_type() != Some(RecordType::RunStart) {
+            return Err(not_there(parent, at, "its first record is not the beginning of a run"));
+        }
+        let of_parent = record.str("id").unwrap_or_default();
+        let (id, seed) = match &fork.id {
+            Some(id) => match is_free(id) {
+                Some(seed) => (id.clone(), seed),
+                None => {
+                    let message = format!("the id `{id}` belongs to another run");
+                    return Err(TaskError::new(ErrorKind::OtherRun, message));
+                }
+            },
+            None => free_id(&of_parent, at, is_free),
+        };
+        let mut chain = Chain::new(uuid_of(&id));
+        let mut batch = Batch::with_blob_limit(blob_limit);
+        let generation = record.uint("gen").unwrap_or(1);
+        let comes_from = format!("{{\"run\":\"{parent}\",\"at\":{at},\"gen\":{generation}}}");
+        let mut line = begin_line(&mut batch, &mut chain, record);
+        for (name, value) in record.fields() {
+            line = match name {
+                "gen" | "fork" => line,
+                "id" => line.str("id", &id),
+                // Before what may be long.
+                "function" => keep(line, name, value).json("fork", &comes_from),
+                _ => keep(line, name, value),
+            };
+        }
+        line.end();
+        Ok(Copying { chain, batch, seed, living: BTreeSet::from([Tid(1)]) })
+    }
+
+    /// A record as it is.
+    fn add(&mut self, record: &Record<'_>) {
+        match record.record_type() {
+            Some(RecordType::TaskSpawn) if record.get("error").is_none() => {
+                self.living.extend(record.uint("child").map(Tid));
+            }
+            Some(RecordType::TaskExit | RecordType::TaskAbort | RecordType::TaskCancel) => {
+                self.living.remove(&record.tid);
+            }
+            _ => {}
+        }
+        begin_line(&mut self.batch, &mut self.chain, record).piece(record.fields().rest).end();
+    }
+
+    /// The last record, with another answer.
+    fn change(
+        &mut self,
+        record: &Record<'_>,
+        fork: &Fork,
+        source: &Source<'_>,
+    ) -> Result<(), TaskError> {
+        let (kind, run) = (record.record_type(), source.run);
+        let is_last =
+            record.get("retry_at").is_none() && record.str("decided").as_deref() != Some("again");
+        let is_answer = match kind {
+            Some(RecordType::EffectResult) => is_last,
+            kind => matches!(kind, Some(RecordType::PromiseSettled | RecordType::Message)),
+        };
+        if !is_answer {
+            return Err(no_answer(run, record.seq, record.kind));
+        }
+        let mut line = begin_line(&mut self.batch, &mut self.chain, record);
+        for (name, value) in record.fields().filter(|(name, _)| !matches!(*name, "value" | "error"))
+        {
+            line = keep(line, name, value);
+        }
+        match &fork.reply {
+            Some(Reply::Value(value)) => {
+                if !fork.as_is {
+                    check_shape(record, value, source)?;
+                }
+                write_value(line, "value", &compact(value.get()))
+            }
+            Some(Reply::Error(_)) if kind == Some(RecordType::Message) => {
+                let message = format!(
+                    "record {} of run {run} is a message, which is there or not and cannot fail",
+                    record.seq
+                );
+                return Err(TaskError::new(ErrorKind::NotAnAnswer, message));
+            }
+            Some(Reply::Error(error)) => line.json("error", &error_json(error)),
+            None => line,
+        }
+        .flag("set", true)
+        .end();
+        Ok(())
+    }
+
+    /// The record that says that it is a fork.
+    fn end(mut self, parent: Uuid, at: u64, fork: &Fork, clock: Time) -> Result<Copied, TaskError> {
+        let allow = encode(&fork.allow)?;
+        let stamp = Stamp::from_unix_nanos(clock.as_nanos());
+        self.batch
+            .line(&mut self.chain, &stamp, RecordType::Forked, Tid(1))
+            .str("run", &parent.to_string())
+            .uint("at", at)
+            .str("seed", &self.seed.to_string())
+            .json("allow", &allow)
+            .end();
+        Ok(Copied { chain: self.chain, batch: self.batch })
+    }
+}
+
+/// The id of a fork that was given none.
+fn free_id(parent: &str, at: u64, is_free: &dyn Fn(&str) -> Option<u64>) -> (String, u64) {
+    let first = std::iter::once(format!("{parent}~{at}"));
+    let more = (2_u64..).map(|count| format!("{parent}~{at}.{count}"));
+    let free = first.chain(more).find_map(|id| is_free(&id).map(|seed| (id, seed)));
+    free.expect("there are more ids than runs")
+}
+
+fn begin_line<'a>(batch: &'a mut Batch, chain: &'a mut Chain, record: &Record<'_>) -> Line<'a> {
+    let stamp = record.stamp().unwrap_or_else(|| Stamp::from_unix_nanos(0));
+    Line::begin(batch, chain, &stamp, record.kind, record.tid)
+}
+
+/// A field as it was: what is in a blob stays there.
+fn keep<'a>(line: Line<'a>, name: &str, value: &str) -> Line<'a> {
+    line.piece(&format!(",\"{name}\":{value}"))
+}
+
+/// An error if an answer has another shape than the recorded one. An error has none.
+fn check_shape(
+    record: &Record<'_>,
+    value: &RawValue,
+    source: &Source<'_>,
+) -> Result<(), TaskError> {
+    let was = match record.payload("value") {
+        None => return Ok(()),
+        Some(Payload::Json(json)) => json.to_owned(),
+        Some(other) => source.fetch(&other).map_err(log_failed)?,
+    };
+    let (was, is) = (decode(unwrapped(&was))?, decode(value.get())?);
+    match shape::difference(&was, &is) {
+        None => Ok(()),
+        Some(difference) => {
+            let (seq, run) = (record.seq, source.run);
+            let message =
+                format!("the answer for record {seq} of run {run} has another shape: {difference}");
+            Err(TaskError::new(ErrorKind::OtherShape, message))
+        }
+    }
+}
+
+fn not_there(run: Uuid, at: u64, why: &str) -> TaskError {
+    let message = format!("run {run} cannot be forked at record {at}: {why}");
+    TaskError::new(ErrorKind::NotForkable, message)
+}
+
+fn no_answer(run: Uuid, seq: u64, kind: &str) -> TaskError {
+    let message = format!("record {seq} of run {run} is `{kind}`, which answers nothing");
+    TaskError::new(ErrorKind::NotAnAnswer, message)
+}

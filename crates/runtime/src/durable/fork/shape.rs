@@ -1,0 +1,94 @@
+//! Whether one answer can stand where another stood: the same kinds of values at the same places. It knows nothing of runs.
+
+use serde_json::Value;
+
+/// The first place at which a value has another shape than one that was there, and how. `None`: it has the same.
+///
+/// A map may have more than there was, and a list more or fewer elements. Where nothing was (`null`), anything may be.
+pub(super) fn difference(was: &Value, is: &Value) -> Option<String> {
+    let mut path = String::new();
+    differs_at(&mut path, was, is).map(|how| match path.is_empty() {
+        true => how,
+        false => format!("{path}: {how}"),
+    })
+}
+
+fn differs_at(path: &mut String, was: &Value, is: &Value) -> Option<String> {
+    let within = |path: &mut String, key: &str, was: &Value, is: &Value| {
+        let before = path.len();
+        path.push('/');
+        // As in a JSON pointer.
+        path.push_str(&key.replace('~', "~0").replace('/', "~1"));
+        let difference = differs_at(path, was, is);
+        if difference.is_none() {
+            path.truncate(before);
+        }
+        difference
+    };
+    match (was, is) {
+        (Value::Null, _) => None,
+        (Value::Object(was), Value::Object(is)) => {
+            was.iter().find_map(|(key, was)| match is.get(key) {
+                Some(is) => within(path, key, was, is),
+                None => Some(format!("`{key}` is missing")),
+            })
+        }
+        (Value::Array(was), Value::Array(is)) => {
+            let pairs = was.iter().zip(is).enumerate();
+            pairs.into_iter().find_map(|(at, (was, is))| within(path, &at.to_string(), was, is))
+        }
+        _ if kind(was) == kind(is) => None,
+        // Whoever takes any number takes a whole one.
+        (Value::Number(_), Value::Number(is)) if !is.is_f64() => None,
+        _ => Some(format!("was {}, is {}", kind(was), kind(is))),
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nothing",
+        Value::Bool(_) => "yes or no",
+        Value::Number(number) if number.is_f64() => "a number",
+        Value::Number(_) => "a whole number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a map",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::difference;
+
+    #[test]
+    fn shapes_are_the_same_or_the_place_is_named() {
+        for (was, is, expected) in [
+            (json!(1), json!(2), None),
+            (json!(1), json!("2"), Some("was a whole number, is a text")),
+            (json!(1), json!(1.5), Some("was a whole number, is a number")),
+            (json!(1.5), json!(2), None),
+            (json!(null), json!({ "any": "thing" }), None),
+            (json!("x"), json!(null), Some("was a text, is nothing")),
+            (json!([]), json!([1, 2]), None),
+            (json!([1, 2]), json!([]), None),
+            (json!([1, 2]), json!([1, "2"]), Some("/1: was a whole number, is a text")),
+            (json!({ "a": 1 }), json!({ "a": 2, "b": 3 }), None),
+            (json!({ "a": 1, "b": 2 }), json!({ "a": 1 }), Some("`b` is missing")),
+            (
+                json!({ "items": [{}, {}, { "price": 3.5 }] }),
+                json!({ "items": [{}, {}, { "price": "dear" }] }),
+                Some("/items/2/price: was a number, is a text"),
+            ),
+            (json!({ "a": { "b": 1 } }), json!({ "a": {} }), Some("/a: `b` is missing")),
+            (
+                json!({ "a/b": [true] }),
+                json!({ "a/b": [1] }),
+                Some("/a~1b/0: was yes or no, is a whole number"),
+            ),
+        ] {
+            assert_eq!(difference(&was, &is).as_deref(), expected, "{was} and {is}");
+        }
+    }
+}
