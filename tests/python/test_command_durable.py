@@ -188,6 +188,8 @@ def test_ctrl_c_leaves_what_resume_drives(home: Home) -> None:
         started.end()
     with home.start("--app", "app.py", "--dir", "wal", "resume", "a") as started:
         listens(home)
+        # Who answers this drives its runs.
+        assert "TFY0044" in home.run("--dir", "wal", "query", "a", "anything").err
         started.signal(signal.SIGINT)
         ended = started.end()
     assert (ended.code, ended.err) == (5, ""), ended
