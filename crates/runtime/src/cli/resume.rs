@@ -57,8 +57,10 @@ fn drive_runs(place: Place, mut out: Out, options: &Resume) -> Done {
         runs.iter().filter_map(|run| Some(Summary::read(&view, *run, view.run(*run)?))).collect();
     drop(view);
     let dir = place.dir.clone();
+    // Who asks for the end while the directory is opened is heard, too.
+    let stop = stop_flag()?;
     let mut runtime = place.builder.log_dir(dir).build()?;
-    drive(&mut runtime, &out, &runs, limit)?;
+    drive(&mut runtime, &out, &runs, (limit, &stop))?;
     let mut tally = Tally::default();
     for summary in &names {
         tally.tell(&mut out, &mut runtime, summary)?;
@@ -68,17 +70,22 @@ fn drive_runs(place: Place, mut out: Out, options: &Resume) -> Done {
     tally.end(out)
 }
 
+/// What a signal that asks for the end sets.
+fn stop_flag() -> Result<Arc<AtomicBool>, Ending> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
 /// Drives until the runs are over, time is up, or somebody asks for the end.
 fn drive(
     runtime: &mut Runtime,
     out: &Out,
     runs: &[Uuid],
-    limit: Option<Duration>,
+    (limit, stop): (Option<Duration>, &AtomicBool),
 ) -> Result<(), Ending> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
     let deadline = limit.map(|limit| Instant::now() + limit);
     let is_over = Arc::new(AtomicBool::new(false));
     let (bell, done) = (runtime.bell(), Arc::clone(&is_over));
