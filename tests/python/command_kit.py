@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -111,3 +112,22 @@ class Home:
     def python(self, *words: str, **env: str) -> Started:
         """Starts plain Python."""
         return Started([sys.executable, *words], self.path, environment(**env))
+
+
+def does(command: str, expected: Sequence[str], cwd: Path, env: dict[str, str]) -> None:
+    """A command of the book prints the lines that stand under it, in which ``…`` stands for anything."""
+
+    def fits(expected: str, line: str) -> bool:
+        return re.fullmatch(".*".join(map(re.escape, expected.split("…"))), line) is not None
+
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=cwd,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=LONGEST_SECONDS,
+    )
+    lines = done.stdout.splitlines()
+    same = len(lines) == len(expected) and all(map(fits, expected, lines))
+    assert same, f"$ {command}\n{done.stdout}{done.stderr}"

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -210,7 +210,8 @@ def test_what_only_the_collector_finds_is_closed_and_may_make_no_calls() -> None
     assert "TFY0004" in shown[0] and "aclosing" in shown[0]
 
 
-def test_what_is_left_at_the_end_of_a_run_is_closed() -> None:
+@pytest.mark.parametrize("run", [tiffany.run, lambda main: asyncio.run(tiffany.arun(main))])
+def test_what_is_left_at_the_end_of_a_run_is_closed(run: Callable[[Any], Any]) -> None:
     closed: list[str] = []
     kept: list[AsyncGenerator[int, None]] = []
 
@@ -224,7 +225,7 @@ def test_what_is_left_at_the_end_of_a_run_is_closed() -> None:
         kept.append(items())
         await anext(kept[0])
 
-    tiffany.run(main())
+    run(main())
     assert closed == ["closed"]
 
 
@@ -258,24 +259,6 @@ def test_beside_asyncio_each_closes_its_own() -> None:
 
     asyncio.run(main())
     assert sorted(seen) == ["asyncio's", "closed ours", "closed ours"]
-
-
-def test_inside_asyncio_what_is_left_at_the_end_is_closed() -> None:
-    closed: list[str] = []
-    kept: list[AsyncGenerator[int, None]] = []
-
-    async def items() -> AsyncGenerator[int, None]:
-        try:
-            yield 1
-        finally:
-            closed.append("closed")
-
-    async def main() -> None:
-        kept.append(items())
-        await anext(kept[0])
-
-    asyncio.run(tiffany.arun(main()))
-    assert closed == ["closed"]
 
 
 def test_on_the_stepping_scheduler_they_are_closed() -> None:

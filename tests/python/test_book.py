@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
-from command_kit import LONGEST_SECONDS, Home, environment
+from command_kit import Home, does, environment
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs/src/python.md"
@@ -28,11 +27,6 @@ def test_a_program_of_the_guide_prints_what_stands_under_it(tmp_path: Path, numb
     home.write("program.py", program)
     with home.python("-W", "error", "program.py") as started:
         assert started.end().ok() == printed
-
-
-def fits(expected: str, line: str) -> bool:
-    """Whether a line is the expected one, in which `…` stands for anything."""
-    return re.fullmatch(".*".join(map(re.escape, expected.split("…"))), line) is not None
 
 
 def chapter() -> str:
@@ -59,17 +53,7 @@ def test_the_chapter_of_the_readme_works_as_written(tmp_path: Path) -> None:
                 (tmp_path / "target/wheels").mkdir(parents=True)
                 shutil.copy(wheel, tmp_path / "target/wheels")
                 continue
-            done = subprocess.run(
-                ["bash", "-c", command],
-                cwd=tmp_path,
-                env=environment(),
-                capture_output=True,
-                text=True,
-                timeout=LONGEST_SECONDS,
-            )
-            lines = done.stdout.splitlines()
-            same = len(lines) == len(expected) and all(map(fits, expected, lines))
-            assert same, f"$ {command}\n{done.stdout}{done.stderr}"
+            does(command, expected, tmp_path, environment())
     assert commands == 6
     installed = tmp_path / "env/lib"
     (packages,) = installed.glob("*/site-packages")

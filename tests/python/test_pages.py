@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from command_kit import LONGEST_SECONDS, environment
-from test_book import fits
+from command_kit import does, environment
 
 DOCS = Path(__file__).parents[2] / "docs/src"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.M | re.S)
@@ -32,15 +30,5 @@ def test_a_page_works_as_written(page: str, count: int, tmp_path: Path) -> None:
             continue
         for part in re.split(r"^\$ ", body, flags=re.M)[1:]:
             command, *expected = part.splitlines()
-            done = subprocess.run(
-                ["bash", "-c", command],
-                cwd=tmp_path,
-                env=env,
-                capture_output=True,
-                text=True,
-                timeout=LONGEST_SECONDS,
-            )
-            lines = done.stdout.splitlines()
-            same = len(lines) == len(expected) and all(map(fits, expected, lines))
-            assert same, f"$ {command}\n{done.stdout}{done.stderr}"
+            does(command, expected, tmp_path, env)
     assert files == count

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_kit import Home
+from command_kit import LONGEST_SECONDS, Home, environment
 
 PROGRAM = """
 from pathlib import Path
@@ -100,6 +104,40 @@ def test_a_failure_has_its_frames_and_opens_in_the_debugger(home: Home) -> None:
         ended = started.end()
     assert "1100" in ended.out, ended
     assert ended.code == 0
+
+
+def test_in_a_terminal_it_goes_where_it_is_told(home: Home) -> None:
+    home.run("run", "--wal", "wal", "--id", "a", "app.py", "tea", "cake").ok()
+    seat, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tiffany", "--app", "app.py", "--dir", "wal", "step", "a"],
+        cwd=home.path,
+        env=environment(NO_COLOR="1"),
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+    )
+    os.close(terminal)
+    # Back, the same again by Enter alone, to a record, to what is not there, to what is nothing, to the task's next record, and out.
+    os.write(seat, b"b\n\n2\n99\nsideways\nt 1\nq\n")
+    shown = bytearray()
+    while True:
+        try:
+            piece = os.read(seat, 4096)
+        except OSError:  # The end of a terminal.
+            break
+        if not piece:
+            break
+        shown += piece
+    os.close(seat)
+    assert process.wait(LONGEST_SECONDS) == 0
+    text = shown.decode()
+    last = len(records(home, "a"))
+    seen = [
+        int(line.split()[-3]) for line in text.splitlines() if " of " in line and "record " in line
+    ]
+    assert seen == [last, last - 1, last - 2, 2, 3], text
+    assert "TFY0115" in text and "`sideways` is nothing to do here" in text
 
 
 def test_there_is_nothing_to_debug_in_a_run_that_did_not_fail(home: Home) -> None:

@@ -1,18 +1,19 @@
-//! The runtime: hosts around the kernel, and the one loop that drives both.
+//! The runtime: hosts around the kernel, and the one loop that drives both. `runtime/runs.rs` takes runs in and forgets them.
+
+mod runs;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use slab::Slab;
 use tiffany_kernel::{
-    BoxCoroutine, Completion, ErrorKind, Event, Events, Order, Port, Run, RunConfig, RunId,
-    TaskError, Time, Value, panic_text,
+    BoxCoroutine, Completion, ErrorKind, Event, Events, Order, Port, Run, RunId, TaskError, Time,
+    Value,
 };
 
 use crate::binding::{self, Outside};
@@ -191,90 +192,11 @@ impl Runtime {
         RunHandle { id, value: PhantomData }
     }
 
-    pub(crate) fn add_run(
-        &mut self,
-        root: BoxCoroutine,
-        config: RunConfig,
-        hosting: Option<Box<Hosting>>,
-        now: Time,
-    ) -> RunId {
-        let run = self.new_run(root, config, now);
-        self.host_run(run, hosting)
-    }
-
-    /// Takes in a run that is ready to have its first round.
-    pub(crate) fn host_run(&mut self, run: Run, hosting: Option<Box<Hosting>>) -> RunId {
-        let id = run.id();
-        let place =
-            self.runs.insert(Box::new(Hosted { run, hosting, in_line: false, armed: None }));
-        self.places.insert(id, place);
-        self.empty_outbox(place);
-        self.line_up(place);
-        id
-    }
-
-    pub(crate) fn new_run(&self, root: BoxCoroutine, config: RunConfig, now: Time) -> Run {
-        let (id, config) = self.number_run(config);
-        Run::new(id, root, config, now)
-    }
-
-    /// A number for a run that is about to be.
-    pub(crate) fn number_run(&self, mut config: RunConfig) -> (RunId, RunConfig) {
-        let id = RunId(next_run_number());
-        match self.host.tracer.start_run(id) {
-            Events::Off => {}
-            wanted if config.events == Events::Off => config.events = wanted,
-            _ => {}
-        }
-        context::with(|context| context.live_runs.borrow_mut().insert(id));
-        (id, config)
-    }
-
-    /// It did not come to be.
-    pub(crate) fn forget_number(&self, id: RunId) {
-        context::with(|context| context.live_runs.borrow_mut().remove(&id));
-    }
-
-    /// Puts a new run where another was, which is left by its root and forgotten. Gives the messages that nobody has taken there.
-    pub(crate) fn replace_run(
-        &mut self,
-        place: usize,
-        root: BoxCoroutine,
-        config: RunConfig,
-        now: Time,
-    ) -> Vec<(Rc<str>, Value)> {
-        let new = self.new_run(root, config, now);
-        let left = &mut self.runs[place].run;
-        let messages = context::with(|context| left.leave(&context.port));
-        let (old, new_id) = (left.id(), new.id());
-        for error in left.take_unobserved() {
-            self.show_unobserved(&error);
-        }
-        for order in self.runs[place].run.take_orders() {
-            self.execute(old, order);
-        }
-        self.host.tracer.end_run(old, None);
-        self.forget_traces(old);
-        self.places.remove(&old);
-        self.places.insert(new_id, place);
-        self.runs[place].run = new;
-        messages
-    }
-
-    /// What others know of a run is forgotten.
-    fn forget_traces(&mut self, id: RunId) {
-        context::with(|context| context.live_runs.borrow_mut().remove(&id));
-        self.stalled.remove(&id);
-        self.host.inbox.forget_run(id);
-        self.host.questions.forget_run(id);
-        self.forget_steps(id);
-    }
-
     /// Drives all runs until this one is over, and gives its value.
     #[track_caller]
     pub fn finish<T: 'static>(&mut self, run: RunHandle<T>) -> Result<T, RunError> {
         if !self.places.contains_key(&run.id) {
-            return Err(unknown_run(run.id));
+            return Err(runs::unknown_run(run.id));
         }
         self.drive_until(Location::caller(), |runtime| runtime.is_over(run.id))?;
         let value = self.end_run(run.id)?;
@@ -749,48 +671,6 @@ impl Runtime {
     pub(crate) fn is_over(&self, id: RunId) -> bool {
         self.run_of(id).is_none_or(Run::is_over)
     }
-
-    /// Removes a run from all lists.
-    pub(crate) fn forget_run(&mut self, id: RunId) -> Option<Box<Hosted>> {
-        let place = self.places.remove(&id)?;
-        let hosted = self.runs.remove(place);
-        if hosted.in_line {
-            self.leave_line(place);
-        }
-        if let Some(deadline) = hosted.armed {
-            self.deadlines.remove(&(deadline, place));
-        }
-        self.forget_traces(id);
-        Some(hosted)
-    }
-
-    /// Removes a run that is over, and shows the failures nobody waited for.
-    pub(crate) fn end_run(&mut self, id: RunId) -> Result<Value, RunError> {
-        let Some(mut hosted) = self.forget_run(id) else { return Err(unknown_run(id)) };
-        let run = &mut hosted.run;
-        for error in run.take_unobserved() {
-            self.show_unobserved(&error);
-        }
-        let dropped = run.counts().unobserved_dropped;
-        if dropped > 0 {
-            let message = format!("{dropped} more tasks failed and nobody waited for them");
-            self.show_unobserved(&TaskError::failed(message));
-        }
-        let Some(outcome) = run.take_outcome() else { unreachable!("a run that is over has one") };
-        let outcome = outcome.map_err(RunError::from);
-        self.host.tracer.end_run(id, outcome.as_ref().err());
-        outcome
-    }
-}
-
-impl Runtime {
-    /// What is done about such a failure is user code; if it panics, the hook has shown that.
-    fn show_unobserved(&self, error: &TaskError) {
-        let show = AssertUnwindSafe(|| (self.settings.on_unobserved)(error));
-        if let Err(payload) = catch_unwind(show) {
-            panic_text(payload);
-        }
-    }
 }
 
 impl Drop for Runtime {
@@ -808,12 +688,6 @@ impl Drop for Runtime {
     }
 }
 
-/// Runs are numbered through the whole process, so that a stray handle never finds another's run.
-fn next_run_number() -> u32 {
-    static NEXT: AtomicU32 = AtomicU32::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
 /// Keeps a post for a run of another runtime of this thread, until that one has its turn.
 fn keep_for(run: RunId, post: impl FnOnce(&Port)) {
     context::with(|context| {
@@ -821,12 +695,6 @@ fn keep_for(run: RunId, post: impl FnOnce(&Port)) {
             post(&context.port);
         }
     });
-}
-
-#[cold]
-fn unknown_run(id: RunId) -> RunError {
-    let message = format!("{id} is not one of this runtime");
-    RunError::UnknownRun(TaskError::new(ErrorKind::Gone, message))
 }
 
 #[cold]

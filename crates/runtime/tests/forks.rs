@@ -557,3 +557,37 @@ fn a_damaged_stretch_cannot_be_forked_and_what_is_before_it_can() {
     assert!(runtime.wait_for(&saved).unwrap().starts_with("Rome 80"));
     assert_eq!(done(&saved), ["book", "mail"]);
 }
+
+/// Counts to three, beginning anew for each.
+async fn anew(count: u32) -> Result<u32, TaskError> {
+    match count {
+        3 => act("end", count).await,
+        _ => {
+            act("count", count).await?;
+            tiffany::durable::continue_as(&(count + 1)).await
+        }
+    }
+}
+
+/// What a fork may do stands in its log, so a new generation must not take the place of that.
+#[test]
+fn a_fork_does_not_begin_anew_and_so_does_nothing_unasked() {
+    let dir = Dir::new();
+    let mut runtime = dir.builder().register("anew", anew).build().unwrap();
+    let run = runtime.submit::<u32>("anew", "anew", &0).unwrap();
+    assert_eq!(runtime.wait_for(&run).unwrap(), 3);
+    let at = 3; // The last generation's step has begun.
+    let fork = runtime.fork(&run, at, Fork::new().id("end")).unwrap();
+    assert_eq!(runtime.wait_for(&fork).unwrap(), 3, "its parent has the answer");
+    assert_eq!(done(&fork), Vec::<&str>::new());
+    drop(runtime);
+
+    let dir = Dir::new();
+    let mut runtime = dir.builder().register("anew", anew).build().unwrap();
+    let run = runtime.submit::<u32>("anew", "anew", &0).unwrap();
+    let fork = runtime.fork(&run, 1, Fork::new().allow("count")).unwrap();
+    let Err(RunError::Failed(error)) = runtime.wait_for(&fork) else { panic!("it began anew") };
+    assert_eq!(error.kind(), ErrorKind::CannotContinue, "{error}");
+    assert_eq!(done(&fork), ["count"], "what it was allowed, and nothing of a later generation");
+    assert_eq!(runtime.wait_for(&run).unwrap(), 3, "its parent goes on");
+}

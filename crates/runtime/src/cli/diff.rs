@@ -117,9 +117,6 @@ impl Print<'_> {
                 format!("   generation {}: what was before it is not in the log", side.generation);
             self.out.text(Style::Busy, &text)?;
         }
-        if side.is_compacted {
-            self.out.text(Style::Busy, "   compacted: only its beginning and its end are there")?;
-        }
         match &side.unread {
             Some(why) => self.out.text(Style::Bad, &format!("   not all can be read: {why}")),
             None => Ok(()),

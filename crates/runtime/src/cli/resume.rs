@@ -36,6 +36,8 @@ pub(super) fn resume_only(mut place: Place, out: Out, run: Uuid) -> Done {
 }
 
 fn drive_runs(place: Place, mut out: Out, options: &Resume) -> Done {
+    // Who asks for the end before the first turn is heard, too.
+    let stop = stop_flag()?;
     let limit =
         match options.seconds {
             Some(seconds) => Some(Duration::try_from_secs_f64(seconds).map_err(|_| {
@@ -57,8 +59,6 @@ fn drive_runs(place: Place, mut out: Out, options: &Resume) -> Done {
         runs.iter().filter_map(|run| Some(Summary::read(&view, *run, view.run(*run)?))).collect();
     drop(view);
     let dir = place.dir.clone();
-    // Who asks for the end while the directory is opened is heard, too.
-    let stop = stop_flag()?;
     let mut runtime = place.builder.log_dir(dir).build()?;
     drive(&mut runtime, &out, &runs, (limit, &stop))?;
     let mut tally = Tally::default();

@@ -86,10 +86,6 @@ pub(crate) fn copy(
             Err(_) if records >= at => break,
             Err(error) => return Err(log_failed(error)),
         };
-        if record.kind == "Compacted" {
-            let why = "it was compacted: what came before its end is gone";
-            return Err(not_there(run, at, why));
-        }
         if records >= at {
             if record.record_type() == Some(RecordType::Snapshot) {
                 return Err(not_there(run, at, "what it was is in the record after that"));

@@ -89,8 +89,6 @@ pub struct Side {
     pub generation: u32,
     /// How many records could be read.
     pub records: u64,
-    /// Only its beginning and its end are there.
-    pub is_compacted: bool,
     /// Why not all of it could be read.
     pub unread: Option<String>,
 }
@@ -249,7 +247,6 @@ fn side((view, run): (&View, Uuid), trace: &Trace) -> Side {
         is_over: entry.is_some_and(|entry| entry.state == RunState::Finished),
         generation: entry.map_or(1, |entry| entry.generation),
         records: trace.records,
-        is_compacted: trace.is_compacted,
         unread: trace.unread.as_ref().map(ToString::to_string).or(refused),
     }
 }

@@ -45,8 +45,6 @@ pub(super) struct Trace {
     pub(super) records: u64,
     pub(super) id: String,
     pub(super) function: String,
-    /// Only its beginning and its end are there.
-    pub(super) is_compacted: bool,
     /// Why not all of it could be read.
     pub(super) unread: Option<LogError>,
 }
@@ -115,7 +113,6 @@ impl Tracing {
                 let end = (record.seq, digest((record.kind, self.sum(record))));
                 self.trace.tasks.entry(tid).or_default().end = Some(end);
             }
-            _ if record.kind == "Compacted" => self.trace.is_compacted = true,
             _ => {}
         }
     }
