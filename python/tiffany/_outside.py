@@ -4,6 +4,7 @@ is called when the task makes its call; what that gives begins the work. Whoever
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextvars
 import functools
 import inspect
@@ -11,12 +12,11 @@ import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
 from typing import Any
 
 from tiffany import _core
 from tiffany._loop import background
+from tiffany._processes import Processes
 from tiffany.errors import BadArgumentError
 
 Done = Callable[[Any], object]
@@ -124,8 +124,9 @@ def in_process(
 ) -> Prepared:
     """A function for a process. It, its arguments and what it returns are pickled."""
     named = kwargs or {}
-    submit = _submit if executor is None else executor.submit
-    return lambda: lambda done: _told(submit(function, *args, **named), done)
+    return lambda: (
+        lambda done: _told((executor or _processes()).submit(function, *args, **named), done)
+    )
 
 
 def _told(future: Future[Any], done: Done) -> Future[Any]:
@@ -161,6 +162,12 @@ def _forked() -> None:
 os.register_at_fork(after_in_child=_forked)
 
 
+@atexit.register
+def _end() -> None:
+    """Lets go of the processes while there is still everything that they need to end without a word."""
+    _pools.pop(("processes", os.getpid()), None)
+
+
 def _threads() -> Executor:
     with _lock:
         key = ("threads", os.getpid())
@@ -170,22 +177,8 @@ def _threads() -> Executor:
 
 
 def _processes() -> Executor:
-    """Processes that begin afresh: one forked from here would have our threads' locks, and not our threads."""
     with _lock:
         key = ("processes", os.getpid())
         if key not in _pools:
-            _pools[key] = ProcessPoolExecutor(mp_context=get_context("spawn"))
+            _pools[key] = Processes()
         return _pools[key]
-
-
-def _submit(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-    """To the processes for all. One that died took its pool with it: then there is another one."""
-    pool = _processes()
-    try:
-        return pool.submit(function, *args, **kwargs)
-    except BrokenProcessPool:
-        with _lock:
-            key = ("processes", os.getpid())
-            if _pools.get(key) is pool:
-                del _pools[key]
-        return _processes().submit(function, *args, **kwargs)

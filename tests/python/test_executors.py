@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextvars
 import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 import traceback
@@ -11,11 +14,13 @@ from collections.abc import Callable, Generator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import pytest
 import tiffany
 from tiffany import Cancel, Gather, GatherSettled, InProcess, InThread, Sleep, Spawn
+from tiffany._processes import Processes
 
 Steps = Generator[Any, Any, Any]
 
@@ -98,14 +103,76 @@ def test_what_cannot_be_pickled_is_an_exception_of_the_task() -> None:
         tiffany.run(one(InProcess(lambda: None)))
 
 
-def test_a_process_that_dies_is_an_exception_and_the_next_call_has_another_pool() -> None:
+def test_a_process_that_dies_is_an_exception_and_the_next_call_has_another_one() -> None:
     def main() -> Steps:
-        # The pool itself may stumble over a process that dies while it starts another one.
-        with pytest.raises((BrokenProcessPool, OSError)):
+        with pytest.raises(BrokenProcessPool):
             yield InProcess(os._exit, 3)
         return (yield InProcess(pow, 2, 3))
 
     assert tiffany.run(main()) == 8
+
+
+def nothing_or_death(number: int) -> int:
+    if number % 3 == 0:
+        os._exit(3)
+    return number
+
+
+def test_a_process_that_dies_takes_only_its_own_call_with_it() -> None:
+    def main(mine: Executor) -> Steps:
+        tasks = []
+        for number in range(12):
+            tasks.append((yield Spawn(one(InProcess(mine, nothing_or_death, number)))))
+        return (yield GatherSettled(tasks))
+
+    with Processes(2) as mine:
+        settled = tiffany.run(main(mine))
+    died = [number for number, each in enumerate(settled) if isinstance(each, tiffany.Err)]
+    assert died == [0, 3, 6, 9]
+    assert all(isinstance(settled[number].error, BrokenProcessPool) for number in died)
+
+
+def test_a_process_that_dies_with_nothing_to_do_is_replaced() -> None:
+    with Processes(1) as mine:
+        first = mine.submit(os.getpid).result()
+        os.kill(first, signal.SIGKILL)
+        for _ in range(100):
+            try:
+                second = mine.submit(os.getpid).result()
+                break
+            except BrokenProcessPool:  # It was not known yet.
+                time.sleep(0.01)
+        assert second != first
+
+
+PROCESSES = """
+import os, sys, time
+import tiffany
+from tiffany import GatherSettled, InProcess, Spawn
+
+def call(*given):
+    return (yield InProcess(*given))
+
+def main(wait):
+    assert (yield InProcess(pow, 2, 3)) == 8
+    tasks = [(yield Spawn(call(os._exit, 3)))]
+    time.sleep(wait)
+    tasks.append((yield Spawn(call(pow, 2, 3))))
+    yield GatherSettled(tasks)
+
+if __name__ == "__main__":
+    tiffany.run(main(float(sys.argv[1])))
+"""
+
+
+@pytest.mark.parametrize("wait", [0.0003, 0.0015, 0.0019, 0.0029])
+def test_a_program_whose_process_died_while_another_started_comes_to_its_end(
+    tmp_path: Path, wait: float
+) -> None:
+    file = tmp_path / "processes.py"
+    file.write_text(PROCESSES)
+    ended = subprocess.run([sys.executable, file, str(wait)], timeout=60, capture_output=True)
+    assert (ended.returncode, ended.stderr) == (0, b"")
 
 
 def test_what_has_not_begun_is_taken_back_when_its_task_is_cancelled() -> None:

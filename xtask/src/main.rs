@@ -8,7 +8,7 @@ mod specification;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// One thing one does here.
 struct Chore {
@@ -16,6 +16,9 @@ struct Chore {
     what: &'static str,
     run: fn(&Shop, &[String]) -> Result<(), String>,
 }
+
+/// What takes longer hangs.
+const LONGEST_STEP: Duration = Duration::from_secs(40 * 60);
 
 const CHORES: &[Chore] = &[
     Chore {
@@ -105,11 +108,24 @@ impl Shop {
         command
     }
 
-    /// Runs a step of a chore, with a headline and the time it took.
+    /// Runs a step of a chore, with a headline and the time it took. One that comes to no end is ended, and named.
     fn step(&self, title: &str, command: &mut Command) -> Result<(), String> {
         println!("\n── {title}");
         let start = Instant::now();
-        let status = command.status().map_err(|error| format!("{title}: {error}"))?;
+        let failed = |error: std::io::Error| format!("{title}: {error}");
+        let mut child = command.spawn().map_err(failed)?;
+        let status = loop {
+            if let Some(status) = child.try_wait().map_err(failed)? {
+                break status;
+            }
+            if start.elapsed() > LONGEST_STEP {
+                child.kill().map_err(failed)?;
+                return Err(format!(
+                    "{title} came to no end in {LONGEST_STEP:?}; the command was {command:?}"
+                ));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
         if !status.success() {
             return Err(format!("{title} failed ({status}); the command was {command:?}"));
         }
