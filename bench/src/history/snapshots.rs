@@ -169,7 +169,7 @@ fn bytes(scratch: &Scratch) -> Result<Vec<u8>, String> {
     Err("there is no run".into())
 }
 
-fn read(scratch: &Scratch) -> Taken {
+pub(super) fn read(scratch: &Scratch) -> Taken {
     let start = Instant::now();
     for record in Reader::new(&bytes(scratch)?, None) {
         record.map_err(|error| format!("{error:?}"))?;

@@ -15,7 +15,12 @@ pub(crate) struct Ready {
 impl Ready {
     /// Whether nobody is ready. Between rounds only.
     pub(crate) fn is_empty(&self) -> bool {
-        self.woken.is_empty() && self.yielded.is_empty() && self.taken == self.round.len()
+        self.woken.is_empty() && self.yielded.is_empty() && !self.is_in_round()
+    }
+
+    /// Whether a round has begun, and not all of it have had their turn.
+    pub(crate) fn is_in_round(&self) -> bool {
+        self.taken < self.round.len()
     }
 
     #[inline]

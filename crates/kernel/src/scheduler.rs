@@ -68,6 +68,11 @@ impl Run {
         }
     }
 
+    /// Whether a round that is gone through by single steps is not over.
+    pub fn is_in_round(&self) -> bool {
+        self.ready.is_in_round()
+    }
+
     /// Gives the next task of the round its turn. `false`: the round is over.
     pub fn step_round(&mut self, port: &Port, now: Option<Time>) -> bool {
         self.enter(port, now);

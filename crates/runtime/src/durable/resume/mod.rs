@@ -1,7 +1,9 @@
 //! Bringing runs back: `script.rs` is a log read back, `replay.rs` compares what a run does with it, `resuming.rs` lets the run
-//! go through it and on from its end, `divergence.rs` says why one does not fit.
+//! go through it and on from its end, `divergence.rs` says why one does not fit, `halt.rs` is where one
+//! stops that is looked at on its way.
 
 pub(in crate::durable) mod divergence;
+pub(in crate::durable) mod halt;
 pub(in crate::durable) mod proposal;
 #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "only the command line asks"))]
 pub(in crate::durable) mod rehearsal;

@@ -5,7 +5,6 @@ use tiffany_kernel::{CallKind, Order, Record, RecordKind, TaskError, TaskInfo, T
 
 use super::divergence::Divergence;
 use super::proposal::{self, Proposal};
-use super::replay::Sources;
 use super::script::Script;
 use crate::context::{self, Entered};
 use crate::durable::json::Json;
@@ -118,7 +117,6 @@ impl Runtime {
         is_finished: bool,
     ) -> Result<Result<(), Box<Divergence>>, TaskError> {
         let _entered = Entered::new(&self.host).ok_or_else(super::resuming::nested)?;
-        let sources = Sources::default();
         let hosted = &mut self.runs[place];
         let Some(replay) = hosted.hosting.as_mut().and_then(|hosting| hosting.replay.as_mut())
         else {
@@ -139,7 +137,7 @@ impl Runtime {
             run.take_orders().into_iter().for_each(|order| replay.keep(order));
             drop(run.take_events());
             for record in run.take_records() {
-                if let Err(divergence) = replay.compare(record, &sources) {
+                if let Err(divergence) = replay.compare(record) {
                     return Ok(Err(divergence));
                 }
             }

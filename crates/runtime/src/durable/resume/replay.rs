@@ -6,17 +6,18 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
 
 use tiffany_kernel::{
     About, CallKind, CallRecord, CallRef, Order, Record, RecordKind, TaskError, Tid, Time, Uuid,
 };
 
 use super::divergence::{Divergence, Made, Trial, part};
-use crate::durable::json::is_same;
-
+use super::halt::Halt;
 use super::rehearsal::{Act, act_of};
 use super::script::{Recorded, Script, Told, What};
 use crate::durable::journal::{waits, write_what};
+use crate::durable::json::is_same;
 use crate::mutation::Mutation;
 use crate::wal::{Batch, BlobHash, Chain, RecordType, Stamp};
 
@@ -35,9 +36,10 @@ pub(crate) struct Replay {
     pub(crate) orders: Vec<Order>,
     /// What tasks did, if somebody wants to know.
     pub(crate) trace: Option<Vec<(Tid, Act)>>,
-    /// How many tasks have ended that the log has the end of, and what tasks failed with, where the log is cut off.
-    ended: usize,
+    /// How far it goes, if not to the end of the log, and what tasks failed with on the way.
+    pub(in crate::durable) halt: Option<Halt>,
     pub(in crate::durable) failed: BTreeMap<Tid, TaskError>,
+    pub(in crate::durable) sources: Rc<Sources>,
     draft: Draft,
 }
 
@@ -132,7 +134,9 @@ impl Sources {
 }
 
 impl Replay {
-    pub(crate) fn new(script: Script) -> Replay {
+    /// One that goes to the end of the log, or halts on its way.
+    pub(in crate::durable) fn new(script: Script, halt: Option<Halt>) -> Replay {
+        let sources = Rc::new(Sources::new(&script));
         let trace = script.is_traced.then(Vec::new);
         Replay {
             script,
@@ -142,8 +146,9 @@ impl Replay {
             later: Vec::new(),
             orders: Vec::new(),
             trace,
-            ended: 0,
+            halt,
             failed: BTreeMap::new(),
+            sources,
             draft: Draft::default(),
         }
     }
@@ -182,43 +187,36 @@ impl Replay {
         self.later.iter().any(|record| has_line(&record.kind))
     }
 
-    /// Whether the run stands where its log was cut off: all that it has has happened, or code that changed has gone beyond it.
+    /// Whether the replay has come to where it halts.
     pub(crate) fn halts_here(&self) -> bool {
-        if !self.script.halts || !self.is_over() {
-            return false;
-        }
-        let has_ended_all = self.ended >= self.script.ended.len();
-        self.has_shown_all() && (has_ended_all || self.is_beyond())
+        let Some(halt) = &self.halt else { return false };
+        let is_told = self.script.told.front().is_none_or(|told| !halt.includes(told.seq));
+        is_told && (halt.has_all() || (halt.has_calls() && self.is_beyond()))
     }
 
-    /// Notes an end where the log is cut off.
-    fn note_end(&mut self, record: &Record) {
-        let is_end = match &record.kind {
-            RecordKind::Failed(error) => {
-                self.failed.insert(record.tid, error.clone());
-                true
-            }
-            kind => matches!(kind, RecordKind::Completed(_) | RecordKind::Cancelled(_)),
-        };
-        self.ended += usize::from(is_end && self.script.ended.contains_key(&record.tid));
+    /// Whether nothing more can happen up to where it halts.
+    pub(crate) fn can_halt(&self) -> bool {
+        self.halt.as_ref().is_some_and(Halt::has_calls)
     }
 
     /// Compares what happened with what the log says. The answer names a matched call that waits, and its record.
     pub(crate) fn compare(
         &mut self,
         record: Record,
-        sources: &Sources,
     ) -> Result<Option<(CallRef, u64)>, Box<Divergence>> {
         if let Some(trace) = &mut self.trace {
             trace.extend(act_of(&record));
         }
-        if self.script.halts {
-            self.note_end(&record);
+        if let (Some(_), RecordKind::Failed(error)) = (&self.halt, &record.kind) {
+            self.failed.insert(record.tid, error.clone());
         }
         let call = match &record.kind {
             RecordKind::Called(call) if call.kind.is_outward() && call.error.is_none() => call,
             kind => {
                 self.inward += u64::from(has_line(kind));
+                if let Some(halt) = &mut self.halt {
+                    halt.note(record.tid, kind);
+                }
                 if self.is_new(&record) {
                     self.later.push(record);
                 }
@@ -227,14 +225,15 @@ impl Replay {
         };
         let expected = self.script.calls.get_mut(&record.tid).and_then(VecDeque::pop_front);
         let Some(expected) = expected else {
-            if self.script.ended.contains_key(&record.tid) {
-                return Err(Box::new(Divergence {
+            if let Some(seq) = self.script.ended.get(&record.tid) {
+                let divergence = Box::new(Divergence {
                     tid: record.tid,
                     made: Some(Made::new(call)),
                     recorded: None,
                     later: None,
                     difference: String::new(),
-                }));
+                });
+                return self.part(*seq, divergence);
             }
             self.later.push(record);
             return Ok(None);
@@ -244,15 +243,32 @@ impl Replay {
         let is_same = accepted || expected.is_written_as(self.draft.fields(call));
         if !is_same && let Some(difference) = differs(call, &expected) {
             let rest = self.script.calls.get(&record.tid);
-            return Err(Box::new(part(record.tid, call, expected, rest, difference)));
+            let seq = expected.seq;
+            let divergence = part(record.tid, call, expected, rest, difference);
+            return self.part(seq, Box::new(divergence));
         }
-        sources.matched(record.tid, expected.kind);
+        self.sources.matched(record.tid, expected.kind);
         self.matched += 1;
+        if let Some(halt) = &mut self.halt {
+            halt.matched(expected.seq);
+        }
         if !waits(call.kind) {
             return Ok(None);
         }
         self.calls.insert(expected.seq, (call.call, call.kind));
         Ok(Some((call.call, expected.seq)))
+    }
+
+    /// The code did not do what a record says; that concerns nobody who halts before.
+    fn part<T>(
+        &mut self,
+        seq: u64,
+        divergence: Box<Divergence>,
+    ) -> Result<Option<T>, Box<Divergence>> {
+        match &mut self.halt {
+            Some(halt) => halt.leave(seq, divergence).map(|()| None),
+            None => Err(divergence),
+        }
     }
 
     /// Whether something that is shown and not compared is beyond what the log has.
@@ -305,6 +321,9 @@ impl Replay {
             return self.script.told.remove(at);
         }
         let told = self.script.told.front()?;
+        if self.halt.as_ref().is_some_and(|halt| !halt.includes(told.seq)) {
+            return None;
+        }
         let is_turn = match told.step {
             // It came after everything that stands before it.
             0 => self.inward >= told.inward || self.is_beyond(),

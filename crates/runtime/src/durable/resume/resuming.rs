@@ -13,7 +13,8 @@ use tiffany_kernel::{
 };
 
 use super::divergence::{Cause, Divergence, Trial};
-use super::replay::{Replay, Sources};
+use super::halt::Halt;
+use super::replay::Replay;
 use super::script::{Script, What};
 use crate::context::{self, Entered};
 use crate::durable::earlier::{Continued, Earlier};
@@ -129,6 +130,18 @@ impl Runtime {
         chain: &Chain,
         script: Script,
     ) -> Result<(RunId, Option<Divergence>), TaskError> {
+        let id = self.start_again(chain, script, None)?;
+        let stopped = self.go_on_replaying(id)?;
+        Ok((id, stopped))
+    }
+
+    /// Starts a run again, to be replayed to the end of its log or to where it halts.
+    pub(in crate::durable) fn start_again(
+        &mut self,
+        chain: &Chain,
+        script: Script,
+        halt: Option<Halt>,
+    ) -> Result<RunId, TaskError> {
         let beginning = script.beginning.clone();
         let (function, input) = (&beginning.function, &beginning.input);
         if !script.is_whole() {
@@ -149,7 +162,6 @@ impl Runtime {
         if Mutation::SeedForgotten.is_on() {
             config.seed += 1;
         }
-        let sources = Rc::new(Sources::new(&script));
         let continued = beginning.continued.as_ref();
         let since = continued.and_then(Continued::since).unwrap_or(beginning.started);
         // Its tables count these, too.
@@ -194,15 +206,27 @@ impl Runtime {
             hosted.run.reseed_after(fork.draws, fork.seed);
         }
         if let Some(hosting) = &mut hosted.hosting {
-            hosting.replay = Some(Box::new(Replay::new(script)));
+            hosting.replay = Some(Box::new(Replay::new(script, halt)));
         }
+        Ok(id)
+    }
+
+    /// Lets a replay go as far as it goes.
+    pub(in crate::durable) fn go_on_replaying(
+        &mut self,
+        id: RunId,
+    ) -> Result<Option<Divergence>, TaskError> {
+        let place = self.places[&id];
+        let hosting = self.runs[place].hosting.as_ref();
+        let replay = hosting.and_then(|hosting| hosting.replay.as_ref());
+        let sources = replay.map(|replay| Rc::clone(&replay.sources));
         // A fork is replayed between the turns of other runs.
         let entered = Entered::again(&self.host).ok_or_else(nested)?;
-        context::with(|context| *context.sources.borrow_mut() = Some(Rc::clone(&sources)));
-        let replayed = self.replay(self.places[&id], &sources);
+        context::with(|context| *context.sources.borrow_mut() = sources);
+        let replayed = self.replay(place);
         context::with(|context| context.sources.take());
         drop(entered);
-        Ok((id, replayed.err().map(|divergence| *divergence)))
+        Ok(replayed.err().map(|divergence| *divergence))
     }
 
     /// Ends a replay that does not go on, and tells how far it came.
@@ -239,8 +263,8 @@ impl Runtime {
         Ok(divergence.judge(matched, &trials))
     }
 
-    /// Lets everything that the log has happen again.
-    fn replay(&mut self, place: usize, sources: &Rc<Sources>) -> Result<(), Box<Divergence>> {
+    /// Lets everything happen again that the log has, or that it has up to where the replay halts.
+    fn replay(&mut self, place: usize) -> Result<(), Box<Divergence>> {
         loop {
             let hosted = &mut self.runs[place];
             let (run, Some(hosting)) = (&mut hosted.run, &mut hosted.hosting) else {
@@ -249,14 +273,18 @@ impl Runtime {
             let Hosting { journal, replay: Some(replay), settled, .. } = &mut **hosting else {
                 return Ok(());
             };
-            let is_over = match replay.script.halts {
+            let by_turns = replay.halt.is_some();
+            let is_over = match by_turns {
                 true => replay.halts_here(),
                 false => replay.is_over() && replay.has_shown_all(),
             };
             if is_over || (replay.is_over() && !run.is_ready()) {
                 return Ok(());
             }
-            if let Some(told) = replay.next_told(run.steps(), run.is_ready()) {
+            // A round that was left in the middle goes on; the world tells things between rounds.
+            let goes_on = run.is_in_round();
+            let ready = run.is_ready();
+            if let Some(told) = (!goes_on).then(|| replay.next_told(run.steps(), ready)).flatten() {
                 run.set_clock(told.clock);
                 if let What::Settled { promise, .. } = &told.what {
                     settled.insert(*promise);
@@ -268,11 +296,11 @@ impl Runtime {
                 }
                 continue;
             }
-            if !run.is_ready() {
-                return Err(replay.missing());
+            if !ready {
+                return if replay.can_halt() { Ok(()) } else { Err(replay.missing()) };
             }
-            let by_turns = replay.script.halts;
             context::with(|context| match by_turns {
+                true if goes_on => {}
                 true => run.begin_round(&context.port, None),
                 false => drop(run.rounds(&context.port, None, 1)),
             });
@@ -285,7 +313,7 @@ impl Runtime {
                     if let RecordKind::Withdrawn(call) = record.kind {
                         journal.over(call);
                     }
-                    if let Some((call, seq)) = replay.compare(record, sources)? {
+                    if let Some((call, seq)) = replay.compare(record)? {
                         journal.adopt(call, seq, replay.script.numbers.get(&seq).copied());
                     }
                 }

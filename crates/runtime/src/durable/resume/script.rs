@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tiffany_kernel::{CallKind, TaskError, Tid, Time, Uuid, Value};
 
+use super::halt::Means;
 use crate::durable::earlier::Continued;
 use crate::durable::json::{Json, decode};
 use crate::durable::key::{Key, Number, Received};
@@ -35,12 +36,13 @@ pub(crate) struct Recorded {
     pub(crate) kind: CallKind,
     pub(crate) clock: Time,
     /// The fields of its record, as the log has them.
-    fields: Box<str>,
+    fields: Rc<str>,
 }
 
 /// Something that the world told the run.
 #[derive(Clone)]
 pub(crate) struct Told {
+    pub(crate) seq: u64,
     pub(crate) what: What,
     /// How many turns the run had had; 0 also if that is not known, because the run was not running.
     pub(crate) step: u64,
@@ -113,8 +115,6 @@ pub(crate) struct Script {
     edited: bool,
     /// What tasks do is kept, to be compared with the log in full.
     pub(in crate::durable) is_traced: bool,
-    /// The log is cut off here, and its replay halts after the turn in which it comes to that.
-    pub(in crate::durable) halts: bool,
     pub(crate) beginning: Beginning,
     /// The moment of the last record.
     moment: Option<Stamp>,
@@ -172,6 +172,19 @@ fn outward_kind(record: &Record<'_>) -> Option<CallKind> {
         }
     }
     kind
+}
+
+/// What a record is to a replay.
+pub(in crate::durable) fn means(record: &Record<'_>) -> Means {
+    match record.record_type() {
+        Some(RecordType::TaskSpawn) => Means::Call,
+        Some(RecordType::TaskYield) => match outward_kind(record) {
+            Some(_) => Means::Call,
+            None => Means::Shown(record.uint("count").unwrap_or(1)),
+        },
+        Some(RecordType::TaskExit | RecordType::TaskAbort | RecordType::TaskCancel) => Means::End,
+        _ => Means::Other,
+    }
 }
 
 /// How a payload that is in a file of its own is found.
@@ -358,7 +371,7 @@ impl Script {
     fn add_told(&mut self, record: &Record<'_>, what: What, clock: Time) {
         let step = record.uint("step").unwrap_or(0);
         let (inward, after) = (self.inward, self.total);
-        self.told.push_back(Told { what, step, inward, after, clock });
+        self.told.push_back(Told { seq: record.seq, what, step, inward, after, clock });
     }
 }
 
@@ -371,11 +384,6 @@ impl Script {
     /// What tasks do is kept, to be compared with the log in full.
     pub(crate) fn traced(self) -> Script {
         Script { is_traced: true, ..self }
-    }
-
-    /// A replay halts where this ends, within a round too.
-    pub(crate) fn halting(self) -> Script {
-        Script { halts: true, ..self }
     }
 
     /// One call may differ from its record.

@@ -1,31 +1,55 @@
-//! A replay that halts in the middle: where all that a script has has happened, and nothing more than the turn in which it did.
+//! A replay that halts at a record: where all that the log has up to there has happened, and nothing more than the turn in which it did. From
+//! there it can go on to a later one.
 
 use std::collections::BTreeMap;
 
 use tiffany_kernel::{RunId, TaskError, Tid};
 
-use crate::durable::resume::script::Script;
+use super::history::History;
+use crate::durable::resume::halt::Halt;
+use crate::durable::resume::replay::Replay;
 use crate::runtime::Runtime;
-use crate::wal::Chain;
 
 impl Runtime {
-    /// Replays a run as far as the script goes, and leaves it there. Tells what its tasks failed with on the way.
-    pub(super) fn replay_to(
+    /// Starts a run again, before its first record.
+    pub(super) fn begin_travel(&mut self, history: &History) -> Result<RunId, TaskError> {
+        self.start_again(history.chain(), history.script().clone(), Some(Halt::default()))
+    }
+
+    /// Goes on from one record to a later one. A run that does not come there is forgotten.
+    pub(super) fn travel_on(
         &mut self,
-        chain: &Chain,
-        script: Script,
-    ) -> Result<(RunId, BTreeMap<Tid, TaskError>), TaskError> {
-        let (id, stopped) = self.try_replay(chain, script.halting())?;
-        let replay = self.runs[self.places[&id]].hosting.as_mut();
-        let replay = replay.and_then(|hosting| hosting.replay.as_mut());
-        let failed = replay.map(|replay| std::mem::take(&mut replay.failed)).unwrap_or_default();
-        match stopped {
-            None => Ok((id, failed)),
-            Some(divergence) => {
-                self.forget_run(id);
-                let language = self.settings.registry.language.as_deref();
-                Err(divergence.into_plain_error(language))
-            }
+        id: RunId,
+        history: &History,
+        (from, to): (u64, u64),
+    ) -> Result<(), TaskError> {
+        if let Some(halt) = self.travelling(id).and_then(|replay| replay.halt.as_mut()) {
+            history.lines(from, to).for_each(|line| halt.advance(line.tid, line.means));
         }
+        let error = match self.go_on_replaying(id) {
+            Ok(None) => return Ok(()),
+            Ok(Some(divergence)) => {
+                divergence.into_plain_error(self.settings.registry.language.as_deref())
+            }
+            Err(error) => error,
+        };
+        self.forget_run(id);
+        Err(error)
+    }
+
+    /// Whether the code does what the log has next, as far as is known.
+    pub(super) fn can_travel_on(&mut self, id: RunId) -> bool {
+        let halt = self.travelling(id).and_then(|replay| replay.halt.as_ref());
+        halt.is_some_and(|halt| !halt.is_apart())
+    }
+
+    /// What tasks have failed with so far.
+    pub(super) fn failures(&mut self, id: RunId) -> BTreeMap<Tid, TaskError> {
+        self.travelling(id).map(|replay| replay.failed.clone()).unwrap_or_default()
+    }
+
+    fn travelling(&mut self, id: RunId) -> Option<&mut Replay> {
+        let hosting = self.runs[*self.places.get(&id)?].hosting.as_mut()?;
+        hosting.replay.as_deref_mut()
     }
 }

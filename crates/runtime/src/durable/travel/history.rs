@@ -1,27 +1,19 @@
-//! The records of a run, read once and checked, and the script up to any of them. It knows nothing of what they mean.
-
-use std::path::PathBuf;
-use std::sync::Arc;
+//! The records of a run, read once and checked, and the script that they are.
 
 use tiffany_kernel::{Tid, Uuid};
 
+use crate::durable::resume::halt::Means;
 use crate::durable::resume::resuming::fetch;
-use crate::durable::resume::script::Script;
-use crate::wal::{Chain, Disk, LogError, Record, RecordType, View};
-
-/// Another look at a record nearby begins so many records before it.
-const BEFORE: u64 = 2_000;
+use crate::durable::resume::script::{Script, means};
+use crate::wal::{Chain, LogError, Payload, RecordType, View};
 
 /// All records of a run.
 pub(super) struct History {
     chain: Chain,
-    disk: Arc<dyn Disk>,
-    root: PathBuf,
+    script: Script,
     /// The lines, one after the other, and where each of them ends.
     text: String,
     lines: Vec<Line>,
-    /// A script up to some record, to go on from.
-    near: Option<(u64, Script)>,
 }
 
 /// A record as far as it is looked for.
@@ -29,6 +21,7 @@ pub(super) struct Line {
     end: usize,
     pub(super) tid: Tid,
     pub(super) kind: Option<RecordType>,
+    pub(super) means: Means,
 }
 
 impl History {
@@ -37,22 +30,18 @@ impl History {
         if let Some(error) = view.refused(run) {
             return Err(error.clone());
         }
-        let (mut text, mut lines) = (String::new(), Vec::new());
+        let (mut text, mut lines, mut script) = (String::new(), Vec::new(), Script::default());
+        let fetch = |payload: &Payload<'_>| fetch(&**view.disk(), view.root(), payload);
         let mut reader = view.reader(run)?;
         while let Some(record) = reader.next() {
             let record = record?;
             text.push_str(record.json);
             text.push('\n');
-            lines.push(Line { end: text.len(), tid: record.tid, kind: record.record_type() });
+            let (tid, kind, means) = (record.tid, record.record_type(), means(&record));
+            lines.push(Line { end: text.len(), tid, kind, means });
+            script.add(&record, &fetch)?;
         }
-        Ok(History {
-            chain: entry.chain(run),
-            disk: Arc::clone(view.disk()),
-            root: view.root().to_path_buf(),
-            text,
-            lines,
-            near: None,
-        })
+        Ok(History { chain: entry.chain(run), script, text, lines })
     }
 
     pub(super) fn run(&self) -> Uuid {
@@ -63,6 +52,10 @@ impl History {
         &self.chain
     }
 
+    pub(super) fn script(&self) -> &Script {
+        &self.script
+    }
+
     pub(super) fn len(&self) -> u64 {
         self.lines.len() as u64
     }
@@ -71,6 +64,18 @@ impl History {
         let at = usize::try_from(seq).ok()?.checked_sub(1)?;
         let begin = at.checked_sub(1).map_or(0, |before| self.lines[before].end);
         self.text.get(begin..self.lines.get(at)?.end)
+    }
+
+    /// How many tasks there have been up to a record.
+    pub(super) fn tasks(&self, seq: u64) -> u64 {
+        let spawned = |line: &&Line| line.kind == Some(RecordType::TaskSpawn);
+        1 + self.lines(0, seq).filter(spawned).count() as u64
+    }
+
+    /// The lines after a record, to another one, that one included.
+    pub(super) fn lines(&self, after: u64, to: u64) -> impl Iterator<Item = &Line> {
+        let after = usize::try_from(after).unwrap_or(usize::MAX);
+        self.lines.iter().take(usize::try_from(to).unwrap_or(usize::MAX)).skip(after)
     }
 
     /// The first record after this one that fits.
@@ -85,24 +90,5 @@ impl History {
         let aborted = |line: &Line| line.kind == Some(RecordType::TaskAbort);
         let failed = self.lines.iter().any(|line| aborted(line) && line.tid == Tid(1));
         failed.then(|| self.find(0, aborted)).flatten()
-    }
-
-    /// What the log has up to a record, that one included.
-    pub(super) fn script_to(&mut self, seq: u64) -> Result<Script, LogError> {
-        let near = self.near.take().filter(|(at, _)| *at <= seq);
-        let (at, script) = near.unwrap_or_default();
-        let (at, script) = self.extend(at, script, seq.saturating_sub(BEFORE).max(at))?;
-        let (_, whole) = self.extend(at, script.clone(), seq)?;
-        self.near = Some((at, script));
-        Ok(whole)
-    }
-
-    fn extend(&self, from: u64, mut script: Script, to: u64) -> Result<(u64, Script), LogError> {
-        for seq in from + 1..=to {
-            let text = self.line(seq).unwrap_or_default();
-            let Some(record) = Record::of_checked(text) else { break };
-            script.add(&record, &|payload| fetch(&*self.disk, &self.root, payload))?;
-        }
-        Ok((to.max(from), script))
     }
 }

@@ -5,6 +5,7 @@ mod halt;
 mod history;
 mod moment;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -45,9 +46,16 @@ use crate::wal::{LogError, RealDisk, View};
 pub struct TimeTravel {
     room: Runtime,
     history: History,
-    /// The replayed run, and the record it stands at.
+    /// The replayed run, and the record it stands at. It only goes forwards.
     here: Option<(RunId, u64)>,
+    /// What was seen on the way to where it stands, by record.
+    seen: BTreeMap<u64, Moment>,
 }
+
+/// So many records before the one that is asked for are looked at on the way, because the next step may be back; fewer where there are many
+/// tasks to look at.
+const BEFORE: u64 = 64;
+const TASKS_LOOKED_AT: u64 = 20_000;
 
 impl TimeTravel {
     /// Goes to a run in a log directory, which may be in use. The builder has the functions of the program; its own log is not opened.
@@ -60,7 +68,7 @@ impl TimeTravel {
     /// The same with a runtime that has no log.
     pub(crate) fn in_room(room: Runtime, view: &View, run: Uuid) -> Result<TimeTravel, RunError> {
         let history = History::read(view, run)?;
-        Ok(TimeTravel { room, history, here: None })
+        Ok(TimeTravel { room, history, here: None, seen: BTreeMap::new() })
     }
 
     /// The run.
@@ -84,16 +92,48 @@ impl TimeTravel {
             let (run, records) = (self.history.run(), self.history.len());
             return Err(LogError::NoRecord { run, seq, records }.into());
         }
+        if let Some(moment) = self.seen.get(&seq) {
+            return Ok(moment.clone());
+        }
+        let (id, mut here) = self.set_out_for(seq)?;
+        let before = BEFORE.min(TASKS_LOOKED_AT / self.history.tasks(seq));
+        let mut next = seq.saturating_sub(before).max(here + 1);
+        loop {
+            self.here = None;
+            let gone = self.room.travel_on(id, &self.history, (here, next));
+            gone.map_err(RunError::Failed)?;
+            self.here = Some((id, next));
+            let moment = self.look(id, next);
+            if next == seq {
+                self.seen.retain(|record, _| record.abs_diff(seq) <= 2 * BEFORE);
+                self.seen.insert(seq, moment.clone());
+                return Ok(moment);
+            }
+            self.seen.insert(next, moment);
+            (here, next) = (next, next + 1);
+        }
+    }
+
+    /// A replay that stands before this record.
+    fn set_out_for(&mut self, seq: u64) -> Result<(RunId, u64), RunError> {
+        if let Some((id, at)) = self.here
+            && at < seq
+            && self.room.can_travel_on(id)
+        {
+            return Ok((id, at));
+        }
         self.leave();
-        let script = self.history.script_to(seq)?;
-        let halted = self.room.replay_to(self.history.chain(), script);
-        let (id, errors) = halted.map_err(RunError::Failed)?;
-        self.here = Some((id, seq));
+        let id = self.room.begin_travel(&self.history).map_err(RunError::Failed)?;
+        Ok((id, 0))
+    }
+
+    /// The run as it stands.
+    fn look(&mut self, id: RunId, seq: u64) -> Moment {
+        let failures = self.room.failures(id);
         let language = self.room.settings.registry.language.as_deref();
-        let run = self.room.run_of(id);
-        let sights = run.map_or_else(Vec::new, |run| run.sights());
+        let sights = self.room.run_of(id).map_or_else(Vec::new, |run| run.sights());
         let line = self.history.line(seq).unwrap_or_default();
-        Ok(Moment::new(seq, line, sights, errors, language))
+        Moment::new(seq, line, sights, failures, language)
     }
 
     /// The next record of a task after this one.
