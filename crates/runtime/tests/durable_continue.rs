@@ -2,6 +2,7 @@
 
 mod durable_kit;
 
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use durable_kit::{Dir, ms};
@@ -12,8 +13,8 @@ use tiffany::{
     Builder, ErrorKind, RunError, Settlement, TaskError, Tid, Uuid, random, sleep, spawn, yield_now,
 };
 
-/// The keys of the steps of one test, in the order in which they were begun.
-static KEYS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// The keys of the steps of one test, with the number that each is for, in the order in which they were begun.
+static KEYS: Mutex<Vec<(String, u64)>> = Mutex::new(Vec::new());
 
 /// Adds numbers that come by message, three in each generation, and a step with each.
 async fn adder((mut sum, mut drawn): (u64, Vec<u64>)) -> Result<(u64, Vec<u64>), TaskError> {
@@ -23,7 +24,7 @@ async fn adder((mut sum, mut drawn): (u64, Vec<u64>)) -> Result<(u64, Vec<u64>),
             return Ok((sum, drawn));
         };
         sum = step_with("add", move |attempt| {
-            KEYS.lock().unwrap().push(attempt.key().to_owned());
+            KEYS.lock().unwrap().push((attempt.key().to_owned(), number));
             Ok::<u64, String>(sum + number)
         })
         .await?;
@@ -61,12 +62,12 @@ fn a_run_that_begins_anew_is_the_same_run() {
     assert!(drawn[0] != drawn[1] && drawn[1] != drawn[2], "random numbers are repeated: {drawn:?}");
     drop(runtime);
 
-    let keys = KEYS.lock().unwrap().clone();
-    let mut unique = keys.clone();
-    unique.sort();
-    unique.dedup();
+    // A step that was under way when the first runtime ended is begun again, with the same key.
+    let mut keys = KEYS.lock().unwrap().clone();
+    keys.dedup();
+    let unique: BTreeSet<&str> = keys.iter().map(|(key, _)| &**key).collect();
     assert_eq!((unique.len(), keys.len()), (8, 8), "a key was used twice: {keys:?}");
-    assert!(keys[7].starts_with(&format!("{}/3.", run.uuid())), "{}", keys[7]);
+    assert!(keys[7].0.starts_with(&format!("{}/3.", run.uuid())), "{:?}", keys[7]);
 
     let line = first(&dir);
     assert_eq!((line["gen"].as_u64(), line["seq"].as_u64()), (Some(3), Some(1)));
