@@ -50,6 +50,9 @@ pub trait Program: Future<Output = Result<Value, TaskError>> {
     /// calls; when it is ready, the task is Cancelled, or Failed with the error it gives.
     fn cancel(self: Pin<&mut Self>);
 
+    /// It is dropped next because it is over, as if it had returned: its run begins anew.
+    fn end(self: Pin<&mut Self>) {}
+
     /// The line it stands at.
     fn line(&self) -> Option<Site>;
 
@@ -121,6 +124,12 @@ impl<P: Program, S: Fn() -> Option<Site>> Coroutine for ProgramTask<P, S> {
             program.cancel();
         }
         self.resume(port)
+    }
+
+    fn end(self: Pin<&mut Self>) {
+        if let Some(program) = self.task().program_mut() {
+            program.end();
+        }
     }
 
     fn may_be_woken(&self) -> bool {
