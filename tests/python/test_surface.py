@@ -135,7 +135,7 @@ def test_every_error_has_a_code_of_the_book(cls: type) -> None:
 def test_every_code_has_its_class_or_is_said_to_have_none() -> None:
     """Whoever reads of a code in the book can catch its error by name, or is told that it is a plain `TiffanyError`."""
     told = (BOOK / "errors.md").read_text().split("have no class of their own in Python: ")[1]
-    general = set()
+    general: set[str] = set()
     for first, last in re.findall(r"TFY(\d{4})(?: to TFY(\d{4}))?", told.split(".")[0]):
         general.update(f"TFY{number:04}" for number in range(int(first), int(last or first) + 1))
     without = {code for code in codes() if code not in errors._BY_CODE}

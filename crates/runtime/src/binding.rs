@@ -18,8 +18,8 @@ use std::sync::Arc;
 
 pub use crate::durable::{Language, Wanted};
 pub use durable::{
-    answer_question, continue_as, durable_run, is_live, make_step, settle_durable,
-    settle_durable_in, step, step_elsewhere, transactional, wait_for, with_origin,
+    answer_question, continue_as, durable_run, failing, fork, fork_by, is_live, make_step,
+    settle_durable, settle_durable_in, step, step_elsewhere, transactional, wait_for, with_origin,
     worth_another_attempt,
 };
 #[cfg(feature = "cli")]
