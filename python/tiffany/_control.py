@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import uuid as _uuid
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeVar, overload
 
 from tiffany import _core, _workflows
-from tiffany._arguments import bad
-from tiffany._records import Doubt, Paused, Run, Status, doubt, paused_run
+from tiffany._arguments import bad, several
+from tiffany._records import Doubt, Paused, Run, RunLike, Status, doubt, paused_run
 
 _NOTHING: Any = object()
+_T = TypeVar("_T")
 
 
 def decision(done: Any, failed: str | None, again: bool) -> tuple[str, Any]:
@@ -40,6 +42,23 @@ def started(workflow: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
         return workflow, _workflows.encoded(_workflows.arguments(function, args, kwargs))
     name = _workflows.name_of(workflow)
     return name, _workflows.encoded(_workflows.arguments(workflow, args, kwargs))
+
+
+def forked(
+    reply: Any, fail: BaseException | str | None, as_is: bool, allow: Iterable[str], id: str | None
+) -> dict[str, Any]:
+    """How a fork differs from its parent."""
+    if reply is not _NOTHING and fail is not None:
+        raise bad("a fork was given both an answer and an error", "give it `reply` or `fail`")
+    if isinstance(allow, str):
+        raise bad(f"`allow` is a list of names, not {allow!r}", f"write [{allow!r}]")
+    return {
+        "reply": None if reply is _NOTHING else [reply],
+        "fail": fail,
+        "as_is": as_is,
+        "allow": several("allow", allow),
+        "id": id,
+    }
 
 
 def question(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
@@ -87,25 +106,76 @@ class Connection:
         name, given = started(workflow, args, kwargs)
         return Run(id, _uuid.UUID(self._control.submit(name, id, given)))
 
-    def send(self, run: Run[Any] | _uuid.UUID | str, name: str, value: Any) -> None:
+    def send(self, run: RunLike, name: str, value: Any) -> None:
         """Sends a message to a run, which takes it with `ReceiveMessage`."""
         self._control.send(run, name, value)
 
-    def cancel(self, run: Run[Any] | _uuid.UUID | str) -> None:
+    def cancel(self, run: RunLike) -> None:
         """Cancels a run."""
         self._control.cancel(run)
 
-    def query(self, run: Run[Any] | _uuid.UUID | str, name: str, *args: Any, **kwargs: Any) -> Any:
+    def query(self, run: RunLike, name: str, *args: Any, **kwargs: Any) -> Any:
         """Asks a run, which answers by `on_question`."""
         return self._control.query(run, name, question(args, kwargs))
 
-    def settle(self, promise: Any, value: Any = None) -> bool:
-        """Completes an external promise of a run by its UUID. ``False``: it was settled before."""
-        return bool(self._control.settle(promise, value))
+    @overload
+    def fork(
+        self,
+        run: Run[_T],
+        at: int,
+        *,
+        reply: Any = ...,
+        fail: BaseException | str | None = None,
+        as_is: bool = False,
+        allow: Iterable[str] = (),
+        id: str | None = None,
+    ) -> Run[_T]: ...
+    @overload
+    def fork(
+        self,
+        run: _uuid.UUID | str,
+        at: int,
+        *,
+        reply: Any = ...,
+        fail: BaseException | str | None = None,
+        as_is: bool = False,
+        allow: Iterable[str] = (),
+        id: str | None = None,
+    ) -> Run[Any]: ...
+    def fork(
+        self,
+        run: RunLike,
+        at: int,
+        *,
+        reply: Any = _NOTHING,
+        fail: BaseException | str | None = None,
+        as_is: bool = False,
+        allow: Iterable[str] = (),
+        id: str | None = None,
+    ) -> Run[Any]:
+        """Forks a run at a record, as `Runtime.fork` does. Where no process has the log, the fork goes on when its directory is opened."""
+        given = forked(reply, fail, as_is, allow, id)
+        its_id, uuid = self._control.fork(run, at, given)
+        return Run(its_id, _uuid.UUID(uuid))
 
-    def fail(self, promise: Any, error: BaseException | str) -> bool:
-        """Fails an external promise of a run. ``False``: it was settled before."""
-        return bool(self._control.fail(promise, error))
+    def allow(self, run: RunLike, *names: str) -> None:
+        """Lets a fork do effects of these names, ``"*"`` for all. What it was paused for and is allowed now begins."""
+        self._control.allow(run, list(names))
+
+    def settle(self, promise: Any, value: Any = None, *, run: RunLike | None = None) -> bool:
+        """Completes an external promise of a run by its UUID. ``False``: it was settled before. A fork has its parent's promises in common
+        with it: they are the fork's if that is named, as ``run``."""
+        return bool(self._control.settle(promise, value, run))
+
+    def fail(
+        self,
+        promise: Any,
+        error: BaseException | str,
+        *,
+        run: RunLike | None = None,
+    ) -> bool:
+        """Fails an external promise of a run. ``False``: it was settled before. For a promise of a fork, ``run`` names that."""
+        return bool(self._control.fail(promise, error, run))
 
     def paused(self) -> list[Paused]:
         """The runs that cannot go on, and why."""

@@ -19,6 +19,9 @@ class Run(Generic[T]):
     uuid: _uuid.UUID
 
 
+RunLike = Run[Any] | _uuid.UUID | str
+
+
 @dataclass(frozen=True)
 class Paused:
     """A run that cannot go on with this program: which one, and why."""

@@ -13,14 +13,13 @@ from typing import Any, Literal, TypeVar, TypeVarTuple, Unpack, overload
 from tiffany import _arguments, _control, _core, _workflows
 from tiffany._arguments import bad, close_unbegun, known_names_only
 from tiffany._control import _NOTHING, Connection
-from tiffany._records import Chunk, Doubt, Paused, Queue, Run, doubt, paused_run
+from tiffany._records import Chunk, Doubt, Paused, Queue, Run, RunLike, doubt, paused_run
 
 atexit.register(_core._leave)
 
 _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
 Program = Generator[Any, Any, _T] | Coroutine[Any, Any, _T]
-RunLike = Run[Any] | _uuid.UUID | str
 
 
 class Runtime:
@@ -171,6 +170,55 @@ class Runtime:
     def query(self, run: RunLike, name: str, *args: Any, **kwargs: Any) -> Any:
         """Asks a durable run, which answers by `on_question`, once it has done what it can do now. Drives all runs meanwhile."""
         return self._core.query(run, name, _control.question(args, kwargs))
+
+    @overload
+    def fork(
+        self,
+        run: Run[_T],
+        at: int,
+        *,
+        reply: Any = ...,
+        fail: BaseException | str | None = None,
+        as_is: bool = False,
+        allow: Iterable[str] = (),
+        id: str | None = None,
+    ) -> Run[_T]: ...
+    @overload
+    def fork(
+        self,
+        run: _uuid.UUID | str,
+        at: int,
+        *,
+        reply: Any = ...,
+        fail: BaseException | str | None = None,
+        as_is: bool = False,
+        allow: Iterable[str] = (),
+        id: str | None = None,
+    ) -> Run[Any]: ...
+    def fork(
+        self,
+        run: RunLike,
+        at: int,
+        *,
+        reply: Any = _NOTHING,
+        fail: BaseException | str | None = None,
+        as_is: bool = False,
+        allow: Iterable[str] = (),
+        id: str | None = None,
+    ) -> Run[Any]:
+        """Forks a durable run at a record: a new run begins with all that the other one had up to there, and goes its own way.
+
+        With ``reply`` the answer in that record is this instead, or with ``fail`` an error. An answer must have the shape of the one that is
+        there, unless it is to be taken ``as_is``. Where the parent has an answer to the same call, an effect of the fork is given that;
+        others are refused, unless ``allow`` has their name, or ``"*"``: then the fork is paused until it is allowed by `allow`. The fork has the ``id``
+        that it is given, or its parent's with the number of the record.
+        """
+        its_id, uuid = self._core.fork(run, at, _control.forked(reply, fail, as_is, allow, id))
+        return Run(its_id, _uuid.UUID(uuid))
+
+    def allow(self, run: RunLike, *names: str) -> None:
+        """Lets a fork do effects of these names, ``"*"`` for all. What it was paused for and is allowed now begins."""
+        self._core.allow(run, list(names))
 
     def flush(self) -> None:
         """Waits until all that was asked for so far is safe in the log. Drives all runs meanwhile."""

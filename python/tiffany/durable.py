@@ -5,6 +5,7 @@ from __future__ import annotations
 from tiffany._control import Connection, connect
 from tiffany._core import (
     Attempt,
+    ContinueAs,
     Patched,
     ReceiveMessage,
     SendMessage,
@@ -25,6 +26,7 @@ __all__ = [
     "Backoff",
     "Chunk",
     "Connection",
+    "ContinueAs",
     "Doubt",
     "Patched",
     "Paused",

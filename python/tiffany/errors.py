@@ -273,6 +273,108 @@ class NoPyosSchedulerError(TiffanyError, TypeError):
     code = "TFY0057"
 
 
+class NoBackupError(TiffanyError, LookupError):
+    """A directory is no backup."""
+
+    code = "TFY0087"
+
+
+class DamagedBackupError(TiffanyError):
+    """A backup is not as it was written."""
+
+    code = "TFY0088"
+
+
+class OtherLogError(TiffanyError):
+    """A directory has the backup of another log."""
+
+    code = "TFY0089"
+
+
+class NotEmptyError(TiffanyError):
+    """A log was to be restored where something is."""
+
+    code = "TFY0090"
+
+
+class LogInUseError(TiffanyError):
+    """Another process has the log."""
+
+    code = "TFY0101"
+
+
+class LogError(TiffanyError):
+    """A log cannot be read or written. Each cause has a code of its own."""
+
+    code = "TFY0102"
+
+
+class NoRecordError(TiffanyError, LookupError):
+    """A run has no record of this number."""
+
+    code = "TFY0115"
+
+
+class NotAnAnswerError(TiffanyError, ValueError):
+    """A record that answers nothing was to be changed in a fork."""
+
+    code = "TFY0116"
+
+
+class NotForkableError(TiffanyError, ValueError):
+    """A run cannot be forked there."""
+
+    code = "TFY0117"
+
+
+class OtherShapeError(TiffanyError, ValueError):
+    """An answer for a fork has another shape than the recorded one."""
+
+    code = "TFY0118"
+
+
+class NotAllowedError(TiffanyError):
+    """A fork needs an effect that its parent has no answer for and that nobody has allowed."""
+
+    code = "TFY0119"
+
+
+class HalfRestoredError(TiffanyError):
+    """A log was not restored to its end."""
+
+    code = "TFY0120"
+
+
+class RestlessError(TiffanyError):
+    """Too many runs were replaced while a backup was taken."""
+
+    code = "TFY0121"
+
+
+class BackupStoppedError(TiffanyError):
+    """A backup or a restore did not come to its end."""
+
+    code = "TFY0122"
+
+
+class CannotContinueError(TiffanyError):
+    """A run cannot begin anew here."""
+
+    code = "TFY0125"
+
+
+class NoSnapshotError(TiffanyError):
+    """A run cannot be written down as a whole."""
+
+    code = "TFY0126"
+
+
+class NotRestoredError(TiffanyError):
+    """What was written down of a run cannot be made a run again."""
+
+    code = "TFY0127"
+
+
 class _InDoubt(Exception):
     """Nobody knows whether a transaction was confirmed; the next attempt finds out."""
 
@@ -320,6 +422,8 @@ _BY_CODE: dict[str, type[TiffanyError]] = {
     **_all(TiffanyError),
     **dict.fromkeys(("TFY0005", "TFY0006", "TFY0013", "TFY0033"), BadArgumentError),
     "TFY0012": BadDescriptorError,
+    **dict.fromkeys((f"TFY0{number}" for number in (*range(103, 113), 114)), LogError),
+    "TFY0113": NoSuchRunError,
     **dict.fromkeys(("TFY0015", "TFY0016", "TFY0017"), LimitError),
 }
 _MADE: dict[str, type[TiffanyError]] = {}
@@ -361,37 +465,54 @@ __all__ = [
     "AbandonedError",
     "AlreadyBegunError",
     "AlreadySettledError",
+    "BackupStoppedError",
     "BadArgumentError",
     "BadDescriptorError",
     "Cancelled",
+    "CannotContinueError",
     "ChannelClosedError",
+    "DamagedBackupError",
     "DeadlockError",
     "DivergedError",
     "ForeignRunError",
     "ForkedError",
     "GoldenLogError",
     "GoneError",
+    "HalfRestoredError",
     "HashSeedWarning",
     "InDoubtError",
     "LimitError",
+    "LogError",
     "LogFailedError",
+    "LogInUseError",
     "NestedRuntimeError",
-    "NoSuchQuestionError",
+    "NoBackupError",
     "NoPyosSchedulerError",
+    "NoRecordError",
+    "NoSnapshotError",
     "NoSuchKeyError",
+    "NoSuchQuestionError",
     "NoSuchRunError",
     "NotACallError",
+    "NotAllowedError",
+    "NotAnAnswerError",
     "NotCrashProofError",
     "NotDurableError",
+    "NotEmptyError",
     "NotEndingError",
+    "NotForkableError",
+    "NotRestoredError",
     "NotSerializableError",
     "NotUndoneError",
     "OtherKeyError",
+    "OtherLogError",
     "OtherRunError",
+    "OtherShapeError",
     "OutsideTaskError",
     "PanickedError",
     "PausedRunWarning",
     "RefusedError",
+    "RestlessError",
     "RunOverError",
     "SharedLoopError",
     "StepFailedError",

@@ -114,11 +114,31 @@ def test_the_stub_names_what_the_module_has() -> None:
     assert {name for name in stubbed if not name.startswith("_")} == there
 
 
+BOOK = Path(__file__).parents[2] / "docs/src"
+
+
+def codes() -> set[str]:
+    """All codes that the book explains."""
+    pages = "".join(page.read_text() for page in BOOK.glob("*.md"))
+    return set(re.findall(r"^###? (TFY\d{4})$", pages, re.M))
+
+
 @pytest.mark.parametrize("cls", [cls for cls in vars(errors).values() if inspect.isclass(cls)])
 def test_every_error_has_a_code_of_the_book(cls: type) -> None:
     """Every class of errors has a code, and the book a section for it."""
     if not issubclass(cls, tiffany.TiffanyError):
         return
-    book = Path(__file__).parents[2] / "docs/src/errors.md"
-    assert f"\n## {cls.code}\n" in book.read_text()
+    assert cls.code in codes()
     assert errors.of_code(cls.code) is cls
+
+
+def test_every_code_has_its_class_or_is_said_to_have_none() -> None:
+    """Whoever reads of a code in the book can catch its error by name, or is told that it is a plain `TiffanyError`."""
+    told = (BOOK / "errors.md").read_text().split("have no class of their own in Python: ")[1]
+    general: set[str] = set()
+    for first, last in re.findall(r"TFY(\d{4})(?: to TFY(\d{4}))?", told.split(".")[0]):
+        general.update(f"TFY{number:04}" for number in range(int(first), int(last or first) + 1))
+    without = {code for code in codes() if code not in errors._BY_CODE}
+    assert without == general
+    for code in without:
+        assert errors.of_code(code).__name__ == "TiffanyError"

@@ -28,6 +28,9 @@ pub trait Coroutine {
         Step::Done(Value::Unit)
     }
 
+    /// It is dropped next because it is over, as if it had returned, and not because its run is left as it stands.
+    fn end(self: Pin<&mut Self>) {}
+
     /// Whether somebody outside the kernel could still wake it.
     fn may_be_woken(&self) -> bool {
         false

@@ -430,7 +430,9 @@ impl Run {
     /// Drops the coroutine of a task between rounds, and accepts what it gives back.
     pub(crate) fn abandon(&mut self, slot: u32, port: &Port) {
         self.enter(port, None);
-        drop(self.tasks[slot as usize].drop_coroutine());
+        if let Some(mut coroutine) = self.tasks[slot as usize].drop_coroutine() {
+            coroutine.as_mut().end();
+        }
         self.accept(slot, port);
         self.end_round(port);
     }

@@ -28,9 +28,9 @@ macro_rules! named {
 }
 
 named!(
-    capacity, channel, clock, cost, count, end, failed, function, group, handlers, host, id, key,
-    most, name, on, path, permits, policy, port, priority, queue, seconds, semaphore, threads, tid,
-    wal, why,
+    as_is, at, backup, capacity, channel, clock, cost, count, end, failed, force, format, function,
+    group, handlers, host, id, key, limit, most, name, on, other, path, permits, policy, port,
+    priority, queue, rate, record, seconds, semaphore, threads, tid, to, wal, why,
 );
 
 macro_rules! whole {

@@ -94,6 +94,8 @@ pub(crate) enum Op {
     Charge(u64),
     ReceiveMessage(String),
     Patched(String),
+    /// With these arguments of the run's function.
+    ContinueAs(Py<PyTuple>, Py<PyDict>),
     /// Runs a program in the same task.
     Call(Py<PyAny>),
     /// One of the user's own, of this class.
@@ -122,6 +124,10 @@ impl Op {
             Op::Send(channel, _, message) => {
                 visit.call(channel)?;
                 visit.call(message)
+            }
+            Op::ContinueAs(args, kwargs) => {
+                visit.call(args)?;
+                visit.call(kwargs)
             }
             Op::Other(perform) => perform.traverse(visit),
             _ => Ok(()),
@@ -308,6 +314,8 @@ pub(crate) fn kernel_call(call: &Bound<'_, SystemCall>) -> KernelCall {
         Op::Charge(cost) => KernelCall::Charge(*cost),
         Op::ReceiveMessage(name) => KernelCall::ReceiveMessage(name.as_str().into()),
         Op::Patched(id) => KernelCall::Patched(id.as_str().into(), true),
+        // Who is the root of a durable run makes it in another way; others are refused.
+        Op::ContinueAs(..) => KernelCall::ContinueAs("{}".into()),
         Op::Custom(_) | Op::Other(_) => {
             let name = call.get_type().name().map_or("custom".into(), |name| name.to_string());
             KernelCall::Custom(names::name(&name), to_value(call.clone().into_any()))

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple, PyType};
+use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 use tiffany::binding::{self, Program};
 use tiffany::kernel::{BoxCoroutine, Frame};
 use tiffany::{Site, TaskError, Value};
@@ -43,12 +43,11 @@ pub(crate) struct PyTask {
 }
 
 /// In which form a program's value is given away.
-#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResultForm {
     /// As the object it is.
     Object,
-    /// As text that can be written down: the root of a durable run.
-    Written,
+    /// As text that can be written down: the root of a durable run, which is a run of this function.
+    Written(Py<PyAny>),
 }
 
 /// What the kernel runs for a program.
@@ -230,6 +229,9 @@ impl PyTask {
                 Err(_) => self.call(object.py(), program),
             };
         }
+        if let Op::ContinueAs(args, kwargs) = &made.get().op {
+            return self.continue_as(made, args, kwargs).unwrap_or_else(Pending::Throw);
+        }
         let stack = &self.stack;
         call::start(made, || stack.line(object.py())).unwrap_or_else(Pending::Throw)
     }
@@ -253,10 +255,31 @@ impl PyTask {
         }
     }
 
+    /// Begins the run anew with these arguments of its function. Who is not the root of a durable run has none, and is refused.
+    #[cold]
+    fn continue_as(
+        &self,
+        call: &Bound<'_, SystemCall>,
+        args: &Py<PyTuple>,
+        kwargs: &Py<PyDict>,
+    ) -> PyResult<Pending> {
+        let py = call.py();
+        call.get().made();
+        let input = match &self.result {
+            ResultForm::Object => String::from("{}"),
+            ResultForm::Written(function) => {
+                let workflows = py.import("tiffany._workflows")?;
+                let given = workflows.call_method1("arguments", (function, args, kwargs))?;
+                crate::json::encode(&given)?
+            }
+        };
+        Ok(Pending::Call(binding::continue_as(&input), call.clone().unbind()))
+    }
+
     fn returned(&self, value: Bound<'_, PyAny>) -> Result<Value, TaskError> {
-        match self.result {
+        match &self.result {
             ResultForm::Object => Ok(to_value(value)),
-            ResultForm::Written => match crate::json::encode(&value) {
+            ResultForm::Written(_) => match crate::json::encode(&value) {
                 Ok(json) => Ok(binding::json(json)),
                 Err(error) => Err(errors::from_python(value.py(), &error)),
             },
@@ -304,6 +327,11 @@ impl Program for PyTask {
         task.is_cancelled = true;
         let pending = std::mem::replace(&mut task.pending, Pending::Nothing);
         task.pending = Python::attach(|py| pending.cancelled(py));
+    }
+
+    fn end(self: Pin<&mut Self>) {
+        // It is closed like one that is not durable, so that its `finally` is done.
+        self.get_mut().is_durable = false;
     }
 
     fn line(&self) -> Option<Site> {

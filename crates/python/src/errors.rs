@@ -265,12 +265,17 @@ pub(crate) fn text(exception: &Bound<'_, PyBaseException>) -> String {
 pub(crate) fn run_error(py: Python<'_>, error: &RunError) -> PyErr {
     match error.task_error() {
         Some(error) => to_python(py, error),
-        None => match class(py, error.code())
-            .and_then(|class| class.call1((shown(&error.to_string(), None),)))
-        {
-            Ok(exception) => PyErr::from_value(exception),
-            Err(error) => error,
-        },
+        None => coded(py, error.code(), error),
+    }
+}
+
+/// The exception for an error that is no task's.
+#[cold]
+pub(crate) fn coded(py: Python<'_>, code: &str, error: &dyn std::fmt::Display) -> PyErr {
+    let text = shown(&error.to_string(), None);
+    match class(py, code).and_then(|class| class.call1((text,))) {
+        Ok(exception) => PyErr::from_value(exception),
+        Err(error) => error,
     }
 }
 

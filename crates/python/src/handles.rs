@@ -420,7 +420,7 @@ fn complete_by_uuid(
     #[pyo3(from_py_with = argument::wal)] wal: Option<PathBuf>,
 ) -> PyResult<bool> {
     match wal {
-        Some(dir) => control::Control::open(uuid.py(), dir)?.settle(uuid, &value),
+        Some(dir) => control::Control::open(uuid.py(), dir)?.settle(uuid, &value, None),
         None => by_uuid(uuid, Ok(value)),
     }
 }
@@ -435,7 +435,7 @@ fn fail_by_uuid(
 ) -> PyResult<bool> {
     errors::check_exception(&error)?;
     match wal {
-        Some(dir) => control::Control::open(uuid.py(), dir)?.fail(uuid, error),
+        Some(dir) => control::Control::open(uuid.py(), dir)?.fail(uuid, error, None),
         None => by_uuid(uuid, Err(error)),
     }
 }

@@ -18,6 +18,7 @@ mod frames;
 mod guest;
 mod handler;
 mod handles;
+mod history;
 mod json;
 mod line;
 mod names;
@@ -71,6 +72,7 @@ fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     handler::add(module)?;
     net::add(module)?;
     durable::add(module)?;
+    history::add(module)?;
     pyos::add(module)?;
     module.add_class::<errors::ErrorBox>()?;
     module.add_class::<Program>()?;

@@ -51,6 +51,7 @@ pub(crate) fn name(py: Python<'_>, op: &Op) -> Cow<'static, str> {
         Op::Charge(_) => "Charge",
         Op::ReceiveMessage(_) => "ReceiveMessage",
         Op::Patched(_) => "Patched",
+        Op::ContinueAs(..) => "ContinueAs",
         Op::Call(_) => "Call",
         Op::Custom(class) => {
             let name = class.bind(py).name();
@@ -107,6 +108,12 @@ pub(crate) fn of(call: &Bound<'_, SystemCall>) -> PyResult<String> {
         Op::LeaveGroup(group) => vec![format!("Group({})", group.id)],
         Op::Charge(cost) => vec![cost.to_string()],
         Op::ReceiveMessage(name) | Op::Patched(name) => vec![text(name)?],
+        Op::ContinueAs(args, kwargs) => {
+            let by_position = args.bind(py).iter().map(|value| Ok(value.repr()?.to_string()));
+            let by_name = kwargs.bind(py).iter();
+            let by_name = by_name.map(|(name, value)| Ok(format!("{name}={}", value.repr()?)));
+            by_position.chain(by_name).collect::<PyResult<_>>()?
+        }
         Op::Call(program) => vec![object(program)?],
         Op::Other(_) => vec!["…".into()],
         _ => vec![],

@@ -9,7 +9,7 @@ use tiffany::{RunHandle, Value, binding};
 use crate::argument;
 use crate::asyncgens::{self, Hooks};
 use crate::durable::control::Control;
-use crate::durable::{interpreter, runs};
+use crate::durable::{forks, interpreter, runs};
 use crate::errors::{self, Raise, TiffanyError};
 use crate::guest::Guest;
 use crate::line::Line;
@@ -30,7 +30,11 @@ struct Open {
 }
 
 /// Does something that lets tasks run on this thread.
-fn driven<T>(py: Python<'_>, second: Second, act: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+pub(crate) fn driven<T>(
+    py: Python<'_>,
+    second: Second,
+    act: impl FnOnce() -> PyResult<T>,
+) -> PyResult<T> {
     let _hooks = Hooks::new(py)?;
     signals::watched(py, second, act)
 }
@@ -217,6 +221,22 @@ impl Runtime {
     ) -> PyResult<Py<PyAny>> {
         let mut open = self.open(run.py())?;
         driven(run.py(), open.second, || runs::query(&mut open.runtime, run, &name, input))
+    }
+
+    /// Forks a durable run at a record, and gives the fork's id and its UUID.
+    fn fork(
+        &self,
+        run: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = argument::at)] at: u64,
+        given: &Bound<'_, PyDict>,
+    ) -> PyResult<(String, String)> {
+        let mut open = self.open(run.py())?;
+        driven(run.py(), open.second, || forks::fork(&mut open.runtime, run, at, given))
+    }
+
+    /// Lets a fork do effects of these names.
+    fn allow(&self, run: &Bound<'_, PyAny>, names: Vec<Bound<'_, PyAny>>) -> PyResult<()> {
+        forks::allow(&mut self.open(run.py())?.runtime, run, &names)
     }
 
     /// Waits until all that was asked for is safe in the log.

@@ -18,8 +18,8 @@ use std::sync::Arc;
 
 pub use crate::durable::{Language, Wanted};
 pub use durable::{
-    answer_question, continue_as, durable_run, is_live, make_step, settle_durable,
-    settle_durable_in, step, step_elsewhere, transactional, wait_for, with_origin,
+    answer_question, continue_as, durable_run, failing, fork, fork_by, is_live, make_step,
+    settle_durable, settle_durable_in, step, step_elsewhere, transactional, wait_for, with_origin,
     worth_another_attempt,
 };
 #[cfg(feature = "cli")]
@@ -49,6 +49,9 @@ pub trait Program: Future<Output = Result<Value, TaskError>> {
     /// The task was cancelled, and what it waited for is withdrawn. From now on it is polled for its cleanup, in which it may make
     /// calls; when it is ready, the task is Cancelled, or Failed with the error it gives.
     fn cancel(self: Pin<&mut Self>);
+
+    /// It is dropped next because it is over, as if it had returned: its run begins anew.
+    fn end(self: Pin<&mut Self>) {}
 
     /// The line it stands at.
     fn line(&self) -> Option<Site>;
@@ -121,6 +124,12 @@ impl<P: Program, S: Fn() -> Option<Site>> Coroutine for ProgramTask<P, S> {
             program.cancel();
         }
         self.resume(port)
+    }
+
+    fn end(self: Pin<&mut Self>) {
+        if let Some(program) = self.task().program_mut() {
+            program.end();
+        }
     }
 
     fn may_be_woken(&self) -> bool {

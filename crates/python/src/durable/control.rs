@@ -6,13 +6,15 @@ use std::sync::{Mutex, MutexGuard};
 use std::thread::ThreadId;
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use serde_json::value::RawValue;
 use tiffany::control::Control as Way;
 use tiffany::{Settlement, TaskError, Uuid, binding};
 
 use crate::argument;
-use crate::durable::interpreter;
 use crate::durable::messages::identity;
 use crate::durable::runs::{DoubtParts, PausedParts, decision, doubt, paused_run};
+use crate::durable::{forks, interpreter};
 use crate::errors::{self, Raise, TiffanyError};
 use crate::json;
 
@@ -53,6 +55,23 @@ impl Control {
             Some(answer) => answer.map_err(|error| errors::to_python(py, &error)),
             None => Err(TiffanyError::Gone.err(py, "this connection is closed")),
         }
+    }
+}
+
+impl Control {
+    /// Settles a promise: that of a fork, if a run is named, which has it in common with its parent.
+    fn settled(
+        &self,
+        promise: &Bound<'_, PyAny>,
+        run: Option<&Bound<'_, PyAny>>,
+        result: Result<Box<RawValue>, TaskError>,
+    ) -> PyResult<bool> {
+        let (uuid, run) = (promise_uuid(promise)?, run.map(identity).transpose()?);
+        let settled = self.ask(promise.py(), |way| match run {
+            Some(run) => binding::settle_durable_in(way, run, uuid, result),
+            None => binding::settle_durable(way, uuid, result),
+        })?;
+        Ok(settled == Settlement::Accepted)
     }
 }
 
@@ -112,6 +131,24 @@ impl Control {
         self.ask(run.py(), |way| way.cancel(uuid))
     }
 
+    /// Forks a run at a record, and gives the fork's id and its UUID.
+    fn fork(
+        &self,
+        run: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = argument::at)] at: u64,
+        given: &Bound<'_, PyDict>,
+    ) -> PyResult<(String, String)> {
+        let (parent, fork) = (identity(run)?, forks::wanted(given)?);
+        let forked = self.ask(run.py(), |way| binding::fork_by(way, parent, at, fork))?;
+        Ok((forked.1, forked.0.to_string()))
+    }
+
+    /// Lets a fork do effects of these names.
+    fn allow(&self, run: &Bound<'_, PyAny>, names: Vec<Bound<'_, PyAny>>) -> PyResult<()> {
+        let (uuid, names) = (identity(run)?, forks::names(&names)?);
+        self.ask(run.py(), |way| way.allow(uuid, names))
+    }
+
     fn query(
         &self,
         run: &Bound<'_, PyAny>,
@@ -119,34 +156,31 @@ impl Control {
         input: String,
     ) -> PyResult<Py<PyAny>> {
         let (py, uuid, input) = (run.py(), identity(run)?, json::raw_text(input));
-        let answer = self
-            .ask(py, |way| way.question::<Box<serde_json::value::RawValue>>(uuid, &name, &input))?;
+        let answer = self.ask(py, |way| way.question::<Box<RawValue>>(uuid, &name, &input))?;
         json::decode(py, answer.get())
     }
 
     /// Settles a promise with a value. `False`: it was settled before.
+    #[pyo3(signature = (promise, value, run = None))]
     pub(crate) fn settle(
         &self,
         promise: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
+        run: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<bool> {
-        let (uuid, value) = (promise_uuid(promise)?, json::raw(value)?);
-        let settled =
-            self.ask(promise.py(), |way| binding::settle_durable(way, uuid, Ok(value)))?;
-        Ok(settled == Settlement::Accepted)
+        let value = json::raw(value)?;
+        self.settled(promise, run, Ok(value))
     }
 
     /// Settles a promise with an exception. `False`: it was settled before.
+    #[pyo3(signature = (promise, error, run = None))]
     pub(crate) fn fail(
         &self,
         promise: &Bound<'_, PyAny>,
         error: Bound<'_, PyAny>,
+        run: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<bool> {
-        let uuid = promise_uuid(promise)?;
-        let error = failure(error);
-        let settled =
-            self.ask(promise.py(), |way| binding::settle_durable(way, uuid, Err(error)))?;
-        Ok(settled == Settlement::Accepted)
+        self.settled(promise, run, Err(failure(error)))
     }
 
     fn doubts(&self, py: Python<'_>) -> PyResult<Vec<DoubtParts>> {

@@ -45,9 +45,9 @@ fn root(
     }
     let py = functions.py();
     let input = crate::json::decode(py, input)?;
-    let program = functions.call_method1("program", (function, input))?;
-    let line = Line::of_program(&program);
-    Ok(Some(driver::coroutine(&program, ResultForm::Written, line)))
+    let program = functions.call_method1("program", (&function, input))?;
+    let (line, result) = (Line::of_program(&program), ResultForm::Written(function.unbind()));
+    Ok(Some(driver::coroutine(&program, result, line)))
 }
 
 impl Language for PythonLanguage {

@@ -1,8 +1,9 @@
-//! What durable runs say to each other and to those outside: messages and questions; and `Patched`, by which new code lives with old runs.
+//! What durable runs say to each other and to those outside: messages and questions; `Patched`, by which new code
+//! lives with old runs; and `ContinueAs`, by which a run begins anew.
 
 use pyo3::prelude::*;
 use pyo3::pyclass_init::PyClassInitializer;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyDict, PyList, PyTuple};
 use serde_json::value::RawValue;
 use tiffany::{Uuid, binding};
 
@@ -45,6 +46,56 @@ impl Patched {
     fn new(#[pyo3(from_py_with = argument::id)] id: String) -> PyClassInitializer<Patched> {
         let op = Op::Patched(id.clone());
         PyClassInitializer::from(SystemCall::of(op)).add_subclass(Patched { id })
+    }
+}
+
+/// Begins this durable run anew, from its function with other arguments. It does not come back: the new beginning is all that is left of
+/// the run, in memory and in its log. So a run that never ends has a log that does not grow.
+///
+/// The run keeps its id, its UUID and the messages that it has not taken, and who waits for its outcome goes on waiting. Only the root may do
+/// this, and only when every other task of the run is over.
+///
+/// >>> import tempfile
+/// >>> @workflow(name="count down")
+/// ... async def count_down(number):
+/// ...     if number == 0:
+/// ...         return "liftoff"
+/// ...     await continue_as(number - 1)
+/// >>> with tempfile.TemporaryDirectory() as wal:
+/// ...     run(count_down(3), wal=wal, id="apollo")
+/// 'liftoff'
+#[pyclass(frozen, extends = SystemCall, module = "tiffany")]
+pub(crate) struct ContinueAs;
+
+#[pymethods]
+impl ContinueAs {
+    #[new]
+    #[pyo3(signature = (*args, **kwargs))]
+    fn new(
+        args: Bound<'_, PyTuple>,
+        kwargs: Option<Bound<'_, PyDict>>,
+    ) -> PyClassInitializer<ContinueAs> {
+        let kwargs = kwargs.unwrap_or_else(|| PyDict::new(args.py()));
+        let op = Op::ContinueAs(args.unbind(), kwargs.unbind());
+        PyClassInitializer::from(SystemCall::of(op)).add_subclass(ContinueAs)
+    }
+
+    /// The arguments by position.
+    #[getter]
+    fn args(slf: PyRef<'_, Self>, py: Python<'_>) -> Py<PyTuple> {
+        match &slf.as_super().op {
+            Op::ContinueAs(args, _) => args.clone_ref(py),
+            _ => unreachable!("a call has the op of its class"),
+        }
+    }
+
+    /// The arguments by name.
+    #[getter]
+    fn kwargs(slf: PyRef<'_, Self>, py: Python<'_>) -> Py<PyDict> {
+        match &slf.as_super().op {
+            Op::ContinueAs(_, kwargs) => kwargs.clone_ref(py),
+            _ => unreachable!("a call has the op of its class"),
+        }
     }
 }
 
@@ -149,5 +200,6 @@ pub(super) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ReceiveMessage>()?;
     module.add_class::<SendMessage>()?;
     module.add_class::<Patched>()?;
+    module.add_class::<ContinueAs>()?;
     module.add_function(wrap_pyfunction!(on_question, module)?)
 }

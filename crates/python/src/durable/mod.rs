@@ -4,6 +4,7 @@
 pub(crate) mod attempt;
 pub(crate) mod control;
 mod elsewhere;
+pub(crate) mod forks;
 pub(crate) mod interpreter;
 pub(crate) mod language;
 mod messages;

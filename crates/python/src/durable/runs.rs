@@ -19,7 +19,7 @@ fn run(uuid: Uuid) -> DurableRun<Box<RawValue>> {
     binding::durable_run(uuid)
 }
 
-fn raised<T>(py: Python<'_>, result: Result<T, RunError>) -> PyResult<T> {
+pub(super) fn raised<T>(py: Python<'_>, result: Result<T, RunError>) -> PyResult<T> {
     // Ctrl-C while it was waited for.
     if let Some(error) = session::take_interrupt() {
         return Err(error);

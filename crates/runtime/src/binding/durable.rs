@@ -13,8 +13,8 @@ use crate::builder::Builder;
 use crate::call::TryCall;
 use crate::control::Control;
 use crate::durable::{
-    Attempt, DurableRun, Json, Language, Spawner, Step, StepError, StepJob, Tried, continue_with,
-    on_question,
+    Attempt, DurableRun, Fork, Json, Language, Spawner, Step, StepError, StepJob, Tried,
+    continue_with, on_question,
 };
 use crate::error::RunError;
 use crate::inbox::Settlement;
@@ -71,6 +71,31 @@ pub fn settle_durable_in(
     result: Result<Box<RawValue>, TaskError>,
 ) -> Result<Settlement, TaskError> {
     control.settled(Some(run), promise, result)
+}
+
+/// Forks a run at a record, and gives the fork's identity and its id.
+pub fn fork(
+    runtime: &mut Runtime,
+    parent: Uuid,
+    at: u64,
+    fork: Fork,
+) -> Result<(Uuid, String), RunError> {
+    runtime.fork_named(parent, at, fork)
+}
+
+/// The same from outside.
+pub fn fork_by(
+    control: &mut Control,
+    parent: Uuid,
+    at: u64,
+    fork: Fork,
+) -> Result<(Uuid, String), TaskError> {
+    control.fork_named(parent, at, fork)
+}
+
+/// A fork that is answered with an error as it is.
+pub fn failing(fork: Fork, error: TaskError) -> Fork {
+    fork.fail_with(error)
 }
 
 /// A step whose work is done on a thread and gives JSON.

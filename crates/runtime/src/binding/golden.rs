@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tiffany_kernel::{ErrorKind, TaskError};
 
 use crate::builder::Builder;
-use crate::cli::{other_outcome, script};
-use crate::durable::Until;
+use crate::cli::other_outcome;
+use crate::durable::{Until, script};
 use crate::error::RunError;
 use crate::wal::{RealDisk, RunReader, View};
 

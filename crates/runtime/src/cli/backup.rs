@@ -12,26 +12,24 @@ use super::out::{Out, Style};
 use super::place::{Place, is_log};
 use super::progress::Progress;
 use super::summary::{count, size};
+use crate::wal::RealDisk;
 use crate::wal::backup::{self, Checked, Over, Pace, Taken};
-use crate::wal::{RealDisk, holder};
 
-/// How fast it goes beside a process that has the directory, in MB a second, unless somebody says otherwise.
-const GENTLE: f64 = 16.0;
-/// And how far it stands back for who needs the processor.
+/// How far one that is gentle stands back for who needs the processor.
 const NICE: i32 = 19;
 
 pub(super) fn backup(place: &Place, mut out: Out, options: &Backup) -> Done {
     let dir = options.from.as_deref().unwrap_or(&place.dir);
     is_log(dir)?;
-    let rate = options.rate.or_else(|| holder(dir).map(|_| GENTLE)).filter(|rate| *rate > 0.0);
-    let pace = match rate {
-        Some(rate) => {
-            // If that is refused, it is only less gentle.
-            let _ = rustix::process::nice(NICE);
-            Pace::bytes_per_second((rate * 1e6) as u64)
-        }
-        None => Pace::full(),
+    let pace = match options.rate {
+        Some(rate) if rate > 0.0 => Pace::bytes_per_second((rate * 1e6) as u64),
+        Some(_) => Pace::full(),
+        None => Pace::beside(dir),
     };
+    if pace.is_gentle() {
+        // If that is refused, it is only less gentle.
+        let _ = rustix::process::nice(NICE);
+    }
     let mut progress = Progress::new(&out, "copying", 0);
     let mut watch = |done, total| progress.set_of(done, total);
     let taken =

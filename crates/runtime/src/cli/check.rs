@@ -1,46 +1,32 @@
 //! `check`: every run that is not over, once more against its log with the code of today. Which of them would not go on, where, and why.
 
 use serde_json::{Value, json};
-use tiffany_kernel::{ErrorKind, TaskError};
 
 use super::Done;
-use super::args::Check;
+use super::args::Check as Options;
 use super::error::{CliError, Shown};
 use super::out::{Out, Style};
-use super::place::{Place, find_all, script};
+use super::place::{Place, find_all};
 use super::progress::Progress;
-use super::summary::{Summary, count};
-use crate::durable::Until;
-use crate::wal::RunState;
+use super::summary::count;
+use crate::durable::{Check, Checked};
 
-pub(super) fn check(place: Place, mut out: Out, options: &Check) -> Done {
+pub(super) fn check(place: Place, mut out: Out, options: &Options) -> Done {
     place.need_program("check runs against this program")?;
     let view = place.look()?;
-    let named = !options.runs.is_empty();
-    let runs = find_all(&view, &options.runs)?;
-    let registry = place.builder.registry.clone();
-    let mut room = place.rehearsal_room()?;
-    let live: Vec<_> = runs
-        .into_iter()
-        .filter_map(|run| Some((run, view.run(run)?)))
-        .filter(|(_, entry)| named || entry.state == RunState::Live)
-        .collect();
+    let named = match options.runs.is_empty() {
+        true => None,
+        false => Some(find_all(&view, &options.runs)?),
+    };
+    let mut runs = Check::in_room(place.rehearsal_room()?, view);
+    if let Some(named) = named {
+        runs = runs.only(named)?;
+    }
     let (mut fit, mut apart) = (0, 0);
-    let mut progress = Progress::new(&out, "checking", live.len() as u64);
-    for (run, entry) in live {
+    let mut progress = Progress::new(&out, "checking", runs.len() as u64);
+    for Checked { run, id, function, error } in runs {
         progress.add(1);
-        let summary = Summary::read(&view, run, entry);
-        let trouble: Option<Shown> = match script(&view, run) {
-            Err(error) => Some(error.into()),
-            Ok(_) if !registry.has(&summary.function) => {
-                let message = format!("no function `{}` is registered", summary.function);
-                Some(TaskError::new(ErrorKind::Unregistered, message).into())
-            }
-            Ok(script) => match room.rehearse(&entry.chain(run), script, Until::TheEnd) {
-                Ok(rehearsal) => rehearsal.apart.map(Shown::from),
-                Err(error) => Some(error.into()),
-            },
-        };
+        let trouble = error.map(Shown::from);
         let verdict = if trouble.is_some() { "differs" } else { "ok" };
         match &trouble {
             Some(_) => apart += 1,
@@ -49,11 +35,11 @@ pub(super) fn check(place: Place, mut out: Out, options: &Check) -> Done {
         if out.json {
             let error = trouble.as_ref().map_or(Value::Null, Shown::json);
             out.json(&json!({
-                "run": run.to_string(), "id": summary.id, "function": summary.function,
+                "run": run.to_string(), "id": id, "function": function,
                 "verdict": verdict, "error": error,
             }))?;
         } else if let Some(trouble) = &trouble {
-            let head = format!("{run}  {}  {}", summary.id, summary.function);
+            let head = format!("{run}  {id}  {function}");
             out.text(Style::Head, &head)?;
             out.text(Style::Bad, &format!("  {} [{}]", trouble.message, trouble.code))?;
             out.text(Style::Plain, &format!("  next: {}", trouble.next))?;

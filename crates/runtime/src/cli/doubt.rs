@@ -7,11 +7,11 @@ use super::Done;
 use super::args::{Decide, Doubt, DoubtCommand};
 use super::error::{CliError, Ending};
 use super::out::{Out, Style};
-use super::place::{Place, is_log, script};
+use super::place::{Place, is_log};
 use super::summary::Summary;
 use super::table::{Cell, Table};
 use crate::control::{Control, Decision, Doubt as InDoubt};
-use crate::durable::{Shelved, fetch};
+use crate::durable::{Shelved, fetch, script};
 use crate::wal::{Payload, RunState};
 
 pub(super) fn doubt(place: &Place, out: Out, options: &Doubt) -> Done {

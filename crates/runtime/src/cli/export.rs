@@ -1,7 +1,6 @@
 //! `export`: a run in the forms that other programs show.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::Path;
 
 use super::Done;
@@ -10,7 +9,7 @@ use super::error::{CliError, Ending, exit};
 use super::json;
 use super::out::Out;
 use super::place::{Place, find};
-use crate::history::{ExportError, Format, export};
+use crate::history::{ExportError, Format, export, export_to_file};
 
 pub(super) fn export_run(place: &Place, mut out: Out, options: &Export) -> Done {
     let sight = place.look_anyhow()?;
@@ -21,19 +20,19 @@ pub(super) fn export_run(place: &Place, mut out: Out, options: &Export) -> Done 
         ExportFormat::Mermaid => Format::Mermaid,
         ExportFormat::Json => Format::Json,
     };
-    match &options.output {
+    let unread = match &options.output {
         Some(path) => {
-            let written = to_file(path, |file| export(&sight.view, run, format, file));
-            written.map_err(|error| ending(error, Some(path)))?;
+            let written = export_to_file(&sight.view, run, format, path);
+            written.map_err(|error| ending(error, Some(path)))?
         }
         None => {
             let written = export(&sight.view, run, format, &mut ToOut(&mut out));
-            written.map_err(|error| ending(error, None))?;
+            written.map_err(|error| ending(error, None))?
         }
-    }
+    };
     out.flush()?;
-    if let Some(error) = sight.view.refused(run) {
-        return Err(error.clone().into());
+    if let Some(error) = unread {
+        return Err(error.into());
     }
     out.end(if sight.trouble.is_some() { exit::FAILED } else { 0 })
 }
@@ -46,27 +45,6 @@ fn ending(error: ExportError, path: Option<&Path>) -> Ending {
         }
         (ExportError::Output(error), None) => error.into(),
     }
-}
-
-/// Writes a file beside its place, and gives it its name when all is there.
-fn to_file(
-    path: &Path,
-    write: impl FnOnce(&mut dyn Write) -> Result<(), ExportError>,
-) -> Result<(), ExportError> {
-    let mut new = path.as_os_str().to_owned();
-    new.push(".new");
-    let new = Path::new(&new);
-    let written = (|| {
-        let mut file = BufWriter::with_capacity(1 << 16, File::create(new)?);
-        write(&mut file)?;
-        file.flush()?;
-        Ok(std::fs::rename(new, path)?)
-    })();
-    if written.is_err() {
-        // It may not even have been made.
-        let _ = std::fs::remove_file(new);
-    }
-    written
 }
 
 /// Standard output, where nothing of a log is obeyed by a terminal. What is exported has control characters only

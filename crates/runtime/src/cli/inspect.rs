@@ -8,12 +8,12 @@ use super::Done;
 use super::args::{Inspect, State};
 use super::error::{Ending, Shown, exit};
 use super::out::{Out, Style};
-use super::place::{Place, find_all, script};
+use super::place::{Place, find_all};
 use super::show::{read, waiting_json};
 use super::summary::Summary;
 use super::tasks::Tasks;
 use super::waiting::{About, Waiting};
-use crate::durable::{Rehearsal, Until};
+use crate::durable::{Rehearsal, Until, script};
 use crate::runtime::Runtime;
 use crate::wal::{Recovery, RunState, Stamp, View};
 

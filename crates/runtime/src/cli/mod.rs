@@ -45,7 +45,6 @@ mod trying;
 mod verify;
 mod waiting;
 
-pub(crate) use place::script;
 pub(crate) use replay::other_outcome;
 
 use std::ffi::OsString;

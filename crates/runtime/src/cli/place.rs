@@ -7,7 +7,7 @@ use tiffany_kernel::Uuid;
 
 use super::error::{CliError, Ending, Shown};
 use crate::builder::Builder;
-use crate::durable::{Script, fetch, uuid_of};
+use crate::durable::uuid_of;
 use crate::runtime::Runtime;
 use crate::wal::{LogError, RealDisk, RunState, View};
 
@@ -53,18 +53,8 @@ impl Place {
     /// The same; if the index or the commit log is damaged, at the files of the runs alone.
     pub(super) fn look_anyhow(&self) -> Result<Sight, Ending> {
         is_log(&self.dir)?;
-        match View::open(Arc::new(RealDisk), &self.dir) {
-            Ok(view) => Ok(Sight { view, trouble: None }),
-            Err(
-                trouble @ (LogError::DamagedCommitLog { .. }
-                | LogError::DamagedIndex { .. }
-                | LogError::Newer { .. }),
-            ) => {
-                let view = View::of_files(Arc::new(RealDisk), &self.dir)?;
-                Ok(Sight { view, trouble: Some(trouble) })
-            }
-            Err(error) => Err(error.into()),
-        }
+        let (view, trouble) = View::open_anyhow(Arc::new(RealDisk), &self.dir)?;
+        Ok(Sight { view, trouble })
     }
 
     /// A runtime without a log, to try runs in.
@@ -133,17 +123,4 @@ pub(super) fn find_all(view: &View, names: &[String]) -> Result<Vec<Uuid>, Endin
     }
     let there = view.runs().filter(|(_, entry)| entry.state != RunState::Removed);
     Ok(there.map(|(uuid, _)| uuid).collect())
-}
-
-/// A run's log, for a replay.
-pub(crate) fn script(view: &View, run: Uuid) -> Result<Script, LogError> {
-    if let Some(error) = view.refused(run) {
-        return Err(error.clone());
-    }
-    let mut script = Script::default();
-    let mut reader = view.reader(run)?;
-    while let Some(record) = reader.next() {
-        script.add(&record?, &|payload| fetch(&**view.disk(), view.root(), payload))?;
-    }
-    Ok(script)
 }

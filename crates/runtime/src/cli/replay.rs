@@ -7,10 +7,10 @@ use super::Done;
 use super::args::Replay;
 use super::error::{CliError, Ending, Shown};
 use super::out::{Out, Style};
-use super::place::{Place, find, script};
+use super::place::{Place, find};
 use super::progress::Progress;
 use super::summary::count;
-use crate::durable::{Act, Rehearsal, Until};
+use crate::durable::{Act, Rehearsal, Until, script};
 use crate::wal::{LogError, Record, RecordType, View};
 
 pub(super) fn replay(place: Place, mut out: Out, options: &Replay) -> Done {

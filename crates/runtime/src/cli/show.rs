@@ -10,11 +10,11 @@ use super::args::{Show, State};
 use super::error::{Ending, Shown, exit};
 use super::fork::forks_of;
 use super::out::{Out, Style, clean, paint};
-use super::place::{Place, find, script};
+use super::place::{Place, find};
 use super::summary::{Summary, count, moment, size};
 use super::tasks::{TaskSeen, Tasks, error_text};
 use super::waiting::Waiting;
-use crate::durable::Until;
+use crate::durable::{Until, script};
 use crate::wal::{LogError, View};
 
 /// What a replay knows of a task.

@@ -7,9 +7,9 @@ use super::Done;
 use super::args::Try;
 use super::error::{CliError, Ending, Shown};
 use super::out::{Out, Style};
-use super::place::{Place, find, script};
-use super::summary::{Summary, count};
-use crate::durable::{Proposal, Rehearsal, Until};
+use super::place::{Place, find};
+use super::summary::count;
+use crate::durable::{Proposal, Trial};
 use crate::wal::{LogError, RunState};
 
 pub(super) fn try_run(place: Place, mut out: Out, options: &Try) -> Done {
@@ -20,14 +20,11 @@ pub(super) fn try_run(place: Place, mut out: Out, options: &Try) -> Done {
     if entry.state != RunState::Live {
         return Err(CliError::IsOver(options.run.clone()).into());
     }
-    let summary = Summary::read(&view, run, entry);
-    let script = script(&view, run)?;
-    let mut room = place.rehearsal_room()?;
-    let tried = room.rehearse(&entry.chain(run), script, Until::TheNextCalls)?;
-    let apart = tried.apart.clone().map(Shown::from);
+    let tried = Trial::in_room(place.rehearsal_room()?, &view, run)?;
+    let apart = tried.error.clone().map(Shown::from);
     match out.json {
-        true => out.json(&to_json(&run.to_string(), &tried, apart.as_ref()))?,
-        false => print(&mut out, &summary, &tried)?,
+        true => out.json(&to_json(&tried, apart.as_ref()))?,
+        false => print(&mut out, &tried)?,
     }
     out.flush()?;
     match apart {
@@ -36,16 +33,16 @@ pub(super) fn try_run(place: Place, mut out: Out, options: &Try) -> Done {
     }
 }
 
-fn print(out: &mut Out, summary: &Summary, tried: &Rehearsal) -> Result<(), Ending> {
-    let calls = count(tried.matched as u64, "call");
-    out.text(Style::Head, &format!("{}  {}  {}", summary.run, summary.id, summary.function))?;
+fn print(out: &mut Out, tried: &Trial) -> Result<(), Ending> {
+    let calls = count(tried.calls as u64, "call");
+    out.text(Style::Head, &format!("{}  {}  {}", tried.run, tried.id, tried.function))?;
     out.text(Style::Plain, &format!("{calls} to the world as the log has them"))?;
     for call in &tried.upcoming {
         let name = call.name.map_or(String::new(), |name| format!(" `{name}`"));
         let next = format!("task {} would make {}{name} at {}", call.tid, call.call, call.at);
         out.text(Style::Busy, &next)?;
     }
-    let is_apart = tried.apart.is_some();
+    let is_apart = tried.error.is_some();
     match &tried.outcome {
         Some(Ok(value)) => out.text(Style::Good, &format!("it would end with {value}"))?,
         Some(Err(error)) => out.text(Style::Bad, &format!("it would fail: {error}"))?,
@@ -63,7 +60,7 @@ fn print(out: &mut Out, summary: &Summary, tried: &Rehearsal) -> Result<(), Endi
     Ok(())
 }
 
-fn to_json(run: &str, tried: &Rehearsal, apart: Option<&Shown>) -> Value {
+fn to_json(tried: &Trial, apart: Option<&Shown>) -> Value {
     let upcoming: Vec<Value> = tried
         .upcoming
         .iter()
@@ -80,8 +77,8 @@ fn to_json(run: &str, tried: &Rehearsal, apart: Option<&Shown>) -> Value {
         })
     });
     json!({
-        "run": run,
-        "calls": tried.matched,
+        "run": tried.run.to_string(),
+        "calls": tried.calls,
         "upcoming": upcoming,
         "outcome": outcome,
         "error": apart.map(Shown::json),

@@ -177,8 +177,18 @@ impl Control {
     /// Forks a run at a record, as [`Runtime::fork`](crate::Runtime::fork) does, and gives the fork's identity. Where no process has the log, the fork is
     /// written there, and goes on when its directory is opened.
     pub fn fork(&mut self, run: Uuid, at: u64, fork: Fork) -> Result<Uuid, TaskError> {
+        self.fork_named(run, at, fork).map(|(fork, _)| fork)
+    }
+
+    /// The same, with the id that the fork has.
+    pub(crate) fn fork_named(
+        &mut self,
+        run: Uuid,
+        at: u64,
+        fork: Fork,
+    ) -> Result<(Uuid, String), TaskError> {
         match self.ask(Request::Fork { run, at, fork })? {
-            Answer::Run(uuid) => Ok(uuid),
+            Answer::Forked { run, id } => Ok((run, id)),
             other => Err(unexpected(&other)),
         }
     }

@@ -145,7 +145,7 @@ impl Offline {
             writer.run(uuid).is_none().then(|| Entropy::System.seed_of(uuid))
         })?;
         page.batch.append(&mut copied.batch);
-        Ok(Answer::Run(copied.chain.run()))
+        Ok(Answer::Forked { run: copied.chain.run(), id: copied.id })
     }
 
     /// The runs that are not over, in order.

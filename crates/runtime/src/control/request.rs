@@ -70,6 +70,11 @@ pub(crate) enum Answer {
     Done,
     Status(Status),
     Run(#[serde(with = "text")] Uuid),
+    Forked {
+        #[serde(with = "text")]
+        run: Uuid,
+        id: String,
+    },
     Settled(Settlement),
     Value(Box<RawValue>),
     Doubts(Vec<Doubt>),

@@ -95,7 +95,7 @@ impl Runtime {
             return self.complete(call.run, Completion::Call(call, Err(error)));
         }
         let function = hosting.beginning.function.clone();
-        let root = match self.settings.registry.start(&function, input, Wanted::New) {
+        let root = match self.settings.registry.start(&function, input, Wanted::Again) {
             Ok(root) => root,
             Err(error) => return self.complete(call.run, Completion::Call(call, Err(error))),
         };

@@ -8,7 +8,7 @@ use tiffany_kernel::{BoxCoroutine, Frame, Site, TaskError, Time, Uuid, Value};
 pub enum Wanted {
     /// To start a run.
     New,
-    /// To bring one back.
+    /// To bring one back, or to let it begin anew.
     Again,
 }
 

@@ -27,6 +27,7 @@ mod shelved;
 mod snapshot;
 mod steps;
 mod travel;
+mod trial;
 
 use serde::de::DeserializeOwned;
 use tiffany_kernel::SystemCall;
@@ -50,14 +51,12 @@ pub use promise::{DurablePromise, external_promise};
 pub(crate) use question::Questions;
 pub use question::{Answering, on_question};
 pub(crate) use registry::Registry;
-#[cfg(feature = "cli")]
-pub(crate) use resume::proposal::Proposal;
+pub use resume::proposal::Proposal;
+pub use resume::rehearsal::Upcoming;
 #[cfg(feature = "cli")]
 pub(crate) use resume::rehearsal::{Act, Rehearsal, Until};
 pub(crate) use resume::replay::Sources;
 pub(crate) use resume::resuming::{fetch, log_failed, read_script};
-#[cfg(feature = "cli")]
-pub(crate) use resume::script::Script;
 #[cfg(feature = "cli")]
 pub(crate) use resume::survey::Standing;
 pub use runs::DurableRun;
@@ -78,6 +77,9 @@ pub use steps::saga::{Saga, SagaError, SagaStep, saga};
 pub(crate) use steps::step::StepWork;
 pub use steps::step::{Step, step, step_async, step_transactional, step_with};
 pub use travel::{Moment, TaskMoment, TimeTravel};
+#[cfg(feature = "cli")]
+pub(crate) use trial::script;
+pub use trial::{Check, Checked, Trial};
 
 /// Takes the next message that was sent to this run under this name, waiting for one.
 #[track_caller]

@@ -134,7 +134,6 @@ impl Registry {
     }
 
     /// Whether there is a function of this name.
-    #[cfg(feature = "cli")]
     pub(crate) fn has(&self, name: &str) -> bool {
         self.functions.contains_key(name)
             || self.language.as_ref().is_some_and(|language| language.has(name))

@@ -176,7 +176,9 @@ impl Runtime {
                 Ok(Answer::Done)
             }
             Request::Settle { run, promise, result } => self.settle(run, promise, result),
-            Request::Fork { run, at, fork } => self.fork_run(run, at, &fork).map(Answer::Run),
+            Request::Fork { run, at, fork } => {
+                self.fork_run(run, at, &fork).map(|(run, id)| Answer::Forked { run, id })
+            }
             Request::Allow { run, names } => {
                 match self.live(run) {
                     Ok(_) => self.allow_effects(run, &names)?,
@@ -201,9 +203,9 @@ impl Runtime {
     }
 
     /// The same for a request that is answered with a run.
-    pub(super) fn carry_out_fork(&mut self, request: Request) -> Result<Uuid, TaskError> {
+    pub(super) fn carry_out_fork(&mut self, request: Request) -> Result<(Uuid, String), TaskError> {
         match self.carry_out(request)? {
-            Answer::Run(uuid) => Ok(uuid),
+            Answer::Forked { run, id } => Ok((run, id)),
             _ => Err(no_log_here()),
         }
     }

@@ -9,4 +9,4 @@ mod words;
 pub use diff::{
     Call, Change, Diff, DiffSettings, Difference, DifferenceKind, Parting, Side, TaskEnds, diff,
 };
-pub use export::{ExportError, Format, export};
+pub use export::{ExportError, Format, export, export_to_file};

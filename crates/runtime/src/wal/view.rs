@@ -67,6 +67,22 @@ impl View {
         View::open_with(disk, root, |_| Holding::ForLong)
     }
 
+    /// The same; if the index or the commit log is damaged, it is the files of the runs alone, and that damage is told.
+    pub fn open_anyhow(
+        disk: Arc<dyn Disk>,
+        root: &Path,
+    ) -> Result<(View, Option<LogError>), LogError> {
+        match View::open(Arc::clone(&disk), root) {
+            Ok(view) => Ok((view, None)),
+            Err(
+                trouble @ (LogError::DamagedCommitLog { .. }
+                | LogError::DamagedIndex { .. }
+                | LogError::Newer { .. }),
+            ) => Ok((View::of_files(disk, root)?, Some(trouble))),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The same for who copies it: all runs at one moment, even while a process writes.
     pub(crate) fn open_at_once(disk: Arc<dyn Disk>, root: &Path) -> Result<View, LogError> {
         View::open_with(disk, root, |holder| match holder {

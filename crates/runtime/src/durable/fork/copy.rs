@@ -29,6 +29,8 @@ pub(crate) struct Source<'a> {
 
 /// What is to be written.
 pub(crate) struct Copied {
+    /// The fork's id.
+    pub(crate) id: String,
     pub(crate) chain: Chain,
     pub(crate) batch: Batch,
 }
@@ -119,6 +121,7 @@ pub(crate) fn copy(
 
 /// A copy under way.
 struct Copying {
+    id: String,
     chain: Chain,
     batch: Batch,
     seed: u64,
@@ -165,7 +168,7 @@ impl Copying {
             };
         }
         line.end();
-        Ok(Copying { chain, batch, seed, living: BTreeSet::from([Tid(1)]) })
+        Ok(Copying { id, chain, batch, seed, living: BTreeSet::from([Tid(1)]) })
     }
 
     /// A record as it is.
@@ -237,7 +240,7 @@ impl Copying {
             .str("seed", &self.seed.to_string())
             .json("allow", &allow)
             .end();
-        Ok(Copied { chain: self.chain, batch: self.batch })
+        Ok(Copied { id: self.id, chain: self.chain, batch: self.batch })
     }
 }
 

@@ -65,7 +65,12 @@ impl Fork {
 
     /// The answer in the record at which the fork begins is an error with this message instead.
     pub fn fail(self, message: impl Into<String>) -> Fork {
-        Fork { reply: Some(Reply::Error(TaskError::failed(message))), ..self }
+        self.fail_with(TaskError::failed(message))
+    }
+
+    /// The same with an error as it is.
+    pub(crate) fn fail_with(self, error: TaskError) -> Fork {
+        Fork { reply: Some(Reply::Error(error)), ..self }
     }
 
     /// The answer may have another shape than the one that is there.
@@ -121,8 +126,17 @@ impl Runtime {
         at: u64,
         fork: Fork,
     ) -> Result<DurableRun<T>, RunError> {
-        let request = Request::Fork { run: parent.uuid(), at, fork };
-        self.carry_out_fork(request).map(DurableRun::of).map_err(RunError::Failed)
+        self.fork_named(parent.uuid(), at, fork).map(|(fork, _)| DurableRun::of(fork))
+    }
+
+    /// The same, with the id that the fork has.
+    pub(crate) fn fork_named(
+        &mut self,
+        parent: Uuid,
+        at: u64,
+        fork: Fork,
+    ) -> Result<(Uuid, String), RunError> {
+        self.carry_out_fork(Request::Fork { run: parent, at, fork }).map_err(RunError::Failed)
     }
 
     /// Lets a fork do effects of these names, `*` for all. What it was paused for and is allowed now begins.
@@ -142,7 +156,7 @@ impl Runtime {
         parent: Uuid,
         at: u64,
         fork: &Fork,
-    ) -> Result<Uuid, TaskError> {
+    ) -> Result<(Uuid, String), TaskError> {
         match self.durable_mut().runs.get(&parent) {
             None => return Err(super::serving::no_such_run(parent)),
             Some(Known::Paused(error, None)) => return Err(error.clone()),
@@ -155,7 +169,7 @@ impl Runtime {
         durable.log.catch_up().map_err(super::log_failed)?;
         let source = Source { disk: &*durable.disk, root: &durable.root, run: parent };
         let entropy = &self.host.entropy;
-        let Copied { chain, mut batch } = copy(&source, at, fork, clock, limit, |id| {
+        let Copied { id, chain, mut batch } = copy(&source, at, fork, clock, limit, |id| {
             let uuid = super::runs::uuid_of(id);
             (!durable.runs.contains_key(&uuid)).then(|| entropy.seed_of(uuid))
         })?;
@@ -167,7 +181,7 @@ impl Runtime {
             let source = Source { disk: &*durable.disk, root: &durable.root, run: uuid };
             source.script_of(&text, &blobs)
         });
-        Ok(uuid)
+        Ok((uuid, id))
     }
 }
 

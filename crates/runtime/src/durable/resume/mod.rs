@@ -5,7 +5,6 @@
 pub(in crate::durable) mod divergence;
 pub(in crate::durable) mod halt;
 pub(in crate::durable) mod proposal;
-#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "only the command line asks"))]
 pub(in crate::durable) mod rehearsal;
 pub(in crate::durable) mod replay;
 pub(in crate::durable) mod resuming;

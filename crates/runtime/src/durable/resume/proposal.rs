@@ -6,15 +6,16 @@ use super::divergence::{Cause, Divergence};
 
 /// A change that is proposed where code and log part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Proposal {
+#[non_exhaustive]
+pub struct Proposal {
     /// Where.
-    pub(crate) at: Site,
-    /// The id that is given to `patched`.
-    pub(crate) id: String,
+    pub at: Site,
+    /// The id that is given to [`patched`](crate::durable::patched).
+    pub id: String,
     /// The code, as lines.
-    pub(crate) lines: Vec<String>,
+    pub lines: Vec<String>,
     /// What it does, in words.
-    pub(crate) why: &'static str,
+    pub why: &'static str,
 }
 
 /// How a language writes that a run takes the new way.

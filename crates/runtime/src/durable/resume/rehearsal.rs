@@ -36,15 +36,24 @@ pub(crate) enum Until {
 
 /// A call that a run would make next.
 #[derive(Clone, Debug)]
-pub(crate) struct Upcoming {
-    pub(crate) tid: Tid,
-    pub(crate) call: &'static str,
-    pub(crate) name: Option<&'static str>,
-    pub(crate) at: String,
+#[non_exhaustive]
+pub struct Upcoming {
+    /// Its task.
+    pub tid: Tid,
+    /// Its kind, as the log has it.
+    pub call: &'static str,
+    /// What it is called, if it is a step.
+    pub name: Option<&'static str>,
+    /// Its line.
+    pub at: String,
 }
 
 /// What came of it.
 #[derive(Default)]
+#[cfg_attr(
+    not(feature = "cli"),
+    expect(dead_code, reason = "only the command line tells all of it")
+)]
 pub(crate) struct Rehearsal {
     /// How many calls that concern the world were the recorded ones.
     pub(crate) matched: usize,

@@ -6,7 +6,9 @@ mod document;
 mod graph;
 mod slices;
 
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
 
 use tiffany_kernel::Uuid;
 
@@ -37,8 +39,8 @@ pub enum ExportError {
     Output(#[from] io::Error),
 }
 
-/// Writes a run to `to`. What cannot be read of a damaged run is left out, and the output says so where its form has a
-/// place for that.
+/// Writes a run to `to`. What cannot be read of a damaged run is left out: that it is so, and why, is given back, and the
+/// output says so where its form has a place for that.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -67,12 +69,13 @@ pub fn export(
     run: Uuid,
     format: Format,
     to: &mut dyn Write,
-) -> Result<(), ExportError> {
+) -> Result<Option<LogError>, ExportError> {
     match format {
         Format::ChromeTrace => {
             let mut trace = chrome::Trace::begin(to)?;
             let unread = each_record(view, run, |record| Ok(trace.add(record)?))?;
-            Ok(trace.end(run, unread)?)
+            trace.end(run, unread.clone())?;
+            Ok(unread)
         }
         Format::Mermaid => {
             let mut graph = graph::Graph::default();
@@ -80,14 +83,40 @@ pub fn export(
                 graph.add(record);
                 Ok(())
             })?;
-            Ok(to.write_all(graph.text(unread.as_ref()).as_bytes())?)
+            to.write_all(graph.text(unread.as_ref()).as_bytes())?;
+            Ok(unread)
         }
         Format::Json => {
             let mut document = document::Document::begin(to, view, run)?;
             let unread = each_record(view, run, |record| document.add(record))?;
-            Ok(document.end(unread)?)
+            document.end(unread.clone())?;
+            Ok(unread)
         }
     }
+}
+
+/// Writes a run to a file. It is written beside its place, and has its name when all is there.
+pub fn export_to_file(
+    view: &View,
+    run: Uuid,
+    format: Format,
+    path: &Path,
+) -> Result<Option<LogError>, ExportError> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = Path::new(&new);
+    let written = (|| {
+        let mut file = BufWriter::with_capacity(1 << 16, File::create(new)?);
+        let unread = export(view, run, format, &mut file)?;
+        file.flush()?;
+        std::fs::rename(new, path)?;
+        Ok(unread)
+    })();
+    if written.is_err() {
+        // It may not even have been made.
+        let _ = std::fs::remove_file(new);
+    }
+    written
 }
 
 /// Goes through the records; gives why not all could be read, if so.

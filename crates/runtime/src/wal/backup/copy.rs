@@ -78,7 +78,7 @@ impl Lines<'_> {
                 end = End { len, seq: chain.seq(), crc: chain.crc() };
                 buffer.copy_within(checked..filled, 0);
                 filled -= checked;
-                pace.did(checked as u64);
+                pace.did(checked as u64).doing("copy", self.path)?;
             }
             if broken.is_some() {
                 return Ok(Passed { end, blobs, broken });

@@ -272,7 +272,7 @@ impl Taking {
         self.sink.write(&file, &path, &bytes, 0)?;
         self.sink.wrote(file)?;
         pace.expect(bytes.len() as u64);
-        pace.did(bytes.len() as u64);
+        pace.did(bytes.len() as u64).doing("copy", &path)?;
         self.stored.insert(hash);
         self.report.copied_blobs += 1;
         self.report.copied_bytes += bytes.len() as u64;

@@ -1,0 +1,29 @@
+//! What can be learnt of durable runs afterwards: a run at any of its records, runs in the code of today, two runs side by side, a run for other
+//! programs, copies of a log. `python/tiffany/history` makes its objects of what is given here.
+
+mod files;
+mod travel;
+mod trial;
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use tiffany::Builder;
+
+use crate::settings::Settings;
+
+/// A builder with the functions of a program.
+fn program(settings: &Bound<'_, PyDict>) -> PyResult<Builder> {
+    Settings::read(settings)?.builder(settings.py())
+}
+
+/// Adds these classes and functions to the module.
+pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<travel::TimeTravel>()?;
+    module.add_function(wrap_pyfunction!(trial::check, module)?)?;
+    module.add_function(wrap_pyfunction!(trial::try_run, module)?)?;
+    module.add_function(wrap_pyfunction!(files::diff, module)?)?;
+    module.add_function(wrap_pyfunction!(files::export, module)?)?;
+    module.add_function(wrap_pyfunction!(files::take_backup, module)?)?;
+    module.add_function(wrap_pyfunction!(files::restore, module)?)?;
+    module.add_function(wrap_pyfunction!(files::check_backup, module)?)
+}

@@ -1,0 +1,89 @@
+//! Runs in the code of today.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use tiffany::durable::{Check, Proposal, Trial, Upcoming};
+use tiffany::{TaskError, Uuid};
+
+use crate::argument;
+use crate::durable::runs::identity;
+use crate::runtime::driven;
+use crate::signals::Second;
+use crate::{errors, json, session};
+
+/// A run, its id, its function, and why it would not go on.
+type CheckedParts = (String, String, String, Option<Py<PyAny>>);
+
+/// A run, its id and function; how many calls were as they were; what it would do next (task, call, name, line); its value or its
+/// error, if it would end; why it would not go on; what could be written (line, id, code, why).
+type TrialParts = (
+    (String, String, String),
+    usize,
+    Vec<(u64, &'static str, Option<&'static str>, String)>,
+    Option<(Option<Py<PyAny>>, Option<Py<PyAny>>)>,
+    Option<Py<PyAny>>,
+    Option<(String, String, Vec<String>, &'static str)>,
+);
+
+/// Runs against their logs, with the code of today: those that are named, or all that are not over.
+#[pyfunction]
+#[pyo3(name = "_check")]
+pub(super) fn check(
+    settings: &Bound<'_, PyDict>,
+    #[pyo3(from_py_with = argument::wal)] wal: PathBuf,
+    runs: Option<Vec<Bound<'_, PyAny>>>,
+) -> PyResult<Vec<CheckedParts>> {
+    let py = settings.py();
+    let program = super::program(settings)?;
+    let named = runs.map(|runs| runs.iter().map(identity).collect::<PyResult<Vec<Uuid>>>());
+    let named = named.transpose()?;
+    driven(py, Second::Raises, || {
+        let checking = Check::open(program, &wal).and_then(|check| match named {
+            Some(named) => check.only(named),
+            None => Ok(check),
+        });
+        let checking = checking.map_err(|error| errors::run_error(py, &error))?;
+        let going_on = checking.take_while(|_| !session::is_interrupted());
+        let checked = going_on.map(|checked| {
+            let error = checked.error.map(|error| errors::run_error(py, &error));
+            let error = error.map(|error| error.into_value(py).into_any());
+            (checked.run.to_string(), checked.id, checked.function, error)
+        });
+        Ok(checked.collect())
+    })
+}
+
+/// What a run would do next in the code of today.
+#[pyfunction]
+#[pyo3(name = "_try")]
+pub(super) fn try_run(
+    settings: &Bound<'_, PyDict>,
+    #[pyo3(from_py_with = argument::wal)] wal: PathBuf,
+    run: &Bound<'_, PyAny>,
+) -> PyResult<TrialParts> {
+    let (py, program, run) = (run.py(), super::program(settings)?, identity(run)?);
+    let tried = driven(py, Second::Raises, || {
+        Trial::of(program, &wal, run).map_err(|error| errors::run_error(py, &error))
+    })?;
+    let upcoming = |Upcoming { tid, call, name, at, .. }| (tid.0, call, name, at);
+    let proposal = |Proposal { at, id, lines, why, .. }: Proposal| (at.to_string(), id, lines, why);
+    let outcome = match tried.outcome {
+        Some(Ok(value)) => Some((Some(json::decode(py, &value)?), None)),
+        Some(Err(error)) => Some((None, Some(exception(py, &error)))),
+        None => None,
+    };
+    Ok((
+        (tried.run.to_string(), tried.id, tried.function),
+        tried.calls,
+        tried.upcoming.into_iter().map(upcoming).collect(),
+        outcome,
+        tried.error.as_ref().map(|error| exception(py, error)),
+        tried.proposal.map(proposal),
+    ))
+}
+
+fn exception(py: Python<'_>, error: &TaskError) -> Py<PyAny> {
+    errors::to_python(py, error).into_value(py).into_any()
+}

@@ -1,0 +1,18 @@
+"""The code of runs that are looked at: what a runtime without a log is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tiffany import _runtime, _workflows
+from tiffany._arguments import check_names
+from tiffany._settings import RunSettings
+
+
+def program(
+    what: str, workflows: Iterable[Callable[..., Any]], settings: RunSettings
+) -> dict[str, Any]:
+    """What a runtime of these functions is told, besides those that are decorated with ``@workflow``."""
+    check_names(what, settings, ["wal", "workflows", *RunSettings.__annotations__])
+    return _runtime.settings(_workflows.Functions(workflows), **settings)

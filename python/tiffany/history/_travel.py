@@ -1,0 +1,166 @@
+"""A run as it was at any of its records. It is replayed up to there with what its log has for answers: no effect begins, nothing is
+written, and no code of its tasks is unwound when one looks elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid as _uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+from tiffany import _core
+from tiffany._arguments import whole
+from tiffany._records import RunLike
+from tiffany._settings import RunSettings
+from tiffany.history._program import program
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A function that a task is inside of: where it stands, and its variables as ``repr`` shows them."""
+
+    function: str
+    file: str
+    line: int
+    locals: dict[str, str]
+
+
+@dataclass(frozen=True)
+class TaskMoment:
+    """A task at a moment: its ``state`` is ``new``, ``ready``, ``waiting``, ``cancelling``, ``completed``, ``failed`` or ``cancelled``. ``frames`` has the
+    functions that it is inside of, the innermost last, or those in which it failed; ``store`` what it has put there, as ``repr`` shows it.
+
+    ``error`` is what it failed with. It has its traceback, so ``pdb.post_mortem(task.error.__traceback__)`` opens a debugger there.
+    """
+
+    tid: int
+    name: str | None
+    spawned_at: str
+    state: str
+    waits_for: str | None
+    waits_at: str | None
+    store: dict[str, str]
+    frames: list[Frame]
+    error: BaseException | None
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A run at one of its records: the number of the record, what the log has there, and all tasks that are known there, in the order of
+    their numbers."""
+
+    number: int
+    record: dict[str, Any]
+    tasks: list[TaskMoment]
+
+    def task(self, tid: int) -> TaskMoment | None:
+        """A task by its number."""
+        return next((task for task in self.tasks if task.tid == tid), None)
+
+
+class TimeTravel:
+    """A traveller through the records of one run. Records are numbered from 1.
+
+    ``workflows`` and the other settings are those of `tiffany.Runtime`: the code of the run, and what it may ask for. What a task did in the same turn
+    as a record, it has done. What is looked at stays in memory, as its ``finally`` must not be done: use another process for thousands of looks. It belongs to
+    the thread that made it. Close it, best by ``with``.
+
+    >>> import tempfile
+    >>> from tiffany import Runtime, step, workflow
+    >>> @step
+    ... def price(item):
+    ...     return len(item) * 10
+    >>> @workflow(name="add up")
+    ... async def add_up(*items):
+    ...     total = 0
+    ...     for item in items:
+    ...         total += await price(item)
+    ...     return total
+    >>> with tempfile.TemporaryDirectory() as wal:
+    ...     with Runtime(wal=wal) as runtime:
+    ...         run = runtime.submit(add_up, "tea", "cake", id="shop-1")
+    ...         runtime.wait(run)
+    ...     with TimeTravel(run, wal=wal) as travel:
+    ...         moment = travel.at(5)
+    ...         moment.record["type"], moment.tasks[0].frames[0].locals["total"]
+    ...         travel.back().tasks[0].waits_for
+    70
+    ('TaskYield', '30')
+    'an effect'
+    """
+
+    def __init__(
+        self,
+        run: RunLike,
+        *,
+        wal: str | os.PathLike[str],
+        workflows: Iterable[Callable[..., Any]] = (),
+        **settings: Unpack[RunSettings],
+    ) -> None:
+        self._core = _core._TimeTravel(program("TimeTravel()", workflows, settings), wal, run)
+        self._here = self._core.records()
+
+    def __enter__(self) -> TimeTravel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends it. No code of the run is unwound."""
+        self._core.close()
+
+    @property
+    def run(self) -> _uuid.UUID:
+        """The run."""
+        return _uuid.UUID(self._core.run())
+
+    def __len__(self) -> int:
+        """How many records there are."""
+        return self._core.records()
+
+    @property
+    def here(self) -> int:
+        """The record that was looked at last; at first it is the last one of all."""
+        return self._here
+
+    def record(self, number: int) -> dict[str, Any]:
+        """A record as the log has it."""
+        line = self._core.record(number)
+        if line is None:
+            # It says which ones there are.
+            self._core.seek(number)
+        record: dict[str, Any] = json.loads(line or "{}")
+        return record
+
+    def at(self, number: int) -> Moment:
+        """The run as it was when this record was written. One that there is not is a `NoRecordError`."""
+        found, line, tasks = self._core.seek(number)
+        self._here = found
+        return Moment(found, json.loads(line), [_task(parts) for parts in tasks])
+
+    def next(self) -> Moment:
+        """One record further."""
+        return self.at(self._here + 1)
+
+    def back(self) -> Moment:
+        """One record back."""
+        return self.at(self._here - 1)
+
+    def next_of(self, tid: int) -> Moment | None:
+        """The next record of a task, if there is one."""
+        number = self._core.next_of(whole("`tid`", tid), self._here)
+        return None if number is None else self.at(number)
+
+    def failure(self) -> Moment | None:
+        """Where the run failed: at the record of the first task that failed. Nothing if the run did not fail."""
+        number = self._core.failure()
+        return None if number is None else self.at(number)
+
+
+def _task(parts: Any) -> TaskMoment:
+    tid, name, spawned_at, state, waits_for, waits_at, store, frames, error = parts
+    seen = [Frame(function, file, line, dict(names)) for function, file, line, names in frames]
+    return TaskMoment(tid, name, spawned_at, state, waits_for, waits_at, dict(store), seen, error)

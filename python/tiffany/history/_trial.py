@@ -1,0 +1,123 @@
+"""Runs in the code of today, for who wants to know before it is used. No effect begins, and nothing is written."""
+
+from __future__ import annotations
+
+import os
+import uuid as _uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+from tiffany import _core
+from tiffany._arguments import several
+from tiffany._records import RunLike
+from tiffany._settings import RunSettings
+from tiffany.history._program import program
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What came of a run in the code of today: ``error`` says why it would not go on, if it would not. A `DivergedError` does something else than its log says."""
+
+    run: _uuid.UUID
+    id: str
+    workflow: str
+    error: BaseException | None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it would go on."""
+        return self.error is None
+
+
+@dataclass(frozen=True)
+class Upcoming:
+    """A call that a run would make next: its task, its kind as the log has it, its name if it is a step, and its line."""
+
+    tid: int
+    call: str
+    name: str | None
+    at: str
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What could be written where code and log part: the line, the ``id`` for ``patched``, the code, and what it does."""
+
+    at: str
+    id: str
+    lines: list[str]
+    why: str
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a run would do next in the code of today. ``calls`` counts its calls to the world that were as the log has them; ``outcome`` is what it would end with, `Ok` or
+    `Err`, if it would end; ``error`` says why it would not go on, and ``proposal`` what could be written there."""
+
+    run: _uuid.UUID
+    id: str
+    workflow: str
+    calls: int
+    upcoming: list[Upcoming]
+    outcome: _core.Ok[Any] | _core.Err | None
+    error: BaseException | None
+    proposal: Proposal | None
+
+
+def check(
+    wal: str | os.PathLike[str],
+    runs: Iterable[RunLike] | None = None,
+    *,
+    workflows: Iterable[Callable[..., Any]] = (),
+    **settings: Unpack[RunSettings],
+) -> list[Checked]:
+    """Runs all unfinished runs of a log against the code of today, or those that are given, and tells of each whether it would go on.
+
+    ``workflows`` and the other settings are those of `tiffany.Runtime`.
+
+    >>> import tempfile
+    >>> from tiffany import ReceiveMessage, Runtime, workflow
+    >>> @workflow(name="patient")
+    ... def patient():
+    ...     return (yield ReceiveMessage("go"))
+    >>> with tempfile.TemporaryDirectory() as wal:
+    ...     with Runtime(wal=wal) as runtime:
+    ...         run = runtime.submit(patient, id="patient-1")
+    ...         runtime.flush()
+    ...     [(checked.id, checked.goes_on) for checked in check(wal)]
+    [('patient-1', True)]
+    """
+    given = None if runs is None else several("runs", runs)
+    checked = _core._check(program("check()", workflows, settings), wal, given)
+    return [Checked(_uuid.UUID(run), id, name, error) for run, id, name, error in checked]
+
+
+def try_(
+    run: RunLike,
+    *,
+    wal: str | os.PathLike[str],
+    workflows: Iterable[Callable[..., Any]] = (),
+    **settings: Unpack[RunSettings],
+) -> Trial:
+    """Runs an unfinished run in the code of today, as far as it goes without the world, and tells what it would do next. One that is over is
+    a `RunOverError`.
+
+    ``workflows`` and the other settings are those of `tiffany.Runtime`.
+    """
+    tried = _core._try(program("try_()", workflows, settings), wal, run)
+    (uuid, id, workflow), calls, upcoming, ended, error, proposal = tried
+    outcome: _core.Ok[Any] | _core.Err | None = None
+    if ended is not None:
+        value, failed = ended
+        outcome = _core.Ok(value) if failed is None else _core.Err(failed)
+    return Trial(
+        _uuid.UUID(uuid),
+        id,
+        workflow,
+        calls,
+        [Upcoming(*parts) for parts in upcoming],
+        outcome,
+        error,
+        None if proposal is None else Proposal(*proposal),
+    )
