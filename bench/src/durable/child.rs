@@ -35,6 +35,11 @@ impl Process {
         }
     }
 
+    /// Whether it has not ended by itself.
+    pub(crate) fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// Kills it with SIGKILL.
     pub(crate) fn kill(mut self) {
         self.end();
@@ -61,7 +66,8 @@ pub(crate) fn serve(arguments: &[&str]) -> ExitCode {
         }
         ["steps", log] => run(log, "shown_steps", "100000000"),
         ["mixed", log, count] => run(log, "mixed", count),
-        ["drawer", log, count] => crate::history::serve_snapshots(log, count),
+        ["long run", log, function, calls] => crate::history::serve_long_run(log, function, calls),
+        ["backup", log, to] => crate::history::serve_backup(log, to),
         ["many", log, finished, live] => many(log, number(finished), number(live)),
         ["sleepers", log, runs] => sleepers(log, number(runs)),
         other => Err(format!("there is no process {other:?}")),

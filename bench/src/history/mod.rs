@@ -1,9 +1,12 @@
-//! The measures of long histories: what it costs that a run has been going on for very long.
+//! The measures of long histories: what it costs that a run has been going on for very long, and that there are many.
 
+mod backup;
+mod check;
+mod long_runs;
 mod seek;
-mod snapshots;
 
-pub(crate) use snapshots::serve as serve_snapshots;
+pub(crate) use backup::serve as serve_backup;
+pub(crate) use long_runs::serve as serve_long_run;
 
 use std::rc::Rc;
 
@@ -12,5 +15,11 @@ use crate::harness::Measure;
 
 /// All of them, in the order they are taken.
 pub(crate) fn measures(place: &Rc<Place>) -> Vec<Measure> {
-    vec![seek::measure(place), snapshots::restart(place)]
+    vec![
+        seek::measure(place),
+        check::measure(place),
+        long_runs::of_snapshots(place),
+        long_runs::of_continued(place),
+        backup::measure(place),
+    ]
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use tiffany::durable::{TimeTravel, step};
 use tiffany::{Builder, Runtime, TaskError, Uuid, gather, random, try_spawn};
 
-use super::snapshots;
+use super::long_runs;
 use crate::durable::{Place, Scratch};
 use crate::harness::{Better, Contender, Measure, Mode, Sample, Taken, Target};
 
@@ -39,7 +39,7 @@ pub(super) fn measure(place: &Rc<Place>) -> Measure {
                 log.as_ref().map_or_else(|| Err("there is no log".into()), look)
             }),
             Contender::fallible("raw", move |_| match &*other.borrow() {
-                Some((log, _)) => snapshots::read(log),
+                Some((log, _)) => long_runs::read(log),
                 None => Err("there is no log".into()),
             }),
         ],

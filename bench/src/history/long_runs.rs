@@ -1,5 +1,6 @@
-//! `snapshot_restart`: a run of a state machine is killed after 10,000,000 calls; how long it takes from opening its log
-//! to its next call. `raw` reads the same file and checks it, with the log's own reader.
+//! `snapshot_restart`, `continue_restart`: a run is killed after 10,000,000 calls; how long it takes from opening its log to its next call,
+//! how long its log is, and how much memory the process had that made the calls. The one is a state machine, of which there are
+//! snapshots; the other begins anew every 10,000 calls. `raw` reads the same file and checks it, with the log's own reader.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -8,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use tiffany::durable::{DurableAgent, step};
+use tiffany::durable::{DurableAgent, continue_as, receive, step};
 use tiffany::wal::Reader;
-use tiffany::{Direct, Runtime, SystemCall, TaskContext, TaskError, TaskStatus};
+use tiffany::{Direct, Runtime, SystemCall, TaskContext, TaskError, TaskStatus, random, sleep};
 
 use crate::durable::{Place, Process, Scratch};
 use crate::harness::{Better, Contender, Measure, Mode, Sample, Taken, Target};
@@ -18,28 +19,53 @@ use crate::harness::{Better, Contender, Measure, Mode, Sample, Taken, Target};
 /// After so many calls it waits for a moment, as a run does that does something.
 const PAUSE: u64 = 1_000;
 
-pub(super) fn restart(place: &Rc<Place>) -> Measure {
+/// After so many it begins anew.
+const GENERATION: u64 = 10_000;
+
+/// A run that is a state machine.
+pub(super) fn of_snapshots(place: &Rc<Place>) -> Measure {
+    let what =
+        "a run of a state machine after 10,000,000 calls: from opening its log to its next call";
+    measure(place, "snapshot_restart", what, "drawer")
+}
+
+/// A run that is continued.
+pub(super) fn of_continued(place: &Rc<Place>) -> Measure {
+    let what = "a run after 10,000,000 calls that is continued every 10,000: from opening its log to its next call";
+    measure(place, "continue_restart", what, "continued")
+}
+
+fn measure(
+    place: &Rc<Place>,
+    name: &'static str,
+    what: &'static str,
+    function: &'static str,
+) -> Measure {
     // Made by whoever needs it first.
     let log = Rc::new(RefCell::new(None));
     let (place, other) = (Rc::clone(place), Rc::clone(&log));
     Measure {
-        name: "snapshot_restart",
-        what: "a run of a state machine after 10,000,000 calls: from opening its log to its next call",
+        name,
+        what,
         unit: "ms",
         better: Better::Lower,
-        targets: vec![Target::Figure(100.0), Target::Beside("log MB", 10.0)],
+        targets: vec![
+            Target::Figure(100.0),
+            Target::Beside("log MB", 10.0),
+            Target::Beside("memory MB", 100.0),
+        ],
         rounds: 7,
         contenders: vec![
             Contender::fallible("tiffany", move |mode| {
                 let mut log = log.borrow_mut();
                 if log.is_none() {
-                    *log = Some(make(&place, mode)?);
+                    *log = Some(make(&place, function, mode)?);
                 }
-                log.as_ref()
-                    .map_or_else(|| Err("there is no log".into()), |log| next_call(log, mode))
+                let none = || Err("there is no log".into());
+                log.as_ref().map_or_else(none, |log| next_call(log, function, mode))
             }),
             Contender::fallible("raw", move |_| match &*other.borrow() {
-                Some(log) => read(log),
+                Some(log) => read(&log.scratch),
                 None => Err("there is no log".into()),
             }),
         ],
@@ -105,10 +131,28 @@ impl DurableAgent for Drawer {
     }
 }
 
+/// The same as a function.
+async fn continued(mut left: u64) -> Result<u64, TaskError> {
+    for _ in 0..left.min(GENERATION) {
+        random().await;
+        left -= 1;
+        if left % PAUSE == 0 {
+            sleep(Duration::ZERO).await;
+        }
+    }
+    if left > 0 {
+        return continue_as(&left).await;
+    }
+    loop {
+        step("show", || Ok::<u64, TaskError>(SHOWN.fetch_add(1, Ordering::SeqCst))).await?;
+        receive::<u64>("go").await?;
+    }
+}
+
 fn open(log: &Path) -> Result<Runtime, String> {
     let start = |left| Drawer { left, sum: 0, doing: Doing::Drawing };
     let builder = Runtime::builder().log_dir(log).register_agent("drawer", start);
-    builder.build().map_err(|error| error.to_string())
+    builder.register("continued", continued).build().map_err(|error| error.to_string())
 }
 
 /// Drives until a step is seen.
@@ -121,40 +165,49 @@ fn until_shown(runtime: &mut Runtime) -> Result<(), String> {
     Ok(())
 }
 
-/// The process that is killed: a run that has made so many calls, and says so by a line.
-pub(crate) fn serve(log: &str, calls: &str) -> Result<(), String> {
+/// The process that is killed: a run that has made so many calls, and says so by a line, with the kilobytes it had at most.
+pub(crate) fn serve(log: &str, function: &str, calls: &str) -> Result<(), String> {
     let mut runtime = open(Path::new(log))?;
     let calls: u64 = calls.parse().map_err(|_| "the parent gives numbers")?;
-    runtime.submit::<u64>("drawer", "run", &calls).map_err(|error| error.to_string())?;
+    runtime.submit::<u64>(function, "run", &calls).map_err(|error| error.to_string())?;
     until_shown(&mut runtime)?;
-    println!();
+    let status = std::fs::read_to_string("/proc/self/status").map_err(|error| error.to_string())?;
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    println!("{}", most.unwrap_or_default().trim().trim_end_matches(" kB"));
     loop {
         std::thread::park();
     }
 }
 
-fn make(place: &Place, mode: Mode) -> Result<Scratch, String> {
+/// What such a process left.
+struct Left {
+    scratch: Scratch,
+    memory_mb: f64,
+}
+
+fn make(place: &Place, function: &str, mode: Mode) -> Result<Left, String> {
     let scratch = place.fresh("snapshots")?;
     let log = scratch.log();
     let log = log.to_str().ok_or("the directory's name is no text")?;
-    let mut process = Process::start(&["drawer", log, &calls(mode).to_string()])?;
-    process.line()?;
+    let mut process = Process::start(&["long run", log, function, &calls(mode).to_string()])?;
+    let kilobytes: f64 = process.line()?.parse().map_err(|_| "the process says a number")?;
     process.kill();
     // Opened once, so that every sample finds the log in the same order.
     drop(open(&scratch.log())?);
-    Ok(scratch)
+    Ok(Left { scratch, memory_mb: kilobytes / 1e3 })
 }
 
-fn next_call(scratch: &Scratch, mode: Mode) -> Taken {
+fn next_call(Left { scratch, memory_mb }: &Left, function: &str, mode: Mode) -> Taken {
     let start = Instant::now();
     let mut runtime = open(&scratch.log())?;
-    let run = runtime.submit::<u64>("drawer", "run", &calls(mode)).map_err(|e| e.to_string())?;
+    let run = runtime.submit::<u64>(function, "run", &calls(mode)).map_err(|e| e.to_string())?;
     runtime.send(&run, "go", &0).map_err(|error| error.to_string())?;
     until_shown(&mut runtime)?;
     let elapsed = start.elapsed();
     drop(runtime);
     let bytes = bytes(scratch)?.len() as f64;
-    Ok(Sample::of(elapsed.as_secs_f64() * 1e3).beside("log MB", bytes / 1e6))
+    let sample = Sample::of(elapsed.as_secs_f64() * 1e3).beside("log MB", bytes / 1e6);
+    Ok(sample.beside("memory MB", *memory_mb))
 }
 
 /// The file of the only run.
