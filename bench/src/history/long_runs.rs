@@ -52,7 +52,7 @@ fn measure(
         targets: vec![
             Target::Figure(100.0),
             Target::Beside("log MB", 10.0),
-            Target::Beside("memory MB", 100.0),
+            Target::Beside("memory MB", 256.0),
         ],
         rounds: 7,
         contenders: vec![
@@ -136,7 +136,7 @@ async fn continued(mut left: u64) -> Result<u64, TaskError> {
     for _ in 0..left.min(GENERATION) {
         random().await;
         left -= 1;
-        if left % PAUSE == 0 {
+        if left.is_multiple_of(PAUSE) {
             sleep(Duration::ZERO).await;
         }
     }

@@ -2,13 +2,17 @@
 
 mod durable_kit;
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 use durable_kit::{Dir, ms};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tiffany::durable::{DurableAgent, DurablePromise, DurableTask, step, step_with};
+use tiffany::durable::{
+    DurableAgent, DurablePromise, DurableTask, Fork, TimeTravel, step, step_with,
+};
+use tiffany::history::{DiffSettings, diff};
+use tiffany::wal::{RealDisk, View};
 use tiffany::{
     Builder, ErrorKind, RunError, Runtime, Settlement, SystemCall, TaskContext, TaskError,
     TaskStatus, Uuid, sleep,
@@ -190,6 +194,49 @@ impl DurableAgent for Long {
     fn take(&mut self, ctx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         self.0 = ctx.written()?;
         Ok(())
+    }
+}
+
+#[test]
+fn a_generation_that_begins_with_a_snapshot_is_travelled_and_forked_like_any_other() {
+    let dir = Dir::new();
+    let (sum, drawn) = restarted(&dir, 20);
+    let all = lines(&dir);
+    assert_eq!(all[1]["type"], "Snapshot");
+    let program = || team(Runtime::builder()).snapshot_every(20);
+    let view = View::open(Arc::new(RealDisk), &dir.0).unwrap();
+    let run = view.runs().next().unwrap().0;
+    let mut travel = TimeTravel::open(program(), &dir.0, run).unwrap();
+    let records = travel.records();
+    assert_eq!(records, all.len() as u64);
+    let seen = |travel: &mut TimeTravel, seq| format!("{:?}", travel.seek(seq).unwrap().tasks);
+    let forwards: Vec<String> = (1..=records).map(|seq| seen(&mut travel, seq)).collect();
+    for seq in (1..=records).rev() {
+        let mut at_once = TimeTravel::open(program(), &dir.0, run).unwrap();
+        assert_eq!(seen(&mut at_once, seq), forwards[seq as usize - 1], "record {seq}");
+    }
+    assert_eq!(travel.seek(records).unwrap().tasks[0].state, "completed");
+    let whole = 2 + all[1]["lines"].as_u64().unwrap();
+    assert_eq!(travel.seek(whole).unwrap().tasks[0].state, "waiting", "it goes on where it stood");
+
+    let mut runtime = team(dir.builder()).build().unwrap();
+    let parent = runtime.submit::<(u64, Vec<u64>)>("team", "t", &10u64).unwrap();
+    for at in all.iter().filter(|line| line["type"] == "EffectResult").map(|line| &line["seq"]) {
+        let at = at.as_u64().unwrap();
+        let fork = runtime.fork(&parent, at, Fork::new().set_reply(&5000).unwrap()).unwrap();
+        // What came from outside after that comes from outside again.
+        for line in all.iter().skip(at as usize).filter(|line| line["type"] == "Message") {
+            runtime.send(&fork, "number", &line["value"]).unwrap();
+        }
+        let (other, drawn_again) = runtime.wait_for(&fork).unwrap();
+        let was: u64 = serde_json::from_value(all[at as usize - 1]["value"].clone()).unwrap();
+        assert_eq!(other, sum + 5000 - was, "another answer at record {at}");
+        assert_eq!(drawn_again.len(), drawn.len());
+        let view = View::open(Arc::new(RealDisk), &dir.0).unwrap();
+        let (a, b) = ((&view, parent.uuid()), (&view, fork.uuid()));
+        let diff = diff(a, b, DiffSettings::default()).unwrap();
+        let parting = diff.parting.as_ref().expect("they part");
+        assert_eq!(parting.a.as_ref().map(|call| call.record), Some(at));
     }
 }
 
