@@ -351,6 +351,25 @@ fn nothing_is_collected_while_a_run_is_damaged() {
 }
 
 #[test]
+fn a_damaged_run_goes_by_its_name_where_nobody_has_the_directory() {
+    let dir = Dir::new();
+    let mut runtime = open(&dir.0);
+    let run = finished(&mut runtime, "big", "a", "x");
+    drop(runtime);
+    let file = dir.0.join(format!("wal/{}.wal", run.uuid()));
+    std::fs::write(&file, "half").unwrap();
+    let mut runtime = open(&dir.0);
+    let refused = runtime.remove(&run).unwrap_err();
+    assert!(refused.to_string().contains("TFY0107"), "{refused}");
+    drop(runtime);
+    Keeper::open(&dir.0).unwrap().remove(run.uuid()).unwrap();
+    assert!(!file.exists());
+    let mut runtime = open(&dir.0);
+    assert_eq!(code(runtime.wait_for(&run)), "TFY0130");
+    assert!(runtime.paused().is_empty());
+}
+
+#[test]
 fn a_message_that_a_compacted_run_has_is_not_refused_when_it_is_sent_again() {
     let dir = Dir::new();
     let mut runtime = open(&dir.0);
@@ -438,10 +457,13 @@ fn a_runtime_keeps_its_rules_in_the_background_while_its_runs_go_on() {
                 assert_eq!(runtime.wait_for(&run).unwrap(), number % 50);
             }
         }
+        if number % 5 != 0 {
+            continue;
+        }
         let view = view(&dir.0);
         let removed = view.runs().filter(|(_, entry)| entry.state == RunState::Removed).count();
         let compacted = view.runs().filter(|(_, entry)| entry.generation == 2).count();
-        if removed > 40 && compacted > 0 {
+        if removed > 20 && compacted > 0 {
             break;
         }
         assert!(begun.elapsed() < Duration::from_secs(60), "{removed} {compacted}");

@@ -80,6 +80,8 @@ impl Durable {
     fn at_rest(&self, run: Uuid, needed: &Needed) -> Result<Stand, TaskError> {
         let stand = match self.runs.get(&run) {
             Some(Known::Over(stand, _)) => *stand,
+            // Its log cannot be read, and says that.
+            Some(Known::Paused(error, None)) => return Err(error.clone()),
             Some(Known::Live(_) | Known::Paused(..)) => return Err(not_over(run)),
             Some(Known::Removed) => return Err(run_removed(run)),
             None => return Err(no_such_run(run)),

@@ -187,7 +187,95 @@ impl Applier {
 
 #[cfg(test)]
 mod tests {
+    use tiffany_kernel::{Tid, Uuid};
+
     use super::*;
+    use crate::wal::sim::SimDisk;
+    use crate::wal::{Batch, Chain, RecordType, Settings, Stamp, Writer, read_blob};
+
+    const ROOT: &str = "/log";
+
+    fn settings() -> Settings {
+        Settings { segment_bytes: 1 << 16, blob_limit: 10, ..Settings::default() }
+    }
+
+    fn open(disk: &SimDisk) -> Writer {
+        Writer::open(Arc::new(disk.clone()), ROOT.as_ref(), settings()).unwrap().0
+    }
+
+    fn commit(writer: &mut Writer, fill: impl FnOnce(&mut Batch, &Stamp)) {
+        let mut batch = Batch::with_blob_limit(settings().blob_limit);
+        fill(&mut batch, &Stamp::from_unix_nanos(0));
+        writer.commit(&mut batch, |_| ()).unwrap();
+    }
+
+    /// A line of a run that goes on or begins, with this text, which is a blob.
+    fn name(writer: &mut Writer, run: u128, text: &str) {
+        let run = Uuid(run);
+        let mut chain = writer.run(run).map_or_else(|| Chain::new(run), |entry| entry.chain(run));
+        commit(writer, |batch, now| {
+            let line = batch.line(&mut chain, now, RecordType::Message, Tid(1));
+            line.json("value", text).end();
+        });
+    }
+
+    /// The same as a fork does it: the line is copied, and its blob does not come with it.
+    fn copy_name(writer: &mut Writer, run: u128, text: &str) {
+        let mut chain = Chain::new(Uuid(run));
+        let (hash, len) = (BlobHash::of(text.as_bytes()), text.len());
+        commit(writer, |batch, now| {
+            let line = batch.line(&mut chain, now, RecordType::Message, Tid(1));
+            line.piece(&format!(",\"value\":{{\"$blob\":\"{hash}\",\"len\":{len}}}")).end();
+        });
+    }
+
+    fn is_there(disk: &SimDisk, text: &str) -> bool {
+        read_blob(disk, ROOT.as_ref(), BlobHash::of(text.as_bytes())).is_ok()
+    }
+
+    #[test]
+    fn what_is_named_while_blobs_are_collected_stays_whenever_that_happens() {
+        let [old, copied, gone] = ["old", "copied", "gone"].map(|text| format!("\"{text:>20}\""));
+        let disk = SimDisk::new();
+        let mut writer = open(&disk);
+        for (run, text) in [(1, &old), (2, &copied), (3, &gone)] {
+            name(&mut writer, run, text);
+        }
+        commit(&mut writer, |batch, _| batch.remove(Uuid(1)));
+        commit(&mut writer, |batch, _| batch.remove(Uuid(3)));
+        writer.close().unwrap();
+        let (mut pieces, mut done) = (0, false);
+        while !done {
+            for later in 0..=pieces {
+                let disk = disk.copy();
+                let mut writer = open(&disk);
+                let mut collected = None;
+                for piece in 0.. {
+                    if piece == later {
+                        // A blob that nobody names is named again; one is copied from a run that goes after that.
+                        name(&mut writer, 4, &old);
+                        copy_name(&mut writer, 5, &copied);
+                    }
+                    if piece == pieces {
+                        commit(&mut writer, |batch, _| batch.remove(Uuid(2)));
+                    }
+                    if piece >= pieces && collected.is_some() {
+                        break;
+                    }
+                    if collected.is_none() {
+                        collected = writer.applier.collect_some();
+                    }
+                    done = piece < pieces && collected.is_some();
+                }
+                let collected = collected.unwrap().unwrap();
+                assert!(is_there(&disk, &old), "named at {later} of {pieces}: {collected:?}");
+                assert!(is_there(&disk, &copied), "copied at {later} of {pieces}: {collected:?}");
+                assert!(!is_there(&disk, &gone), "{later} of {pieces}");
+            }
+            pieces += 1;
+        }
+        assert!(pieces > 4, "{pieces} pieces");
+    }
 
     #[test]
     fn names_are_found_wherever_a_piece_ends() {
@@ -197,7 +285,7 @@ mod tests {
             text.extend_from_slice(format!("{{\"$blob\":\"{hash}\",\"len\":3}}").as_bytes());
             text.resize(text.len() + PIECE - 100, b'y');
         }
-        let disk = crate::wal::sim::SimDisk::new();
+        let disk = SimDisk::new();
         let file = disk.open(Path::new("/a"), OpenMode::Create).unwrap();
         file.write_at(&text, 0).unwrap();
         let mut scanning = Scanning { file, path: "/a".into(), at: 0, carry: Vec::new() };
