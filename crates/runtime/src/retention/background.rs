@@ -7,7 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tiffany_kernel::TaskError;
+use tiffany_kernel::{ErrorKind, TaskError};
 
 use super::keeper::Keeper;
 use super::rule::Retention;
@@ -36,6 +36,10 @@ impl Background {
             loop {
                 match pass(&mut keeper, &rules) {
                     Ok(pruned) => tell(&pruned),
+                    // The loop does nothing at present: there is another time.
+                    Err(error) if error.kind() == ErrorKind::Unreachable => {
+                        tracing::debug!(target: "tiffany", "old runs have to wait: {error}");
+                    }
                     Err(error) => tracing::warn!(
                         target: "tiffany", code = error.code(),
                         "the rules about old runs could not be kept this time: {error}",
