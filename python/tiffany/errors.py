@@ -375,6 +375,36 @@ class NotRestoredError(TiffanyError):
     code = "TFY0127"
 
 
+class RunRemovedError(TiffanyError):
+    """The run was removed; its id stays taken."""
+
+    code = "TFY0130"
+
+
+class RunCompactedError(TiffanyError):
+    """Of the run only its beginning and its end are left."""
+
+    code = "TFY0131"
+
+
+class NotOverError(TiffanyError):
+    """The run is not over."""
+
+    code = "TFY0132"
+
+
+class NeededByForkError(TiffanyError):
+    """A fork that is not over takes answers from the run."""
+
+    code = "TFY0133"
+
+
+class ReadTooEarlyError(TiffanyError):
+    """The run is not any more what it was when it was read."""
+
+    code = "TFY0134"
+
+
 class _InDoubt(Exception):
     """Nobody knows whether a transaction was confirmed; the next attempt finds out."""
 
@@ -485,6 +515,7 @@ __all__ = [
     "LogError",
     "LogFailedError",
     "LogInUseError",
+    "NeededByForkError",
     "NestedRuntimeError",
     "NoBackupError",
     "NoPyosSchedulerError",
@@ -501,6 +532,7 @@ __all__ = [
     "NotEmptyError",
     "NotEndingError",
     "NotForkableError",
+    "NotOverError",
     "NotRestoredError",
     "NotSerializableError",
     "NotUndoneError",
@@ -511,9 +543,12 @@ __all__ = [
     "OutsideTaskError",
     "PanickedError",
     "PausedRunWarning",
+    "ReadTooEarlyError",
     "RefusedError",
     "RestlessError",
+    "RunCompactedError",
     "RunOverError",
+    "RunRemovedError",
     "SharedLoopError",
     "StepFailedError",
     "SubinterpreterError",

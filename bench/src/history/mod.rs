@@ -2,6 +2,7 @@
 
 mod backup;
 mod check;
+mod compact;
 mod long_runs;
 mod seek;
 
@@ -18,6 +19,7 @@ pub(crate) fn measures(place: &Rc<Place>) -> Vec<Measure> {
     vec![
         seek::measure(place),
         check::measure(place),
+        compact::measure(place),
         long_runs::of_snapshots(place),
         long_runs::of_continued(place),
         backup::measure(place),

@@ -225,6 +225,16 @@ kinds! {
     NoSnapshot = "TFY0126", "let every task be a registered state machine that waits, or use `continue_as`";
     /// What was written down of a run cannot be made a run again.
     NotRestored = "TFY0127", "register the state machine under the name it had, and let its type read what older versions wrote";
+    /// The run was removed; its id stays taken.
+    RunRemoved = "TFY0130", "start another run under another id, or restore the log from a backup";
+    /// Of the run only its beginning and its end are left.
+    RunCompacted = "TFY0131", "see by `show` what came of it; what happened on the way is in older backups only";
+    /// The run is not over.
+    NotOver = "TFY0132", "wait for its end, or end it by `cancel`, and do it again";
+    /// A fork that is not over takes answers from the run.
+    NeededByFork = "TFY0133", "wait for the fork's end, or end it by `cancel`, and do it again";
+    /// The run is not any more what it was when it was read.
+    ReadTooEarly = "TFY0134", "do it again";
 }
 
 /// An error a task was given, or ended with.

@@ -28,6 +28,7 @@ use crate::host::{Entropy, Host, Workers};
 use crate::inbox::Inbox;
 use crate::pool::Pool;
 use crate::reactor::Reactor;
+use crate::retention::Retention;
 use crate::runtime::Runtime;
 use crate::trace::Tracer;
 use crate::wal::RealDisk;
@@ -63,6 +64,8 @@ pub struct Builder {
     pub(crate) registry: Registry,
     pub(crate) recording: Recording,
     pub(crate) snapshot_every: u64,
+    pub(crate) retention: Vec<Retention>,
+    pub(crate) retention_every: Duration,
     pub(crate) queues: BTreeMap<String, QueueSettings>,
     pub(crate) on_chunk: Option<OnChunk>,
     agent_id: String,
@@ -106,6 +109,8 @@ impl Builder {
             registry: Registry::default(),
             recording: Recording::Every,
             snapshot_every: 10_000,
+            retention: Vec::new(),
+            retention_every: Duration::from_secs(60),
             queues: BTreeMap::new(),
             on_chunk: None,
             agent_id: String::new(),
@@ -337,6 +342,35 @@ impl Builder {
     /// set, 0 for never. It is taken when the run next waits.
     pub fn snapshot_every(mut self, records: u64) -> Builder {
         self.snapshot_every = records;
+        self
+    }
+
+    /// How long durable runs that are over are kept. This is seen to in the background, when the runtime is built and then [now and
+    /// then](Builder::retention_every). It may be said more than once: a run is removed if any rule says so.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tiffany::Runtime;
+    /// use tiffany::retention::Retention;
+    ///
+    /// # let dir = std::env::temp_dir().join(format!("tiffany-doc-rule-{}", std::process::id()));
+    /// let day = Duration::from_secs(86_400);
+    /// let runtime = Runtime::builder()
+    ///     .log_dir(&dir)
+    ///     .retention(Retention::new().compact_after(day).older_than(30 * day))
+    ///     .build()?;
+    /// # drop(runtime);
+    /// # std::fs::remove_dir_all(&dir).unwrap();
+    /// # Ok::<(), tiffany::RunError>(())
+    /// ```
+    pub fn retention(mut self, rule: Retention) -> Builder {
+        self.retention.push(rule);
+        self
+    }
+
+    /// How often the rules about old runs are looked at; every minute unless it is set.
+    pub fn retention_every(mut self, time: Duration) -> Builder {
+        self.retention_every = time;
         self
     }
 

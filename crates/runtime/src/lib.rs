@@ -64,6 +64,7 @@ mod primitives;
 pub mod process;
 mod promise;
 mod reactor;
+pub mod retention;
 mod runtime;
 pub mod signal;
 mod sync;

@@ -5,8 +5,8 @@
 mod wal_kit;
 
 use tiffany::wal::sim::{Operation, Part, SimDisk, Survivors};
-use tiffany::wal::{Barrier, Settings};
-use wal_kit::{Act, Play, Step, everything, small};
+use tiffany::wal::{Barrier, Settings, SyncWhen};
+use wal_kit::{Act, Play, Step, everything, keeping, read_all, small};
 
 /// A way in which a disk can lie.
 #[derive(Clone, Copy, Debug)]
@@ -102,6 +102,58 @@ fn sweep(
 fn a_crash_at_any_operation_loses_nothing_that_was_durable() {
     let crashes = sweep(&everything(), &small(), None, 2048).unwrap();
     assert!(crashes > 1000, "{crashes} crashes");
+}
+
+#[test]
+fn the_same_while_runs_are_compacted_and_removed_and_their_blobs_collected() {
+    let crashes = sweep(&keeping(), &small(), None, 8192).unwrap();
+    assert!(crashes > 300, "{crashes} crashes");
+}
+
+#[test]
+fn the_same_of_these_when_all_files_are_synced_at_once() {
+    let settings = Settings { single_syncs: 0, ..small() };
+    sweep(&keeping(), &settings, None, 8192).unwrap();
+}
+
+#[test]
+fn what_takes_the_place_of_a_file_is_durable_before_whatever_the_settings_say() {
+    let settings = Settings { sync: SyncWhen::Never, ..small() };
+    let disk = SimDisk::new();
+    let mut play = Play::new(disk.clone(), settings.clone());
+    let over = [Act::Lines(1, 3, 300), Act::Finish(1), Act::Lines(2, 3, 4), Act::Finish(2)];
+    play.play(&[Step::Commit(over.to_vec()), Step::Reopen]).unwrap().close().unwrap();
+    let model = play.models.last().unwrap().clone();
+    let life = |disk: &SimDisk| {
+        let writer = match Play::new(disk.clone(), settings.clone()).open() {
+            Ok((writer, _)) => writer,
+            Err(error) => return (Play::new(disk.clone(), settings.clone()), Err(error)),
+        };
+        let mut play = Play::resumed(disk.clone(), settings.clone(), &model, &writer);
+        drop(writer);
+        let acts = [vec![Act::Compact(1), Act::Remove(2)], vec![Act::Lines(3, 1, 4)]];
+        let played = play.play(&acts.map(Step::Commit));
+        (play, played.map(drop))
+    };
+    let calm = disk.copy();
+    life(&calm).1.unwrap();
+    for at in disk.operation_count()..calm.operation_count() {
+        for survivors in [Survivors::Nothing, Survivors::All, Survivors::Some(at as u64)] {
+            let disk = disk.copy();
+            disk.crash_at(at, 50);
+            let (play, _) = life(&disk);
+            disk.crash(survivors);
+            let (writer, recovery) = play.open().unwrap();
+            let what = format!("operation {at}, {survivors:?}");
+            assert!(recovery.refused.is_empty(), "{what}: {:?}", recovery.refused);
+            let there = read_all(&disk, &writer).unwrap_or_else(|error| panic!("{what}: {error}"));
+            for run in [1, 2].map(wal_kit::run_id) {
+                let known = play.models.iter().chain([&model]).filter_map(|model| model.get(&run));
+                let fits = known.into_iter().any(|known| *known == there[&run]);
+                assert!(fits, "{what}: {run}");
+            }
+        }
+    }
 }
 
 #[test]

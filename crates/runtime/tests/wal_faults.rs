@@ -5,7 +5,7 @@ mod wal_kit;
 
 use tiffany::wal::sim::{Operation, Part, SimDisk, Survivors};
 use tiffany::wal::{Barrier, LogError, Settings};
-use wal_kit::{Act, Play, everything, small};
+use wal_kit::{Act, Play, Step, everything, keeping, small};
 
 const ENOSPC: i32 = 28;
 const EIO: i32 = 5;
@@ -49,6 +49,70 @@ fn every_operation_that_fails_stops_the_log_and_loses_nothing_durable() {
             let found = play.check(&writer, &recovery);
             found
                 .unwrap_or_else(|error| panic!("after {operation:?} failed with {errno}: {error}"));
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_while_runs_are_compacted_loses_nothing_and_stops_nothing_that_has_room() {
+    let (steps, settings) = (keeping(), small());
+    let disk = SimDisk::new();
+    drop(Play::new(disk.clone(), settings.clone()).play(&steps).unwrap());
+    let mut in_place = 0;
+    for (at, operation) in disk.operations().iter().enumerate() {
+        let disk = SimDisk::new();
+        disk.fail(at, ENOSPC);
+        let mut play = Play::new(disk.clone(), settings.clone());
+        match play.play(&steps) {
+            Err(error) => assert_eq!(error.code(), "TFY0103", "{operation:?}: {error}"),
+            Ok(_) => {
+                let new = |path: &std::path::Path| path.to_string_lossy().ends_with(".wal.new");
+                let is_new_file = match operation {
+                    Operation::Write { path, .. } => new(path),
+                    Operation::Create(path) | Operation::Rename(path, _) => new(path),
+                    _ => false,
+                };
+                assert!(is_new_file, "{operation:?} failed, and nobody noticed");
+                in_place += 1;
+            }
+        }
+        disk.heal();
+        disk.crash(Survivors::Some(at as u64));
+        let (writer, recovery) = play.open().unwrap();
+        let found = play.check(&writer, &recovery);
+        found.unwrap_or_else(|error| panic!("after {operation:?} failed: {error}"));
+    }
+    assert!(in_place >= 6, "{in_place} times the old file took what was left");
+}
+
+#[test]
+fn a_crash_while_the_old_file_takes_what_is_left_loses_nothing() {
+    let steps = [
+        Step::Commit(vec![Act::Lines(1, 9, 150), Act::Finish(1)]),
+        Step::Commit(vec![Act::Lines(2, 1, 4)]),
+        Step::Commit(vec![Act::Compact(1)]),
+    ];
+    let disk = SimDisk::new();
+    drop(Play::new(disk.clone(), small()).play(&steps).unwrap());
+    let is_new = |operation: &Operation| match operation {
+        Operation::Create(path) => path.to_string_lossy().ends_with(".wal.new"),
+        _ => false,
+    };
+    let full = disk.operations().iter().position(is_new).expect("a new file");
+    for at in full + 1..full + 4 {
+        for torn in [0, 1, 100, 10_000] {
+            for survivors in [Survivors::Nothing, Survivors::All, Survivors::Some(at as u64)] {
+                let disk = SimDisk::new();
+                disk.fail(full, ENOSPC);
+                disk.crash_at(at, torn);
+                let mut play = Play::new(disk.clone(), small());
+                drop(play.play(&steps));
+                disk.heal();
+                disk.crash(survivors);
+                let (writer, recovery) = play.open().unwrap();
+                let what = format!("operation {at}, {torn} bytes, {survivors:?}");
+                play.check(&writer, &recovery).unwrap_or_else(|error| panic!("{what}: {error}"));
+            }
         }
     }
 }

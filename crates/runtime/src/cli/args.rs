@@ -2,7 +2,9 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use crate::history::Outcome;
 use clap::{ArgGroup, Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 /// Looks at a log directory of durable runs, and changes what waits there.
@@ -76,6 +78,12 @@ pub(super) enum Command {
     Diff(Diff),
     /// Write a run as a timeline for Perfetto, a graph of Mermaid, or one JSON document.
     Export(Export),
+    /// Remove runs that are over. Their ids stay known, and are not run again.
+    Rm(Rm),
+    /// Leave of runs that are over what they were started with and what came of them.
+    Compact(Compact),
+    /// Remove and compact runs that are over by a rule: age, number, size, state. A run that goes on is never touched, nor one that a fork needs.
+    Prune(Prune),
     /// Copy the directory while it is in use. What is copied already is not copied again.
     Backup(Backup),
     /// Make a log of a backup, or check one.
@@ -128,6 +136,102 @@ pub(super) enum ExportFormat {
     Mermaid,
     /// All records, with what is in blobs in its place.
     Json,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Rm {
+    /// UUIDs, beginnings of them, or the ids the runs were started with.
+    #[arg(required = true, value_name = "RUN")]
+    pub(super) runs: Vec<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Compact {
+    /// UUIDs, beginnings of them, or the ids the runs were started with.
+    #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "RUN")]
+    pub(super) runs: Vec<String>,
+    /// All runs that are over.
+    #[arg(long)]
+    pub(super) all: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(group(ArgGroup::new("rule").required(true).multiple(true).args(["older_than", "keep", "max_size", "compact_after"])))]
+pub(super) struct Prune {
+    /// Remove runs that ended longer ago than this: 90s, 15m, 12h, 30d or 2w.
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    pub(super) older_than: Option<Duration>,
+    /// Keep so many runs, those that ended last, and remove the others.
+    #[arg(long, value_name = "NUMBER")]
+    pub(super) keep: Option<usize>,
+    /// Remove the runs that ended first until the others have so much in their files and blobs: 500kB, 20MB or 1GB.
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    pub(super) max_size: Option<u64>,
+    /// Compact runs that ended longer ago than this and are not removed.
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    pub(super) compact_after: Option<Duration>,
+    /// Only runs that ended like this. May be repeated.
+    #[arg(long, value_name = "STATE")]
+    pub(super) state: Vec<EndState>,
+    /// Only show what would be done.
+    #[arg(long)]
+    pub(super) dry_run: bool,
+}
+
+/// How a run can have ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum EndState {
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+impl From<EndState> for Outcome {
+    fn from(state: EndState) -> Outcome {
+        match state {
+            EndState::Completed => Outcome::Completed,
+            EndState::Failed => Outcome::Failed,
+            EndState::Cancelled => Outcome::Cancelled,
+        }
+    }
+}
+
+/// A number and its unit.
+fn number(text: &str) -> Option<(f64, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (digits, unit) = text.split_at(end);
+    let number = digits.parse::<f64>().ok().filter(|number| number.is_finite())?;
+    Some((number, unit.trim()))
+}
+
+fn age(text: &str) -> Result<Duration, String> {
+    let seconds = number(text).and_then(|(number, unit)| {
+        let seconds = match unit {
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3_600.0,
+            "d" => 86_400.0,
+            "w" => 604_800.0,
+            _ => return None,
+        };
+        Duration::try_from_secs_f64(number * seconds).ok()
+    });
+    seconds.ok_or_else(|| "it takes a number and a unit, such as 90s, 15m, 12h, 30d or 2w".into())
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    let bytes = number(text).and_then(|(number, unit)| {
+        let factor = match unit.to_ascii_lowercase().as_str() {
+            "" | "b" => 1.0,
+            "kb" => 1e3,
+            "mb" => 1e6,
+            "gb" => 1e9,
+            "tb" => 1e12,
+            _ => return None,
+        };
+        Some((number * factor) as u64)
+    });
+    bytes.ok_or_else(|| "it takes a number and a unit, such as 500kB, 20MB or 1GB".into())
 }
 
 #[derive(Debug, ClapArgs)]

@@ -57,6 +57,7 @@ pub(super) fn json(summary: &Summary) -> serde_json::Value {
         "bytes": summary.entry.len,
         "generation": summary.entry.generation,
         "calls_before": summary.calls_before,
+        "compacted": summary.compacted.map(|(records, bytes)| json!({ "records": records, "bytes": bytes })),
         "started": summary.started,
         "changed": summary.changed,
         "fork": summary.fork.map(|(run, at)| json!({ "run": run.to_string(), "at": at })),

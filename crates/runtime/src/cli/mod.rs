@@ -29,6 +29,7 @@ mod fork;
 mod guest;
 mod inspect;
 mod json;
+mod keep;
 mod log;
 mod ls;
 mod out;
@@ -182,6 +183,9 @@ fn dispatch(builder: Builder, args: Args, out: Out, started: &Started<'_>) -> Do
         Command::Query(options) => change::query(&place, out, &options),
         Command::Diff(options) => diff::diff_runs(&place, out, &options),
         Command::Export(options) => export::export_run(&place, out, &options),
+        Command::Rm(options) => keep::rm(&place, out, &options),
+        Command::Compact(options) => keep::compact(&place, out, &options),
+        Command::Prune(options) => keep::prune(&place, out, &options),
         Command::Backup(options) => backup::backup(&place, out, &options),
         Command::Restore(options) => backup::restore(out, &options),
         Command::Demo(options) => demo::demo(out, &options, started),

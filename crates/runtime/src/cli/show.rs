@@ -14,7 +14,7 @@ use super::place::{Place, find};
 use super::summary::{Summary, count, moment, size};
 use super::tasks::{TaskSeen, Tasks, error_text};
 use super::waiting::Waiting;
-use crate::durable::{Until, script};
+use crate::durable::{Until, run_removed, script};
 use crate::wal::{LogError, View};
 
 /// What a replay knows of a task.
@@ -31,7 +31,7 @@ pub(super) fn show(place: Place, mut out: Out, options: &Show) -> Done {
     let entry = view.run(run).ok_or(LogError::UnknownRun(run))?;
     let mut summary = Summary::read(view, run, entry);
     if summary.state == State::Removed {
-        return Err(LogError::UnknownRun(run).into());
+        return Err(run_removed(run).into());
     }
     let mut tasks = Tasks::default();
     let damage = read(view, run, &mut tasks).err();
@@ -39,7 +39,8 @@ pub(super) fn show(place: Place, mut out: Out, options: &Show) -> Done {
         summary.state = State::Damaged;
     }
     let registered = place.builder.registry.has(&tasks.function);
-    let may_replay = registered && !options.records && damage.is_none();
+    let has_all = damage.is_none() && summary.compacted.is_none();
+    let may_replay = registered && !options.records && has_all;
     let exact = if may_replay { rehearse(place, view, run)? } else { Ok(BTreeMap::new()) };
     let forks = forks_of(view, run);
     let facts = Facts { summary, tasks, damage: damage.map(Shown::from), exact, forks };
@@ -183,6 +184,9 @@ impl Facts {
         fact("changed", &moment(&summary.changed), Style::Plain)?;
         let generation = match summary.entry.generation {
             1 => String::new(),
+            generation if summary.compacted.is_some() && summary.calls_before == 0 => {
+                format!(", generation {generation}")
+            }
             generation => {
                 let calls = count(summary.calls_before, "call");
                 format!(", generation {generation} after {calls}")
@@ -190,6 +194,10 @@ impl Facts {
         };
         let records = format!("{}, {}{generation}", summary.entry.seq, size(summary.entry.len));
         fact("records", &records, Style::Plain)?;
+        if let Some((records, bytes)) = summary.compacted {
+            let before = format!("of {}, {}", count(records, "record"), size(bytes));
+            fact("compacted", &before, Style::Plain)?;
+        }
         if let Some(input) = &tasks.input {
             fact("input", &input.to_string(), Style::Plain)?;
         }

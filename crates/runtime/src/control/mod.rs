@@ -44,7 +44,7 @@ use crate::context;
 use crate::durable::{Fork, decode, raw};
 use crate::inbox::{Inbox, Letter, Settlement};
 use offline::Offline;
-pub(crate) use request::{Answer, Request, Tell};
+pub(crate) use request::{Answer, Request, Tell, text};
 pub use request::{Decision, Doubt, Paused, Status};
 use socket::Client;
 pub(crate) use socket::Listening;
@@ -247,7 +247,13 @@ impl Control {
         self.ask(Request::Decide { key: key.into(), decision }).map(drop)
     }
 
-    fn ask(&mut self, request: Request) -> Result<Answer, TaskError> {
+    /// Removes a run that is over, as [`Runtime::remove`](crate::Runtime::remove) does.
+    pub fn remove(&mut self, run: Uuid) -> Result<(), TaskError> {
+        crate::retention::remove(self, run)
+    }
+
+    /// Asks for anything.
+    pub(crate) fn ask(&mut self, request: Request) -> Result<Answer, TaskError> {
         not_on_the_loop()?;
         match &mut self.0 {
             Way::Here(inbox) => ask_here(inbox, request),
@@ -306,7 +312,7 @@ pub(crate) fn ask_here(inbox: &Inbox, request: Request) -> Result<Answer, TaskEr
     }
 }
 
-fn unexpected(answer: &Answer) -> TaskError {
+pub(crate) fn unexpected(answer: &Answer) -> TaskError {
     let message = format!("the other process speaks another version: it answered {answer:?}");
     TaskError::new(ErrorKind::Unreachable, message)
 }

@@ -1,5 +1,6 @@
 //! A log that no process has: requests become records, which the runs find when they are brought back.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,18 +9,25 @@ use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
 use super::request::{Answer, Request, Status};
 use crate::clock::Clock;
 use crate::durable::{
-    Fork, Page, Shelved, Source, copy, fetch, log_failed, no_such_run, not_in_doubt, parse_key,
-    read_script, run_over, uuid_of,
+    Fork, Needed, Page, Received, Shelved, Source, Stand, copy, fetch, log_failed, needed,
+    needed_by_fork, no_such_run, not_in_doubt, not_over, parent_of, parse_key, read_script,
+    read_too_early, run_over, run_removed, uuid_of,
 };
 use crate::host::Entropy;
 use crate::inbox::unknown;
-use crate::wal::{Batch, Disk, Holding, LogError, Payload, RealDisk, RunState, Settings, Writer};
+use crate::retention::Remains;
+use crate::wal::{
+    Batch, Collected, Disk, Holding, LogError, Payload, RealDisk, RunState, Settings, Writer,
+};
 
 /// A log in the hands of who wants to change something in it.
 pub(super) struct Offline {
     writer: Option<Writer>,
     disk: Arc<dyn Disk>,
     root: PathBuf,
+    /// Runs that forks need, once somebody wanted to know, and the last collection of blobs.
+    needed: Option<Arc<Needed>>,
+    collected: Option<Collected>,
 }
 
 /// Why a log cannot be had.
@@ -49,7 +57,10 @@ impl Offline {
         let disk: Arc<dyn Disk> = Arc::new(RealDisk);
         let settings = Settings::default();
         match Writer::open_for(Holding::Briefly, Arc::clone(&disk), root, settings) {
-            Ok((writer, _)) => Ok(Offline { writer: Some(writer), disk, root: root.into() }),
+            Ok((writer, _)) => {
+                let (writer, root) = (Some(writer), root.into());
+                Ok(Offline { writer, disk, root, needed: None, collected: None })
+            }
             Err(error @ LogError::Locked { .. }) => Err(Refused::InUse(error)),
             Err(error) => Err(Refused::Broken(log_failed(error))),
         }
@@ -65,7 +76,12 @@ impl Offline {
         Ok(answer)
     }
 
-    fn write(&self, page: &mut Page, request: Request, clock: Time) -> Result<Answer, TaskError> {
+    fn write(
+        &mut self,
+        page: &mut Page,
+        request: Request,
+        clock: Time,
+    ) -> Result<Answer, TaskError> {
         match request {
             Request::Status => Ok(Answer::Status(Status {
                 pid: std::process::id(),
@@ -104,10 +120,53 @@ impl Offline {
                 }
                 Err(unknown(promise))
             }
-            Request::Fork { run, at, fork } => self.fork(page, run, at, &fork, clock),
+            Request::Fork { run, at, fork } => {
+                self.needed = None;
+                self.fork(page, run, at, &fork, clock)
+            }
             Request::Allow { run, names } => {
                 self.shelved(run)?.allow(page, clock, &names)?;
                 Ok(Answer::Done)
+            }
+            Request::Remove { runs } => {
+                let needed = self.needed();
+                let mut remove = |run: Uuid| {
+                    self.at_rest(run, &needed)?;
+                    page.batch.remove(run);
+                    Ok(())
+                };
+                // A run that is named twice is removed once.
+                let mut seen = BTreeSet::new();
+                let each = runs.into_iter().map(|run| match seen.insert(run) {
+                    true => remove(run),
+                    false => Err(run_removed(run)),
+                });
+                Ok(Answer::Each(each.collect()))
+            }
+            Request::Compact { remains } => {
+                let needed = self.needed();
+                let mut seen = BTreeSet::new();
+                let mut compact = |remains: &Remains| {
+                    let (run, stand) = (remains.run, self.at_rest(remains.run, &needed)?);
+                    if stand != remains.stand || !seen.insert(run) {
+                        return Err(read_too_early(run));
+                    }
+                    let mut received = Received::of_keys(&remains.received);
+                    received.retain(|sender| self.is_live(sender));
+                    remains.write(&mut page.batch, &received, clock).map(drop)
+                };
+                Ok(Answer::Each(remains.iter().map(&mut compact).collect()))
+            }
+            Request::Collect { number } => {
+                let Some(writer) = &mut self.writer else {
+                    return Err(needs_process("it is closed"));
+                };
+                let collected = match (number, &self.collected) {
+                    (Some(_), Some(collected)) => collected.clone(),
+                    _ => writer.collect_blobs().map_err(log_failed)?,
+                };
+                self.collected = Some(collected.clone());
+                Ok(Answer::Collection(1, Some(collected)))
             }
             Request::Doubts => {
                 let mut doubts = Vec::new();
@@ -136,8 +195,10 @@ impl Offline {
         clock: Time,
     ) -> Result<Answer, TaskError> {
         let Some(writer) = &self.writer else { return Err(no_such_run(run)) };
-        let entry = writer.run(run).filter(|entry| entry.state != RunState::Removed);
-        entry.ok_or_else(|| no_such_run(run))?;
+        let entry = writer.run(run).ok_or_else(|| no_such_run(run))?;
+        if entry.state == RunState::Removed {
+            return Err(run_removed(run));
+        }
         let source = Source { disk: &*self.disk, root: &self.root, run };
         let limit = writer.settings().blob_limit;
         let mut copied = copy(&source, at, fork, clock, limit, |id| {
@@ -146,6 +207,35 @@ impl Offline {
         })?;
         page.batch.append(&mut copied.batch);
         Ok(Answer::Forked { run: copied.chain.run(), id: copied.id })
+    }
+
+    /// The runs that forks need. Nobody else writes meanwhile, so it is looked for once.
+    fn needed(&mut self) -> Arc<Needed> {
+        if let Some(needed) = &self.needed {
+            return Arc::clone(needed);
+        }
+        let parent = |run| parent_of(&*self.disk, &self.root, run);
+        let forks = self.live().into_iter().filter_map(|run| Some((run, parent(run)?)));
+        let needed = Arc::new(needed(forks, parent));
+        self.needed = Some(Arc::clone(&needed));
+        needed
+    }
+
+    /// Where a run stands that is over and that nobody needs.
+    fn at_rest(&self, run: Uuid, needed: &Needed) -> Result<Stand, TaskError> {
+        let entry = self.writer.as_ref().and_then(|writer| writer.run(run));
+        let entry = entry.ok_or_else(|| no_such_run(run))?;
+        match (entry.state, needed.get(&run)) {
+            (RunState::Live, _) => Err(not_over(run)),
+            (RunState::Removed, _) => Err(run_removed(run)),
+            (_, Some(fork)) => Err(needed_by_fork(run, *fork)),
+            (RunState::Finished, None) => Ok(Stand::of(&entry.chain(run))),
+        }
+    }
+
+    fn is_live(&self, run: Uuid) -> bool {
+        let entry = self.writer.as_ref().and_then(|writer| writer.run(run));
+        entry.is_some_and(|entry| entry.state == RunState::Live)
     }
 
     /// The runs that are not over, in order.
@@ -160,8 +250,10 @@ impl Offline {
     fn shelved(&self, run: Uuid) -> Result<Shelved, TaskError> {
         let entry = self.writer.as_ref().and_then(|writer| writer.run(run));
         let entry = entry.ok_or_else(|| no_such_run(run))?;
-        if entry.state != RunState::Live {
-            return Err(run_over(run));
+        match entry.state {
+            RunState::Live => {}
+            RunState::Finished => return Err(run_over(run)),
+            RunState::Removed => return Err(run_removed(run)),
         }
         let script = read_script(&*self.disk, &self.root, run, |_| false).map_err(log_failed)?;
         let fetch = |payload: &Payload<'_>| fetch(&*self.disk, &self.root, payload);

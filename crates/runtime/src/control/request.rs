@@ -10,6 +10,8 @@ use tiffany_kernel::{TaskError, Uuid, Value};
 
 use crate::durable::{Fork, Json, compact};
 use crate::inbox::Settlement;
+use crate::retention::Remains;
+use crate::wal::Collected;
 
 /// Something that is asked of a runtime.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -56,6 +58,19 @@ pub(crate) enum Request {
         run: Uuid,
         names: BTreeSet<String>,
     },
+    /// Runs that are over go.
+    Remove {
+        #[serde(with = "texts")]
+        runs: Vec<Uuid>,
+    },
+    /// Of runs that are over this is to be left.
+    Compact {
+        remains: Vec<Remains>,
+    },
+    /// Blobs that nobody names go. With a number: what came of that?
+    Collect {
+        number: Option<u64>,
+    },
     Doubts,
     Decide {
         key: String,
@@ -78,6 +93,10 @@ pub(crate) enum Answer {
     Settled(Settlement),
     Value(Box<RawValue>),
     Doubts(Vec<Doubt>),
+    /// For each run that was named, in that order.
+    Each(Vec<Result<(), TaskError>>),
+    /// The number of a collection, and what came of it if it is over.
+    Collection(u64, Option<Collected>),
 }
 
 /// Who wants to know. It is told when the answer is safe.
@@ -160,17 +179,35 @@ impl Decision {
     }
 }
 
+/// Several identities as texts.
+mod texts {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use tiffany_kernel::Uuid;
+
+    #[derive(Serialize, Deserialize)]
+    struct Text(#[serde(with = "super::text")] Uuid);
+
+    pub(super) fn serialize<S: Serializer>(uuids: &[Uuid], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(uuids.iter().map(|uuid| Text(*uuid)))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Uuid>, D::Error> {
+        let texts = Vec::<Text>::deserialize(from)?;
+        Ok(texts.into_iter().map(|Text(uuid)| uuid).collect())
+    }
+}
+
 /// Identities as text, as people know them.
-mod text {
+pub(crate) mod text {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
     use tiffany_kernel::Uuid;
 
-    pub(super) fn serialize<S: Serializer>(uuid: &Uuid, to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(uuid: &Uuid, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(uuid)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Uuid, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Uuid, D::Error> {
         let text = String::deserialize(from)?;
         Uuid::parse(&text).ok_or_else(|| D::Error::custom(format!("`{text}` is no UUID")))
     }

@@ -133,9 +133,7 @@ impl Runtime {
             return;
         };
         // Who is over sends nothing again.
-        hosting
-            .received
-            .retain(|sender| !matches!(durable.runs.get(&sender), None | Some(Known::Over(_))));
+        hosting.received.retain(|sender| durable.may_send(sender));
         let (before, beginning) = (&hosting.journal.chain, &hosting.beginning);
         let continued =
             Continued::new(before.generation(), earlier, beginning.input, &hosting.received);

@@ -18,11 +18,12 @@ use super::post::Post;
 use super::resume::replay::Replay;
 use super::resume::resuming::log_failed;
 use super::resume::script::Begun;
-use super::runs::{Beginning, Known};
+use super::runs::{Beginning, Known, Stand};
 use crate::control::Listening;
 use crate::error::RunError;
+use crate::retention::Background;
 use crate::runtime::Runtime;
-use crate::wal::{Batch, Disk, LogError, RunState, Ticket, Writer};
+use crate::wal::{Batch, Disk, LogError, RunEntry, RunState, Ticket, Writer};
 
 /// The durable side of a runtime.
 pub(crate) struct Durable {
@@ -44,8 +45,9 @@ pub(crate) struct Durable {
     pub(super) failed: Option<LogError>,
     /// Whether there was a fork among the runs that went on here.
     pub(super) has_forks: bool,
-    /// By which other processes ask; dropped before the log is closed.
+    /// By which other processes ask, and who keeps the rules about old runs; dropped before the log is closed.
     listening: Option<Listening>,
+    keeping: Option<Background>,
     pub(super) post: Post,
 }
 
@@ -73,6 +75,13 @@ pub(crate) struct Hosting {
     pub(super) is_over: bool,
 }
 
+impl Durable {
+    /// Where the log is.
+    pub(crate) fn place(&self) -> (Arc<dyn Disk>, PathBuf) {
+        (Arc::clone(&self.disk), self.root.clone())
+    }
+}
+
 impl Runtime {
     /// Opens the log; what is unfinished there goes on.
     pub(crate) fn open_log(
@@ -89,7 +98,12 @@ impl Runtime {
         for (uuid, entry) in writer.runs() {
             match entry.state {
                 RunState::Live => live.push((uuid, entry)),
-                _ => drop(runs.insert(uuid, Known::Over(None))),
+                RunState::Finished => {
+                    let RunEntry { generation, seq, crc, .. } = entry;
+                    let stand = Stand { generation, seq, crc };
+                    runs.insert(uuid, Known::Over(stand, None));
+                }
+                RunState::Removed => drop(runs.insert(uuid, Known::Removed)),
             }
         }
         let inbox = Arc::clone(&self.host.inbox);
@@ -116,6 +130,7 @@ impl Runtime {
             failed: None,
             has_forks: false,
             listening,
+            keeping: None,
             post: Post::default(),
         });
         for (uuid, error) in recovery.refused {
@@ -131,7 +146,21 @@ impl Runtime {
             }
         }
         self.open_post();
+        if inline.is_none() {
+            self.durable_mut().keeping = self.keep_rules()?;
+        }
         Ok(())
+    }
+
+    /// Starts the thread that keeps the rules about old runs, if there are some.
+    fn keep_rules(&mut self) -> Result<Option<Background>, RunError> {
+        let rules = self.settings.retention.clone();
+        if rules.is_empty() {
+            return Ok(None);
+        }
+        let (every, inbox) = (self.settings.retention_every, Arc::clone(&self.host.inbox));
+        let started = Background::start(rules, every, inbox, self.durable_mut().root.clone());
+        started.map(Some).map_err(|error| RunError::system("a thread for old runs", &error))
     }
 
     /// Lets other processes ask. Without that, everything else goes on.
@@ -153,6 +182,11 @@ impl Runtime {
         self.take_back_steps();
         let Some(mut durable) = self.durable.take() else { return };
         drop(durable.listening.take());
+        if let Some(keeping) = durable.keeping.take() {
+            // It may wait for an answer, which nobody gives from here on.
+            self.host.inbox.close();
+            drop(keeping);
+        }
         let clock = self.host.clock.now();
         for (_, hosted) in self.runs.iter_mut() {
             if let Some(hosting) = &mut hosted.hosting

@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::inbox::{Inbox, Letter};
 use crate::inline::Draws;
 use crate::mutation::Mutation;
-use crate::wal::{Batch, LogError, LogThread, Notice, Ticket, Writer};
+use crate::wal::{Batch, Collected, LogError, LogThread, Notice, Ticket, Writer};
 
 /// Where the log is written.
 pub(crate) enum Log {
@@ -85,6 +85,26 @@ impl Log {
         }
     }
 
+    /// Begins to remove blobs that no run names, and gives the number of that.
+    pub(crate) fn collect_blobs(&mut self) -> u64 {
+        match self {
+            Log::Threads(log) => log.collect_blobs(),
+            Log::Inline(log) => {
+                log.collections += 1;
+                log.collected = Some(log.writer.collect_blobs());
+                log.collections
+            }
+        }
+    }
+
+    /// What came of that; `None` as long as it goes on.
+    pub(crate) fn collected(&self, number: u64) -> Option<Result<Collected, LogError>> {
+        match self {
+            Log::Threads(log) => log.collected(number),
+            Log::Inline(log) => log.collected.clone(),
+        }
+    }
+
     /// Commits what was handed in, and syncs everything.
     pub(crate) fn close(self) -> Result<(), LogError> {
         match self {
@@ -106,6 +126,8 @@ pub(crate) struct InlineLog {
     due: Option<Time>,
     draws: Draws,
     longest: Duration,
+    collections: u64,
+    collected: Option<Result<Collected, LogError>>,
 }
 
 impl InlineLog {
@@ -118,6 +140,8 @@ impl InlineLog {
             due: None,
             draws: Draws::new(time.seed),
             longest: time.longest,
+            collections: 0,
+            collected: None,
         }
     }
 

@@ -10,7 +10,7 @@ use super::commit::Held;
 use super::json::{Json, encode};
 use super::key::Key;
 use super::runs::{Known, uuid_of};
-use super::serving::{no_such_run, run_over};
+use super::serving::{no_such_run, run_over, run_removed};
 use crate::call::TryCall;
 use crate::runtime::Runtime;
 
@@ -23,8 +23,8 @@ pub fn run_id(id: &str) -> Uuid {
 /// message is safe in the log of the other run, and it is there once, however often this process dies. Messages from one run to another
 /// keep their order.
 ///
-/// A run that is paused has the message when it goes on. To one that is over, or that there is not, nothing can be sent: that is the error
-/// [`RunOver`](tiffany_kernel::ErrorKind::RunOver) or [`NoSuchRun`](tiffany_kernel::ErrorKind::NoSuchRun).
+/// A run that is paused has the message when it goes on. To one that is over, was removed, or that there is not, nothing can be sent: that is the error
+/// [`RunOver`](tiffany_kernel::ErrorKind::RunOver), [`RunRemoved`](tiffany_kernel::ErrorKind::RunRemoved) or [`NoSuchRun`](tiffany_kernel::ErrorKind::NoSuchRun).
 ///
 /// ```
 /// use tiffany::durable::{receive, run_id, send};
@@ -85,7 +85,8 @@ impl Runtime {
     /// Whether a durable run of this runtime is over, and its end safe in the log.
     pub fn is_finished(&self, run: Uuid) -> bool {
         let durable = self.durable.as_ref();
-        durable.is_some_and(|durable| matches!(durable.runs.get(&run), Some(Known::Over(_))))
+        let known = durable.and_then(|durable| durable.runs.get(&run));
+        matches!(known, Some(Known::Over(..) | Known::Removed))
     }
 
     /// All runs are brought back: what they had sent is delivered.
@@ -148,10 +149,11 @@ impl Runtime {
             }
             Some(Known::Paused(error, None)) => Err(error.clone()),
             // It may have been sent before this process was started, and the other run have ended since.
-            Some(Known::Over(_)) => match durable.read_over(to, |_| false) {
+            Some(Known::Over(..)) => match durable.read_over(to, |_| false) {
                 Ok(script) if script.received.has(key) => Ok(()),
                 _ => Err(run_over(to)),
             },
+            Some(Known::Removed) => Err(run_removed(to)),
             None => Err(no_such_run(to)),
         }
     }

@@ -6,8 +6,8 @@ use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use tiffany_kernel::{ErrorKind, Mode, Recording, RunId, TaskError, TaskInfo, Uuid};
 
 use super::earlier::{Continued, Earlier};
@@ -17,6 +17,7 @@ use super::json::{Json, decode, encode, hash_of};
 use super::key::Received;
 use super::language::Wanted;
 use super::resume::script::{self, Script};
+use super::serving::run_removed;
 use super::shelved::Shelved;
 use crate::error::RunError;
 use crate::runtime::Runtime;
@@ -25,10 +26,30 @@ use crate::wal::{BlobHash, Chain};
 /// What a runtime knows of a durable run.
 pub(super) enum Known {
     Live(RunId),
-    /// What came of it, if it ended lately: its file may not have all of it yet.
-    Over(Option<Box<Ended>>),
+    /// Where its log ends, and what came of it if that was lately: its file may not have all of it yet.
+    Over(Stand, Option<Box<Ended>>),
+    /// Nothing is left of it but its identity.
+    Removed,
     /// It cannot go on with this program, or not at all if its log cannot be read.
     Paused(TaskError, Option<Box<Shelved>>),
+}
+
+/// The last line of a run's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stand {
+    pub(crate) generation: u32,
+    pub(crate) seq: u64,
+    pub(crate) crc: u32,
+}
+
+impl Stand {
+    pub(crate) fn of(chain: &Chain) -> Stand {
+        Stand { generation: chain.generation(), seq: chain.seq(), crc: chain.crc() }
+    }
+
+    pub(crate) fn chain(self, run: Uuid) -> Chain {
+        Chain::at(run, self.generation, self.seq, self.crc)
+    }
 }
 
 /// A run that ended in this process.
@@ -168,7 +189,13 @@ impl Runtime {
                 let hosting = self.runs[self.places[run]].hosting.as_ref();
                 hosting.map(|hosting| hosting.beginning.clone())
             }
-            Some(Known::Over(Some(ended))) => Some(ended.beginning.clone()),
+            Some(Known::Over(_, Some(ended))) => Some(ended.beginning.clone()),
+            Some(Known::Removed) => {
+                let message = format!(
+                    "the id `{id}` belongs to a run that was removed, and what came of it is gone"
+                );
+                return Err(RunError::Failed(TaskError::new(ErrorKind::RunRemoved, message)));
+            }
             _ => None,
         };
         let wanted = Beginning::new(id, function.into(), input);
@@ -204,8 +231,9 @@ impl Runtime {
     pub(crate) fn outcome_of(&mut self, uuid: Uuid) -> Result<Arc<str>, RunError> {
         let Some(durable) = &mut self.durable else { return Err(no_log()) };
         match durable.runs.get(&uuid) {
-            Some(Known::Over(Some(ended))) => ended.outcome.clone(),
-            Some(Known::Over(None)) => durable.read_outcome(uuid),
+            Some(Known::Over(_, Some(ended))) => ended.outcome.clone(),
+            Some(Known::Over(_, None)) => durable.read_outcome(uuid),
+            Some(Known::Removed) => Err(RunError::Failed(run_removed(uuid))),
             _ => {
                 let why = self.live(uuid).err().or_else(|| self.refusal(uuid));
                 Err(RunError::Failed(why.unwrap_or_else(no_log_here)))
@@ -217,17 +245,20 @@ impl Runtime {
         let Some(place) = self.places.get(&id) else { return };
         let Some(hosting) = &self.runs[*place].hosting else { return };
         let (uuid, beginning) = (hosting.journal.run(), hosting.beginning.clone());
+        let stand = Stand::of(&hosting.journal.chain);
         let outcome = self.end_run(id).map(|value| match value.borrow::<Json>() {
             Some(json) => Arc::clone(&json.0),
             None => "null".into(),
         });
         let durable = self.durable_mut();
-        durable.runs.insert(uuid, Known::Over(Some(Box::new(Ended { beginning, outcome }))));
+        let ended = Some(Box::new(Ended { beginning, outcome }));
+        durable.runs.insert(uuid, Known::Over(stand, ended));
         durable.ended.push_back(uuid);
         if durable.ended.len() > LATELY
             && let Some(long_ago) = durable.ended.pop_front()
+            && let Some(Known::Over(_, ended)) = durable.runs.get_mut(&long_ago)
         {
-            durable.runs.insert(long_ago, Known::Over(None));
+            *ended = None;
         }
     }
 

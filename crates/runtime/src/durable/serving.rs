@@ -76,7 +76,7 @@ impl Runtime {
         runs.filter_map(|(run, known)| match known {
             Known::Paused(error, _) => Some(Paused { run: *run, error: error.clone() }),
             Known::Live(_) => self.refusal(*run).map(|error| Paused { run: *run, error }),
-            Known::Over(_) => None,
+            Known::Over(..) | Known::Removed => None,
         })
         .collect()
     }
@@ -141,7 +141,7 @@ impl Runtime {
     }
 
     /// Does what is asked. The answer may be given when everything written so far is safe.
-    pub(super) fn carry_out(&mut self, request: Request) -> Result<Answer, TaskError> {
+    pub(crate) fn carry_out(&mut self, request: Request) -> Result<Answer, TaskError> {
         match &self.durable {
             Some(Durable { failed: Some(error), .. }) => return Err(log_failed(error.clone())),
             // The rules of durable runs can be tested without a log.
@@ -197,6 +197,9 @@ impl Runtime {
                 let answer = self.host.questions.ask(id, &name, input.get())?;
                 RawValue::from_string(answer).map(Answer::Value).map_err(|_| unknown(run))
             }
+            Request::Remove { runs } => Ok(Answer::Each(self.remove_runs(&runs))),
+            Request::Compact { remains } => Ok(Answer::Each(self.compact_runs(&remains))),
+            Request::Collect { number } => self.collect_blobs(number),
             Request::Doubts => Ok(Answer::Doubts(self.doubts())),
             Request::Decide { key, decision } => self.decide_doubt(&key, decision),
         }
@@ -324,6 +327,7 @@ impl Runtime {
         match durable.runs.get(&uuid) {
             Some(Known::Live(id)) if !self.has_ended(*id) => Ok(*id),
             Some(Known::Paused(error, _)) => Err(error.clone()),
+            Some(Known::Removed) => Err(run_removed(uuid)),
             Some(_) => Err(run_over(uuid)),
             None => Err(no_such_run(uuid)),
         }
@@ -345,6 +349,11 @@ pub(crate) fn raw(value: &impl Serialize) -> Result<Box<RawValue>, TaskError> {
 
 pub(crate) fn run_over(uuid: Uuid) -> TaskError {
     TaskError::new(ErrorKind::RunOver, format!("run {uuid} is over"))
+}
+
+pub(crate) fn run_removed(uuid: Uuid) -> TaskError {
+    let message = format!("run {uuid} was removed, and what came of it is gone");
+    TaskError::new(ErrorKind::RunRemoved, message)
 }
 
 pub(crate) fn no_such_run(uuid: Uuid) -> TaskError {

@@ -22,9 +22,9 @@ pub(crate) struct Shelved {
     journal: Journal,
     /// Its external promises, and whether they are settled.
     promises: BTreeMap<Uuid, bool>,
-    /// Those that are its parent's too, and whether it is a fork at all.
+    /// Those that are its parent's too, and its parent if it is a fork.
     shared: BTreeSet<Uuid>,
-    is_fork: bool,
+    parent: Option<Uuid>,
     /// Its steps in doubt, by the number of their record, and their tasks.
     doubts: BTreeMap<u64, (Tid, Doubt)>,
     /// What other runs have sent it.
@@ -42,7 +42,7 @@ impl Shelved {
             journal: Journal::new(chain),
             promises: BTreeMap::new(),
             shared: script.inherited.clone(),
-            is_fork: script.is_fork(),
+            parent: script.forks.last().map(|fork| fork.parent),
             doubts: BTreeMap::new(),
             received: script.received.clone(),
         };
@@ -73,6 +73,11 @@ impl Shelved {
             }
         }
         shelved
+    }
+
+    /// The run that it is a fork of.
+    pub(super) fn parent(&self) -> Option<Uuid> {
+        self.parent
     }
 
     pub(crate) fn doubts(&self) -> impl Iterator<Item = &Doubt> {
@@ -109,7 +114,7 @@ impl Shelved {
         clock: Time,
         names: &BTreeSet<String>,
     ) -> Result<(), TaskError> {
-        if !self.is_fork {
+        if self.parent.is_none() {
             return Err(no_fork(self.journal.run()));
         }
         self.journal.effects_allowed(page, clock, names);

@@ -4,9 +4,12 @@
 
 mod diff;
 mod export;
+mod glance;
 mod words;
 
 pub use diff::{
     Call, Change, Diff, DiffSettings, Difference, DifferenceKind, Parting, Side, TaskEnds, diff,
 };
 pub use export::{ExportError, Format, export, export_to_file};
+pub(crate) use glance::Glance;
+pub use glance::Outcome;

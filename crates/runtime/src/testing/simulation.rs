@@ -20,8 +20,9 @@ use crate::error::RunError;
 use crate::host::{Entropy, Workers};
 use crate::inbox::Settlement;
 use crate::inline::Inline;
+use crate::retention::{Pruned, Retention};
 use crate::runtime::Runtime;
-use crate::wal::Disk;
+use crate::wal::{Collected, Disk};
 
 /// Where a [`Simulation`] runs.
 #[derive(Clone)]
@@ -196,6 +197,29 @@ impl Simulation {
     pub fn allow<T>(&mut self, fork: &DurableRun<T>, name: &str) -> Result<Receipt, RunError> {
         self.runtime.allow(fork, [name])?;
         Ok(self.receipt())
+    }
+
+    /// As [`Runtime::remove`], with a receipt.
+    pub fn remove<T>(&mut self, run: &DurableRun<T>) -> Result<Receipt, RunError> {
+        self.runtime.remove(run)?;
+        Ok(self.receipt())
+    }
+
+    /// As [`Runtime::compact`], with a receipt.
+    pub fn compact<T>(&mut self, run: &DurableRun<T>) -> Result<Receipt, RunError> {
+        self.runtime.compact_now(run.uuid())?;
+        Ok(self.receipt())
+    }
+
+    /// As [`Runtime::prune`], with a receipt and what was done. Blobs are left to [`collect_blobs`](Simulation::collect_blobs).
+    pub fn prune(&mut self, rules: &[Retention]) -> Result<(Pruned, Receipt), RunError> {
+        let pruned = self.runtime.prune_now(rules)?;
+        Ok((pruned, self.receipt()))
+    }
+
+    /// Removes the blobs that no run names, of all that is safe.
+    pub fn collect_blobs(&mut self) -> Result<Collected, RunError> {
+        self.runtime.collect_now()
     }
 
     /// As [`RuntimeHandle::settle_durable`](crate::RuntimeHandle::settle_durable), without waiting for the answer.

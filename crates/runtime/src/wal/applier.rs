@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use tiffany_kernel::Uuid;
 
+use super::collect::Collecting;
 use super::committer::Committed;
 use super::disk::{Barrier, Disk, DiskFile, Hold, OpenMode, empty, read_from};
 use super::error::{Doing, LogError};
@@ -78,6 +79,8 @@ pub(crate) struct Applier {
     pub(crate) applied: u64,
     pub(crate) handles: Handles,
     pub(crate) touched: Touched,
+    /// A search for blobs that nobody names.
+    pub(crate) collecting: Option<Collecting>,
 }
 
 /// What some batches have for one run, in one generation of its file.
@@ -107,6 +110,9 @@ impl Applier {
                 self.store_blob(&hash.to_string(), content)?;
             }
             let mut lines = batch.lines.as_slice();
+            if let Some(collecting) = &mut self.collecting {
+                collecting.note(lines);
+            }
             for (part, offset) in batch.parts.iter().zip(offsets) {
                 let (content, rest) = lines.split_at(part.len);
                 lines = rest;
@@ -171,7 +177,14 @@ impl Applier {
             pieces = &pieces[count..];
             if at == 0 {
                 self.touched.run_names = true;
-                let file = begin_run_file(&*self.disk, &path, share.generation, lines)?;
+                let begun = begin_run_file(&*self.disk, &path, share.generation, lines);
+                let is_over = self.entry(run).state == RunState::Finished;
+                let file = match begun {
+                    Err(LogError::Full { .. }) if share.generation > 1 && is_over => {
+                        self.overwrite(run, &path, lines)?
+                    }
+                    begun => begun?,
+                };
                 self.handles.put(run, file);
             } else {
                 self.open_run(run, &path)?.write_at(lines, at).doing("write", &path)?;
@@ -179,6 +192,22 @@ impl Applier {
             at += lines.len() as u64;
         }
         Ok(())
+    }
+
+    /// There is no room for another file: what is left of a run that is over goes into its old one, which is longer. If that is
+    /// cut off, the commit log has it.
+    fn overwrite(
+        &mut self,
+        run: Uuid,
+        path: &Path,
+        lines: &[u8],
+    ) -> Result<Arc<dyn DiskFile>, LogError> {
+        let new = path.with_extension("wal.new");
+        drop(self.disk.remove(&new));
+        let file = self.open_run(run, path)?;
+        file.write_at(lines, 0).doing("write", path)?;
+        file.set_size(lines.len() as u64).doing("cut", path)?;
+        Ok(file)
     }
 
     fn open_run(&mut self, run: Uuid, path: &Path) -> Result<Arc<dyn DiskFile>, LogError> {

@@ -18,10 +18,36 @@ const LINGER: Duration = Duration::from_millis(5);
 /// ...unless there are so many bytes of them.
 pub(crate) const ENOUGH: usize = 1 << 20;
 
+/// What there is to do.
+enum Work {
+    Wishes(Wishes),
+    /// A piece of a collection of blobs.
+    Piece,
+}
+
+/// The collection of blobs that is under way, and how it is paced: it rests as long as it works, and longer if there is other
+/// work.
+#[derive(Default)]
+struct Collection {
+    /// The wish it belongs to, and one that came since it began.
+    number: Option<u64>,
+    next: Option<u64>,
+    rests_until: Option<Instant>,
+}
+
 /// Starts it. It ends when it is told to, or at the first failure.
 pub(crate) fn start(shared: Arc<Shared>, mut applier: Applier) -> io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("tiffany-sync".into()).spawn(move || {
-        while let Some(wishes) = next(&shared) {
+        let mut collection = Collection::default();
+        while let Some(work) = next(&shared, &collection) {
+            let wishes = match work {
+                Work::Wishes(wishes) => wishes,
+                Work::Piece => {
+                    collect(&shared, &mut applier, &mut collection);
+                    continue;
+                }
+            };
+            collection.next = wishes.collect.or(collection.next);
             let mut news = News { read: wishes.reading, ..News::default() };
             if let Err(error) = fulfil(&mut applier, wishes, &mut news) {
                 news.failed = Some(error);
@@ -31,12 +57,15 @@ pub(crate) fn start(shared: Arc<Shared>, mut applier: Applier) -> io::Result<Joi
             if failed {
                 break;
             }
+            if collection.number.is_none() {
+                collection.number = collection.next.take();
+            }
         }
     })
 }
 
 /// Waits for something to do.
-fn next(shared: &Shared) -> Option<Wishes> {
+fn next(shared: &Shared, collection: &Collection) -> Option<Work> {
     let mut queue = shared.queue.lock();
     let mut until = None;
     loop {
@@ -44,18 +73,37 @@ fn next(shared: &Shared) -> Option<Wishes> {
         if wishes.end {
             return None;
         }
-        let late = until.is_some_and(|until| until <= Instant::now());
+        let now = Instant::now();
+        let late = until.is_some_and(|until| until <= now);
         if wishes.is_urgent() || (late && !wishes.apply.is_empty()) {
             queue.background_is_busy = true;
-            return Some(std::mem::take(&mut queue.wishes));
+            return Some(Work::Wishes(std::mem::take(&mut queue.wishes)));
         }
-        if wishes.apply.is_empty() {
-            until = None;
-            shared.for_background.wait(&mut queue);
-        } else {
-            let until = *until.get_or_insert_with(|| Instant::now() + LINGER);
-            shared.for_background.wait_until(&mut queue, until);
+        let piece_at = collection.number.filter(|_| !queue.is_ending());
+        let piece_at = piece_at.map(|_| collection.rests_until.unwrap_or(now));
+        if piece_at.is_some_and(|at| at <= now) {
+            return Some(Work::Piece);
         }
+        until = match queue.wishes.apply.is_empty() {
+            true => None,
+            false => Some(until.unwrap_or(now + LINGER)),
+        };
+        match until.into_iter().chain(piece_at).min() {
+            None => shared.for_background.wait(&mut queue),
+            Some(at) => drop(shared.for_background.wait_until(&mut queue, at)),
+        }
+    }
+}
+
+/// Does a piece of the collection. Nobody waits for it, so it does not count as busy.
+fn collect(shared: &Shared, applier: &mut Applier, collection: &mut Collection) {
+    let began = Instant::now();
+    let done = applier.collect_some();
+    let now = Instant::now();
+    collection.rests_until = Some(now + (now - began));
+    if let (Some(done), Some(number)) = (done, collection.number) {
+        shared.queue.lock().collected = Some((number, done));
+        *collection = Collection { number: collection.next.take(), ..Collection::default() };
     }
 }
 

@@ -106,7 +106,8 @@ impl Batch {
     }
 
     /// Says that the run is over: it will not be among the live ones when the log is opened again. Its last
-    /// line must be in this batch; if it is not, nothing is said.
+    /// line must be in this batch; if it is not, nothing is said. A run that is over takes one thing more: a new generation
+    /// that is whole in one batch, and over too.
     pub fn finish(&mut self, chain: &Chain) {
         let last = self.parts.iter_mut().rev().find(|part| part.run == chain.run());
         if let Some(last) = last {
@@ -117,6 +118,12 @@ impl Batch {
     /// Removes a run's file. Its UUID stays known, and is refused afterwards.
     pub fn remove(&mut self, run: Uuid) {
         self.removed.push(run);
+    }
+
+    /// Does it take the place of files that are there, or remove some? What was in them is then in the commit log only.
+    pub(crate) fn replaces(&self) -> bool {
+        let begins_anew = |part: &LinesPart| part.generation > 1 && part.first_seq == 1;
+        !self.removed.is_empty() || self.parts.iter().any(begins_anew)
     }
 
     /// True if there is nothing to make durable.

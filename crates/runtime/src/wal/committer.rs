@@ -79,7 +79,8 @@ impl Committer {
         self.segments.write(&self.block, number)?;
         self.block.shrink_to(256 << 10);
         self.written = number;
-        if self.settings.sync == SyncWhen::Commit {
+        let never = self.settings.sync == SyncWhen::Never;
+        if self.settings.sync == SyncWhen::Commit || (never && batch.replaces()) {
             self.sync()?;
         }
         // What is in a directory that nobody will find again is not safe.
@@ -139,14 +140,21 @@ impl RunEntry {
     /// Goes on by some lines, if they follow.
     fn follow(&mut self, part: &LinesPart) -> Result<(), LogError> {
         let (run, generation) = (part.run, part.generation);
-        if generation == self.generation + 1 && part.first_seq == 1 {
+        let begins_anew = generation == self.generation + 1 && part.first_seq == 1;
+        let goes_on = match self.state {
+            RunState::Live => true,
+            // One that is over is written anew as a whole, and stays over.
+            RunState::Finished => begins_anew && part.finishes,
+            RunState::Removed => false,
+        };
+        if begins_anew && goes_on {
             let crc = super::line::seed(run, generation);
             *self = RunEntry { generation, len: 0, seq: 0, crc, ..*self };
         }
         let follows = generation == self.generation
             && part.first_seq == self.seq + 1
             && part.crc_before == self.crc
-            && self.state == RunState::Live;
+            && goes_on;
         if !follows {
             return Err(LogError::OutOfOrder { run, generation: self.generation, seq: self.seq });
         }

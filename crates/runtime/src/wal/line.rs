@@ -77,6 +77,8 @@ record_types! {
     EffectRefused,
     /// Effects of a fork were allowed by name.
     EffectAllowed,
+    /// What stood between the first record and the last one is gone.
+    Compacted,
     /// Kept free for agents (ADR-0006).
     InstructionStart,
     /// Kept free for agents (ADR-0006).

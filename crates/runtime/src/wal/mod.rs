@@ -14,6 +14,7 @@ pub mod backup;
 mod batch;
 mod blob;
 mod block;
+mod collect;
 mod committer;
 mod disk;
 mod error;
@@ -38,6 +39,8 @@ mod writer;
 
 pub use batch::{BLOB_LIMIT, Batch, RunEnd};
 pub use blob::BlobHash;
+pub use collect::Collected;
+pub(crate) use collect::names as blob_names;
 pub use disk::{Barrier, Disk, DiskFile, Hold, Locking, OpenMode, RealDisk};
 pub use error::LogError;
 pub use follow::Follower;

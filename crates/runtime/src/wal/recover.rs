@@ -180,6 +180,7 @@ impl Writer {
             applied: last,
             handles: Handles::new(settings.open_files),
             touched: Touched::default(),
+            collecting: None,
         };
         applier.mend(&segments, chained, &mut recovery)?;
         let mut committer = Committer {

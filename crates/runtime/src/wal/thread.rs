@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::background;
 use super::batch::Batch;
+use super::collect::Collected;
 use super::committer::{Committed, Committer};
 use super::error::LogError;
 use super::segments::Segment;
@@ -84,6 +85,9 @@ pub(crate) struct Queue {
     pub(crate) wishes: Wishes,
     pub(crate) news: News,
     pub(crate) background_is_busy: bool,
+    /// How many collections of blobs were asked for, and the last that is over.
+    collections: u64,
+    pub(crate) collected: Option<(u64, Result<Collected, LogError>)>,
 }
 
 /// What the background is to do.
@@ -96,6 +100,8 @@ pub(crate) struct Wishes {
     pub(crate) checkpoint: Option<u32>,
     /// Nothing must linger: somebody wants to read.
     pub(crate) reading: bool,
+    /// Blobs that nobody names are to be removed, and the number of that wish.
+    pub(crate) collect: Option<u64>,
     pub(crate) end: bool,
 }
 
@@ -105,6 +111,11 @@ impl Queue {
         self.failed = true;
         self.pending.clear();
     }
+
+    /// Whether the threads are about to end.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.is_some()
+    }
 }
 
 impl Wishes {
@@ -113,6 +124,7 @@ impl Wishes {
         self.segment.is_some()
             || self.checkpoint.is_some()
             || self.reading
+            || self.collect.is_some()
             || self.apply_bytes >= background::ENOUGH
     }
 }
@@ -207,6 +219,23 @@ impl LogThread {
         while queue.reading && !queue.failed {
             self.shared.for_reader.wait(&mut queue);
         }
+    }
+
+    /// Begins to remove blobs that no run names, in small pieces and in the background, and gives a number to ask for by
+    /// [`collected`](LogThread::collected).
+    pub fn collect_blobs(&self) -> u64 {
+        let mut queue = self.shared.queue.lock();
+        queue.collections += 1;
+        queue.wishes.collect = Some(queue.collections);
+        self.shared.for_background.notify_one();
+        queue.collections
+    }
+
+    /// What came of a collection; `None` as long as it goes on. A failure of it is no failure of the log.
+    pub fn collected(&self, number: u64) -> Option<Result<Collected, LogError>> {
+        let queue = self.shared.queue.lock();
+        let last = queue.collected.as_ref().filter(|(last, _)| *last >= number);
+        last.map(|(_, collected)| collected.clone())
     }
 
     /// Commits what was handed in, syncs everything and ends the threads.

@@ -1,7 +1,7 @@
 //! A log for those who only look: it is opened as its owner would open it after a crash, but in memory. No file is
 //! changed and no lock taken, so the directory may be in use, read-only or in need of mending.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -217,8 +217,14 @@ impl View {
         read_blob(&*self.disk, &self.root, hash)
     }
 
+    /// All blobs, and how many bytes they have.
+    pub(crate) fn blob_sizes(&self) -> Result<HashMap<BlobHash, u64>, LogError> {
+        let dir = Places::new(&self.root).blobs;
+        let there = self.disk.list(&dir).doing("list", &dir)?.into_iter();
+        Ok(there.filter_map(|(name, len)| Some((BlobHash::parse(&name)?, len))).collect())
+    }
+
     /// The beginning and the end of a run's lines, `bytes` of each at most, unchecked.
-    #[cfg(feature = "cli")]
     pub(crate) fn ends(&self, run: Uuid, bytes: usize) -> Result<(Vec<u8>, Vec<u8>), LogError> {
         let entry = self.run(run).ok_or(LogError::UnknownRun(run))?;
         let path = Places::new(&self.root).run_file(run);

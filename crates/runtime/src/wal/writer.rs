@@ -8,6 +8,7 @@ use tiffany_kernel::Uuid;
 
 use super::applier::Applier;
 use super::batch::Batch;
+use super::collect::Collected;
 use super::committer::{Committed, Committer};
 use super::error::LogError;
 use super::index::RunEntry;
@@ -149,6 +150,20 @@ impl Writer {
     pub fn close(mut self) -> Result<(), LogError> {
         self.check_poison()?;
         self.checkpoint()
+    }
+
+    /// Removes blobs that no run names. What a run names that goes on, was forked or is damaged stays.
+    ///
+    /// An error ends that and nothing else: what was written can be read as before, and the log goes on.
+    pub fn collect_blobs(&mut self) -> Result<Collected, LogError> {
+        self.check_poison()?;
+        // What is not in the files yet has its names too.
+        self.sync()?;
+        loop {
+            if let Some(done) = self.applier.collect_some() {
+                return done;
+            }
+        }
     }
 
     /// All runs that are known, in no order.

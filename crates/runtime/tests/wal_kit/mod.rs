@@ -50,6 +50,8 @@ pub(crate) enum Act {
     Generation(u128),
     /// Its last line.
     Finish(u128),
+    /// Of a run that is over this is left: a new generation, whole and over.
+    Compact(u128),
     /// Its file goes.
     Remove(u128),
 }
@@ -60,6 +62,8 @@ pub(crate) enum Step {
     Commit(Vec<Act>),
     /// The background does what there is to do.
     Background,
+    /// Blobs that nobody names go.
+    Collect,
     /// The process ends in good order and begins again.
     Reopen,
     /// The power goes, with these survivors, and the log is opened again.
@@ -126,6 +130,9 @@ impl Play {
                 Step::Background => {
                     writer.background()?;
                 }
+                Step::Collect => {
+                    writer.collect_blobs()?;
+                }
                 Step::Reopen => {
                     writer.close()?;
                     writer = self.open()?.0;
@@ -172,6 +179,16 @@ impl Play {
                 }
                 Act::Finish(run) => {
                     let chain = self.chains.get_mut(&run_id(*run)).expect("a run");
+                    batch.line(chain, &now, RecordType::TaskExit, Tid(1)).end();
+                    batch.finish(chain);
+                }
+                Act::Compact(run) => {
+                    let chain = self.chains.get_mut(&run_id(*run)).expect("a run");
+                    *chain = chain.next_generation();
+                    batch.line(chain, &now, RecordType::RunStart, Tid(1)).str("id", "r").end();
+                    let text = format!("\"{}\"", filler(300, u64::from(chain.generation())));
+                    let line = batch.line(chain, &now, RecordType::Compacted, Tid(1));
+                    line.json("value", &text).end();
                     batch.line(chain, &now, RecordType::TaskExit, Tid(1)).end();
                     batch.finish(chain);
                 }
@@ -312,6 +329,26 @@ pub(crate) fn everything() -> Vec<Step> {
         Step::Commit(vec![Lines(1, 1, 6), Lines(2, 1, 2)]),
     ]);
     steps
+}
+
+/// A script about runs that are over: they are compacted, removed, and their blobs collected, while others go on and name the same blobs.
+pub(crate) fn keeping() -> Vec<Step> {
+    use Act::*;
+    vec![
+        Step::Commit(vec![Lines(1, 2, 300), Lines(2, 3, 301), Lines(3, 1, 302)]),
+        // The same text, and so the same blob, as run 1 has.
+        Step::Commit(vec![Lines(4, 2, 300), Finish(1), Finish(2)]),
+        Step::Commit(vec![Compact(1), Lines(3, 1, 4)]),
+        Step::Collect,
+        Step::Commit(vec![Finish(3), Remove(2), Lines(4, 1, 303)]),
+        Step::Collect,
+        Step::Commit(vec![Compact(3), Lines(5, 1, 301), Finish(5)]),
+        Step::Crash(Survivors::Some(3)),
+        Step::Commit(vec![Compact(5), Remove(1), Lines(6, 1, 300)]),
+        Step::Background,
+        Step::Collect,
+        Step::Commit(vec![Lines(4, 1, 5), Lines(6, 1, 302)]),
+    ]
 }
 
 /// All lines of a file, or where they stop being good.

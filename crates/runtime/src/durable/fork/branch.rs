@@ -47,6 +47,11 @@ impl Branch {
         }))
     }
 
+    /// The run it is a fork of.
+    pub(in crate::durable) fn parent(&self) -> Uuid {
+        self.point.parent
+    }
+
     /// Whether a promise is its parent's too, and settled only by naming the fork.
     pub(in crate::durable) fn shares(&self, promise: Uuid) -> bool {
         self.promises.contains(&promise)

@@ -11,7 +11,7 @@ use tiffany_kernel::{ErrorKind, TaskError, Tid, Time, Uuid};
 use super::{Fork, Reply, shape};
 use crate::durable::journal::{error_json, write_value};
 use crate::durable::json::{compact, decode, encode};
-use crate::durable::resume::resuming::{fetch, log_failed};
+use crate::durable::resume::resuming::{compacted, fetch, log_failed};
 use crate::durable::resume::script::{Script, unwrapped};
 use crate::durable::runs::uuid_of;
 use crate::durable::serving::no_such_run;
@@ -88,6 +88,9 @@ pub(crate) fn copy(
             Err(_) if records >= at => break,
             Err(error) => return Err(log_failed(error)),
         };
+        if record.record_type() == Some(RecordType::Compacted) {
+            return Err(compacted(run));
+        }
         if records >= at {
             if record.record_type() == Some(RecordType::Snapshot) {
                 return Err(not_there(run, at, "what it was is in the record after that"));

@@ -17,7 +17,6 @@ use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
 pub(in crate::durable) use self::branch::Branch;
 pub(crate) use self::copy::{Copied, Source, copy};
-use super::resume::script::Script;
 use super::runs::{DurableRun, Known};
 use super::serving::raw;
 use crate::control::Request;
@@ -159,6 +158,7 @@ impl Runtime {
     ) -> Result<(Uuid, String), TaskError> {
         match self.durable_mut().runs.get(&parent) {
             None => return Err(super::serving::no_such_run(parent)),
+            Some(Known::Removed) => return Err(super::serving::run_removed(parent)),
             Some(Known::Paused(error, None)) => return Err(error.clone()),
             Some(_) => {}
         }
@@ -189,11 +189,4 @@ impl Runtime {
 pub(in crate::durable) fn no_fork(run: Uuid) -> TaskError {
     let message = format!("run {run} is no fork: its effects need nobody's leave");
     TaskError::new(ErrorKind::BadArgument, message)
-}
-
-impl Script {
-    /// Whether the run is a fork.
-    pub(crate) fn is_fork(&self) -> bool {
-        !self.forks.is_empty()
-    }
 }

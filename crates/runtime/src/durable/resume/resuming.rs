@@ -23,7 +23,7 @@ use crate::durable::hosting::{Durable, Hosting};
 use crate::durable::journal::Journal;
 use crate::durable::key::Received;
 use crate::durable::language::Wanted;
-use crate::durable::runs::{Beginning, Known};
+use crate::durable::runs::{Beginning, Known, Stand};
 use crate::durable::shelved::Shelved;
 use crate::error::RunError;
 use crate::mutation::Mutation;
@@ -47,6 +47,12 @@ impl Runtime {
             Ok(script) => script,
             Err(error) => return self.pause(uuid, log_failed(error), None),
         };
+        if script.is_compacted {
+            // Only runs that are over are; the index that said so is lost.
+            let known = Known::Over(Stand::of(&chain), None);
+            self.durable_mut().runs.insert(uuid, known);
+            return;
+        }
         let branch = Branch::of(&script, self.durable_mut());
         if let (Some(language), Some(note)) =
             (&self.settings.registry.language, &script.beginning.language)
@@ -144,6 +150,9 @@ impl Runtime {
     ) -> Result<RunId, TaskError> {
         let beginning = script.beginning.clone();
         let (function, input) = (&beginning.function, &beginning.input);
+        if script.is_compacted {
+            return Err(compacted(chain.run()));
+        }
         if !script.is_whole() {
             let message = "its log was cut inside the snapshot that it begins with";
             return Err(TaskError::new(ErrorKind::NotRestored, message));
@@ -486,6 +495,12 @@ fn recording(word: &str) -> Recording {
         "outward" => Recording::Outward,
         _ => Recording::Every,
     }
+}
+
+/// The error for a run of which only the beginning and the end are left.
+pub(crate) fn compacted(run: Uuid) -> TaskError {
+    let message = format!("run {run} was compacted: only its beginning and its end are left");
+    TaskError::new(ErrorKind::RunCompacted, message)
 }
 
 pub(crate) fn log_failed(error: LogError) -> TaskError {

@@ -154,6 +154,8 @@ pub(crate) struct Script {
     /// Effects that a fork may do, and its promises that are its parent's too.
     pub(crate) allowed: BTreeSet<String>,
     pub(crate) inherited: BTreeSet<Uuid>,
+    /// Whether only its beginning and its end are left.
+    pub(crate) is_compacted: bool,
     /// How the root had ended.
     pub(crate) outcome: Option<Result<String, TaskError>>,
 }
@@ -289,6 +291,11 @@ impl Script {
                 self.begun.entry(of).or_default().is_refused = true;
             }
             Some(RecordType::EffectAllowed) => self.allowed.extend(allowed(record)),
+            Some(RecordType::Compacted) => {
+                self.is_compacted = true;
+                let keys = record.get("received").and_then(|json| decode::<Vec<String>>(json).ok());
+                self.received = Received::of_keys(&keys.unwrap_or_default());
+            }
             // Types that are not known here change nothing in the run.
             _ => {}
         }

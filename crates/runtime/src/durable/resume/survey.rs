@@ -25,7 +25,7 @@ impl Runtime {
         }
         match self.durable.as_ref().and_then(|durable| durable.runs.get(&uuid)) {
             Some(Known::Live(_)) => Standing::Live,
-            Some(Known::Over(_)) => Standing::Over,
+            Some(Known::Over(..) | Known::Removed) => Standing::Over,
             Some(Known::Paused(error, _)) => Standing::Paused(error.clone()),
             None => Standing::Unknown,
         }

@@ -9,7 +9,7 @@ use super::tables::Snapshot;
 use crate::durable::earlier::{Continued, Earlier};
 use crate::durable::journal::Started;
 use crate::durable::json::Json;
-use crate::durable::runs::{DurableRun, Known, word};
+use crate::durable::runs::{DurableRun, word};
 use crate::error::RunError;
 use crate::runtime::Runtime;
 
@@ -80,9 +80,7 @@ impl Runtime {
 
         // Nothing can go wrong from here on.
         hosting.settled = settled;
-        hosting
-            .received
-            .retain(|sender| !matches!(durable.runs.get(&sender), None | Some(Known::Over(_))));
+        hosting.received.retain(|sender| durable.may_send(sender));
         let (page, clock) = (&mut durable.page, hosted.run.clock());
         let (before, beginning) = (hosting.journal.chain.clone(), &hosting.beginning);
         let calls_so_far = hosting.earlier.calls + hosted.run.calls_made();

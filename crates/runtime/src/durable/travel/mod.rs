@@ -14,6 +14,7 @@ use tiffany_kernel::{RunId, TaskError, Tid, Uuid};
 use self::history::History;
 pub use self::moment::{Moment, TaskMoment};
 use crate::builder::Builder;
+use crate::durable::compacted;
 use crate::error::RunError;
 use crate::runtime::Runtime;
 use crate::wal::{LogError, RealDisk, View};
@@ -68,6 +69,9 @@ impl TimeTravel {
     /// The same with a runtime that has no log.
     pub(crate) fn in_room(room: Runtime, view: &View, run: Uuid) -> Result<TimeTravel, RunError> {
         let history = History::read(view, run)?;
+        if history.script().is_compacted {
+            return Err(RunError::Failed(compacted(run)));
+        }
         Ok(TimeTravel { room, history, here: None, seen: BTreeMap::new() })
     }
 

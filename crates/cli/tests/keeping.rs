@@ -1,0 +1,187 @@
+//! The threat: a command removes or compacts what it should not, says that it did and did not, or leaves a directory that cannot be opened.
+
+mod kit;
+
+use kit::Home;
+use serde_json::{Value, json};
+
+fn states(home: &Home) -> Vec<(String, String)> {
+    let runs = home.run(&["ls", "--all", "--json"]).ok().lines();
+    let mut states: Vec<(String, String)> = runs
+        .iter()
+        .map(|run| {
+            let text = |name: &str| run[name].as_str().unwrap().to_owned();
+            (text("id"), text("state"))
+        })
+        .collect();
+    states.sort();
+    states
+}
+
+fn state(home: &Home, id: &str) -> String {
+    let found = states(home).into_iter().find(|(known, _)| known == id);
+    found.map_or("gone".into(), |(_, state)| state)
+}
+
+#[test]
+fn rm_removes_what_is_over_and_refuses_the_rest() {
+    let home = Home::golden();
+    let before = states(&home);
+    assert_eq!(home.run(&["rm", "nap-1"]).ok().stdout.lines().count(), 1);
+    assert_eq!(state(&home, "nap-1"), "gone");
+    assert_eq!(states(&home).len(), before.len(), "its UUID is known");
+    home.run(&["rm", "nap-1"]).failed(1, "TFY0130");
+    home.run(&["show", "nap-1"]).failed(1, "TFY0130");
+    home.run(&["send", "nap-1", "x", "1"]).failed(1, "TFY0130");
+    home.run(&["cancel", "nap-1"]).failed(1, "TFY0130");
+    home.run(&["fork", "nap-1", "--at", "1"]).failed(1, "TFY0130");
+    let again = home.start("nap", "nap-1", "0.05", "");
+    assert!(again.code != 0 && again.stderr.contains("TFY0130"), "{again:?}");
+    // One that goes on stays, and the others of the same command go.
+    let ran = home.run(&["rm", "order-17", "toast", "--json"]).failed_json(1, "TFY0132");
+    let lines = ran.lines();
+    assert_eq!(lines[0]["removed"], json!(true));
+    assert_eq!(
+        (&lines[1]["removed"], &lines[1]["error"]["code"]),
+        (&json!(false), &json!("TFY0132"))
+    );
+    assert_eq!((state(&home, "order-17"), state(&home, "toast")), ("live".into(), "gone".into()));
+    home.run(&["rm", "nobody"]).failed(1, "TFY0061");
+    home.run(&["rm"]).failed(2, "TFY0067");
+    home.run(&["verify"]).ok();
+}
+
+#[test]
+fn blobs_go_with_the_run_that_names_them() {
+    let home = Home::golden();
+    let blobs = || std::fs::read_dir(home.log().join("wal/blobs")).unwrap().count();
+    assert_eq!(blobs(), 1);
+    // Compacted, its input and its value are the blob still.
+    let done = home.run(&["compact", "large", "--json"]).ok().lines().remove(0);
+    assert_eq!(done["summary"]["blobs"], json!(0), "{done}");
+    assert_eq!(blobs(), 1);
+    let said = home.run(&["rm", "large"]).ok().stdout;
+    assert!(said.contains("removed 1 blob that nobody names"), "{said}");
+    assert_eq!(blobs(), 0);
+    home.run(&["verify"]).ok();
+}
+
+#[test]
+fn a_compacted_run_is_shown_and_not_replayed() {
+    let home = Home::golden();
+    let before = home.run(&["show", "toast", "--json"]).ok().lines().remove(0);
+    let done = home.run(&["compact", "--all", "--json"]).ok().lines().remove(0);
+    let compacted = done["summary"]["compacted"].as_u64().unwrap();
+    assert!(compacted >= 1 && done["summary"]["bytes"].as_u64() > Some(0), "{done}");
+    let after = home.run(&["show", "toast", "--json"]).ok().lines().remove(0);
+    for same in ["run", "id", "function", "state", "started", "changed", "input", "outcome"] {
+        assert_eq!(before[same], after[same], "{same}");
+    }
+    let was = json!({ "records": before["records"], "bytes": before["bytes"] });
+    assert_eq!((&before["compacted"], &after["compacted"]), (&Value::Null, &was));
+    assert_eq!(after["diverged"], Value::Null);
+    let text = home.run(&["show", "toast"]).ok().stdout;
+    assert!(text.lines().any(|line| line.starts_with("compacted ")), "{text}");
+    for arguments in [
+        &["replay", "toast"][..],
+        &["step", "toast", "--at", "1"],
+        &["fork", "toast", "--at", "1"],
+        &["diff", "toast", "nap-1"],
+    ] {
+        home.orders(arguments).failed(1, "TFY0131");
+    }
+    assert_eq!(home.orders(&["show", "toast", "--json"]).ok().lines()[0]["diverged"], Value::Null);
+    // The same start gives its outcome, and burns nothing.
+    let again = home.start("burn", "toast", "\"toast\"", "");
+    assert_eq!(again.code, 1, "{again:?}");
+    assert!(!again.stderr.contains("TFY0130"), "{again:?}");
+    home.run(&["log", "toast"]).ok();
+    home.run(&["export", "toast", "--format", "chrome-trace"]).ok();
+    home.run(&["compact", "order-17"]).failed(1, "TFY0132");
+    let once_more = home.run(&["compact", "--all", "--json"]).ok().lines().remove(0);
+    assert_eq!(once_more["summary"]["compacted"], json!(0));
+    home.run(&["verify"]).ok();
+}
+
+#[test]
+fn prune_shows_what_it_would_do_and_does_that() {
+    let home = Home::golden();
+    let before = home.contents();
+    let would = home.run(&["prune", "--older-than", "1s", "--dry-run", "--json"]).ok().lines();
+    assert_eq!(home.contents(), before, "a dry run changes nothing");
+    assert!(would.iter().all(|line| line["action"] == "remove" && line["why"] == "age"));
+    let over: Vec<String> = states(&home)
+        .into_iter()
+        .filter(|(_, state)| ["completed", "failed", "cancelled"].contains(&state.as_str()))
+        .map(|(id, _)| id)
+        .collect();
+    let mut ids: Vec<&str> = would.iter().map(|line| line["id"].as_str().unwrap()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, over);
+    let failed = home
+        .run(&["prune", "--keep", "0", "--state", "failed", "--dry-run", "--json"])
+        .ok()
+        .lines();
+    assert_eq!(failed.len(), 1);
+    assert_eq!((&failed[0]["id"], &failed[0]["state"]), (&json!("toast"), &json!("failed")));
+    let none = ["prune", "--older-than", "5000w", "--keep", "100", "--max-size", "1TB", "--json"];
+    let none = home.run(&none).ok().lines();
+    assert_eq!((none.len(), &none[0]["summary"]["removed"]), (1, &json!(0)));
+    let done = home.run(&["prune", "--keep", "1", "--compact-after", "1s", "--json"]).ok().lines();
+    let summary = &done.last().unwrap()["summary"];
+    assert_eq!(summary["removed"], json!(over.len() - 1), "{summary}");
+    let left = states(&home).into_iter().filter(|(_, state)| state != "removed");
+    let (live, ended): (Vec<_>, Vec<_>) = left.partition(|(_, state)| state == "live");
+    assert_eq!((live.len(), ended.len()), (3, 1), "{live:?} {ended:?}");
+    home.run(&["verify"]).ok();
+    for arguments in [
+        &["prune"][..],
+        &["prune", "--dry-run"],
+        &["prune", "--older-than", "soon"],
+        &["prune", "--older-than", "3"],
+        &["prune", "--max-size", "1 stone"],
+        &["prune", "--keep", "-1"],
+        &["prune", "--keep", "1", "--state", "live"],
+    ] {
+        home.run(arguments).failed(2, "TFY0067");
+    }
+}
+
+#[test]
+fn a_forks_parent_is_kept_and_that_is_said() {
+    let home = Home::new();
+    let made = home.0.join("made");
+    let path = format!("{:?}", made.to_str().unwrap());
+    home.start("later", "later", &path, "0.3").ok();
+    home.orders(&["resume", "later"]).ok();
+    home.run(&["fork", "later", "--at", "2", "--id", "what if"]).ok();
+    let (parent, fork) = (home.uuid("later"), home.uuid("what if"));
+    let refused = home.run(&["rm", "later"]).failed(1, "TFY0133");
+    assert!(refused.stderr.contains(&fork), "{refused:?}");
+    home.run(&["compact", "later"]).failed(1, "TFY0133");
+    let would = home.run(&["prune", "--keep", "0", "--dry-run", "--json"]).ok().lines();
+    assert_eq!(would.len(), 1);
+    assert_eq!((&would[0]["action"], &would[0]["needed_by"]), (&json!("keep"), &json!(fork)));
+    let said = home.run(&["prune", "--keep", "0"]).ok().stdout;
+    assert!(said.contains(&format!("kept {parent}, which its fork {fork} needs")), "{said}");
+    assert_eq!(state(&home, "later"), "completed");
+}
+
+#[test]
+fn through_the_process_that_has_the_directory_it_is_the_same() {
+    let home = Home::golden();
+    let holder = home.hold("nap", "long nap", "30", "");
+    home.until("the process listens", || home.log().join("control.sock").exists());
+    home.wait_for("long nap", "TaskYield");
+    home.run(&["rm", "nap-1"]).ok();
+    home.run(&["compact", "toast"]).ok();
+    home.run(&["rm", "long nap"]).failed(1, "TFY0132");
+    let done = home.run(&["prune", "--keep", "0", "--json"]).ok().lines();
+    let summary = done.last().unwrap()["summary"].clone();
+    assert!(summary["removed"].as_u64() > Some(0) && summary["blobs"] == json!(1), "{summary}");
+    assert_eq!(state(&home, "long nap"), "live");
+    // What it did is there after it was killed.
+    holder.kill();
+    assert_eq!((state(&home, "nap-1"), state(&home, "toast")), ("gone".into(), "gone".into()));
+    home.run(&["verify"]).ok();
+}

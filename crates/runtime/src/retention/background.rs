@@ -1,0 +1,87 @@
+//! The thread of a runtime that keeps its rules: now and then it looks at the runs that are over, and asks the loop for what the rules say. It reads and decides
+//! here, so that the loop only writes some lines.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tiffany_kernel::{ErrorKind, TaskError};
+
+use super::keeper::Keeper;
+use super::rule::Retention;
+use super::work::Pruned;
+use crate::inbox::Inbox;
+
+/// The rules of a runtime, kept for as long as this lives.
+pub(crate) struct Background {
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Background {
+    /// Begins at once, and again after each such time.
+    pub(crate) fn start(
+        rules: Vec<Retention>,
+        every: Duration,
+        inbox: Arc<Inbox>,
+        dir: PathBuf,
+    ) -> std::io::Result<Background> {
+        let (end, ended) = channel();
+        let work = move || {
+            // Who else works here needs the processor more.
+            let _ = rustix::process::nice(10);
+            let mut keeper = Keeper::of(inbox, dir);
+            loop {
+                match pass(&mut keeper, &rules) {
+                    Ok(pruned) => tell(&pruned),
+                    // The loop does nothing at present: there is another time.
+                    Err(error) if error.kind() == ErrorKind::Unreachable => {
+                        tracing::debug!(target: "tiffany", "old runs have to wait: {error}");
+                    }
+                    Err(error) => tracing::warn!(
+                        target: "tiffany", code = error.code(),
+                        "the rules about old runs could not be kept this time: {error}",
+                    ),
+                }
+                match ended.recv_timeout(every) {
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("tiffany-keep".into()).spawn(work)?;
+        Ok(Background { end: Some(end), thread: Some(thread) })
+    }
+}
+
+fn pass(keeper: &mut Keeper, rules: &[Retention]) -> Result<Pruned, TaskError> {
+    let plan = keeper.plan(rules)?;
+    match plan.is_empty() {
+        true => Ok(Pruned::default()),
+        false => keeper.carry_out(&plan),
+    }
+}
+
+fn tell(pruned: &Pruned) {
+    if !pruned.is_empty() {
+        let Pruned { removed, compacted, bytes, collected, .. } = pruned;
+        tracing::info!(
+            target: "tiffany", removed, compacted, bytes, blobs = collected.blobs,
+            "runs that are over: {removed} removed, {compacted} compacted",
+        );
+    }
+    for (run, error) in &pruned.refused {
+        tracing::warn!(target: "tiffany", run = %run, code = error.code(), "left as it is: {error}");
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}

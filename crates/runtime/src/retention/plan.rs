@@ -1,0 +1,248 @@
+//! What rules would do to the runs of a log. Nothing is read or changed here.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use tiffany_kernel::{Time, Uuid};
+
+use super::facts::{Fact, Facts};
+use super::rule::Retention;
+use crate::history::Outcome;
+use crate::wal::Stamp;
+
+/// What would be done.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Plan {
+    /// Runs that would be removed, those that ended first before the others.
+    pub remove: Vec<Candidate>,
+    /// Runs that would be compacted.
+    pub compact: Vec<Candidate>,
+    /// Runs that a rule would remove or compact, and that are kept because a fork needs them.
+    pub kept: Vec<Kept>,
+    /// How many runs are over in all, and how many bytes the files of all runs have.
+    pub over: usize,
+    /// How many bytes the files of all runs have, those included that are not over.
+    pub bytes: u64,
+}
+
+/// A run that a rule is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Candidate {
+    /// The run.
+    pub run: Uuid,
+    /// The id it was started with.
+    pub id: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// When.
+    pub ended: Time,
+    /// How many bytes its file has.
+    pub bytes: u64,
+    /// Why it is chosen.
+    pub why: Why,
+}
+
+impl Candidate {
+    fn new(fact: &Fact, why: Why) -> Candidate {
+        let Fact { run, outcome, ended, bytes, .. } = *fact;
+        Candidate { run, id: fact.id.clone(), outcome, ended, bytes, why }
+    }
+
+    /// When it ended, as text: RFC 3339.
+    pub fn ended_text(&self) -> String {
+        Stamp::from_unix_nanos(self.ended.as_nanos()).as_str().to_owned()
+    }
+}
+
+/// Why a run is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// It ended too long ago.
+    Age,
+    /// There are too many.
+    Count,
+    /// They have too many bytes.
+    Size,
+}
+
+impl Why {
+    /// What it is called: `age`, `count` or `size`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Why::Age => "age",
+            Why::Count => "count",
+            Why::Size => "size",
+        }
+    }
+}
+
+/// A run that is kept although a rule is against it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Kept {
+    /// The run.
+    pub run: Candidate,
+    /// A fork that needs it.
+    pub fork: Uuid,
+}
+
+impl Plan {
+    /// What these rules say at this moment. A run that one of them removes is removed.
+    pub(super) fn new(facts: &Facts, rules: &[Retention], now: Time) -> Plan {
+        let mut plan = Plan { over: facts.over.len(), bytes: facts.bytes, ..Plan::default() };
+        let (mut removed, mut compacted, mut kept) =
+            (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        for rule in rules {
+            for (fact, fate, why) in judge(facts, rule, now) {
+                if let Some(fork) = facts.needed.get(&fact.run) {
+                    if kept.insert(fact.run) {
+                        plan.kept.push(Kept { run: Candidate::new(fact, why), fork: *fork });
+                    }
+                } else if fate == Fate::Remove && removed.insert(fact.run) {
+                    plan.remove.push(Candidate::new(fact, why));
+                } else if fate == Fate::Compact && compacted.insert(fact.run) {
+                    plan.compact.push(Candidate::new(fact, why));
+                }
+            }
+        }
+        plan.compact.retain(|candidate| !removed.contains(&candidate.run));
+        plan.remove.sort_by_key(|candidate| (candidate.ended, candidate.run));
+        plan
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.remove.is_empty() && self.compact.is_empty()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Remove,
+    Compact,
+}
+
+/// What one rule says, whether a fork needs the run or not.
+fn judge<'a>(facts: &'a Facts, rule: &Retention, now: Time) -> Vec<(&'a Fact, Fate, Why)> {
+    let about: Vec<&Fact> = facts.over.iter().filter(|fact| rule.is_about(fact.outcome)).collect();
+    let age = |fact: &Fact| now.saturating_since(fact.ended);
+    let mut judged = Vec::new();
+    let mut rest = Vec::new();
+    let too_many = rule.keep.map_or(0, |keep| about.len().saturating_sub(keep));
+    for (at, fact) in about.into_iter().enumerate() {
+        if rule.older_than.is_some_and(|oldest| age(fact) > oldest) {
+            judged.push((fact, Fate::Remove, Why::Age));
+        } else if at < too_many {
+            judged.push((fact, Fate::Remove, Why::Count));
+        } else {
+            rest.push(fact);
+        }
+    }
+    let is_compacted = |fact: &Fact| {
+        rule.compact_after.is_some_and(|after| age(fact) > after) && !fact.is_compacted
+    };
+    // What is compacted has next to nothing left; a fork's parent keeps what it has.
+    let size = |fact: &Fact| match is_compacted(fact) && !facts.needed.contains_key(&fact.run) {
+        true => 0,
+        false => fact.bytes + fact.blobs.unwrap_or(0),
+    };
+    let mut total: u64 = rest.iter().map(|fact| size(fact)).sum();
+    for fact in rest {
+        if rule.max_bytes.is_some_and(|most| total > most) && size(fact) > 0 {
+            judged.push((fact, Fate::Remove, Why::Size));
+            if !facts.needed.contains_key(&fact.run) {
+                total -= size(fact);
+            }
+        } else if is_compacted(fact) {
+            judged.push((fact, Fate::Compact, Why::Age));
+        }
+    }
+    judged
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Runs of 100 bytes, of which run n ended at second n.
+    fn facts(count: u64) -> Facts {
+        let over = (1..=count).map(|n| Fact {
+            run: Uuid(u128::from(n)),
+            id: format!("run-{n}"),
+            outcome: if n % 3 == 0 { Outcome::Failed } else { Outcome::Completed },
+            ended: Time::from_nanos(n * 1_000_000_000),
+            bytes: 100,
+            blobs: None,
+            is_compacted: false,
+        });
+        Facts { over: over.collect(), bytes: 100 * count, ..Facts::default() }
+    }
+
+    fn removed(facts: &Facts, rule: Retention) -> Vec<u128> {
+        let plan = Plan::new(facts, &[rule], Time::from_nanos(10_000_000_000));
+        plan.remove.iter().map(|candidate| candidate.run.0).collect()
+    }
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn each_part_of_a_rule_removes_what_it_says() {
+        let facts = facts(6);
+        let new = Retention::new;
+        assert_eq!(removed(&facts, new()), []);
+        assert_eq!(removed(&facts, new().older_than(seconds(7))), [1, 2]);
+        assert_eq!(removed(&facts, new().keep(2)), [1, 2, 3, 4]);
+        assert_eq!(removed(&facts, new().keep(100)), []);
+        assert_eq!(removed(&facts, new().max_bytes(350)), [1, 2, 3]);
+        assert_eq!(removed(&facts, new().max_bytes(0)), [1, 2, 3, 4, 5, 6]);
+        assert_eq!(removed(&facts, new().only(Outcome::Failed).keep(1)), [3]);
+        assert_eq!(removed(&facts, new().only(Outcome::Cancelled).keep(0)), []);
+        // The strictest part counts.
+        let all = new().older_than(seconds(8)).keep(5).max_bytes(400);
+        assert_eq!(removed(&facts, all), [1, 2]);
+    }
+
+    #[test]
+    fn what_is_removed_is_not_compacted_and_what_is_compacted_does_not_count() {
+        let facts = facts(6);
+        let rule = Retention::new().older_than(seconds(8)).compact_after(seconds(5));
+        let plan = Plan::new(&facts, std::slice::from_ref(&rule), Time::from_nanos(10_000_000_000));
+        let runs = |list: &[Candidate]| list.iter().map(|one| one.run.0).collect::<Vec<_>>();
+        assert_eq!((runs(&plan.remove), runs(&plan.compact)), (vec![1], vec![2, 3, 4]));
+        let plan = Plan::new(&facts, &[rule.max_bytes(150)], Time::from_nanos(10_000_000_000));
+        assert_eq!((runs(&plan.remove), runs(&plan.compact)), (vec![1, 5], vec![2, 3, 4]));
+    }
+
+    #[test]
+    fn what_a_fork_needs_is_kept_and_named_and_others_go_in_its_place() {
+        let mut facts = facts(4);
+        facts.needed.insert(Uuid(1), Uuid(77));
+        let rule = Retention::new().max_bytes(200);
+        let plan = Plan::new(&facts, &[rule], Time::from_nanos(10_000_000_000));
+        let gone: Vec<u128> = plan.remove.iter().map(|one| one.run.0).collect();
+        assert_eq!(gone, [2, 3], "200 bytes are left: those that the fork needs, and the newest");
+        assert_eq!(plan.kept.len(), 1);
+        assert_eq!((plan.kept[0].run.run, plan.kept[0].fork), (Uuid(1), Uuid(77)));
+    }
+
+    #[test]
+    fn of_several_rules_the_first_that_removes_a_run_counts() {
+        let facts = facts(6);
+        let rules = [
+            Retention::new().only(Outcome::Failed).keep(1),
+            Retention::new().only(Outcome::Completed).compact_after(seconds(7)).keep(3),
+            Retention::new().compact_after(seconds(1)),
+        ];
+        let plan = Plan::new(&facts, &rules, Time::from_nanos(10_000_000_000));
+        let runs = |list: &[Candidate]| list.iter().map(|one| one.run.0).collect::<Vec<_>>();
+        assert_eq!(runs(&plan.remove), [1, 3]);
+        assert_eq!(runs(&plan.compact), [2, 4, 5, 6]);
+    }
+}

@@ -1,0 +1,183 @@
+//! How runs are removed and compacted: in batches that are small enough not to be noticed, each checked by who has the log. It is the same through a
+//! socket, in this process, and on a log that nobody has.
+
+use std::time::{Duration, Instant};
+
+use tiffany_kernel::{TaskError, Uuid};
+
+use super::plan::Plan;
+use super::remains::{Remains, of_log};
+use crate::control::{Answer, Control, Request, unexpected};
+use crate::wal::{Collected, LogError, View};
+
+/// So many runs are removed at once.
+const REMOVED: usize = 256;
+/// So many runs are compacted at once, of so many bytes, with so many bytes of what is left of them.
+const COMPACTED: usize = 64;
+const READ: u64 = 16 << 20;
+const REMAINS: usize = 256 << 10;
+/// How often one looks whether a collection is done.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// What was done.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Pruned {
+    /// How many runs were removed.
+    pub removed: u64,
+    /// How many runs were compacted.
+    pub compacted: u64,
+    /// How many bytes their files had more than what is left of them.
+    pub bytes: u64,
+    /// Blobs that nobody named any more.
+    pub collected: Collected,
+    /// Runs that were left as they are, and why: a fork was made of one meanwhile, say, or one is damaged.
+    pub refused: Vec<(Uuid, TaskError)>,
+}
+
+/// Whoever has the log, or can ask the one who has.
+pub(crate) trait Ask {
+    fn request(&mut self, request: Request) -> Result<Answer, TaskError>;
+
+    /// A batch took so long: others may want the disk and the processor now.
+    fn rest(&self, _: Duration) {}
+}
+
+impl Ask for Control {
+    fn request(&mut self, request: Request) -> Result<Answer, TaskError> {
+        self.ask(request)
+    }
+
+    fn rest(&self, took: Duration) {
+        if !self.is_offline() {
+            std::thread::sleep(took);
+        }
+    }
+}
+
+/// Removes one run.
+pub(crate) fn remove(ask: &mut dyn Ask, run: Uuid) -> Result<(), TaskError> {
+    let each = each(ask, Request::Remove { runs: vec![run] })?;
+    each.into_iter().next().unwrap_or(Ok(()))
+}
+
+fn each(ask: &mut dyn Ask, request: Request) -> Result<Vec<Result<(), TaskError>>, TaskError> {
+    match ask.request(request)? {
+        Answer::Each(each) => Ok(each),
+        other => Err(unexpected(&other)),
+    }
+}
+
+impl Pruned {
+    pub(super) fn is_empty(&self) -> bool {
+        self.removed + self.compacted == 0
+    }
+
+    /// Removes runs.
+    pub(super) fn remove(
+        &mut self,
+        ask: &mut dyn Ask,
+        runs: &[(Uuid, u64)],
+    ) -> Result<(), TaskError> {
+        for batch in runs.chunks(REMOVED) {
+            let began = Instant::now();
+            let named = batch.iter().map(|(run, _)| *run).collect();
+            let outcomes = each(ask, Request::Remove { runs: named })?;
+            for ((run, bytes), outcome) in batch.iter().zip(outcomes) {
+                match outcome {
+                    Ok(()) => {
+                        self.removed += 1;
+                        self.bytes += bytes;
+                    }
+                    Err(error) => self.refused.push((*run, error)),
+                }
+            }
+            ask.rest(began.elapsed());
+        }
+        Ok(())
+    }
+
+    /// Compacts runs, each of which is read and checked first. One that is damaged is left alone.
+    pub(super) fn compact(
+        &mut self,
+        ask: &mut dyn Ask,
+        view: &View,
+        runs: &[Uuid],
+    ) -> Result<(), TaskError> {
+        let mut batch: Vec<Remains> = Vec::new();
+        let mut began = Instant::now();
+        for (at, run) in runs.iter().enumerate() {
+            match Remains::read(view, *run) {
+                Ok(Some(remains)) => batch.push(remains),
+                Ok(None) => {}
+                Err(error) => self.refused.push((*run, compaction_failed(*run, error))),
+            }
+            let left: usize = batch.iter().map(Remains::len).sum();
+            let read: u64 = batch.iter().map(|remains| remains.bytes).sum();
+            let is_full = batch.len() >= COMPACTED || left >= REMAINS || read >= READ;
+            if is_full || at + 1 == runs.len() {
+                self.hand_over(ask, std::mem::take(&mut batch))?;
+                ask.rest(began.elapsed());
+                began = Instant::now();
+            }
+        }
+        Ok(())
+    }
+
+    fn hand_over(&mut self, ask: &mut dyn Ask, batch: Vec<Remains>) -> Result<(), TaskError> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let sizes: Vec<(Uuid, u64)> = batch
+            .iter()
+            .map(|remains| (remains.run, remains.bytes - remains.len() as u64))
+            .collect();
+        let outcomes = each(ask, Request::Compact { remains: batch })?;
+        for ((run, saved), outcome) in sizes.into_iter().zip(outcomes) {
+            match outcome {
+                Ok(()) => {
+                    self.compacted += 1;
+                    self.bytes += saved;
+                }
+                Err(error) => self.refused.push((run, error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes blobs that nobody names any more, and waits for that.
+    pub(super) fn collect(&mut self, ask: &mut dyn Ask) -> Result<(), TaskError> {
+        let mut number = None;
+        loop {
+            match ask.request(Request::Collect { number })? {
+                Answer::Collection(_, Some(collected)) => {
+                    self.collected = collected;
+                    return Ok(());
+                }
+                Answer::Collection(of, None) => number = Some(of),
+                other => return Err(unexpected(&other)),
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Carries out a plan.
+    pub(super) fn carry_out(
+        &mut self,
+        ask: &mut dyn Ask,
+        view: &View,
+        plan: &Plan,
+    ) -> Result<(), TaskError> {
+        let runs: Vec<(Uuid, u64)> = plan.remove.iter().map(|one| (one.run, one.bytes)).collect();
+        self.remove(ask, &runs)?;
+        let runs: Vec<Uuid> = plan.compact.iter().map(|one| one.run).collect();
+        self.compact(ask, view, &runs)
+    }
+}
+
+fn compaction_failed(run: Uuid, error: LogError) -> TaskError {
+    match error {
+        LogError::UnknownRun(_) => crate::durable::run_removed(run),
+        error => of_log(error),
+    }
+}
