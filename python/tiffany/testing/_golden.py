@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any, Unpack
@@ -75,6 +77,23 @@ class GoldenLog:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(logs[0], self.path)
 
+    def replay(self, app: str | os.PathLike[str]) -> None:
+        """Compares the code in a file with the log, as ``tiffany --app FILE replay --file LOG`` does: in a process of its own, where the file is
+        loaded as when its runs were started, with the same order of sets. `tiffany capture` writes tests that do this."""
+        self._first()
+        words = ["--app", os.fspath(app), "replay", "--file", os.fspath(self.path)]
+        done = subprocess.run(
+            [sys.executable, "-m", "tiffany", *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode != 0:
+            raise GoldenLogError(
+                f"the code in {os.fspath(app)} and the golden log {self.path} have parted ways [TFY0059]; if that is meant, record it "
+                f"anew, by `tiffany capture --force`\n{done.stdout}{done.stderr}"
+            )
+
     def _first(self) -> dict[str, Any]:
         if not self.path.exists():
             raise GoldenLogError(
@@ -102,16 +121,12 @@ class GoldenLog:
             )
 
     def _replay(self, functions: list[_workflows.Function], settings: RunSettings) -> None:
-        run_id = self._first()["task_id"]
-        with tempfile.TemporaryDirectory() as directory:
-            place = Path(directory) / "wal"
-            place.mkdir()
-            shutil.copyfile(self.path, place / f"{run_id}.wal")
-            known = core_settings(Quiet(functions), **settings)
-            try:
-                _core._replay(known, directory)
-            except DivergedError as error:
-                raise GoldenLogError(
-                    f"the code and the golden log {self.path} have parted ways [TFY0059]; if that is meant, record it anew, by "
-                    f"`pytest --golden-update`\n{error}"
-                ) from None
+        self._first()
+        known = core_settings(Quiet(functions), **settings)
+        try:
+            _core._replay(known, self.path)
+        except DivergedError as error:
+            raise GoldenLogError(
+                f"the code and the golden log {self.path} have parted ways [TFY0059]; if that is meant, record it anew, by "
+                f"`pytest --golden-update`\n{error}"
+            ) from None

@@ -183,14 +183,14 @@ fn held(
     })
 }
 
-/// Runs the only run of a log again against it.
+/// Runs the run in a file again against it.
 #[pyfunction]
 #[pyo3(name = "_replay")]
-pub(super) fn replay(settings: &Bound<'_, PyDict>, dir: std::path::PathBuf) -> PyResult<()> {
+pub(super) fn replay(settings: &Bound<'_, PyDict>, file: std::path::PathBuf) -> PyResult<()> {
     let py = settings.py();
     let builder = settings.extract::<Settings<'_>>()?.builder(py)?;
     let _hooks = Hooks::new(py)?;
-    let replayed = tiffany::binding::replay(builder, &dir);
+    let replayed = tiffany::testing::replay_log(builder, &file);
     if let Some(error) = session::take_interrupt() {
         return Err(error);
     }
