@@ -104,7 +104,7 @@ def test_a_captured_run_is_a_test_that_passes_until_the_code_changes(home: Home)
     (home.path / "wal").rename(home.path / "gone")
     passed = run_tests(home)
     assert "1 passed" in passed.ok()
-    edit(home, "await sleep(0.001)", "await sleep(0.001)\n    await charge(customer, 1)")
+    edit(home, "await sleep(0.001)", "await sleep(0.001)\n    await find('bob')")
     failed = run_tests(home)
     assert failed.code == 1
     assert "likely a call was added" in failed.out, failed.out

@@ -80,8 +80,11 @@ class GoldenLog:
     def replay(self, app: str | os.PathLike[str]) -> None:
         """Compares the code in a file with the log, as ``tiffany --app FILE replay --file LOG`` does: in a process of its own, where the file is
         loaded as when its runs were started, with the same order of sets. `tiffany capture` writes tests that do this."""
+        # Who reads a failed test wants to see what differs, and not this.
+        __tracebackhide__ = True
         self._first()
-        words = ["--app", os.fspath(app), "replay", "--file", os.fspath(self.path)]
+        code = os.path.normpath(app)
+        words = ["--app", code, "replay", "--file", os.fspath(self.path)]
         done = subprocess.run(
             [sys.executable, "-m", "tiffany", *words],
             stdin=subprocess.DEVNULL,
@@ -90,8 +93,8 @@ class GoldenLog:
         )
         if done.returncode != 0:
             raise GoldenLogError(
-                f"the code in {os.fspath(app)} and the golden log {self.path} have parted ways [TFY0059]; if that is meant, record it "
-                f"anew, by `tiffany capture --force`\n{done.stdout}{done.stderr}"
+                f"the code in {code} and the golden log {self.path} have parted ways [TFY0059]; if that is meant, capture the run anew, with "
+                f"`--force`\n{done.stdout}{done.stderr}"
             )
 
     def _first(self) -> dict[str, Any]:

@@ -80,7 +80,7 @@ fn test(
             let (app, out, fixture) = (app.clone(), options.out.clone(), fixture.to_owned());
             Ok(guest.test(&TestOf { app, out, name, fixture, made_by })?)
         }
-        _ => Ok(rust_test(&started.program(), &name, fixture, &made_by)),
+        _ => Ok(rust_test(&started.program(), options, &name, fixture, &made_by)),
     }
 }
 
@@ -95,7 +95,13 @@ fn quoted(word: &str) -> String {
 }
 
 /// A test that cargo finds in `tests`, or that is a module of one.
-fn rust_test(program: &str, name: &str, fixture: &str, made_by: &str) -> TestFile {
+fn rust_test(
+    program: &str,
+    options: &Capture,
+    name: &str,
+    fixture: &str,
+    made_by: &str,
+) -> TestFile {
     let text = format!(
         r#"//! A run that `{program} {made_by}` captured: the program must make the calls that are in `{fixture}`, and come to the same end. None of its steps is done.
 //!
@@ -121,7 +127,11 @@ fn {name}() {{
 }}
 "#
     );
-    let command = format!("cargo test --test {name}");
+    // In other directories it is a part of some test.
+    let command = match options.out.ends_with("tests") {
+        true => format!("cargo test --test {name}"),
+        false => format!("cargo test {name}"),
+    };
     TestFile { file: format!("{name}.rs"), text, command }
 }
 
