@@ -121,7 +121,9 @@ def test_a_captured_run_is_a_test_that_passes_until_the_code_changes(home: Home)
 
 def test_failed_and_unfinished_runs_make_tests_too(home: Home) -> None:
     assert start(home, "fails", "fails").code == 1
-    with home.start("run", "--wal", "wal", "--id", "w", "shop.py", "ada@example.org", "waits") as run:
+    with home.start(
+        "run", "--wal", "wal", "--id", "w", "shop.py", "ada@example.org", "waits"
+    ) as run:
         wait_for(home, "w", "receive_message")
         run.process.kill()
         run.process.wait()

@@ -24,8 +24,8 @@ pub(super) fn capture(
     started: &Started<'_>,
 ) -> Done {
     place.need_program("capture a run")?;
-    let rules = options.redact.iter();
-    let redaction = rules.fold(Ok(Redaction::new()), |redaction, rule| redaction?.field(rule))?;
+    let mut rules = options.redact.iter();
+    let redaction = rules.try_fold(Redaction::new(), |redaction, rule| redaction.field(rule))?;
     let view = place.look()?;
     let run = find(&view, &options.run)?;
     let captured = capture_in(&mut place.rehearsal_room()?, &view, run, &redaction)?;
