@@ -100,6 +100,21 @@ fn what_is_redacted_is_in_no_file() {
     home.orders(&["replay", "--file", "tests/order_17.wal"]).ok();
 }
 
+#[test]
+fn a_run_that_begins_with_a_snapshot_can_be_captured() {
+    let home = Home::new();
+    home.start("clerk", "d", "4", "0.1").ok();
+    for page in ["1", "2"] {
+        home.run(&["send", "d", "page", page]).ok();
+    }
+    home.start("clerk", "d", "4", "0.3").ok();
+    home.orders(&["capture", "d"]).ok();
+    let fixture = fs::read_to_string(home.0.join("tests/d.wal")).unwrap();
+    assert!(fixture.contains("\"type\":\"Snapshot\""), "{fixture}");
+    let replayed = home.orders(&["replay", "--file", "tests/d.wal"]).ok().stdout;
+    assert!(replayed.contains("identical"), "{replayed}");
+}
+
 const PROGRAM: &str = r#"
 use std::process::ExitCode;
 use tiffany::durable::step;
