@@ -12,7 +12,7 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 import tiffany
-from tiffany import _core, _program_file, _runtime, _workflows
+from tiffany import _captured, _core, _program_file, _runtime, _workflows
 from tiffany._program_file import ProgramFileError
 from tiffany.errors import TiffanyError
 
@@ -80,6 +80,12 @@ class Host:
             raise ProgramFileError("TFY0074", message, "mend the file") from None
         settings = _settings(module, {})
         return _runtime.settings(_workflows.Functions(settings.pop("workflows", ())), **settings)
+
+    def test(
+        self, *, app: str, out: str | os.PathLike[str], name: str, fixture: str, made_by: str
+    ) -> tuple[str, str, str]:
+        """The test of a run that was captured: its file, what is in it, and how it is run."""
+        return _captured.test(app, out, name, fixture, made_by)
 
     def again(self) -> list[str]:
         """This process once more."""

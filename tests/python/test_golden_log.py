@@ -150,6 +150,34 @@ def test_a_run_that_the_test_drives_itself_can_be_kept(tmp_path: Path) -> None:
         GoldenLog(path, update=True).keep(tmp_path / "empty")
 
 
+@workflow
+def greet(customer: dict[str, Any]) -> Steps:
+    text = yield price(f"dear {customer['email']}")
+    return [customer["email"], text, "long" * 10_000]
+
+
+def test_one_of_many_runs_is_kept_without_what_is_redacted(tmp_path: Path) -> None:
+    path, wal = tmp_path / "greet.wal", tmp_path / "wal"
+    customer = {"email": "ada@example.org", "age": 36}
+    for number in range(2):
+        tiffany.run(greet(customer), wal=wal, id=f"g-{number}")
+    kept = GoldenLog(path, update=True)
+    with pytest.raises(tiffany.GoldenLogError, match="has 2 runs"):
+        kept.keep(wal)
+    kept.keep(wal, "g-1", redact=["email"])
+    text = path.read_text()
+    assert "ada" not in text
+    assert "aaa@aaaaaaa.aaa" in text
+    GoldenLog(path).keep(wal)
+    for wrong, code in [("phone", "TFY0138"), ("", "TFY0138")]:
+        with pytest.raises(tiffany.TiffanyError) as caught:
+            kept.keep(wal, "g-1", redact=[wrong])
+        assert caught.value.code == code
+    with pytest.raises(tiffany.NoSuchRunError):
+        kept.keep(wal, "g-2")
+    assert path.read_text() == text
+
+
 def test_the_fixture_records_and_compares(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """

@@ -1,4 +1,4 @@
-"""The pages of the book on bridges and on testing, as they stand: their files are written, and their commands print what stands there."""
+"""The tutorials of the book, as they stand: their files are written, and their commands print what stands there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,15 @@ DOCS = Path(__file__).parents[2] / "docs/src"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.M | re.S)
 
 
-@pytest.mark.parametrize(("page", "count"), [("python-bridges.md", 4), ("python-testing.md", 4)])
+@pytest.mark.parametrize(
+    ("page", "count"),
+    [
+        ("python-bridges.md", 4),
+        ("python-testing.md", 4),
+        ("time-travel.md", 2),
+        ("changing-code.md", 3),
+    ],
+)
 def test_a_page_works_as_written(page: str, count: int, tmp_path: Path) -> None:
     text = (DOCS / page).read_text()
     scripts = str(Path(sys.executable).parent)

@@ -210,7 +210,7 @@ kinds! {
     /// A crash changed what a workflow does.
     NotCrashProof = "TFY0058", "repeat the simulation that is named, and look at what the workflow does outside its steps";
     /// Code and the log that was kept of it have parted ways.
-    GoldenLog = "TFY0059", "if that is meant, record the log anew, by `pytest --golden-update`";
+    GoldenLog = "TFY0059", "if that is meant, record the log anew, by `pytest --golden-update` or `capture --force`";
     /// A record that is no answer was to be changed in a fork.
     NotAnAnswer = "TFY0116", "give the number of an `EffectResult`, a `PromiseSettled` or a `Message`; `log` lists them";
     /// A run cannot be forked there.

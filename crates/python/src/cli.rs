@@ -6,7 +6,7 @@ use std::process::Command;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tiffany::Builder;
-use tiffany::cli::{self, Guest, GuestError, ProgramFile};
+use tiffany::cli::{self, Guest, GuestError, ProgramFile, TestFile, TestOf};
 
 use crate::asyncgens::Hooks;
 use crate::errors;
@@ -52,6 +52,22 @@ impl Guest for Host<'_, '_> {
             settings.extract::<Settings<'_>>()?.builder(py)
         };
         build().map_err(|error| told(py, &error))
+    }
+
+    fn test(&self, test: &TestOf) -> Result<TestFile, GuestError> {
+        let py = self.0.py();
+        let make = || -> PyResult<TestFile> {
+            let options = PyDict::new(py);
+            options.set_item("app", &test.app)?;
+            options.set_item("out", &test.out)?;
+            options.set_item("name", &test.name)?;
+            options.set_item("fixture", &test.fixture)?;
+            options.set_item("made_by", &test.made_by)?;
+            let made = self.0.call_method("test", (), Some(&options))?;
+            let (file, text, command) = made.extract()?;
+            Ok(TestFile { file, text, command })
+        };
+        make().map_err(|error| told(py, &error))
     }
 
     fn again(&self) -> Command {

@@ -1,6 +1,7 @@
 //! The test kit for Python: a scheduler stepped by hand. `python/tiffany/testing` makes of it what people use.
 
 mod crashes;
+mod golden;
 
 use std::cell::{RefCell, RefMut};
 
@@ -203,5 +204,7 @@ fn line(event: &Event) -> String {
 /// Adds these classes and functions to the module.
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Scheduler>()?;
-    crashes::add(module)
+    crashes::add(module)?;
+    module.add_function(wrap_pyfunction!(golden::replay, module)?)?;
+    module.add_function(wrap_pyfunction!(golden::keep, module)?)
 }

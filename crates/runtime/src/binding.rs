@@ -2,8 +2,6 @@
 //! values as the log has them, and a way to do something else while the loop waits.
 
 mod durable;
-#[cfg(feature = "cli")]
-mod golden;
 mod guest;
 mod outside;
 mod stepping;
@@ -22,8 +20,6 @@ pub use durable::{
     settle_durable, settle_durable_in, step, step_elsewhere, transactional, wait_for, with_origin,
     worth_another_attempt,
 };
-#[cfg(feature = "cli")]
-pub use golden::replay;
 pub use guest::{Rest, descriptor, go_on, is_over};
 pub use outside::{Finish, Origin, blocking, origin, outside};
 pub(crate) use outside::{Outside, is_work, work};

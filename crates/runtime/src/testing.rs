@@ -23,6 +23,7 @@ use crate::future_task::{Fallible, FutureTask, Plain};
 use crate::host::Entropy;
 use crate::runtime::{RunHandle, Runtime};
 
+pub use crate::durable::capture::{CaptureError, Captured, Over, Redaction, capture, replay_log};
 pub use simulation::{Answer, Machine, Made, Receipt, Simulation, Watcher};
 
 /// Runs tasks step by step, on a virtual clock, and notes what happens.

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
+import subprocess
+import sys
 import tempfile
+import uuid
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Unpack
 
 from tiffany import _core, _workflows
+from tiffany._records import RunLike
 from tiffany._run import run
 from tiffany._runtime import settings as core_settings
 from tiffany._settings import RunSettings
@@ -17,6 +21,16 @@ from tiffany.errors import DivergedError, GoldenLogError
 from tiffany.testing._crashes import Quiet
 
 _ID = "golden"
+
+
+def _only(wal: str | os.PathLike[str]) -> uuid.UUID:
+    """The only run of a directory."""
+    logs = sorted((Path(wal) / "wal").glob("*.wal"))
+    if len(logs) != 1:
+        raise GoldenLogError(
+            f"{os.fspath(wal)} has {len(logs)} runs; a golden log is that of one [TFY0059]; say which"
+        )
+    return uuid.UUID(logs[0].stem)
 
 
 class GoldenLog:
@@ -51,29 +65,61 @@ class GoldenLog:
         if self.update:
             with tempfile.TemporaryDirectory() as directory:
                 run(program, wal=directory, id=_ID, **settings)
-                self.keep(directory)
+                self._take(directory, _ID, (), [function], settings)
             return
         program.close()
         self._same_start(name, _workflows.encoded(given))
         self._replay([function], settings)
 
-    def keep(self, wal: str | os.PathLike[str], **settings: Unpack[RunSettings]) -> None:
-        """The same for a run that the test itself has run to its end, in a directory of its own that nobody has open any more: its
-        log is kept, or the code is compared with the one that was."""
+    def keep(
+        self,
+        wal: str | os.PathLike[str],
+        run: RunLike | None = None,
+        *,
+        redact: Iterable[str] = (),
+        **settings: Unpack[RunSettings],
+    ) -> None:
+        """The same for a run that is there already: its log is kept, or the code is compared with the one that was. Without ``run`` it is the only one of the
+        directory. A run that is not over is kept as far as it has come.
+
+        What ``redact`` finds is taken out: names of fields, or JSON pointers into a record, as ``tiffany capture --redact`` has them. A run that does not do what its
+        log says, or that depends on what is taken out, is not kept."""
         if not self.update:
             self._replay([], settings)
             return
-        logs = sorted((Path(wal) / "wal").glob("*.wal"))
-        if len(logs) != 1:
+        self._take(wal, _only(wal) if run is None else run, redact, [], settings)
+
+    def replay(self, app: str | os.PathLike[str]) -> None:
+        """Compares the code in a file with the log, as ``tiffany --app FILE replay --file LOG`` does: in a process of its own, where the file is
+        loaded as when its runs were started, with the same order of sets. `tiffany capture` writes tests that do this."""
+        # Who reads a failed test wants to see what differs, and not this.
+        __tracebackhide__ = True
+        self._first()
+        code = os.path.normpath(app)
+        words = ["--app", code, "replay", "--file", os.fspath(self.path)]
+        done = subprocess.run(
+            [sys.executable, "-m", "tiffany", *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode != 0:
             raise GoldenLogError(
-                f"{wal} has {len(logs)} runs; a golden log is that of one [TFY0059]"
+                f"the code in {code} and the golden log {self.path} have parted ways [TFY0059]; if that is meant, capture the run anew, with "
+                f"`--force`\n{done.stdout}{done.stderr}"
             )
-        if any((Path(wal) / "wal" / "blobs").glob("*")):
-            raise GoldenLogError(
-                "a value of this run is too large for a golden log, which is one file [TFY0059]"
-            )
+
+    def _take(
+        self,
+        wal: str | os.PathLike[str],
+        run: RunLike,
+        redact: Iterable[str],
+        functions: list[_workflows.Function],
+        settings: RunSettings,
+    ) -> None:
+        known = core_settings(Quiet(functions), **settings)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(logs[0], self.path)
+        _core._capture(known, wal, run, list(redact), self.path)
 
     def _first(self) -> dict[str, Any]:
         if not self.path.exists():
@@ -102,16 +148,12 @@ class GoldenLog:
             )
 
     def _replay(self, functions: list[_workflows.Function], settings: RunSettings) -> None:
-        run_id = self._first()["task_id"]
-        with tempfile.TemporaryDirectory() as directory:
-            place = Path(directory) / "wal"
-            place.mkdir()
-            shutil.copyfile(self.path, place / f"{run_id}.wal")
-            known = core_settings(Quiet(functions), **settings)
-            try:
-                _core._replay(known, directory)
-            except DivergedError as error:
-                raise GoldenLogError(
-                    f"the code and the golden log {self.path} have parted ways [TFY0059]; if that is meant, record it anew, by "
-                    f"`pytest --golden-update`\n{error}"
-                ) from None
+        self._first()
+        known = core_settings(Quiet(functions), **settings)
+        try:
+            _core._replay(known, self.path)
+        except DivergedError as error:
+            raise GoldenLogError(
+                f"the code and the golden log {self.path} have parted ways [TFY0059]; if that is meant, record it anew, by "
+                f"`pytest --golden-update`\n{error}"
+            ) from None

@@ -183,22 +183,7 @@ fn held(
     })
 }
 
-/// Runs the only run of a log again against it.
-#[pyfunction]
-#[pyo3(name = "_replay")]
-pub(super) fn replay(settings: &Bound<'_, PyDict>, dir: std::path::PathBuf) -> PyResult<()> {
-    let py = settings.py();
-    let builder = settings.extract::<Settings<'_>>()?.builder(py)?;
-    let _hooks = Hooks::new(py)?;
-    let replayed = tiffany::binding::replay(builder, &dir);
-    if let Some(error) = session::take_interrupt() {
-        return Err(error);
-    }
-    replayed.map_err(|error| errors::run_error(py, &error))
-}
-
 /// Adds these functions to the module.
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(crash_everywhere, module)?)?;
-    module.add_function(wrap_pyfunction!(replay, module)?)
+    module.add_function(wrap_pyfunction!(crash_everywhere, module)?)
 }

@@ -57,6 +57,8 @@ pub(super) enum Command {
     Check(Check),
     /// Run an unfinished run in this program without its effects, show what it would do next, and propose a line where the two part. Changes nothing.
     Try(Try),
+    /// Write a test with the log of a run as its fixture: it fails where the program does something else.
+    Capture(Capture),
     /// Make another run that is what a run was up to a record, perhaps with another answer there, and goes its own way. What its parent was not answered
     /// it may not do, unless it is allowed.
     Fork(Fork),
@@ -364,9 +366,31 @@ pub(super) struct Inspect {
 }
 
 #[derive(Debug, ClapArgs)]
+#[command(group(ArgGroup::new("which").required(true).args(["run", "file"])))]
 pub(super) struct Replay {
     /// A UUID, the beginning of one, or the id the run was started with.
+    pub(super) run: Option<String>,
+    /// The run in this file, which `capture` wrote, instead of one in the directory; `-` is standard input.
+    #[arg(long, value_name = "FILE")]
+    pub(super) file: Option<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Capture {
+    /// A UUID, the beginning of one, or the id the run was started with.
     pub(super) run: String,
+    /// Where the test and its fixture are written.
+    #[arg(long, value_name = "DIR", default_value = "tests")]
+    pub(super) out: PathBuf,
+    /// What the test and its files are called, instead of a name made of the id.
+    #[arg(long)]
+    pub(super) name: Option<String>,
+    /// Take out what this field has: a name anywhere in a value, or a JSON pointer into a record, such as /input/card. May be repeated.
+    #[arg(long, value_name = "FIELD")]
+    pub(super) redact: Vec<String>,
+    /// Replace files that are there.
+    #[arg(long)]
+    pub(super) force: bool,
 }
 
 #[derive(Debug, ClapArgs)]

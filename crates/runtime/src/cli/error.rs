@@ -10,6 +10,7 @@ use serde_json::json;
 use tiffany_kernel::{ErrorKind, TaskError};
 
 use super::out::{Style, clean, paint};
+use crate::durable::capture::CaptureError;
 use crate::error::RunError;
 use crate::wal::LogError;
 use crate::wal::backup::BackupError;
@@ -195,6 +196,16 @@ impl From<BackupError> for Shown {
     fn from(error: BackupError) -> Shown {
         match error {
             BackupError::Log(error) => error.into(),
+            error => Shown::new(error.code(), &error, exit::FAILED),
+        }
+    }
+}
+
+impl From<CaptureError> for Shown {
+    fn from(error: CaptureError) -> Shown {
+        match error {
+            CaptureError::Log(error) => error.into(),
+            CaptureError::Run(error) => error.into(),
             error => Shown::new(error.code(), &error, exit::FAILED),
         }
     }

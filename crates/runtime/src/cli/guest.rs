@@ -21,6 +21,9 @@ pub trait Guest {
     /// A builder for the runs of the functions in a file.
     fn app(&self, file: &OsString) -> Result<Builder, GuestError>;
 
+    /// The test of a run that was captured.
+    fn test(&self, test: &TestOf) -> Result<TestFile, GuestError>;
+
     /// This process once more: its program and all of its arguments.
     fn again(&self) -> std::process::Command;
 }
@@ -41,6 +44,33 @@ pub struct ProgramFile {
     pub env: Vec<(String, String)>,
     /// Arguments and values are JSON, and so is what is printed.
     pub json: bool,
+}
+
+/// What a test is about.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TestOf {
+    /// The file with the code of the run.
+    pub app: OsString,
+    /// The directory of the test and its fixture.
+    pub out: PathBuf,
+    /// What the test is called: small letters, digits and `_`.
+    pub name: String,
+    /// The file of the fixture, in the same directory.
+    pub fixture: String,
+    /// What made it, for people.
+    pub made_by: String,
+}
+
+/// A test as it is written.
+#[derive(Clone, Debug)]
+pub struct TestFile {
+    /// The file's name.
+    pub file: String,
+    /// What is in it.
+    pub text: String,
+    /// How it is run.
+    pub command: String,
 }
 
 /// Why a language could not do it, in the form of all errors: `message [CODE]; next step`.

@@ -17,6 +17,7 @@
 
 mod args;
 mod backup;
+mod capture;
 mod change;
 mod check;
 mod demo;
@@ -46,8 +47,6 @@ mod trying;
 mod verify;
 mod waiting;
 
-pub(crate) use replay::other_outcome;
-
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -58,7 +57,7 @@ use args::{Args, Command};
 pub use error::CliError;
 use error::Ending;
 use guest::Typed;
-pub use guest::{Guest, GuestError, ProgramFile};
+pub use guest::{Guest, GuestError, ProgramFile, TestFile, TestOf};
 use out::Out;
 use place::Place;
 
@@ -121,6 +120,13 @@ struct Started<'a> {
 }
 
 impl Started<'_> {
+    /// What cargo calls the program: its file has that name, whatever it was started as.
+    fn program(&self) -> String {
+        let path = std::env::current_exe().ok();
+        let name = path.as_ref().and_then(|path| path.file_stem()?.to_str());
+        name.unwrap_or(&self.name).to_owned()
+    }
+
     /// The builder with the functions of the runs, for a command that has use for them.
     fn with_app(&self, builder: Builder) -> Result<Builder, Ending> {
         match (self.guest, &self.app) {
@@ -153,6 +159,7 @@ fn dispatch(builder: Builder, args: Args, out: Out, started: &Started<'_>) -> Do
             | Command::Step(_)
             | Command::Check(_)
             | Command::Try(_)
+            | Command::Capture(_)
             | Command::Resume(_)
             | Command::Fork(_)
     );
@@ -173,6 +180,7 @@ fn dispatch(builder: Builder, args: Args, out: Out, started: &Started<'_>) -> Do
         Command::Step(options) => step::step(place, out, &options),
         Command::Check(options) => check::check(place, out, &options),
         Command::Try(options) => trying::try_run(place, out, &options),
+        Command::Capture(options) => capture::capture(place, out, &options, started),
         Command::Fork(options) => fork::fork(place, out, &options),
         Command::Allow(options) => fork::allow(&place, out, &options),
         Command::Resume(options) => resume::resume(place, out, &options),

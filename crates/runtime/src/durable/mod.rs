@@ -2,6 +2,7 @@
 //! that they can be stopped at any instruction and go on where they were.
 
 mod agent;
+pub(crate) mod capture;
 mod commit;
 mod continuing;
 mod earlier;
@@ -57,11 +58,13 @@ pub(crate) use registry::Registry;
 pub use resume::proposal::Proposal;
 pub use resume::rehearsal::Upcoming;
 #[cfg(feature = "cli")]
-pub(crate) use resume::rehearsal::{Act, Rehearsal, Until};
+pub(crate) use resume::rehearsal::{Rehearsal, Until};
 pub(crate) use resume::replay::Sources;
 pub(crate) use resume::resuming::{compacted, fetch, log_failed, read_script};
 #[cfg(feature = "cli")]
 pub(crate) use resume::survey::Standing;
+#[cfg(feature = "cli")]
+pub(crate) use resume::verdict::{Deeds, Verdict};
 pub use runs::DurableRun;
 pub(crate) use runs::{Stand, uuid_of};
 pub(crate) use serving::{no_such_run, not_in_doubt, parse_key, raw, run_over, run_removed};

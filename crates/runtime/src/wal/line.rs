@@ -79,6 +79,8 @@ record_types! {
     EffectAllowed,
     /// What stood between the first record and the last one is gone.
     Compacted,
+    /// The last line of a fixture: the log of a run that was captured for a test ends here.
+    Captured,
     /// Kept free for agents (ADR-0006).
     InstructionStart,
     /// Kept free for agents (ADR-0006).
@@ -112,7 +114,12 @@ pub struct Chain {
 impl Chain {
     /// A run that has no line yet. Its first generation is 1.
     pub fn new(run: Uuid) -> Chain {
-        Chain::at(run, 1, 0, seed(run, 1))
+        Chain::beginning(run, 1)
+    }
+
+    /// A run that has no line of this generation yet.
+    pub(crate) fn beginning(run: Uuid, generation: u32) -> Chain {
+        Chain::at(run, generation, 0, seed(run, generation))
     }
 
     /// A run whose last line in `generation` has this number and checksum.

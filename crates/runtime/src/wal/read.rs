@@ -7,7 +7,7 @@ use tiffany_kernel::{Tid, Uuid};
 
 use super::blob::BlobHash;
 use super::json::{Fields, parse_base64, parse_hex32, parse_string};
-use super::line::{Chain, LINE_END, LINE_VERSION, RecordType, seed};
+use super::line::{Chain, LINE_END, LINE_VERSION, RecordType};
 use super::stamp::Stamp;
 
 /// One line, checked.
@@ -239,7 +239,7 @@ impl Checker {
         let rest = parts.rest.strip_prefix(b",\"gen\":").ok_or(Flaw::Form)?;
         let (generation, _) = number(rest).ok_or(Flaw::Form)?;
         let generation = u32::try_from(generation).map_err(|_| Flaw::Form)?;
-        let chain = Chain::at(run, generation, 0, seed(run, generation));
+        let chain = Chain::beginning(run, generation);
         let foreign = self.run.is_some_and(|expected| expected != run);
         Ok((chain, foreign.then_some(Flaw::OtherRun)))
     }

@@ -11,3 +11,4 @@ pub(in crate::durable) mod resuming;
 pub(in crate::durable) mod script;
 #[cfg(feature = "cli")]
 pub(in crate::durable) mod survey;
+pub(in crate::durable) mod verdict;

@@ -1,0 +1,54 @@
+//! Logs of runs that were kept, and the code of today against them. What people use is in `python/tiffany/testing/_golden.py`.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use tiffany::testing::{CaptureError, Over, Redaction, capture, replay_log};
+
+use crate::argument;
+use crate::asyncgens::Hooks;
+use crate::durable::runs::identity;
+use crate::settings::Settings;
+use crate::{errors, session};
+
+/// Runs the run in a file again against it.
+#[pyfunction]
+#[pyo3(name = "_replay")]
+pub(super) fn replay(settings: &Bound<'_, PyDict>, file: PathBuf) -> PyResult<()> {
+    let py = settings.py();
+    let program = Settings::read(settings)?.builder(py)?;
+    let _hooks = Hooks::new(py)?;
+    let replayed = replay_log(program, &file);
+    if let Some(error) = session::take_interrupt() {
+        return Err(error);
+    }
+    replayed.map_err(|error| errors::run_error(py, &error))
+}
+
+/// Keeps a run of a log in a file, which may be there, without what the rules find.
+#[pyfunction]
+#[pyo3(name = "_capture")]
+pub(super) fn keep(
+    settings: &Bound<'_, PyDict>,
+    #[pyo3(from_py_with = argument::wal)] wal: PathBuf,
+    run: &Bound<'_, PyAny>,
+    redact: Vec<String>,
+    file: PathBuf,
+) -> PyResult<()> {
+    let (py, run) = (run.py(), identity(run)?);
+    let program = Settings::read(settings)?.builder(py)?;
+    let _hooks = Hooks::new(py)?;
+    let mut rules = redact.iter();
+    let captured = rules
+        .try_fold(Redaction::new(), |redaction, rule| redaction.field(rule))
+        .and_then(|redaction| capture(program, &wal, run, &redaction));
+    if let Some(error) = session::take_interrupt() {
+        return Err(error);
+    }
+    let written = captured.and_then(|captured| captured.write(&file, Over::File));
+    written.map_err(|error| match error {
+        CaptureError::Run(error) => errors::run_error(py, &error),
+        error => errors::coded(py, error.code(), &error),
+    })
+}

@@ -1,0 +1,54 @@
+"""Tests of captured runs, as ``tiffany capture`` writes them. It knows nothing of logs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import PurePath
+
+
+def test(
+    app: str, out: str | os.PathLike[str], name: str, fixture: str, made_by: str
+) -> tuple[str, str, str]:
+    """The file of a test, what is in it, and how it is run.
+
+    >>> file, text, command = test("shop.py", "tests", "order_17", "order_17.wal", "capture order-17")
+    >>> file, command
+    ('test_order_17.py', 'pytest tests/test_order_17.py')
+    >>> print(text.splitlines()[-1].strip())
+    GoldenLog(HERE / "order_17.wal").replay(app=HERE / "../shop.py")
+    """
+    file = f"test_{name}.py"
+    code = PurePath(os.path.relpath(app, out)).as_posix()
+    typed = f"tiffany --app {app} {made_by}".replace("\\", "\\\\").replace('"', '\\"')
+    text = _TEXT.format(typed=typed, fixture=fixture, name=name, code=_quoted(code))
+    command = f"pytest {PurePath(out, file).as_posix()}"
+    return file, text, command
+
+
+def _quoted(text: str) -> str:
+    """A text as a formatter would leave it.
+
+    >>> print(_quoted("../shop.py"))
+    "../shop.py"
+    """
+    plain = '"' not in text and "\\" not in text and text.isprintable()
+    return f'"{text}"' if plain else repr(text)
+
+
+_TEXT = '''\
+"""A run that `{typed}` captured: the code must make the calls that are in `{fixture}`, and come to the
+same end. None of its steps is done.
+
+If a change is meant, capture the run anew, with `--force`. If runs of the old code may be under way, let both live together by `patched`.
+"""
+
+from pathlib import Path
+
+from tiffany.testing import GoldenLog
+
+HERE = Path(__file__).parent
+
+
+def test_{name}() -> None:
+    GoldenLog(HERE / "{fixture}").replay(app=HERE / {code})
+'''
