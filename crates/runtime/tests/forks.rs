@@ -494,7 +494,7 @@ fn a_fork_is_looked_at_like_any_other_run_and_outlives_its_parent() {
     assert!(kind(runtime.wait_for(&fork)).1.contains("needs `mail`"));
     runtime.allow(&fork, ["mail"]).unwrap();
     assert!(runtime.wait_for(&fork).unwrap().starts_with("too dear 500 "));
-    assert_eq!(kind(runtime.fork(&run, 1, Fork::new())).0, ErrorKind::NoSuchRun);
+    assert_eq!(kind(runtime.fork(&run, 1, Fork::new())).0, ErrorKind::RunRemoved);
 }
 
 #[test]
