@@ -26,7 +26,7 @@ from tiffany import (
     step,
     workflow,
 )
-from tiffany.history import export
+from tiffany.history import TimeTravel, check, export
 
 DONE: list[str] = []
 
@@ -100,6 +100,28 @@ def test_after_a_snapshot_the_state_is_what_it_was(tmp_path: Path) -> None:
         assert runtime.wait(run) == [(1, "2"), (2, "4")]
     # What was before the snapshot was not done again.
     assert DONE == ["double 1", "double 2"]
+
+
+def test_it_is_looked_at_and_checked_like_any_run(tmp_path: Path) -> None:
+    DONE.clear()
+    with Runtime(wal=tmp_path) as runtime:
+        run = runtime.submit(Inbox, 2, id="inbox-1")
+        runtime.send(run, "number", 1)
+        while not (DONE and types_now(runtime, run, tmp_path)[-1] == "TaskYield"):
+            runtime.run(nap())
+    with TimeTravel(run, wal=tmp_path) as travel:
+        seen = []
+        for number in range(1, len(travel) + 1):
+            (task,) = travel.at(number).tasks
+            (frame,) = task.frames
+            assert frame.function == "inbox agent"
+            seen.append((frame.locals["doing"], frame.locals["seen"]))
+        assert seen[0] == ("None", "[]")
+        assert ("1", "[]") in seen
+        assert seen[-1] == ("None", "[(1, '2')]")
+    (checked,) = check(tmp_path)
+    assert (checked.id, checked.error) == ("inbox-1", None)
+    assert DONE == ["double 1"]
 
 
 async def nap() -> None:

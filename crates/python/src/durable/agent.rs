@@ -4,13 +4,14 @@
 use std::cell::RefCell;
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use tiffany::binding::{self, Agent};
-use tiffany::kernel::BoxCoroutine;
+use tiffany::kernel::{BoxCoroutine, Frame};
 use tiffany::{Reply, Site, TaskError, TaskStatus, Time};
 
 use crate::call::{self, SystemCall};
 use crate::errors::{self, Raise, TiffanyError};
-use crate::{json, session};
+use crate::{frames, json, session};
 
 /// What a state machine wants when it is over: nothing, and this is its value.
 #[pyclass(frozen, generic, get_all, module = "tiffany")]
@@ -91,9 +92,12 @@ impl PyAgent {
         }
     }
 
+    fn fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.import("tiffany._agents")?.call_method1("state", (&self.object,))
+    }
+
     fn state(&self, py: Python<'_>) -> PyResult<String> {
-        let agents = py.import("tiffany._agents")?;
-        json::encode(&agents.call_method1("state", (&self.object,))?)
+        json::encode(&self.fields(py)?)
     }
 
     /// What it raised, as the task's error.
@@ -132,5 +136,18 @@ impl Agent for PyAgent {
 
     fn line(&self) -> Option<Site> {
         self.line.clone()
+    }
+
+    fn frames(&self) -> Vec<Frame> {
+        let Some(at) = self.line.clone() else { return Vec::new() };
+        Python::attach(|py| {
+            let fields = self.fields(py).and_then(|fields| Ok(fields.cast_into::<PyDict>()?));
+            let Ok(fields) = fields else { return Vec::new() };
+            let shown = |(name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+                (name.to_string(), frames::shown(&value))
+            };
+            let locals = fields.iter().map(shown).collect();
+            vec![Frame { function: self.kind.clone(), at, locals }]
+        })
     }
 }

@@ -1,6 +1,6 @@
 //! State machines of another language whose state can be written down.
 
-use tiffany_kernel::{BoxCoroutine, Reply, Site, SystemCall, TaskError, Time};
+use tiffany_kernel::{BoxCoroutine, Frame, Reply, Site, SystemCall, TaskError, Time};
 
 use crate::agent_task::TaskStatus;
 use crate::call::TryCall;
@@ -22,6 +22,11 @@ pub trait Agent: 'static {
 
     /// The line it stands at.
     fn line(&self) -> Option<Site>;
+
+    /// Its state, for who looks at it.
+    fn frames(&self) -> Vec<Frame> {
+        Vec::new()
+    }
 }
 
 /// What the kernel runs for it. If it is made again and slept, it sleeps until then.

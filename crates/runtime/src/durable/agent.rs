@@ -9,7 +9,7 @@ use std::pin::Pin;
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tiffany_kernel::{
-    BoxCoroutine, Claim, Coroutine, Port, Release, Saved, Site, Step as Resumed, SystemCall,
+    BoxCoroutine, Claim, Coroutine, Frame, Port, Release, Saved, Site, Step as Resumed, SystemCall,
     TaskError, TaskRef, Tid, Time, Unwind, Uuid, Value, Waitable as Target,
 };
 
@@ -244,6 +244,10 @@ trait Kind {
     fn line(&self) -> Option<Site> {
         None
     }
+
+    fn frames(&self) -> Vec<Frame> {
+        Vec::new()
+    }
 }
 
 impl<A: DurableAgent> Kind for A {
@@ -299,6 +303,10 @@ impl<A: Agent> Kind for Foreign<A> {
 
     fn line(&self) -> Option<Site> {
         self.0.line()
+    }
+
+    fn frames(&self) -> Vec<Frame> {
+        self.0.frames()
     }
 }
 
@@ -378,6 +386,10 @@ impl<A: Kind> Coroutine for Durable<A> {
 
     fn line(&self) -> Option<Site> {
         self.0.agent()?.agent.line()
+    }
+
+    fn frames(&self) -> Vec<Frame> {
+        self.0.agent().map_or_else(Vec::new, |machine| machine.agent.frames())
     }
 }
 
