@@ -72,6 +72,11 @@ class Host:
         listen()
         try:
             module = _program_file.load(file, [])
+        except KeyboardInterrupt:
+            message = f"loading {file!r} was interrupted"
+            next_step = "start the command again"
+            code = 128 + signal.SIGINT
+            raise ProgramFileError("TFY0074", message, next_step, exit_code=code) from None
         except (Exception, SystemExit) as error:
             if isinstance(error, ProgramFileError):
                 raise

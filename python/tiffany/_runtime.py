@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any, Literal, TypeVar, TypeVarTuple, Unpack, overload
 
 from tiffany import _arguments, _control, _core, _workflows
+from tiffany._agents import Agent
 from tiffany._arguments import bad, close_unbegun, known_names_only
 from tiffany._control import _NOTHING, Connection
 from tiffany._records import Chunk, Doubt, Paused, Queue, Run, RunLike, doubt, paused_run
@@ -28,7 +29,8 @@ class Runtime:
 
     ``workflows`` are functions that runs can be started from, besides those decorated with ``@workflow``; ``queues`` are those that
     steps can stand in, as `Queue` or as a number of steps at once; ``on_chunk`` is called with what steps show of their work;
-    ``record`` is ``"every"`` call or only the ``"outward"`` ones, which is enough to bring a run back.
+    ``record`` is ``"every"`` call or only the ``"outward"`` ones, which is enough to bring a run back. After ``snapshot_every`` records the log of a run of
+    state machines begins anew (see `agent`); 0 is never.
 
     >>> import tempfile
     >>> from tiffany import step, workflow
@@ -57,6 +59,7 @@ class Runtime:
         queues: Mapping[str, Queue | int] | None = None,
         on_chunk: Callable[[Chunk], Any] | None = None,
         record: Literal["every", "outward"] = "every",
+        snapshot_every: int = 10_000,
         env: Mapping[str, Any] | None = None,
         handlers: Sequence[_core._Handler] | None = None,
         name: str | None = None,
@@ -75,6 +78,7 @@ class Runtime:
                 queues=queues,
                 on_chunk=on_chunk,
                 record=record,
+                snapshot_every=snapshot_every,
                 env=env,
                 handlers=handlers,
                 name=name,
@@ -124,6 +128,8 @@ class Runtime:
     ) -> Run[_T]: ...
     @overload
     def submit(self, workflow: Program[_T], /, *, id: str) -> Run[_T]: ...
+    @overload
+    def submit(self, workflow: type[Agent], /, *args: Any, id: str, **kwargs: Any) -> Run[Any]: ...
     @overload
     def submit(self, workflow: str, /, *args: Any, id: str, **kwargs: Any) -> Run[Any]: ...
     # The checker does not see that `Any` is all of them.
@@ -220,6 +226,11 @@ class Runtime:
         """Lets a fork do effects of these names, ``"*"`` for all. What it was paused for and is allowed now begins."""
         self._core.allow(run, list(names))
 
+    def snapshot(self, run: RunLike) -> None:
+        """Lets the log of a run of state machines begin anew with what they are, now and not only every so many records. Drives all runs until none can go on by
+        itself."""
+        self._core.snapshot(run)
+
     def flush(self) -> None:
         """Waits until all that was asked for so far is safe in the log. Drives all runs meanwhile."""
         self._core.flush()
@@ -255,6 +266,7 @@ def settings(
     queues: Mapping[str, Queue | int] | None = None,
     on_chunk: Callable[[Chunk], Any] | None = None,
     record: Literal["every", "outward"] = "every",
+    snapshot_every: int = 10_000,
     env: Mapping[str, Any] | None = None,
     handlers: Sequence[_core._Handler] | None = None,
     name: str | None = None,
@@ -279,6 +291,7 @@ def settings(
         },
         "on_chunk": on_chunk,
         "outward_only": record == "outward",
+        "snapshot_every": snapshot_every,
     }
     return {
         "env": None if env is None else _arguments.mapping("env", env),

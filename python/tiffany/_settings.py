@@ -33,3 +33,4 @@ class Settings(RunSettings, total=False):
     queues: Mapping[str, Queue | int] | None
     on_chunk: Callable[[Chunk], Any] | None
     record: Literal["every", "outward"]
+    snapshot_every: int

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from types import CodeType, FrameType, ModuleType
 from typing import Any, TypeVar, overload
 
-from tiffany import _core
+from tiffany import _agents, _core
 from tiffany._arguments import bad, known_names_only, several
 from tiffany._names import modules, names
 from tiffany.errors import (
@@ -59,10 +59,8 @@ def workflow(function: Function | None = None, /, *, name: str | None = None) ->
     return _register(function, name)
 
 
-def _register(function: F, name: str | None) -> F:
-    _check(function)
-    if name is not None and not (isinstance(name, str) and name):
-        raise bad(f"`name` of a workflow is a text, not {name!r}")
+def add(function: Function, name: str | None) -> str:
+    """Makes a function known, or the class of a state machine, and gives its name."""
     chosen = name or default_name(function)
     known = _REGISTERED.get(chosen)
     if known is not None and default_name(known) != default_name(function):
@@ -71,6 +69,14 @@ def _register(function: F, name: str | None) -> F:
             "give one of them another name",
         )
     _REGISTERED[chosen] = function
+    return chosen
+
+
+def _register(function: F, name: str | None) -> F:
+    _check(function)
+    if name is not None and not (isinstance(name, str) and name):
+        raise bad(f"`name` of a workflow is a text, not {name!r}")
+    chosen = add(function, name)
     code = _code(function)
     _NAMES[code] = chosen if _NAMES.get(code, chosen) == chosen else None
     return function
@@ -107,6 +113,9 @@ def default_name(function: Function) -> str:
 
 def name_of(function: Function) -> str:
     """The name of a function that can be submitted. It becomes a workflow if it is none yet and stands at the top of a module."""
+    machine = _agents.name_of(function)
+    if machine is not None:
+        return machine
     _check(function)
     name = _NAMES.get(_code(function))
     if name is not None and _REGISTERED.get(name) is function:
@@ -181,6 +190,8 @@ def arguments(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any])
         bound = _signature(function).bind(*args, **kwargs)
     except TypeError as error:
         raise bad(f"{function.__qualname__}(): {error}") from None
+    if _agents.name_of(function) is not None:
+        bound.arguments.update(_agents.made_anew(function, bound.arguments))
     bound.apply_defaults()
     return dict(bound.arguments)
 
@@ -196,7 +207,6 @@ class Functions:
     def __init__(self, given: Iterable[Function] = ()) -> None:
         self.given: dict[str, Function] = {}
         for function in several("workflows", given):
-            _check(function)
             self.given[name_of(function)] = function
 
     def names(self) -> list[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from tiffany._agents import Agent, agent
 from tiffany._control import Connection, connect
 from tiffany._core import (
     Attempt,
     ContinueAs,
+    Done,
     Patched,
     ReceiveMessage,
     SendMessage,
@@ -22,11 +24,13 @@ from tiffany._steps import step
 from tiffany._workflows import workflow
 
 __all__ = [
+    "Agent",
     "Attempt",
     "Backoff",
     "Chunk",
     "Connection",
     "ContinueAs",
+    "Done",
     "Doubt",
     "Patched",
     "Paused",
@@ -39,6 +43,7 @@ __all__ = [
     "Status",
     "Step",
     "StepCall",
+    "agent",
     "attempt",
     "connect",
     "on_question",

@@ -308,3 +308,15 @@ def test_a_run_without_its_code_stays_and_is_spoken_of(home: Home) -> None:
     assert (ended.code, ended.out) == (0, "1\n")
     assert "app:main" in ended.err
     assert types(home, "a")[-1] != "TaskAbort"
+
+
+def test_ctrl_c_while_the_app_is_loaded(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.write("slow.py", "import time\nprint('loading', flush=True)\ntime.sleep(60)\n")
+    with home.start("--app", "slow.py", "--dir", "wal", "check") as started:
+        assert started.line() == "loading"
+        started.signal(signal.SIGINT)
+        ended = started.end()
+    assert ended.code == 130, ended
+    assert "loading 'slow.py' was interrupted" in ended.err
+    assert "Traceback" not in ended.err

@@ -36,7 +36,7 @@ def output(path: Path) -> str:
 
 
 def test_they_do_what_the_page_says(programs: list[Path]) -> None:
-    shop, bank, basket, connecting, counter = programs
+    shop, bank, basket, connecting, counter, tally = programs
     process = start(shop)
     assert process.stdout is not None
     assert process.stdout.readline().startswith("charging ada 1200 cents, key ")
@@ -47,6 +47,7 @@ def test_they_do_what_the_page_says(programs: list[Path]) -> None:
     # It may have been charged again if the kill came before the log had the result, and then with the same key.
     assert output(shop) == "receipt for 1200\n"
     assert output(counter) == "499500\n"
+    assert output(tally) == "the total is 10\n10\n"
     assert output(bank) == output(bank) == "500\n"
     basket.write_text(basket.read_text().replace("        print(runtime.wait(run))", ""))
     cut = basket.read_text().replace('        runtime.send(run, "item", None)\n', "")

@@ -192,7 +192,7 @@ def log_in_use() -> None:
     ("failing", "cls", "code"),
     [
         (over_the_limit, tiffany.LimitError, "TFY0016"),
-        (log_in_use, tiffany.TiffanyError, "TFY0101"),
+        (log_in_use, tiffany.LogInUseError, "TFY0101"),
     ],
 )
 def test_an_error_of_tiffany_that_a_step_raises_keeps_its_class_and_code(
@@ -248,7 +248,8 @@ except tiffany.TiffanyError as error:
         ("flow", "TFY0016", "('LimitError.TFY0016', 'TFY0016', True)"),
         ("flow", "TFY0024", "('DeadlockError', 'TFY0024', False)"),
         ("raises", "TFY0016", "LimitError.TFY0016 TFY0016 why"),
-        ("raises", "TFY0101", "TiffanyError.TFY0101 TFY0101 why"),
+        ("raises", "TFY0101", "LogInUseError TFY0101 why"),
+        ("raises", "TFY0030", "TiffanyError.TFY0030 TFY0030 why"),
     ],
 )
 def test_it_does_so_in_another_process(tmp_path: Path, what: str, code: str, says: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import warnings
 from collections.abc import Callable, Generator
 from typing import Any
@@ -144,3 +145,19 @@ def test_as_an_error_it_is_shown_and_nothing_else_happens(
     finally:
         sys.unraisablehook = hook
     assert len(shown) == 1 and "TFY0055" in shown[0]
+
+
+async def child() -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    "given", [{"priority": 999}, {"name": 7}, {"group": "mine"}, {"handlers": 7}]
+)
+@pytest.mark.parametrize("make", [tiffany.Spawn, tiffany.spawn])
+def test_a_coroutine_whose_spawn_is_refused_is_closed(make: Any, given: dict[str, Any]) -> None:
+    """Only what is wrong is said, and not that the coroutine was never awaited."""
+    coroutine = child()
+    with pytest.raises(tiffany.BadArgumentError):
+        make(coroutine, **given)
+    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED

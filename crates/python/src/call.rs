@@ -146,6 +146,12 @@ pub(crate) trait Perform: Send + Sync {
     /// What it is called.
     fn name(&self, py: Python<'_>) -> String;
 
+    /// It as a call of the kernel, where it is one, for a state machine that wants it.
+    fn request(&self, call: &Bound<'_, SystemCall>) -> PyResult<Option<KernelCall>> {
+        let _ = call;
+        Ok(None)
+    }
+
     /// Begins it. The line is where the task stands.
     fn start(
         &self,
@@ -266,6 +272,30 @@ pub(crate) fn start(
         }
         Op::Call(_) => unreachable!("the driver pushes what is called"),
         _ => Pending::Call(binding::call(kernel_call(call)), call.clone().unbind()),
+    })
+}
+
+/// A call that a state machine wants, as the kernel has it. Its answer is all that the state machine gets, so it is one that can be written down.
+pub(crate) fn request(call: &Bound<'_, SystemCall>) -> PyResult<KernelCall> {
+    call.get().made();
+    let wanted = match &call.get().op {
+        Op::Yield
+        | Op::Now
+        | Op::Random
+        | Op::NewUuid
+        | Op::Sleep(_)
+        | Op::SleepUntil(_)
+        | Op::Charge(_)
+        | Op::ReceiveMessage(_) => Some(kernel_call(call)),
+        Op::Other(perform) => perform.request(call)?,
+        _ => None,
+    };
+    wanted.ok_or_else(|| {
+        let name = crate::repr::name(call.py(), &call.get().op);
+        let message = format!(
+            "a state machine cannot want `{name}`; it can want a step, a message, the time, a random number or identity, a sleep or a turn"
+        );
+        TiffanyError::NotACall.err(call.py(), message)
     })
 }
 

@@ -239,6 +239,12 @@ impl Runtime {
         forks::allow(&mut self.open(run.py())?.runtime, run, &names)
     }
 
+    /// Lets the log of a run of state machines begin anew, now.
+    fn snapshot(&self, run: &Bound<'_, PyAny>) -> PyResult<()> {
+        let mut open = self.open(run.py())?;
+        driven(run.py(), open.second, || runs::snapshot(&mut open.runtime, run))
+    }
+
     /// Waits until all that was asked for is safe in the log.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         let mut open = self.open(py)?;

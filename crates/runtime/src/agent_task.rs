@@ -183,11 +183,16 @@ impl TaskContext<'_> {
 
     /// The answer to the last call, decoded. Without one it is `()`.
     pub fn reply<R, D: Decode<R>>(&mut self) -> Result<R, TaskError> {
-        let reply = self.answered.take().and_then(|call| self.port.take_reply(call));
-        match reply.unwrap_or(Reply::Unit) {
+        match self.any_reply() {
             Reply::Error(error) => Err(error),
             reply => D::decode(reply),
         }
+    }
+
+    /// The answer to the last call as it is. Without one it is nothing.
+    pub(crate) fn any_reply(&mut self) -> Reply {
+        let reply = self.answered.take().and_then(|call| self.port.take_reply(call));
+        reply.unwrap_or(Reply::Unit)
     }
 
     /// Whether the last call went well, if it gives nothing else.

@@ -1,6 +1,7 @@
 //! What another language on top of this one needs, and Rust programs do not: tasks whose code is not Rust, calls without types,
 //! values as the log has them, and a way to do something else while the loop waits.
 
+mod agent;
 mod durable;
 mod guest;
 mod outside;
@@ -15,6 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub use crate::durable::{Language, Wanted};
+pub use agent::{Agent, agent, request};
 pub use durable::{
     answer_question, continue_as, durable_run, failing, fork, fork_by, is_live, make_step,
     settle_durable, settle_durable_in, step, step_elsewhere, transactional, wait_for, with_origin,

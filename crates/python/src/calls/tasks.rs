@@ -32,16 +32,18 @@ pub(crate) struct Spawn;
 #[pymethods]
 impl Spawn {
     #[new]
-    #[pyo3(signature = (program, handlers = None, *, name = None, priority = 0, group = None))]
+    #[pyo3(
+        signature = (program, handlers = None, *, name = None, priority = None, group = None),
+        text_signature = "(program, handlers=None, *, name=None, priority=0, group=None)"
+    )]
     fn new(
         program: Bound<'_, PyAny>,
-        #[pyo3(from_py_with = argument::handlers)] handlers: Option<Vec<Py<PyAny>>>,
-        #[pyo3(from_py_with = argument::name)] name: Option<String>,
-        #[pyo3(from_py_with = argument::priority)] priority: u8,
-        #[pyo3(from_py_with = argument::group)] group: Option<Bound<'_, Group>>,
+        handlers: Option<Bound<'_, PyAny>>,
+        name: Option<Bound<'_, PyAny>>,
+        priority: Option<Bound<'_, PyAny>>,
+        group: Option<Bound<'_, PyAny>>,
     ) -> PyResult<PyClassInitializer<Spawn>> {
-        let options = options(name, priority, group);
-        let spawning = Spawning::new(program, handlers, options)?;
+        let spawning = spawning(program, handlers, (name, priority, group))?;
         Ok(of(Spawn, Op::Spawn(Box::new(spawning))))
     }
 
@@ -52,20 +54,45 @@ impl Spawn {
     }
 }
 
-/// What is rarely said.
-pub(super) fn options(
-    name: Option<String>,
-    priority: u8,
-    group: Option<Bound<'_, Group>>,
-) -> Option<Options> {
-    if name.is_none() && priority == 0 && group.is_none() {
-        return None;
+/// What may be said of a task: its name, its priority, its group.
+type Said<'py> = (Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>);
+
+/// A task to be spawned, as it was asked for. A coroutine that is refused is closed: nobody will await it.
+pub(super) fn spawning<'py>(
+    program: Bound<'py, PyAny>,
+    handlers: Option<Bound<'py, PyAny>>,
+    said: Said<'py>,
+) -> PyResult<Spawning> {
+    let read = || {
+        let handlers = handlers.as_ref().map(argument::handlers).transpose()?;
+        Spawning::new(program.clone(), handlers, options(said)?)
+    };
+    read().inspect_err(|_| close_unbegun(&program))
+}
+
+#[cold]
+fn close_unbegun(program: &Bound<'_, PyAny>) {
+    let arguments = program.py().import("tiffany._arguments");
+    let closed =
+        arguments.and_then(|arguments| arguments.call_method1("close_unbegun", (program,)));
+    if let Err(error) = closed {
+        error.write_unraisable(program.py(), Some(program));
     }
+}
+
+/// What is rarely said.
+fn options((name, priority, group): Said<'_>) -> PyResult<Option<Options>> {
+    if name.is_none() && priority.is_none() && group.is_none() {
+        return Ok(None);
+    }
+    let group: Option<Bound<'_, Group>> = group.as_ref().map(argument::group).transpose()?;
     let group = group.map(|group| {
         let object = group.get().object();
         (group.into_any().unbind(), object)
     });
-    Some(Options { name, priority, group })
+    let name = name.as_ref().map(argument::name).transpose()?;
+    let priority = priority.as_ref().map(argument::priority).transpose()?.unwrap_or(0);
+    Ok(Some(Options { name, priority, group }))
 }
 
 /// Starts a program as a task, and gives its number.

@@ -5,9 +5,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 use super::{of, simple, tasks, time};
-use crate::argument;
 use crate::call::Op;
-use crate::spawn::Spawning;
 
 /// Lets the others run first.
 #[pyfunction]
@@ -24,17 +22,19 @@ fn sleep<'py>(seconds: &Bound<'py, PyAny>) -> PyResult<Bound<'py, time::Sleep>> 
 
 /// Starts a program as a task, and gives its `Task`.
 #[pyfunction]
-#[pyo3(signature = (program, handlers = None, *, name = None, priority = 0, group = None))]
+#[pyo3(
+    signature = (program, handlers = None, *, name = None, priority = None, group = None),
+    text_signature = "(program, handlers=None, *, name=None, priority=0, group=None)"
+)]
 fn spawn<'py>(
     program: Bound<'py, PyAny>,
-    #[pyo3(from_py_with = argument::handlers)] handlers: Option<Vec<Py<PyAny>>>,
-    #[pyo3(from_py_with = argument::name)] name: Option<String>,
-    #[pyo3(from_py_with = argument::priority)] priority: u8,
-    #[pyo3(from_py_with = argument::group)] group: Option<Bound<'py, crate::objects::Group>>,
+    handlers: Option<Bound<'py, PyAny>>,
+    name: Option<Bound<'py, PyAny>>,
+    priority: Option<Bound<'py, PyAny>>,
+    group: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, tasks::Spawn>> {
     let py = program.py();
-    let options = tasks::options(name, priority, group);
-    let spawning = Spawning::new(program, handlers, options)?;
+    let spawning = tasks::spawning(program, handlers, (name, priority, group))?;
     Bound::new(py, of(tasks::Spawn, Op::Spawn(Box::new(spawning))))
 }
 

@@ -7,6 +7,7 @@ use tiffany::kernel::{BoxCoroutine, Frame};
 use tiffany::{Site, TaskError, Time, Uuid, Value};
 
 use crate::driver::{self, ResultForm};
+use crate::durable::agent;
 use crate::errors;
 use crate::frames;
 use crate::line::Line;
@@ -46,8 +47,33 @@ fn root(
     let py = functions.py();
     let input = crate::json::decode(py, input)?;
     let program = functions.call_method1("program", (&function, input))?;
+    if let Some(kind) = kind(&function)? {
+        return Ok(Some(agent::coroutine(program, kind, None)));
+    }
     let (line, result) = (Line::of_program(&program), ResultForm::Written(function.unbind()));
     Ok(Some(driver::coroutine(&program, result, line)))
+}
+
+/// What the log calls a class, if it is one of a state machine.
+fn kind(function: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+    function.py().import("tiffany._agents")?.call_method1("name_of", (function,))?.extract()
+}
+
+/// A state machine made again.
+fn restored(
+    functions: &Bound<'_, PyAny>,
+    kind: &str,
+    state: &str,
+    until: Option<Time>,
+) -> PyResult<Option<BoxCoroutine>> {
+    let py = functions.py();
+    let class = functions.call_method1("find", (kind, true))?;
+    if self::kind(&class)?.is_none() {
+        return Ok(None);
+    }
+    let fields = crate::json::decode(py, state)?;
+    let object = py.import("tiffany._agents")?.call_method1("restored", (class, fields))?;
+    Ok(Some(agent::coroutine(object, kind.to_owned(), until)))
 }
 
 impl Language for PythonLanguage {
@@ -60,6 +86,25 @@ impl Language for PythonLanguage {
         Python::attach(|py| {
             let root = root(self.functions.bind(py), function, input, wanted);
             root.map_err(|error| errors::from_python(py, &error)).transpose()
+        })
+    }
+
+    fn is_agent(&self, function: &str) -> bool {
+        let is_agent = self.ask(|functions| {
+            Ok(kind(&functions.call_method1("find", (function, true))?)?.is_some())
+        });
+        is_agent.unwrap_or(false)
+    }
+
+    fn restore(
+        &self,
+        kind: &str,
+        state: &str,
+        until: Option<Time>,
+    ) -> Option<Result<BoxCoroutine, TaskError>> {
+        Python::attach(|py| {
+            let restored = restored(self.functions.bind(py), kind, state, until);
+            restored.map_err(|error| errors::from_python(py, &error)).transpose()
         })
     }
 

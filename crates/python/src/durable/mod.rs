@@ -1,6 +1,7 @@
 //! Durable runs in Python: workflows, steps, messages. What is written down is the codec's; what becomes of it is the runtime's. The
 //! decorators and all that has to be said about arguments are Python, in `python/tiffany`.
 
+mod agent;
 pub(crate) mod attempt;
 pub(crate) mod control;
 mod elsewhere;
@@ -24,6 +25,7 @@ fn seconds(seconds: f64) -> Duration {
 
 /// Adds these classes and functions to the module.
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<agent::Done>()?;
     module.add_class::<step::Step>()?;
     module.add_class::<step::StepCall>()?;
     module.add_class::<attempt::Attempt>()?;

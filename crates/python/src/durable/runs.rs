@@ -87,6 +87,12 @@ pub(crate) fn query(
     json::decode(py, raised(py, answer)?.get())
 }
 
+/// Lets the log of a run of state machines begin anew. Drives all runs meanwhile.
+pub(crate) fn snapshot(runtime: &mut Runtime, of: &Bound<'_, PyAny>) -> PyResult<()> {
+    let (py, of) = (of.py(), run(identity(of)?));
+    raised(py, runtime.snapshot(&of))
+}
+
 /// Waits until all that was asked for is safe in the log.
 pub(crate) fn flush(py: Python<'_>, runtime: &mut Runtime) -> PyResult<()> {
     let flushed = runtime.flush();

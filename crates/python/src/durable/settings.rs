@@ -24,6 +24,8 @@ pub(crate) struct Settings<'py> {
     queues: Bound<'py, PyDict>,
     on_chunk: Option<Py<PyAny>>,
     outward_only: bool,
+    #[pyo3(from_py_with = argument::snapshot_every)]
+    snapshot_every: u64,
 }
 
 type Queue = (Option<usize>, Option<(usize, f64)>);
@@ -37,6 +39,7 @@ impl Settings<'_> {
         if let Some(dir) = &self.wal {
             builder = builder.log_dir(dir);
         }
+        builder = builder.snapshot_every(self.snapshot_every);
         builder = builder.language(Rc::new(PythonLanguage::new(self.functions.clone_ref(py))));
         for (name, queue) in &self.queues {
             let (concurrency, rate) = queue.extract::<Queue>()?;

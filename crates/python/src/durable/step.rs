@@ -9,6 +9,7 @@ use pyo3::pyclass_init::PyClassInitializer;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use tiffany::binding;
 use tiffany::durable::Retry;
+use tiffany::{Reply, Site, SystemCall as KernelCall, TryCall};
 
 use crate::argument;
 use crate::call::{Op, Perform, SystemCall};
@@ -16,7 +17,7 @@ use crate::durable::elsewhere::{self, AsyncAttempt};
 use crate::durable::interpreter;
 use crate::durable::seconds;
 use crate::durable::work::{Given, Work, is_constant};
-use crate::errors::{Raise, TiffanyError};
+use crate::errors::{self, Raise, TiffanyError};
 use crate::json;
 use crate::line::Line;
 use crate::names;
@@ -315,14 +316,23 @@ impl Perform for Stepping {
         call: &Bound<'_, SystemCall>,
         at: &dyn Fn() -> Option<Line>,
     ) -> PyResult<Pending> {
-        let py = call.py();
-        let made = call.cast::<StepCall>()?.get();
-        let step = made.step.get();
-        let input = json::encode(made.arguments.bind(py).as_any())?;
-        let work = step.work(py, made.given(py, &input));
-        let site = at().and_then(|line| line.site(py));
-        let step = binding::with_origin(step.step(work), Arc::new(call.clone().unbind()));
-        let future = binding::make_step(step, input, site);
-        Ok(Pending::Call(future, call.clone().unbind()))
+        let site = at().and_then(|line| line.site(call.py()));
+        Ok(Pending::Call(made(call, site)?, call.clone().unbind()))
     }
+
+    fn request(&self, call: &Bound<'_, SystemCall>) -> PyResult<Option<KernelCall>> {
+        let request = binding::request(made(call, None)?);
+        request.map(Some).map_err(|error| errors::to_python(call.py(), &error))
+    }
+}
+
+/// A step at this line.
+fn made(call: &Bound<'_, SystemCall>, at: Option<Site>) -> PyResult<TryCall<Reply>> {
+    let py = call.py();
+    let made = call.cast::<StepCall>()?.get();
+    let step = made.step.get();
+    let input = json::encode(made.arguments.bind(py).as_any())?;
+    let work = step.work(py, made.given(py, &input));
+    let step = binding::with_origin(step.step(work), Arc::new(call.clone().unbind()));
+    Ok(binding::make_step(step, input, at))
 }

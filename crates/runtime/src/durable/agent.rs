@@ -9,14 +9,15 @@ use std::pin::Pin;
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tiffany_kernel::{
-    BoxCoroutine, Claim, Coroutine, Port, Release, Saved, Step as Resumed, SystemCall, TaskError,
-    TaskRef, Tid, Time, Unwind, Uuid, Value, Waitable as Target,
+    BoxCoroutine, Claim, Coroutine, Frame, Port, Release, Saved, Site, Step as Resumed, SystemCall,
+    TaskError, TaskRef, Tid, Time, Unwind, Uuid, Value, Waitable as Target,
 };
 
 use super::json::{Json, Written, decode, encode};
 use super::promise::DurablePromise;
 use super::steps::step::Step;
 use crate::agent_task::{AgentTask, StateMachine, TaskContext, TaskStatus};
+use crate::binding::Agent;
 use crate::call::{Direct, typed};
 use crate::context;
 use crate::future_task::panic_error;
@@ -233,6 +234,89 @@ impl TaskContext<'_> {
     }
 }
 
+/// What a state machine is, in Rust or in another language.
+trait Kind {
+    fn name(&self) -> &str;
+    fn wants(&self) -> TaskStatus<Json>;
+    fn take(&mut self, ctx: &mut TaskContext<'_>) -> Result<(), TaskError>;
+    fn state(&self) -> Result<String, TaskError>;
+
+    fn line(&self) -> Option<Site> {
+        None
+    }
+
+    fn frames(&self) -> Vec<Frame> {
+        Vec::new()
+    }
+}
+
+impl<A: DurableAgent> Kind for A {
+    fn name(&self) -> &str {
+        A::NAME
+    }
+
+    fn wants(&self) -> TaskStatus<Json> {
+        match DurableAgent::wants(self) {
+            TaskStatus::Ready => TaskStatus::Ready,
+            TaskStatus::Waiting(call) => TaskStatus::Waiting(call),
+            TaskStatus::Failed(error) => TaskStatus::Failed(error),
+            TaskStatus::Completed(value) => match encode(&value) {
+                Ok(json) => TaskStatus::Completed(Json::new(json)),
+                Err(error) => TaskStatus::Failed(error),
+            },
+        }
+    }
+
+    fn take(&mut self, ctx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        DurableAgent::take(self, ctx)
+    }
+
+    fn state(&self) -> Result<String, TaskError> {
+        encode(self)
+    }
+}
+
+/// One of another language.
+struct Foreign<A>(A);
+
+impl<A: Agent> Kind for Foreign<A> {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn wants(&self) -> TaskStatus<Json> {
+        match self.0.wants() {
+            TaskStatus::Ready => TaskStatus::Ready,
+            TaskStatus::Waiting(call) => TaskStatus::Waiting(call),
+            TaskStatus::Failed(error) => TaskStatus::Failed(error),
+            TaskStatus::Completed(json) => TaskStatus::Completed(Json::new(json)),
+        }
+    }
+
+    fn take(&mut self, ctx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        self.0.take(ctx.any_reply())
+    }
+
+    fn state(&self) -> Result<String, TaskError> {
+        self.0.state()
+    }
+
+    fn line(&self) -> Option<Site> {
+        self.0.line()
+    }
+
+    fn frames(&self) -> Vec<Frame> {
+        self.0.frames()
+    }
+}
+
+/// A state machine of another language as a coroutine. If it slept, it sleeps until then.
+#[track_caller]
+pub(crate) fn foreign(agent: impl Agent, until: Option<Time>) -> BoxCoroutine {
+    let agent = Foreign(agent);
+    Box::pin(Durable(StateMachine::new(Machine { agent, asked: false, until })))
+}
+
 /// A new state machine as a coroutine.
 #[track_caller]
 pub(super) fn coroutine<A: DurableAgent>(agent: A) -> BoxCoroutine {
@@ -257,7 +341,7 @@ struct Machine<A> {
     until: Option<Time>,
 }
 
-impl<A: DurableAgent> AgentTask for Machine<A> {
+impl<A: Kind> AgentTask for Machine<A> {
     type Output = Json;
 
     fn poll(&mut self, ctx: &mut TaskContext<'_>) -> TaskStatus<Json> {
@@ -269,22 +353,14 @@ impl<A: DurableAgent> AgentTask for Machine<A> {
         if let Some(until) = self.until.take() {
             return TaskStatus::Waiting(SystemCall::SleepUntil(until));
         }
-        match self.agent.wants() {
-            TaskStatus::Ready => TaskStatus::Ready,
-            TaskStatus::Waiting(call) => TaskStatus::Waiting(call),
-            TaskStatus::Failed(error) => TaskStatus::Failed(error),
-            TaskStatus::Completed(value) => match encode(&value) {
-                Ok(json) => TaskStatus::Completed(Json::new(json)),
-                Err(error) => TaskStatus::Failed(error),
-            },
-        }
+        self.agent.wants()
     }
 }
 
 /// The same as a coroutine that can be written down.
 struct Durable<A>(StateMachine<Machine<A>>);
 
-impl<A: DurableAgent> Coroutine for Durable<A> {
+impl<A: Kind> Coroutine for Durable<A> {
     fn resume(self: Pin<&mut Self>, port: &Port) -> Resumed {
         Pin::new(&mut self.get_mut().0).resume(port)
     }
@@ -302,10 +378,18 @@ impl<A: DurableAgent> Coroutine for Durable<A> {
                 TaskStatus::Failed(error) => return Err(error),
                 TaskStatus::Completed(_) => return Err(TaskError::failed("it wants nothing")),
             };
-            Ok(Saved { agent: A::NAME.into(), state: encode(agent)?, wants })
+            Ok(Saved { agent: agent.name().into(), state: agent.state()?, wants })
         };
         let saved = catch_unwind(AssertUnwindSafe(save));
         Some(saved.unwrap_or_else(|payload| Err(panic_error(payload, "panicked"))))
+    }
+
+    fn line(&self) -> Option<Site> {
+        self.0.agent()?.agent.line()
+    }
+
+    fn frames(&self) -> Vec<Frame> {
+        self.0.agent().map_or_else(Vec::new, |machine| machine.agent.frames())
     }
 }
 

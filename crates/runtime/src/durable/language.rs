@@ -22,6 +22,23 @@ pub trait Language {
         wanted: Wanted,
     ) -> Option<Result<BoxCoroutine, TaskError>>;
 
+    /// Whether runs of a function are state machines that can be written down.
+    fn is_agent(&self, function: &str) -> bool {
+        let _ = function;
+        false
+    }
+
+    /// A state machine of this kind, made again out of its state; if it slept, it sleeps until then. `None` if there is no such kind.
+    fn restore(
+        &self,
+        kind: &str,
+        state: &str,
+        until: Option<Time>,
+    ) -> Option<Result<BoxCoroutine, TaskError>> {
+        let _ = (kind, state, until);
+        None
+    }
+
     /// The names of the functions that runs can be started from.
     fn names(&self) -> Vec<String>;
 

@@ -36,6 +36,7 @@ use tiffany_kernel::SystemCall;
 
 use crate::call::{Call, TryCall};
 
+pub(crate) use agent::foreign;
 pub use agent::{DurableAgent, DurableTask};
 pub(crate) use continuing::continue_with;
 pub use continuing::{Never, continue_as};

@@ -96,12 +96,19 @@ impl Registry {
         until: Option<Time>,
     ) -> Result<BoxCoroutine, TaskError> {
         let refused = |why: String| TaskError::new(ErrorKind::NotRestored, why);
-        let restore = self.agents.get(kind);
-        let restore =
-            restore.ok_or_else(|| refused(format!("no state machine `{kind}` is registered")))?;
-        let restored = panics::noting(|| restore(state, until)).unwrap_or_else(|payload| {
-            Err(panic_error(payload, &format!("reading a `{kind}` panicked")))
-        });
+        let restored = match (self.agents.get(kind), &self.language) {
+            (Some(restore), _) => {
+                panics::noting(|| restore(state, until)).unwrap_or_else(|payload| {
+                    Err(panic_error(payload, &format!("reading a `{kind}` panicked")))
+                })
+            }
+            (None, Some(language)) => language
+                .restore(kind, state, until)
+                .ok_or_else(|| refused(format!("no state machine `{kind}` is registered")))?,
+            (None, None) => {
+                return Err(refused(format!("no state machine `{kind}` is registered")));
+            }
+        };
         restored.map_err(|error| refused(format!("a `{kind}` cannot be read: {}", error.message())))
     }
 
@@ -163,8 +170,8 @@ impl Registry {
             None => {
                 let other = self.language.as_ref();
                 if let Some(root) = other.and_then(|language| language.start(name, input, wanted)) {
-                    let (at, is_agent) = (Location::caller(), false);
-                    return Ok(Root { coroutine: root?, at, is_agent });
+                    let is_agent = other.is_some_and(|language| language.is_agent(name));
+                    return Ok(Root { coroutine: root?, at: Location::caller(), is_agent });
                 }
                 let message = format!("no function `{name}` is registered");
                 Err(TaskError::new(ErrorKind::Unregistered, message))
