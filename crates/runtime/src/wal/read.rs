@@ -30,7 +30,6 @@ pub struct Record<'a> {
 
 impl<'a> Record<'a> {
     /// A line that was checked before, with its line break.
-    #[cfg(feature = "cli")]
     pub(crate) fn of_checked(line: &'a str) -> Option<Record<'a>> {
         Parts::split(line.as_bytes()).ok()?.record(0)
     }
