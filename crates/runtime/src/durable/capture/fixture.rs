@@ -28,6 +28,7 @@ pub(crate) struct Fixture {
 pub(crate) struct Replayed {
     pub(crate) verdict: Verdict,
     /// How many calls that concern the world were the recorded ones.
+    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "only the command line asks"))]
     pub(crate) calls: usize,
 }
 

@@ -13,6 +13,7 @@ pub(crate) enum Verdict {
     /// Every record came again.
     Identical,
     /// All calls that concern the world did. Between them something changed, from this record on.
+    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "only the command line asks"))]
     SameCalls(u64),
     /// The program and the log part.
     Apart(TaskError),
