@@ -85,10 +85,10 @@ class TimeTravel:
     ...     with TimeTravel(run, wal=wal) as travel:
     ...         moment = travel.at(5)
     ...         moment.record["type"], moment.tasks[0].frames[0].locals["total"]
-    ...         travel.back().tasks[0].waits_for
+    ...         travel.back().record["value"]
     70
     ('TaskYield', '30')
-    'an effect'
+    30
     """
 
     def __init__(
