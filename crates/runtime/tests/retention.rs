@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use durable_kit::{Dir, ms};
 use tiffany::control::Control;
 use tiffany::durable::{DurableRun, Fork, TimeTravel, receive, run_id, send, step};
-use tiffany::history::Outcome;
+use tiffany::history::{DiffSettings, Outcome, diff};
 use tiffany::retention::{Keeper, Retention, Why};
 use tiffany::wal::{Payload, RealDisk, RunState, View};
 use tiffany::{Builder, RunError, Runtime, TaskError, Uuid};
@@ -162,6 +162,8 @@ fn a_compacted_run_is_known_and_its_outcome_and_nothing_else() {
     assert_eq!(types, ["RunStart", "Compacted", "TaskExit"]);
     let travelled = TimeTravel::open(program(), &dir.0, run.uuid()).map(drop);
     assert_eq!(code(travelled), "TFY0131");
+    let side = (&after, run.uuid());
+    assert_eq!(code(diff(side, side, DiffSettings::default())), "TFY0131");
     let mut runtime = open(&dir.0);
     check(&mut runtime);
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use tiffany::RunError;
 use tiffany::history::{self, DiffSettings, ExportError, Format};
 use tiffany::wal::backup::{self, BackupError, Checked, Over, Pace, Taken};
 use tiffany::wal::{LogError, RealDisk, View};
@@ -62,7 +63,7 @@ pub(super) fn diff(
         let diff = history::diff((&first, a), (second, b), DiffSettings::limit(limit))?;
         Ok((diff, words([trouble, more_trouble])))
     });
-    let (diff, trouble) = compared.map_err(|error: LogError| log_error(py, &error))?;
+    let (diff, trouble) = compared.map_err(|error: RunError| errors::run_error(py, &error))?;
     let text = serde_json::to_string(&diff);
     Ok((text.map_err(|error| PyValueError::new_err(error.to_string()))?, trouble))
 }

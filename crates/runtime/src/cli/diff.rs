@@ -7,11 +7,9 @@ use super::args::Diff as Options;
 use super::error::{Ending, exit};
 use super::out::{Out, Style, clean, paint};
 use super::place::{Place, find};
-use super::summary::{Summary, count};
+use super::summary::count;
 use super::table::cut;
-use crate::durable::compacted;
 use crate::history::{Call, Change, Diff, DiffSettings, Difference, DifferenceKind, Side, diff};
-use crate::wal::LogError;
 
 /// No value is shown longer than this; `--json` has all of it.
 const LONGEST: usize = 200;
@@ -32,12 +30,6 @@ pub(super) fn diff_runs(place: &Place, mut out: Out, options: &Options) -> Done 
     let other = other.as_ref().unwrap_or(&sight);
     let a = (&sight.view, find(&sight.view, &options.a)?);
     let b = (&other.view, find(&other.view, &options.b)?);
-    for (view, run) in [a, b] {
-        let entry = view.run(run).ok_or(LogError::UnknownRun(run))?;
-        if Summary::read(view, run, entry).compacted.is_some() {
-            return Err(compacted(run).into());
-        }
-    }
     let limit = if options.all { usize::MAX } else { options.limit };
     let diff = diff(a, b, DiffSettings::limit(limit))?;
     match out.json {

@@ -16,6 +16,9 @@ pub use values::Change;
 use serde::Serialize;
 use tiffany_kernel::Uuid;
 
+use super::glance::Glance;
+use crate::durable::compacted;
+use crate::error::RunError;
 use crate::wal::{LogError, RunState, View};
 use align::align;
 use detail::Details;
@@ -201,9 +204,15 @@ pub enum DifferenceKind {
 /// let diff = diff((&view, a), (&view, b), DiffSettings::default())?;
 /// assert_eq!(diff.same_records, 1);
 /// assert_eq!(diff.differences[0].changes[0].path, "/value/price");
-/// # Ok::<(), tiffany::wal::LogError>(())
+/// # Ok::<(), tiffany::RunError>(())
 /// ```
-pub fn diff(a: (&View, Uuid), b: (&View, Uuid), settings: DiffSettings) -> Result<Diff, LogError> {
+pub fn diff(a: (&View, Uuid), b: (&View, Uuid), settings: DiffSettings) -> Result<Diff, RunError> {
+    for (view, run) in [a, b] {
+        let entry = view.run(run).ok_or(LogError::UnknownRun(run))?;
+        if Glance::at(view, run, entry).is_ok_and(|glance| glance.compacted.is_some()) {
+            return Err(RunError::Failed(compacted(run)));
+        }
+    }
     let names = |run: Uuid| Names::new(run.to_string());
     let open = |(view, run): (&View, Uuid)| view.reader(run).map(|reader| (reader, names(run)));
     let prefix = prefix(open(a)?, open(b)?)?;
