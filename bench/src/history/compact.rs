@@ -1,4 +1,4 @@
-//! `compact`: finished logs that are read, checked and compacted, in MB a second, on a directory that nobody has, until that is safe. Beside it the same until the log
+//! `compact`, `compact_small`: finished logs that are read, checked and compacted, in MB a second, on a directory that nobody has, until that is safe. Beside it the same until the log
 //! is closed, with all files synced, which pays for whatever else the file system has to write. `raw` only reads the same files and checks them, with the log's own reader.
 
 use std::path::Path;
@@ -13,38 +13,53 @@ use tiffany::{Runtime, TaskError, Uuid};
 use crate::durable::{Place, Scratch};
 use crate::harness::{Better, Contender, Measure, Mode, Sample, Taken, Target};
 
-/// How many steps a run has, and how long the text is that each of them gives.
-const STEPS: u32 = 3_000;
+/// How long the text is that a step gives.
 const TEXT: usize = 400;
 
-pub(super) fn measure(place: &Rc<Place>) -> Measure {
+/// How many runs there are, and how many steps each of them has.
+#[derive(Clone, Copy)]
+struct Size {
+    runs: u32,
+    steps: u32,
+}
+
+/// Long runs.
+pub(super) fn of_long_runs(place: &Rc<Place>) -> Measure {
+    let what = "40 finished runs of 9,000 records, read, checked and compacted";
+    measure(place, "compact", what, Size { runs: 40, steps: 3_000 })
+}
+
+/// As many bytes in ten times as many runs, each of which has a file of its own.
+pub(super) fn of_short_runs(place: &Rc<Place>) -> Measure {
+    let what = "400 finished runs of 900 records, read, checked and compacted";
+    measure(place, "compact_small", what, Size { runs: 400, steps: 300 })
+}
+
+fn measure(place: &Rc<Place>, name: &'static str, what: &'static str, full: Size) -> Measure {
     let (place, other) = (Rc::clone(place), Rc::clone(place));
+    let size = move |mode: Mode| mode.pick(full, Size { runs: 2, steps: full.steps });
     Measure {
-        name: "compact",
-        what: "finished runs of 9,000 records, read, checked and compacted",
+        name,
+        what,
         unit: "MB/s",
         better: Better::Higher,
         targets: vec![Target::Figure(100.0)],
         rounds: 5,
         contenders: vec![
             Contender::fallible("tiffany", move |mode| {
-                let scratch = make(&place, mode)?;
-                take(&scratch, mode)
+                let size = size(mode);
+                take(&make(&place, size)?, size)
             }),
             Contender::fallible("raw", move |mode| {
-                let scratch = make(&other, mode)?;
+                let scratch = make(&other, size(mode))?;
                 read(&scratch)
             }),
         ],
     }
 }
 
-fn runs(mode: Mode) -> u32 {
-    mode.pick(40, 2)
-}
-
-async fn work(number: u32) -> Result<u32, TaskError> {
-    for at in 0..STEPS {
+async fn work((number, steps): (u32, u32)) -> Result<u32, TaskError> {
+    for at in 0..steps {
         let text = move || Ok::<String, String>(format!("{:>TEXT$}", at + number));
         step("text", text).input(&at).await?;
     }
@@ -52,12 +67,14 @@ async fn work(number: u32) -> Result<u32, TaskError> {
 }
 
 /// A directory with finished runs, closed in good order.
-fn make(place: &Place, mode: Mode) -> Result<Scratch, String> {
+fn make(place: &Place, size: Size) -> Result<Scratch, String> {
     let scratch = place.fresh("compact")?;
     let builder = Runtime::builder().log_dir(scratch.log()).register("work", work);
     let mut runtime = builder.build().map_err(|error| error.to_string())?;
-    let start = |number: u32| runtime.submit::<u32>("work", &format!("run-{number}"), &number);
-    let started: Result<Vec<_>, _> = (0..runs(mode)).map(start).collect();
+    let mut start = |number: u32| {
+        runtime.submit::<u32>("work", &format!("run-{number}"), &(number, size.steps))
+    };
+    let started: Result<Vec<_>, _> = (0..size.runs).map(&mut start).collect();
     for run in started.map_err(|error| error.to_string())? {
         runtime.wait_for(&run).map_err(|error| error.to_string())?;
     }
@@ -74,7 +91,7 @@ fn over(log: &Path) -> Result<(Vec<Uuid>, f64), String> {
     Ok((runs, sizes.iter().sum::<u64>() as f64))
 }
 
-fn take(scratch: &Scratch, mode: Mode) -> Taken {
+fn take(scratch: &Scratch, size: Size) -> Taken {
     let (runs, bytes) = over(&scratch.log())?;
     let start = Instant::now();
     let mut keeper = Keeper::open(&scratch.log()).map_err(|error| error.to_string())?;
@@ -82,7 +99,7 @@ fn take(scratch: &Scratch, mode: Mode) -> Taken {
     let safe = start.elapsed();
     drop(keeper);
     let closed = start.elapsed();
-    if pruned.compacted != u64::from(self::runs(mode)) {
+    if pruned.compacted != u64::from(size.runs) {
         return Err(format!("{} runs were compacted", pruned.compacted));
     }
     let (_, left) = over(&scratch.log())?;

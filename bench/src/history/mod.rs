@@ -19,7 +19,8 @@ pub(crate) fn measures(place: &Rc<Place>) -> Vec<Measure> {
     vec![
         seek::measure(place),
         check::measure(place),
-        compact::measure(place),
+        compact::of_long_runs(place),
+        compact::of_short_runs(place),
         long_runs::of_snapshots(place),
         long_runs::of_continued(place),
         backup::measure(place),

@@ -209,7 +209,7 @@ pub enum DifferenceKind {
 pub fn diff(a: (&View, Uuid), b: (&View, Uuid), settings: DiffSettings) -> Result<Diff, RunError> {
     for (view, run) in [a, b] {
         let entry = view.run(run).ok_or(LogError::UnknownRun(run))?;
-        if Glance::at(view, run, entry).is_ok_and(|glance| glance.compacted.is_some()) {
+        if Glance::at(view, run, &entry).is_ok_and(|glance| glance.compacted.is_some()) {
             return Err(RunError::Failed(compacted(run)));
         }
     }
