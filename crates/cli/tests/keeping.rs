@@ -35,6 +35,11 @@ fn rm_removes_what_is_over_and_refuses_the_rest() {
     home.run(&["send", "nap-1", "x", "1"]).failed(1, "TFY0130");
     home.run(&["cancel", "nap-1"]).failed(1, "TFY0130");
     home.run(&["fork", "nap-1", "--at", "1"]).failed(1, "TFY0130");
+    home.run(&["log", "nap-1"]).failed(1, "TFY0130");
+    home.run(&["export", "nap-1", "--format", "json"]).failed(1, "TFY0130");
+    home.run(&["diff", "nap-1", "toast"]).failed(1, "TFY0130");
+    home.orders(&["step", "nap-1", "--at", "1"]).failed(1, "TFY0130");
+    home.orders(&["replay", "nap-1"]).failed(1, "TFY0130");
     let again = home.start("nap", "nap-1", "0.05", "");
     assert!(again.code != 0 && again.stderr.contains("TFY0130"), "{again:?}");
     // One that goes on stays, and the others of the same command go.

@@ -170,7 +170,7 @@ kinds! {
     /// An id that belongs to a run with another function or another input.
     OtherRun = "TFY0037", "use another id, or ask for the run that has it";
     /// No function of this name is registered.
-    Unregistered = "TFY0038", "register the function before the runtime is built";
+    Unregistered = "TFY0038", "register the function before the runtime is built; with `--app`, give the file that has it";
     /// The log has stopped, and with it all that needs it.
     LogFailed = "TFY0039", "mend the cause and open the log again";
     /// A step that must not be done twice was cut off, and nobody knows whether it happened.
@@ -216,7 +216,7 @@ kinds! {
     /// A run cannot be forked there.
     NotForkable = "TFY0117", "fork it at another record; `log` lists them";
     /// An answer for a fork has another shape than the recorded one.
-    OtherShape = "TFY0118", "give an answer of the same shape, or say that it is meant: `--as-is`";
+    OtherShape = "TFY0118", "give an answer of the same shape, or say that it is meant: `as_is`, `--as-is`";
     /// A fork needs an effect that its parent has no answer for and that nobody has allowed.
     NotAllowed = "TFY0119", "let it be done by `allow`, or leave the fork as it is";
     /// A run cannot begin anew here.
@@ -230,9 +230,9 @@ kinds! {
     /// Of the run only its beginning and its end are left.
     RunCompacted = "TFY0131", "see by `show` what came of it; what happened on the way is in older backups only";
     /// The run is not over.
-    NotOver = "TFY0132", "wait for its end, or end it by `cancel`, and do it again";
+    NotOver = "TFY0132", "wait for its end, or end it by `cancel` and, if no process has the directory, `resume`; then do it again";
     /// A fork that is not over takes answers from the run.
-    NeededByFork = "TFY0133", "wait for the fork's end, or end it by `cancel`, and do it again";
+    NeededByFork = "TFY0133", "wait for the fork's end, or end it by `cancel` and, if no process has the directory, `resume`; then do it again";
     /// The run is not any more what it was when it was read.
     ReadTooEarly = "TFY0134", "do it again";
 }

@@ -103,11 +103,15 @@ async fn pays(_: ()) -> Result<u32, TaskError> {
 }
 
 /// Sleeps between steps.
+/// Does two steps, and the others when it is told to.
 async fn slow(count: u32) -> Result<u32, TaskError> {
     let mut sum = 0;
     for number in 0..count {
+        if number == 2 {
+            receive::<()>("go").await?;
+        }
         sum += act("add", number).await?;
-        sleep(ms(20)).await;
+        sleep(ms(1)).await;
     }
     Ok(sum)
 }
@@ -431,8 +435,10 @@ fn a_fork_of_a_run_that_goes_on_leaves_it_alone() {
     }
     let at = record(&dir, &run, 2, "EffectResult");
     let fork = runtime.fork(&run, at, Fork::new().set_reply(&100).unwrap()).unwrap();
+    runtime.send(&fork, "go", &()).unwrap();
     let (why, message) = kind(runtime.wait_for(&fork));
     assert_eq!(why, ErrorKind::NotAllowed, "{message}");
+    runtime.send(&run, "go", &()).unwrap();
     assert_eq!(runtime.wait_for(&run).unwrap(), 190);
     assert_eq!(done(&run).len(), 20);
     // By now its parent has the answers.
@@ -504,7 +510,7 @@ fn what_cannot_be_forked_is_told() {
     let (run, _) = finished(&mut runtime);
     let records = lines(&dir, &run).len() as u64;
     for (at, fork, expected, words) in [
-        (0, Fork::new(), ErrorKind::NotForkable, "it has records 1 to".to_string()),
+        (0, Fork::new(), ErrorKind::NotForkable, "records are counted from 1".to_string()),
         (999, Fork::new(), ErrorKind::NotForkable, format!("it has records 1 to {records}")),
         (1, Fork::new().set_reply(&1).unwrap(), ErrorKind::NotAnAnswer, "`RunStart`".into()),
         (2, Fork::new().set_reply(&1).unwrap(), ErrorKind::NotAnAnswer, "`TaskYield`".into()),

@@ -109,7 +109,8 @@ fn every_moment_can_be_seen_in_any_order_and_nothing_happens() {
     assert_eq!(last.task(Tid(1)).unwrap().state, "completed");
     assert_eq!(travel.failure(), None);
     assert_eq!(travel.next_of(Tid(3), 1), Some(record_of(&travel, 3)));
-    for wrong in [0, records + 1, u64::MAX] {
+    for wrong in [0, records + 1, records + 2, u64::MAX] {
+        assert_eq!(travel.record(wrong), None);
         match travel.seek(wrong) {
             Err(RunError::Log(error)) => assert_eq!(error.code(), "TFY0115"),
             other => panic!("{other:?}"),

@@ -9,7 +9,7 @@ use super::args::Capture;
 use super::error::{CliError, Ending};
 use super::guest::{TestFile, TestOf};
 use super::out::{Out, Style};
-use super::place::{Place, find};
+use super::place::{Place, find_kept};
 use super::summary::count;
 use super::{Done, Started};
 use crate::durable::capture::{
@@ -27,7 +27,7 @@ pub(super) fn capture(
     let mut rules = options.redact.iter();
     let redaction = rules.try_fold(Redaction::new(), |redaction, rule| redaction.field(rule))?;
     let view = place.look()?;
-    let run = find(&view, &options.run)?;
+    let run = find_kept(&view, &options.run)?;
     let captured = capture_in(&mut place.rehearsal_room()?, &view, run, &redaction)?;
     let name = match &options.name {
         Some(given) => name_of(given).filter(|name| name == given).ok_or_else(|| {

@@ -87,9 +87,7 @@ pub enum CliError {
     )]
     WouldDiverge(String),
     /// A run that is to be looked at where it failed did not fail.
-    #[error(
-        "the run `{0}` did not fail [TFY0082]; `step` without `--failure` shows its last record"
-    )]
+    #[error("the run `{0}` did not fail [TFY0082]; `step` alone shows its last record")]
     NotFailed(String),
     /// There is no debugger for the language of the run.
     #[error(
@@ -110,7 +108,9 @@ pub enum CliError {
         why: String,
     },
     /// Runs that were driven did not all end well.
-    #[error("{0} [TFY0069]; `show` and `log --failed` tell more of each")]
+    #[error(
+        "{0} [TFY0069]; `show` and `log --failed` tell more of each, and `allow` lets a fork go on"
+    )]
     NotAllWell(String),
     /// A backup is whole, and the log is not.
     #[error(

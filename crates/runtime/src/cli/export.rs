@@ -8,13 +8,13 @@ use super::args::{Export, ExportFormat};
 use super::error::{CliError, Ending, exit};
 use super::json;
 use super::out::Out;
-use super::place::{Place, find};
+use super::place::{Place, find_kept};
 use crate::history::{ExportError, Format, export, export_to_file};
 
 pub(super) fn export_run(place: &Place, mut out: Out, options: &Export) -> Done {
     let sight = place.look_anyhow()?;
     sight.warn();
-    let run = find(&sight.view, &options.run)?;
+    let run = find_kept(&sight.view, &options.run)?;
     let format = match options.format {
         ExportFormat::ChromeTrace => Format::ChromeTrace,
         ExportFormat::Mermaid => Format::Mermaid,

@@ -8,7 +8,7 @@ use super::Done;
 use super::args::Log;
 use super::error::{Ending, exit};
 use super::out::{Out, Style, clean, paint};
-use super::place::{Place, find};
+use super::place::{Place, find_kept};
 use super::tasks::{Tasks, error_text};
 use crate::wal::{Checker, Follower, LogError, Record, RecordType, RunState, View};
 
@@ -22,7 +22,7 @@ pub(super) fn log(place: &Place, mut out: Out, options: &Log) -> Done {
     let kinds = known_types(options)?;
     let sight = place.look_anyhow()?;
     sight.warn();
-    let run = find(&sight.view, &options.run)?;
+    let run = find_kept(&sight.view, &options.run)?;
     let lines =
         Lines { options, kinds, digits: sight.view.run(run).map_or(1, |run| digits(run.seq)) };
     let mut tasks = Tasks::default();

@@ -7,7 +7,7 @@ use tiffany_kernel::Uuid;
 
 use super::error::{CliError, Ending, Shown};
 use crate::builder::Builder;
-use crate::durable::uuid_of;
+use crate::durable::{run_removed, uuid_of};
 use crate::runtime::Runtime;
 use crate::wal::{LogError, RealDisk, RunState, View};
 
@@ -113,6 +113,15 @@ pub(super) fn find(view: &View, name: &str) -> Result<Uuid, Ending> {
             let runs = several.iter().take(4).map(Uuid::to_string).collect();
             Err(CliError::Ambiguous { prefix: name.into(), runs }.into())
         }
+    }
+}
+
+/// Finds a run that has records.
+pub(super) fn find_kept(view: &View, name: &str) -> Result<Uuid, Ending> {
+    let run = find(view, name)?;
+    match view.run(run).is_some_and(|entry| entry.state == RunState::Removed) {
+        true => Err(run_removed(run).into()),
+        false => Ok(run),
     }
 }
 

@@ -10,7 +10,7 @@ use super::Done;
 use super::args::Replay;
 use super::error::{CliError, Ending, Shown};
 use super::out::{Out, Style};
-use super::place::{Place, find};
+use super::place::{Place, find_kept};
 use super::progress::Progress;
 use super::summary::count;
 use crate::durable::capture::Fixture;
@@ -54,7 +54,7 @@ fn of_file(place: Place, file: &Path) -> Result<Replayed, Ending> {
 /// A run of the directory.
 fn of_log(place: Place, out: &Out, name: &str) -> Result<Replayed, Ending> {
     let view = place.look()?;
-    let run = find(&view, name)?;
+    let run = find_kept(&view, name)?;
     let entry = view.run(run).ok_or(LogError::UnknownRun(run))?;
     let recorded = deeds(out, &view, run, entry.seq)?;
     let script = script(&view, run)?;

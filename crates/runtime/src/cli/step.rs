@@ -11,7 +11,7 @@ use super::args::Step;
 use super::error::{CliError, Ending};
 use super::log::what;
 use super::out::{Out, Style, clean, paint};
-use super::place::{Place, find};
+use super::place::{Place, find_kept};
 use super::tasks::error_text;
 use crate::durable::{Moment, TaskMoment, TimeTravel};
 use crate::wal::Record;
@@ -19,7 +19,7 @@ use crate::wal::Record;
 pub(super) fn step(place: Place, mut out: Out, options: &Step) -> Done {
     place.need_program("step through a run")?;
     let view = place.look()?;
-    let run = find(&view, &options.run)?;
+    let run = find_kept(&view, &options.run)?;
     let mut travel = TimeTravel::in_room(place.rehearsal_room()?, &view, run)?;
     let wants_failure = options.failure || options.pdb;
     let at = match (options.at, travel.failure()) {

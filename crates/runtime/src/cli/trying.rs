@@ -7,7 +7,7 @@ use super::Done;
 use super::args::Try;
 use super::error::{CliError, Ending, Shown};
 use super::out::{Out, Style};
-use super::place::{Place, find};
+use super::place::{Place, find_kept};
 use super::summary::count;
 use crate::durable::{Proposal, Trial};
 use crate::wal::{LogError, RunState};
@@ -15,7 +15,7 @@ use crate::wal::{LogError, RunState};
 pub(super) fn try_run(place: Place, mut out: Out, options: &Try) -> Done {
     place.need_program("try a run in this program")?;
     let view = place.look()?;
-    let run = find(&view, &options.run)?;
+    let run = find_kept(&view, &options.run)?;
     let entry = view.run(run).ok_or(LogError::UnknownRun(run))?;
     if entry.state != RunState::Live {
         return Err(CliError::IsOver(options.run.clone()).into());

@@ -74,6 +74,9 @@ pub(crate) fn copy(
     is_free: impl Fn(&str) -> Option<u64>,
 ) -> Result<Copied, TaskError> {
     let run = source.run;
+    if at == 0 {
+        return Err(not_there(run, at, "records are counted from 1"));
+    }
     let mut reader =
         RunReader::open(source.disk, source.root, run, None).map_err(|error| match error {
             LogError::UnknownRun(run) => no_such_run(run),
@@ -106,7 +109,7 @@ pub(crate) fn copy(
             Some(copying) => copying.add(&record),
         }
     }
-    let Some(copying) = begun.filter(|_| records == at && at > 0) else {
+    let Some(copying) = begun.filter(|_| records == at) else {
         let generation = reader.checker().chain().map_or(1, Chain::generation);
         let generation =
             if generation > 1 { format!(" of generation {generation}") } else { String::new() };

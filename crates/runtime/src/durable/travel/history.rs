@@ -62,8 +62,9 @@ impl History {
 
     pub(super) fn line(&self, seq: u64) -> Option<&str> {
         let at = usize::try_from(seq).ok()?.checked_sub(1)?;
+        let end = self.lines.get(at)?.end;
         let begin = at.checked_sub(1).map_or(0, |before| self.lines[before].end);
-        self.text.get(begin..self.lines.get(at)?.end)
+        self.text.get(begin..end)
     }
 
     /// How many tasks there have been up to a record.

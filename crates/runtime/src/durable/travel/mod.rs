@@ -14,10 +14,10 @@ use tiffany_kernel::{RunId, TaskError, Tid, Uuid};
 use self::history::History;
 pub use self::moment::{Moment, TaskMoment};
 use crate::builder::Builder;
-use crate::durable::compacted;
+use crate::durable::{compacted, run_removed};
 use crate::error::RunError;
 use crate::runtime::Runtime;
-use crate::wal::{LogError, RealDisk, View};
+use crate::wal::{LogError, RealDisk, RunState, View};
 
 /// A traveller through the records of one run.
 ///
@@ -68,6 +68,9 @@ impl TimeTravel {
 
     /// The same with a runtime that has no log.
     pub(crate) fn in_room(room: Runtime, view: &View, run: Uuid) -> Result<TimeTravel, RunError> {
+        if view.run(run).is_some_and(|entry| entry.state == RunState::Removed) {
+            return Err(RunError::Failed(run_removed(run)));
+        }
         let history = History::read(view, run)?;
         if history.script().is_compacted {
             return Err(RunError::Failed(compacted(run)));

@@ -17,7 +17,7 @@ use serde::Serialize;
 use tiffany_kernel::Uuid;
 
 use super::glance::Glance;
-use crate::durable::compacted;
+use crate::durable::{compacted, run_removed};
 use crate::error::RunError;
 use crate::wal::{LogError, RunState, View};
 use align::align;
@@ -209,6 +209,9 @@ pub enum DifferenceKind {
 pub fn diff(a: (&View, Uuid), b: (&View, Uuid), settings: DiffSettings) -> Result<Diff, RunError> {
     for (view, run) in [a, b] {
         let entry = view.run(run).ok_or(LogError::UnknownRun(run))?;
+        if entry.state == RunState::Removed {
+            return Err(RunError::Failed(run_removed(run)));
+        }
         if Glance::at(view, run, &entry).is_ok_and(|glance| glance.compacted.is_some()) {
             return Err(RunError::Failed(compacted(run)));
         }
