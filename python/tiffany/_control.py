@@ -7,9 +7,10 @@ import uuid as _uuid
 from collections.abc import Iterable
 from typing import Any, TypeVar, overload
 
-from tiffany import _core, _workflows
+from tiffany import _core, _retention, _workflows
 from tiffany._arguments import bad, several
 from tiffany._records import Doubt, Paused, Run, RunLike, Status, doubt, paused_run
+from tiffany._retention import Collected, Compacted, Pruned, Retention
 
 _NOTHING: Any = object()
 _T = TypeVar("_T")
@@ -190,6 +191,23 @@ class Connection:
     ) -> None:
         """Decides on a step in doubt, by its key: it is done, with this result; it failed; or it is done again."""
         self._control.decide(key, *decision(done, failed, again))
+
+    def remove(self, run: RunLike) -> None:
+        """Removes a run that is over, as `Runtime.remove` does."""
+        self._control.remove(run)
+
+    def compact(self, *runs: RunLike) -> Compacted:
+        """Compacts runs that are over, as `Runtime.compact` does."""
+        return _retention.compacted(self._control.compact(list(runs)))
+
+    def prune(self, *rules: Retention, dry_run: bool = False) -> Pruned:
+        """Does what rules about runs that are over say, or with ``dry_run`` only tells that, as `Runtime.prune` does. It goes in small batches, so that runs that go on
+        hardly notice."""
+        return _retention.pruned(self._control.prune(_retention.some_rules(rules), dry_run))
+
+    def collect_blobs(self) -> Collected:
+        """Removes the blobs that no run names. `prune` does so by itself."""
+        return Collected(*self._control.collect_blobs())
 
 
 def connect(wal: str | os.PathLike[str]) -> Connection:

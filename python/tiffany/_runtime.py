@@ -10,11 +10,12 @@ from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, S
 from datetime import timedelta
 from typing import Any, Literal, TypeVar, TypeVarTuple, Unpack, overload
 
-from tiffany import _arguments, _control, _core, _workflows
+from tiffany import _arguments, _control, _core, _retention, _workflows
 from tiffany._agents import Agent
 from tiffany._arguments import bad, close_unbegun, known_names_only
 from tiffany._control import _NOTHING, Connection
 from tiffany._records import Chunk, Doubt, Paused, Queue, Run, RunLike, doubt, paused_run
+from tiffany._retention import Collected, Compacted, Pruned, Retention
 
 atexit.register(_core._leave)
 
@@ -30,7 +31,8 @@ class Runtime:
     ``workflows`` are functions that runs can be started from, besides those decorated with ``@workflow``; ``queues`` are those that
     steps can stand in, as `Queue` or as a number of steps at once; ``on_chunk`` is called with what steps show of their work;
     ``record`` is ``"every"`` call or only the ``"outward"`` ones, which is enough to bring a run back. After ``snapshot_every`` records the log of a run of
-    state machines begins anew (see `agent`); 0 is never.
+    state machines begins anew (see `agent`); 0 is never. ``retention`` are rules about runs that are over, which are looked at every ``retention_every`` seconds (see
+    `tiffany.retention`).
 
     >>> import tempfile
     >>> from tiffany import step, workflow
@@ -60,6 +62,8 @@ class Runtime:
         on_chunk: Callable[[Chunk], Any] | None = None,
         record: Literal["every", "outward"] = "every",
         snapshot_every: int = 10_000,
+        retention: Iterable[Retention] = (),
+        retention_every: float | timedelta = 60.0,
         env: Mapping[str, Any] | None = None,
         handlers: Sequence[_core._Handler] | None = None,
         name: str | None = None,
@@ -79,6 +83,8 @@ class Runtime:
                 on_chunk=on_chunk,
                 record=record,
                 snapshot_every=snapshot_every,
+                retention=retention,
+                retention_every=retention_every,
                 env=env,
                 handlers=handlers,
                 name=name,
@@ -253,6 +259,39 @@ class Runtime:
         """Decides on a step in doubt, by its key: it is done, with this result; it failed; or it is done again."""
         self._core.decide(key, *_control.decision(done, failed, again))
 
+    def remove(self, run: RunLike) -> None:
+        """Removes a durable run that is over. Its id stays known: starting it again is a `RunRemovedError`, and runs nothing. `flush` waits until it is safe. Blobs that no
+        run names any more go by `collect_blobs`, or with the next `prune` that removes something."""
+        self._core.remove(run)
+
+    def compact(self, *runs: RunLike) -> Compacted:
+        """Compacts durable runs that are over: what they were started with and what came of them is left. Those that were compacted before, or are so short that
+        nothing would be saved, stay as they are. It is safe when this comes back; drives all runs meanwhile."""
+        return _retention.compacted(self._core.compact(list(runs)))
+
+    def prune(self, *rules: Retention, dry_run: bool = False) -> Pruned:
+        """Does what rules about runs that are over say, now, and removes the blobs that no run names after that. With ``dry_run`` it only tells what it would do. Drives all
+        runs meanwhile.
+
+        >>> import tempfile
+        >>> from tiffany import Retention, Runtime, workflow
+        >>> @workflow(name="brief")
+        ... def brief():
+        ...     yield
+        >>> with tempfile.TemporaryDirectory() as wal:
+        ...     with Runtime(wal=wal) as runtime:
+        ...         for day in ("mon", "tue", "wed"):
+        ...             runtime.run(brief(), id=day)
+        ...         pruned = runtime.prune(Retention(keep=1))
+        ...     [(run.id, run.why) for run in pruned.removed]
+        [('mon', 'count'), ('tue', 'count')]
+        """
+        return _retention.pruned(self._core.prune(_retention.some_rules(rules), dry_run))
+
+    def collect_blobs(self) -> Collected:
+        """Removes the blobs that no run names. `prune` does so by itself."""
+        return Collected(*self._core.collect_blobs())
+
     @property
     def handle(self) -> Connection:
         """By this other threads reach the durable runs, while this thread waits for one."""
@@ -267,6 +306,8 @@ def settings(
     on_chunk: Callable[[Chunk], Any] | None = None,
     record: Literal["every", "outward"] = "every",
     snapshot_every: int = 10_000,
+    retention: Iterable[Retention] = (),
+    retention_every: float | timedelta = 60.0,
     env: Mapping[str, Any] | None = None,
     handlers: Sequence[_core._Handler] | None = None,
     name: str | None = None,
@@ -282,6 +323,12 @@ def settings(
         raise bad(f'a run records "every" call or the "outward" ones, not {record!r}')
     if on_chunk is not None and not callable(on_chunk):
         raise bad(f"`on_chunk` is a function that is given a Chunk, not {on_chunk!r}")
+    kept = _retention.rules(_arguments.several("retention", retention))
+    if kept and wal is None:
+        raise bad("`retention` is about the runs of a log, and there is none", "give `wal` too")
+    every = _arguments.seconds("`retention_every`", retention_every)
+    if every < 0.001:
+        raise bad(f"`retention_every` is 0.001 seconds or more, not {retention_every!r}")
     durable = {
         "wal": None if wal is None else _arguments.path("wal", wal),
         "functions": functions,
@@ -292,6 +339,8 @@ def settings(
         "on_chunk": on_chunk,
         "outward_only": record == "outward",
         "snapshot_every": snapshot_every,
+        "retention": kept,
+        "retention_every": every,
     }
     return {
         "env": None if env is None else _arguments.mapping("env", env),

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypedDict
 
 from tiffany import _core
 from tiffany._records import Chunk, Queue
+from tiffany._retention import Retention
 
 
 class RunSettings(TypedDict, total=False):
@@ -34,3 +35,5 @@ class Settings(RunSettings, total=False):
     on_chunk: Callable[[Chunk], Any] | None
     record: Literal["every", "outward"]
     snapshot_every: int
+    retention: Iterable[Retention]
+    retention_every: float | timedelta

@@ -17,6 +17,7 @@ from tiffany._core import (
     on_question,
 )
 from tiffany._records import Backoff, Chunk, Doubt, Paused, Queue, Run, Status
+from tiffany._retention import Retention
 from tiffany._run import run
 from tiffany._runtime import Runtime
 from tiffany._saga import Saga
@@ -36,6 +37,7 @@ __all__ = [
     "Paused",
     "Queue",
     "ReceiveMessage",
+    "Retention",
     "Run",
     "Runtime",
     "Saga",

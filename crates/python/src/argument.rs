@@ -36,6 +36,7 @@ named!(
     clock,
     cost,
     count,
+    dry_run,
     end,
     failed,
     force,

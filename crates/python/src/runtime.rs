@@ -9,6 +9,7 @@ use tiffany::{RunHandle, Value, binding};
 use crate::argument;
 use crate::asyncgens::{self, Hooks};
 use crate::durable::control::Control;
+use crate::durable::retention::{self, CollectedParts, CompactedParts, PrunedParts, RuleParts};
 use crate::durable::{forks, interpreter, runs};
 use crate::errors::{self, Raise, TiffanyError};
 use crate::guest::Guest;
@@ -279,6 +280,35 @@ impl Runtime {
 
     /// What other threads ask it by.
     fn control(&self, py: Python<'_>) -> PyResult<Control> {
-        Ok(Control::of(self.open(py)?.runtime.handle().control()))
+        let runtime = &self.open(py)?.runtime;
+        Ok(Control::of(runtime.handle().control(), binding::log_dir(runtime)))
+    }
+
+    /// Removes a durable run that is over.
+    fn remove(&self, run: &Bound<'_, PyAny>) -> PyResult<()> {
+        retention::remove(&mut self.open(run.py())?.runtime, run)
+    }
+
+    /// Compacts durable runs that are over.
+    fn compact(&self, py: Python<'_>, runs: Vec<Bound<'_, PyAny>>) -> PyResult<CompactedParts> {
+        let mut open = self.open(py)?;
+        driven(py, open.second, || retention::compact(py, &mut open.runtime, &runs))
+    }
+
+    /// Does what rules say, or tells what that would be.
+    fn prune(
+        &self,
+        py: Python<'_>,
+        rules: Vec<RuleParts>,
+        #[pyo3(from_py_with = argument::dry_run)] dry_run: bool,
+    ) -> PyResult<PrunedParts> {
+        let mut open = self.open(py)?;
+        driven(py, open.second, || retention::prune(py, &mut open.runtime, rules, dry_run))
+    }
+
+    /// Removes blobs that no run names.
+    fn collect_blobs(&self, py: Python<'_>) -> PyResult<CollectedParts> {
+        let mut open = self.open(py)?;
+        driven(py, open.second, || retention::collect_blobs(py, &mut open.runtime))
     }
 }

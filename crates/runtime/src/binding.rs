@@ -5,6 +5,7 @@ mod agent;
 mod durable;
 mod guest;
 mod outside;
+mod retention;
 mod stepping;
 
 use std::borrow::Cow;
@@ -25,6 +26,9 @@ pub use durable::{
 pub use guest::{Rest, descriptor, go_on, is_over};
 pub use outside::{Finish, Origin, blocking, origin, outside};
 pub(crate) use outside::{Outside, is_work, work};
+pub use retention::{
+    carry_out_by, collect_blobs_by, compact, compact_by, log_dir, plan_for, prune,
+};
 pub use stepping::{finish_test, start_test};
 pub use tiffany_kernel::Release;
 use tiffany_kernel::{

@@ -1,7 +1,7 @@
 //! `Control`: durable runs from outside the thread of their runtime, from another thread, another process, or on a directory that
 //! nobody has. Whoever asks waits without the interpreter.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 use std::thread::ThreadId;
 
@@ -9,10 +9,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::value::RawValue;
 use tiffany::control::Control as Way;
-use tiffany::{Settlement, TaskError, Uuid, binding};
+use tiffany::{ErrorKind, Settlement, TaskError, Uuid, binding};
 
 use crate::argument;
 use crate::durable::messages::identity;
+use crate::durable::retention::{self, CollectedParts, CompactedParts, PrunedParts, RuleParts};
 use crate::durable::runs::{DoubtParts, PausedParts, decision, doubt, paused_run};
 use crate::durable::{forks, interpreter};
 use crate::errors::{self, Raise, TiffanyError};
@@ -25,14 +26,16 @@ type StatusParts = (u32, String, Vec<String>, usize, Vec<PausedParts>);
 #[pyclass(frozen, name = "_Control", module = "tiffany._core")]
 pub(crate) struct Control {
     way: Mutex<Option<Way>>,
+    /// Where the log is, if there is one.
+    dir: Option<PathBuf>,
     /// The thread of the runtime, which answers there and nowhere else.
     home: Option<ThreadId>,
 }
 
 impl Control {
-    /// To a runtime of this thread.
-    pub(crate) fn of(way: Way) -> Control {
-        Control { way: Mutex::new(Some(way)), home: Some(std::thread::current().id()) }
+    /// To a runtime of this thread, with the directory of its log.
+    pub(crate) fn of(way: Way, dir: Option<PathBuf>) -> Control {
+        Control { way: Mutex::new(Some(way)), dir, home: Some(std::thread::current().id()) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Way>> {
@@ -59,6 +62,19 @@ impl Control {
 }
 
 impl Control {
+    /// Asks something about the log, whose directory is given.
+    fn ask_log<T: Send>(
+        &self,
+        py: Python<'_>,
+        ask: impl FnOnce(&mut Way, &Path) -> Result<T, TaskError> + Send,
+    ) -> PyResult<T> {
+        let Some(dir) = &self.dir else {
+            let message = "this runtime has no log; give it a directory as `wal`";
+            return Err(errors::to_python(py, &TaskError::new(ErrorKind::LogFailed, message)));
+        };
+        self.ask(py, |way| ask(way, dir))
+    }
+
     /// Settles a promise: that of a fork, if a run is named, which has it in common with its parent.
     fn settled(
         &self,
@@ -84,7 +100,8 @@ impl Control {
         #[pyo3(from_py_with = argument::wal)] dir: PathBuf,
     ) -> PyResult<Control> {
         let opened = interpreter::without(py, || Way::open(&dir));
-        let opened = opened.map(|way| Control { way: Mutex::new(Some(way)), home: None });
+        let opened =
+            opened.map(|way| Control { way: Mutex::new(Some(way)), dir: Some(dir), home: None });
         opened.map_err(|error| errors::to_python(py, &error))
     }
 
@@ -195,6 +212,36 @@ impl Control {
     ) -> PyResult<()> {
         let decision = decision(what, given)?;
         self.ask(given.py(), |way| way.decide(&key, decision))
+    }
+
+    /// Removes a run that is over.
+    fn remove(&self, run: &Bound<'_, PyAny>) -> PyResult<()> {
+        let uuid = identity(run)?;
+        self.ask(run.py(), |way| way.remove(uuid))
+    }
+
+    /// Compacts runs that are over.
+    fn compact(&self, py: Python<'_>, runs: Vec<Bound<'_, PyAny>>) -> PyResult<CompactedParts> {
+        let runs = retention::identities(&runs)?;
+        let compacted = self.ask_log(py, |way, dir| binding::compact_by(way, dir, &runs))?;
+        Ok(retention::compacted_parts(py, &runs, compacted))
+    }
+
+    /// Does what rules say, or tells what that would be.
+    fn prune(
+        &self,
+        py: Python<'_>,
+        rules: Vec<RuleParts>,
+        #[pyo3(from_py_with = argument::dry_run)] dry_run: bool,
+    ) -> PyResult<PrunedParts> {
+        let rules = retention::rules(rules);
+        let pruned = self.ask_log(py, |way, dir| retention::prune_by(way, dir, &rules, dry_run))?;
+        Ok(retention::parts(py, pruned))
+    }
+
+    /// Removes blobs that no run names.
+    fn collect_blobs(&self, py: Python<'_>) -> PyResult<CollectedParts> {
+        self.ask(py, binding::collect_blobs_by).map(retention::collected_parts)
     }
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod forks;
 pub(crate) mod interpreter;
 pub(crate) mod language;
 mod messages;
+pub(crate) mod retention;
 pub(crate) mod runs;
 pub(crate) mod settings;
 mod step;

@@ -11,6 +11,7 @@ use tiffany::durable::{Chunk, QueueSettings, Rate};
 use crate::argument::{self, Argument};
 use crate::durable::interpreter;
 use crate::durable::language::PythonLanguage;
+use crate::durable::retention::{self, RuleParts};
 use crate::json;
 
 /// Settings of durable runs.
@@ -26,6 +27,9 @@ pub(crate) struct Settings<'py> {
     outward_only: bool,
     #[pyo3(from_py_with = argument::snapshot_every)]
     snapshot_every: u64,
+    retention: Vec<RuleParts>,
+    /// Seconds.
+    retention_every: f64,
 }
 
 type Queue = (Option<usize>, Option<(usize, f64)>);
@@ -40,6 +44,9 @@ impl Settings<'_> {
             builder = builder.log_dir(dir);
         }
         builder = builder.snapshot_every(self.snapshot_every);
+        let rules = retention::rules(self.retention.clone());
+        builder = rules.into_iter().fold(builder, Builder::retention);
+        builder = builder.retention_every(super::seconds(self.retention_every));
         builder = builder.language(Rc::new(PythonLanguage::new(self.functions.clone_ref(py))));
         for (name, queue) in &self.queues {
             let (concurrency, rate) = queue.extract::<Queue>()?;

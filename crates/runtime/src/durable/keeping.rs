@@ -129,7 +129,7 @@ impl Runtime {
     }
 
     /// Begins to remove blobs that nobody names, or tells how that stands.
-    pub(super) fn collect_blobs(&mut self, number: Option<u64>) -> Result<Answer, TaskError> {
+    pub(super) fn collection(&mut self, number: Option<u64>) -> Result<Answer, TaskError> {
         // What was written before belongs to it.
         self.hand_in();
         let Some(durable) = &mut self.durable else { return Err(no_log_here()) };

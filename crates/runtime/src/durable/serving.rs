@@ -199,7 +199,7 @@ impl Runtime {
             }
             Request::Remove { runs } => Ok(Answer::Each(self.remove_runs(&runs))),
             Request::Compact { remains } => Ok(Answer::Each(self.compact_runs(&remains))),
-            Request::Collect { number } => self.collect_blobs(number),
+            Request::Collect { number } => self.collection(number),
             Request::Doubts => Ok(Answer::Doubts(self.doubts())),
             Request::Decide { key, decision } => self.decide_doubt(&key, decision),
         }

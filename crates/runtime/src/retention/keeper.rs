@@ -53,40 +53,63 @@ impl Keeper {
     /// Compacts runs that are over. Of each only what it was started with and what came of it is left. Those that were compacted before, or are so short that nothing would be
     /// saved, stay as they are.
     pub fn compact(&mut self, runs: &[Uuid]) -> Result<Pruned, TaskError> {
-        let view = self.look()?;
-        let mut pruned = Pruned::default();
-        pruned.compact(&mut self.control, &view, &resting(&view, runs)?)?;
-        Ok(pruned)
+        compact(&mut self.control, &self.dir, runs)
     }
 
     /// What these rules would do now. Nothing is changed.
     pub fn plan(&mut self, rules: &[Retention]) -> Result<Plan, TaskError> {
-        let view = self.look()?;
+        let view = look(&self.dir)?;
         plan(&mut self.memory, &view, rules, Clock::system().now())
     }
 
     /// Does what was planned, and removes the blobs that nobody names after that. What has changed meanwhile is left as it is, and told.
     pub fn carry_out(&mut self, plan: &Plan) -> Result<Pruned, TaskError> {
-        let mut pruned = Pruned::default();
-        let view = self.look()?;
-        pruned.carry_out(&mut self.control, &view, plan)?;
-        drop(view);
-        if !pruned.is_empty() {
-            pruned.collect(&mut self.control)?;
-        }
-        Ok(pruned)
+        carry_out(&mut self.control, &self.dir, plan)
     }
 
     /// Removes the blobs that no run names.
     pub fn collect_blobs(&mut self) -> Result<Collected, TaskError> {
-        let mut pruned = Pruned::default();
-        pruned.collect(&mut self.control)?;
-        Ok(pruned.collected)
+        collect_blobs(&mut self.control)
     }
+}
 
-    fn look(&self) -> Result<View, TaskError> {
-        View::open(Arc::new(RealDisk), &self.dir).map_err(of_log)
+fn look(dir: &Path) -> Result<View, TaskError> {
+    View::open(Arc::new(RealDisk), dir).map_err(of_log)
+}
+
+/// Compacts runs of the log in a directory.
+pub(crate) fn compact(
+    control: &mut Control,
+    dir: &Path,
+    runs: &[Uuid],
+) -> Result<Pruned, TaskError> {
+    let view = look(dir)?;
+    let mut pruned = Pruned::default();
+    pruned.compact(control, &view, &resting(&view, runs)?)?;
+    Ok(pruned)
+}
+
+/// Does what was planned for the log in a directory.
+pub(crate) fn carry_out(
+    control: &mut Control,
+    dir: &Path,
+    plan: &Plan,
+) -> Result<Pruned, TaskError> {
+    let mut pruned = Pruned::default();
+    let view = look(dir)?;
+    pruned.carry_out(control, &view, plan)?;
+    drop(view);
+    if !pruned.is_empty() {
+        pruned.collect(control)?;
     }
+    Ok(pruned)
+}
+
+/// Removes the blobs that no run of a log names.
+pub(crate) fn collect_blobs(ask: &mut dyn Ask) -> Result<Collected, TaskError> {
+    let mut pruned = Pruned::default();
+    pruned.collect(ask)?;
+    Ok(pruned.collected)
 }
 
 fn plan(
@@ -100,9 +123,8 @@ fn plan(
     Ok(Plan::new(&facts, rules, now))
 }
 
-#[cfg(feature = "cli")]
-/// What a plan without a log in one's hands looks like: the directory may be in use, or read-only.
-pub(crate) fn plan_of(view: &View, rules: &[Retention]) -> Result<Plan, TaskError> {
+/// What these rules would do now to a log that is only looked at: it may be in use, or read-only. Nothing is changed.
+pub fn plan_of(view: &View, rules: &[Retention]) -> Result<Plan, TaskError> {
     plan(&mut Memory::default(), view, rules, Clock::system().now())
 }
 
@@ -164,43 +186,74 @@ impl Runtime {
 
     /// The same without waiting for the log.
     pub(crate) fn compact_now(&mut self, run: Uuid) -> Result<Pruned, RunError> {
-        let view = self.look()?;
-        let runs = resting(&view, &[run]).map_err(RunError::Failed)?;
-        let mut pruned = Pruned::default();
-        pruned.compact(self, &view, &runs).map_err(RunError::Failed)?;
+        let mut pruned = self.compact_several(&[run])?;
         match pruned.refused.pop() {
             Some((_, error)) => Err(RunError::Failed(error)),
             None => Ok(pruned),
         }
     }
 
+    /// The same for several runs; those that are damaged are left, and told.
+    pub(crate) fn compact_several(&mut self, runs: &[Uuid]) -> Result<Pruned, RunError> {
+        let view = self.look()?;
+        let runs = resting(&view, runs).map_err(RunError::Failed)?;
+        let mut pruned = Pruned::default();
+        pruned.compact(self, &view, &runs).map_err(RunError::Failed)?;
+        Ok(pruned)
+    }
+
+    /// What these rules would do now. Nothing is changed.
+    #[track_caller]
+    pub fn plan(&mut self, rules: &[Retention]) -> Result<Plan, RunError> {
+        self.flush()?;
+        self.plan_at(&self.look()?, rules)
+    }
+
+    fn plan_at(&self, view: &View, rules: &[Retention]) -> Result<Plan, RunError> {
+        let now = self.host.clock.now();
+        plan(&mut Memory::default(), view, rules, now).map_err(RunError::Failed)
+    }
+
     /// Does what rules say, now and on this thread. [`Builder::retention`](crate::Builder::retention) lets it be done again and again, in the background.
     #[track_caller]
     pub fn prune(&mut self, rules: &[Retention]) -> Result<Pruned, RunError> {
+        self.prune_planned(rules).map(|(_, pruned)| pruned)
+    }
+
+    /// The same, with what was planned.
+    #[track_caller]
+    pub(crate) fn prune_planned(
+        &mut self,
+        rules: &[Retention],
+    ) -> Result<(Plan, Pruned), RunError> {
         self.flush()?;
-        let mut pruned = self.prune_now(rules)?;
+        let (plan, mut pruned) = self.prune_now(rules)?;
         self.flush()?;
         if !pruned.is_empty() {
             pruned.collect(self).map_err(RunError::Failed)?;
         }
-        Ok(pruned)
+        Ok((plan, pruned))
     }
 
     /// The same without waiting for the log, and without its blobs.
-    pub(crate) fn prune_now(&mut self, rules: &[Retention]) -> Result<Pruned, RunError> {
+    pub(crate) fn prune_now(&mut self, rules: &[Retention]) -> Result<(Plan, Pruned), RunError> {
         let view = self.look()?;
-        let now = self.host.clock.now();
-        let plan = plan(&mut Memory::default(), &view, rules, now).map_err(RunError::Failed)?;
+        let plan = self.plan_at(&view, rules)?;
         let mut pruned = Pruned::default();
         pruned.carry_out(self, &view, &plan).map_err(RunError::Failed)?;
-        Ok(pruned)
+        Ok((plan, pruned))
     }
 
-    /// Removes blobs that no run names.
+    /// Removes blobs that no run names. [`prune`](Runtime::prune) does so by itself.
+    #[track_caller]
+    pub fn collect_blobs(&mut self) -> Result<Collected, RunError> {
+        self.flush()?;
+        self.collect_now()
+    }
+
+    /// The same without waiting for the log.
     pub(crate) fn collect_now(&mut self) -> Result<Collected, RunError> {
-        let mut pruned = Pruned::default();
-        pruned.collect(self).map_err(RunError::Failed)?;
-        Ok(pruned.collected)
+        collect_blobs(self).map_err(RunError::Failed)
     }
 
     fn look(&self) -> Result<View, RunError> {
@@ -212,7 +265,7 @@ impl Runtime {
     }
 
     /// Where the log is.
-    fn log_place(&self) -> Option<(Arc<dyn Disk>, PathBuf)> {
+    pub(crate) fn log_place(&self) -> Option<(Arc<dyn Disk>, PathBuf)> {
         self.durable.as_ref().map(crate::durable::Durable::place)
     }
 }

@@ -40,9 +40,8 @@ mod rule;
 mod work;
 
 pub(crate) use background::Background;
-pub use keeper::Keeper;
-#[cfg(feature = "cli")]
-pub(crate) use keeper::plan_of;
+pub use keeper::{Keeper, plan_of};
+pub(crate) use keeper::{carry_out, collect_blobs, compact};
 pub use plan::{Candidate, Kept, Plan, Why};
 pub(crate) use remains::Remains;
 pub use rule::Retention;

@@ -31,6 +31,8 @@ pub struct Pruned {
     pub bytes: u64,
     /// Blobs that nobody named any more.
     pub collected: Collected,
+    /// Runs that were not compacted because nothing would be saved: they are so short, or were compacted before.
+    pub unchanged: Vec<Uuid>,
     /// Runs that were left as they are, and why: a fork was made of one meanwhile, say, or one is damaged.
     pub refused: Vec<(Uuid, TaskError)>,
 }
@@ -109,7 +111,7 @@ impl Pruned {
         for (at, run) in runs.iter().enumerate() {
             match Remains::read(view, *run) {
                 Ok(Some(remains)) => batch.push(remains),
-                Ok(None) => {}
+                Ok(None) => self.unchanged.push(*run),
                 Err(error) => self.refused.push((*run, compaction_failed(*run, error))),
             }
             let left: usize = batch.iter().map(Remains::len).sum();

@@ -213,7 +213,7 @@ impl Simulation {
 
     /// As [`Runtime::prune`], with a receipt and what was done. Blobs are left to [`collect_blobs`](Simulation::collect_blobs).
     pub fn prune(&mut self, rules: &[Retention]) -> Result<(Pruned, Receipt), RunError> {
-        let pruned = self.runtime.prune_now(rules)?;
+        let (_, pruned) = self.runtime.prune_now(rules)?;
         Ok((pruned, self.receipt()))
     }
 
