@@ -1,4 +1,4 @@
-"""The guide's programs print what stands under them, and the chapter of the README works as written, from an empty environment."""
+"""Programs of the book print what stands under them, and the chapter of the README works as written, from an empty environment."""
 
 from __future__ import annotations
 
@@ -11,18 +11,25 @@ import pytest
 from command_kit import Home, does, environment
 
 ROOT = Path(__file__).parents[2]
-GUIDE = ROOT / "docs/src/python.md"
-BLOCKS = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", GUIDE.read_text(), re.M | re.S)
+DOCS = ROOT / "docs/src"
+BLOCK = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", re.M | re.S)
+BLOCKS = [
+    pytest.param(*block, id=f"{page}-{number}")
+    for page in ("python.md", "retention.md")
+    for number, block in enumerate(BLOCK.findall((DOCS / page).read_text()))
+]
 
 
-def test_the_guide_has_programs() -> None:
-    assert len(BLOCKS) >= 6
-    assert len(BLOCKS) == GUIDE.read_text().count("```python")
+@pytest.mark.parametrize(("page", "least"), [("python.md", 6), ("retention.md", 1)])
+def test_a_page_has_programs_and_what_they_print(page: str, least: int) -> None:
+    text = (DOCS / page).read_text()
+    assert least <= len(BLOCK.findall(text)) == text.count("```python")
 
 
-@pytest.mark.parametrize("number", range(len(BLOCKS)))
-def test_a_program_of_the_guide_prints_what_stands_under_it(tmp_path: Path, number: int) -> None:
-    program, printed = BLOCKS[number]
+@pytest.mark.parametrize(("program", "printed"), BLOCKS)
+def test_a_program_of_the_book_prints_what_stands_under_it(
+    tmp_path: Path, program: str, printed: str
+) -> None:
     home = Home(tmp_path)
     home.write("program.py", program)
     with home.python("-W", "error", "program.py") as started:

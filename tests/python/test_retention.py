@@ -14,6 +14,7 @@ import pytest
 from durable_kit import run_files, wait_for
 from tiffany import (
     BadArgumentError,
+    LogFailedError,
     NeededByForkError,
     NoSuchRunError,
     NotOverError,
@@ -74,11 +75,24 @@ def runtime(wal: Path) -> Iterator[Runtime]:
 
 
 def finished(runtime: Runtime, *ids: str, times: int = 10) -> list[Run[int]]:
-    """Runs that are over, in this order."""
-    runs = [runtime.submit(writes(id, times), id=id) for id in ids]
-    for run in runs:
-        runtime.wait(run)
+    """Runs that are over, one after the other."""
+    runs = []
+    for id in ids:
+        runs.append(runtime.submit(writes(id, times), id=id))
+        runtime.wait(runs[-1])
     return runs
+
+
+def written(wal: Path, *ids: str, times: int = 10) -> list[Run[int]]:
+    """The same, and their files and blobs are where they belong."""
+    with Runtime(wal=wal) as runtime:
+        runs = finished(runtime, *ids, times=times)
+    with Runtime(wal=wal):
+        return runs
+
+
+def sizes(wal: Path) -> dict[str, int]:
+    return {file.stem.split(".")[0]: file.stat().st_size for file in run_files(wal)}
 
 
 def ids(runs: list[Any]) -> list[str]:
@@ -93,8 +107,9 @@ def test_a_removed_run_is_gone_and_its_id_runs_nothing_again(runtime: Runtime, w
     (run,) = finished(runtime, "a")
     done = list(DONE)
     runtime.remove(run)
+    # The file goes when the index has it.
     runtime.flush()
-    assert run_files(wal) == []
+    wait_for(lambda: run_files(wal) == [])
     for again in (
         lambda: runtime.submit(writes("a", 10), id="a"),
         lambda: runtime.wait(run),
@@ -111,21 +126,24 @@ def test_a_removed_run_is_gone_and_its_id_runs_nothing_again(runtime: Runtime, w
     assert done == DONE
 
 
-def test_a_compacted_run_gives_its_outcome_and_nothing_else(runtime: Runtime, wal: Path) -> None:
-    a, b = finished(runtime, "a", "b")
-    before = {file.stem: file.stat().st_size for file in run_files(wal)}
-    done = runtime.compact(a, "b", a.uuid)
-    assert (done.runs, done.unchanged, done.refused) == ([a.uuid, b.uuid], [], [])
-    after = sum(file.stat().st_size for file in run_files(wal))
-    assert 0 < after < sum(before.values()) / 4
-    assert abs(sum(before.values()) - after - done.bytes) < 200
-    assert runtime.wait(a) == 10
-    assert runtime.submit(writes("a", 10), id="a") == a
-    for look in (lambda: runtime.fork(a, 2), lambda: TimeTravel(a, wal=wal)):
-        with pytest.raises(RunCompactedError):
-            look()
-    assert runtime.compact(b, a) == Compacted([], [b.uuid, a.uuid], [], 0)
-    assert runtime.compact() == Compacted([], [], [], 0)
+def test_a_compacted_run_gives_its_outcome_and_nothing_else(wal: Path) -> None:
+    a, b = written(wal, "a", "b")
+    before = sum(sizes(wal).values())
+    with Runtime(wal=wal) as runtime:
+        done = runtime.compact(a, "b", a.uuid)
+        assert (done.runs, done.unchanged, done.refused) == ([a.uuid, b.uuid], [], [])
+        assert runtime.wait(a) == 10
+        assert runtime.submit(writes("a", 10), id="a") == a
+        for look in (lambda: runtime.fork(a, 2), lambda: TimeTravel(a, wal=wal)):
+            with pytest.raises(RunCompactedError) as raised:
+                look()
+            assert raised.value.code == "TFY0131"
+        assert runtime.compact(b, a) == Compacted([], [b.uuid, a.uuid], [], 0)
+        assert runtime.compact() == Compacted([], [], [], 0)
+    with Runtime(wal=wal):
+        after = sum(sizes(wal).values())
+    assert 0 < after < before / 4
+    assert abs(before - after - done.bytes) < 200
 
 
 def test_what_is_not_over_or_not_there_is_refused(runtime: Runtime) -> None:
@@ -138,9 +156,9 @@ def test_what_is_not_over_or_not_there_is_refused(runtime: Runtime) -> None:
         runtime.compact(over, live)
     for call in (runtime.remove, runtime.compact):
         with pytest.raises(NoSuchRunError):
-            call("nobody")  # type: ignore[operator]
+            call("nobody")
         with pytest.raises(NoSuchRunError):
-            call(uuid.uuid4())  # type: ignore[operator]
+            call(uuid.uuid4())
     # Nothing happened to those that were named beside them, and rules do not touch what goes on.
     assert ids(runtime.prune(Retention(keep=0), dry_run=True).removed) == ["over"]
     assert ids(runtime.prune(Retention(keep=0)).removed) == ["over"]
@@ -148,58 +166,71 @@ def test_what_is_not_over_or_not_there_is_refused(runtime: Runtime) -> None:
     assert runtime.wait(live) == "hello"
 
 
-def test_each_part_of_a_rule(runtime: Runtime, wal: Path) -> None:
-    began = datetime.now(UTC) - timedelta(seconds=1)
-    runs = finished(runtime, "a", "b", "c")
-    broken = runtime.submit(breaks("d"), id="d")
-    with pytest.raises(ValueError, match="d"):
-        runtime.wait(broken)
-    gone = runtime.submit(listens, id="e")
-    runtime.flush()
-    runtime.cancel(gone)
-    with pytest.raises(TaskCancelledError):
-        runtime.wait(gone)
+@pytest.fixture
+def five(wal: Path) -> Iterator[Runtime]:
+    """A log with a, b and c, which completed, d, which failed, and e, which was cancelled, in this order."""
+    with Runtime(wal=wal) as runtime:
+        finished(runtime, "a", "b", "c")
+        with pytest.raises(ValueError, match="d"):
+            runtime.run(breaks("d"), id="d")
+        cancelled = runtime.submit(listens, id="e")
+        runtime.flush()
+        runtime.cancel(cancelled)
+        with pytest.raises(TaskCancelledError):
+            runtime.wait(cancelled)
+    with Runtime(wal=wal):
+        pass
+    with Runtime(wal=wal) as runtime:
+        yield runtime
 
-    def would(rule: Retention) -> list[tuple[str, str]]:
-        pruned = runtime.prune(rule, dry_run=True)
+
+def test_each_part_of_a_rule_chooses_runs(five: Runtime, wal: Path) -> None:
+    def would(**parts: Any) -> list[tuple[str, str]]:
+        pruned = five.prune(Retention(**parts), dry_run=True)
         assert pruned.compacted == []
         return [(run.id, run.why) for run in pruned.removed]
 
     everything = [(id, "age") for id in "abcde"]
-    assert would(Retention(older_than=0)) == everything
-    assert would(Retention(older_than=timedelta())) == everything
-    assert would(Retention(older_than=timedelta(hours=1))) == []
-    assert would(Retention(older_than=3600)) == would(Retention()) == []
-    assert would(Retention(keep=4)) == [("a", "count")]
-    assert would(Retention(keep=4, older_than=0)) == everything
-    assert would(Retention(keep=1, only="completed")) == [("a", "count"), ("b", "count")]
-    assert would(Retention(keep=0, only=("cancelled", "failed"))) == [
-        ("d", "count"),
-        ("e", "count"),
-    ]
-    sizes = {file.stem: file.stat().st_size for file in run_files(wal)}
-    most = sum(sizes.values()) - 1
-    assert would(Retention(max_bytes=most)) == [("a", "size")]
-    assert would(Retention(max_bytes=most + 1)) == []
+    assert would() == []
+    assert would(older_than=0) == would(older_than=timedelta()) == everything
+    assert would(older_than=3600) == would(older_than=timedelta(hours=1)) == []
+    assert would(keep=5) == would(keep=9, older_than=float("inf")) == []
+    assert would(keep=4) == [("a", "count")]
+    assert would(keep=4, older_than=0) == everything
+    assert would(keep=1, only="completed") == [("a", "count"), ("b", "count")]
+    assert would(keep=0, only=("cancelled", "failed")) == [("d", "count"), ("e", "count")]
+    total = sum(sizes(wal).values())
+    assert would(max_bytes=total) == []
+    assert would(max_bytes=total - 1) == [("a", "size")]
     # A blob counts for the run that names it.
-    finished(runtime, "f", times=100_000)
-    assert would(Retention(max_bytes=100_000))[-2:] == [("d", "size"), ("e", "size")]
+    finished(five, "f", times=100_000)
+    assert would(max_bytes=100_000) == [(id, "size") for id in "abcdef"]
 
-    first = runtime.prune(Retention(keep=5), dry_run=True).removed[0]
-    assert (first.run, first.outcome, first.bytes) == (
-        runs[0].uuid,
-        "completed",
-        sizes[str(first.run)],
-    )
-    assert began < first.ended < datetime.now(UTC)
-    compacted = runtime.prune(Retention(compact_after=0, only="completed"), dry_run=True)
-    assert (ids(compacted.compacted), compacted.removed) == (["a", "b", "c", "f"], [])
-    later = runtime.prune(Retention(compact_after=3600))
+
+def test_what_is_told_of_a_run_is_true(five: Runtime, wal: Path) -> None:
+    now = datetime.now(UTC)
+    removed = five.prune(Retention(keep=0), dry_run=True).removed
+    assert {str(run.run): run.bytes for run in removed} == sizes(wal)
+    assert [run.outcome for run in removed] == [*["completed"] * 3, "failed", "cancelled"]
+    assert all(now - timedelta(minutes=5) < run.ended < now for run in removed)
+    compacted = five.prune(Retention(compact_after=0, only="completed"), dry_run=True)
+    assert (ids(compacted.compacted), compacted.removed) == (["a", "b", "c"], [])
+    later = five.prune(Retention(compact_after=3600))
     assert (later.compacted, later.removed, later.bytes) == ([], [], 0)
 
 
-def test_a_dry_run_changes_nothing_and_tells_what_happens_then(runtime: Runtime, wal: Path) -> None:
-    finished(runtime, "a", "b", "c", times=20_000)
+@workflow(name="hardly")
+async def hardly() -> None:
+    pass
+
+
+def test_a_dry_run_changes_nothing_and_tells_what_happens_then(wal: Path) -> None:
+    written(wal, "a", "b", "c", times=20_000)
+    with Runtime(wal=wal) as runtime:
+        dry_run_and_then(runtime, wal)
+
+
+def dry_run_and_then(runtime: Runtime, wal: Path) -> None:
     rules = Retention(keep=2), Retention(compact_after=0)
     before = {file: file.read_bytes() for file in run_files(wal)}
     would = runtime.prune(*rules, dry_run=True)
@@ -223,20 +254,16 @@ def test_a_dry_run_changes_nothing_and_tells_what_happens_then(runtime: Runtime,
     assert runtime.prune(Retention(compact_after=0)).compacted == []
 
 
-@workflow(name="hardly")
-async def hardly() -> None:
-    pass
-
-
-def test_blobs_of_a_removed_run_go_when_they_are_asked_for(runtime: Runtime, wal: Path) -> None:
-    a, b = finished(runtime, "a", "b", times=20_000)
-    runtime.remove(a)
-    runtime.flush()
-    assert blobs(wal) == 2
-    assert runtime.collect_blobs().blobs == 1
-    assert runtime.collect_blobs() == Collected(0, 0, 0)
-    assert blobs(wal) == 1
-    assert runtime.wait(b) == 20_000
+def test_blobs_of_a_removed_run_go_when_they_are_asked_for(wal: Path) -> None:
+    a, b = written(wal, "a", "b", times=20_000)
+    with Runtime(wal=wal) as runtime:
+        runtime.remove(a)
+        runtime.flush()
+        assert blobs(wal) == 2
+        assert runtime.collect_blobs().blobs == 1
+        assert runtime.collect_blobs() == Collected(0, 0, 0)
+        assert blobs(wal) == 1
+        assert runtime.wait(b) == 20_000
 
 
 def test_what_an_unfinished_fork_needs_is_kept_and_said(runtime: Runtime, wal: Path) -> None:
@@ -272,28 +299,28 @@ def test_runs_go_on_while_others_are_pruned(runtime: Runtime) -> None:
         runtime.wait("a")
 
 
-def test_from_outside_and_where_nobody_has_the_log(wal: Path) -> None:
+def test_from_outside(wal: Path) -> None:
     with Runtime(wal=wal) as runtime:
         live = runtime.submit(listens, id="live")
-        finished(runtime, "a", "b", "c", "d", times=20_000)
-        told: list[Any] = []
+        finished(runtime, "a", "b", "c", times=20_000)
+        handle, told = runtime.handle, list[Any]()
+        with pytest.raises(UnreachableError):
+            handle.prune(Retention(keep=0))
 
         def elsewhere() -> None:
-            with connect(wal) as connection:
-                told.append(connection.is_offline)
-                told.append(ids(connection.prune(Retention(keep=3), dry_run=True).removed))
-                told.append(ids(connection.prune(Retention(keep=3)).removed))
-            with runtime_handle as connection:
+            try:
+                with connect(wal) as connection:
+                    told.append(connection.is_offline)
+                    told.append(ids(connection.prune(Retention(keep=2), dry_run=True).removed))
+                    told.append(ids(connection.prune(Retention(keep=2)).removed))
                 with pytest.raises(NotOverError):
-                    connection.remove(live)
-                connection.remove("b")
-                told.append(connection.collect_blobs().blobs)
-                told.append(len(connection.compact("c").runs))
-                connection.send(live, "word", "done")
+                    handle.remove(live)
+                handle.remove("b")
+                told.append(handle.collect_blobs().blobs)
+                told.append(len(handle.compact("c").runs))
+            finally:
+                handle.send(live, "word", "done")
 
-        runtime_handle = runtime.handle
-        with pytest.raises(UnreachableError):
-            runtime_handle.prune(Retention(keep=0))
         thread = threading.Thread(target=elsewhere)
         thread.start()
         assert runtime.wait(live) == "done"
@@ -303,14 +330,19 @@ def test_from_outside_and_where_nobody_has_the_log(wal: Path) -> None:
             with pytest.raises(RunRemovedError):
                 runtime.wait(id)
         assert runtime.wait("c") == 20_000
+
+
+def test_where_nobody_has_the_log(wal: Path) -> None:
+    written(wal, "a", "b", "c", times=20_000)
     with connect(wal) as connection:
         assert connection.is_offline
         connection.remove("c")
+        assert len(connection.compact("b").runs) == 1
         pruned = connection.prune(Retention(keep=0))
-        assert ids(pruned.removed) == ["d", "live"]
-        assert pruned.collected.blobs == 1
+        assert ids(pruned.removed) == ["a", "b"]
+        assert pruned.collected.blobs == 3
         with pytest.raises(RunRemovedError):
-            connection.remove("d")
+            connection.remove("a")
     assert run_files(wal) == []
     with pytest.raises(TiffanyError, match="closed"):
         connection.prune(Retention(keep=0))
@@ -329,7 +361,16 @@ def test_a_damaged_run_is_left_and_told(wal: Path) -> None:
         assert done.runs == [b.uuid]
         (refused,) = done.refused
         assert refused.run == a.uuid
-        assert isinstance(refused.error, TiffanyError) and refused.error.code == "TFY0107"
+        assert isinstance(refused.error, LogFailedError)
+        assert "is damaged" in str(refused.error)
+
+
+def is_compacted(run: Run[Any], wal: Path) -> bool:
+    try:
+        TimeTravel(run, wal=wal).close()
+    except RunCompactedError:
+        return True
+    return False
 
 
 def test_a_runtime_keeps_its_rules_by_itself(wal: Path) -> None:
@@ -345,10 +386,9 @@ def test_a_runtime_keeps_its_rules_by_itself(wal: Path) -> None:
         handle = runtime.handle
 
         def elsewhere() -> None:
-            file = wal / "wal" / f"{old.uuid}.wal"
             try:
-                wait_for(lambda: not file.exists())
-                wait_for(lambda: (wal / "wal" / f"{broken.uuid}.2.wal").exists())
+                wait_for(lambda: not (wal / "wal" / f"{old.uuid}.wal").exists())
+                wait_for(lambda: is_compacted(broken, wal))
             finally:
                 handle.send(live, "word", "seen")
 
@@ -356,7 +396,7 @@ def test_a_runtime_keeps_its_rules_by_itself(wal: Path) -> None:
         thread.start()
         assert runtime.wait(live) == "seen"
         thread.join()
-        assert runtime.wait(new) == 10
+        assert runtime.wait(new) == 30
         with pytest.raises(RunRemovedError):
             runtime.wait(old)
         with pytest.raises(RunCompactedError):
@@ -404,24 +444,29 @@ def test_what_is_wrong_with_a_rule_is_named(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_wrong_with_a_call_is_named(runtime: Runtime, wal: Path) -> None:
+def test_what_is_wrong_with_a_call_is_named(runtime: Runtime) -> None:
     given = cast(Any, runtime)
-    for call, message in [
+    calls: list[tuple[Callable[[], Any], str]] = [
         (lambda: given.prune(), "no rule.*write prune"),
         (lambda: given.prune([Retention()]), "is a Retention, not"),
         (lambda: given.prune(Retention(), dry_run=3), "`dry_run` is True or False, not 3"),
         (lambda: given.remove(3), "is no run; give a Run"),
         (lambda: given.compact(["a"]), "is no run; give a Run"),
-    ]:
+    ]
+    for call, message in calls:
         with pytest.raises(BadArgumentError, match=message):
             call()
-    with Runtime() as without:
-        for call in (
-            lambda: without.prune(Retention()),
-            lambda: without.prune(Retention(), dry_run=True),
-            lambda: without.compact("a"),
-            lambda: without.remove("a"),
-            lambda: without.collect_blobs(),
-        ):
+
+
+def test_a_runtime_without_a_log_says_so() -> None:
+    with Runtime() as runtime:
+        calls: list[Callable[[], Any]] = [
+            lambda: runtime.prune(Retention()),
+            lambda: runtime.prune(Retention(), dry_run=True),
+            lambda: runtime.compact("a"),
+            lambda: runtime.remove("a"),
+            lambda: runtime.collect_blobs(),
+        ]
+        for call in calls:
             with pytest.raises(TiffanyError, match="has no log"):
                 call()
