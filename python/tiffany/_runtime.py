@@ -266,12 +266,12 @@ class Runtime:
 
     def compact(self, *runs: RunLike) -> Compacted:
         """Compacts durable runs that are over: what they were started with and what came of them is left. Those that were compacted before, or are so short that
-        nothing would be saved, stay as they are. It is safe when this comes back; drives all runs meanwhile."""
+        nothing would be saved, stay as they are. Drives all runs until the log has it."""
         return _retention.compacted(self._core.compact(list(runs)))
 
     def prune(self, *rules: Retention, dry_run: bool = False) -> Pruned:
         """Does what rules about runs that are over say, now, and removes the blobs that no run names after that. With ``dry_run`` it only tells what it would do. Drives all
-        runs meanwhile.
+        runs until the log has it.
 
         >>> import tempfile
         >>> from tiffany import Retention, Runtime, workflow

@@ -12,7 +12,7 @@ use durable_kit::{Dir, ms};
 use tiffany::control::Control;
 use tiffany::durable::{DurableRun, Fork, TimeTravel, receive, run_id, send, step};
 use tiffany::history::{DiffSettings, Outcome, diff};
-use tiffany::retention::{Keeper, Retention, Why};
+use tiffany::retention::{Keeper, Retention, Why, plan_of};
 use tiffany::wal::{Payload, RealDisk, RunState, View};
 use tiffany::{Builder, RunError, Runtime, TaskError, Uuid};
 
@@ -439,6 +439,26 @@ fn rules_say_what_they_would_do_and_do_it() {
     assert_eq!(blobs(&dir.0), 0);
     let mut runtime = open(&dir.0);
     assert_eq!(code(runtime.wait_for(&large)), "TFY0130");
+}
+
+#[test]
+fn a_runtime_tells_what_it_would_do_and_what_it_leaves() {
+    let dir = Dir::new();
+    let mut runtime = open(&dir.0);
+    let (a, b) = (finished(&mut runtime, "big", "a", "x"), finished(&mut runtime, "big", "b", "y"));
+    let newest = [Retention::new().keep(1)];
+    let plan = runtime.plan(&newest).unwrap();
+    assert_eq!((plan.remove.len(), plan.remove[0].run, plan.over), (1, a.uuid(), 2));
+    assert_eq!(plan_of(&view(&dir.0), &newest).unwrap().remove, plan.remove);
+    assert_eq!(runtime.compact(&b).unwrap().unchanged, []);
+    assert_eq!(runtime.compact(&b).unwrap().unchanged, [b.uuid()]);
+    let pruned = runtime.prune(&[Retention::new().compact_after(Duration::ZERO)]).unwrap();
+    assert_eq!((pruned.compacted, pruned.unchanged), (1, vec![]), "`b` is not looked at again");
+    runtime.remove(&a).unwrap();
+    runtime.remove(&b).unwrap();
+    assert_eq!(runtime.collect_blobs().unwrap().blobs, 2);
+    assert_eq!(runtime.collect_blobs().unwrap().blobs, 0);
+    assert!(runtime.plan(&newest).unwrap().is_empty());
 }
 
 #[test]
