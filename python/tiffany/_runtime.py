@@ -275,13 +275,13 @@ class Runtime:
 
         >>> import tempfile
         >>> from tiffany import Retention, Runtime, workflow
-        >>> @workflow(name="brief")
-        ... def brief():
+        >>> @workflow(name="greet")
+        ... def greet():
         ...     yield
         >>> with tempfile.TemporaryDirectory() as wal:
         ...     with Runtime(wal=wal) as runtime:
         ...         for day in ("mon", "tue", "wed"):
-        ...             runtime.run(brief(), id=day)
+        ...             runtime.run(greet(), id=day)
         ...         pruned = runtime.prune(Retention(keep=1))
         ...     [(run.id, run.why) for run in pruned.removed]
         [('mon', 'count'), ('tue', 'count')]
