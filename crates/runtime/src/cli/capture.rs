@@ -26,6 +26,7 @@ pub(super) fn capture(
     place.need_program("capture a run")?;
     let mut rules = options.redact.iter();
     let redaction = rules.try_fold(Redaction::new(), |redaction, rule| redaction.field(rule))?;
+    let redaction = options.leave.iter().try_fold(redaction, |so_far, rule| so_far.leave(rule))?;
     let view = place.look()?;
     let run = find(&view, &options.run)?;
     let captured = capture_in(&mut place.rehearsal_room()?, &view, run, &redaction)?;
@@ -73,8 +74,10 @@ fn test(
     name: String,
     fixture: &str,
 ) -> Result<TestFile, Ending> {
-    let rules = options.redact.iter().map(|rule| format!(" --redact {}", quoted(rule)));
-    let made_by = format!("capture {}{}", quoted(&captured.id()), rules.collect::<String>());
+    let redact = options.redact.iter().map(|rule| format!(" --redact {}", quoted(rule)));
+    let leave = options.leave.iter().map(|rule| format!(" --leave {}", quoted(rule)));
+    let rules: String = redact.chain(leave).collect();
+    let made_by = format!("capture {}{rules}", quoted(&captured.id()));
     match (started.guest, &started.app) {
         (Some(guest), Some(app)) => {
             let (app, out, fixture) = (app.clone(), options.out.clone(), fixture.to_owned());
