@@ -102,9 +102,9 @@ impl Runtime {
             self.end_trial(id, None);
             let cause = self.find_cause(chain, &script, &divergence, matched)?;
             let language = self.settings.registry.language.as_deref();
-            let proposal = divergence.proposal(cause, &|id, is_new| match language {
-                Some(language) => language.patched(id, is_new),
-                None => proposal::rust(id, is_new),
+            let proposal = divergence.proposal(cause, &|id, way| match language {
+                Some(language) => language.patched(id, way),
+                None => proposal::rust(id, way),
             });
             let parting = Some(divergence.clone().into_plain_error(language));
             let apart = Some(divergence.into_error(cause, language, &script.beginning));
