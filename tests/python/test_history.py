@@ -309,8 +309,10 @@ def test_try_tells_what_a_run_would_do_next(wal: Path, monkeypatch: pytest.Monke
     assert trial.proposal.id == "change-price"
     assert trial.proposal.at.startswith(f"{__file__}:")
     assert trial.proposal.lines == [
-        'if await patched("change-price"): ...',
-        'if not await patched("change-price"): ...',
+        'if await patched("change-price"):',
+        "    ...  # the new code",
+        "else:",
+        "    ...  # the old code",
     ]
     with pytest.raises(RunOverError, match=r"is over.*TFY0042"):
         try_("over", wal=wal)

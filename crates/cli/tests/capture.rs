@@ -25,6 +25,24 @@ fn a_run_becomes_a_test_and_its_fixture() {
 }
 
 #[test]
+fn in_a_directory_that_cargo_does_not_look_into_the_test_takes_an_entry_in_the_manifest() {
+    let home = Home::golden();
+    let entry = |words: &[&str]| {
+        let words = [&["capture", "toast", "--force", "--json"], words].concat();
+        home.orders(&words).ok().lines()[0]["manifest"].clone()
+    };
+    for tests in ["tests", "./tests", "tests/"] {
+        assert_eq!(entry(&["--out", tests]), serde_json::Value::Null);
+    }
+    let of = |path: &str| format!("[[test]]\nname = \"toast\"\npath = \"{path}\"");
+    assert_eq!(entry(&["--out", "a b"]), of("a b/toast.rs"));
+    assert_eq!(entry(&["--out", "deep/tests"]), of("deep/tests/toast.rs"));
+    fs::write(home.0.join("deep/Cargo.toml"), "").unwrap();
+    assert_eq!(entry(&["--out", "deep/tests"]), serde_json::Value::Null);
+    assert_eq!(entry(&["--out", "deep/kept"]), of("kept/toast.rs"), "a path in the package");
+}
+
+#[test]
 fn every_run_can_be_captured_whatever_it_is_called() {
     let home = Home::golden();
     let runs = home.run(&["ls", "--json"]).ok().lines();
@@ -60,6 +78,7 @@ fn nothing_is_written_where_something_is_wrong() {
     home.run(&["capture", "toast"]).failed(3, "TFY0063");
     home.orders(&["capture", "breakfast"]).failed(1, "TFY0061");
     home.orders(&["capture", "toast", "--redact", "card"]).failed(1, "TFY0138");
+    home.orders(&["capture", "toast", "--leave", "name"]).failed(2, "TFY0067");
     home.orders(&["capture", "toast", "--name", "../toast"]).failed(2, "TFY0067");
     home.orders(&["capture", "toast", "--name", "Toast"]).failed(2, "TFY0067");
     let mut command = home.command(&orders(), &["capture", "nap-1", "--json"]);
@@ -98,6 +117,30 @@ fn what_is_redacted_is_in_no_file() {
         assert!(!text.contains("tea"), "{text}");
     }
     home.orders(&["replay", "--file", "tests/order_17.wal"]).ok();
+}
+
+#[test]
+fn a_value_that_would_be_left_is_told_and_may_be_left() {
+    let home = Home::new();
+    home.start("burn", "fire", "\"light\"", "");
+    let refused = home.orders(&["capture", "fire", "--redact", "/input"]).failed(1, "TFY0138");
+    assert!(refused.stderr.contains("record 2 still has it at `/name`"), "{}", refused.stderr);
+    assert!(!home.0.join("tests").exists());
+    let leave = ["--leave", "/name", "--leave", "/error/call"];
+    home.orders(&[&["capture", "fire", "--redact", "/input"], &leave[..]].concat()).ok();
+    let test = fs::read_to_string(home.0.join("tests/fire.rs")).unwrap();
+    assert!(test.contains("--redact /input --leave /name --leave /error/call"), "{test}");
+    let fixture = fs::read_to_string(home.0.join("tests/fire.wal")).unwrap();
+    assert!(fixture.contains("aaaaa is on fire"), "{fixture}");
+    home.orders(&["replay", "--file", "tests/fire.wal"]).ok();
+}
+
+#[test]
+fn a_compacted_run_cannot_be_captured() {
+    let home = Home::golden();
+    home.run(&["compact", "toast"]).ok();
+    home.orders(&["capture", "toast"]).failed(1, "TFY0131");
+    assert!(!home.0.join("tests").exists());
 }
 
 #[test]
@@ -166,6 +209,12 @@ impl Project {
         fs::write(self.0.0.join("src/main.rs"), program).unwrap();
     }
 
+    fn add_to_manifest(&self, text: &str) {
+        let file = self.0.0.join("Cargo.toml");
+        let manifest = fs::read_to_string(&file).unwrap();
+        fs::write(file, format!("{manifest}\n{text}")).unwrap();
+    }
+
     /// What cargo prints, both ways, and whether it ended well.
     fn cargo(&self, words: &[&str]) -> (bool, String) {
         let mut command = Command::new(env!("CARGO"));
@@ -204,6 +253,13 @@ fn in_a_cargo_project_the_test_passes_until_the_program_changes() {
     let test = ["test", "--test", "order_17"];
     let (passed, text) = project.cargo(&test);
     assert!(passed && text.contains("test order_17 ... ok"), "{text}");
+    // Elsewhere cargo finds it by an entry in the manifest, which is printed.
+    let printed = project.shop(&["capture", "order-17", "--out", "private/kept", "--name", "kept"]);
+    let (said, entry) = printed.split_once(", once Cargo.toml has\n").expect(&printed);
+    assert!(said.ends_with("private/kept/kept.rs: `cargo test --test kept`"), "{printed}");
+    project.add_to_manifest(entry);
+    let (passed, text) = project.cargo(&["test", "--test", "kept"]);
+    assert!(passed && text.contains("test kept ... ok"), "{text}");
     project.write(&PROGRAM.replace(
         "    step(\"charge\"",
         "    step(\"greet\", || Ok::<(), String>(())).await?;\n    step(\"charge\"",

@@ -63,6 +63,18 @@ async fn echo(text: String) -> Result<String, TaskError> {
     step("echo", move || Ok::<String, String>(said.clone())).input(&text).await
 }
 
+/// Names a task and a message after what it is given, however short, and has it in the name of a step.
+async fn brew(sku: String) -> Result<String, TaskError> {
+    let what = sku.clone();
+    let line = try_spawn(async move {
+        step("pour tea", || Err::<(), String>("no tea left, only 7 teapots".into()))
+            .input(&what)
+            .await
+    });
+    let left = line.name(format!("line {sku}")).await.await.is_err();
+    receive::<String>(&format!("{sku}/{left}")).await
+}
+
 static STARTS: AtomicU32 = AtomicU32::new(0);
 
 /// Depends on what is not in its log.
@@ -82,6 +94,7 @@ fn program(builder: Builder) -> Builder {
         .register("refuse", refuse)
         .register("favour", favour)
         .register("echo", echo)
+        .register("brew", brew)
         .register("moody", moody)
         .register("countdown", countdown)
 }
@@ -97,6 +110,9 @@ fn ran(dir: &Dir, function: &str, id: &str, input: &impl Serialize) -> Uuid {
     if function == "order" {
         let name = format!("answer of {}", ada().email);
         runtime.send(&run, &name, &"ada@example.org says thanks").unwrap();
+    }
+    if function == "brew" {
+        runtime.send(&run, "tea/true", &"tea?").unwrap();
     }
     let _ = runtime.wait_for(&run);
     run.uuid()
@@ -198,6 +214,48 @@ fn what_a_run_depends_on_cannot_be_redacted() {
     assert_eq!(code, "TFY0138");
     assert!(text.contains("`email`") && text.contains("record 2"), "{text}");
     assert!(!text.contains("ada"), "{text}");
+}
+
+#[test]
+fn short_values_are_taken_out_too_or_it_is_told_where_they_are() {
+    let dir = Dir::new();
+    let run = ran(&dir, "brew", "order of tea", &"tea");
+    let (code, text) = refused(taken(&dir, run, &["/input"]));
+    assert_eq!(code, "TFY0138");
+    assert!(text.contains("cannot redact `/input`: record 4 still has it at `/name`"), "{text}");
+    assert!(!text.contains("tea"), "{text}");
+    assert!(text.contains("record 7 has such a value at `/error/call/0`"), "{text}");
+    for places in [["/name", "/error/call"], ["name", "call"]] {
+        let leave = |redaction: Redaction, place: &&str| redaction.leave(place).unwrap();
+        let redaction = places.iter().fold(redacting(&["/input"]), leave);
+        let captured = capture(bare(), &dir.0, run, &redaction).unwrap();
+        let text = captured.text().replace("\"pour tea\"", "");
+        assert!(text.contains(r#""name":"line aaa""#), "{text}");
+        assert!(text.contains("no aaa left, only 7 teapots"), "{text}");
+        assert_eq!(captured.id(), "order of aaa");
+        assert_eq!(text.replace("teapots", "").matches("tea").count(), 0, "{text}");
+        replay_log(bare(), &kept(&dir, &captured)).unwrap();
+    }
+    let elsewhere = redacting(&["/input"]).leave("/function").unwrap();
+    assert_eq!(refused(capture(bare(), &dir.0, run, &elsewhere)).0, "TFY0138");
+    assert_eq!(Redaction::new().leave("").unwrap_err().code(), "TFY0138");
+    // Nothing is said of words that the log has anyway.
+    let run = ran(&dir, "echo", "e", &"every");
+    taken(&dir, run, &["/input"]).unwrap();
+    let run = ran(&dir, "echo", "f", &"echo");
+    assert!(
+        refused(taken(&dir, run, &["/input"])).1.contains("record 1 still has it at `/function`")
+    );
+}
+
+#[test]
+fn of_many_rules_the_one_to_blame_is_named_and_nothing_is_guessed() {
+    let dir = Dir::new();
+    let run = ran(&dir, "favour", "f", &ada());
+    let (code, text) = refused(taken(&dir, run, &["card", "email", "vip"]));
+    assert_eq!(code, "TFY0138");
+    assert!(text.contains("cannot redact `email`: "), "{text}");
+    assert!(!text.contains("likely") && !text.contains("card"), "{text}");
 }
 
 #[test]

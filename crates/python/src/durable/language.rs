@@ -2,7 +2,7 @@
 //! about them.
 
 use pyo3::prelude::*;
-use tiffany::binding::{Language, Wanted};
+use tiffany::binding::{Language, Wanted, Way};
 use tiffany::kernel::{BoxCoroutine, Frame};
 use tiffany::{Site, TaskError, Time, Uuid, Value};
 
@@ -138,8 +138,17 @@ impl Language for PythonLanguage {
         text.filter(|text| !text.is_empty())
     }
 
-    fn patched(&self, id: &str, is_new: bool) -> String {
-        format!("if {}await patched({id:?}): ...", if is_new { "" } else { "not " })
+    fn patched(&self, id: &str, way: Way) -> Vec<String> {
+        match way {
+            Way::New => vec![format!("if await patched({id:?}): ...")],
+            Way::Old => vec![format!("if not await patched({id:?}): ...")],
+            Way::Both => vec![
+                format!("if await patched({id:?}):"),
+                "    ...  # the new code".into(),
+                "else:".into(),
+                "    ...  # the old code".into(),
+            ],
+        }
     }
 
     fn shown(&self, value: &Value) -> Option<String> {

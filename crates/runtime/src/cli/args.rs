@@ -388,6 +388,9 @@ pub(super) struct Capture {
     /// Take out what this field has: a name anywhere in a value, or a JSON pointer into a record, such as /input/card. May be repeated.
     #[arg(long, value_name = "FIELD")]
     pub(super) redact: Vec<String>,
+    /// Let a value stay here that is taken out elsewhere: a field's name, or a JSON pointer, such as /name for what steps are called. May be repeated.
+    #[arg(long, value_name = "FIELD", requires = "redact")]
+    pub(super) leave: Vec<String>,
     /// Replace files that are there.
     #[arg(long)]
     pub(super) force: bool,

@@ -26,6 +26,7 @@ pub(super) fn capture(
     place.need_program("capture a run")?;
     let mut rules = options.redact.iter();
     let redaction = rules.try_fold(Redaction::new(), |redaction, rule| redaction.field(rule))?;
+    let redaction = options.leave.iter().try_fold(redaction, |so_far, rule| so_far.leave(rule))?;
     let view = place.look()?;
     let run = find_kept(&view, &options.run)?;
     let captured = capture_in(&mut place.rehearsal_room()?, &view, run, &redaction)?;
@@ -43,6 +44,10 @@ pub(super) fn capture(
     let over = if options.force { Over::File } else { Over::Nothing };
     write(&options.out, &fixture, &captured, &test, over)?;
     let (fixture, file) = (options.out.join(fixture), options.out.join(&test.file));
+    let entry = match started.app {
+        None => entry(&options.out, &file),
+        Some(_) => None,
+    };
     match out.json {
         true => out.json(&json!({
             "run": run.to_string(),
@@ -52,6 +57,7 @@ pub(super) fn capture(
             "records": captured.records(),
             "redacted": captured.redacted(),
             "command": test.command,
+            "manifest": entry,
         }))?,
         false => {
             let records = count(captured.records(), "record");
@@ -60,7 +66,11 @@ pub(super) fn capture(
                 values => format!(", {} redacted", count(values as u64, "value")),
             };
             out.text(Style::Good, &format!("{}: {records}{redacted}", fixture.display()))?;
-            out.text(Style::Good, &format!("{}: `{}`", file.display(), test.command))?;
+            let once = if entry.is_some() { ", once Cargo.toml has" } else { "" };
+            out.text(Style::Good, &format!("{}: `{}`{once}", file.display(), test.command))?;
+            for line in entry.iter().flat_map(|entry| entry.lines()) {
+                out.text(Style::Plain, &format!("    {line}"))?;
+            }
         }
     }
     out.end(0)
@@ -73,14 +83,16 @@ fn test(
     name: String,
     fixture: &str,
 ) -> Result<TestFile, Ending> {
-    let rules = options.redact.iter().map(|rule| format!(" --redact {}", quoted(rule)));
-    let made_by = format!("capture {}{}", quoted(&captured.id()), rules.collect::<String>());
+    let redact = options.redact.iter().map(|rule| format!(" --redact {}", quoted(rule)));
+    let leave = options.leave.iter().map(|rule| format!(" --leave {}", quoted(rule)));
+    let rules: String = redact.chain(leave).collect();
+    let made_by = format!("capture {}{rules}", quoted(&captured.id()));
     match (started.guest, &started.app) {
         (Some(guest), Some(app)) => {
             let (app, out, fixture) = (app.clone(), options.out.clone(), fixture.to_owned());
             Ok(guest.test(&TestOf { app, out, name, fixture, made_by })?)
         }
-        _ => Ok(rust_test(&started.program(), options, &name, fixture, &made_by)),
+        _ => Ok(rust_test(&started.program(), &name, fixture, &made_by)),
     }
 }
 
@@ -94,14 +106,25 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// A test that cargo finds in `tests`, or that is a module of one.
-fn rust_test(
-    program: &str,
-    options: &Capture,
-    name: &str,
-    fixture: &str,
-    made_by: &str,
-) -> TestFile {
+/// What the manifest must have for cargo to find a test; nothing if it is in the `tests` of a package.
+fn entry(out: &Path, file: &Path) -> Option<String> {
+    let is_package = |dir: &Path| dir.join("Cargo.toml").exists();
+    let is_here = |dir: &Path| matches!(dir.to_str(), Some("" | "."));
+    let package = out.parent().filter(|_| out.ends_with("tests"));
+    if package.is_some_and(|package| is_here(package) || is_package(package)) {
+        return None;
+    }
+    let whole = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
+    let package = whole.ancestors().skip(1).find(|dir| is_package(dir));
+    let path = package.and_then(|package| whole.strip_prefix(package).ok()).unwrap_or(file);
+    // The texts of JSON are texts of TOML.
+    let text = |path: &Path| json!(path.display().to_string()).to_string();
+    let name = text(Path::new(file.file_stem()?));
+    Some(format!("[[test]]\nname = {name}\npath = {}", text(path)))
+}
+
+/// A test that cargo finds in `tests`, or by an entry in the manifest.
+fn rust_test(program: &str, name: &str, fixture: &str, made_by: &str) -> TestFile {
     let text = format!(
         r#"//! A run that `{program} {made_by}` captured: the program must make the calls that are in `{fixture}`, and come to the same end. None of its steps is done.
 //!
@@ -127,11 +150,7 @@ fn {name}() {{
 }}
 "#
     );
-    // In other directories it is a part of some test.
-    let command = match options.out.ends_with("tests") {
-        true => format!("cargo test --test {name}"),
-        false => format!("cargo test {name}"),
-    };
+    let command = format!("cargo test --test {name}");
     TestFile { file: format!("{name}.rs"), text, command }
 }
 

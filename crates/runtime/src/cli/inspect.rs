@@ -9,13 +9,14 @@ use super::args::{Inspect, State};
 use super::error::{Ending, Shown, exit};
 use super::out::{Out, Style};
 use super::place::{Place, find_all};
+use super::prospect::{now, would_happen};
 use super::show::{read, waiting_json};
 use super::summary::Summary;
 use super::tasks::Tasks;
-use super::waiting::{About, Waiting};
+use super::waiting::About;
 use crate::durable::{Rehearsal, Until, script};
 use crate::runtime::Runtime;
-use crate::wal::{Recovery, RunState, Stamp, View};
+use crate::wal::{Recovery, RunState, View};
 
 /// What would happen to one run.
 struct Plan {
@@ -150,42 +151,6 @@ fn plan(
         None => {}
     }
     Ok(plan)
-}
-
-fn now() -> String {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let nanos = since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
-    Stamp::from_unix_nanos(nanos).as_str().to_owned()
-}
-
-/// What would become of a call that waits, and whether that is at once.
-fn would_happen(waiting: &Waiting, tid: u64, now: &str) -> (String, bool) {
-    let perhaps = if waiting.maybe_over { ", unless it was taken back" } else { "" };
-    let (what, at_once) = match (&waiting.step, &waiting.about) {
-        (Some(step), _) => {
-            let name = waiting.name.as_deref().unwrap_or("?");
-            if step.is_refused {
-                return (format!("task {tid}: step `{name}` is refused{perhaps}"), false);
-            }
-            match (&step.retry_at, step.would_be_in_doubt(), step.attempt) {
-                (_, true, _) => {
-                    (format!("step `{name}` would be in doubt: it began and has no result"), true)
-                }
-                (Some(at), ..) if at.as_str() > now => {
-                    (format!("step `{name}` would be tried again at {at}"), false)
-                }
-                (_, _, 0) => (format!("step `{name}` would begin"), true),
-                (.., attempt) => {
-                    (format!("step `{name}` would be done again, attempt {}", attempt + 1), true)
-                }
-            }
-        }
-        (None, About::Until(time)) if time.as_str() <= now => {
-            (format!("{} is over since {time}", waiting.call), true)
-        }
-        _ => (waiting.what(), false),
-    };
-    (format!("task {tid}: {what}{perhaps}"), at_once)
 }
 
 /// What recovery would mend, in words.

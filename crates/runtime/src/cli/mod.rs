@@ -36,6 +36,7 @@ mod ls;
 mod out;
 mod place;
 mod progress;
+mod prospect;
 mod replay;
 mod resume;
 mod show;

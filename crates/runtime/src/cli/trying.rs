@@ -8,7 +8,10 @@ use super::args::Try;
 use super::error::{CliError, Ending, Shown};
 use super::out::{Out, Style};
 use super::place::{Place, find_kept};
+use super::prospect::{now, would_happen};
+use super::show::read;
 use super::summary::count;
+use super::tasks::Tasks;
 use crate::durable::{Proposal, Trial};
 use crate::wal::{LogError, RunState};
 
@@ -22,9 +25,12 @@ pub(super) fn try_run(place: Place, mut out: Out, options: &Try) -> Done {
     }
     let tried = Trial::in_room(place.rehearsal_room()?, &view, run)?;
     let apart = tried.error.clone().map(Shown::from);
+    let mut tasks = Tasks::default();
+    read(&view, run, &mut tasks)?;
+    let first = First::of(&tried, &tasks);
     match out.json {
-        true => out.json(&to_json(&tried, apart.as_ref()))?,
-        false => print(&mut out, &tried)?,
+        true => out.json(&to_json(&tried, &first, apart.as_ref()))?,
+        false => print(&mut out, &tried, &first)?,
     }
     out.flush()?;
     match apart {
@@ -33,10 +39,39 @@ pub(super) fn try_run(place: Place, mut out: Out, options: &Try) -> Done {
     }
 }
 
-fn print(out: &mut Out, tried: &Trial) -> Result<(), Ending> {
+/// What would become of the calls that the log has no answer to, before anything else.
+#[derive(Default)]
+struct First {
+    would: Vec<String>,
+    /// Something of it is at once.
+    goes_on: bool,
+}
+
+impl First {
+    fn of(tried: &Trial, tasks: &Tasks) -> First {
+        let mut first = First::default();
+        // Code that has parted from the log does not come to them.
+        if tried.error.is_some() || tried.outcome.is_some() {
+            return first;
+        }
+        let now = now();
+        for (tid, _, waiting) in tasks.waits() {
+            let (would, at_once) = would_happen(waiting, tid, &now);
+            first.goes_on |= at_once && !waiting.maybe_over;
+            first.would.push(would);
+        }
+        first
+    }
+}
+
+fn print(out: &mut Out, tried: &Trial, first: &First) -> Result<(), Ending> {
     let calls = count(tried.calls as u64, "call");
+    let they = if tried.calls == 1 { "it" } else { "them" };
     out.text(Style::Head, &format!("{}  {}  {}", tried.run, tried.id, tried.function))?;
-    out.text(Style::Plain, &format!("{calls} to the world as the log has them"))?;
+    out.text(Style::Plain, &format!("{calls} to the world as the log has {they}"))?;
+    for would in &first.would {
+        out.text(Style::Busy, would)?;
+    }
     for call in &tried.upcoming {
         let name = call.name.map_or(String::new(), |name| format!(" `{name}`"));
         let next = format!("task {} would make {}{name} at {}", call.tid, call.call, call.at);
@@ -46,7 +81,7 @@ fn print(out: &mut Out, tried: &Trial) -> Result<(), Ending> {
     match &tried.outcome {
         Some(Ok(value)) => out.text(Style::Good, &format!("it would end with {value}"))?,
         Some(Err(error)) => out.text(Style::Bad, &format!("it would fail: {error}"))?,
-        None if tried.upcoming.is_empty() && !is_apart => {
+        None if tried.upcoming.is_empty() && !is_apart && !first.goes_on => {
             out.text(Style::Busy, "it would wait, as it does now")?;
         }
         None => {}
@@ -60,7 +95,7 @@ fn print(out: &mut Out, tried: &Trial) -> Result<(), Ending> {
     Ok(())
 }
 
-fn to_json(tried: &Trial, apart: Option<&Shown>) -> Value {
+fn to_json(tried: &Trial, first: &First, apart: Option<&Shown>) -> Value {
     let upcoming: Vec<Value> = tried
         .upcoming
         .iter()
@@ -79,6 +114,7 @@ fn to_json(tried: &Trial, apart: Option<&Shown>) -> Value {
     json!({
         "run": tried.run.to_string(),
         "calls": tried.calls,
+        "would": first.would,
         "upcoming": upcoming,
         "outcome": outcome,
         "error": apart.map(Shown::json),

@@ -12,6 +12,17 @@ pub enum Wanted {
     Again,
 }
 
+/// Which code a run takes at a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Runs that come here for the first time do something more.
+    New,
+    /// Runs that have been here do something more.
+    Old,
+    /// The first take the new code, and the others the old.
+    Both,
+}
+
 /// The whole contract between durable runs and the language of their code.
 pub trait Language {
     /// The root of a run of a function that is not registered, made out of its input; `None` if there is no such function.
@@ -57,8 +68,8 @@ pub trait Language {
     /// How a line of the program reads now.
     fn source(&self, at: &Site) -> Option<String>;
 
-    /// The line that asks whether a run takes the new way at a change, or the old one.
-    fn patched(&self, id: &str, is_new: bool) -> String;
+    /// The lines by which a run takes the new way at a change, or the old one.
+    fn patched(&self, id: &str, way: Way) -> Vec<String>;
 
     /// A value of it, as people read it; `None` if it is none of its own.
     fn shown(&self, value: &Value) -> Option<String>;

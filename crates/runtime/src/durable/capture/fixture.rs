@@ -7,7 +7,7 @@ use std::path::Path;
 use tiffany_kernel::{ErrorKind, TaskError, Tid, Uuid};
 
 use super::error::CaptureError;
-use super::redaction::Redaction;
+use super::redaction::{Found, Redaction};
 use crate::durable::json::encode;
 use crate::durable::resume::rehearsal::Until;
 use crate::durable::resume::script::Script;
@@ -27,6 +27,8 @@ pub(crate) struct Fixture {
 /// What came of a replay.
 pub(crate) struct Replayed {
     pub(crate) verdict: Verdict,
+    /// Where the two part, without a guess why.
+    pub(crate) parting: Option<TaskError>,
     /// How many calls that concern the world were the recorded ones.
     #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "only the command line asks"))]
     pub(crate) calls: usize,
@@ -61,9 +63,8 @@ impl Fixture {
         copy.map(Copy::end).ok_or(LogError::UnknownRun(run))
     }
 
-    /// Without what the rules find, and how many values that were.
-    pub(super) fn redacted(&self, redaction: &Redaction) -> Result<(Fixture, usize), CaptureError> {
-        let found = redaction.find(self.records())?;
+    /// Without what the rules find.
+    pub(super) fn redacted(&self, found: &Found<'_>) -> Result<Fixture, CaptureError> {
         let mut copy: Option<Copy> = None;
         for record in self.records() {
             let copy = copy.get_or_insert_with(|| Copy::new(self.run(), &record));
@@ -73,8 +74,7 @@ impl Fixture {
                 Ok::<_, CaptureError>(keep(line, field, &value))
             })?;
         }
-        let fixture = copy.map(Copy::end).ok_or(LogError::UnknownRun(self.run()))?;
-        Ok((fixture, found.count()))
+        Ok(copy.map(Copy::end).ok_or(LogError::UnknownRun(self.run()))?)
     }
 
     /// With a last line that says that this is all there is. A run that is not over has no other sign of that.
@@ -139,7 +139,7 @@ impl Fixture {
         let rehearsal = room.rehearse(&self.chain, script, Until::TheEnd);
         let rehearsal = rehearsal.map_err(RunError::Failed)?;
         let verdict = Verdict::of(&rehearsal, &deeds, was.as_ref());
-        Ok(Replayed { verdict, calls: rehearsal.matched })
+        Ok(Replayed { verdict, parting: rehearsal.parting, calls: rehearsal.matched })
     }
 
     pub(crate) fn run(&self) -> Uuid {

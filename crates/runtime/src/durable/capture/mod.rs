@@ -3,6 +3,8 @@
 
 mod error;
 mod fixture;
+mod inside;
+mod left;
 mod placeholder;
 mod redaction;
 mod tree;
@@ -12,10 +14,11 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use tiffany_kernel::Uuid;
+use tiffany_kernel::{TaskError, Uuid};
 
 pub use self::error::CaptureError;
 pub(crate) use self::fixture::Fixture;
+use self::left::Left;
 pub use self::redaction::Redaction;
 use crate::builder::Builder;
 use crate::error::RunError;
@@ -84,31 +87,81 @@ pub(crate) fn capture_in(
     redaction: &Redaction,
 ) -> Result<Captured, CaptureError> {
     let fixture = Fixture::of_run(view, run)?;
-    if let Some(why) = parting(&fixture, room)? {
+    if let Some(why) = parting(&fixture, room)?.map(|(guess, _)| guess) {
         return Err(CaptureError::NotTheSame { run, why });
     }
     if redaction.is_empty() {
         return Ok(Captured { fixture: fixture.finished(redaction), redacted: 0 });
     }
-    let (fixture, redacted) = fixture.redacted(redaction)?;
-    if let Some(why) = parting(&fixture, room)? {
-        let rules: Vec<&str> = redaction.rules().collect();
-        let why = format!("the run does not only pass on what is there: without it {why}");
-        let next = "redact less, or keep the fixture where only those see it who may";
-        return Err(CaptureError::redaction(&rules.join("`, `"), &why, next));
+    let found = redaction.find(fixture.records())?;
+    let redacted = fixture.redacted(&found)?;
+    if let Some((_, parting)) = parting(&redacted, room)? {
+        return Err(depends(&fixture, room, redaction, parting)?);
     }
-    Ok(Captured { fixture: fixture.finished(redaction), redacted })
+    if let [first, others @ ..] = &left::left(&found, redacted.records())[..] {
+        return Err(is_left(&fixture, redaction, first, others));
+    }
+    Ok(Captured { fixture: redacted.finished(redaction), redacted: found.values().len() })
 }
 
-/// Where a run and its records part, if they do.
-fn parting(fixture: &Fixture, room: &mut Runtime) -> Result<Option<String>, RunError> {
-    let error = match fixture.replay(room) {
-        Ok(replayed) => replayed.verdict.into_error(),
+/// The error that a run is another without what is taken out. The rule to blame is the one that does it alone.
+fn depends(
+    fixture: &Fixture,
+    room: &mut Runtime,
+    redaction: &Redaction,
+    all: String,
+) -> Result<CaptureError, CaptureError> {
+    let rules: Vec<&str> = redaction.rules().collect();
+    let (mut rule, mut parts) = (rules.join("`, `"), all);
+    for alone in redaction.one_by_one().filter(|_| rules.len() > 1) {
+        let redacted = fixture.redacted(&alone.find(fixture.records())?)?;
+        if let Some((_, parting)) = parting(&redacted, room)? {
+            (rule, parts) = (alone.rules().collect(), parting);
+            break;
+        }
+    }
+    let why = format!("the run does not only pass on what is there: without it {parts}");
+    let next = "redact less, or keep the fixture where only those see it who may";
+    Ok(CaptureError::redaction(&rule, &why, next))
+}
+
+/// The error that a value is left, with the rule that means it.
+fn is_left(
+    fixture: &Fixture,
+    redaction: &Redaction,
+    first: &Left<'_>,
+    others: &[Left<'_>],
+) -> CaptureError {
+    let means_it = |alone: &Redaction| {
+        let found = alone.find(fixture.records());
+        let secret = (first.value.kind, first.value.text.clone());
+        found.is_ok_and(|found| found.values().contains_key(&secret))
+    };
+    let mut alone = redaction.one_by_one();
+    let rule: String = alone.find(means_it).map_or(String::new(), |rule| rule.rules().collect());
+    let mut why = format!("record {} still has it at `{}`", first.record, first.place);
+    const MOST: usize = 4;
+    for Left { record, place, .. } in others.iter().take(MOST) {
+        why.push_str(&format!(", record {record} has such a value at `{place}`"));
+    }
+    if let more @ 1.. = others.len().saturating_sub(MOST) {
+        why.push_str(&format!(", and {more} more places have"));
+    }
+    why.push_str("; it is the program's own text");
+    let next = "redact another field, change that text, or allow it with `--leave` and the place";
+    CaptureError::redaction(&rule, &why, next)
+}
+
+/// Where a run and its records part, if they do: with a guess at what was done to the program, and without.
+fn parting(fixture: &Fixture, room: &mut Runtime) -> Result<Option<(String, String)>, RunError> {
+    let (error, plain) = match fixture.replay(room) {
+        Ok(replayed) => (replayed.verdict.into_error(), replayed.parting),
         // The function is not there, or cannot be given its input.
-        Err(RunError::Failed(error)) => Some(error),
+        Err(RunError::Failed(error)) => (Some(error), None),
         Err(error) => return Err(error),
     };
-    Ok(error.map(|error| format!("{} ({})", error.message(), error.code())))
+    let words = |error: &TaskError| format!("{} ({})", error.message(), error.code());
+    Ok(error.map(|error| (words(&error), words(plain.as_ref().unwrap_or(&error)))))
 }
 
 /// What may be replaced.

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::CaptureError;
+use super::inside::{Inside, Length};
 use super::placeholder::{Kind, Secret, kind_of, placeholders};
 use super::tree::Node;
 use super::walk::{Area, Leaf, Place, Rule, Walk, text_of};
@@ -15,7 +16,8 @@ use crate::wal::Record;
 ///
 /// A rule is the name of a field, wherever it stands in a value, or a JSON pointer into a record, such as `/input/customer/card`. Everything that is found
 /// there is replaced in the whole log by a placeholder of the same kind and shape. The same value has the same placeholder everywhere, also inside other
-/// texts, if it has four characters or more: a run that only passes it on still fits.
+/// texts; if it has fewer than four characters, only as a word. A run that only passes it on still fits. Where a value would be left, in the name of a step
+/// say, the run is not captured, unless [`leave`](Redaction::leave) allows it.
 ///
 /// ```
 /// use tiffany::testing::Redaction;
@@ -28,6 +30,8 @@ use crate::wal::Record;
 #[derive(Clone, Debug, Default)]
 pub struct Redaction {
     rules: Vec<Rule>,
+    /// Where a value may stay.
+    left: Vec<Rule>,
 }
 
 impl Redaction {
@@ -38,17 +42,14 @@ impl Redaction {
 
     /// Takes out what is found by this rule too.
     pub fn field(mut self, rule: &str) -> Result<Redaction, CaptureError> {
-        let place = match rule.strip_prefix('/') {
-            _ if rule.is_empty() => {
-                return Err(CaptureError::redaction(rule, "it is empty", NEXT));
-            }
-            Some(rest) => {
-                let part = |part: &str| part.replace("~1", "/").replace("~0", "~");
-                Place::Pointer(rest.split('/').map(part).collect())
-            }
-            None => Place::Name(rule.to_owned()),
-        };
-        self.rules.push(Rule { text: rule.to_owned(), place });
+        self.rules.push(parse(rule)?);
+        Ok(self)
+    }
+
+    /// Allows a value that is taken out elsewhere to stay here: in a field of that name, or where a JSON pointer leads to, such as `/name` for what steps are called.
+    /// It is for the program's own text, which is not changed.
+    pub fn leave(mut self, rule: &str) -> Result<Redaction, CaptureError> {
+        self.left.push(parse(rule)?);
         Ok(self)
     }
 
@@ -60,6 +61,13 @@ impl Redaction {
     /// The rules, as they were given.
     pub fn rules(&self) -> impl Iterator<Item = &str> {
         self.rules.iter().map(|rule| &*rule.text)
+    }
+
+    /// Each rule as if it were the only one.
+    pub(super) fn one_by_one(&self) -> impl Iterator<Item = Redaction> {
+        self.rules
+            .iter()
+            .map(|rule| Redaction { rules: vec![rule.clone()], left: self.left.clone() })
     }
 
     /// Finds what the rules mean in these records, and what stands for it. A rule that finds nothing is an error: it may be a slip, and what it should have
@@ -86,43 +94,51 @@ impl Redaction {
             let rule = &self.rules[unused].text;
             return Err(CaptureError::redaction(rule, "the log has nothing there", NEXT));
         }
-        Ok(Found::new(&self.rules, &secrets))
+        Ok(Found::new(self, &secrets))
     }
+}
+
+fn parse(rule: &str) -> Result<Rule, CaptureError> {
+    let place = match rule.strip_prefix('/') {
+        _ if rule.is_empty() => return Err(CaptureError::redaction(rule, "it is empty", NEXT)),
+        Some(rest) => {
+            let part = |part: &str| part.replace("~1", "/").replace("~0", "~");
+            Place::Pointer(rest.split('/').map(part).collect())
+        }
+        None => Place::Name(rule.to_owned()),
+    };
+    Ok(Rule { text: rule.to_owned(), place })
 }
 
 const NEXT: &str = "give the name of a field, or a JSON pointer into a record as `log --json` shows it, such as /input/card";
 
 /// What is replaced, and by what.
 pub(super) struct Found<'a> {
-    rules: &'a [Rule],
+    redaction: &'a Redaction,
     by_value: BTreeMap<Secret, String>,
-    /// Those that are looked for inside of texts, by their first four bytes, the longest first.
-    inside: BTreeMap<[u8; 4], Vec<(Kind, String, String)>>,
+    inside: Inside,
 }
 
-/// Only what is as long as this is looked for inside of texts.
-const SHORTEST: usize = 4;
-
 impl<'a> Found<'a> {
-    fn new(rules: &'a [Rule], secrets: &BTreeSet<Secret>) -> Found<'a> {
+    fn new(redaction: &'a Redaction, secrets: &BTreeSet<Secret>) -> Found<'a> {
         let by_value = placeholders(secrets);
-        let mut inside: BTreeMap<[u8; 4], Vec<_>> = BTreeMap::new();
-        for ((kind, text), made) in &by_value {
-            let is_long = text.chars().filter(|c| *c != '-').count() >= SHORTEST;
-            if let (true, Some(first)) =
-                (is_long && *kind != Kind::Flag, text.as_bytes().first_chunk())
-            {
-                inside.entry(*first).or_default().push((*kind, text.clone(), made.clone()));
-            }
-        }
-        inside.values_mut().for_each(|found| found.sort_by_key(|(_, text, _)| text.len()));
-        inside.values_mut().for_each(|found| found.reverse());
-        Found { rules, by_value, inside }
+        let inside = Inside::new(&by_value);
+        Found { redaction, by_value, inside }
     }
 
-    /// How many values are taken out.
-    pub(super) fn count(&self) -> usize {
-        self.by_value.len()
+    /// What is taken out, and what stands for it.
+    pub(super) fn values(&self) -> &BTreeMap<Secret, String> {
+        &self.by_value
+    }
+
+    /// The same, inside of texts.
+    pub(super) fn inside(&self) -> &Inside {
+        &self.inside
+    }
+
+    /// Where a value may stay.
+    pub(super) fn may_stay(&self) -> &[Rule] {
+        &self.redaction.left
     }
 
     /// A field of a record without what is taken out; `None` if there is nothing of it.
@@ -137,7 +153,7 @@ impl<'a> Found<'a> {
         let was = read(&json, record, field)?;
         let mut node = was.clone();
         let mut used = BTreeSet::new();
-        let mut walk = Walk { rules: self.rules, used: &mut used, path: Vec::new() };
+        let mut walk = Walk { rules: &self.redaction.rules, used: &mut used, path: Vec::new() };
         walk.field(&mut node, field, area, &mut |leaf, node, marked| {
             self.clean(leaf, node, marked)
         });
@@ -151,44 +167,24 @@ impl<'a> Found<'a> {
             Leaf::Words => kind_of(text_of(node)),
         };
         let text = text_of(node);
-        let known = self.by_value.get(&(whole, text.to_owned()));
-        let cleaned = match known {
-            Some(made) => made.clone(),
-            None if matches!(node, Node::Text(_)) => self.clean_inside(text),
-            None => return,
+        let known = |kind| self.by_value.get(&(kind, text.to_owned()));
+        let cleaned = match (known(whole), &*node) {
+            (Some(made), _) => made.clone(),
+            // Dates and bytes have no words in them.
+            (None, Node::Text(_)) => match whole {
+                Kind::Moment | Kind::Bytes => self.inside.cleaned(text, Length::Long),
+                _ => self.inside.cleaned(text, Length::Any),
+            },
+            // A text of digits can have become a number.
+            (None, _) => match known(Kind::Text) {
+                Some(made) => made.clone(),
+                None => return,
+            },
         };
         *node = match node {
             Node::Text(_) => Node::Text(Cow::Owned(cleaned)),
             _ => Node::Plain(Cow::Owned(cleaned)),
         };
-    }
-
-    /// A text without what is taken out inside of it, the longest first.
-    fn clean_inside(&self, text: &str) -> String {
-        let mut out = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some(c) = rest.chars().next() {
-            let before = out.chars().next_back();
-            let known = rest.as_bytes().first_chunk().and_then(|first| self.inside.get(first));
-            let found = known.into_iter().flatten().find(|(kind, secret, _)| {
-                rest.strip_prefix(&**secret).is_some_and(|after| {
-                    // A number is not found inside of a longer one.
-                    let is_digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
-                    *kind != Kind::Number || !(is_digit(before) || is_digit(after.chars().next()))
-                })
-            });
-            match found {
-                Some((_, secret, made)) => {
-                    out.push_str(made);
-                    rest = &rest[secret.len()..];
-                }
-                None => {
-                    out.push(c);
-                    rest = &rest[c.len_utf8()..];
-                }
-            }
-        }
-        out
     }
 }
 

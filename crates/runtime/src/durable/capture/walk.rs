@@ -21,6 +21,23 @@ pub(super) enum Place {
     Pointer(Vec<String>),
 }
 
+impl Rule {
+    /// Whether it means the place at the end of this path.
+    pub(super) fn means(&self, path: &[Step]) -> bool {
+        match (&self.place, path.last()) {
+            (Place::Name(name), Some(Step::Name(here))) => name == here,
+            (Place::Pointer(steps), _) => {
+                steps.len() == path.len()
+                    && steps.iter().zip(path).all(|(wanted, here)| match here {
+                        Step::Name(name) => wanted == name,
+                        Step::Index(at) => *wanted == at.to_string(),
+                    })
+            }
+            _ => false,
+        }
+    }
+}
+
 pub(super) fn text_of<'a>(node: &'a Node<'_>) -> &'a str {
     match node {
         Node::Plain(text) | Node::Text(text) => text,
@@ -76,6 +93,11 @@ pub(super) enum Leaf {
 pub(super) enum Step {
     Name(String),
     Index(usize),
+}
+
+/// Whether this is a number as the tables of a snapshot have it.
+fn is_value(members: &[(Cow<'_, str>, Node<'_>)]) -> bool {
+    matches!(members, [(name, _)] if matches!(&**name, "json" | "int" | "uint" | "float"))
 }
 
 /// What is done with each leaf: it is told whether a rule means it.
@@ -204,6 +226,8 @@ impl Walk<'_, '_> {
                     self.value(&mut members[0].1, marked, numbers, each)
                 }
                 tag => {
+                    // In tables a value has one name that says what it is.
+                    let numbers = numbers || is_value(members);
                     // The first says what it is.
                     for (name, member) in members.iter_mut().skip(usize::from(tag.is_some())) {
                         self.named(name, |walk| {
@@ -257,16 +281,9 @@ impl Walk<'_, '_> {
 
     /// Whether a rule means the place this stands at. Fields of a record have names of their own, which are not those of the program.
     fn is_meant(&mut self, in_value: bool) -> bool {
-        let fits = |rule: &Rule| match (&rule.place, self.path.last()) {
-            (Place::Name(name), Some(Step::Name(here))) => in_value && name == here,
-            (Place::Pointer(steps), _) => {
-                steps.len() == self.path.len()
-                    && steps.iter().zip(&self.path).all(|(wanted, here)| match here {
-                        Step::Name(name) => wanted == name,
-                        Step::Index(at) => *wanted == at.to_string(),
-                    })
-            }
-            _ => false,
+        let fits = |rule: &Rule| match &rule.place {
+            Place::Name(_) => in_value && rule.means(&self.path),
+            Place::Pointer(_) => rule.means(&self.path),
         };
         let meant: Vec<usize> = self
             .rules

@@ -3,6 +3,7 @@
 use tiffany_kernel::Site;
 
 use super::divergence::{Cause, Divergence};
+use crate::durable::language::Way;
 
 /// A change that is proposed where code and log part.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,12 +19,22 @@ pub struct Proposal {
     pub why: &'static str,
 }
 
-/// How a language writes that a run takes the new way.
-pub(crate) type Condition<'a> = &'a dyn Fn(&str, bool) -> String;
+/// How a language writes which code a run takes.
+pub(crate) type Condition<'a> = &'a dyn Fn(&str, Way) -> Vec<String>;
 
 /// The same in Rust.
-pub(crate) fn rust(id: &str, is_new: bool) -> String {
-    format!("if {}patched({id:?}).await {{ … }}", if is_new { "" } else { "!" })
+pub(crate) fn rust(id: &str, way: Way) -> Vec<String> {
+    match way {
+        Way::New => vec![format!("if patched({id:?}).await {{ … }}")],
+        Way::Old => vec![format!("if !patched({id:?}).await {{ … }}")],
+        Way::Both => vec![
+            format!("if patched({id:?}).await {{"),
+            "    … // the new code".into(),
+            "} else {".into(),
+            "    … // the old code".into(),
+            "}".into(),
+        ],
+    }
 }
 
 impl Divergence {
@@ -41,17 +52,17 @@ impl Divergence {
             Cause::Unsteady => return None,
             Cause::Added => {
                 let id = id("add", now?);
-                let lines = vec![condition(&id, true)];
+                let lines = condition(&id, Way::New);
                 (id, lines, "let only runs that have not come here make the new call")
             }
             Cause::Removed => {
                 let id = id("remove", &was?);
-                let lines = vec![condition(&id, false)];
+                let lines = condition(&id, Way::Old);
                 (id, lines, "keep the call that was taken out for runs that have made it")
             }
             Cause::Renamed | Cause::Argument | Cause::Reordered => {
                 let id = id("change", &was?);
-                let lines = vec![condition(&id, true), condition(&id, false)];
+                let lines = condition(&id, Way::Both);
                 (id, lines, "keep what was there beside what is there now")
             }
         };

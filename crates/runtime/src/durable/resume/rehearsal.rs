@@ -59,6 +59,8 @@ pub(crate) struct Rehearsal {
     pub(crate) matched: usize,
     /// Why it does not fit its log, if it does not.
     pub(crate) apart: Option<TaskError>,
+    /// The same without a guess at what was done to the program.
+    pub(crate) parting: Option<TaskError>,
     /// What its tasks did, in order. Plain yields are left out.
     pub(crate) acts: Vec<(Tid, Act)>,
     /// Where its tasks stand now.
@@ -100,12 +102,14 @@ impl Runtime {
             self.end_trial(id, None);
             let cause = self.find_cause(chain, &script, &divergence, matched)?;
             let language = self.settings.registry.language.as_deref();
-            let proposal = divergence.proposal(cause, &|id, is_new| match language {
-                Some(language) => language.patched(id, is_new),
-                None => proposal::rust(id, is_new),
+            let proposal = divergence.proposal(cause, &|id, way| match language {
+                Some(language) => language.patched(id, way),
+                None => proposal::rust(id, way),
             });
+            let parting = Some(divergence.clone().into_plain_error(language));
             let apart = Some(divergence.into_error(cause, language, &script.beginning));
-            return Ok(Rehearsal { matched, apart, acts, proposal, ..Rehearsal::default() });
+            let none = Rehearsal::default();
+            return Ok(Rehearsal { matched, apart, parting, acts, proposal, ..none });
         }
         let is_finished = script.outcome.is_some();
         let apart = match is_finished || until == Until::TheNextCalls {

@@ -1,0 +1,42 @@
+//! What would become of a call that waits if its run went on now, in words. It knows the records, and nothing of the code.
+
+use super::waiting::{About, Waiting};
+use crate::wal::Stamp;
+
+/// The time, as records have it.
+pub(super) fn now() -> String {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let nanos = since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
+    Stamp::from_unix_nanos(nanos).as_str().to_owned()
+}
+
+/// What would become of a call that waits, and whether that is at once.
+pub(super) fn would_happen(waiting: &Waiting, tid: u64, now: &str) -> (String, bool) {
+    let perhaps = if waiting.maybe_over { ", unless it was taken back" } else { "" };
+    let (what, at_once) = match (&waiting.step, &waiting.about) {
+        (Some(step), _) => {
+            let name = waiting.name.as_deref().unwrap_or("?");
+            if step.is_refused {
+                let refused = "is refused: the fork waits until `allow` lets it be done";
+                return (format!("task {tid}: step `{name}` {refused}{perhaps}"), false);
+            }
+            match (&step.retry_at, step.would_be_in_doubt(), step.attempt) {
+                (_, true, _) => {
+                    (format!("step `{name}` would be in doubt: it began and has no result"), true)
+                }
+                (Some(at), ..) if at.as_str() > now => {
+                    (format!("step `{name}` would be tried again at {at}"), false)
+                }
+                (_, _, 0) => (format!("step `{name}` would begin"), true),
+                (.., attempt) => {
+                    (format!("step `{name}` would be done again, attempt {}", attempt + 1), true)
+                }
+            }
+        }
+        (None, About::Until(time)) if time.as_str() <= now => {
+            (format!("{} is over since {time}", waiting.call), true)
+        }
+        _ => (waiting.what(), false),
+    };
+    (format!("task {tid}: {what}{perhaps}"), at_once)
+}
