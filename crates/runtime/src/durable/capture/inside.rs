@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::forms::FORMS;
 use super::placeholder::{Kind, Secret};
 
 /// What is as long as this is found wherever it stands, and what is shorter only as a word.
@@ -34,18 +35,29 @@ impl Inside {
         let mut inside = Inside { long: BTreeMap::new(), short: BTreeMap::new() };
         let values = by_value.iter().filter(|((kind, text), _)| is_told_by(*kind, text));
         for ((kind, text), made) in values {
-            let known = Known { kind: *kind, text: text.clone(), made: made.clone() };
-            match (text.as_bytes().first_chunk(), text.as_bytes().first()) {
-                (Some(first), _) if is_long(text) => {
-                    inside.long.entry(*first).or_default().push(known)
+            inside.add(Known { kind: *kind, text: text.clone(), made: made.clone() });
+            // Others write a text with something escaped in it: an error that quotes it, an address.
+            for form in FORMS.iter().filter(|_| *kind == Kind::Text && is_long(text)) {
+                let (written, made) = (form(text), form(made));
+                if written != *text {
+                    inside.add(Known { kind: *kind, text: written, made });
                 }
-                (_, Some(first)) => inside.short.entry(*first).or_default().push(known),
-                (_, None) => {}
             }
         }
         let lists = inside.long.values_mut().chain(inside.short.values_mut());
         lists.for_each(|list| list.sort_by_key(|known| std::cmp::Reverse(known.text.len())));
         inside
+    }
+
+    fn add(&mut self, known: Known) {
+        let bytes = known.text.as_bytes();
+        match (bytes.first_chunk(), bytes.first()) {
+            (Some(first), _) if is_long(&known.text) => {
+                self.long.entry(*first).or_default().push(known);
+            }
+            (_, Some(first)) => self.short.entry(*first).or_default().push(known),
+            (_, None) => {}
+        }
     }
 
     /// A text without them.
@@ -131,6 +143,19 @@ fn goes_on(edge: Option<char>, mut beyond: impl Iterator<Item = char>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_is_found_as_others_write_it() {
+        let secret = "pa\"s's\\wörd";
+        for (text, expected) in [
+            ("KeyError: 'pa\"s\\'s\\\\wörd'", "KeyError: 'x'"),
+            ("{\"a\":\"pa\\\"s's\\\\w\\u00f6rd\"}", "{\"a\":\"x\"}"),
+            ("/?q=pa%22s%27s%5Cw%C3%B6rd&r", "/?q=x&r"),
+            ("cGEicydzXHfDtnJk", "eA=="),
+        ] {
+            assert_eq!(cleaned(Kind::Text, secret, "x", text), expected, "{text}");
+        }
+    }
 
     fn cleaned(kind: Kind, secret: &str, made: &str, text: &str) -> String {
         let values = BTreeMap::from([((kind, secret.to_owned()), made.to_owned())]);

@@ -123,7 +123,7 @@ impl<'f> Search<'_, 'f> {
             if is_line { text.rsplit_once(':').map_or(text, |(file, _)| file) } else { text };
         let known = self.found.inside().words(text).find(|known| {
             let is_made = self.made.is_some_and(|made| made.contains(&*known.text));
-            !is_made && !(is_line && known.kind == Kind::Number)
+            !(is_made || (is_line && known.kind == Kind::Number))
         })?;
         let mut around = (1..=self.path.len()).map(|length| &self.path[..length]);
         let may_stay =

@@ -3,6 +3,7 @@
 
 mod error;
 mod fixture;
+mod forms;
 mod inside;
 mod left;
 mod placeholder;

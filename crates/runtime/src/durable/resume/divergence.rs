@@ -1,7 +1,7 @@
 //! A run that does something else than its log says, and why it likely does. The cause is found by trying: of the
 //! usual edits of a program, which one explains most of the log?
 
-use tiffany_kernel::{CallRecord, ErrorKind, Site, TaskError, Tid};
+use tiffany_kernel::{About, CallRecord, ErrorKind, Site, TaskError, Tid};
 
 use super::replay::{about_text, differs};
 use super::script::{Beginning, Recorded, Script};
@@ -32,7 +32,11 @@ pub(crate) struct Made {
 
 impl Made {
     pub(crate) fn new(call: &CallRecord) -> Made {
-        let about = about_text(&call.about);
+        // When a sleep is over depends on when this is tried.
+        let about = match &call.about {
+            About::Time(_) => String::new(),
+            about => about_text(about),
+        };
         Made { tag: call.kind.tag(), name: call.name, about, at: call.at.clone() }
     }
 
