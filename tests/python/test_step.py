@@ -106,6 +106,37 @@ def test_a_failure_has_its_frames_and_opens_in_the_debugger(home: Home) -> None:
     assert ended.code == 0
 
 
+LENIENT = """
+from tiffany import spawn, wait
+
+async def refuse(why):
+    raise ValueError(why)
+
+async def main():
+    try:
+        await wait(await spawn(refuse("caught")))
+    except ValueError as error:
+        caught = str(error)
+    raise KeyError(f"after {caught}")
+"""
+
+
+def test_the_debugger_opens_at_the_failure_that_nobody_caught(home: Home) -> None:
+    home.write("app.py", LENIENT)
+    assert home.run("run", "--wal", "wal", "--id", "c", "app.py").code == 1
+    shown = step(home, "c", "--failure")
+    assert shown["line"]["tid"] == 1 and "KeyError" in shown["line"]["error"]["message"]
+    lines = LENIENT.splitlines()
+    for task in shown["tasks"]:
+        file, _, line = task["spawned_at"].rpartition(":")
+        wanted = "async def main" if task["tid"] == 1 else "await spawn("
+        assert file.endswith("app.py") and wanted in lines[int(line) - 1], task
+    command = ("--app", "app.py", "--dir", "wal", "step", "c", "--pdb")
+    with home.start(*command, typed="p 'it was ' + caught\nq\n") as started:
+        ended = started.end()
+    assert "it was caught" in ended.out and ended.code == 0, ended
+
+
 def test_in_a_terminal_it_goes_where_it_is_told(home: Home) -> None:
     home.run("run", "--wal", "wal", "--id", "a", "app.py", "tea", "cake").ok()
     seat, terminal = pty.openpty()
