@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -164,9 +165,7 @@ def test_in_a_terminal_it_goes_where_it_is_told(home: Home) -> None:
     assert process.wait(LONGEST_SECONDS) == 0
     text = shown.decode()
     last = len(records(home, "a"))
-    seen = [
-        int(line.split()[-3]) for line in text.splitlines() if " of " in line and "record " in line
-    ]
+    seen = [int(number) for number in re.findall(r"record (\d+) of \d+", text)]
     assert seen == [last, last - 1, last - 2, 2, 3], text
     assert "TFY0115" in text and "`sideways` is nothing to do here" in text
 
