@@ -136,7 +136,7 @@ def test_the_error_is_raised_where_the_run_is_waited_for(
     with runtime:
         with pytest.raises(DivergedError) as raised:
             runtime.wait("a")
-        assert "now makes effect `other`" in str(raised.value)
+        assert "now makes step `other`" in str(raised.value)
         assert runtime.paused()[0].code == "TFY0036"
 
 

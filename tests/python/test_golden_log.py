@@ -70,7 +70,7 @@ def test_code_that_does_something_else_is_shown_where(tmp_path: Path) -> None:
     assert caught.value.code == "TFY0059"
     assert isinstance(caught.value, AssertionError)
     assert "sleep" in text
-    assert "effect `price`" in text
+    assert "step `price`" in text
     assert "likely a call was added" in text
     assert f"{__file__}:" in text
     assert "--golden-update" in text

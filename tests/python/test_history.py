@@ -37,7 +37,9 @@ from tiffany import (
     gather,
     put,
     sleep,
+    spawn,
     step,
+    wait,
     workflow,
 )
 from tiffany.errors import DamagedBackupError
@@ -116,7 +118,7 @@ def test_variables_stores_and_waits_are_as_they_were(wal: Path) -> None:
             assert moment.record["seq"] == number
             (task,) = moment.tasks
             (frame,) = task.frames
-            assert (task.state, task.waits_for) == ("waiting", "an effect")
+            assert (task.state, task.waits_for) == ("waiting", "step `price`")
             assert (frame.function, frame.file) == ("bill", __file__)
             assert task.waits_at == f"{frame.file}:{frame.line}"
             seen.append((frame.locals["item"], frame.locals["total"], task.store.get("total")))
@@ -181,6 +183,76 @@ def test_a_failure_opens_where_it_was_raised(wal: Path) -> None:
         before = travel.back()
         assert before.tasks[0].error is None
         assert before.tasks[0].state != "failed"
+
+
+async def refuse(why: str) -> None:
+    await price(why)
+    raise ValueError(why)
+
+
+@workflow(name="lenient")
+async def lenient(last: str) -> None:
+    caught = ""
+    try:
+        await wait(await spawn(refuse("at first")))
+    except ValueError as error:
+        caught = str(error)
+    await price("tea")
+    if last == "own":
+        raise KeyError(f"after {caught}")
+    await wait(await spawn(refuse("at last")))
+
+
+def failed(wal: Path, last: str, error: type[Exception]) -> TimeTravel:
+    with Runtime(wal=wal) as runtime, pytest.raises(error):
+        runtime.run(lenient(last), id=last)
+    return TimeTravel(last, wal=wal)
+
+
+def test_the_failure_is_the_one_that_nobody_caught(wal: Path) -> None:
+    with failed(wal, "own", KeyError) as travel:
+        moment = travel.failure()
+        assert moment is not None and moment.record["tid"] == 1
+        root, child = moment.tasks[0], moment.task(2)
+        assert isinstance(root.error, KeyError) and root.frames[-1].locals["caught"] == "'at first'"
+        assert child is None or isinstance(child.error, ValueError)
+    with failed(wal, "child", ValueError) as travel:
+        moment = travel.failure()
+        assert moment is not None and moment.record["tid"] == 3
+        task = moment.task(3)
+        assert task is not None and str(task.error) == "at last"
+        assert [(frame.function, frame.locals) for frame in task.frames] == [
+            ("refuse", {"why": "'at last'"})
+        ]
+
+
+def test_a_task_has_its_own_frames_with_their_variables_when_an_error_went_through_it(
+    wal: Path,
+) -> None:
+    with failed(wal, "child", ValueError) as travel:
+        moment = travel.at(len(travel))
+        root, child = moment.tasks[0], moment.task(3)
+        assert root.state == "failed" and isinstance(root.error, ValueError)
+        (frame,) = root.frames
+        assert frame.function == "lenient"
+        assert (frame.locals["last"], frame.locals["caught"]) == ("'child'", "'at first'")
+        if child is not None:
+            assert [frame.function for frame in child.frames] == ["refuse"]
+        # A debugger finds them all, each with its variables.
+        entries = list(traceback.walk_tb(root.error.__traceback__))
+        assert [entry[0].f_code.co_name for entry in entries] == ["lenient", "refuse"]
+        assert entries[0][0].f_locals["caught"] == "at first"
+
+
+def test_lines_that_spawned_tasks_are_lines_of_python(wal: Path) -> None:
+    with failed(wal, "child", ValueError) as travel:
+        for number in range(1, len(travel) + 1):
+            for task in travel.at(number).tasks:
+                file, _, line = task.spawned_at.rpartition(":")
+                assert file == __file__, (number, task)
+                source = Path(file).read_text().splitlines()[int(line) - 1]
+                wanted = "@workflow" if task.tid == 1 else "await spawn(refuse("
+                assert wanted in source, task
 
 
 def test_a_traveller_is_refused_where_it_cannot_be(wal: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -106,6 +107,37 @@ def test_a_failure_has_its_frames_and_opens_in_the_debugger(home: Home) -> None:
     assert ended.code == 0
 
 
+LENIENT = """
+from tiffany import spawn, wait
+
+async def refuse(why):
+    raise ValueError(why)
+
+async def main():
+    try:
+        await wait(await spawn(refuse("caught")))
+    except ValueError as error:
+        caught = str(error)
+    raise KeyError(f"after {caught}")
+"""
+
+
+def test_the_debugger_opens_at_the_failure_that_nobody_caught(home: Home) -> None:
+    home.write("app.py", LENIENT)
+    assert home.run("run", "--wal", "wal", "--id", "c", "app.py").code == 1
+    shown = step(home, "c", "--failure")
+    assert shown["line"]["tid"] == 1 and "KeyError" in shown["line"]["error"]["message"]
+    lines = LENIENT.splitlines()
+    for task in shown["tasks"]:
+        file, _, line = task["spawned_at"].rpartition(":")
+        wanted = "async def main" if task["tid"] == 1 else "await spawn("
+        assert file.endswith("app.py") and wanted in lines[int(line) - 1], task
+    command = ("--app", "app.py", "--dir", "wal", "step", "c", "--pdb")
+    with home.start(*command, typed="p 'it was ' + caught\nq\n") as started:
+        ended = started.end()
+    assert "it was caught" in ended.out and ended.code == 0, ended
+
+
 def test_in_a_terminal_it_goes_where_it_is_told(home: Home) -> None:
     home.run("run", "--wal", "wal", "--id", "a", "app.py", "tea", "cake").ok()
     seat, terminal = pty.openpty()
@@ -133,9 +165,7 @@ def test_in_a_terminal_it_goes_where_it_is_told(home: Home) -> None:
     assert process.wait(LONGEST_SECONDS) == 0
     text = shown.decode()
     last = len(records(home, "a"))
-    seen = [
-        int(line.split()[-3]) for line in text.splitlines() if " of " in line and "record " in line
-    ]
+    seen = [int(number) for number in re.findall(r"record (\d+) of \d+", text)]
     assert seen == [last, last - 1, last - 2, 2, 3], text
     assert "TFY0115" in text and "`sideways` is nothing to do here" in text
 

@@ -65,7 +65,7 @@ fn a_program_that_changed_is_told_so_by_the_fixture() {
     let mut command = home.command(&orders(), &["replay", "--file", "kept/nap.wal"]);
     command.env("ORDERS_VERSION", "2");
     let changed = finish(command).failed(1, "TFY0036");
-    assert!(changed.stderr.contains("effect `brush teeth`"), "{}", changed.stderr);
+    assert!(changed.stderr.contains("step `brush teeth`"), "{}", changed.stderr);
     let mut command = home.command(&orders(), &["replay", "--file", "-", "--json"]);
     command.env("ORDERS_VERSION", "3");
     command.stdin(Stdio::from(fs::File::open(home.0.join("kept/nap.wal")).unwrap()));
@@ -265,8 +265,8 @@ fn in_a_cargo_project_the_test_passes_until_the_program_changes() {
         "    step(\"greet\", || Ok::<(), String>(())).await?;\n    step(\"charge\"",
     ));
     let (passed, text) = project.cargo(&test);
-    assert!(!passed && text.contains("error[TFY0036]: task 1 now makes effect `greet`"), "{text}");
-    assert!(text.contains("where record 5 has effect `charge` at src/main.rs:8"), "{text}");
+    assert!(!passed && text.contains("error[TFY0036]: task 1 now makes step `greet`"), "{text}");
+    assert!(text.contains("where record 5 has step `charge` at src/main.rs:8"), "{text}");
     project.write(&PROGRAM.replace("costs", "is worth"));
     let (passed, text) = project.cargo(&test);
     assert!(!passed && text.contains("the value \"tea is worth 42\", and came to"), "{text}");

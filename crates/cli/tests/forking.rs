@@ -54,6 +54,15 @@ fn a_failed_run_is_forked_with_another_answer_and_driven_to_its_end() {
     assert!(list.contains("FORK OF") && list.contains(&format!("toast at {at}")), "{list}");
     let listed = home.run(&["ls", "--json"]).ok().lines();
     assert_eq!(listed.iter().filter(|run| run["fork"]["run"] == parent["run"]).count(), 1);
+    // What came of the other answer, in words.
+    let differs = home.run(&["diff", "toast", &id]);
+    assert_eq!(differs.code, 1, "{differs:?}");
+    let text = differs.stdout;
+    assert!(text.contains("set for the fork"), "{text}");
+    assert!(text.contains("/error: toast is on fire → nothing"), "{text}");
+    for noise in ["/set", "/attempts", "Forked", "\"kind\""] {
+        assert!(!text.contains(noise), "{noise} in {text}");
+    }
     // It is a run like any other.
     home.run(&["verify"]).ok();
     let replayed = home.orders(&["replay", &id, "--json"]).ok().lines().remove(0);

@@ -49,10 +49,7 @@ fn a_changed_program_is_told_from_one_that_only_looks_changed() {
     let paused = with_version(&home, "2", &["show", "nap-2", "--json"]).ok().lines().remove(0);
     assert_eq!(paused["diverged"]["code"], "TFY0036");
     let resumed = with_version(&home, "2", &["resume", "nap-2"]).failed(1, "TFY0069");
-    assert!(
-        resumed.stdout.contains("paused  task 1 now makes effect `brush teeth`"),
-        "{resumed:?}"
-    );
+    assert!(resumed.stdout.contains("paused  task 1 now makes step `brush teeth`"), "{resumed:?}");
     let again = home.orders(&["resume", "nap-2"]).ok().stdout;
     assert!(again.contains("completed  100"), "nothing was lost: {again}");
 }

@@ -4,7 +4,7 @@
 mod kit;
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -96,6 +96,50 @@ fn a_terminal_gets_colours_and_lines_that_fit() {
     assert!(!wide.contains('…') && wide.contains("[TFY0001]"), "{wide}");
     let short = plain(&shown(home.command(&tiffany(), &["ls"]), 100));
     assert!(short.contains("\n9f87c291  nap-1"), "{short}");
+}
+
+#[test]
+fn what_went_wrong_is_read_to_its_end_in_a_narrow_terminal() {
+    let home = Home::golden();
+    for (program, arguments) in [
+        (tiffany(), &["show", "toast"][..]),
+        (orders(), &["show", "toast"]),
+        (orders(), &["step", "toast", "--at", "5"]),
+    ] {
+        let text = plain(&shown(home.command(&program, arguments), 50));
+        assert!(!text.contains('…'), "{arguments:?}: {text}");
+        for line in text.lines() {
+            let width = line.trim_end_matches('\r').chars().count();
+            assert!(width <= 50, "{arguments:?}: {width} {line}");
+        }
+        // Each error once in the head and once with the task.
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(words.matches("toast is on fire, in `light` at").count(), 2, "{text}");
+        assert_eq!(words.matches("[TFY0001]").count(), 2, "{text}");
+    }
+}
+
+#[test]
+fn the_first_prompt_says_how_to_get_help_and_help_is_read_to_its_end() {
+    let home = Home::golden();
+    let mut command = home.command(&orders(), &["step", "toast"]);
+    let (mut seat, program) = terminal(60);
+    command.stdin(program.try_clone().unwrap());
+    command.stdout(program.try_clone().unwrap()).stderr(program);
+    let mut holder = Holder(command.spawn().unwrap());
+    drop(command);
+    seat.write_all(b"h\nb\nq\n").unwrap();
+    let mut bytes = Vec::new();
+    let mut piece = [0; 4096];
+    while let Ok(count @ 1..) = seat.read(&mut piece) {
+        bytes.extend_from_slice(&piece[..count]);
+    }
+    assert!(holder.0.wait().unwrap().success());
+    let text = plain(&String::from_utf8_lossy(&bytes));
+    assert_eq!(text.matches("step (h for help)> ").count(), 1, "{text}");
+    assert_eq!(text.matches("step> ").count(), 2, "{text}");
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("n next, b back") && words.contains("q: the end; Enter does"), "{text}");
 }
 
 #[test]

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::calls::semaphore::{Lock, Semaphore, Taken};
 use crate::error::{ErrorKind, Site, TaskLabel};
-use crate::id::Tid;
-use crate::outbox::EventKind;
+use crate::id::{CallId, Tid};
+use crate::outbox::{CallRef, EventKind};
 use crate::outstanding::{Calls, Wait};
 use crate::run::{Found, Run};
 use crate::state::TaskState;
@@ -134,11 +134,21 @@ impl Run {
         DeadlockError { waiting, cycle }
     }
 
-    /// What a task waits for, if it does.
-    pub(crate) fn waits_for(&self, slot: u32) -> Option<String> {
+    /// What a task waits for, if it does. The host may know what an effect is called.
+    pub(crate) fn waits_for(
+        &self,
+        slot: u32,
+        effect: &dyn Fn(CallRef) -> Option<String>,
+    ) -> Option<String> {
         let task = &self.tasks[slot as usize];
         let waits = task.calls().into_iter().flat_map(Calls::waits);
-        let on: Vec<String> = waits.map(|(wait, _)| self.describe(&wait)).collect();
+        let told = |call: CallId, wait: &Wait| match wait {
+            Wait::Effect => effect(CallRef { run: self.id, slot, call }),
+            _ => None,
+        };
+        let on: Vec<String> = waits
+            .map(|(call, wait, _)| told(call, &wait).unwrap_or_else(|| self.describe(&wait)))
+            .collect();
         match task.state() {
             _ if !on.is_empty() => Some(on.join(" or ")),
             TaskState::Blocked(_) => Some("a foreign future".into()),
@@ -150,7 +160,7 @@ impl Run {
         let task = self.label(slot);
         let calls = self.tasks[slot as usize].calls();
         let waits = calls.into_iter().flat_map(Calls::waits);
-        let on: Vec<String> = waits.map(|(wait, _)| self.describe(&wait)).collect();
+        let on: Vec<String> = waits.map(|(_, wait, _)| self.describe(&wait)).collect();
         let coroutine = self.tasks[slot as usize].coroutine();
         let at = match self.tasks[slot as usize].first_wait() {
             Some((_, at)) => Some(self.site(slot, at)),

@@ -306,15 +306,15 @@ impl Calls {
         }
     }
 
-    /// What each call waits for that does, with its line, in the order they were made.
-    pub(crate) fn waits(&self) -> impl Iterator<Item = (Wait, &'static Location<'static>)> {
+    /// What each call waits for that does, with its number and its line, in the order they were made.
+    pub(crate) fn waits(&self) -> impl Iterator<Item = (CallId, Wait, &'static Location<'static>)> {
         let (one, several) = match &self.progress {
-            Progress::Waiting(wait) => (Some((*wait, self.at)), None),
+            Progress::Waiting(wait) => (Some((self.id, *wait, self.at)), None),
             Progress::Several(several) => (None, Some(&several.calls)),
             Progress::None | Progress::Done | Progress::Answered(_) => (None, None),
         };
         let several = several.into_iter().flatten().filter_map(|entry| match entry.what {
-            Some(Pending::Waiting(wait)) => Some((wait, entry.at)),
+            Some(Pending::Waiting(wait)) => Some((entry.id, wait, entry.at)),
             _ => None,
         });
         one.into_iter().chain(several)
@@ -343,7 +343,7 @@ impl Calls {
     pub(crate) fn first_wait(&self) -> Option<(Wait, &'static Location<'static>)> {
         match &self.progress {
             Progress::Waiting(wait) => Some((*wait, self.at)),
-            _ => self.waits().next(),
+            _ => self.waits().next().map(|(_, wait, at)| (wait, at)),
         }
     }
 }

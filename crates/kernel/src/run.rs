@@ -424,7 +424,7 @@ impl Run {
             .map(|(slot, task)| TaskInfo {
                 label: self.label(slot as u32),
                 state: task.state(),
-                waits_for: self.waits_for(slot as u32),
+                waits_for: self.waits_for(slot as u32, &|_| None),
                 waits_at: task.first_wait().map(|(_, at)| self.site(slot as u32, at)),
             })
             .collect();

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use crate::error::Site;
+use crate::outbox::CallRef;
 use crate::run::{Run, TaskInfo};
 use crate::value::Value;
 
@@ -29,14 +30,18 @@ pub struct Sight {
 }
 
 impl Run {
-    /// A close look at every task that is known, in the order of their numbers.
-    pub fn sights(&self) -> Vec<Sight> {
-        self.tasks().into_iter().map(|info| self.sight(info)).collect()
+    /// A close look at every task that is known, in the order of their numbers. `effect` says what a host calls the effect of a call.
+    pub fn sights(&self, effect: &dyn Fn(CallRef) -> Option<String>) -> Vec<Sight> {
+        self.tasks().into_iter().map(|info| self.sight(info, effect)).collect()
     }
 
-    fn sight(&self, info: TaskInfo) -> Sight {
+    fn sight(&self, mut info: TaskInfo, effect: &dyn Fn(CallRef) -> Option<String>) -> Sight {
         let tid = info.label.tid;
-        let task = self.tasks.iter().find(|(_, task)| task.tid == tid).map(|(_, task)| task);
+        let found = self.tasks.iter().find(|(_, task)| task.tid == tid);
+        let task = found.map(|(_, task)| task);
+        if let Some((slot, _)) = found {
+            info.waits_for = self.waits_for(slot as u32, effect);
+        }
         let scope = task.and_then(|task| task.scope.as_deref());
         let store = scope.map_or_else(Vec::new, |scope| {
             scope.state.iter().map(|(key, value)| (Rc::clone(key), value.clone())).collect()

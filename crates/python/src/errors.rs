@@ -10,9 +10,10 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTraceback, PyType};
+use tiffany::kernel::Frame;
 use tiffany::{ErrorKind, RunError, TaskError};
 
-use crate::traceback;
+use crate::{frames, traceback};
 
 /// Errors that this crate makes itself, by the kind they have in the kernel.
 pub(crate) use tiffany::ErrorKind as TiffanyError;
@@ -33,6 +34,8 @@ impl Raise for ErrorKind {
 struct Raised {
     exception: Py<PyBaseException>,
     traceback: Option<Py<PyTraceback>>,
+    /// What it had when it came from another task: the frames from there on are that task's.
+    came_with: Option<Py<PyTraceback>>,
 }
 
 impl Raised {
@@ -150,7 +153,7 @@ pub(crate) fn to_python(py: Python<'_>, error: &TaskError) -> PyErr {
 /// An exception as an error of the kernel.
 #[cold]
 pub(crate) fn from_python(py: Python<'_>, error: &PyErr) -> TaskError {
-    ended_with(py, error, None)
+    ended_with(py, error, None, None)
 }
 
 /// Where an error was raised, if it was raised in this process.
@@ -159,7 +162,20 @@ pub(crate) fn traceback<'py>(py: Python<'py>, error: &TaskError) -> Option<Bound
     Some(raised.traceback.as_ref()?.bind(py).clone().into_any())
 }
 
-fn ended_with(py: Python<'_>, error: &PyErr, known: Option<TaskError>) -> TaskError {
+/// The frames of the task that an error ended, the innermost last. Those of tasks that it came from are not among them.
+pub(crate) fn frames(py: Python<'_>, error: &TaskError) -> Vec<Frame> {
+    let Some(raised) = error.origin::<Raised>() else { return Vec::new() };
+    let Some(traceback) = &raised.traceback else { return Vec::new() };
+    let until = raised.came_with.as_ref().map(|traceback| traceback.bind(py).as_any());
+    frames::of_traceback(traceback.bind(py), until)
+}
+
+fn ended_with(
+    py: Python<'_>,
+    error: &PyErr,
+    known: Option<TaskError>,
+    came_with: Option<Py<PyTraceback>>,
+) -> TaskError {
     let exception = error.value(py);
     let boxed = || exception.getattr("_error").ok()?.cast_into::<ErrorBox>().ok();
     let known = known.or_else(|| boxed().map(|known| known.get().0.clone()));
@@ -170,14 +186,16 @@ fn ended_with(py: Python<'_>, error: &PyErr, known: Option<TaskError>) -> TaskEr
     let traceback = error.traceback(py);
     traceback::shorten(traceback.as_ref());
     let traceback = traceback.map(Bound::unbind);
-    error_of_kernel.with_origin(Raised { exception: exception.clone().unbind(), traceback })
+    let exception = exception.clone().unbind();
+    error_of_kernel.with_origin(Raised { exception, traceback, came_with })
 }
 
 /// The error that a task ends with by an exception that nobody in it caught.
 ///
 /// Errors are kept in the tables of the kernel, where the collector does not see them, and handles of tasks keep the errors of those
 /// tasks. A traceback has frames, and the frame of who waited has such a handle. So no circle must go through here: until somebody gets
-/// the exception it is without its traceback, and the frames that only let it pass give their variables up.
+/// the exception it is without its traceback, and the frames that only let it pass give their variables up, unless somebody wants to look
+/// at them.
 #[cold]
 pub(crate) fn uncaught(
     py: Python<'_>,
@@ -186,8 +204,9 @@ pub(crate) fn uncaught(
 ) -> TaskError {
     let delivered = delivered.filter(|delivered| delivered.exception.is(error.value(py)));
     let known = delivered.as_ref().and_then(|delivered| delivered.error.clone());
-    let ended = ended_with(py, error, known);
-    if let Some(delivered) = delivered {
+    let came_with = delivered.as_ref().map(|delivered| delivered.traceback.clone_ref(py));
+    let ended = ended_with(py, error, known, came_with);
+    if let Some(delivered) = delivered.filter(|_| !tiffany::binding::is_looked_at()) {
         delivered.clear_frames(py, error.traceback(py));
     }
     traceback::set(error.value(py), None);

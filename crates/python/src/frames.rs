@@ -27,12 +27,17 @@ pub(crate) fn of_program(program: &Bound<'_, PyAny>, frames: &mut Vec<Frame>) {
     }
 }
 
-/// The frames of a traceback, the innermost last.
-pub(crate) fn of_traceback(traceback: &Bound<'_, PyAny>) -> Vec<Frame> {
+/// The frames of a traceback, up to an entry of it that is not wanted any more, the innermost last.
+pub(crate) fn of_traceback(
+    traceback: &Bound<'_, PyAny>,
+    until: Option<&Bound<'_, PyAny>>,
+) -> Vec<Frame> {
     let py = traceback.py();
     let mut frames = Vec::new();
     let mut at = Some(traceback.clone());
-    while let Some(traceback) = at.take() {
+    while let Some(traceback) =
+        at.take().filter(|traceback| !until.is_some_and(|until| traceback.is(until)))
+    {
         let line = traceback.getattr(intern!(py, "tb_lineno")).and_then(|line| line.extract()).ok();
         let frame = traceback.getattr(intern!(py, "tb_frame")).ok();
         frames.extend(frame.and_then(|frame| of_frame(&frame, line)));

@@ -39,7 +39,7 @@ use tiffany_kernel::{
 use crate::builder::{Builder, EnvValue};
 use crate::call::TryCall;
 use crate::context;
-use crate::durable::Json;
+use crate::durable::{Json, Sources};
 use crate::error::RunError;
 use crate::future_task::{Fallible, FutureTask};
 use crate::inbox::Letter;
@@ -241,6 +241,12 @@ pub fn knows_promise(home: &crate::RuntimeHandle, uuid: tiffany_kernel::Uuid) ->
 /// Whether the task being resumed belongs to a durable run.
 pub fn is_durable() -> bool {
     context::with(|context| context.port.is_durable())
+}
+
+/// Whether the task being resumed is only replayed, to be looked at where it stands. What it leaves behind is looked at too.
+pub fn is_looked_at() -> bool {
+    let is_it = |sources: &Rc<Sources>| sources.is_looked_at;
+    context::with(|context| context.sources.borrow().as_ref().is_some_and(is_it))
 }
 
 /// To be called in a process that was forked from one with runtimes: none of their threads are there. The runtimes themselves must not be

@@ -140,7 +140,7 @@ fn six_edits_have_six_causes() {
     assert_eq!(causes.iter().map(|(cause, _)| cause).collect::<BTreeSet<_>>().len(), 6);
     // Both calls with their lines, and the record.
     let (_, text) = &causes[0];
-    assert!(text.contains("effect `book`") && text.contains("effect `reserve`"), "{text}");
+    assert!(text.contains("step `book`") && text.contains("step `reserve`"), "{text}");
     assert!(text.contains("record 2") && text.matches(file!()).count() == 2, "{text}");
 }
 

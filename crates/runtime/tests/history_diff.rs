@@ -205,6 +205,65 @@ fn attempts_messages_and_calls_without_an_answer_are_told() {
     );
 }
 
+/// The rest of a run that has priced something: two steps and its end. A fork has their answers from its parent.
+fn after_the_price(run: &mut Run, is_fork: bool) {
+    for (name, attempts) in [("tax", 1), ("pay", 3)] {
+        match is_fork {
+            false => drop(run.step(1, (name, "1"), attempts, ("value", "1"))),
+            true => {
+                let name = format!("\"{name}\"");
+                let about = ("about", "{\"input\":1}");
+                let of = run.call(1, "effect", &[("name", &name), about]).to_string();
+                let answer = [("of", &*of), ("step", "9"), ("value", "1"), ("from", "\"parent\"")];
+                run.line(RecordType::EffectResult, 1, &answer);
+            }
+        }
+    }
+    run.exit(1, "\"done\"");
+}
+
+#[test]
+fn of_a_fork_only_what_comes_of_it_is_told() {
+    let fork = |price: &'static str| {
+        compare(move |run, is_fork| {
+            run.start("1");
+            if !is_fork {
+                run.step(1, ("price", "1"), 1, ("value", "42"));
+                return after_the_price(run, false);
+            }
+            let about = ("about", "{\"input\":1}");
+            let of = run.call(1, "effect", &[("name", "\"price\""), about]).to_string();
+            run.line(RecordType::EffectStart, 1, &[("of", &of), ("attempt", "1")]);
+            let answer = [("of", &*of), ("step", "2"), ("value", price), ("set", "true")];
+            run.line(RecordType::EffectResult, 1, &answer);
+            run.line(RecordType::Forked, 1, &[("at", "4"), ("seed", "\"7\"")]);
+            after_the_price(run, true);
+        })
+    };
+    // Answers that came from the parent took no attempts, and that is no difference.
+    let same = fork("42");
+    assert!(same.is_same(), "{same:?}");
+    let other = fork("43");
+    assert_eq!(told(&other), ["1/1 1 Result /value 42→43"]);
+    let parting = other.parting.unwrap();
+    let text = |call: Option<tiffany::history::Call>| call.unwrap().text;
+    assert_eq!(text(parting.a), "the result of record 2");
+    assert_eq!(text(parting.b), "the result of record 2, set for the fork");
+}
+
+#[test]
+fn another_error_is_told_by_its_message() {
+    let diff = compare(|run, is_second| {
+        run.start("1");
+        let (message, detail) = if is_second { ("no tea", "{2}") } else { ("no milk", "{1}") };
+        let error = format!(
+            r#"{{"kind":"Failed","message":"{message}","call":null,"within":[],"through":[],"detail":"{detail}"}}"#
+        );
+        run.line(RecordType::TaskAbort, 1, &[("error", &error)]);
+    });
+    assert_eq!(told(&diff), ["1/1 - End /error/message \"no milk\"→\"no tea\""]);
+}
+
 #[test]
 fn what_is_too_much_is_counted_and_not_told() {
     let diff = compare_up_to(3, |run, is_second| {

@@ -136,7 +136,7 @@ fn a_timeline_has_a_track_for_each_task_with_what_it_waited_for() {
     // The step and the sleep are at once, so they have tracks of their own; the attempts are inside the step.
     assert_eq!(trace.slice("step slow"), (2000, 3.0, 140.0));
     assert_eq!(trace.slice("sleep"), (2001, 3.0, 100.0));
-    assert_eq!(trace.slice("in its queue"), (2000, 3.0, 110.0));
+    assert_eq!(trace.slice("until the first attempt"), (2000, 3.0, 110.0));
     assert_eq!(trace.slice("attempt 1"), (2000, 113.0, 10.0));
     assert_eq!(trace.slice("until the next attempt"), (2000, 123.0, 10.0));
     assert_eq!(trace.slice("attempt 2"), (2000, 133.0, 10.0));
@@ -148,6 +148,33 @@ fn a_timeline_has_a_track_for_each_task_with_what_it_waited_for() {
         (failed["tid"].as_u64(), &failed["args"]["error"]["message"]),
         (Some(3000), &"no".into())
     );
+}
+
+#[test]
+fn a_slice_stands_before_those_inside_it_and_what_took_no_time_before_a_step_is_left_out() {
+    let trace = Trace::of(|run| {
+        run.start("1");
+        // Its steps take as long as its whole life: no time by the clock of the run.
+        for name in ["\"first\"", "\"second\""] {
+            let of = run.call(1, "effect", &[("name", name)]).to_string();
+            run.line(RecordType::EffectStart, 1, &[("of", &of), ("attempt", "1")]);
+            run.line(RecordType::EffectResult, 1, &[("of", &of), ("step", "1"), ("value", "1")]);
+        }
+        run.exit(1, "1");
+    });
+    let slices = trace.events.iter().filter(|event| event["ph"] == "X");
+    let names: Vec<&str> = slices.filter_map(|event| event["name"].as_str()).collect();
+    assert_eq!(names, ["1 order", "step first", "attempt 1", "step second", "attempt 1"]);
+    // The same in a run that takes time.
+    let trace = Trace::of(|run| {
+        run.start("1");
+        run.step(1, ("only", "1"), 1, ("value", "1"));
+        run.exit(1, "1");
+    });
+    let place = |name: &str| trace.events.iter().position(|event| event["name"] == name).unwrap();
+    assert!(place("1 order") < place("step only") && place("step only") < place("attempt 1"));
+    assert_eq!(trace.slice("1 order").2, trace.slice("step only").2);
+    assert_eq!(trace.slice("until the first attempt"), (1000, 0.0, 5.0));
 }
 
 #[test]

@@ -201,6 +201,46 @@ fn a_failure_is_found_and_shown() {
     assert_eq!(before.task(Tid(1)).unwrap().error, None);
 }
 
+/// Catches the failure of a first task. Then it fails by itself, or with the failure of another.
+async fn lenient(by_itself: bool) -> Result<(), TaskError> {
+    let refuse = |why: &'static str| async move {
+        price(1).await?;
+        Err::<(), _>(TaskError::failed(why))
+    };
+    let first = try_spawn(refuse("at first")).await;
+    assert!(first.await.is_err());
+    let last = try_spawn(refuse("at last")).await;
+    if by_itself {
+        assert!(last.await.is_err());
+        return Err(TaskError::failed("by itself"));
+    }
+    last.await
+}
+
+#[test]
+fn the_failure_is_the_one_that_nobody_caught() {
+    for (by_itself, tid, message) in [(true, 1, "by itself"), (false, 3, "at last")] {
+        let dir = Dir::new();
+        let mut runtime = dir.builder().register("lenient", lenient).build().unwrap();
+        let run = runtime.submit::<()>("lenient", "lenient", &by_itself).unwrap();
+        runtime.wait_for(&run).unwrap_err();
+        drop(runtime);
+        let program = Runtime::builder().register("lenient", lenient);
+        let mut travel = TimeTravel::open(program, &dir.0, run.uuid()).unwrap();
+        let failure = travel.failure().unwrap();
+        let line = travel.record(failure).unwrap();
+        assert!(line.contains("TaskAbort") && line.contains(message), "{line}");
+        let moment = travel.seek(failure).unwrap();
+        let error = moment.task(Tid(tid)).unwrap().error.as_ref().unwrap();
+        assert_eq!(error.message(), message);
+        // Whether they go on or are over, they were spawned where they were.
+        let last = travel.seek(travel.records()).unwrap();
+        for task in moment.tasks.iter().chain(&last.tasks) {
+            assert!(task.spawned_at.file.ends_with("time_travel.rs"), "{task:?}");
+        }
+    }
+}
+
 #[test]
 fn code_that_does_something_else_says_where() {
     let dir = Dir::new();

@@ -155,7 +155,8 @@ class TimeTravel:
         return None if number is None else self.at(number)
 
     def failure(self) -> Moment | None:
-        """Where the run failed: at the record of the first task that failed. Nothing if the run did not fail."""
+        """Where the run failed: at the end of the task whose error it was, or of its root; a failure that was caught is not it. Nothing if the run
+        did not fail."""
         number = self._core.failure()
         return None if number is None else self.at(number)
 

@@ -158,10 +158,7 @@ impl Language for PythonLanguage {
     }
 
     fn frames(&self, error: &TaskError) -> Vec<Frame> {
-        Python::attach(|py| {
-            let traceback = errors::traceback(py, error);
-            traceback.map_or_else(Vec::new, |traceback| frames::of_traceback(&traceback))
-        })
+        Python::attach(|py| errors::frames(py, error))
     }
 
     fn post_mortem(&self, error: &TaskError) -> bool {

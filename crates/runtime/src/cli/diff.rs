@@ -184,6 +184,12 @@ impl Print<'_> {
     fn changes(&mut self, indent: &str, changes: &[Change], more: u64) -> Result<(), Ending> {
         for change in changes {
             let path = clean(&change.path).into_owned();
+            if error(&change.a).or_else(|| error(&change.b)).is_some() {
+                // What went wrong is read to its end.
+                let (a, b) = shown(change, usize::MAX);
+                self.out.whole(Style::Plain, &format!("{indent}{path}: {a} → {b}"), 6)?;
+                continue;
+            }
             let room = self.out.width.map_or(LONGEST, |width| {
                 let used = indent.len() + path.chars().count() + 6;
                 (width.saturating_sub(used) / 2).max(12)
@@ -215,8 +221,19 @@ fn shown(change: &Change, room: usize) -> (String, String) {
         };
         return (rest(a), rest(b));
     }
-    let side = |value: &Option<Value>| value.as_ref().map_or("nothing".into(), Value::to_string);
+    let side = |value: &Option<Value>| match (error(value), value) {
+        (Some(error), _) => error.to_owned(),
+        (None, Some(value)) => value.to_string(),
+        (None, None) => "nothing".into(),
+    };
     (side(&change.a), side(&change.b))
+}
+
+/// What an error says, if that is one as the comparison has it.
+fn error(value: &Option<Value>) -> Option<&str> {
+    let error = value.as_ref()?;
+    error.get("kind")?.as_str().filter(|_| error.get("within").is_some())?;
+    error.get("message")?.as_str()
 }
 
 fn text(call: Option<&Call>) -> String {

@@ -14,7 +14,7 @@ use super::show::{read, waiting_json};
 use super::summary::Summary;
 use super::tasks::Tasks;
 use super::waiting::About;
-use crate::durable::{Rehearsal, Until, script};
+use crate::durable::{Rehearsal, Until, call_word, script};
 use crate::runtime::Runtime;
 use crate::wal::{Recovery, RunState, View};
 
@@ -207,7 +207,7 @@ impl Plan {
         }
         for next in upcoming {
             let name = next.name.map_or(String::new(), |name| format!(" `{name}`"));
-            let call = if next.call == "effect" { "step" } else { next.call };
+            let call = call_word(next.call);
             self.steps.push(format!("task {}: then {call}{name} at {}", next.tid, next.at));
             self.upcoming.push(json!({
                 "task": next.tid.0, "call": next.call, "name": next.name, "at": next.at,

@@ -10,6 +10,7 @@ use super::error::{Ending, exit};
 use super::out::{Out, Style, clean, paint};
 use super::place::{Place, find_kept};
 use super::tasks::{Tasks, error_text};
+use crate::durable::call_word;
 use crate::wal::{Checker, Follower, LogError, Record, RecordType, RunState, View};
 
 /// How often the file of a run is looked at for more.
@@ -171,7 +172,7 @@ fn digits(mut number: u64) -> usize {
 }
 
 /// Whether something failed there.
-fn has_failed(record: &Record<'_>) -> bool {
+pub(super) fn has_failed(record: &Record<'_>) -> bool {
     let error = || record.get("error").is_some();
     match record.record_type() {
         Some(RecordType::TaskAbort) => true,
@@ -183,6 +184,7 @@ fn has_failed(record: &Record<'_>) -> bool {
 /// The fields of a record for people.
 pub(super) fn what(record: &Record<'_>) -> String {
     let mut parts = Vec::new();
+    let is_step = record.str("call").is_some_and(|call| call == "effect");
     for (name, value) in record.fields() {
         match name {
             "gen" | "crc" => {}
@@ -193,7 +195,8 @@ pub(super) fn what(record: &Record<'_>) -> String {
                     error => error_text(error),
                 });
             }
-            "call" => parts.push(value.trim_matches('"').to_owned()),
+            "call" => parts.push(call_word(value.trim_matches('"')).to_owned()),
+            "name" if is_step => parts.push(format!("`{}`", value.trim_matches('"'))),
             "name" | "id" | "function" => parts.push(format!("{name}={value}")),
             "at" => parts.push(format!("at {}", value.trim_matches('"'))),
             _ => parts.push(format!("{name}={}", value.trim_matches('"'))),

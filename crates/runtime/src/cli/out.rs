@@ -149,6 +149,16 @@ impl Out {
         self.line(&line)
     }
 
+    /// Text that must be read to its end: on a terminal it goes on in further lines, with a margin of so many columns.
+    pub(super) fn whole(&mut self, style: Style, text: &str, margin: usize) -> Result<(), Ending> {
+        let text = clean(text);
+        for line in super::table::wrap(&text, self.width.unwrap_or(usize::MAX), margin) {
+            let line = paint(self.colour, style, &line);
+            self.line(&line)?;
+        }
+        Ok(())
+    }
+
     /// The beginning of a line, which is shown at once.
     pub(super) fn part(&mut self, text: &str) -> Result<(), Ending> {
         self.to.write_all(text.as_bytes())?;

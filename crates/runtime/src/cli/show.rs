@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use tiffany_kernel::{TaskState, Uuid};
+use unicode_width::UnicodeWidthStr;
 
 use super::Done;
 use super::args::{Show, State};
@@ -12,6 +13,7 @@ use super::fork::forks_of;
 use super::out::{Out, Style, clean, paint};
 use super::place::{Place, find};
 use super::summary::{Summary, count, moment, size};
+use super::table::{cut, wrap};
 use super::tasks::{TaskSeen, Tasks, error_text};
 use super::waiting::Waiting;
 use crate::durable::{Until, run_removed, script};
@@ -161,9 +163,18 @@ impl Facts {
         let colour = out.colour;
         let mut fact = |name: &str, value: &str, style: Style| {
             let room = out.width.map_or(usize::MAX, |width| width.saturating_sub(12));
-            let value = super::table::cut(&clean(value), room);
-            let name = paint(colour, Style::Dim, &format!("{name:<10}"));
-            out.line(format!("{name}  {}", paint(colour, style, &value)).trim_end())
+            let value = clean(value);
+            // What went wrong is read to its end.
+            let lines = match style {
+                Style::Bad => wrap(&value, room, 0),
+                _ => vec![cut(&value, room)],
+            };
+            for (at, value) in lines.iter().enumerate() {
+                let name = if at == 0 { name } else { "" };
+                let name = paint(colour, Style::Dim, &format!("{name:<10}"));
+                out.line(format!("{name}  {}", paint(colour, style, value)).trim_end())?;
+            }
+            Ok::<(), Ending>(())
         };
         fact("run", &summary.run.to_string(), Style::Head)?;
         fact("id", &summary.id, Style::Plain)?;
@@ -281,10 +292,14 @@ impl Facts {
         }
         let plain = format!("{lead}{tid}{head}  {word:<9}  {}", parts.join("; "));
         let plain = clean(plain.trim_end()).into_owned();
-        let cut = super::table::cut(&plain, out.width.unwrap_or(usize::MAX));
+        let width = out.width.unwrap_or(usize::MAX);
+        let mut lines = match &task.error {
+            Some(_) => wrap(&plain, width, lead.width() + 4),
+            None => vec![cut(&plain, width)],
+        };
         let painted = paint(out.colour, Style::of_state(word), word);
-        let line = cut.replacen(&format!("  {word}"), &format!("  {painted}"), 1);
-        out.line(&line)
+        lines[0] = lines[0].replacen(&format!("  {word}"), &format!("  {painted}"), 1);
+        lines.iter().try_for_each(|line| out.line(line))
     }
 }
 

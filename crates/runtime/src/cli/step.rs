@@ -9,7 +9,7 @@ use tiffany_kernel::Tid;
 use super::Done;
 use super::args::Step;
 use super::error::{CliError, Ending};
-use super::log::what;
+use super::log::{has_failed, what};
 use super::out::{Out, Style, clean, paint};
 use super::place::{Place, find_kept};
 use super::tasks::error_text;
@@ -40,8 +40,9 @@ pub(super) fn step(place: Place, mut out: Out, options: &Step) -> Done {
         return out.end(0);
     }
     let mut before = String::from("back");
+    let mut prompt = "step (h for help)> ";
     loop {
-        out.part("step> ")?;
+        out.part(std::mem::replace(&mut prompt, "step> "))?;
         let mut typed = String::new();
         if std::io::stdin().lock().read_line(&mut typed)? == 0 {
             out.line("")?;
@@ -53,19 +54,19 @@ pub(super) fn step(place: Place, mut out: Out, options: &Step) -> Done {
         }
         match Go::parse(&before) {
             Ok(Go::End) => return out.end(0),
-            Ok(Go::Help) => out.text(Style::Plain, HELP)?,
+            Ok(Go::Help) => out.whole(Style::Plain, HELP, 0)?,
             Ok(go) => match go.target(&travel, moment.record) {
                 Some(target) => match travel.seek(target) {
                     Ok(there) => {
                         moment = there;
                         print(&mut out, &travel, &moment)?;
                     }
-                    Err(error) => out.text(Style::Bad, &error.to_string())?,
+                    Err(error) => out.whole(Style::Bad, &error.to_string(), 0)?,
                 },
                 None => out.text(Style::Busy, "there is no such record")?,
             },
             Err(what) => {
-                out.text(Style::Bad, &format!("`{what}` is nothing to do here; {HELP}"))?
+                out.whole(Style::Bad, &format!("`{what}` is nothing to do here; {HELP}"), 0)?
             }
         }
     }
@@ -114,7 +115,9 @@ impl Go {
 }
 
 fn post_mortem(travel: &TimeTravel, moment: &Moment, mut out: Out) -> Done {
-    let failed = moment.tasks.iter().find_map(|task| task.error.as_ref());
+    // The task of the record, if it failed there; others may have failed before.
+    let of_record = Record::of_checked(&moment.line).and_then(|record| moment.task(record.tid));
+    let failed = of_record.into_iter().chain(&moment.tasks).find_map(|task| task.error.as_ref());
     out.flush()?;
     drop(out);
     match failed.is_some_and(|error| travel.post_mortem(error)) {
@@ -131,7 +134,11 @@ fn print(out: &mut Out, travel: &TimeTravel, moment: &Moment) -> Result<(), Endi
     out.text(Style::Head, &format!("record {seq} of {records}"))?;
     if let Some(record) = Record::of_checked(&moment.line) {
         let (time, kind, tid) = (record.ts, record.kind, record.tid);
-        out.text(Style::Dim, &format!("{time}  task {tid}  {kind}  {}", what(&record)))?;
+        let text = format!("{time}  task {tid}  {kind}  {}", what(&record));
+        match has_failed(&record) {
+            true => out.whole(Style::Dim, &text, 4)?,
+            false => out.text(Style::Dim, &text)?,
+        }
     }
     for task in &moment.tasks {
         print_task(out, task)?;
@@ -148,7 +155,7 @@ fn print_task(out: &mut Out, task: &TaskMoment) -> Result<(), Ending> {
     out.line(&head)?;
     if let Some(error) = &task.error {
         let error = serde_json::to_value(error).unwrap_or(Value::Null);
-        out.text(Style::Bad, &format!("    {}", error_text(&error)))?;
+        out.whole(Style::Bad, &format!("    {}", error_text(&error)), 4)?;
     }
     for (key, value) in &task.store {
         out.text(Style::Plain, &format!("    {key}: {value}"))?;

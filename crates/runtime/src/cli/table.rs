@@ -107,6 +107,41 @@ pub(super) fn cut(text: &str, width: usize) -> String {
     short
 }
 
+/// Text in lines of so many columns at most, broken between words if that can be. All but the first begin with a margin.
+pub(super) fn wrap(text: &str, width: usize, margin: usize) -> Vec<String> {
+    // A margin that leaves no room is none.
+    let margin = if margin + LEAST <= width { margin } else { 0 };
+    let mut lines = Vec::new();
+    let mut rest = text;
+    loop {
+        let lead = if lines.is_empty() { 0 } else { margin };
+        let room = width.saturating_sub(lead).max(1);
+        let end = if rest.width() <= room { rest.len() } else { break_in(rest, room) };
+        lines.push(format!("{:lead$}{}", "", rest[..end].trim_end()));
+        rest = rest[end..].trim_start();
+        if rest.is_empty() {
+            return lines;
+        }
+    }
+}
+
+/// Where a line of text has to end: before the last word that does not fit whole, or inside one that is too long for any line.
+fn break_in(text: &str, room: usize) -> usize {
+    let (mut used, mut blank, mut has_word) = (0, None, false);
+    for (at, c) in text.char_indices() {
+        used += c.width().unwrap_or(0);
+        // A line does not end with the blanks it begins with.
+        if c == ' ' && has_word {
+            blank = Some(at);
+        }
+        has_word |= c != ' ';
+        if used > room && at > 0 {
+            return blank.unwrap_or(at);
+        }
+    }
+    text.len()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,6 +157,24 @@ mod tests {
             ("", 0, ""),
         ] {
             assert_eq!(cut(text, width), expected, "{text} to {width}");
+        }
+    }
+
+    #[test]
+    fn text_is_wrapped_between_words_or_inside_long_ones() {
+        for (text, width, margin, expected) in [
+            ("tea", 10, 2, vec!["tea"]),
+            ("", 10, 2, vec![""]),
+            ("green tea and cake", 10, 0, vec!["green tea", "and cake"]),
+            ("green tea and cake", 12, 4, vec!["green tea", "    and cake"]),
+            ("    green tea and", 12, 4, vec!["    green", "    tea and"]),
+            ("0123456789abcdef", 10, 2, vec!["0123456789", "  abcdef"]),
+            ("see 0123456789abcdef", 10, 0, vec!["see", "0123456789", "abcdef"]),
+            ("茶茶茶茶", 4, 0, vec!["茶茶", "茶茶"]),
+            ("茶茶", 1, 8, vec!["茶", "茶"]),
+            ("a b", usize::MAX, 4, vec!["a b"]),
+        ] {
+            assert_eq!(wrap(text, width, margin), expected, "{text} to {width}");
         }
     }
 

@@ -12,7 +12,7 @@ use super::prospect::{now, would_happen};
 use super::show::read;
 use super::summary::count;
 use super::tasks::Tasks;
-use crate::durable::{Proposal, Trial};
+use crate::durable::{Proposal, Trial, call_word};
 use crate::wal::{LogError, RunState};
 
 pub(super) fn try_run(place: Place, mut out: Out, options: &Try) -> Done {
@@ -74,7 +74,8 @@ fn print(out: &mut Out, tried: &Trial, first: &First) -> Result<(), Ending> {
     }
     for call in &tried.upcoming {
         let name = call.name.map_or(String::new(), |name| format!(" `{name}`"));
-        let next = format!("task {} would make {}{name} at {}", call.tid, call.call, call.at);
+        let word = call_word(call.call);
+        let next = format!("task {} would make {word}{name} at {}", call.tid, call.at);
         out.text(Style::Busy, &next)?;
     }
     let is_apart = tried.error.is_some();

@@ -4,6 +4,7 @@
 use serde_json::Value;
 use tiffany_kernel::CallKind;
 
+use crate::durable::call_word;
 use crate::wal::Record;
 
 /// Something that can be waited for.
@@ -86,7 +87,7 @@ impl Waiting {
     }
 
     fn word(&self) -> &str {
-        if self.call == "effect" { "step" } else { &self.call }
+        call_word(&self.call)
     }
 }
 

@@ -388,6 +388,11 @@ impl<A: Kind> Coroutine for Durable<A> {
         self.0.agent()?.agent.line()
     }
 
+    /// Where its code is; who spawned it is not known to it.
+    fn spawned_at(&self) -> Option<Site> {
+        self.line()
+    }
+
     fn frames(&self) -> Vec<Frame> {
         self.0.agent().map_or_else(Vec::new, |machine| machine.agent.frames())
     }

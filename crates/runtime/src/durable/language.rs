@@ -74,7 +74,7 @@ pub trait Language {
     /// A value of it, as people read it; `None` if it is none of its own.
     fn shown(&self, value: &Value) -> Option<String>;
 
-    /// The functions in which an error was raised, the innermost last; none if it is not known.
+    /// The functions of the task that an error ended, those it came through, the innermost last; none if it is not known.
     fn frames(&self, error: &TaskError) -> Vec<Frame>;
 
     /// Opens a debugger where an error was raised in a task; `false` if that cannot be.

@@ -30,6 +30,7 @@ mod snapshot;
 mod steps;
 mod travel;
 mod trial;
+mod words;
 
 use serde::de::DeserializeOwned;
 use tiffany_kernel::SystemCall;
@@ -87,6 +88,7 @@ pub use travel::{Moment, TaskMoment, TimeTravel};
 #[cfg(feature = "cli")]
 pub(crate) use trial::script;
 pub use trial::{Check, Checked, Trial};
+pub(crate) use words::call_word;
 
 /// Takes the next message that was sent to this run under this name, waiting for one.
 #[track_caller]

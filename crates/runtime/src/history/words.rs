@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 use tiffany_kernel::CallKind;
 
+use crate::durable::call_word;
 use crate::wal::{BlobForm, LogError, Payload, Record, RecordType, View};
 
 /// Whether a call concerns the world: those are matched, the others follow from them.
@@ -24,6 +25,9 @@ pub(super) fn is_outward(record: &Record<'_>) -> bool {
 pub(super) fn describe(record: &Record<'_>) -> String {
     let text = |field: &str| record.str(field).unwrap_or(Cow::Borrowed(""));
     let of = || record.uint("of").map_or_else(String::new, |of| format!(" of record {of}"));
+    // The answer that a fork was given in the place of its parent's.
+    let set = || if record.get("set").is_some() { ", set for the fork" } else { "" };
+    let text_of = |field: &str| record.get(field).unwrap_or_default();
     match record.record_type() {
         Some(RecordType::RunStart) => format!("the start of `{}`", text("function")),
         Some(RecordType::TaskSpawn) => match record.str("name") {
@@ -32,7 +36,7 @@ pub(super) fn describe(record: &Record<'_>) -> String {
         },
         Some(RecordType::TaskYield) => {
             let call = text("call");
-            let word = if call == "effect" { "step" } else { &*call };
+            let word = call_word(&call);
             let name = record.str("name").or_else(|| record.str("key"));
             match (name, record.uint("task")) {
                 (Some(name), _) => format!("{word} `{name}`"),
@@ -50,9 +54,16 @@ pub(super) fn describe(record: &Record<'_>) -> String {
         Some(RecordType::EffectResult) if record.get("retry_at").is_some() => {
             format!("attempt {} failed{}", record.uint("attempt").unwrap_or(1), of())
         }
-        Some(RecordType::EffectResult) => format!("the result{}", of()),
-        Some(RecordType::PromiseSettled) => format!("promise {} settled", text("promise")),
-        Some(RecordType::Message) => format!("message `{}`", text("name")),
+        Some(RecordType::EffectResult) => format!("the result{}{}", of(), set()),
+        Some(RecordType::PromiseSettled) => {
+            format!("promise {} settled{}", text("promise"), set())
+        }
+        Some(RecordType::Message) => format!("message `{}`{}", text("name"), set()),
+        Some(RecordType::Forked) => format!("the fork begins, after record {}", text_of("at")),
+        Some(RecordType::EffectRefused) => {
+            format!("step `{}` refused: the fork may not do it", text("name"))
+        }
+        Some(RecordType::EffectAllowed) => "more steps allowed in the fork".into(),
         Some(RecordType::TaskExit) => "returned".into(),
         Some(RecordType::TaskAbort) => "failed".into(),
         Some(RecordType::TaskCancel) => "cancelled".into(),

@@ -6,6 +6,7 @@ use tiffany_kernel::{About, CallRecord, ErrorKind, Site, TaskError, Tid};
 use super::replay::{about_text, differs};
 use super::script::{Beginning, Recorded, Script};
 use crate::durable::language::Language;
+use crate::durable::words::call_shown;
 
 /// Where a replay and its log part.
 #[derive(Clone, Debug)]
@@ -157,7 +158,7 @@ impl Divergence {
         let is = self.made.as_ref().map(|made| {
             let reads = language.and_then(|language| language.source(&made.at));
             let reads = reads.map_or(String::new(), |text| format!(" (`{text}`)"));
-            format!("makes {} at {}{reads}", shown(made.tag, made.name), made.at)
+            format!("makes {} at {}{reads}", call_shown(made.tag, made.name), made.at)
         });
         let was = self.recorded.as_ref().map(|was| {
             let (what, at) = was.shown();
@@ -176,13 +177,6 @@ impl Divergence {
             (None, Some(was)) => format!("{was} by task {tid}, which is not made any more"),
             (None, None) => "the log tells of a call that is not made any more".into(),
         }
-    }
-}
-
-fn shown(tag: &str, name: Option<&str>) -> String {
-    match name {
-        Some(name) => format!("{tag} `{name}`"),
-        None => format!("`{tag}`"),
     }
 }
 

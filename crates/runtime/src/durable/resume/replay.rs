@@ -18,6 +18,7 @@ use super::rehearsal::{Act, act_of};
 use super::script::{Recorded, Script, Told, What};
 use crate::durable::journal::{waits, write_what};
 use crate::durable::json::is_same;
+use crate::durable::words::call_word;
 use crate::mutation::Mutation;
 use crate::wal::{Batch, BlobHash, Chain, RecordType, Stamp};
 
@@ -73,10 +74,12 @@ pub(crate) struct Sources {
     /// How many calls of each task are yet to come, and the changes of the program that it took the new way at.
     to_come: RefCell<BTreeMap<Tid, usize>>,
     patches: BTreeMap<Tid, BTreeSet<String>>,
+    /// Somebody wants to look at the tasks as they stand.
+    pub(crate) is_looked_at: bool,
 }
 
 impl Sources {
-    pub(crate) fn new(script: &Script) -> Sources {
+    pub(crate) fn new(script: &Script, is_looked_at: bool) -> Sources {
         let mut clocks: Vec<(u64, Time)> = Vec::new();
         let mut uuids: BTreeMap<Tid, VecDeque<Uuid>> = BTreeMap::new();
         let mut patches: BTreeMap<Tid, BTreeSet<String>> = BTreeMap::new();
@@ -103,6 +106,7 @@ impl Sources {
             uuids: RefCell::new(uuids),
             to_come: RefCell::new(to_come),
             patches,
+            is_looked_at,
         }
     }
 
@@ -136,7 +140,7 @@ impl Sources {
 impl Replay {
     /// One that goes to the end of the log, or halts on its way.
     pub(in crate::durable) fn new(script: Script, halt: Option<Halt>) -> Replay {
-        let sources = Rc::new(Sources::new(&script));
+        let sources = Rc::new(Sources::new(&script, halt.is_some()));
         let trace = script.is_traced.then(Vec::new);
         Replay {
             script,
@@ -357,7 +361,8 @@ fn has_line(kind: &RecordKind) -> bool {
 /// In what a call is not the recorded one.
 pub(in crate::durable) fn differs(call: &CallRecord, recorded: &Recorded) -> Option<String> {
     if call.kind != recorded.kind {
-        return Some(format!("it is `{}`, and was `{}`", call.kind.tag(), recorded.kind.tag()));
+        let (is, was) = (call_word(call.kind.tag()), call_word(recorded.kind.tag()));
+        return Some(format!("it is `{is}`, and was `{was}`"));
     }
     // What a task is called is for people.
     if call.kind != CallKind::Spawn && !recorded.has_name(call.name) {

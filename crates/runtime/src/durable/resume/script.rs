@@ -11,6 +11,7 @@ use crate::durable::earlier::Continued;
 use crate::durable::json::{Json, decode};
 use crate::durable::key::{Key, Number, Received};
 use crate::durable::snapshot::tables::Snapshot;
+use crate::durable::words::call_shown;
 use crate::mutation::Mutation;
 use crate::wal::{Fields, LogError, Payload, Record, RecordType, Stamp};
 
@@ -468,11 +469,7 @@ impl Recorded {
 
     /// What it was, and the line of the program.
     pub(crate) fn shown(&self) -> (String, String) {
-        let tag = self.kind.tag();
-        let what = match self.text("name") {
-            Some(name) => format!("{tag} `{name}`"),
-            None => format!("`{tag}`"),
-        };
+        let what = call_shown(self.kind.tag(), self.text("name").as_deref());
         (what, self.text("at").unwrap_or_default())
     }
 }

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use tiffany_kernel::{RunId, TaskError, Tid};
+use tiffany_kernel::{CallKind, CallRef, Order, RunId, TaskError, Tid};
 
 use super::history::History;
 use crate::durable::resume::halt::Halt;
 use crate::durable::resume::replay::Replay;
+use crate::durable::words::call_shown;
 use crate::runtime::Runtime;
 
 impl Runtime {
@@ -46,6 +47,18 @@ impl Runtime {
     /// What tasks have failed with so far.
     pub(super) fn failures(&mut self, id: RunId) -> BTreeMap<Tid, TaskError> {
         self.travelling(id).map(|replay| replay.failed.clone()).unwrap_or_default()
+    }
+
+    /// The steps that wait for their answers, in words.
+    pub(super) fn waiting_steps(&mut self, id: RunId) -> BTreeMap<CallRef, String> {
+        let orders = self.travelling(id).into_iter().flat_map(|replay| &replay.orders);
+        let steps = orders.filter_map(|order| match order {
+            Order::Start(call, work) => {
+                Some((*call, call_shown(CallKind::Effect.tag(), Some(work.name))))
+            }
+            _ => None,
+        });
+        steps.collect()
     }
 
     fn travelling(&mut self, id: RunId) -> Option<&mut Replay> {

@@ -1,11 +1,13 @@
 //! The records of a run, read once and checked, and the script that they are.
 
-use tiffany_kernel::{Tid, Uuid};
+use std::collections::BTreeMap;
+
+use tiffany_kernel::{Site, TaskError, Tid, Uuid};
 
 use crate::durable::resume::halt::Means;
 use crate::durable::resume::resuming::fetch;
 use crate::durable::resume::script::{Script, means};
-use crate::wal::{Chain, LogError, Payload, RecordType, View};
+use crate::wal::{Chain, LogError, Payload, Record, RecordType, View};
 
 /// All records of a run.
 pub(super) struct History {
@@ -14,6 +16,8 @@ pub(super) struct History {
     /// The lines, one after the other, and where each of them ends.
     text: String,
     lines: Vec<Line>,
+    /// The lines of code that spawned tasks.
+    spawned: BTreeMap<Tid, Site>,
 }
 
 /// A record as far as it is looked for.
@@ -31,6 +35,7 @@ impl History {
             return Err(error.clone());
         }
         let (mut text, mut lines, mut script) = (String::new(), Vec::new(), Script::default());
+        let mut spawned = BTreeMap::new();
         let fetch = |payload: &Payload<'_>| fetch(&**view.disk(), view.root(), payload);
         let mut reader = view.reader(run)?;
         while let Some(record) = reader.next() {
@@ -38,10 +43,13 @@ impl History {
             text.push_str(record.json);
             text.push('\n');
             let (tid, kind, means) = (record.tid, record.record_type(), means(&record));
+            if kind == Some(RecordType::TaskSpawn) {
+                spawned.extend(spawn(&record));
+            }
             lines.push(Line { end: text.len(), tid, kind, means });
             script.add(&record, &fetch)?;
         }
-        Ok(History { chain: entry.chain(run), script, text, lines })
+        Ok(History { chain: entry.chain(run), script, text, lines, spawned })
     }
 
     pub(super) fn run(&self) -> Uuid {
@@ -67,6 +75,11 @@ impl History {
         self.text.get(begin..end)
     }
 
+    /// The line of code that spawned a task, if the log has that.
+    pub(super) fn spawned_at(&self, tid: Tid) -> Option<&Site> {
+        self.spawned.get(&tid)
+    }
+
     /// How many tasks there have been up to a record.
     pub(super) fn tasks(&self, seq: u64) -> u64 {
         let spawned = |line: &&Line| line.kind == Some(RecordType::TaskSpawn);
@@ -86,10 +99,41 @@ impl History {
         Some((after + found) as u64 + 1)
     }
 
-    /// The first task's failure in a run whose root failed.
+    /// The failure that a run failed with: that of the task which the root's error comes from, or the root's own.
     pub(super) fn failure(&self) -> Option<u64> {
-        let aborted = |line: &Line| line.kind == Some(RecordType::TaskAbort);
-        let failed = self.lines.iter().any(|line| aborted(line) && line.tid == Tid(1));
-        failed.then(|| self.find(0, aborted)).flatten()
+        let root = self.failure_of(Tid(1))?;
+        let error = self.error_at(root);
+        let source = error.as_ref().and_then(|error| {
+            let first = self.failure_of(error.task()?.tid)?;
+            // An error may name a task that has failed with something else.
+            self.error_at(first).filter(|first| is_same(first, error)).map(|_| first)
+        });
+        Some(source.unwrap_or(root))
     }
+
+    /// The record with which a task failed.
+    fn failure_of(&self, tid: Tid) -> Option<u64> {
+        self.find(0, |line| line.kind == Some(RecordType::TaskAbort) && line.tid == tid)
+    }
+
+    fn error_at(&self, seq: u64) -> Option<TaskError> {
+        let record = Record::of_checked(self.line(seq)?)?;
+        serde_json::from_str(record.get("error")?).ok()
+    }
+}
+
+/// The task that a record tells the spawn of, and the line of that.
+fn spawn(record: &Record<'_>) -> Option<(Tid, Site)> {
+    let at = record.str("at")?;
+    let (file, line) = at.rsplit_once(':')?;
+    let at = Site { file: file.to_owned().into(), line: line.parse().ok()? };
+    Some((Tid(record.uint("child")?), at))
+}
+
+/// Whether one is the other, on its way from task to task.
+fn is_same(a: &TaskError, b: &TaskError) -> bool {
+    let what = |error: &TaskError| {
+        (error.kind(), error.message().to_owned(), error.detail().map(str::to_owned))
+    };
+    what(a) == what(b) && a.call_site() == b.call_site()
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use tiffany_kernel::{RunId, TaskError, Tid, Uuid};
+use tiffany_kernel::{CallRef, RunId, Site, TaskError, TaskInfo, Tid, Uuid};
 
 use self::history::History;
 pub use self::moment::{Moment, TaskMoment};
@@ -37,7 +37,7 @@ use crate::wal::{LogError, RealDisk, RunState, View};
 /// let mut travel = TimeTravel::open(program(), &dir, run.uuid())?;
 /// // Record 2 is the call of the step: its task waits for it.
 /// let moment = travel.seek(2)?;
-/// assert_eq!(moment.tasks[0].waits_for.as_deref(), Some("an effect"));
+/// assert_eq!(moment.tasks[0].waits_for.as_deref(), Some("step `price`"));
 /// let last = travel.records();
 /// assert_eq!(travel.seek(last)?.tasks[0].state, "completed");
 /// # drop(runtime);
@@ -49,6 +49,8 @@ pub struct TimeTravel {
     history: History,
     /// The replayed run, and the record it stands at. It only goes forwards.
     here: Option<(RunId, u64)>,
+    /// The lines that spawned the tasks it begins with.
+    first: BTreeMap<Tid, Site>,
     /// What was seen on the way to where it stands, by record.
     seen: BTreeMap<u64, Moment>,
 }
@@ -75,7 +77,8 @@ impl TimeTravel {
         if history.script().is_compacted {
             return Err(RunError::Failed(compacted(run)));
         }
-        Ok(TimeTravel { room, history, here: None, seen: BTreeMap::new() })
+        let (first, seen) = (BTreeMap::new(), BTreeMap::new());
+        Ok(TimeTravel { room, history, here: None, first, seen })
     }
 
     /// The run.
@@ -131,16 +134,33 @@ impl TimeTravel {
         }
         self.leave();
         let id = self.room.begin_travel(&self.history).map_err(RunError::Failed)?;
+        let first = self.room.run_of(id).map_or_else(Vec::new, |run| run.tasks());
+        self.first =
+            first.into_iter().map(|task| (task.label.tid, task.label.spawned_at)).collect();
         Ok((id, 0))
     }
 
     /// The run as it stands.
     fn look(&mut self, id: RunId, seq: u64) -> Moment {
         let failures = self.room.failures(id);
+        let steps = self.room.waiting_steps(id);
+        let step = |call: CallRef| steps.get(&call).cloned();
         let language = self.room.settings.registry.language.as_deref();
-        let sights = self.room.run_of(id).map_or_else(Vec::new, |run| run.sights());
+        let mut sights = self.room.run_of(id).map_or_else(Vec::new, |run| run.sights(&step));
+        for sight in &mut sights {
+            // What is over has no code any more that could tell its line.
+            let TaskInfo { label, state, .. } = &mut sight.info;
+            if let Some(at) = self.spawned_at(label.tid).filter(|_| state.is_terminal()) {
+                label.spawned_at = at.clone();
+            }
+        }
         let line = self.history.line(seq).unwrap_or_default();
         Moment::new(seq, line, sights, failures, language)
+    }
+
+    /// The line that spawned a task, from the log, or from the code where the log begins with the task.
+    fn spawned_at(&self, tid: Tid) -> Option<&Site> {
+        self.history.spawned_at(tid).or_else(|| self.first.get(&tid))
     }
 
     /// The next record of a task after this one.
@@ -148,7 +168,8 @@ impl TimeTravel {
         self.history.find(after, |line| line.tid == tid)
     }
 
-    /// The record with which the run failed: the first of a task that failed, if the run did.
+    /// The record with which the run failed: the end of the task whose error it was, or that of its root. A failure that somebody caught is not
+    /// it.
     pub fn failure(&self) -> Option<u64> {
         self.history.failure()
     }

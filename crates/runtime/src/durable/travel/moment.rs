@@ -6,6 +6,7 @@ use tiffany_kernel::{Frame, Sight, Site, TaskError, TaskState, Tid, Value};
 
 use crate::durable::json::Json;
 use crate::durable::language::Language;
+use crate::wal::Record;
 
 /// A run at one of its records.
 #[derive(Clone, Debug)]
@@ -57,9 +58,9 @@ impl Moment {
                 (key.to_string(), shown(&value, language))
             };
             let error = errors.remove(&info.label.tid);
-            let frames = match (&error, language) {
-                (Some(error), Some(language)) => language.frames(error),
-                _ => sight.frames,
+            let frames = match &error {
+                Some(error) => frames_of(error, language).unwrap_or(sight.frames),
+                None => sight.frames,
             };
             TaskMoment {
                 tid: info.label.tid,
@@ -73,7 +74,13 @@ impl Moment {
                 error,
             }
         };
-        let tasks = sights.into_iter().map(task).collect();
+        let mut tasks: Vec<TaskMoment> = sights.into_iter().map(task).collect();
+        // A task that fails here may be forgotten already, if who waited for it has its error.
+        let tid = Record::of_checked(line).map(|record| record.tid);
+        if let Some((tid, error)) = tid.and_then(|tid| errors.remove_entry(&tid)) {
+            let place = tasks.partition_point(|task| task.tid < tid);
+            tasks.insert(place, TaskMoment::failed(tid, error, language));
+        }
         Moment { record, line: line.to_owned(), tasks }
     }
 
@@ -81,6 +88,30 @@ impl Moment {
     pub fn task(&self, tid: Tid) -> Option<&TaskMoment> {
         self.tasks.iter().find(|task| task.tid == tid)
     }
+}
+
+impl TaskMoment {
+    /// A task of which only its error is left.
+    fn failed(tid: Tid, error: TaskError, language: Option<&dyn Language>) -> TaskMoment {
+        let mut labels = error.task().into_iter().chain(error.through());
+        let label = labels.find(|label| label.tid == tid).cloned();
+        let nowhere = Site { file: "?".into(), line: 0 };
+        TaskMoment {
+            tid,
+            name: label.as_ref().and_then(|label| label.name.clone()),
+            spawned_at: label.map_or(nowhere, |label| label.spawned_at),
+            state: word(TaskState::Failed),
+            waits_for: None,
+            waits_at: None,
+            store: Vec::new(),
+            frames: frames_of(&error, language).unwrap_or_default(),
+            error: Some(error),
+        }
+    }
+}
+
+fn frames_of(error: &TaskError, language: Option<&dyn Language>) -> Option<Vec<Frame>> {
+    language.map(|language| language.frames(error))
 }
 
 fn word(state: TaskState) -> &'static str {

@@ -83,7 +83,15 @@ impl Detail {
 fn compare(a: Option<&Detail>, b: Option<&Detail>) -> (Vec<Change>, u64) {
     let (Some(a), Some(b)) = (a, b) else { return (Vec::new(), 0) };
     let value = |detail: &Detail| Value::Object(detail.values.clone());
-    changes("", &value(a), &value(b))
+    let (mut a, mut b) = (value(a), value(b));
+    let messages = [&a, &b].map(|side| side["error"]["message"].as_str());
+    if messages[0].is_some() && messages[1].is_some() && messages[0] != messages[1] {
+        // It is made of the same as the message, for another language.
+        for error in [&mut a, &mut b].into_iter().filter_map(|side| side.get_mut("error")) {
+            error.as_object_mut().and_then(|error| error.remove("detail"));
+        }
+    }
+    changes("", &a, &b)
 }
 
 pub(super) fn parting(

@@ -367,14 +367,18 @@ impl Found {
             }
             let records =
                 |call: Option<CallSeen>| [call.map(|c| c.seq), call.and_then(|c| answer(&c))];
+            // Where one side took the answer from its parent, there are no attempts to compare.
+            let attempts = match (x, y) {
+                (Some(x), Some(y)) if x.is_inherited || y.is_inherited => (0, 0),
+                _ => (x.map_or(0, |x| x.attempts), y.map_or(0, |y| y.attempts)),
+            };
             let kind = match (x, y) {
                 (Some(x), Some(y)) if x.what != y.what => DifferenceKind::Call,
                 (Some(x), Some(y)) if x.result != y.result => DifferenceKind::Result,
-                (Some(x), Some(y)) if x.attempts != y.attempts => DifferenceKind::Attempts,
+                (Some(_), Some(_)) if attempts.0 != attempts.1 => DifferenceKind::Attempts,
                 (Some(_), Some(_)) => return,
                 _ => DifferenceKind::Only,
             };
-            let attempts = (x.map_or(0, |x| x.attempts), y.map_or(0, |y| y.attempts));
             self.add(Spot { attempts, ..spot(kind, number, records(x), records(y)) });
         });
         let end = |task: Option<&TaskSeen>| task.and_then(|task| task.end);

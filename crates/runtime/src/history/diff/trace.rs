@@ -20,6 +20,8 @@ pub(super) struct CallSeen {
     pub(super) answer: u64,
     pub(super) result: u64,
     pub(super) attempts: u32,
+    /// Its answer was taken from the run that this one is a fork of: nobody attempted anything.
+    pub(super) is_inherited: bool,
     /// The task it spawned; 0 if it spawned none.
     pub(super) child: u64,
 }
@@ -160,6 +162,7 @@ impl Tracing {
         let result = self.sum(record);
         if let Some(call) = self.call_of(record) {
             (call.answer, call.result) = (record.seq, result);
+            call.is_inherited = record.str("from").is_some_and(|from| from == "parent");
             self.waiting.remove(&record.uint("of").unwrap_or(0));
         }
     }

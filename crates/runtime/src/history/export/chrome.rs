@@ -11,10 +11,16 @@ use tiffany_kernel::Uuid;
 
 use super::graph::targets;
 use super::slices::{Events, Slice};
+use crate::durable::call_word;
 use crate::wal::{LogError, Record, RecordType};
 
 /// Tracks of one task: its own, and those for what it waits for besides.
 const LANES: u64 = 1000;
+
+/// What a step is in before it begins. The log does not say whether others in its queue held it up; a step that nobody holds up begins in
+/// the loop's next rounds, and that is not worth a slice.
+const BEFORE: &str = "until the first attempt";
+const NOT_HELD_UP_NANOS: u64 = 1_000_000;
 
 pub(super) struct Trace<'a> {
     events: Events<'a>,
@@ -47,7 +53,7 @@ struct Open {
     args: Map<String, Value>,
     /// Its answer has a record of its own.
     is_answered: bool,
-    /// For a step: since when it is in its queue, at work, or waits for the next attempt.
+    /// For a step: since when it waits for its first attempt, is at work, or waits for the next attempt.
     phase: Option<(String, u64)>,
 }
 
@@ -168,7 +174,7 @@ impl<'a> Trace<'a> {
         let is_free = |lane: &u64| task.open.values().all(|open| open.lane != *lane);
         let lane = (0..LANES).find(is_free).unwrap_or(LANES - 1);
         let what = record.str("name").or_else(|| record.str("key"));
-        let word = if call == "effect" { "step" } else { &*call };
+        let word = call_word(&call);
         let name = match (&what, record.uint("task")) {
             (Some(what), _) => format!("{word} {what}"),
             (None, Some(task)) => format!("{word} for task {task}"),
@@ -191,7 +197,7 @@ impl<'a> Trace<'a> {
             targets: targets(record),
             args,
             is_answered: is_step || matches!(category, "sleep" | "commit"),
-            phase: is_step.then(|| ("in its queue".to_owned(), at)),
+            phase: is_step.then(|| (BEFORE.to_owned(), at)),
         };
         task.open.insert(record.seq, open);
         if lane < task.named {
@@ -235,8 +241,7 @@ impl<'a> Trace<'a> {
         }
         let slice =
             Slice { track: track(tid, lane), name: &name, category: "attempt", from, to: at, args };
-        // An attempt is worth telling even if it took no time by the run's clock.
-        match from < at || name.starts_with("attempt") {
+        match is_worth_telling(&name, at - from) {
             true => self.events.slice(slice),
             false => Ok(()),
         }
@@ -249,7 +254,8 @@ impl<'a> Trace<'a> {
         if open.lane == 0 {
             task.runs_since = Some(at);
         }
-        if let Some((name, from)) = open.phase.as_ref().filter(|(_, from)| *from < at) {
+        let phase = open.phase.as_ref();
+        if let Some((name, from)) = phase.filter(|(name, from)| is_worth_telling(name, at - from)) {
             let slice = Slice {
                 track: track(tid, open.lane),
                 name,
@@ -323,6 +329,14 @@ impl<'a> Trace<'a> {
         let unread = unread.map(|error| error.to_string());
         self.events
             .end(&json!({ "run": run.to_string(), "started": self.started, "unread": unread }))
+    }
+}
+
+/// An attempt is, even if it took no time by the run's clock.
+fn is_worth_telling(phase: &str, nanos: u64) -> bool {
+    match phase {
+        BEFORE => nanos >= NOT_HELD_UP_NANOS,
+        phase => nanos > 0 || phase.starts_with("attempt"),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Events of the trace event format, as text. It knows nothing of runs.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
@@ -11,6 +12,18 @@ pub(super) struct Events<'a> {
     /// The moment that is zero, in nanoseconds.
     zero: Option<u64>,
     flows: u64,
+    /// The slices that ended at the last moment, by track, the outer ones before those inside them.
+    held: BTreeMap<u64, Vec<Held>>,
+    /// That moment.
+    held_at: u64,
+}
+
+/// A slice that may yet turn out to be inside of another one that is just as long, which has to stand before it.
+struct Held {
+    depth: u8,
+    event: Value,
+    from: u64,
+    is_inside: bool,
 }
 
 /// Something that took time on a track.
@@ -26,7 +39,8 @@ pub(super) struct Slice<'a> {
 impl<'a> Events<'a> {
     pub(super) fn begin(to: &'a mut dyn Write) -> io::Result<Events<'a>> {
         to.write_all(b"{\"traceEvents\":[\n")?;
-        Ok(Events { to, is_first: true, zero: None, flows: 0 })
+        let (held, held_at) = (BTreeMap::new(), 0);
+        Ok(Events { to, is_first: true, zero: None, flows: 0, held, held_at })
     }
 
     fn event(&mut self, event: &Value, at: Option<u64>, length: Option<u64>) -> io::Result<()> {
@@ -61,12 +75,42 @@ impl<'a> Events<'a> {
         self.event(&event, None, None)
     }
 
+    /// Slices come in the order of their ends, those that are inside of others before these.
     pub(super) fn slice(&mut self, slice: Slice<'_>) -> io::Result<()> {
         let Slice { track, name, category, from, to, args } = slice;
+        if to != self.held_at {
+            self.let_go()?;
+            self.held_at = to;
+        }
+        // Zero is that of the first event that is told, whatever is written first.
+        self.zero.get_or_insert(from);
         let event = json!({
             "ph": "X", "pid": 1, "tid": track, "name": name, "cat": category, "args": args,
         });
-        self.event(&event, Some(from), Some(to.saturating_sub(from)))
+        let depth = match category {
+            "task" => 0,
+            "attempt" => 2,
+            _ => 1,
+        };
+        let of_track = self.held.entry(track).or_default();
+        // What is deeper and inside of nothing yet is inside of this one.
+        let before = of_track.iter().rposition(|held| !held.is_inside && held.depth <= depth);
+        let place = before.map_or(0, |before| {
+            let inside = of_track[before + 1..].iter().take_while(|held| held.is_inside).count();
+            before + 1 + inside
+        });
+        of_track[place..].iter_mut().for_each(|held| held.is_inside = true);
+        of_track.insert(place, Held { depth, event, from, is_inside: false });
+        Ok(())
+    }
+
+    /// Writes the slices that ended at the last moment.
+    fn let_go(&mut self) -> io::Result<()> {
+        let to = self.held_at;
+        for held in std::mem::take(&mut self.held).into_values().flatten() {
+            self.event(&held.event, Some(held.from), Some(to.saturating_sub(held.from)))?;
+        }
+        Ok(())
     }
 
     /// Something that happened to the whole run.
@@ -94,7 +138,8 @@ impl<'a> Events<'a> {
         self.event(&end, Some(to_at.max(from_at)), None)
     }
 
-    pub(super) fn end(self, other: &Value) -> io::Result<()> {
+    pub(super) fn end(mut self, other: &Value) -> io::Result<()> {
+        self.let_go()?;
         let text = format!("\n],\"displayTimeUnit\":\"ms\",\"otherData\":{other}}}\n");
         self.to.write_all(text.as_bytes())
     }
