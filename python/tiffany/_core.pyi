@@ -727,7 +727,12 @@ class _TimeTravel:
     def close(self) -> None: ...
 
 def _capture(
-    settings: dict[str, Any], wal: _Path, run: Any, redact: list[str], file: _Path
+    settings: dict[str, Any],
+    wal: _Path,
+    run: Any,
+    redact: list[str],
+    leave: list[str],
+    file: _Path,
 ) -> None: ...
 def _replay(settings: dict[str, Any], file: str | PathLike[str]) -> None: ...
 

@@ -405,6 +405,18 @@ class ReadTooEarlyError(TiffanyError):
     code = "TFY0134"
 
 
+class NotTheSameError(TiffanyError):
+    """A run cannot be captured: the code does not do what its log has."""
+
+    code = "TFY0137"
+
+
+class RedactionError(TiffanyError):
+    """Something cannot be taken out of a log."""
+
+    code = "TFY0138"
+
+
 class _InDoubt(Exception):
     """Nobody knows whether a transaction was confirmed; the next attempt finds out."""
 
@@ -535,6 +547,7 @@ __all__ = [
     "NotOverError",
     "NotRestoredError",
     "NotSerializableError",
+    "NotTheSameError",
     "NotUndoneError",
     "OtherKeyError",
     "OtherLogError",
@@ -544,6 +557,7 @@ __all__ = [
     "PanickedError",
     "PausedRunWarning",
     "ReadTooEarlyError",
+    "RedactionError",
     "RefusedError",
     "RestlessError",
     "RunCompactedError",

@@ -227,3 +227,62 @@ def test_where_no_directory_can_be_made_the_error_says_so(home: Home) -> None:
     home.write("blocked", "a file where a directory should be")
     refused = capture(home, "order-17", "--out", "blocked/tests")
     assert (refused.code, "error[TFY0105]" in refused.err) == (1, True), refused
+
+
+def test_a_broken_test_says_what_is_wrong_and_what_helps(home: Home) -> None:
+    start(home, "order-17").ok()
+    capture(home, "order-17").ok()
+    fixture = home.path / "tests/order_17.wal"
+    lines = fixture.read_text().splitlines(keepends=True)
+    for broken in ["", "tea\n", "".join(lines[:3]), "".join([lines[0], *lines[2:]]), None]:
+        fixture.unlink()
+        if broken is not None:
+            fixture.write_text(broken)
+        failed = run_tests(home)
+        told = headline(failed)
+        assert failed.code == 1
+        assert ("is no " if broken is not None else "there is no golden log") in told, told
+        assert "capture the run anew, by `tiffany capture` with `--force`" in told, told
+        assert "--golden-update" not in failed.out, failed.out
+        assert "parted ways" not in failed.out, failed.out
+        fixture.write_text("")
+    fixture.write_text("".join(lines))
+    home.write("shop.py", "this is no Python\n")
+    told = headline(run_tests(home))
+    assert "cannot be compared" in told and "mend what is told below" in told, told
+    (home.path / "shop.py").unlink()
+    told = headline(run_tests(home))
+    assert "there is no " in told and "bring it back, or name its new place" in told, told
+
+
+def headline(failed: Ended) -> str:
+    """The first line of the error."""
+    return next(line for line in failed.out.splitlines() if line.startswith("E  "))
+
+
+def test_short_values_in_the_codes_own_text_are_told(home: Home) -> None:
+    home.write(
+        "tea.py",
+        """
+from tiffany import spawn, step, wait
+
+@step(name="pour tea")
+def pour(sku):
+    return f"{sku}!"
+
+async def line(sku):
+    return await pour(sku)
+
+async def main(sku):
+    return await wait(await spawn(line(sku), name=f"line {sku}"))
+""",
+    )
+    home.run("run", "--wal", "wal", "--id", "t", "tea.py", "tea").ok()
+    words = ["--app", "tea.py", "--dir", "wal", "capture", "t", "--redact", "sku"]
+    refused = home.run(*words)
+    assert (refused.code, "error[TFY0138]" in refused.err) == (1, True), refused
+    assert "still has it at `/" in refused.err, refused.err
+    home.run(*words, "--leave", "/name", "--leave", "/at", "--leave", "/function").ok()
+    text = (home.path / "tests/t.wal").read_text()
+    assert '"name":"line aaa"' in text, text
+    assert "1 passed" in run_tests(home).ok()

@@ -90,7 +90,7 @@ def test_another_input_is_not_what_was_recorded(tmp_path: Path) -> None:
 
 
 def test_without_a_log_the_error_says_how_to_record_one(tmp_path: Path) -> None:
-    with pytest.raises(tiffany.GoldenLogError, match="record it by `pytest --golden-update`"):
+    with pytest.raises(tiffany.GoldenLogError, match="record it anew, by `pytest --golden-update`"):
         GoldenLog(tmp_path / "none.wal")(order("tea"))
 
 
@@ -170,7 +170,7 @@ def test_one_of_many_runs_is_kept_without_what_is_redacted(tmp_path: Path) -> No
     assert "aaa@aaaaaaa.aaa" in text
     GoldenLog(path).keep(wal)
     for wrong, code in [("phone", "TFY0138"), ("", "TFY0138")]:
-        with pytest.raises(tiffany.TiffanyError) as caught:
+        with pytest.raises(tiffany.RedactionError) as caught:
             kept.keep(wal, "g-1", redact=[wrong])
         assert caught.value.code == code
     with pytest.raises(tiffany.NoSuchRunError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,10 @@ from tiffany.errors import DivergedError, GoldenLogError
 from tiffany.testing._crashes import Quiet
 
 _ID = "golden"
+
+# How a log is made anew that is not there, or that is broken.
+_RECORDED = "record it anew, by `pytest --golden-update`"
+_CAPTURED = "capture the run anew, by `tiffany capture` with `--force`, or bring the file back"
 
 
 def _only(wal: str | os.PathLike[str]) -> uuid.UUID:
@@ -65,7 +70,7 @@ class GoldenLog:
         if self.update:
             with tempfile.TemporaryDirectory() as directory:
                 run(program, wal=directory, id=_ID, **settings)
-                self._take(directory, _ID, (), [function], settings)
+                self._take(directory, _ID, (), (), [function], settings)
             return
         program.close()
         self._same_start(name, _workflows.encoded(given))
@@ -77,25 +82,31 @@ class GoldenLog:
         run: RunLike | None = None,
         *,
         redact: Iterable[str] = (),
+        leave: Iterable[str] = (),
         **settings: Unpack[RunSettings],
     ) -> None:
         """The same for a run that is there already: its log is kept, or the code is compared with the one that was. Without ``run`` it is the only one of the
         directory. A run that is not over is kept as far as it has come.
 
         What ``redact`` finds is taken out: names of fields, or JSON pointers into a record, as ``tiffany capture --redact`` has them. A run that does not do what its
-        log says, or that depends on what is taken out, is not kept."""
+        log says, that depends on what is taken out, or that has it in the code's own text, is not kept; ``leave`` says where in that text it may stay."""
         if not self.update:
             self._replay([], settings)
             return
-        self._take(wal, _only(wal) if run is None else run, redact, [], settings)
+        self._take(wal, _only(wal) if run is None else run, redact, leave, [], settings)
 
     def replay(self, app: str | os.PathLike[str]) -> None:
         """Compares the code in a file with the log, as ``tiffany --app FILE replay --file LOG`` does: in a process of its own, where the file is
         loaded as when its runs were started, with the same order of sets. `tiffany capture` writes tests that do this."""
         # Who reads a failed test wants to see what differs, and not this.
         __tracebackhide__ = True
-        self._first()
+        self._first(_CAPTURED)
         code = os.path.normpath(app)
+        if not os.path.exists(code):
+            raise GoldenLogError(
+                f"there is no {code}, whose code is to be compared with the golden log {self.path} [TFY0059]; bring it back, or name its new place in "
+                "the test"
+            )
         words = ["--app", code, "replay", "--file", os.fspath(self.path)]
         done = subprocess.run(
             [sys.executable, "-m", "tiffany", *words],
@@ -104,36 +115,44 @@ class GoldenLog:
             text=True,
         )
         if done.returncode != 0:
-            raise GoldenLogError(
-                f"the code in {code} and the golden log {self.path} have parted ways [TFY0059]; if that is meant, capture the run anew, with "
-                f"`--force`\n{done.stdout}{done.stderr}"
-            )
+            told = re.search(r"^error\[(TFY\d{4})\]", done.stderr, re.M)
+            raise GoldenLogError(self._told(code, told[1] if told else "", done))
+
+    def _told(self, code: str, error: str, done: subprocess.CompletedProcess[str]) -> str:
+        """What a replay that ended with an error says of the code and the log."""
+        details = f"{done.stdout}{done.stderr}"
+        if error in ("TFY0036", "TFY0066"):
+            what = f"the code in {code} and the golden log {self.path} have parted ways"
+            return f"{what} [TFY0059]; if that is meant, capture the run anew, with `--force`\n{details}"
+        if error in ("TFY0059", "TFY0105", "TFY0107"):
+            # What helps is known better here.
+            details = re.sub(r"^  next: .*\n", "", details, flags=re.M)
+            return f"{self.path} is no whole log [TFY0059]; {_CAPTURED}\n{details}"
+        what = f"the code in {code} cannot be compared with the golden log {self.path}"
+        return f"{what} [TFY0059]; mend what is told below\n{details}"
 
     def _take(
         self,
         wal: str | os.PathLike[str],
         run: RunLike,
         redact: Iterable[str],
+        leave: Iterable[str],
         functions: list[_workflows.Function],
         settings: RunSettings,
     ) -> None:
         known = core_settings(Quiet(functions), **settings)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        _core._capture(known, wal, run, list(redact), self.path)
+        _core._capture(known, wal, run, list(redact), list(leave), self.path)
 
-    def _first(self) -> dict[str, Any]:
+    def _first(self, advice: str = _RECORDED) -> dict[str, Any]:
         if not self.path.exists():
-            raise GoldenLogError(
-                f"there is no golden log {self.path} [TFY0059]; record it by `pytest --golden-update`"
-            )
+            raise GoldenLogError(f"there is no golden log {self.path} [TFY0059]; {advice}")
         try:
             with self.path.open() as file:
                 first: dict[str, Any] = json.loads(file.readline())
             first["task_id"]
         except (ValueError, KeyError, TypeError):
-            raise GoldenLogError(
-                f"{self.path} is no log [TFY0059]; record it anew, by `pytest --golden-update`"
-            ) from None
+            raise GoldenLogError(f"{self.path} is no log [TFY0059]; {advice}") from None
         return first
 
     def _same_start(self, name: str, given: str) -> None:

@@ -34,14 +34,16 @@ pub(super) fn keep(
     #[pyo3(from_py_with = argument::wal)] wal: PathBuf,
     run: &Bound<'_, PyAny>,
     redact: Vec<String>,
+    leave: Vec<String>,
     file: PathBuf,
 ) -> PyResult<()> {
     let (py, run) = (run.py(), identity(run)?);
     let program = Settings::read(settings)?.builder(py)?;
     let _hooks = Hooks::new(py)?;
-    let mut rules = redact.iter();
+    let (mut rules, mut places) = (redact.iter(), leave.iter());
     let captured = rules
         .try_fold(Redaction::new(), |redaction, rule| redaction.field(rule))
+        .and_then(|redaction| places.try_fold(redaction, |so_far, place| so_far.leave(place)))
         .and_then(|redaction| capture(program, &wal, run, &redaction));
     if let Some(error) = session::take_interrupt() {
         return Err(error);

@@ -15,7 +15,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use tiffany_kernel::{TaskError, Uuid};
+use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
 pub use self::error::CaptureError;
 pub(crate) use self::fixture::Fixture;
@@ -158,7 +158,9 @@ fn parting(fixture: &Fixture, room: &mut Runtime) -> Result<Option<(String, Stri
     let (error, plain) = match fixture.replay(room) {
         Ok(replayed) => (replayed.verdict.into_error(), replayed.parting),
         // The function is not there, or cannot be given its input.
-        Err(RunError::Failed(error)) => (Some(error), None),
+        Err(RunError::Failed(error)) if error.kind() != ErrorKind::RunCompacted => {
+            (Some(error), None)
+        }
         Err(error) => return Err(error),
     };
     let words = |error: &TaskError| format!("{} ({})", error.message(), error.code());
