@@ -47,8 +47,10 @@ pub enum Barrier {
     Manifest,
     /// The name of a manifest, before anything that only the one before it names is removed.
     ManifestName,
-    /// The mark of a restore that is under way, before anything else is in the directory.
+    /// The mark of a restore that is under way, before anything gets another name.
     Restoring,
+    /// The names of a log that took the place of another, before the mark goes.
+    Replaced,
     /// The end of that mark.
     Restored,
 }
@@ -79,6 +81,7 @@ impl Barrier {
         Barrier::Manifest,
         Barrier::ManifestName,
         Barrier::Restoring,
+        Barrier::Replaced,
         Barrier::Restored,
     ];
 }
@@ -100,12 +103,19 @@ pub trait Disk: Send + Sync {
     fn create_dir(&self, path: &Path) -> io::Result<()>;
     /// Opens a file.
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>>;
-    /// Gives a file another name in the same directory, in place of what had it.
+    /// Gives a file another name in the same directory, in place of what had it. A directory too, if nothing has
+    /// the name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Takes a file's name away.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// The files of a directory with their lengths, in any order. Directories are left out.
     fn list(&self, dir: &Path) -> io::Result<Vec<(String, u64)>>;
+    /// What is in a directory besides files: directories and whatever else.
+    fn others(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// Takes a directory away that has nothing in it.
+    fn remove_dir(&self, path: &Path) -> io::Result<()>;
+    /// The one path of something that is there, whatever links lead to it.
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &Path, barrier: Barrier) -> io::Result<()>;
     /// Draws random bits.
@@ -206,6 +216,25 @@ impl Disk for RealDisk {
             }
         }
         Ok(files)
+    }
+
+    fn others(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(dir)? {
+            let entry = entry?;
+            if !entry.file_type()?.is_file() {
+                names.push(entry.file_name().to_string_lossy().into_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_dir(path)
+    }
+
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        std::fs::canonicalize(path)
     }
 
     fn sync_dir(&self, dir: &Path, _: Barrier) -> io::Result<()> {

@@ -93,6 +93,18 @@ impl Disk for Overlay {
         Ok(all.into_iter().collect())
     }
 
+    fn others(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.below.others(dir)
+    }
+
+    fn remove_dir(&self, _: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        self.below.resolve(path)
+    }
+
     fn sync_dir(&self, _: &Path, _: Barrier) -> io::Result<()> {
         Ok(())
     }

@@ -108,6 +108,8 @@ struct State {
     files: Vec<Inode>,
     /// For each directory, its names: as programs see them, and as they are on the medium.
     dirs: BTreeMap<PathBuf, Names>,
+    /// What became of directories and is not on the medium yet. It gets there in this order.
+    moves: Vec<Move>,
     locks: BTreeMap<PathBuf, String>,
     operations: Vec<Operation>,
     /// The most bytes one sync of a kind had to write.
@@ -155,6 +157,19 @@ struct Names {
     pending: Vec<NameChange>,
     /// Is the directory's own name on the medium?
     is_durable: bool,
+}
+
+#[derive(Clone)]
+enum Move {
+    Renamed(PathBuf, PathBuf),
+    Removed(PathBuf, Names),
+}
+
+impl Move {
+    fn is_in(&self, dir: &Path) -> bool {
+        let (Move::Renamed(path, _) | Move::Removed(path, _)) = self;
+        path.parent() == Some(dir)
+    }
 }
 
 #[derive(Clone)]
@@ -292,6 +307,29 @@ impl State {
         file.pending.push(Change { kind, late });
     }
 
+    fn rename_dir(&mut self, from: &Path, to: &Path) {
+        let moved: Vec<PathBuf> =
+            self.dirs.keys().filter(|dir| dir.starts_with(from)).cloned().collect();
+        for dir in moved {
+            let names = self.dirs.remove(&dir).expect("it was just listed");
+            let rest = dir.strip_prefix(from).expect("it begins so");
+            // Joined to nothing, a path gets a slash at its end.
+            let new = if rest == Path::new("") { to.to_path_buf() } else { to.join(rest) };
+            self.dirs.insert(new, names);
+        }
+    }
+
+    /// Takes back what became of directories, the last first, until only so much of it is left.
+    fn unmove(&mut self, kept: usize) {
+        for step in self.moves.split_off(kept).into_iter().rev() {
+            match step {
+                Move::Renamed(from, to) => self.rename_dir(&to, &from),
+                Move::Removed(path, names) => drop(self.dirs.insert(path, names)),
+            }
+        }
+        self.moves.clear();
+    }
+
     /// Does the medium listen to this sync?
     fn heeds(&self, barrier: Barrier) -> bool {
         !self.faults.ignored.contains(&barrier)
@@ -299,6 +337,13 @@ impl State {
 
     fn crash(&mut self, survivors: Survivors) {
         let mut draw = Draw(if let Survivors::Some(seed) = survivors { seed } else { 0 });
+        let kept = match survivors {
+            Survivors::Nothing => 0,
+            Survivors::All => self.moves.len(),
+            Survivors::Some(_) if self.moves.is_empty() => 0,
+            Survivors::Some(_) => draw.next(self.moves.len() + 1),
+        };
+        self.unmove(kept);
         for file in &mut self.files {
             for change in std::mem::take(&mut file.pending) {
                 match survivors {
@@ -523,9 +568,18 @@ impl Disk for SimDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut state = self.state.lock();
+        let operation = Operation::Rename(from.into(), to.into());
+        if state.dirs.contains_key(from) {
+            if state.dirs.contains_key(to) || from.parent() != to.parent() {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            state.begin(operation).map_err(|(error, _)| error)?;
+            state.rename_dir(from, to);
+            state.moves.push(Move::Renamed(from.into(), to.into()));
+            return Ok(());
+        }
         let inode = state.find(from)?;
         let ((dir, gone), (_, new)) = (split(from)?, split(to)?);
-        let operation = Operation::Rename(from.into(), to.into());
         state.begin(operation).map_err(|(error, _)| error)?;
         state.rename_in(&dir, NameChange { gone: Some(gone), new: Some((new, inode)) })
     }
@@ -545,6 +599,33 @@ impl Disk for SimDisk {
         Ok(names.now.iter().map(|(name, inode)| (name.clone(), size(inode))).collect())
     }
 
+    fn others(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let state = self.state.lock();
+        state.dirs.get(dir).ok_or_else(missing)?;
+        let inside = state.dirs.keys().filter(|path| path.parent() == Some(dir));
+        inside.map(|path| split(path).map(|(_, name)| name)).collect()
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state.lock();
+        let names = state.dirs.get(path).ok_or_else(missing)?.clone();
+        if !names.now.is_empty() || state.dirs.keys().any(|dir| dir.parent() == Some(path)) {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
+        state.begin(Operation::Remove(path.into())).map_err(|(error, _)| error)?;
+        state.dirs.remove(path);
+        state.moves.push(Move::Removed(path.into(), names));
+        Ok(())
+    }
+
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        let state = self.state.lock();
+        if !state.dirs.contains_key(path) {
+            state.find(path)?;
+        }
+        Ok(path.into())
+    }
+
     fn sync_dir(&self, dir: &Path, barrier: Barrier) -> io::Result<()> {
         let mut state = self.state.lock();
         state.begin(Operation::Sync(barrier)).map_err(|(error, _)| error)?;
@@ -552,6 +633,7 @@ impl Disk for SimDisk {
             return Err(missing());
         }
         if state.heeds(barrier) {
+            state.moves.retain(|step| !step.is_in(dir));
             for (path, names) in &mut state.dirs {
                 if path == dir {
                     names.sync();
@@ -593,6 +675,7 @@ impl Hold for SimHold {
         let mut state = self.disk.state.lock();
         state.begin(Operation::Sync(barrier)).map_err(|(error, _)| error)?;
         if state.heeds(barrier) {
+            state.moves.clear();
             state.files.iter_mut().for_each(Inode::sync);
             for names in state.dirs.values_mut() {
                 names.sync();

@@ -75,7 +75,20 @@ impl BackupError {
 
     /// A failure to write a log that is restored.
     pub(super) fn restore(error: &LogError) -> BackupError {
-        let next = "mend the cause and restore again: the backup is as it was";
+        let next = "mend the cause and restore again: the backup is as it was, and so is a log that was there";
+        BackupError::Stopped { what: "restore", cause: words(error), next }
+    }
+
+    /// A failure to put back what was there.
+    pub(super) fn half(error: &LogError) -> BackupError {
+        let next =
+            "mend the cause and restore again: first of all that puts back a log that was there";
+        BackupError::Stopped { what: "restore", cause: words(error), next }
+    }
+
+    /// A failure to remove the log that was there before.
+    pub(super) fn leftovers(error: &LogError) -> BackupError {
+        let next = "the restored log is in its place; remove `commit.replaced` and `wal.replaced` beside it";
         BackupError::Stopped { what: "restore", cause: words(error), next }
     }
 }

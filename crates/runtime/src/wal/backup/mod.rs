@@ -43,6 +43,7 @@ mod copy;
 mod error;
 mod manifest;
 mod pace;
+mod replace;
 mod restore;
 mod sink;
 mod take;

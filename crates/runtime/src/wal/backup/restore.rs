@@ -1,5 +1,5 @@
-//! Making a log of a backup. The backup is read through first; then a mark says that the directory is half restored,
-//! which every opening respects; then come the files, their index, one more reading, and the end of the mark.
+//! Making a log of a backup. The backup is read through first; then come the files, beside a log that is there, their
+//! index, and one more reading; and only then does the new log take its place.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,15 +17,16 @@ use super::copy::Lines;
 use super::error::BackupError;
 use super::manifest::{End, Kept, Manifest};
 use super::pace::Pace;
+use super::replace::{Replacing, stranger};
 use super::sink::Sink;
-use super::{Checked, Shelf, lock, parent};
+use super::{Checked, Shelf, lock};
 
 /// What may be in the way of a restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
     /// Nothing: the directory must be empty or new.
     Nothing,
-    /// A log that no process has. It is removed.
+    /// A log that no process has. It is removed, once the new one is in its place.
     OldLog,
 }
 
@@ -37,7 +38,8 @@ pub struct Restored {
     pub backup: Checked,
 }
 
-/// Makes a log at `root` of the backup in `from`. Nobody else can have the directory meanwhile.
+/// Makes a log at `root` of the backup in `from`. Nobody else can have the directory meanwhile. If it fails, a log
+/// that was there is as it was.
 ///
 /// A restored log goes back in time: what its runs did after the backup they do again, steps with the same keys.
 pub fn restore(
@@ -57,36 +59,53 @@ pub fn restore(
     let manifest = Manifest::load(&*disk, from)?.ok_or_else(none)?;
     let backup = check_all(&*disk, &shelf, &manifest)?;
 
-    let places = Places::new(root);
     let files = disk.list(root).unwrap_or_default();
-    if !files.iter().any(|(name, _)| name == "lock") {
-        look_for_room(&*disk, &places, over)?;
+    if !files.iter().any(|(name, _)| name == "lock" || name == "restoring") {
+        look_for_room(&*disk, root, over)?;
     }
     disk.create_dir(root).doing("make", root)?;
     let hold = lock(&*disk, root, Holding::ForLong)?;
-    look_for_room(&*disk, &places, over)?;
+    let mut replacing = Replacing::new(Arc::clone(&disk), root);
+    if replacing.is_marked() {
+        look_for_room(&*disk, root, Over::OldLog)?;
+        replacing.undo().map_err(|error| BackupError::half(&error))?;
+    }
+    look_for_room(&*disk, root, over)?;
+    let places = replacing.places();
     let sink = Sink::new(Arc::clone(&disk), hold, 0);
-    let mut restoring = Restoring { disk: Arc::clone(&disk), shelf, places, manifest, sink };
-    restoring.write()?;
-    restoring.check()?;
-    restoring.unmark().map_err(|error| BackupError::restore(&error))?;
-    restoring.compare(&View::open(disk, root)?)?;
+    let mut restoring = Restoring { disk, shelf, places, manifest, sink };
+    let outcome = restoring.replace(root, &mut replacing);
+    if let Err(error) = outcome {
+        // If that fails too, the mark stays, and the next restore does it.
+        replacing.undo().map_err(|error| BackupError::half(&error))?;
+        return Err(error);
+    }
+    replacing.clear().map_err(|error| BackupError::leftovers(&error))?;
     Ok(Restored { backup })
 }
 
 /// An error if something would be lost.
-fn look_for_room(disk: &dyn Disk, places: &Places, over: Over) -> Result<(), BackupError> {
-    if over == Over::OldLog || disk.open(&places.restoring(), OpenMode::Read).is_ok() {
-        return Ok(());
-    }
-    let files = |dir: &Path| disk.list(dir).unwrap_or_default().into_iter().map(|(name, _)| name);
-    let inside =
-        [&places.commit, &places.wal, &places.blobs].into_iter().flat_map(|dir| files(dir));
-    let mut all = files(&places.root).filter(|name| name != "lock").chain(inside);
-    match all.next() {
-        Some(found) => Err(BackupError::NotEmpty { dir: places.root.clone(), found }),
+fn look_for_room(disk: &dyn Disk, root: &Path, over: Over) -> Result<(), BackupError> {
+    let inside = match over {
+        Over::Nothing => first_file(disk, root),
+        Over::OldLog => None,
+    };
+    let strange = || {
+        let path = stranger(disk, root)?;
+        Some(path.strip_prefix(root).unwrap_or(&path).display().to_string())
+    };
+    match inside.or_else(strange) {
+        Some(found) => Err(BackupError::NotEmpty { dir: root.into(), found }),
         None => Ok(()),
     }
+}
+
+/// A file of the log at `root`, or of whatever is there.
+fn first_file(disk: &dyn Disk, root: &Path) -> Option<String> {
+    let Places { commit, wal, blobs, .. } = Places::new(root);
+    let files = |dir: &Path| disk.list(dir).unwrap_or_default().into_iter().map(|(name, _)| name);
+    let inside = [commit, wal, blobs].into_iter().flat_map(|dir| files(&dir));
+    files(root).filter(|name| name != "lock").chain(inside).next()
 }
 
 struct Restoring {
@@ -108,10 +127,23 @@ impl Restoring {
         there.map(|(run, kept)| (*run, kept))
     }
 
+    /// Writes the log, and lets it take the place of what is at `root`.
+    fn replace(&mut self, root: &Path, replacing: &mut Replacing) -> Result<(), BackupError> {
+        let stopped = |error: LogError| BackupError::restore(&error);
+        replacing.clear().map_err(stopped)?;
+        if first_file(&*self.disk, root).is_none() {
+            // Nobody is to begin an empty log here meanwhile.
+            replacing.mark().map_err(stopped)?;
+        }
+        self.write()?;
+        self.check()?;
+        replacing.replace().map_err(stopped)?;
+        self.compare(&View::open(Arc::clone(&self.disk), root)?)
+    }
+
     fn write(&mut self) -> Result<(), BackupError> {
         let stopped = |error: LogError| BackupError::restore(&error);
-        self.mark().map_err(stopped)?;
-        self.clear().map_err(stopped)?;
+        self.make().map_err(stopped)?;
         let runs: Vec<(Uuid, Kept)> = self.runs().map(|(run, kept)| (run, kept.clone())).collect();
         for (run, kept) in runs {
             self.run(run, &kept)?;
@@ -128,34 +160,13 @@ impl Restoring {
         self.index().map_err(stopped)
     }
 
-    /// Says that what is here is not a log yet.
-    fn mark(&self) -> Result<(), LogError> {
-        let (mark, root) = (self.places.restoring(), &self.places.root);
-        let file = self.disk.open(&mark, OpenMode::Create).doing("make", &mark)?;
-        file.sync(Barrier::Restoring).doing("sync", &mark)?;
-        for dir in [parent(root), root] {
-            self.disk.sync_dir(dir, Barrier::Restoring).doing("sync", dir)?;
-        }
-        Ok(())
-    }
-
-    fn unmark(&self) -> Result<(), LogError> {
-        let (mark, root) = (self.places.restoring(), &self.places.root);
-        self.disk.remove(&mark).doing("remove", &mark)?;
-        self.disk.sync_dir(root, Barrier::Restored).doing("sync", root)
-    }
-
-    /// Makes the directories, and removes the files of a log that is there.
-    fn clear(&self) -> Result<(), LogError> {
-        let Places { commit, wal, blobs, .. } = &self.places;
+    /// Makes the directories.
+    fn make(&self) -> Result<(), LogError> {
+        let Places { root, commit, wal, blobs } = &self.places;
         for dir in [commit, wal, blobs] {
             self.disk.create_dir(dir).doing("make", dir)?;
-            for (name, _) in self.disk.list(dir).doing("list", dir)? {
-                let path = dir.join(name);
-                self.disk.remove(&path).doing("remove", &path)?;
-            }
         }
-        for dir in [&self.places.root, wal, commit] {
+        for dir in [root, wal] {
             self.disk.sync_dir(dir, Barrier::BackupTree).doing("sync", dir)?;
         }
         Ok(())
