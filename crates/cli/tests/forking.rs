@@ -78,6 +78,15 @@ fn a_failed_run_is_forked_with_another_answer_and_driven_to_its_end() {
 }
 
 #[test]
+fn a_fork_that_waits_for_what_came_from_outside_is_not_waited_for_longer_than_is_said() {
+    let home = Home::golden();
+    let fork = ["fork", "order-17", "--at", "9", "--id", "dry", "--run", "--for", "0.2", "--json"];
+    let ran = home.orders(&fork);
+    assert_eq!((ran.code, &ran.lines()[1]["state"]), (5, &json!("live")), "{ran:?}");
+    home.run(&["fork", "order-17", "--at", "9", "--for", "1"]).failed(2, "TFY0067");
+}
+
+#[test]
 fn a_fork_that_may_not_go_on_is_paused_says_why_and_goes_on_when_it_is_allowed() {
     let home = Home::new();
     let made = home.0.join("made");

@@ -448,6 +448,9 @@ pub(super) struct Fork {
     /// Open the directory and drive the fork, and nothing else, to its end.
     #[arg(long = "run")]
     pub(super) drives: bool,
+    /// With `--run`: stop after so many seconds. A fork waits for messages that came to the run after the record.
+    #[arg(long = "for", value_name = "SECONDS", requires = "drives")]
+    pub(super) seconds: Option<f64>,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -58,7 +58,7 @@ pub(super) fn fork(place: Place, mut out: Out, options: &Fork) -> Done {
         return out.end(0);
     }
     out.flush()?;
-    resume_only(place, out, fork)
+    resume_only(place, out, fork, options.seconds)
 }
 
 fn wanted(options: &Fork) -> Result<durable::Fork, Ending> {

@@ -2,6 +2,9 @@
 
 use serde_json::Value;
 
+/// Names under which an object tells its class. Another class is another shape.
+const CLASSES: [&str; 5] = ["$dataclass", "$namedtuple", "$model", "$enum", "$exception"];
+
 /// The first place at which a value has another shape than one that was there, and how. `None`: it has the same.
 ///
 /// A map may have more than there was, and a list more or fewer elements. Where nothing was (`null`), anything may be.
@@ -29,6 +32,9 @@ fn differs_at(path: &mut String, was: &Value, is: &Value) -> Option<String> {
         (Value::Null, _) => None,
         (Value::Object(was), Value::Object(is)) => {
             was.iter().find_map(|(key, was)| match is.get(key) {
+                Some(is) if CLASSES.contains(&&**key) && is != was => {
+                    Some(format!("was of class {was}, is of class {is}"))
+                }
                 Some(is) => within(path, key, was, is),
                 None => Some(format!("`{key}` is missing")),
             })
@@ -75,6 +81,12 @@ mod tests {
             (json!([1, 2]), json!([]), None),
             (json!([1, 2]), json!([1, "2"]), Some("/1: was a whole number, is a text")),
             (json!({ "a": 1 }), json!({ "a": 2, "b": 3 }), None),
+            (
+                json!({ "$dataclass": "shop:Item", "price": 1 }),
+                json!({ "$dataclass": "shop:Offer", "price": 1 }),
+                Some("was of class \"shop:Item\", is of class \"shop:Offer\""),
+            ),
+            (json!({ "$decimal": "1" }), json!({ "$decimal": "2" }), None),
             (json!({ "a": 1, "b": 2 }), json!({ "a": 1 }), Some("`b` is missing")),
             (
                 json!({ "items": [{}, {}, { "price": 3.5 }] }),
