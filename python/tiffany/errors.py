@@ -292,7 +292,7 @@ class OtherLogError(TiffanyError):
 
 
 class NotEmptyError(TiffanyError):
-    """A log was to be restored where something is."""
+    """A log was to be restored, or a backup taken, where something is."""
 
     code = "TFY0090"
 

@@ -146,6 +146,11 @@ fn what_a_backup_or_a_restore_must_not_touch_it_does_not() {
     home.run(&["backup", "--to", "full"]).failed(1, "TFY0090");
     home.run(&["restore", "copy", "--to", "full"]).failed(1, "TFY0090");
     home.run(&["backup", "--to", "orders"]).failed(1, "TFY0090");
+    std::os::unix::fs::symlink(home.log(), home.0.join("link")).unwrap();
+    for inside in ["orders/copy", "orders/wal/copy", "full/../orders/copy", "link/copy"] {
+        home.run(&["backup", "--to", inside]).failed(1, "TFY0090");
+    }
+    home.run(&["restore", "copy", "--to", "full", "--force"]).failed(1, "TFY0090");
     home.run(&["restore", "copy", "--to", "orders"]).failed(1, "TFY0090");
     assert_eq!(fs::read_dir(home.0.join("full")).unwrap().count(), 1);
     assert_eq!(home.contents(), before);

@@ -260,6 +260,16 @@ fn what_is_in_the_way_is_not_written_over() {
     restore(disk, Over::OldLog).unwrap();
     let onto_log = backup::take(log.clone(), root(), again(), &mut Pace::full());
     assert!(matches!(onto_log, Err(BackupError::NotEmpty { .. })), "{onto_log:?}");
+    // The log itself, and what is inside of it.
+    let onto_itself = backup::take(log.clone(), root(), root(), &mut Pace::full());
+    assert!(matches!(onto_itself, Err(BackupError::NotEmpty { .. })), "{onto_itself:?}");
+    for name in ["copy", "wal", "wal/copy", "commit"] {
+        let before = disk.operation_count();
+        let inside = backup::take(log.clone(), root(), &root().join(name), &mut Pace::full());
+        assert!(matches!(inside, Err(BackupError::Inside { .. })), "{name}: {inside:?}");
+        assert_eq!(inside.unwrap_err().code(), "TFY0090");
+        assert_eq!(disk.operation_count(), before, "{name}");
+    }
     let nothing = backup::restore(log, Path::new("/nowhere"), again(), Over::OldLog);
     assert!(matches!(nothing, Err(BackupError::NoBackup(_))), "{nothing:?}");
     assert_eq!(&read(disk, root()).unwrap(), world.now());

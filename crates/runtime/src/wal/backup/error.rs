@@ -30,6 +30,14 @@ pub enum BackupError {
         /// Something that is in it.
         found: String,
     },
+    /// A backup was to be put into the log that it is of.
+    #[error("{} is inside of {}, the log that is to be copied [TFY0090]; use a directory beside it, or on another disk", .dest.display(), .root.display())]
+    Inside {
+        /// The directory for the backup.
+        dest: PathBuf,
+        /// The log.
+        root: PathBuf,
+    },
     /// Runs were replaced or removed faster than they could be copied.
     #[error(
         "the log changed faster than it could be copied: {0} runs were replaced meanwhile [TFY0121]; copy at a higher rate, or when less is going on"
@@ -60,7 +68,7 @@ impl BackupError {
             BackupError::NoBackup(_) => "TFY0087",
             BackupError::Damaged { .. } => "TFY0088",
             BackupError::OtherLog(_) => "TFY0089",
-            BackupError::NotEmpty { .. } => "TFY0090",
+            BackupError::NotEmpty { .. } | BackupError::Inside { .. } => "TFY0090",
             BackupError::Restless(_) => "TFY0121",
             BackupError::Stopped { .. } => "TFY0122",
             BackupError::Log(error) => error.code(),

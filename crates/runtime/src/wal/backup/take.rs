@@ -67,7 +67,7 @@ pub struct DamagedRun {
 }
 
 /// Copies the log at `root`, which may be in use, to the directory `dest`, which is made if it is not there (its
-/// parent must be). If that has a backup of the same log already, only what is new is copied.
+/// parent must be) and is not inside of the log. If that has a backup of the same log already, only what is new is copied.
 pub fn take(
     disk: Arc<dyn Disk>,
     root: &Path,
@@ -77,6 +77,9 @@ pub fn take(
     let taken = now();
     // First the log: if it cannot be read, nothing is made.
     let mut view = View::open_at_once(Arc::clone(&disk), root)?;
+    if is_inside(&*disk, root, dest) {
+        return Err(BackupError::Inside { dest: dest.into(), root: root.into() });
+    }
     let mut taking = Taking::begin(Arc::clone(&disk), dest, view.salt(), pace.rests())?;
     taking.report.taken.clone_from(&taken);
     let mut moved = BTreeSet::new();
@@ -91,6 +94,15 @@ pub fn take(
         view = View::open_at_once(Arc::clone(&disk), root)?;
     }
     Err(BackupError::Restless(moved.len()))
+}
+
+/// Whether a directory, which need not be there yet, is somewhere in another one.
+fn is_inside(disk: &dyn Disk, root: &Path, dest: &Path) -> bool {
+    let above = match disk.resolve(dest) {
+        Ok(dest) => dest.parent().map(Path::to_path_buf),
+        Err(_) => disk.resolve(parent(dest)).ok(),
+    };
+    above.zip(disk.resolve(root).ok()).is_some_and(|(above, root)| above.starts_with(root))
 }
 
 fn now() -> String {
