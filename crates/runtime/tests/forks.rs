@@ -131,11 +131,14 @@ fn runtime(dir: &Dir) -> Runtime {
     program(dir.builder()).build().unwrap()
 }
 
-/// The lines of a run, as whoever looks sees them.
+/// The lines of a run, as whoever looks sees them: none, if the log does not have it yet.
 fn lines<T>(dir: &Dir, run: &DurableRun<T>) -> Vec<String> {
     let view = View::open(Arc::new(RealDisk), &dir.0).unwrap();
-    let mut reader = view.reader(run.uuid()).unwrap();
     let mut lines = Vec::new();
+    if view.run(run.uuid()).is_none() {
+        return lines;
+    }
+    let mut reader = view.reader(run.uuid()).unwrap();
     while let Some(record) = reader.next() {
         lines.push(record.unwrap().json.to_owned());
     }
