@@ -288,7 +288,7 @@ fn a_run_that_is_not_over_is_compared_as_far_as_its_log_goes() {
     let dir = Dir::new();
     let mut runtime = program(dir.builder()).build().unwrap();
     let run = runtime.submit::<String>("order", "o", &ada()).unwrap();
-    runtime.run(async { sleep(ms(200)).await }).unwrap();
+    runtime.run(async { sleep(ms(1000)).await }).unwrap();
     let uuid = run.uuid();
     // It is captured while a process has it.
     let file = kept(&dir, &taken(&dir, uuid, &["email"]).unwrap());

@@ -45,7 +45,7 @@ where
     let dir = fresh(name);
     let mut runtime = builder(&dir).register("order", as_it_was).build()?;
     runtime.submit::<u64>("order", "order", &())?;
-    runtime.run(async { sleep_secs(0.25).await })?;
+    runtime.run(async { sleep_secs(0.5).await })?;
     drop(runtime);
     let mut runtime = builder(&dir).register("order", edit).build()?;
     let run = runtime.submit::<u64>("order", "order", &())?;
@@ -218,7 +218,7 @@ fn new_code_lives_with_old_runs() {
     let dir = fresh("patched");
     let mut runtime = builder(&dir).register("order", as_it_was).build().unwrap();
     runtime.submit::<u64>("order", "old", &()).unwrap();
-    runtime.run(async { sleep_secs(0.25).await }).unwrap();
+    runtime.run(async { sleep_secs(0.5).await }).unwrap();
     drop(runtime);
     for _ in 0..3 {
         let mut runtime = builder(&dir).register("order", with_changes).build().unwrap();

@@ -37,7 +37,7 @@ fn a_proposal_says_which_code_is_for_whom() {
     let dir = Dir::new();
     let mut runtime = dir.builder().register("order", order).build().unwrap();
     let run = runtime.submit::<String>("order", "o", &"tea").unwrap();
-    runtime.run(async { tiffany::sleep(durable_kit::ms(200)).await }).unwrap();
+    runtime.run(async { tiffany::sleep(durable_kit::ms(1000)).await }).unwrap();
     drop(runtime);
     let proposed = |program: Builder| {
         let trial = Trial::of(program, &dir.0, run.uuid()).unwrap();
