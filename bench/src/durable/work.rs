@@ -55,7 +55,8 @@ pub(super) fn one(
     wait_for_all(runtime, &runs)
 }
 
-async fn steps(count: u64) -> Result<u64, TaskError> {
+/// Steps one after the other.
+pub(crate) async fn steps(count: u64) -> Result<u64, TaskError> {
     let mut sum = 0;
     for number in 0..count {
         sum += step("add", move || Ok::<u64, TaskError>(number)).await?;

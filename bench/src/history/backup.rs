@@ -11,7 +11,7 @@ use tiffany::wal::RealDisk;
 use tiffany::wal::backup::{Pace, take};
 use tiffany::{Runtime, TaskError, random};
 
-use crate::durable::{Place, Process, Scratch};
+use crate::durable::{Place, Process, Scratch, steps};
 use crate::harness::{Better, Contender, Measure, Mode, Sample, Taken, Target};
 
 /// The size of one result in the directory that is copied.
@@ -48,14 +48,6 @@ pub(super) fn measure(place: &Rc<Place>) -> Measure {
             }),
         ],
     }
-}
-
-async fn steps(count: u64) -> Result<u64, TaskError> {
-    let mut sum = 0;
-    for number in 0..count {
-        sum += step("add", move || Ok::<u64, TaskError>(number)).await?;
-    }
-    Ok(sum)
 }
 
 /// Results that fill the directory, none of them the same.

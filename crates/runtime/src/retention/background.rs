@@ -14,6 +14,9 @@ use super::rule::Retention;
 use super::work::Pruned;
 use crate::inbox::Inbox;
 
+/// The thread rests for so long at least, whatever is asked for.
+const SHORTEST: Duration = Duration::from_millis(1);
+
 /// The rules of a runtime, kept for as long as this lives.
 pub(crate) struct Background {
     end: Option<Sender<()>>,
@@ -45,7 +48,7 @@ impl Background {
                         "the rules about old runs could not be kept this time: {error}",
                     ),
                 }
-                match ended.recv_timeout(every) {
+                match ended.recv_timeout(every.max(SHORTEST)) {
                     Err(RecvTimeoutError::Timeout) => {}
                     Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
                 }

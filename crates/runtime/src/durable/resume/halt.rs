@@ -33,7 +33,7 @@ pub(in crate::durable) struct Halt {
     ended: BTreeSet<Tid>,
     ended_again: BTreeSet<Tid>,
     /// The code does something else beyond this record.
-    apart: Option<Box<Divergence>>,
+    is_apart: bool,
 }
 
 impl Halt {
@@ -58,7 +58,7 @@ impl Halt {
 
     /// Whether the replay cannot go on beyond this record.
     pub(in crate::durable) fn is_apart(&self) -> bool {
-        self.apart.is_some()
+        self.is_apart
     }
 
     pub(super) fn matched(&mut self, seq: u64) {
@@ -79,7 +79,7 @@ impl Halt {
         }
     }
 
-    /// Takes a divergence for later, if it is of a record beyond.
+    /// A divergence of a record beyond concerns nobody here; the replay only cannot go on.
     pub(super) fn leave(
         &mut self,
         seq: u64,
@@ -88,7 +88,7 @@ impl Halt {
         if self.includes(seq) {
             return Err(divergence);
         }
-        self.apart = Some(divergence);
+        self.is_apart = true;
         Ok(())
     }
 
@@ -102,7 +102,7 @@ impl Halt {
     pub(super) fn has_all(&self) -> bool {
         let has_shown = || self.shown.values().all(|(wanted, made)| made >= wanted);
         let has_ended = || self.ended.is_subset(&self.ended_again);
-        let is_beyond = !self.ahead.is_empty() || self.is_apart();
+        let is_beyond = !self.ahead.is_empty() || self.is_apart;
         self.has_calls() && (is_beyond || (has_shown() && has_ended()))
     }
 }
