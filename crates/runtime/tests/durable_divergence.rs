@@ -156,10 +156,11 @@ fn an_end_that_comes_too_early_or_too_late() {
     // When a sleep is over is another moment each time, and the code is the same all the same.
     let (sleeps, text) = cause("sleeps", |()| async {
         let a = named("reserve", 1).await?;
-        sleep(Duration::from_secs(1)).await;
         let b = named("charge", 2).await?;
         sleep(Duration::from_millis(1)).await;
         let c = named("ship", 3).await?;
+        // The log knows of no later time.
+        sleep(Duration::from_secs(1)).await;
         let d: u64 = receive("go").await?;
         Ok(a + b + c + d)
     });
