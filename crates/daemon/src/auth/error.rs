@@ -1,0 +1,121 @@
+//! Why somebody is turned away, and what can be wrong with tokens, certificates and the audit file.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::Role;
+
+/// Why somebody may not, or why it cannot be known who may.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AuthError {
+    /// Nobody said who they are.
+    #[error(
+        "this needs a token [TFY0170]; send it as `Authorization: Bearer TOKEN`; `tiffany token add` makes one"
+    )]
+    NoToken,
+    /// The token is not known, or it is not a token.
+    #[error(
+        "the token is not known here, or was removed [TFY0171]; `tiffany token ls` lists those that are"
+    )]
+    BadToken,
+    /// The token was good once.
+    #[error("the token `{0}` has expired [TFY0172]; `tiffany token add` makes another one")]
+    Expired(String),
+    /// Who it is is known, and it is not enough.
+    #[error(
+        "`{name}` is {has}, and this takes {needs} [TFY0173]; use a token with that role, or ask somebody who has one"
+    )]
+    TooLittle {
+        /// Who asks.
+        name: String,
+        /// The role they have.
+        has: Role,
+        /// The role it takes.
+        needs: Role,
+    },
+    /// The request was made by a page of somebody else, or for another host.
+    #[error(
+        "{what} `{given}` is not that of this daemon [TFY0174]; open it by its own address, or list the name under `hosts` in its configuration"
+    )]
+    Stranger {
+        /// Which header it is.
+        what: &'static str,
+        /// What was in it.
+        given: String,
+    },
+    /// The file of the tokens cannot be used.
+    #[error(
+        "the tokens in {} cannot be {did}: {why} [TFY0175]; it must be a file of this user that nobody else can read", .file.display()
+    )]
+    TokenFile {
+        /// The file.
+        file: PathBuf,
+        /// What was to be done with it.
+        did: &'static str,
+        /// What is wrong.
+        why: String,
+    },
+    /// A certificate or its key cannot be used.
+    #[error(
+        "{what} in {} cannot be used: {why} [TFY0176]; it must be PEM, and the key must belong to the certificate", .file.display()
+    )]
+    Tls {
+        /// What it is for.
+        what: &'static str,
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// A token cannot be made or removed by this name.
+    #[error("{0} [TFY0178]; `tiffany token ls` lists those that there are")]
+    TokenName(String),
+    /// What is done cannot be written down, so it is not done.
+    #[error(
+        "the audit file {} cannot be written: {why} [TFY0179]; nothing is changed as long as that is so; make room, or give another file", .file.display()
+    )]
+    Audit {
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        why: String,
+    },
+}
+
+impl AuthError {
+    /// All codes, in order.
+    pub const CODES: &[&str] = &[
+        "TFY0170", "TFY0171", "TFY0172", "TFY0173", "TFY0174", "TFY0175", "TFY0176", "TFY0178",
+        "TFY0179",
+    ];
+
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            AuthError::NoToken => "TFY0170",
+            AuthError::BadToken => "TFY0171",
+            AuthError::Expired(_) => "TFY0172",
+            AuthError::TooLittle { .. } => "TFY0173",
+            AuthError::Stranger { .. } => "TFY0174",
+            AuthError::TokenFile { .. } => "TFY0175",
+            AuthError::Tls { .. } => "TFY0176",
+            AuthError::TokenName(_) => "TFY0178",
+            AuthError::Audit { .. } => "TFY0179",
+        }
+    }
+
+    /// The status of HTTP that says the same.
+    pub fn status(&self) -> u16 {
+        match self {
+            AuthError::NoToken | AuthError::BadToken | AuthError::Expired(_) => 401,
+            AuthError::TooLittle { .. } | AuthError::Stranger { .. } => 403,
+            AuthError::TokenName(_) => 400,
+            AuthError::TokenFile { .. } | AuthError::Tls { .. } | AuthError::Audit { .. } => 503,
+        }
+    }
+
+    pub(super) fn file(file: &Path, did: &'static str, error: &io::Error) -> AuthError {
+        AuthError::TokenFile { file: file.into(), did, why: error.to_string() }
+    }
+}

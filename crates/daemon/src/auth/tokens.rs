@@ -1,0 +1,293 @@
+//! The file of the tokens. It is written whole and takes the place of the old one, so that who reads it sees one or the other; a daemon that is
+//! running reads it again when it has changed, so a token that was removed is of no use from then on.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use super::token::{self, Kept, Token};
+use super::{AuthError, Role};
+
+/// The name of the file in a log directory.
+pub const TOKENS: &str = "tokens.json";
+/// A name may have so many letters.
+const LONGEST_NAME: usize = 64;
+
+/// The tokens of a file.
+///
+/// ```
+/// use tiffany_daemon::auth::{Role, Tokens};
+///
+/// # let dir = std::env::temp_dir().join(format!("tiffany-doc-tokens-{}", std::process::id()));
+/// # std::fs::create_dir_all(&dir).unwrap();
+/// let tokens = Tokens::at(&dir);
+/// let token = tokens.add("ada", Role::Operator, None)?;
+/// assert_eq!(tokens.find(token.reveal())?.name, "ada");
+/// tokens.remove("ada")?;
+/// assert_eq!(tokens.find(token.reveal()).unwrap_err().code(), "TFY0171");
+/// # std::fs::remove_dir_all(&dir).unwrap();
+/// # Ok::<(), tiffany_daemon::auth::AuthError>(())
+/// ```
+#[derive(Debug)]
+pub struct Tokens {
+    file: PathBuf,
+    seen: Mutex<Seen>,
+}
+
+/// What was read last, and of which state of the file.
+#[derive(Debug, Default)]
+struct Seen {
+    of: Option<Stamp>,
+    all: Vec<Kept>,
+}
+
+/// Which state of a file it is. One that takes its place has another number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp(u64, u64, i64, i64);
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Stamp {
+        Stamp(metadata.ino(), metadata.size(), metadata.mtime(), metadata.mtime_nsec())
+    }
+}
+
+impl Tokens {
+    /// Those of a log directory.
+    pub fn at(dir: &Path) -> Tokens {
+        Tokens { file: dir.join(TOKENS), seen: Mutex::default() }
+    }
+
+    /// All that there are.
+    pub fn all(&self) -> Result<Vec<Kept>, AuthError> {
+        let metadata = match fs::metadata(&self.file) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(AuthError::file(&self.file, "read", &error)),
+        };
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.of != Some(Stamp::of(&metadata)) {
+            let (of, all) = self.read()?;
+            *seen = Seen { of: Some(of), all };
+        }
+        Ok(seen.all.clone())
+    }
+
+    /// Whose token this is.
+    pub fn find(&self, text: &str) -> Result<Kept, AuthError> {
+        let all = self.all()?;
+        let kept = token::id_of(text).and_then(|id| all.iter().find(|kept| kept.id == id));
+        let Some(kept) = kept else {
+            // As much is done as for one that is known.
+            std::hint::black_box(token::hash(text));
+            return Err(AuthError::BadToken);
+        };
+        match kept.is(text) {
+            false => Err(AuthError::BadToken),
+            true if kept.has_expired(SystemTime::now()) => {
+                Err(AuthError::Expired(kept.name.clone()))
+            }
+            true => Ok(kept.clone()),
+        }
+    }
+
+    /// Makes a token for somebody. It can be had now and never again.
+    pub fn add(
+        &self,
+        name: &str,
+        role: Role,
+        good_for: Option<Duration>,
+    ) -> Result<Token, AuthError> {
+        check_name(name)?;
+        let token = Token::draw().map_err(|error| AuthError::file(&self.file, "made", &error))?;
+        let expires = good_for.map(|time| token::seconds(SystemTime::now()) + time.as_secs());
+        self.change(|all| {
+            if all.iter().any(|kept| kept.name == name) {
+                let message = format!("there is a token of `{name}` already");
+                return Err(AuthError::TokenName(message));
+            }
+            all.push(Kept::new(&token, name, role, expires));
+            Ok(())
+        })?;
+        Ok(token)
+    }
+
+    /// Removes a token by its owner's name, or by its own. Nobody gets in with it from now on.
+    pub fn remove(&self, name: &str) -> Result<Kept, AuthError> {
+        self.change(|all| {
+            let place = all.iter().position(|kept| kept.name == name || kept.id == name);
+            let nobody = || AuthError::TokenName(format!("there is no token of `{name}`"));
+            place.map(|place| all.remove(place)).ok_or_else(nobody)
+        })
+    }
+
+    fn read(&self) -> Result<(Stamp, Vec<Kept>), AuthError> {
+        let wrong = |why: &str| AuthError::TokenFile {
+            file: self.file.clone(),
+            did: "read",
+            why: why.into(),
+        };
+        let failed = |error: io::Error| AuthError::file(&self.file, "read", &error);
+        let mut file = File::open(&self.file).map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        if metadata.mode() & 0o077 != 0 {
+            return Err(wrong("others than its owner can read or write it"));
+        }
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(failed)?;
+        let all = serde_json::from_str(&text).map_err(|error| wrong(&error.to_string()))?;
+        Ok((Stamp::of(&metadata), all))
+    }
+
+    /// Changes what is in the file, while nobody else does.
+    fn change<R>(
+        &self,
+        act: impl FnOnce(&mut Vec<Kept>) -> Result<R, AuthError>,
+    ) -> Result<R, AuthError> {
+        let failed = |error: io::Error| AuthError::file(&self.file, "written", &error);
+        let dir = self.file.parent().unwrap_or(Path::new("."));
+        let dir = File::open(dir).map_err(failed)?;
+        rustix::fs::flock(&dir, rustix::fs::FlockOperation::LockExclusive)
+            .map_err(|error| failed(error.into()))?;
+        let mut all = match fs::exists(&self.file) {
+            Ok(false) => Vec::new(),
+            _ => self.read()?.1,
+        };
+        let result = act(&mut all)?;
+        let text = serde_json::to_string_pretty(&all).map_err(|error| failed(error.into()))?;
+        replace(&self.file, &dir, text.as_bytes()).map_err(failed)?;
+        Ok(result)
+    }
+}
+
+/// Puts a new file in the place of an old one. After this it is on the disk.
+fn replace(path: &Path, dir: &File, bytes: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    // One that another left behind may be readable by others.
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    file.write_all(bytes)?;
+    file.write_all(b"\n")?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    dir.sync_all()
+}
+
+fn check_name(name: &str) -> Result<(), AuthError> {
+    let fits = |c: char| c.is_alphanumeric() || "-_.@+".contains(c);
+    match !name.is_empty() && name.chars().count() <= LONGEST_NAME && name.chars().all(fits) {
+        true => Ok(()),
+        false => {
+            let message = format!(
+                "{name:?} is no name for the owner of a token: letters, digits and `-_.@+`, at most {LONGEST_NAME}"
+            );
+            Err(AuthError::TokenName(message))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    struct Dir(PathBuf);
+
+    impl Dir {
+        fn new(name: &str) -> Dir {
+            let path =
+                std::env::temp_dir().join(format!("tiffany-tokens-{name}-{}", std::process::id()));
+            fs::create_dir_all(&path).unwrap();
+            Dir(path)
+        }
+    }
+
+    impl Drop for Dir {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.0).unwrap();
+        }
+    }
+
+    fn code<T: std::fmt::Debug>(result: Result<T, AuthError>) -> &'static str {
+        result.unwrap_err().code()
+    }
+
+    #[test]
+    fn a_token_is_found_by_everybody_until_it_is_removed() {
+        let dir = Dir::new("found");
+        let (maker, daemon) = (Tokens::at(&dir.0), Tokens::at(&dir.0));
+        assert_eq!(daemon.all().unwrap(), []);
+        let ada = maker.add("ada", Role::Admin, None).unwrap();
+        let bob = maker.add("bob", Role::Viewer, None).unwrap();
+        assert_eq!(daemon.find(ada.reveal()).unwrap().role, Role::Admin);
+        assert_eq!(daemon.find(bob.reveal()).unwrap().name, "bob");
+        let mixed = format!("{}{}", &ada.reveal()[..13], &bob.reveal()[13..]);
+        assert_eq!(code(daemon.find(&mixed)), "TFY0171");
+        maker.remove(ada.id()).unwrap();
+        assert_eq!(code(daemon.find(ada.reveal())), "TFY0171");
+        assert_eq!(daemon.find(bob.reveal()).unwrap().name, "bob");
+        assert_eq!(code(maker.remove("ada")), "TFY0178");
+        assert_eq!(code(maker.add("bob", Role::Viewer, None)), "TFY0178");
+        let mode = fs::metadata(dir.0.join(TOKENS)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_token_expires() {
+        let dir = Dir::new("expires");
+        let tokens = Tokens::at(&dir.0);
+        let over = tokens.add("over", Role::Viewer, Some(Duration::ZERO)).unwrap();
+        let hour = Duration::from_secs(3600);
+        let good = tokens.add("good", Role::Viewer, Some(hour)).unwrap();
+        assert_eq!(code(tokens.find(over.reveal())), "TFY0172");
+        let kept = tokens.find(good.reveal()).unwrap();
+        assert!(kept.has_expired(SystemTime::now() + hour));
+    }
+
+    #[test]
+    fn a_file_that_is_damaged_or_open_to_others_lets_nobody_in() {
+        let dir = Dir::new("damaged");
+        let (file, tokens) = (dir.0.join(TOKENS), Tokens::at(&dir.0));
+        let ada = tokens.add("ada", Role::Admin, None).unwrap();
+        tokens.find(ada.reveal()).unwrap();
+        fs::write(&file, "[{}]").unwrap();
+        assert_eq!(code(tokens.find(ada.reveal())), "TFY0175");
+        assert_eq!(code(tokens.add("bob", Role::Viewer, None)), "TFY0175");
+        fs::write(&file, "[]").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(code(Tokens::at(&dir.0).all()), "TFY0175");
+    }
+
+    #[test]
+    fn names_are_such_that_can_be_printed() {
+        let dir = Dir::new("names");
+        let tokens = Tokens::at(&dir.0);
+        let long = "x".repeat(LONGEST_NAME + 1);
+        for name in ["", " ", "a b", "\u{1b}[31m", "a\nb", &long] {
+            assert_eq!(code(tokens.add(name, Role::Viewer, None)), "TFY0178", "{name:?}");
+        }
+        for name in ["ada", "ada@example.org", "ci-1", "Zoë"] {
+            tokens.add(name, Role::Viewer, None).unwrap();
+        }
+    }
+
+    #[test]
+    fn many_who_make_tokens_at_once_lose_none() {
+        let dir = Dir::new("many");
+        std::thread::scope(|scope| {
+            for number in 0..8 {
+                let path = &dir.0;
+                scope.spawn(move || {
+                    Tokens::at(path).add(&format!("n{number}"), Role::Viewer, None).unwrap();
+                });
+            }
+        });
+        assert_eq!(Tokens::at(&dir.0).all().unwrap().len(), 8);
+    }
+}
