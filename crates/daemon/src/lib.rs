@@ -3,4 +3,5 @@
 
 pub mod audit;
 pub mod auth;
+pub mod config;
 pub mod tls;

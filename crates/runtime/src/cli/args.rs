@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::units;
 use crate::history::Outcome;
 use clap::{ArgGroup, Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
@@ -161,16 +162,16 @@ pub(super) struct Compact {
 #[command(group(ArgGroup::new("rule").required(true).multiple(true).args(["older_than", "keep", "max_size", "compact_after"])))]
 pub(super) struct Prune {
     /// Remove runs that ended longer ago than this: 90s, 15m, 12h, 30d or 2w.
-    #[arg(long, value_name = "AGE", value_parser = age)]
+    #[arg(long, value_name = "AGE", value_parser = units::time)]
     pub(super) older_than: Option<Duration>,
     /// Keep so many runs, those that ended last, and remove the others.
     #[arg(long, value_name = "NUMBER")]
     pub(super) keep: Option<usize>,
     /// Remove the runs that ended first until the others have so much in their files and blobs: 500kB, 20MB or 1GB.
-    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
     pub(super) max_size: Option<u64>,
     /// Compact runs that ended longer ago than this and are not removed.
-    #[arg(long, value_name = "AGE", value_parser = age)]
+    #[arg(long, value_name = "AGE", value_parser = units::time)]
     pub(super) compact_after: Option<Duration>,
     /// Only runs that ended like this. May be repeated.
     #[arg(long, value_name = "STATE")]
@@ -196,44 +197,6 @@ impl From<EndState> for Outcome {
             EndState::Cancelled => Outcome::Cancelled,
         }
     }
-}
-
-/// A number and its unit.
-fn number(text: &str) -> Option<(f64, &str)> {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (digits, unit) = text.split_at(end);
-    let number = digits.parse::<f64>().ok().filter(|number| number.is_finite())?;
-    Some((number, unit.trim()))
-}
-
-fn age(text: &str) -> Result<Duration, String> {
-    let seconds = number(text).and_then(|(number, unit)| {
-        let seconds = match unit {
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3_600.0,
-            "d" => 86_400.0,
-            "w" => 604_800.0,
-            _ => return None,
-        };
-        Duration::try_from_secs_f64(number * seconds).ok()
-    });
-    seconds.ok_or_else(|| "it takes a number and a unit, such as 90s, 15m, 12h, 30d or 2w".into())
-}
-
-fn bytes(text: &str) -> Result<u64, String> {
-    let bytes = number(text).and_then(|(number, unit)| {
-        let factor = match unit.to_ascii_lowercase().as_str() {
-            "" | "b" => 1.0,
-            "kb" => 1e3,
-            "mb" => 1e6,
-            "gb" => 1e9,
-            "tb" => 1e12,
-            _ => return None,
-        };
-        Some((number * factor) as u64)
-    });
-    bytes.ok_or_else(|| "it takes a number and a unit, such as 500kB, 20MB or 1GB".into())
 }
 
 #[derive(Debug, ClapArgs)]

@@ -45,6 +45,7 @@ mod summary;
 mod table;
 mod tasks;
 mod trying;
+pub mod units;
 mod verify;
 mod waiting;
 

@@ -1,0 +1,204 @@
+//! The configuration: one file of TOML, read whole and checked before anything is opened. What a part of the daemon can be told is a section of its own in
+//! `sections.rs`; here is only what they are called, and what a file that makes no sense gets.
+
+mod sections;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+use tiffany::retention::Retention;
+
+use crate::auth::{Gate, Role, Tokens};
+use crate::tls::TlsFiles;
+use sections::{Keep, Span, Tls};
+pub use sections::{Log, LogFormat, LogLevel};
+
+/// A configuration that shows everything that can be said, with what holds if it is not.
+pub const EXAMPLE: &str = include_str!("example.toml");
+
+/// What a daemon is told by a file.
+///
+/// ```
+/// use tiffany_daemon::config::Config;
+///
+/// let config = Config::parse("listen = '127.0.0.1:8787'\ngrace = '30s'", "tiffany.toml".as_ref())?;
+/// assert_eq!(config.listen.unwrap().port(), 8787);
+/// let error = Config::parse("lisen = '127.0.0.1:8787'", "tiffany.toml".as_ref()).unwrap_err();
+/// assert!(error.to_string().contains("tiffany.toml:1:1: unknown field `lisen`"));
+/// # Ok::<(), tiffany_daemon::config::ConfigError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The log directory.
+    pub dir: Option<PathBuf>,
+    /// The file with the code of the runs.
+    pub app: Option<PathBuf>,
+    /// The address to listen on.
+    pub listen: Option<SocketAddr>,
+    /// Other names by which browsers may ask for it.
+    pub hosts: Vec<String>,
+    /// Whether a token is needed on this machine too.
+    pub require_token: bool,
+    /// How long runs have, when the daemon is to end, to come to where they can be left.
+    grace: Option<Span>,
+    /// What this machine is called in logs.
+    pub node: Option<String>,
+    tls: Option<Tls>,
+    /// How logs are written.
+    pub log: Log,
+    retention: Vec<Keep>,
+}
+
+/// Why a configuration cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {why} [TFY0177]; `tiffany config example` prints a file with everything in it")]
+pub struct ConfigError {
+    /// The file, and where in it.
+    place: String,
+    why: String,
+}
+
+impl ConfigError {
+    /// The code of all of them.
+    pub const CODE: &str = "TFY0177";
+
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        ConfigError::CODE
+    }
+}
+
+impl Config {
+    /// Reads a file. Paths in it are from where it is.
+    pub fn read(file: &Path) -> Result<Config, ConfigError> {
+        let failed = |error: std::io::Error| ConfigError {
+            place: file.display().to_string(),
+            why: format!("it cannot be read: {error}"),
+        };
+        let text = std::fs::read_to_string(file).map_err(failed)?;
+        Config::parse(&text, file)
+    }
+
+    /// The same for a text that was read from there.
+    pub fn parse(text: &str, file: &Path) -> Result<Config, ConfigError> {
+        let mut config: Config = toml::from_str(text).map_err(|error| {
+            let place = match error.span() {
+                Some(span) => {
+                    let (line, column) = place_of(text, span.start);
+                    format!("{}:{line}:{column}", file.display())
+                }
+                None => file.display().to_string(),
+            };
+            ConfigError { place, why: error.message().trim().replace('\n', ", ") }
+        })?;
+        let from = file.parent().unwrap_or(Path::new(""));
+        for path in config.paths() {
+            *path = from.join(&*path);
+        }
+        Ok(config)
+    }
+
+    fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        let tls = self
+            .tls
+            .iter_mut()
+            .flat_map(|tls| [Some(&mut tls.certificate), Some(&mut tls.key), tls.clients.as_mut()]);
+        let all = [self.dir.as_mut(), self.app.as_mut()].into_iter().chain(tls);
+        all.flatten()
+    }
+
+    /// How long runs have when the daemon is to end.
+    pub fn grace(&self) -> Option<Duration> {
+        self.grace.map(|Span(time)| time)
+    }
+
+    /// Where certificates are, if TLS is spoken.
+    pub fn tls(&self) -> Option<TlsFiles> {
+        self.tls.as_ref().map(|tls| TlsFiles {
+            certificate: tls.certificate.clone(),
+            key: tls.key.clone(),
+            clients: tls.clients.clone(),
+        })
+    }
+
+    /// How long runs that are over are kept.
+    pub fn retention(&self) -> impl Iterator<Item = Retention> {
+        self.retention.iter().map(Keep::rule)
+    }
+
+    /// Who comes in at an address.
+    pub fn gate(&self, listen: SocketAddr, tokens: Tokens) -> Gate {
+        let mut gate = Gate::new(listen, tokens);
+        if self.require_token {
+            gate = gate.always_needs_token();
+        }
+        gate = self.hosts.iter().fold(gate, |gate, host| gate.host(host));
+        let roles: BTreeMap<String, Role> = self.tls.clone().unwrap_or_default().roles;
+        roles.iter().fold(gate, |gate, (name, role)| gate.client(name, *role))
+    }
+}
+
+/// The line and the column of a byte.
+fn place_of(text: &str, at: usize) -> (usize, usize) {
+    let before = text.get(..at).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    (line, column)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        Config::parse(text, Path::new("t.toml")).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_example_says_what_holds_anyway() {
+        let config = Config::parse(EXAMPLE, Path::new("")).unwrap();
+        assert_eq!(config, Config::default());
+        // With its comments taken away everything in it is read.
+        let shown: String = EXAMPLE
+            .lines()
+            .map(|line| line.strip_prefix("#: ").unwrap_or(line))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        let all = Config::parse(&shown, Path::new("/etc/tiffany/t.toml")).unwrap();
+        assert_eq!(all.dir.as_deref(), Some(Path::new("/var/lib/tiffany")));
+        assert_eq!(all.app.as_deref(), Some(Path::new("/etc/tiffany/orders.py")));
+        assert_eq!(all.tls().unwrap().key, Path::new("/etc/tiffany/server.key"));
+        assert_eq!(all.grace(), Some(Duration::from_secs(10)));
+        let day = Duration::from_secs(86_400);
+        let rules: Vec<Retention> = all.retention().collect();
+        assert_eq!(rules[0], Retention::new().compact_after(day).older_than(30 * day));
+        assert_eq!(rules.len(), 2);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named_with_its_place() {
+        let cases = [
+            ("a = ", "t.toml:1:5: "),
+            ("\n\nport = 1", "t.toml:3:1: unknown field `port`, expected one of `dir`"),
+            ("listen = 'here'", "t.toml:1:10: invalid socket address"),
+            ("grace = 'soon'", "t.toml:1:9: it takes a number and a unit"),
+            ("grace = 10", "t.toml:1:9: invalid type: integer `10`, expected a time"),
+            ("[tls]\nkey = 'k'", "t.toml:1:1: missing field `certificate`"),
+            (
+                "[tls]\ncertificate='c'\nkey='k'\n[tls.roles]\nada = 'king'",
+                "unknown variant `king`",
+            ),
+            ("[[retention]]\nkeep = -1", "t.toml:2:8: "),
+            ("[[retention]]\nstate = ['over']", "unknown variant `over`"),
+            ("[log]\nlevel = 'loud'", "`loud`"),
+        ];
+        for (text, expected) in cases {
+            let said = refused(text);
+            assert!(said.contains(expected) && said.contains("[TFY0177]"), "{said}");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What the parts of a daemon can be told, as it is written in the file.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer};
+use tiffany::cli::units;
+use tiffany::history::Outcome;
+use tiffany::retention::Retention;
+
+use crate::auth::Role;
+
+/// A time: `"90s"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span(pub(super) Duration);
+
+/// A size: `"20MB"`, or a number of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Size(pub(super) u64);
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Span, D::Error> {
+        struct Typed;
+
+        impl Visitor<'_> for Typed {
+            type Value = Span;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a time, such as \"90s\", \"15m\", \"12h\", \"30d\" or \"2w\"")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Span, E> {
+                units::time(text).map(Span).map_err(E::custom)
+            }
+        }
+
+        from.deserialize_str(Typed)
+    }
+}
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Size, D::Error> {
+        struct Typed;
+
+        impl Visitor<'_> for Typed {
+            type Value = Size;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a size, such as \"500kB\", \"20MB\" or \"1GB\"")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Size, E> {
+                units::bytes(text).map(Size).map_err(E::custom)
+            }
+
+            fn visit_i64<E: Error>(self, bytes: i64) -> Result<Size, E> {
+                u64::try_from(bytes).map(Size).map_err(E::custom)
+            }
+        }
+
+        from.deserialize_any(Typed)
+    }
+}
+
+/// Certificates.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Tls {
+    pub(super) certificate: PathBuf,
+    pub(super) key: PathBuf,
+    pub(super) clients: Option<PathBuf>,
+    /// What those may do who come with a certificate of this name.
+    #[serde(default)]
+    pub(super) roles: BTreeMap<String, Role>,
+}
+
+/// How logs are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct Log {
+    /// As text or as JSON.
+    pub format: LogFormat,
+    /// What is written: this and what is more important.
+    pub level: LogLevel,
+}
+
+/// How a line of the log looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// How important something is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogLevel {
+    /// Something failed, and somebody has to see to it.
+    Error,
+    /// Something is not as it should be.
+    Warn,
+    /// What an operator wants to know.
+    #[default]
+    Info,
+    /// What helps to find a mistake.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+/// A rule about runs that are over.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Keep {
+    older_than: Option<Span>,
+    keep: Option<usize>,
+    max_size: Option<Size>,
+    compact_after: Option<Span>,
+    state: BTreeSet<Ended>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Ended {
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+impl Keep {
+    pub(super) fn rule(&self) -> Retention {
+        let mut rule = Retention::new();
+        if let Some(Span(age)) = self.older_than {
+            rule = rule.older_than(age);
+        }
+        if let Some(runs) = self.keep {
+            rule = rule.keep(runs);
+        }
+        if let Some(Size(bytes)) = self.max_size {
+            rule = rule.max_bytes(bytes);
+        }
+        if let Some(Span(age)) = self.compact_after {
+            rule = rule.compact_after(age);
+        }
+        self.state.iter().fold(rule, |rule, ended| {
+            rule.only(match ended {
+                Ended::Completed => Outcome::Completed,
+                Ended::Failed => Outcome::Failed,
+                Ended::Cancelled => Outcome::Cancelled,
+            })
+        })
+    }
+}

@@ -1,0 +1,44 @@
+//! Times and sizes as people type them.
+
+use std::time::Duration;
+
+/// A number and its unit.
+fn number(text: &str) -> Option<(f64, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (digits, unit) = text.split_at(end);
+    let number = digits.parse::<f64>().ok().filter(|number| number.is_finite())?;
+    Some((number, unit.trim()))
+}
+
+/// A time: `90s`, `15m`, `12h`, `30d` or `2w`.
+pub fn time(text: &str) -> Result<Duration, String> {
+    let seconds = number(text).and_then(|(number, unit)| {
+        let seconds = match unit {
+            "ms" => 0.001,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3_600.0,
+            "d" => 86_400.0,
+            "w" => 604_800.0,
+            _ => return None,
+        };
+        Duration::try_from_secs_f64(number * seconds).ok()
+    });
+    seconds.ok_or_else(|| "it takes a number and a unit, such as 90s, 15m, 12h, 30d or 2w".into())
+}
+
+/// A size: `500kB`, `20MB` or `1GB`.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let bytes = number(text).and_then(|(number, unit)| {
+        let factor = match unit.to_ascii_lowercase().as_str() {
+            "" | "b" => 1.0,
+            "kb" => 1e3,
+            "mb" => 1e6,
+            "gb" => 1e9,
+            "tb" => 1e12,
+            _ => return None,
+        };
+        Some((number * factor) as u64)
+    });
+    bytes.ok_or_else(|| "it takes a number and a unit, such as 500kB, 20MB or 1GB".into())
+}
