@@ -10,6 +10,7 @@ use crate::coroutine::BoxCoroutine;
 use crate::error::TaskError;
 use crate::handler::Handler;
 use crate::id::{ObjectRef, TaskRef, Tid, Uuid, Waitable};
+use crate::shown::Shown;
 use crate::time::Time;
 use crate::value::Value;
 
@@ -101,6 +102,8 @@ pub enum SystemCall {
 
     /// Work for the host to do outside the kernel.
     Effect(EffectWork),
+    /// Show something to those who watch. It is not written down.
+    Show(Box<Shown>),
     /// Count this much towards the run's cost limit.
     Charge(u64),
     /// A call the kernel does not know; handlers answer it.
@@ -294,6 +297,7 @@ call_kinds! {
     CreateGroup "create_group" SystemCall::CreateGroup,
     JoinGroup "join_group" SystemCall::JoinGroup(_),
     Effect "effect" SystemCall::Effect(_),
+    Show "show" SystemCall::Show(_),
     Charge "charge" SystemCall::Charge(_),
     Custom "custom" SystemCall::Custom(..),
 }
@@ -376,6 +380,7 @@ impl fmt::Display for SystemCall {
                 write!(f, "{tag}({}, {permits})", semaphore.id)
             }
             SystemCall::CreateSemaphore(permits) => write!(f, "{tag}({permits})"),
+            SystemCall::Show(shown) => write!(f, "{tag}({shown})"),
             SystemCall::Charge(cost) => write!(f, "{tag}({cost})"),
             SystemCall::Effect(work) => write!(f, "{tag}({})", work.name),
             SystemCall::Custom(name, request) => write!(f, "{tag}({name}, {request:?})"),

@@ -58,14 +58,18 @@ pub enum End {
 }
 
 /// Whether a run tells what happens in it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Events {
     /// No; this costs nothing.
     #[default]
     Off,
-    /// What a person should look at: failures, cycles, settlements that came too late.
+    /// What a person should look at: failures, cycles, settlements that came too late, and what tasks show.
     Problems,
-    /// Everything: every call, reply and change of state.
+    /// The same, and tasks that come and go.
+    Tasks,
+    /// The same, and who has a turn, waits and is woken.
+    Turns,
+    /// Everything: every call and reply too, as text.
     All,
 }
 

@@ -21,7 +21,7 @@ impl Run {
     #[inline]
     pub(crate) fn ends_quietly(&self, slot: u32) -> bool {
         let task = &self.tasks[slot as usize];
-        slot != self.root().slot && !self.careful && task.ends_quietly()
+        slot != self.root().slot && !self.careful && !self.tells_tasks() && task.ends_quietly()
     }
 
     /// Ends such a task.
@@ -68,10 +68,9 @@ impl Run {
             _ => RecordKind::Completed(None),
         });
         match (&outcome, state) {
-            (_, TaskState::Cancelled) => self.event(slot, EventKind::Cancelled),
+            (_, TaskState::Cancelled) => self.task_event(slot, EventKind::Cancelled),
             (Outcome::Error(error), _) => self.problem(slot, EventKind::Failed(error.clone())),
-            _ if self.watched() => self.event(slot, EventKind::Completed),
-            _ => {}
+            _ => self.task_event(slot, EventKind::Completed),
         }
         self.root_ended(slot, &outcome);
         let ended = self.next_end();

@@ -6,9 +6,11 @@ use std::os::fd::RawFd;
 use std::rc::Rc;
 
 use crate::call::{CallKind, EffectWork};
+use crate::config::Events;
 use crate::coroutine::Release;
 use crate::error::{Site, TaskError};
 use crate::id::{CallId, ObjectRef, RunId, TaskRef, Tid, Uuid};
+use crate::shown::Shown;
 use crate::state::BlockReason;
 use crate::time::Time;
 use crate::value::Value;
@@ -138,6 +140,8 @@ pub enum EventKind {
     Failed(TaskError),
     /// It was stopped.
     Cancelled,
+    /// It shows something.
+    Shown(Box<Shown>),
     /// It waits, through others, for itself.
     Cycle(Vec<Tid>),
     /// The policy named it, and it was not ready.
@@ -146,10 +150,28 @@ pub enum EventKind {
     Ignored(Uuid),
 }
 
+impl EventKind {
+    /// Who wants to be told less than this is not told of it.
+    pub fn level(&self) -> Events {
+        use EventKind::*;
+        match self {
+            Called { .. } | Answered { .. } | Withdrawn { .. } => Events::All,
+            Running | Blocked(_) | Woken => Events::Turns,
+            Spawned { .. } | Cancelling | Completed | Cancelled => Events::Tasks,
+            Failed(_) | Shown(_) | Cycle(_) | NotReady | Ignored(_) => Events::Problems,
+        }
+    }
+}
+
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} task {} ", self.at, self.tid)?;
-        match &self.kind {
+        write!(f, "{} task {} {}", self.at, self.tid, self.kind)
+    }
+}
+
+impl fmt::Display for EventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             EventKind::Spawned { parent, name, .. } => {
                 f.write_str("spawned")?;
                 if let Some(name) = name {
@@ -171,6 +193,7 @@ impl fmt::Display for Event {
             EventKind::Completed => f.write_str("completed"),
             EventKind::Failed(error) => write!(f, "failed {} {}", error.code(), error.message()),
             EventKind::Cancelled => f.write_str("cancelled"),
+            EventKind::Shown(shown) => write!(f, "shows {shown}"),
             EventKind::Cycle(tids) => {
                 let ring: Vec<String> = tids.iter().map(Tid::to_string).collect();
                 write!(f, "waits for itself: {}", ring.join(" → "))

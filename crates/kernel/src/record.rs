@@ -130,7 +130,8 @@ impl Run {
         match self.recording {
             Recording::Off => false,
             Recording::Outward => kind.is_outward(),
-            Recording::Every => true,
+            // There may be millions of them, and nothing depends on them.
+            Recording::Every => kind != CallKind::Show,
         }
     }
 

@@ -40,6 +40,8 @@ pub struct Run {
     pub(crate) env: Env,
     pub(crate) policy: Option<Box<dyn Policy>>,
     events_wanted: Events,
+    /// Turns are watched, or calls are.
+    pub(crate) watched_turns: bool,
     pub(crate) recording: Recording,
     /// Calls are watched, counted or written down, so they take the longer way.
     pub(crate) careful: bool,
@@ -167,6 +169,7 @@ impl Run {
             env: config.env,
             policy: config.policy,
             events_wanted: config.events,
+            watched_turns: false,
             careful: false,
             recording: config.recording,
             // Most durable runs have one.
@@ -279,13 +282,19 @@ impl Run {
     /// Whether the host has something to do, to tell or to write down.
     #[inline]
     pub fn has_outbox(&self) -> bool {
-        self.has_business() || !self.records.is_empty()
+        self.has_orders() || self.has_events() || !self.records.is_empty()
     }
 
-    /// Whether the host has something to do or to tell.
+    /// Whether the host has something to do.
     #[inline]
-    pub(crate) fn has_business(&self) -> bool {
-        !self.orders.is_empty() || !self.events.is_empty()
+    pub fn has_orders(&self) -> bool {
+        !self.orders.is_empty()
+    }
+
+    /// Whether the host has something to tell.
+    #[inline]
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
     }
 
     /// What has to be written down since this was last asked, in order.
@@ -346,11 +355,25 @@ impl Run {
         std::mem::take(&mut self.events)
     }
 
-    /// Starts or stops leaving events in the outbox.
+    /// The same, at the end of a list. A run that goes on keeps the room it has for more.
+    pub fn drain_events(&mut self, into: &mut Vec<Event>) {
+        into.append(&mut self.events);
+        if !self.is_ready() {
+            self.events = Vec::new();
+        }
+    }
+
+    /// Which events are left in the outbox from now on.
     pub fn want_events(&mut self, wanted: Events) {
         self.events_wanted = wanted;
         let watched = wanted == Events::All || self.recording != Recording::Off;
         self.careful = watched || self.rare.limits.max_calls.is_some();
+        self.watched_turns = self.careful || wanted >= Events::Turns;
+    }
+
+    /// Which events are left in the outbox.
+    pub fn wanted_events(&self) -> Events {
+        self.events_wanted
     }
 
     /// How the run ended, once its outcome is fixed: at the latest when it is over.
@@ -473,10 +496,10 @@ impl Run {
     }
 
     pub(crate) fn announce_spawn(&mut self, slot: u32, parent: Option<Tid>) {
-        if self.watched() {
+        if self.tells_tasks() {
             let at = self.label(slot).spawned_at;
             let name = self.name(slot);
-            self.event(slot, EventKind::Spawned { parent, name, at });
+            self.problem(slot, EventKind::Spawned { parent, name, at });
         }
     }
 
@@ -567,15 +590,38 @@ impl Run {
         self.events_wanted != Events::Off
     }
 
+    /// Whether somebody wants to see every call.
     #[inline]
     pub(crate) fn watched(&self) -> bool {
         self.events_wanted == Events::All
     }
 
-    /// Tells those who watch. Ask `watched` first if the event costs something to make.
+    /// Tells those who watch calls. Ask `watched` first if the event costs something to make.
     #[inline]
     pub(crate) fn event(&mut self, slot: u32, kind: EventKind) {
         if self.watched() {
+            self.problem(slot, kind);
+        }
+    }
+
+    /// Whether somebody wants to see tasks come and go.
+    #[inline]
+    pub(crate) fn tells_tasks(&self) -> bool {
+        self.events_wanted >= Events::Tasks
+    }
+
+    /// Tells those who watch tasks come and go.
+    #[inline]
+    pub(crate) fn task_event(&mut self, slot: u32, kind: EventKind) {
+        if self.tells_tasks() {
+            self.problem(slot, kind);
+        }
+    }
+
+    /// Tells those who watch turns.
+    #[inline]
+    pub(crate) fn turn_event(&mut self, slot: u32, kind: EventKind) {
+        if self.events_wanted >= Events::Turns {
             self.problem(slot, kind);
         }
     }

@@ -23,7 +23,7 @@ use crate::value::Value;
 
 impl Run {
     /// Gives every ready task one turn, and again, round after round, until there have been so many turns
-    /// or there is something for the host to do; what it only has to write down can wait. Answers how many turns there were. The host either sets
+    /// or there is something for the host to do; what it only has to tell or to write down can wait. Answers how many turns there were. The host either sets
     /// the clock here, or leaves that to the first coroutine of a round that needs it.
     pub fn rounds(&mut self, port: &Port, now: Option<Time>, turns: usize) -> usize {
         let mut taken = 0;
@@ -44,7 +44,7 @@ impl Run {
             self.end_round(port);
             if taken >= turns
                 || !self.is_ready()
-                || self.has_business()
+                || self.has_orders()
                 || self.next_deadline().is_some()
             {
                 return taken;
@@ -163,9 +163,26 @@ impl Run {
         self.steps += 1;
         let task = &mut self.tasks[slot as usize];
         task.marks.clear(Mark::Queued);
-        if self.careful || !task.begin_plain_turn() {
+        if self.watched_turns || !task.begin_plain_turn() {
+            return self.watched_turn(slot, port);
+        }
+        self.plain_turn(slot, port)
+    }
+
+    /// A turn that somebody watches, or of a task that is special.
+    #[cold]
+    fn watched_turn(&mut self, slot: u32, port: &Port) -> Next {
+        if self.careful || !self.watched_turns || !self.tasks[slot as usize].begin_plain_turn() {
             return self.special_turn(slot, port);
         }
+        self.turn_event(slot, EventKind::Running);
+        self.plain_turn(slot, port)
+    }
+
+    /// A turn of a task that runs on, and of which nothing special is known.
+    #[inline(always)]
+    fn plain_turn(&mut self, slot: u32, port: &Port) -> Next {
+        let task = &mut self.tasks[slot as usize];
         let step = task.resume(self.id, slot, port);
         match step {
             Step::Pending if port.only_yielded() => {
@@ -239,7 +256,7 @@ impl Run {
     #[cold]
     fn show_turn(&mut self, slot: u32, port: &Port) {
         port.set_name(self.name(slot));
-        self.event(slot, EventKind::Running);
+        self.turn_event(slot, EventKind::Running);
     }
 
     /// The turn of a task that does not run on: it is unwound, or it was cancelled in the queue.
@@ -354,6 +371,7 @@ impl Run {
                 // It may wait in an older call too.
                 let reason = task.first_wait().map_or(wait.reason(), |(first, _)| first.reason());
                 task.block(reason);
+                self.turn_event(slot, EventKind::Blocked(reason));
                 Next::Others
             }
         }
@@ -384,7 +402,7 @@ impl Run {
     fn go_on(&mut self, slot: u32) -> Next {
         // Alone it may go on, unless the host has something to do first: it may rely on what it was answered.
         // Who sleeps until now is as good as ready.
-        if self.ready.is_empty() && !self.careful && !self.has_outbox() && !self.has_due_timer() {
+        if self.ready.is_empty() && !self.careful && !self.has_orders() && !self.has_due_timer() {
             return Next::GoOn;
         }
         self.ready.push_yielded(slot);
@@ -454,9 +472,7 @@ impl Run {
         }
         let reason = reason.unwrap_or(BlockReason::Foreign);
         task.block(reason);
-        if self.careful {
-            self.event(slot, EventKind::Blocked(reason));
-        }
+        self.turn_event(slot, EventKind::Blocked(reason));
     }
 
     /// Accepts what a coroutine left in the port, in the order it was left.
@@ -626,9 +642,7 @@ impl Run {
                 task.become_state(TaskState::Suspended);
                 task.marks.set(Mark::Queued);
                 self.ready.push_woken(slot);
-                if self.careful {
-                    self.event(slot, EventKind::Woken);
-                }
+                self.turn_event(slot, EventKind::Woken);
             }
             TaskState::Running => self.running_answered = true,
             TaskState::Cancelling if !queued => {
@@ -650,7 +664,7 @@ impl Run {
                 task.marks.set(Mark::Foreign);
             }
             self.ready.push_woken(slot);
-            self.event(slot, EventKind::Woken);
+            self.turn_event(slot, EventKind::Woken);
         } else if task.state() == TaskState::Cancelling && !task.marks.set(Mark::Queued) {
             // In cleanup.
             self.ready.push_woken(slot);

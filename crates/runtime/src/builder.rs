@@ -26,6 +26,7 @@ use crate::error::RunError;
 use crate::future_task::{FutureTask, Plain};
 use crate::host::{Entropy, Host, Workers};
 use crate::inbox::Inbox;
+use crate::pal::Hub;
 use crate::pool::Pool;
 use crate::reactor::Reactor;
 use crate::retention::Retention;
@@ -68,6 +69,7 @@ pub struct Builder {
     pub(crate) retention_every: Duration,
     pub(crate) queues: BTreeMap<String, QueueSettings>,
     pub(crate) on_chunk: Option<OnChunk>,
+    activity: crate::pal::Settings,
     agent_id: String,
     node: String,
     watchdog: Option<Duration>,
@@ -113,6 +115,7 @@ impl Builder {
             retention_every: Duration::from_secs(60),
             queues: BTreeMap::new(),
             on_chunk: None,
+            activity: crate::pal::Settings::default(),
             agent_id: String::new(),
             node: String::new(),
             watchdog: Some(Duration::from_secs(1)),
@@ -304,6 +307,12 @@ impl Builder {
         self
     }
 
+    /// How much of [what runs are doing](crate::pal) is remembered for those who watch.
+    pub fn activity(mut self, settings: crate::pal::Settings) -> Builder {
+        self.activity = settings;
+        self
+    }
+
     /// A function that durable runs can be started from, by name, with an input and an output that can be
     /// written down.
     #[track_caller]
@@ -412,8 +421,9 @@ impl Builder {
         let workers = workers(Arc::clone(&inbox));
         let tracer = Tracer::new(self.agent_id.clone(), self.node.clone());
         let questions = Default::default();
-        let host =
-            Host { clock, inbox, reactor: reactor.into(), workers, entropy, tracer, questions };
+        let hub = Hub::new(self.activity.clone(), entropy.epoch(), clock.steady());
+        let reactor = reactor.into();
+        let host = Host { clock, inbox, reactor, workers, entropy, tracer, hub, questions };
         let watched = self.watchdog.map(|patience| {
             let pulse = context::with(|context| context.pulse());
             Arc::new(Watched::new(pulse, patience, Arc::clone(&self.on_stuck)))

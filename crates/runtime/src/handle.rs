@@ -9,7 +9,9 @@ use tiffany_kernel::{ErrorKind, RunId, TaskError, Uuid, Value};
 
 use crate::context;
 use crate::control::Control;
+use crate::host::Host;
 use crate::inbox::{Inbox, Letter, Settlement};
+use crate::pal::Hub;
 
 /// The handle of the runtime that runs this task, to be given to other threads. It is no call: the task keeps its
 /// turn. Outside a task there is none, and that is an error.
@@ -31,7 +33,7 @@ use crate::inbox::{Inbox, Letter, Settlement};
 pub fn handle() -> Result<RuntimeHandle, TaskError> {
     let at = Location::caller();
     let host = context::with(|context| context.port.task().and_then(|_| context.host()));
-    host.map(|host| RuntimeHandle::new(Arc::clone(&host.inbox))).ok_or_else(|| {
+    host.map(|host| RuntimeHandle::new(&host)).ok_or_else(|| {
         let mut error =
             TaskError::new(ErrorKind::OutsideTask, "`handle` was called outside a task");
         error.add_call("handle", at);
@@ -59,6 +61,7 @@ pub fn handle() -> Result<RuntimeHandle, TaskError> {
 #[derive(Clone)]
 pub struct RuntimeHandle {
     inbox: Arc<Inbox>,
+    hub: Hub,
 }
 
 impl fmt::Debug for RuntimeHandle {
@@ -68,8 +71,14 @@ impl fmt::Debug for RuntimeHandle {
 }
 
 impl RuntimeHandle {
-    pub(crate) fn new(inbox: Arc<Inbox>) -> RuntimeHandle {
-        RuntimeHandle { inbox }
+    pub(crate) fn new(host: &Host) -> RuntimeHandle {
+        RuntimeHandle { inbox: Arc::clone(&host.inbox), hub: host.hub.clone() }
+    }
+
+    /// What the runs of the runtime are doing, for those who watch.
+    pub fn activity(&self) -> Hub {
+        self.hub.wake();
+        self.hub.clone()
     }
 
     /// Completes an external promise by its UUID.

@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::durable::{Attempt, Questions, StepJob, Stop, mixed};
 use crate::inbox::Inbox;
 use crate::inline::Inline;
+use crate::pal::Hub;
 use crate::pool::{Job, Pool, Work};
 use crate::reactor::Reactor;
 use crate::trace::Tracer;
@@ -21,6 +22,8 @@ pub(crate) struct Host {
     pub(crate) workers: Workers,
     pub(crate) entropy: Entropy,
     pub(crate) tracer: Tracer,
+    /// What its runs are doing, for those who watch.
+    pub(crate) hub: Hub,
     /// What its runs can be asked.
     pub(crate) questions: Questions,
 }
@@ -98,6 +101,15 @@ impl Entropy {
             Entropy::System => random_bits() as u64,
             Entropy::Counted(_) => 0,
             Entropy::Seeded(_, seed) => *seed,
+        }
+    }
+
+    /// What tells one hub from those of other processes.
+    pub(crate) fn epoch(&self) -> u64 {
+        match self {
+            Entropy::System => random_bits() as u64,
+            // Whatever else is drawn is drawn as it is without a hub.
+            Entropy::Counted(_) | Entropy::Seeded(..) => 1,
         }
     }
 

@@ -58,6 +58,7 @@ mod mailbox;
 #[doc(hidden)]
 pub mod mutation;
 pub mod net;
+pub mod pal;
 mod panics;
 mod pool;
 mod primitives;

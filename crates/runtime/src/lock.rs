@@ -5,7 +5,7 @@
 //! and nothing else. Locks that park threads in a table of the process find threads there that the child never had.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{self, PoisonError};
+use std::sync::{self, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 /// A mutex.
@@ -32,6 +32,17 @@ impl<T> Mutex<T> {
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         MutexGuard { mutex: self, held: Some(held) }
+    }
+
+    /// The same, unless somebody else has it.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(held) => Some(MutexGuard { mutex: self, held: Some(held) }),
+            Err(TryLockError::Poisoned(held)) => {
+                Some(MutexGuard { mutex: self, held: Some(held.into_inner()) })
+            }
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 }
 

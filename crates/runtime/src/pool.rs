@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tiffany_kernel::{CallRef, ErrorKind, Site, TaskError};
 
-use crate::durable::{Attempt, Blocking, StepError};
+use crate::durable::{Attempt, Blocking, StepError, working};
 use crate::future_task::panic_error;
 use crate::inbox::{Inbox, Letter, Remote};
 use crate::line::Line;
@@ -53,7 +53,7 @@ impl Work {
             },
             Job::Attempt(attempt, job) => {
                 let number = attempt.number();
-                let tried = panics::noting(|| job(attempt))
+                let tried = panics::noting(|| working(&attempt.clone(), || job(attempt)))
                     .unwrap_or_else(|payload| Err(StepError::passing(panicked(payload))));
                 Letter::Attempted(call, number, tried)
             }

@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use slab::Slab;
 use tiffany_kernel::{
-    BoxCoroutine, Completion, ErrorKind, Event, Events, Order, Port, Run, RunId, TaskError, Time,
-    Value,
+    BoxCoroutine, Completion, ErrorKind, Event, Order, Port, Run, RunId, TaskError, Time, Value,
 };
 
 use crate::binding::{self, Outside};
@@ -27,6 +26,7 @@ use crate::future_task::{Fallible, FutureTask, Plain};
 use crate::handle::RuntimeHandle;
 use crate::host::{Host, Workers};
 use crate::inbox::Letter;
+use crate::pal::{Feed, TaskId};
 use crate::pool::Work;
 use crate::reactor::Ready;
 use crate::watchdog::Watched;
@@ -76,6 +76,8 @@ pub struct Runtime {
     letters: Vec<Letter>,
     ready: Vec<Ready>,
     pub(crate) events: Vec<Event>,
+    /// What is on its way to those who watch.
+    pub(crate) feed: Feed,
 }
 
 /// A run in its runtime.
@@ -87,6 +89,16 @@ pub(crate) struct Hosted {
     in_line: bool,
     /// Its deadline, as the runtime's list has it.
     armed: Option<Time>,
+}
+
+impl Hosted {
+    /// What those who watch call it.
+    pub(crate) fn task_id(&self) -> TaskId {
+        match &self.hosting {
+            Some(hosting) => hosting.uuid().into(),
+            None => self.run.id().into(),
+        }
+    }
 }
 
 /// A run that was started, and the type of its root's value.
@@ -136,6 +148,7 @@ impl Runtime {
             letters: Vec::new(),
             ready: Vec::new(),
             events: Vec::new(),
+            feed: Feed::default(),
         }
     }
 
@@ -205,7 +218,7 @@ impl Runtime {
 
     /// A handle by which other threads reach this runtime.
     pub fn handle(&self) -> RuntimeHandle {
-        RuntimeHandle::new(Arc::clone(&self.host.inbox))
+        RuntimeHandle::new(&self.host)
     }
 
     /// The loop. (`step` goes the same way by single turns, for the test kit.)
@@ -323,12 +336,13 @@ impl Runtime {
     fn given_time(&self) -> Option<Time> {
         match &self.host.clock {
             Clock::Virtual(now) => Some(now.get()),
-            Clock::System { .. } => None,
+            Clock::System(_) => None,
         }
     }
 
     /// Takes completions: letters from other threads, then due timers, then descriptors.
     pub(crate) fn collect(&mut self) -> Result<(), RunError> {
+        self.heed_watchers();
         if self.host.inbox.has_mail() {
             self.read_letters();
             self.hand_in_held();
@@ -384,13 +398,8 @@ impl Runtime {
     }
 
     pub(crate) fn empty_outbox(&mut self, place: usize) {
-        let run = &mut self.runs[place].run;
-        let id = run.id();
-        let mut events = run.take_events();
-        events.iter().for_each(|event| self.host.tracer.event(event));
-        if self.settings.events == Events::All {
-            self.events.append(&mut events);
-        }
+        let id = self.runs[place].run.id();
+        self.tell_events(place);
         if self.runs[place].hosting.is_some() {
             return self.empty_durable_outbox(place);
         }
@@ -521,6 +530,7 @@ impl Runtime {
     /// Nobody is ready: how long to wait for the next completion. `None`: not at all, things move again.
     pub(crate) fn rest(&mut self) -> Result<Option<Option<Duration>>, RunError> {
         self.hand_in();
+        self.feed.hand_over(&self.host.hub, true);
         if self.check_deadlocks() {
             return Ok(None);
         }
@@ -677,6 +687,8 @@ impl Drop for Runtime {
     fn drop(&mut self) {
         self.close_log();
         self.host.inbox.close();
+        self.feed.hand_over(&self.host.hub, true);
+        self.host.hub.close();
         // Unfinished tasks first: what they hold is given back to the port.
         self.runs.clear();
         context::with(|context| {

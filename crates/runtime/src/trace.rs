@@ -4,10 +4,13 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-use tiffany_kernel::{CallId, Event, EventKind, Events, RunId, TaskRef, Tid};
+use tiffany_kernel::{
+    CallId, Event, EventKind, Events, LogLevel, RunId, Showing, Shown, TaskRef, Tid,
+};
 use tracing::{Level, Span};
 
 use crate::error::RunError;
+use crate::pal::TaskId;
 
 const TARGET: &str = "tiffany";
 
@@ -22,6 +25,7 @@ pub(crate) struct Tracer {
 
 struct RunSpans {
     run: Span,
+    wanted: Events,
     tasks: BTreeMap<Tid, Span>,
     calls: BTreeMap<CallId, Span>,
 }
@@ -43,12 +47,24 @@ impl Tracer {
             task_id = id.0, agent_id = %self.agent_id, node = %self.node,
         );
         run.in_scope(|| tracing::info!(target: TARGET, "run started"));
-        let spans = RunSpans { run, tasks: BTreeMap::new(), calls: BTreeMap::new() };
-        self.runs.borrow_mut().insert(id, spans);
-        match tracing::enabled!(target: TARGET, Level::DEBUG) {
+        let wanted = match tracing::enabled!(target: TARGET, Level::DEBUG) {
             true => Events::All,
             false => Events::Problems,
-        }
+        };
+        let spans = RunSpans { run, wanted, tasks: BTreeMap::new(), calls: BTreeMap::new() };
+        self.runs.borrow_mut().insert(id, spans);
+        wanted
+    }
+
+    /// What a run is to tell.
+    pub(crate) fn wants(&self, id: RunId) -> Events {
+        self.runs.borrow().get(&id).map_or(Events::Off, |spans| spans.wanted)
+    }
+
+    /// Whether anybody listens to any run.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.on.get()
     }
 
     /// A run is over.
@@ -79,6 +95,9 @@ impl Tracer {
     pub(crate) fn event(&self, event: &Event) {
         let mut runs = self.runs.borrow_mut();
         let Some(spans) = runs.get_mut(&event.run) else { return };
+        if spans.wanted < event.kind.level() {
+            return;
+        }
         if let EventKind::Spawned { name, at, .. } = &event.kind {
             let name = name.as_deref().unwrap_or_default();
             let task = tracing::debug_span!(
@@ -119,6 +138,7 @@ impl Tracer {
                 tracing::warn!(target: TARGET, code = error.code(), "task failed: {error}");
             }
             EventKind::Cancelled => tracing::debug!(target: TARGET, "task cancelled"),
+            EventKind::Shown(shown) => tell_shown(shown),
             EventKind::Cycle(_) | EventKind::NotReady | EventKind::Ignored(_) => {
                 tracing::warn!(target: TARGET, "{event}");
             }
@@ -128,5 +148,32 @@ impl Tracer {
             drop(_in_task);
             spans.tasks.remove(&event.tid);
         }
+    }
+}
+
+/// What the work of a step shows, from its thread.
+pub(crate) fn tell_shown_by_step(task_id: TaskId, tid: Tid, step: &'static str, shown: &Shown) {
+    if tracing::enabled!(target: TARGET, Level::ERROR) {
+        let span = tracing::info_span!(
+            target: TARGET, parent: None, "step", task_id = %task_id, tid = tid.0, step,
+        );
+        span.in_scope(|| tell_shown(shown));
+    }
+}
+
+/// What a task shows, at the level that belongs to it.
+fn tell_shown(shown: &Shown) {
+    let message = &shown.message;
+    match &shown.what {
+        Showing::Log(LogLevel::Trace) => tracing::trace!(target: TARGET, "{message}"),
+        Showing::Log(LogLevel::Debug) => tracing::debug!(target: TARGET, "{message}"),
+        Showing::Log(LogLevel::Info) => tracing::info!(target: TARGET, "{message}"),
+        Showing::Log(LogLevel::Warn) => tracing::warn!(target: TARGET, "{message}"),
+        Showing::Log(LogLevel::Error) => tracing::error!(target: TARGET, "{message}"),
+        Showing::Progress { done, total } => {
+            tracing::info!(target: TARGET, done, total, "{message}");
+        }
+        Showing::Output(stream) => tracing::info!(target: TARGET, stream = %stream, "{message}"),
+        _ => tracing::info!(target: TARGET, stage = %shown.stage(), "{message}"),
     }
 }

@@ -64,7 +64,7 @@ impl Run {
         if !task.marks.set(Mark::Queued) {
             self.ready.push_woken(slot);
         }
-        self.event(slot, EventKind::Cancelling);
+        self.task_event(slot, EventKind::Cancelling);
         if let Some(deadline) = self.cancel_grace.and_then(|grace| self.clock.checked_add(grace)) {
             self.timers.arm(deadline, Due::Grace { task: slot, tid: tid.0 });
         }

@@ -10,6 +10,7 @@ mod io;
 pub(crate) mod promise;
 mod release;
 pub(crate) mod semaphore;
+mod show;
 mod sleep;
 mod spawn;
 mod store;
@@ -102,6 +103,7 @@ impl Run {
             SystemCall::CreateGroup => self.create_group(),
             SystemCall::JoinGroup(group) => settle(self.join_group(me, id, group)),
             SystemCall::Effect(work) => self.effect(me, id, work),
+            SystemCall::Show(shown) => self.show(me, shown),
             SystemCall::Charge(cost) => self.charge(cost),
             SystemCall::Custom(name, _) => {
                 Answer::error(ErrorKind::Unanswered, format!("nobody answers the call `{name}`"))

@@ -75,6 +75,13 @@ pub(crate) struct Hosting {
     pub(super) is_over: bool,
 }
 
+impl Hosting {
+    /// The run's identity.
+    pub(crate) fn uuid(&self) -> Uuid {
+        self.journal.run()
+    }
+}
+
 impl Durable {
     /// Where the log is.
     pub(crate) fn place(&self) -> (Arc<dyn Disk>, PathBuf) {
@@ -90,6 +97,7 @@ impl Runtime {
         disk: Arc<dyn Disk>,
         inline: Option<CommitTime>,
     ) -> Result<(), RunError> {
+        self.host.hub.wake();
         let settings = self.settings.log_settings.clone();
         let page = Page::new(Batch::with_blob_limit(settings.blob_limit));
         let (writer, recovery) = Writer::open(disk.clone(), &root, settings)?;

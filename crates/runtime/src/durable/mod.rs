@@ -82,6 +82,8 @@ pub use steps::queue::{QueueSettings, Rate};
 pub use steps::retry::Retry;
 pub(crate) use steps::retry::mixed;
 pub use steps::saga::{Saga, SagaError, SagaStep, saga};
+pub use steps::showing::attempt;
+pub(crate) use steps::showing::working;
 pub(crate) use steps::step::StepWork;
 pub use steps::step::{Step, step, step_async, step_transactional, step_with};
 pub use travel::{Moment, TaskMoment, TimeTravel};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tiffany_kernel::{ErrorKind, Mode, Recording, RunId, TaskError, TaskInfo, Uuid};
+use tiffany_kernel::{ErrorKind, Mode, Recording, RunId, Stage, TaskError, TaskInfo, Uuid};
 
 use super::earlier::{Continued, Earlier};
 use super::hosting::{Hosting, no_log, no_log_here};
@@ -20,6 +20,7 @@ use super::resume::script::{self, Script};
 use super::serving::run_removed;
 use super::shelved::Shelved;
 use crate::error::RunError;
+use crate::pal::Data;
 use crate::runtime::Runtime;
 use crate::wal::{BlobHash, Chain};
 
@@ -171,6 +172,9 @@ impl Runtime {
             branch: None,
             is_over: false,
         };
+        let data = Data::Instruction { id: id.into(), function: function.into() };
+        let told = (Stage::ReceivedInstruction, function.to_owned());
+        self.tell_activity(uuid.into(), None, told, data);
         let run = self.add_run(root.coroutine, config, Some(Box::new(hosting)), clock);
         self.durable_mut().runs.insert(uuid, Known::Live(run));
         Ok(uuid)

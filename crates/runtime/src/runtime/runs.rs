@@ -31,6 +31,7 @@ impl Runtime {
         let place =
             self.runs.insert(Box::new(Hosted { run, hosting, in_line: false, armed: None }));
         self.places.insert(id, place);
+        self.heed_for(place);
         self.empty_outbox(place);
         self.line_up(place);
         id
@@ -44,10 +45,9 @@ impl Runtime {
     /// A number for a run that is about to be.
     pub(crate) fn number_run(&self, mut config: RunConfig) -> (RunId, RunConfig) {
         let id = RunId(next_run_number());
-        match self.host.tracer.start_run(id) {
-            Events::Off => {}
-            wanted if config.events == Events::Off => config.events = wanted,
-            _ => {}
+        config.events = config.events.max(self.host.tracer.start_run(id));
+        if self.host.hub.is_awake() {
+            config.events = config.events.max(Events::Tasks);
         }
         context::with(|context| context.live_runs.borrow_mut().insert(id));
         (id, config)
@@ -81,6 +81,7 @@ impl Runtime {
         self.places.remove(&old);
         self.places.insert(new_id, place);
         self.runs[place].run = new;
+        self.heed_for(place);
         messages
     }
 
@@ -110,6 +111,7 @@ impl Runtime {
     /// Removes a run that is over, and shows the failures nobody waited for.
     pub(crate) fn end_run(&mut self, id: RunId) -> Result<Value, RunError> {
         let Some(mut hosted) = self.forget_run(id) else { return Err(unknown_run(id)) };
+        let task_id = hosted.task_id();
         let run = &mut hosted.run;
         for error in run.take_unobserved() {
             self.show_unobserved(&error);
@@ -122,6 +124,7 @@ impl Runtime {
         let Some(outcome) = run.take_outcome() else { unreachable!("a run that is over has one") };
         let outcome = outcome.map_err(RunError::from);
         self.host.tracer.end_run(id, outcome.as_ref().err());
+        self.activity_ends(task_id, outcome.as_ref().err());
         outcome
     }
 

@@ -248,6 +248,7 @@ fn any_call_but_the_scheduling_ones() {
             drop(mutex(1).await.lock().await.unwrap());
             blocking(|| ()).await.unwrap();
             charge(1).await.unwrap();
+            tiffany::pal::progress(1, 2, "half").await;
             call(Add(1, 2)).await.unwrap();
         })
         .unwrap();

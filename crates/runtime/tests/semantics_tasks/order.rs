@@ -87,6 +87,7 @@ async fn immediate_calls() -> Vec<(&'static str, Boxed)> {
         ("get", ignoring(get::<u32>("key"))),
         ("put", ignoring(put("key", 1u32))),
         ("tell", ignoring(tell("entry"))),
+        ("show", ignoring(tiffany::pal::progress(1, 2, "half"))),
         ("get_log", ignoring(get_log())),
         ("ask", ignoring(ask::<u32>("known"))),
         ("ask for no key", ignoring(ask::<u32>("unknown"))),

@@ -131,10 +131,9 @@ impl Runtime {
     ) -> Result<Result<(), Box<Divergence>>, TaskError> {
         let _entered = Entered::new(&self.host).ok_or_else(super::resuming::nested)?;
         let hosted = &mut self.runs[place];
-        let Some(replay) = hosted.hosting.as_mut().and_then(|hosting| hosting.replay.as_mut())
-        else {
-            return Ok(Ok(()));
-        };
+        let Some(hosting) = &mut hosted.hosting else { return Ok(Ok(())) };
+        let uuid = hosting.uuid();
+        let Some(replay) = &mut hosting.replay else { return Ok(Ok(())) };
         let run = &mut hosted.run;
         let shown: u64 = replay.script.shown.values().sum();
         let most = match is_finished {
@@ -148,7 +147,7 @@ impl Runtime {
             }
             context::with(|context| run.rounds(&context.port, None, 1));
             run.take_orders().into_iter().for_each(|order| replay.keep(order));
-            drop(run.take_events());
+            self.feed.add_ghosts(&self.host.hub, uuid.into(), run);
             for record in run.take_records() {
                 if let Err(divergence) = replay.compare(record) {
                     return Ok(Err(divergence));

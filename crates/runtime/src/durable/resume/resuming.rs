@@ -8,14 +8,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tiffany_kernel::{
-    CallKind, Completion, ErrorKind, Mode, Order, RecordKind, Recording, RunFailure, RunId,
-    TaskError, Tid, Uuid, Value,
+    CallKind, Completion, ErrorKind, LogLevel, Mode, Order, RecordKind, Recording, RunFailure,
+    RunId, Stage, TaskError, Tid, Uuid, Value,
 };
 
 use super::divergence::{Cause, Divergence, Trial};
 use super::halt::Halt;
 use super::replay::Replay;
-use super::script::{Script, What};
+use super::script::{self, Script, What};
 use crate::context::{self, Entered};
 use crate::durable::earlier::{Continued, Earlier};
 use crate::durable::fork::Branch;
@@ -27,6 +27,7 @@ use crate::durable::runs::{Beginning, Known, Stand};
 use crate::durable::shelved::Shelved;
 use crate::error::RunError;
 use crate::mutation::Mutation;
+use crate::pal::Data;
 use crate::runtime::Runtime;
 use crate::wal::{Chain, Disk, LogError, Payload, RunReader, read_blob};
 
@@ -109,6 +110,14 @@ impl Runtime {
         durable.runs.insert(uuid, known);
     }
 
+    /// Tells those who watch that a run was started, long ago perhaps.
+    fn tell_ghost(&mut self, uuid: Uuid, beginning: &script::Beginning) {
+        let (id, function) = (beginning.id.as_str().into(), beginning.function.as_str().into());
+        let told = (Stage::ReceivedInstruction, beginning.function.clone());
+        let data = Data::Instruction { id, function };
+        self.tell_ghost_activity(uuid.into(), beginning.started, told, data);
+    }
+
     /// A run cannot go on.
     pub(in crate::durable) fn pause(
         &mut self,
@@ -127,6 +136,9 @@ impl Runtime {
             (Some(language), false) => language.paused(uuid, &error),
             (None, false) => eprintln!("tiffany: run {uuid} cannot go on and is paused: {error}"),
         }
+        let told = (Stage::Log, format!("the run cannot go on and is paused: {error}"));
+        let data = Data::Log { level: LogLevel::Error, step: None };
+        self.tell_activity(uuid.into(), None, told, data);
         self.durable_mut().runs.insert(uuid, Known::Paused(error, shelved));
     }
 
@@ -200,7 +212,7 @@ impl Runtime {
             branch: None,
             is_over: false,
         };
-        let run = match (snapshot, root) {
+        let mut run = match (snapshot, root) {
             (Some(snapshot), _) => {
                 let (id, config) = self.number_run(config);
                 self.restored(id, &snapshot, config, (since, beginning.started))
@@ -209,6 +221,8 @@ impl Runtime {
             (None, Some(root)) => self.new_run(root.coroutine, config, beginning.started),
             (None, None) => unreachable!("a run begins with its function or with a snapshot"),
         };
+        self.tell_ghost(chain.run(), &beginning);
+        self.feed.add_ghosts(&self.host.hub, chain.run().into(), &mut run);
         let id = self.host_run(run, Some(Box::new(hosting)));
         let hosted = &mut self.runs[self.places[&id]];
         for fork in &script.forks {
@@ -249,8 +263,21 @@ impl Runtime {
         replay.map(|replay| replay.trial(stopped)).unwrap_or_default()
     }
 
-    /// Why a run does not fit its log: the code is not the same twice, or the edit that explains most.
+    /// Why a run does not fit its log: the code is not the same twice, or the edit that explains most. Nobody is told what it does meanwhile.
     pub(in crate::durable) fn find_cause(
+        &mut self,
+        chain: &Chain,
+        script: &Script,
+        divergence: &Divergence,
+        matched: usize,
+    ) -> Result<Cause, TaskError> {
+        self.feed.is_muted = true;
+        let cause = self.try_causes(chain, script, divergence, matched);
+        self.feed.is_muted = false;
+        cause
+    }
+
+    fn try_causes(
         &mut self,
         chain: &Chain,
         script: &Script,
@@ -279,6 +306,7 @@ impl Runtime {
             let (run, Some(hosting)) = (&mut hosted.run, &mut hosted.hosting) else {
                 return Ok(());
             };
+            let uuid = hosting.uuid();
             let Hosting { journal, replay: Some(replay), settled, .. } = &mut **hosting else {
                 return Ok(());
             };
@@ -317,7 +345,7 @@ impl Runtime {
                 let goes_on =
                     by_turns && context::with(|context| run.step_round(&context.port, None));
                 run.take_orders().into_iter().for_each(|order| replay.keep(order));
-                drop(run.take_events());
+                self.feed.add_ghosts(&self.host.hub, uuid.into(), run);
                 for record in run.take_records() {
                     if let RecordKind::Withdrawn(call) = record.kind {
                         journal.over(call);

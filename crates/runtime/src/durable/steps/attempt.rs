@@ -14,6 +14,7 @@ use tiffany_kernel::{CallRef, ErrorKind, Site, TaskError, panic_text};
 
 use super::checkpoint::{Refusal, Slot};
 use super::chunks::Chunks;
+use super::showing::Onlookers;
 use super::step::Kind;
 use crate::durable::json::{Json, encode};
 use crate::future_task::panic_error;
@@ -24,7 +25,7 @@ use crate::panics;
 /// One attempt at a step, as its work sees it.
 ///
 /// Besides this it has checkpoints ([`checkpoint`](Attempt::checkpoint), [`last_checkpoint`](Attempt::last_checkpoint)), a stream to those who
-/// watch ([`chunk`](Attempt::chunk)), and its key in the form that others take it
+/// watch ([`chunk`](Attempt::chunk), [`progress`](Attempt::progress), [`log`](Attempt::log), [`output`](Attempt::output)), and its key in the form that others take it
 /// ([`command`](Attempt::command), [`idempotency_header`](Attempt::idempotency_header)).
 #[derive(Clone)]
 pub struct Attempt {
@@ -55,6 +56,7 @@ pub(in crate::durable) struct Shared {
     pub(in crate::durable) inbox: Arc<Inbox>,
     pub(in crate::durable) chunks: Option<Arc<Chunks>>,
     pub(in crate::durable) chunk_count: AtomicU64,
+    pub(super) onlookers: Onlookers,
 }
 
 impl Attempt {
@@ -62,6 +64,7 @@ impl Attempt {
         identity: Identity,
         inbox: &Arc<Inbox>,
         chunks: Option<&Arc<Chunks>>,
+        onlookers: Onlookers,
     ) -> Attempt {
         let shared = Shared {
             beat: AtomicBool::new(false),
@@ -70,6 +73,7 @@ impl Attempt {
             inbox: Arc::clone(inbox),
             chunks: chunks.cloned(),
             chunk_count: AtomicU64::new(0),
+            onlookers,
         };
         Attempt { identity, shared: Arc::new(shared) }
     }

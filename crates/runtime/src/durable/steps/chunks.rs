@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tiffany_kernel::{TaskError, panic_text};
+use tiffany_kernel::{Showing, TaskError, panic_text};
 
 use super::attempt::{Attempt, StepError};
 use crate::durable::json::{decode, encode};
@@ -110,12 +110,19 @@ impl Chunks {
 }
 
 impl Attempt {
-    /// Shows a piece of what was made so far to who watches, by [`Builder::on_chunk`](crate::Builder::on_chunk). It is not written down, waits for
+    /// Shows a piece of what was made so far to who watches, by [`Builder::on_chunk`](crate::Builder::on_chunk) or in the [activity log](crate::pal), as output. It is not written down, waits for
     /// nobody, and counts as a sign of life. An error says that the value cannot be shown: it has no form in JSON.
     pub fn chunk(&self, value: &impl Serialize) -> Result<(), StepError> {
         self.heartbeat();
-        let Some(chunks) = &self.shared.chunks else { return Ok(()) };
+        let (chunks, is_watched) = (&self.shared.chunks, self.is_watched());
+        if chunks.is_none() && !is_watched {
+            return Ok(());
+        }
         let json = encode(value).map_err(StepError::last)?;
+        if is_watched {
+            self.show(Showing::Output("chunk".into()), json.clone());
+        }
+        let Some(chunks) = chunks else { return Ok(()) };
         let number = self.shared.chunk_count.fetch_add(1, Ordering::Relaxed) + 1;
         chunks.add(Chunk {
             key: Arc::clone(&self.identity.key),

@@ -1,21 +1,24 @@
 //! Steps under way: each stands in its queue, is written down when it leaves, begins when that is safe, and is tried
 //! again or told to its task when the attempt is over. The work itself is done elsewhere.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tiffany_kernel::{CallRef, Completion, ErrorKind, RunId, TaskError, Tid, Time, Value};
+use tiffany_kernel::{CallRef, Completion, ErrorKind, RunId, Stage, TaskError, Tid, Time, Value};
 
 use super::attempt::{Attempt, Identity, StepError, Stop, Tried, Worth};
 use super::chunks::Chunks;
 use super::queue::{Next, Queue};
 use super::retry::mixed;
+use super::showing::Onlookers;
 use super::step::{Kind, StepWork};
 use crate::builder::Builder;
 use crate::durable::commit::Held;
 use crate::durable::resume::script::Begun;
 use crate::inbox::Inbox;
 use crate::mutation::Mutation;
+use crate::pal::{Data, StepData};
 use crate::runtime::Runtime;
 
 /// All steps of a runtime that are not over.
@@ -147,7 +150,13 @@ impl Effects {
     }
 
     /// The next attempt at a step, as its work sees it.
-    fn attempt(&self, call: CallRef, step: &Underway, inbox: &Arc<Inbox>) -> Attempt {
+    fn attempt(
+        &self,
+        call: CallRef,
+        step: &Underway,
+        inbox: &Arc<Inbox>,
+        onlookers: Onlookers,
+    ) -> Attempt {
         let identity = Identity {
             call,
             name: step.work.name,
@@ -157,7 +166,7 @@ impl Effects {
             birth: step.birth,
             checkpoint: step.checkpoint.clone(),
         };
-        Attempt::new(identity, inbox, self.chunks.as_ref())
+        Attempt::new(identity, inbox, self.chunks.as_ref(), onlookers)
     }
 
     /// The attempt is over: its place in the queue is another's.
@@ -329,7 +338,16 @@ impl Runtime {
         if step.attempt != number || !matches!(step.state, State::Held) {
             return;
         }
-        let attempt = self.effects.attempt(call, step, &self.host.inbox);
+        let Some(place) = self.places.get(&call.run) else { return };
+        let hosted = &self.runs[*place];
+        let (hub, task_id) = (self.host.hub.clone(), hosted.task_id());
+        let tid = hosted.run.caller(call).unwrap_or(Tid(1));
+        let onlookers = Onlookers { hub, task_id, tid };
+        let attempt = self.effects.attempt(call, step, &self.host.inbox, onlookers);
+        let told = (Stage::ToolExecutionStart, step.work.name);
+        let data = StepData::new(step.work.name, &step.key, number);
+        self.tell_activity(task_id, Some(tid), told, Data::Step(data));
+        let Some(step) = self.effects.steps.get(&call) else { return };
         let what = (call, step.work.name, step.work.at.clone());
         let stop = self.host.start_attempt(what, attempt.clone(), &step.work.job);
         let until = step.work.timeout.map(|timeout| now + timeout);
@@ -368,6 +386,7 @@ impl Runtime {
                 let (attempt, failures) = (step.attempt, step.failures);
                 let wait = step.work.retry.as_ref().map(|retry| retry.wait(failures, step.seed));
                 let retry_at = now + wait.unwrap_or_default();
+                self.tell_attempt_over(call, Err(&error), Some(retry_at));
                 self.effects.arm(call, Some(retry_at));
                 self.write_effect(call, |journal, page, (tid, clock, _)| {
                     let failed = (attempt, &error, retry_at);
@@ -377,6 +396,8 @@ impl Runtime {
                 });
             }
             tried => {
+                let result = tried.as_ref().map(drop).map_err(|failed| &failed.error);
+                self.tell_attempt_over(call, result, None);
                 let in_doubt = self.effects.steps.remove(&call).filter(|step| step.in_doubt);
                 let result = match tried {
                     Ok(json) => Ok(Value::new(json)),
@@ -391,6 +412,28 @@ impl Runtime {
         if let Some(queue) = queue {
             self.serve_queue(queue);
         }
+    }
+
+    /// Tells those who watch what came of an attempt.
+    fn tell_attempt_over(
+        &mut self,
+        call: CallRef,
+        result: Result<(), &TaskError>,
+        retry_at: Option<Time>,
+    ) {
+        let Some(place) = self.places.get(&call.run) else { return };
+        let Some(step) = self.effects.steps.get(&call) else { return };
+        let hosted = &self.runs[*place];
+        let (task_id, tid) = (hosted.task_id(), hosted.run.caller(call));
+        let mut data = StepData::new(step.work.name, &step.key, step.attempt);
+        let message = match result {
+            Ok(()) => step.work.name.into(),
+            Err(error) => format!("{}: {}", step.work.name, error.message()).into(),
+        };
+        data.code = result.err().map(|error| error.code().into());
+        data.retry_at = retry_at;
+        let told: (Stage, Cow<'static, str>) = (Stage::ToolExecutionComplete, message);
+        self.tell_activity(task_id, tid, told, Data::Step(data));
     }
 
     /// Nobody waits for a step any more.

@@ -10,4 +10,5 @@ mod outward;
 pub(in crate::durable) mod queue;
 pub(in crate::durable) mod retry;
 pub(in crate::durable) mod saga;
+pub(in crate::durable) mod showing;
 pub(in crate::durable) mod step;

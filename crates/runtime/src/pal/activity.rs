@@ -1,0 +1,262 @@
+//! One thing that happened, as those who watch are told it, and its form in JSON. It knows nothing of rings or readers.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use tiffany_kernel::{BlockReason, LogLevel, RunId, Site, Stage, Tid, Time, Uuid};
+
+use crate::wal::Stamp;
+
+/// One event of the activity log: a line that lives as long as the process remembers it.
+///
+/// As JSON it is one object: `seq`, `ts` (RFC 3339), `task_id`, `tid`, `stage`, `message`, `ghost`, and `cut` and `data` where there is
+/// something to say.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Activity {
+    /// Its number in its hub. They are dense: who sees them all misses none.
+    pub seq: u64,
+    /// When it was told; of a ghost, when it happened.
+    #[serde(with = "stamp")]
+    pub ts: Time,
+    /// The run.
+    pub task_id: TaskId,
+    /// The task; `None` where it is about the run as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tid: Option<Tid>,
+    /// What it is at.
+    pub stage: Stage,
+    /// In words; it may be empty.
+    pub message: Cow<'static, str>,
+    /// It happened before, and happens again because the run is brought back or replayed.
+    pub ghost: bool,
+    /// How many bytes the message had before it was cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<u64>,
+    /// What belongs to the stage.
+    #[serde(default, skip_serializing_if = "Data::is_none")]
+    pub data: Data,
+}
+
+/// A run as events name it: a durable one by its UUID, another by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TaskId {
+    /// A durable run.
+    Durable(Uuid),
+    /// A run in memory.
+    Ephemeral(RunId),
+}
+
+/// What belongs to a stage. Read from JSON it is [`Other`](Data::Other).
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(untagged)]
+#[non_exhaustive]
+pub enum Data {
+    /// Nothing.
+    #[default]
+    None,
+    /// Of `ReceivedInstruction`.
+    Instruction {
+        /// The id the run was started under.
+        id: Box<str>,
+        /// The function it runs.
+        function: Box<str>,
+    },
+    /// Of `Spawned`.
+    Spawned {
+        /// Who spawned it; nobody did the root.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        parent: Option<Tid>,
+        /// Its name.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        name: Option<Box<str>>,
+        /// The line that spawned it.
+        #[serde(serialize_with = "as_text")]
+        at: Site,
+    },
+    /// Of `Blocked`.
+    Blocked {
+        /// What it waits for.
+        #[serde(serialize_with = "as_text")]
+        reason: BlockReason,
+    },
+    /// Of `Progress`.
+    Progress {
+        /// What is done.
+        done: u64,
+        /// What there is to do.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        total: Option<u64>,
+        /// The step it comes from, if it is one's.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        step: Option<&'static str>,
+    },
+    /// Of `Log`.
+    Log {
+        /// How much it matters.
+        level: LogLevel,
+        /// The step it comes from, if it is one's.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        step: Option<&'static str>,
+    },
+    /// Of `Output`.
+    Output {
+        /// Which stream it belongs to.
+        stream: Cow<'static, str>,
+        /// The step it comes from, if it is one's.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        step: Option<&'static str>,
+    },
+    /// Of `ToolExecutionStart` and `ToolExecutionComplete`.
+    Step(Box<StepData>),
+    /// Of `Failed` and `Cancelled`.
+    Error {
+        /// The code of the error.
+        code: Cow<'static, str>,
+    },
+    /// Anything else, as JSON.
+    Other(serde_json::Value),
+}
+
+/// What is told of a step.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct StepData {
+    /// Its name.
+    pub step: &'static str,
+    /// Its key.
+    pub key: Box<str>,
+    /// The number of the attempt.
+    pub attempt: u64,
+    /// The code of the error, if the attempt failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<Cow<'static, str>>,
+    /// When it is tried again.
+    #[serde(skip_serializing_if = "Option::is_none", with = "maybe_stamp")]
+    pub retry_at: Option<Time>,
+}
+
+impl StepData {
+    pub(crate) fn new(step: &'static str, key: &str, attempt: u64) -> Box<StepData> {
+        Box::new(StepData { step, key: key.into(), attempt, code: None, retry_at: None })
+    }
+}
+
+impl Data {
+    /// Whether there is nothing to say.
+    pub fn is_none(&self) -> bool {
+        matches!(self, Data::None)
+    }
+
+    /// The same as JSON.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+
+    /// About how many bytes it has besides its own.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Data::Instruction { id, function } => id.len() + function.len(),
+            Data::Spawned { name, at, .. } => {
+                name.as_ref().map_or(0, |name| name.len()) + at.file.len()
+            }
+            Data::Output { stream, .. } => stream.len(),
+            Data::Step(step) => size_of::<StepData>() + step.key.len(),
+            Data::Other(json) => json.to_string().len(),
+            _ => 0,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Data {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Data, D::Error> {
+        serde_json::Value::deserialize(from).map(Data::Other)
+    }
+}
+
+impl Activity {
+    /// About how many bytes it has.
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Activity>() + 16 + self.message.len() + self.data.bytes()
+    }
+}
+
+impl From<Uuid> for TaskId {
+    fn from(uuid: Uuid) -> TaskId {
+        TaskId::Durable(uuid)
+    }
+}
+
+impl From<RunId> for TaskId {
+    fn from(run: RunId) -> TaskId {
+        TaskId::Ephemeral(run)
+    }
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TaskId::Durable(uuid) => write!(f, "{uuid}"),
+            TaskId::Ephemeral(run) => write!(f, "{}", run.0),
+        }
+    }
+}
+
+/// Reads a UUID, or the number of a run in memory.
+impl FromStr for TaskId {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<TaskId, String> {
+        let number = || text.parse().ok().map(|number| TaskId::Ephemeral(RunId(number)));
+        let uuid = Uuid::parse(text).map(TaskId::Durable);
+        uuid.or_else(number)
+            .ok_or_else(|| format!("`{text}` is no run: neither a UUID nor a number"))
+    }
+}
+
+impl Serialize for TaskId {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for TaskId {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<TaskId, D::Error> {
+        let text = Cow::<str>::deserialize(from)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+fn as_text<S: Serializer>(value: &impl fmt::Display, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(value)
+}
+
+/// Moments as the log has them.
+mod stamp {
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(time: &Time, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(Stamp::from_unix_nanos(time.as_nanos()).as_str())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Time, D::Error> {
+        let text = Cow::<str>::deserialize(from)?;
+        let stamp = Stamp::parse(&text);
+        let nanos = stamp.map(|stamp| Time::from_nanos(stamp.unix_nanos()));
+        nanos.ok_or_else(|| serde::de::Error::custom(format!("`{text}` is no moment")))
+    }
+}
+
+/// The same where there may be none.
+mod maybe_stamp {
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(time: &Option<Time>, to: S) -> Result<S::Ok, S::Error> {
+        match time {
+            Some(time) => stamp::serialize(time, to),
+            None => to.serialize_none(),
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The events that a hub has, behind its lock: all of them in one lane and those of each run in another. What is too much goes: first runs that are over, the oldest
+//! first, then the older half of the others, in turn.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use tiffany_kernel::{BlockReason, Stage, Tid, Time};
+
+use super::activity::{Activity, Data, TaskId};
+use super::crier::Sleeper;
+use super::lane::{Lane, Turn};
+use super::settings::Settings;
+
+/// About how much memory a run's lane needs besides its events.
+const LANE_BYTES: usize = 512;
+
+/// How many runs that are over are remembered at most.
+const MOST_OVER: usize = 1024;
+
+/// An event without its number.
+pub(super) struct Draft {
+    pub(super) ts: Time,
+    pub(super) tid: Option<Tid>,
+    pub(super) stage: Stage,
+    pub(super) message: std::borrow::Cow<'static, str>,
+    pub(super) data: Data,
+    pub(super) ghost: bool,
+}
+
+/// What happened to who had the turn.
+#[derive(Clone, Copy)]
+pub(super) struct TurnDraft {
+    pub(super) ts: Time,
+    pub(super) tid: Tid,
+    pub(super) stage: Stage,
+    pub(super) reason: Option<BlockReason>,
+    pub(super) ghost: bool,
+}
+
+/// Everything behind the lock.
+pub(super) struct State {
+    pub(super) next_seq: u64,
+    /// When the last event was.
+    pub(super) now: Time,
+    pub(super) is_closed: bool,
+    pub(super) all: Lane,
+    pub(super) runs: BTreeMap<TaskId, Lane>,
+    /// Runs that are over, in that order, and all others in the order of their next loss.
+    over: VecDeque<TaskId>,
+    others: VecDeque<TaskId>,
+    /// Of all events of `runs`.
+    bytes: usize,
+    /// Who is to be woken.
+    pub(super) awake: Vec<Arc<Sleeper>>,
+    pub(super) lost: u64,
+    pub(super) readers: usize,
+}
+
+impl State {
+    pub(super) fn new() -> State {
+        State {
+            next_seq: 1,
+            now: Time::ZERO,
+            is_closed: false,
+            all: Lane::new(),
+            runs: BTreeMap::new(),
+            over: VecDeque::new(),
+            others: VecDeque::new(),
+            bytes: 0,
+            awake: Vec::new(),
+            lost: 0,
+            readers: 0,
+        }
+    }
+
+    /// Whether somebody wants to see the turns of this run.
+    pub(super) fn wants_turns(&self, task_id: TaskId) -> bool {
+        self.all.wants_turns() || self.runs.get(&task_id).is_some_and(Lane::wants_turns)
+    }
+
+    /// The lane of a run. One that is not there is made.
+    pub(super) fn lane(&mut self, task_id: TaskId) -> &mut Lane {
+        self.runs.entry(task_id).or_insert_with(|| {
+            self.others.push_back(task_id);
+            self.bytes += LANE_BYTES;
+            Lane::new()
+        })
+    }
+
+    /// Adds a notable event.
+    pub(super) fn add(&mut self, settings: &Settings, task_id: TaskId, draft: Draft) {
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        let Draft { ts, tid, stage, message, data, ghost } = draft;
+        let (message, cut) = cut(message, settings.message);
+        self.now = self.now.max(ts);
+        let event = Activity { seq, ts, task_id, tid, stage, message, ghost, cut, data };
+        let event = Arc::new(event);
+        let all = &mut self.all;
+        all.notable.push(Arc::clone(&event), settings.in_all);
+        while all.notable.bytes() > settings.bytes && all.notable.len() > 1 {
+            all.notable.drop_oldest();
+        }
+        self.awake.append(&mut all.waiting);
+        self.awake.append(&mut all.waiting_for_turns);
+        let lane = self.lane(task_id);
+        let before = lane.notable.bytes();
+        lane.notable.push(event, settings.per_run);
+        let (after, mut waiting) = (lane.notable.bytes(), std::mem::take(&mut lane.waiting));
+        waiting.append(&mut lane.waiting_for_turns);
+        self.awake.append(&mut waiting);
+        self.bytes = self.bytes - before + after;
+        if self.bytes > settings.bytes {
+            self.make_room(settings.bytes);
+        }
+    }
+
+    /// Adds turns of one run, for those who want them.
+    pub(super) fn add_turn(&mut self, settings: &Settings, task_id: TaskId, turn: TurnDraft) {
+        let mut wanted = self.all.wants_turns();
+        let lane = self.runs.get_mut(&task_id).filter(|lane| lane.wants_turns());
+        wanted |= lane.is_some();
+        if !wanted {
+            return;
+        }
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        let TurnDraft { ts, tid, stage, reason, ghost } = turn;
+        let turn = Turn { task_id, seq, ts, tid, stage, reason, ghost };
+        if let Some(lane) = lane {
+            lane.turns.push(turn, settings.turns);
+            if !lane.waiting_for_turns.is_empty() {
+                self.awake.append(&mut lane.waiting_for_turns);
+            }
+        }
+        if self.all.wants_turns() {
+            self.all.turns.push(turn, settings.turns);
+            if !self.all.waiting_for_turns.is_empty() {
+                self.awake.append(&mut self.all.waiting_for_turns);
+            }
+        }
+    }
+
+    /// The run is over: of what goes, its events go first.
+    pub(super) fn end_run(&mut self, task_id: TaskId) {
+        let Some(lane) = self.runs.get_mut(&task_id) else { return };
+        if std::mem::replace(&mut lane.is_over, true) {
+            return;
+        }
+        self.over.push_back(task_id);
+        if self.over.len() > MOST_OVER
+            && let Some(oldest) = self.over.pop_front()
+        {
+            self.forget(oldest);
+        }
+    }
+
+    /// A run that goes on again after it was over, or was thought to be.
+    pub(super) fn begin_run(&mut self, task_id: TaskId) {
+        if let Some(lane) = self.runs.get_mut(&task_id)
+            && std::mem::replace(&mut lane.is_over, false)
+        {
+            self.over.retain(|other| *other != task_id);
+            self.others.push_back(task_id);
+        }
+    }
+
+    /// Makes room for what is new.
+    #[cold]
+    fn make_room(&mut self, most: usize) {
+        while self.bytes > most
+            && let Some(oldest) = self.over.pop_front()
+        {
+            self.forget(oldest);
+        }
+        for _ in 0..2 * self.others.len() {
+            if self.bytes <= most {
+                return;
+            }
+            let Some(task_id) = self.others.pop_front() else { return };
+            let Some(lane) = self.runs.get_mut(&task_id).filter(|lane| !lane.is_over) else {
+                continue;
+            };
+            let before = lane.notable.bytes();
+            for _ in 0..lane.notable.len().div_ceil(2) {
+                lane.notable.drop_oldest();
+            }
+            self.bytes = self.bytes - before + lane.notable.bytes();
+            match lane.notable.len() == 0 && lane.readers == 0 {
+                true => self.forget(task_id),
+                false => self.others.push_back(task_id),
+            }
+        }
+    }
+
+    /// Forgets what is known of a run, as far as nobody reads it.
+    pub(super) fn forget(&mut self, task_id: TaskId) {
+        let Some(lane) = self.runs.get_mut(&task_id) else { return };
+        if lane.readers > 0 {
+            // It goes when the last of them leaves.
+            return;
+        }
+        self.bytes -= LANE_BYTES + lane.notable.bytes();
+        self.runs.remove(&task_id);
+        if self.others.len() > 2 * self.runs.len() + 64 {
+            let runs = &self.runs;
+            self.others.retain(|other| runs.get(other).is_some_and(|lane| !lane.is_over));
+        }
+    }
+
+    /// A reader of a run leaves.
+    pub(super) fn left(&mut self, task_id: TaskId) {
+        let Some(lane) = self.runs.get(&task_id) else { return };
+        let is_listed = lane.is_over && self.over.contains(&task_id);
+        if lane.readers == 0 && (lane.notable.len() == 0 || (lane.is_over && !is_listed)) {
+            self.forget(task_id);
+        }
+    }
+
+    /// The runs of which something is known.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes + self.all.notable.bytes()
+    }
+}
+
+/// A message of so many bytes at most, and how long it was if it was longer.
+fn cut(
+    message: std::borrow::Cow<'static, str>,
+    most: usize,
+) -> (std::borrow::Cow<'static, str>, Option<u64>) {
+    if message.len() <= most {
+        return (message, None);
+    }
+    let end = message.floor_char_boundary(most);
+    (message[..end].to_owned().into(), Some(message.len() as u64))
+}
