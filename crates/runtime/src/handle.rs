@@ -8,7 +8,7 @@ use serde::Serialize;
 use tiffany_kernel::{ErrorKind, RunId, TaskError, Uuid, Value};
 
 use crate::context;
-use crate::control::Control;
+use crate::control::{Answer, Control, Request, Tell};
 use crate::host::Host;
 use crate::inbox::{Inbox, Letter, Settlement};
 use crate::pal::Hub;
@@ -117,6 +117,37 @@ impl RuntimeHandle {
     /// Everything else that can be asked of the durable runs of this runtime.
     pub fn control(&self) -> Control {
         Control::of(Arc::clone(&self.inbox))
+    }
+
+    /// Makes the loop look up, if it waits: it then asks whether it is [still wanted](crate::Runtime::serve_while).
+    pub fn nudge(&self) {
+        // No run has this number, so nothing else comes of it.
+        self.inbox.send(Letter::GivenUp(RunId(0)));
+    }
+
+    /// Asks for anything, and is called back with the answer: on the thread of the loop, which must not be kept waiting. If the runtime
+    /// goes before it has answered, the callback is dropped.
+    ///
+    /// ```
+    /// use tiffany::Runtime;
+    /// use tiffany::control::{Answer, Request};
+    ///
+    /// # let dir = std::env::temp_dir().join(format!("tiffany-ask-{}", std::process::id()));
+    /// let mut runtime = Runtime::builder().log_dir(&dir).build()?;
+    /// let (tell, told) = std::sync::mpsc::channel();
+    /// runtime.handle().ask(Request::Status, move |answer| drop(tell.send(answer)));
+    /// runtime.flush()?; // drives the loop
+    /// assert!(matches!(told.recv()??, Answer::Status(status) if status.live == 0));
+    /// # drop(runtime);
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn ask(
+        &self,
+        request: Request,
+        answered: impl FnOnce(Result<Answer, TaskError>) + Send + 'static,
+    ) {
+        self.inbox.send(Letter::Request(request, Tell::by(answered)));
     }
 
     pub(crate) fn inbox(&self) -> &Inbox {

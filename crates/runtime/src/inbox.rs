@@ -86,6 +86,10 @@ impl Inbox {
     /// The runtime is gone: what is in here is not read any more.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
+        self.empty();
+    }
+
+    fn empty(&self) {
         let mut unread = Vec::new();
         self.mailbox.read(&mut unread);
     }
@@ -97,6 +101,10 @@ impl Inbox {
     pub(crate) fn send(&self, letter: Letter) {
         if self.mailbox.send(letter) {
             self.bell.ring();
+        }
+        // Nobody reads it any more: whoever waits for an answer is told by its being dropped.
+        if self.is_closed() {
+            self.empty();
         }
     }
 

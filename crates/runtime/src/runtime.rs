@@ -581,7 +581,7 @@ impl Runtime {
     }
 
     /// Waits for descriptors and for the bell, perhaps for long.
-    fn wait(&mut self, timeout: Option<Duration>) -> Result<(), RunError> {
+    pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> Result<(), RunError> {
         let Some(waiting) = self.settings.waiting.clone() else {
             return self.poll_descriptors(timeout);
         };
@@ -612,7 +612,7 @@ impl Runtime {
         self.ready = ready;
     }
 
-    fn read_letters(&mut self) {
+    pub(crate) fn read_letters(&mut self) {
         let mut letters = std::mem::take(&mut self.letters);
         self.host.inbox.read(&mut letters);
         for letter in letters.drain(..) {

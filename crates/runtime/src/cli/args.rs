@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::units;
+pub(super) use crate::control::State;
 use crate::history::Outcome;
 use clap::{ArgGroup, Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
@@ -255,32 +256,6 @@ pub(super) struct Ls {
     /// Removed runs too, of which only the UUID is known.
     #[arg(long)]
     pub(super) all: bool,
-}
-
-/// Where a run stands, as `ls` has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub(super) enum State {
-    Live,
-    Paused,
-    Completed,
-    Failed,
-    Cancelled,
-    Damaged,
-    Removed,
-}
-
-impl State {
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            State::Live => "live",
-            State::Paused => "paused",
-            State::Completed => "completed",
-            State::Failed => "failed",
-            State::Cancelled => "cancelled",
-            State::Damaged => "damaged",
-            State::Removed => "removed",
-        }
-    }
 }
 
 #[derive(Debug, ClapArgs)]

@@ -11,6 +11,7 @@ use clap::{Arg, ArgMatches, Args as _, Command, CommandFactory, FromArgMatches};
 
 use super::args::{Args, RunFile};
 use super::error::{Shown, exit};
+use super::extra::Extra;
 use crate::builder::Builder;
 
 /// A language with programs in files.
@@ -73,7 +74,7 @@ pub struct TestFile {
     pub command: String,
 }
 
-/// Why a language could not do it, in the form of all errors: `message [CODE]; next step`.
+/// Why a language, or who adds commands, could not do it, in the form of all errors: `message [CODE]; next step`.
 #[derive(Clone, Debug)]
 pub struct GuestError {
     /// The code.
@@ -107,11 +108,24 @@ pub(super) enum Typed {
     /// One of the commands that there always are, and the file whose code it may use.
     Command(Args, Option<OsString>),
     Run(ProgramFile),
+    /// A command that somebody else adds.
+    Extra(Typing),
+}
+
+/// What was typed of a command that somebody else adds.
+pub(super) struct Typing {
+    pub(super) name: String,
+    pub(super) matches: ArgMatches,
+    pub(super) dir: Option<PathBuf>,
+    pub(super) app: Option<OsString>,
+    pub(super) json: bool,
+    pub(super) verbose: u8,
 }
 
 /// All that can be typed.
-pub(super) fn command(guest: Option<&dyn Guest>) -> Command {
+pub(super) fn command(guest: Option<&dyn Guest>, extras: &[&dyn Extra]) -> Command {
     let command = Args::command();
+    let command = command.subcommands(extras.iter().flat_map(|extra| extra.commands()));
     match guest {
         Some(_) => {
             let app = Arg::new(APP).long(APP).env("TIFFANY_APP").value_name("FILE").global(true);
@@ -130,18 +144,31 @@ const RUN: &str = "run";
 /// Reads what was typed.
 pub(super) fn parse(
     guest: Option<&dyn Guest>,
+    extras: &[&dyn Extra],
     arguments: &[OsString],
 ) -> Result<Typed, clap::Error> {
-    let mut command = command(guest);
+    let mut command = command(guest, extras);
     let matches = command.try_get_matches_from_mut(arguments)?;
+    let app = guest.and_then(|_| matches.get_one::<OsString>(APP).cloned());
     let read = match matches.subcommand() {
         Some((RUN, run)) if guest.is_some() => program_file(run).map(Typed::Run),
-        _ => {
-            let app = guest.and_then(|_| matches.get_one::<OsString>(APP).cloned());
-            Args::from_arg_matches(&matches).map(|args| Typed::Command(args, app))
-        }
+        Some((name, typed)) if adds(extras, name).is_some() => Ok(Typed::Extra(Typing {
+            name: name.to_owned(),
+            matches: typed.clone(),
+            dir: matches.get_one::<PathBuf>("dir").cloned(),
+            app,
+            json: matches.get_flag("json"),
+            verbose: matches.get_count("verbose"),
+        })),
+        _ => Args::from_arg_matches(&matches).map(|args| Typed::Command(args, app)),
     };
     read.map_err(|error| error.format(&mut command))
+}
+
+/// Who adds the command of this name.
+pub(super) fn adds<'a>(extras: &[&'a dyn Extra], name: &str) -> Option<&'a dyn Extra> {
+    let has = |extra: &&&dyn Extra| extra.commands().iter().any(|one| one.get_name() == name);
+    extras.iter().find(has).copied()
 }
 
 fn program_file(matches: &ArgMatches) -> Result<ProgramFile, clap::Error> {

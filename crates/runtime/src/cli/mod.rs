@@ -26,6 +26,7 @@ mod doctor;
 mod doubt;
 mod error;
 mod export;
+mod extra;
 mod fork;
 mod guest;
 mod inspect;
@@ -56,10 +57,12 @@ use std::process::ExitCode;
 use crate::builder::Builder;
 use crate::logging::{Format, Level};
 use args::{Args, Command};
+pub use clap;
 pub use error::CliError;
 use error::Ending;
-use guest::Typed;
+pub use extra::{Again, Asked, Extra};
 pub use guest::{Guest, GuestError, ProgramFile, TestFile, TestOf};
+use guest::{Typed, Typing};
 use out::Out;
 use place::Place;
 
@@ -79,26 +82,60 @@ where
     A: Into<OsString>,
 {
     let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
-    ExitCode::from(run_with(builder, &arguments, None))
+    ExitCode::from(CommandLine::new(builder).run(&arguments))
 }
 
 /// The same for a language that has a command line, which adds `run` and `--app` to it.
 pub fn run_for(guest: &dyn Guest, arguments: &[OsString]) -> u8 {
-    run_with(Builder::new(), arguments, Some(guest))
+    CommandLine::new(Builder::new()).guest(guest).run(arguments)
 }
 
-fn run_with(builder: Builder, arguments: &[OsString], guest: Option<&dyn Guest>) -> u8 {
-    match guest::parse(guest, arguments) {
-        Err(error) => error::usage(&error, arguments),
-        Ok(Typed::Command(args, app)) => {
-            let out = Out::new(&args);
-            let (is_json, colour) = (args.json, out.colours_errors(&args));
-            let started = Started { guest, app, name: name_of(arguments) };
-            ending(dispatch(builder, args, out, &started), is_json, colour)
-        }
-        Ok(Typed::Run(program)) => {
-            let ran = guest.map_or(Ok(0), |guest| guest.run(&program).map_err(Ending::from));
-            ending(ran, program.json, out::colours_errors())
+/// A command line with what others add to it.
+pub struct CommandLine<'a> {
+    builder: Builder,
+    guest: Option<&'a dyn Guest>,
+    extras: Vec<&'a dyn Extra>,
+}
+
+impl<'a> CommandLine<'a> {
+    /// For the functions that are registered with this builder.
+    pub fn new(builder: Builder) -> CommandLine<'a> {
+        CommandLine { builder, guest: None, extras: Vec::new() }
+    }
+
+    /// For a language that has programs in files: adds `run` and `--app`.
+    #[must_use]
+    pub fn guest(self, guest: &'a dyn Guest) -> CommandLine<'a> {
+        CommandLine { guest: Some(guest), ..self }
+    }
+
+    /// Adds commands.
+    #[must_use]
+    pub fn extra(mut self, extra: &'a dyn Extra) -> CommandLine<'a> {
+        self.extras.push(extra);
+        self
+    }
+
+    /// Does what the arguments say, the first of which is the name of the program, and gives the exit code.
+    pub fn run(self, arguments: &[OsString]) -> u8 {
+        let CommandLine { builder, guest, extras } = self;
+        let started = |app| Started { guest, extras: &extras, app, name: name_of(arguments) };
+        match guest::parse(guest, &extras, arguments) {
+            Err(error) => error::usage(&error, arguments),
+            Ok(Typed::Command(args, app)) => {
+                let out = Out::new(&args);
+                let (is_json, colour) = (args.json, out.colours_errors(&args));
+                ending(dispatch(builder, args, out, &started(app)), is_json, colour)
+            }
+            Ok(Typed::Run(program)) => {
+                let ran = guest.map_or(Ok(0), |guest| guest.run(&program).map_err(Ending::from));
+                ending(ran, program.json, out::colours_errors())
+            }
+            Ok(Typed::Extra(typing)) => {
+                let started = started(typing.app.clone());
+                let json = typing.json;
+                ending(dispatch_extra(builder, &typing, &started), json, out::colours_errors())
+            }
         }
     }
 }
@@ -115,6 +152,8 @@ fn ending(ended: Done, is_json: bool, colour: bool) -> u8 {
 struct Started<'a> {
     /// The language it is part of.
     guest: Option<&'a dyn Guest>,
+    /// Who adds commands.
+    extras: &'a [&'a dyn Extra],
     /// The file that has the code of the runs.
     app: Option<OsString>,
     /// What it is called.
@@ -148,11 +187,7 @@ fn name_of(arguments: &[OsString]) -> String {
 type Done = Result<u8, Ending>;
 
 fn dispatch(builder: Builder, args: Args, out: Out, started: &Started<'_>) -> Done {
-    if args.verbose > 0 {
-        let level = if args.verbose == 1 { Level::INFO } else { Level::DEBUG };
-        let format = if args.json { Format::Json } else { Format::Text };
-        crate::logging::init(format, level);
-    }
+    log_to_stderr(args.verbose, args.json);
     let takes_code = matches!(
         args.command,
         Command::Show(_)
@@ -166,12 +201,7 @@ fn dispatch(builder: Builder, args: Args, out: Out, started: &Started<'_>) -> Do
             | Command::Fork(_)
     );
     let builder = if takes_code { started.with_app(builder)? } else { builder };
-    let dir = match (&args.dir, builder.given_log_dir()) {
-        (Some(dir), _) => dir.clone(),
-        (None, Some(dir)) => dir.to_path_buf(),
-        (None, None) => PathBuf::from(DEFAULT_DIR),
-    };
-    let place = Place::new(dir, builder);
+    let place = Place::new(dir_of(args.dir.as_ref(), &builder), builder);
     match args.command {
         Command::Ls(options) => ls::ls(&place, out, &options),
         Command::Show(options) => show::show(place, out, &options),
@@ -204,9 +234,49 @@ fn dispatch(builder: Builder, args: Args, out: Out, started: &Started<'_>) -> Do
     }
 }
 
+/// A command that somebody else adds.
+fn dispatch_extra(builder: Builder, typing: &Typing, started: &Started<'_>) -> Done {
+    log_to_stderr(typing.verbose, typing.json);
+    let builder = started.with_app(builder)?;
+    let dir = dir_of(typing.dir.as_ref(), &builder);
+    let asked = Asked {
+        name: &typing.name,
+        matches: &typing.matches,
+        again: Again::of(started, &dir),
+        dir,
+        builder,
+        json: typing.json,
+    };
+    match guest::adds(started.extras, &typing.name) {
+        Some(extra) => Ok(extra.run(asked)?),
+        None => Ok(0),
+    }
+}
+
+fn log_to_stderr(verbose: u8, json: bool) {
+    if verbose > 0 {
+        let level = if verbose == 1 { Level::INFO } else { Level::DEBUG };
+        let format = if json { Format::Json } else { Format::Text };
+        crate::logging::init(format, level);
+    }
+}
+
+fn dir_of(typed: Option<&PathBuf>, builder: &Builder) -> PathBuf {
+    match (typed, builder.given_log_dir()) {
+        (Some(dir), _) => dir.clone(),
+        (None, Some(dir)) => dir.to_path_buf(),
+        (None, None) => PathBuf::from(DEFAULT_DIR),
+    }
+}
+
+/// Text without what a terminal would obey.
+pub fn clean(text: &str) -> std::borrow::Cow<'_, str> {
+    out::clean(text)
+}
+
 /// The script by which a shell completes the commands of this program.
 fn completions(mut out: Out, shell: clap_complete::Shell, started: &Started<'_>) -> Done {
-    let mut command = guest::command(started.guest);
+    let mut command = guest::command(started.guest, started.extras);
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, &started.name, &mut script);
     out.raw(&script)?;

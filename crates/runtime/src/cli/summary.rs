@@ -3,7 +3,7 @@
 use tiffany_kernel::Uuid;
 
 use super::args::State;
-use crate::history::{Glance, Outcome};
+use crate::history::Glance;
 use crate::wal::{RunEntry, RunState, View};
 
 /// What `ls` tells of a run.
@@ -35,22 +35,12 @@ impl Summary {
         let state = match (entry.state, glance.outcome) {
             (RunState::Removed, _) => State::Removed,
             _ if is_damaged => State::Damaged,
-            (_, Some(outcome)) => State::of(outcome),
+            (_, Some(outcome)) => State::from(outcome),
             _ if glance.is_paused => State::Paused,
             _ => State::Live,
         };
         let Glance { id, function, fork, started, changed, calls_before, compacted, .. } = glance;
         Summary { run, entry, state, id, function, fork, started, changed, calls_before, compacted }
-    }
-}
-
-impl State {
-    pub(super) fn of(outcome: Outcome) -> State {
-        match outcome {
-            Outcome::Completed => State::Completed,
-            Outcome::Failed => State::Failed,
-            Outcome::Cancelled => State::Cancelled,
-        }
     }
 }
 

@@ -26,13 +26,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod catalogue;
 mod offline;
 mod request;
 mod socket;
+mod summary;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -43,16 +45,20 @@ use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 use crate::context;
 use crate::durable::{Fork, decode, raw};
 use crate::inbox::{Inbox, Letter, Settlement};
+pub(crate) use catalogue::{Catalogue, Cataloguing, Entry, Job, Listing, Shown};
 use offline::Offline;
-pub(crate) use request::{Answer, Request, Tell, text};
-pub use request::{Decision, Doubt, Paused, Status};
+pub use request::{Answer, Decision, Doubt, Paused, Request, Status};
+pub(crate) use request::{Tell, text};
 use socket::Client;
 pub(crate) use socket::Listening;
+pub use summary::{
+    ErrorSummary, Parent, RunDetail, RunPage, RunQuery, RunSummary, SortBy, State, TaskSummary,
+    parse_moment,
+};
+pub(crate) use summary::{Row, moment};
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often one who waits looks whether the runtime is still there.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// Asks the runtime that has a log, or writes to the log itself where none has it.
 ///
@@ -120,7 +126,7 @@ impl Control {
     ) -> Result<Uuid, TaskError> {
         let input = raw(input)?;
         match self.ask(Request::Submit { function: function.into(), id: id.into(), input })? {
-            Answer::Run(uuid) => Ok(uuid),
+            Answer::Run { run, .. } => Ok(run),
             other => Err(unexpected(&other)),
         }
     }
@@ -252,8 +258,24 @@ impl Control {
         crate::retention::remove(self, run)
     }
 
-    /// Asks for anything.
-    pub(crate) fn ask(&mut self, request: Request) -> Result<Answer, TaskError> {
+    /// The runs there are, as many as a page has.
+    pub fn runs(&mut self, query: &RunQuery) -> Result<RunPage, TaskError> {
+        match self.ask(Request::Runs(query.clone()))? {
+            Answer::Runs(page) => Ok(page),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// One run with its tasks, or with its value if it is over.
+    pub fn show(&mut self, run: Uuid) -> Result<RunDetail, TaskError> {
+        match self.ask(Request::Show { run })? {
+            Answer::Shown(detail) => Ok(*detail),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Asks for anything. The other methods are this with a type.
+    pub fn ask(&mut self, request: Request) -> Result<Answer, TaskError> {
         not_on_the_loop()?;
         match &mut self.0 {
             Way::Here(inbox) => ask_here(inbox, request),
@@ -290,24 +312,17 @@ fn not_on_the_loop() -> Result<(), TaskError> {
 /// Asks a runtime of this process, which another thread drives.
 pub(crate) fn ask_here(inbox: &Inbox, request: Request) -> Result<Answer, TaskError> {
     let gone = || TaskError::new(ErrorKind::Unreachable, "the runtime is gone");
-    let (tell, told) = sync_channel(1);
+    let (tell, told) = Tell::waited_for();
     inbox.send(Letter::Request(request, tell));
-    let begun = Instant::now();
-    loop {
-        // A letter that is sent while the inbox is closed may lie there for ever.
-        let is_closed = inbox.is_closed();
-        match told.recv_timeout(LOOK) {
-            Ok(answer) => return answer,
-            Err(RecvTimeoutError::Disconnected) => return Err(gone()),
-            Err(RecvTimeoutError::Timeout) if is_closed => return Err(gone()),
-            Err(RecvTimeoutError::Timeout) if begun.elapsed() > PATIENCE => {
-                let message = format!(
-                    "the runtime has not answered for {PATIENCE:?}: it is not driven, or a task keeps its turn; \
-                     it may still do it later"
-                );
-                return Err(TaskError::new(ErrorKind::Unreachable, message));
-            }
-            Err(RecvTimeoutError::Timeout) => {}
+    match told.recv_timeout(PATIENCE) {
+        Ok(answer) => answer,
+        Err(RecvTimeoutError::Disconnected) => Err(gone()),
+        Err(RecvTimeoutError::Timeout) => {
+            let message = format!(
+                "the runtime has not answered for {PATIENCE:?}: it is not driven, or a task keeps its turn; \
+                 it may still do it later"
+            );
+            Err(TaskError::new(ErrorKind::Unreachable, message))
         }
     }
 }

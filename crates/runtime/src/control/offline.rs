@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
 
+use super::catalogue::{Catalogue, Listing, Shown};
 use super::request::{Answer, Request, Status};
+use super::summary::{RunQuery, State};
 use crate::clock::Clock;
 use crate::durable::{
     Fork, Needed, Page, Received, Shelved, Source, Stand, copy, fetch, log_failed, needed,
@@ -89,7 +91,10 @@ impl Offline {
                 functions: Vec::new(),
                 live: 0,
                 paused: Vec::new(),
+                failed: None,
             })),
+            Request::Runs(query) => self.catalogue().list(self.listing(query)),
+            Request::Show { run } => self.show(run),
             Request::Submit { function, .. } => Err(needs_process(&format!(
                 "a run of `{function}` is started by the program that has this function"
             ))),
@@ -184,6 +189,38 @@ impl Offline {
                 }
             }
         }
+    }
+
+    /// The runs as they are now. Nobody else writes.
+    fn catalogue(&self) -> Catalogue {
+        let mut catalogue = Catalogue::new(Arc::clone(&self.disk), self.root.clone());
+        let over = self.writer.iter().flat_map(Writer::runs);
+        let over = over.filter(|(_, entry)| entry.state == RunState::Finished);
+        catalogue.read(over.map(|(run, entry)| (run, Stand::of(&entry.chain(run)))).collect());
+        catalogue
+    }
+
+    fn listing(&self, query: RunQuery) -> Listing {
+        let removed = self.writer.iter().flat_map(Writer::runs);
+        let removed = removed.filter(|(_, entry)| entry.state == RunState::Removed);
+        Listing {
+            live: Vec::new(),
+            live_total: 0,
+            paused: self.live().into_iter().map(|run| (run, None, State::Live)).collect(),
+            removed: removed.map(|(run, _)| run).filter(|_| query.wants(State::Removed)).collect(),
+            query,
+        }
+    }
+
+    fn show(&self, run: Uuid) -> Result<Answer, TaskError> {
+        let entry = self.writer.as_ref().and_then(|writer| writer.run(run));
+        let entry = entry.ok_or_else(|| no_such_run(run))?;
+        let shown = match entry.state {
+            RunState::Live => Shown::Paused(None, State::Live),
+            RunState::Finished => Shown::Over(Stand::of(&entry.chain(run)), None),
+            RunState::Removed => return Err(run_removed(run)),
+        };
+        Catalogue::new(Arc::clone(&self.disk), self.root.clone()).show(run, shown)
     }
 
     fn fork(

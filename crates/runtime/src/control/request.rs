@@ -2,96 +2,164 @@
 //! socket and on a directory that nobody has.
 
 use std::collections::BTreeSet;
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{Receiver, sync_channel};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tiffany_kernel::{TaskError, Uuid, Value};
 
+use super::summary::{RunDetail, RunPage, RunQuery};
 use crate::durable::{Fork, Json, compact};
 use crate::inbox::Settlement;
 use crate::retention::Remains;
 use crate::wal::Collected;
 
-/// Something that is asked of a runtime.
+/// Something that is asked of a runtime. As JSON it is what goes through the socket.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Request {
+#[non_exhaustive]
+pub enum Request {
+    /// How the runtime stands: [`Answer::Status`].
     Status,
-    Submit {
-        function: String,
-        id: String,
-        input: Box<RawValue>,
-    },
-    Send {
+    /// The runs there are: [`Answer::Runs`].
+    Runs(RunQuery),
+    /// One run: [`Answer::Shown`].
+    Show {
+        /// The run.
         #[serde(with = "text")]
         run: Uuid,
+    },
+    /// Starts a run, or finds the one of this id: [`Answer::Run`].
+    Submit {
+        /// The function's name.
+        function: String,
+        /// The id of the run.
+        id: String,
+        /// What the function is given.
+        input: Box<RawValue>,
+    },
+    /// Sends a message to a run.
+    Send {
+        /// The run.
+        #[serde(with = "text")]
+        run: Uuid,
+        /// The message's name, by which it is received.
         name: String,
+        /// What is sent.
         message: Box<RawValue>,
     },
+    /// Settles an external promise: [`Answer::Settled`].
     Settle {
         /// The run whose promise is meant, if it is to be that of a fork.
         #[serde(default, with = "maybe_text", skip_serializing_if = "Option::is_none")]
         run: Option<Uuid>,
+        /// The promise.
         #[serde(with = "text")]
         promise: Uuid,
+        /// Its value, or the error that its readers get.
         result: Result<Box<RawValue>, TaskError>,
     },
+    /// Cancels a run.
     Cancel {
+        /// The run.
         #[serde(with = "text")]
         run: Uuid,
     },
+    /// Asks a run something: [`Answer::Value`].
     Question {
+        /// The run.
         #[serde(with = "text")]
         run: Uuid,
+        /// The question's name.
         name: String,
+        /// What is asked.
         input: Box<RawValue>,
     },
+    /// Forks a run: [`Answer::Forked`].
     Fork {
+        /// The run.
         #[serde(with = "text")]
         run: Uuid,
+        /// The record up to which they are the same.
         at: u64,
+        /// What is different.
         fork: Fork,
     },
+    /// Lets a fork do effects of these names.
     Allow {
+        /// The fork.
         #[serde(with = "text")]
         run: Uuid,
+        /// The names; `*` for all.
         names: BTreeSet<String>,
     },
-    /// Runs that are over go.
+    /// Runs that are over go: [`Answer::Each`].
     Remove {
+        /// The runs.
         #[serde(with = "texts")]
         runs: Vec<Uuid>,
     },
-    /// Of runs that are over this is to be left.
-    Compact {
-        remains: Vec<Remains>,
-    },
-    /// Blobs that nobody names go. With a number: what came of that?
+    /// Of runs that are over this is to be left: [`Answer::Each`]. [`Keeper`](crate::retention::Keeper) makes it.
+    #[doc(hidden)]
+    Compact { remains: Vec<Remains> },
+    /// Blobs that nobody names go: [`Answer::Collection`].
     Collect {
+        /// What came of the collection of this number?
         number: Option<u64>,
     },
+    /// The steps that are in doubt: [`Answer::Doubts`].
     Doubts,
+    /// Decides on one of them.
     Decide {
+        /// Its key.
         key: String,
+        /// What came of it.
         decision: Decision,
     },
+}
+
+impl Request {
+    /// Whether nothing is changed by it, so that it can be answered when the log has failed.
+    pub fn only_looks(&self) -> bool {
+        use Request::{Doubts, Question, Runs, Show, Status};
+        matches!(self, Status | Runs(_) | Show { .. } | Doubts | Question { .. })
+    }
 }
 
 /// What comes of a request that was not refused.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Answer {
+#[non_exhaustive]
+pub enum Answer {
+    /// It is done.
     Done,
+    /// How the runtime stands.
     Status(Status),
-    Run(#[serde(with = "text")] Uuid),
-    Forked {
+    /// Runs, in the order that was asked for.
+    Runs(RunPage),
+    /// One run.
+    Shown(Box<RunDetail>),
+    /// The run that was started, and whether there was none of its id before.
+    Run {
+        /// The run.
         #[serde(with = "text")]
         run: Uuid,
+        /// Whether it is new.
+        is_new: bool,
+    },
+    /// The fork that was made.
+    Forked {
+        /// The fork.
+        #[serde(with = "text")]
+        run: Uuid,
+        /// Its id.
         id: String,
     },
+    /// What came of settling a promise.
     Settled(Settlement),
+    /// What a run answered.
     Value(Box<RawValue>),
+    /// Steps in doubt.
     Doubts(Vec<Doubt>),
     /// For each run that was named, in that order.
     Each(Vec<Result<(), TaskError>>),
@@ -99,8 +167,29 @@ pub(crate) enum Answer {
     Collection(u64, Option<Collected>),
 }
 
-/// Who wants to know. It is told when the answer is safe.
-pub(crate) type Tell = SyncSender<Result<Answer, TaskError>>;
+/// What a request comes to.
+pub(crate) type Outcome = Result<Answer, TaskError>;
+
+/// Who wants to know, told when the answer is safe. It is called on the thread that has the answer, which must not be kept waiting.
+/// Dropped, it says that nobody will ever answer.
+pub(crate) struct Tell(Box<dyn FnOnce(Outcome) + Send>);
+
+impl Tell {
+    pub(crate) fn by(callback: impl FnOnce(Outcome) + Send + 'static) -> Tell {
+        Tell(Box::new(callback))
+    }
+
+    /// One whose answer is waited for by a thread.
+    pub(crate) fn waited_for() -> (Tell, Receiver<Outcome>) {
+        let (tell, told) = sync_channel(1);
+        // Who asked may have gone away.
+        (Tell::by(move |answer| drop(tell.try_send(answer))), told)
+    }
+
+    pub(crate) fn tell(self, answer: Outcome) {
+        (self.0)(answer);
+    }
+}
 
 /// How a runtime that has a log stands.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -116,6 +205,9 @@ pub struct Status {
     pub live: usize,
     /// Runs that cannot go on, and why.
     pub paused: Vec<Paused>,
+    /// Why nothing can be written any more, if the log has failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<TaskError>,
 }
 
 /// A run that cannot go on with the program that has the log.
@@ -180,18 +272,18 @@ impl Decision {
 }
 
 /// Several identities as texts.
-mod texts {
+pub(crate) mod texts {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use tiffany_kernel::Uuid;
 
     #[derive(Serialize, Deserialize)]
     struct Text(#[serde(with = "super::text")] Uuid);
 
-    pub(super) fn serialize<S: Serializer>(uuids: &[Uuid], to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(uuids: &[Uuid], to: S) -> Result<S::Ok, S::Error> {
         to.collect_seq(uuids.iter().map(|uuid| Text(*uuid)))
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Uuid>, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Uuid>, D::Error> {
         let texts = Vec::<Text>::deserialize(from)?;
         Ok(texts.into_iter().map(|Text(uuid)| uuid).collect())
     }
@@ -214,18 +306,18 @@ pub(crate) mod text {
 }
 
 /// The same where there may be none.
-mod maybe_text {
+pub(crate) mod maybe_text {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use tiffany_kernel::Uuid;
 
     #[derive(Serialize, Deserialize)]
     struct Text(#[serde(with = "super::text")] Uuid);
 
-    pub(super) fn serialize<S: Serializer>(uuid: &Option<Uuid>, to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(uuid: &Option<Uuid>, to: S) -> Result<S::Ok, S::Error> {
         uuid.map(Text).serialize(to)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Option<Uuid>, D::Error> {
         Ok(Option::<Text>::deserialize(from)?.map(|Text(uuid)| uuid))

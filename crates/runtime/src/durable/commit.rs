@@ -189,7 +189,7 @@ impl Runtime {
                     let waiting = waiting.into_iter().flat_map(|(_, held)| held);
                     for held in held.into_iter().chain(waiting) {
                         if let Held::Answer(tell, _) = held {
-                            drop(tell.try_send(Err(log_failed(error.clone()))));
+                            tell.tell(Err(log_failed(error.clone())));
                         }
                     }
                     durable.failed = Some(error);
@@ -216,7 +216,7 @@ impl Runtime {
             Held::Announce(..) => {}
             Held::Over(id) => self.end_durable(id),
             // Who asked may have given up.
-            Held::Answer(tell, answer) => drop(tell.try_send(answer)),
+            Held::Answer(tell, answer) => tell.tell(answer),
             Held::Checkpoint(receipt) => receipt.accept(),
         }
     }

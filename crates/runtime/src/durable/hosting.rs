@@ -12,6 +12,7 @@ use super::earlier::Earlier;
 use super::fork::Branch;
 use super::journal::Journal;
 use super::key::Received;
+use super::listing::Shelf;
 use super::log::{CommitTime, Log};
 use super::page::Page;
 use super::post::Post;
@@ -43,6 +44,8 @@ pub(crate) struct Durable {
     pub(super) runs: BTreeMap<Uuid, Known>,
     pub(super) ended: VecDeque<Uuid>,
     pub(super) failed: Option<LogError>,
+    /// Who knows the runs that are over.
+    pub(super) shelf: Shelf,
     /// Whether there was a fork among the runs that went on here.
     pub(super) has_forks: bool,
     /// By which other processes ask, and who keeps the rules about old runs; dropped before the log is closed.
@@ -136,6 +139,7 @@ impl Runtime {
             runs,
             ended: VecDeque::new(),
             failed: None,
+            shelf: Shelf::Unread,
             has_forks: false,
             listening,
             keeping: None,
@@ -215,7 +219,7 @@ impl Runtime {
         let waiting = durable.waiting.into_iter().flat_map(|(_, held)| held);
         for held in durable.held.into_iter().chain(waiting) {
             if let Held::Answer(tell, answer) = held {
-                drop(tell.try_send(closed.clone().map_err(log_failed).and(answer)));
+                tell.tell(closed.clone().map_err(log_failed).and(answer));
             }
         }
     }

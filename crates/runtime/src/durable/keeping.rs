@@ -14,7 +14,7 @@ use super::key::Received;
 use super::resume::resuming::log_failed;
 use super::runs::{Known, Stand};
 use super::serving::{no_such_run, run_removed};
-use crate::control::Answer;
+use crate::control::{Answer, Job};
 use crate::retention::Remains;
 use crate::runtime::Runtime;
 use crate::wal::{Disk, RunReader};
@@ -104,7 +104,10 @@ impl Runtime {
             durable.runs.insert(*run, Known::Removed);
             Ok(())
         };
-        runs.iter().map(&mut remove).collect()
+        let each: Vec<_> = runs.iter().map(&mut remove).collect();
+        let removed = || runs.iter().zip(&each).filter(|(_, each)| each.is_ok());
+        durable.shelf.tell(|| Job::Removed(removed().map(|(run, _)| *run).collect()));
+        each
     }
 
     /// Writes runs anew that are over: only this is left of them.

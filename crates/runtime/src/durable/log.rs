@@ -74,6 +74,11 @@ impl Log {
         }
     }
 
+    /// Whether it has no thread, as in a simulation.
+    pub(crate) fn is_inline(&self) -> bool {
+        matches!(self, Log::Inline(_))
+    }
+
     /// Waits until the files of the runs have everything that is durable so far.
     pub(crate) fn catch_up(&mut self) -> Result<(), LogError> {
         match self {

@@ -55,8 +55,8 @@ impl Stand {
 
 /// A run that ended in this process.
 pub(super) struct Ended {
-    beginning: Beginning,
-    outcome: Result<Arc<str>, RunError>,
+    pub(super) beginning: Beginning,
+    pub(super) outcome: Result<Arc<str>, RunError>,
 }
 
 /// What a run was started with, as far as it has to be known again.
@@ -249,14 +249,16 @@ impl Runtime {
         let Some(place) = self.places.get(&id) else { return };
         let Some(hosting) = &self.runs[*place].hosting else { return };
         let (uuid, beginning) = (hosting.journal.run(), hosting.beginning.clone());
+        let (started, parent) = (hosting.earlier.since, hosting.parent());
         let stand = Stand::of(&hosting.journal.chain);
         let outcome = self.end_run(id).map(|value| match value.borrow::<Json>() {
             Some(json) => Arc::clone(&json.0),
             None => "null".into(),
         });
+        let ended = Box::new(Ended { beginning, outcome });
+        self.shelve_over(uuid, (started, parent), &ended);
         let durable = self.durable_mut();
-        let ended = Some(Box::new(Ended { beginning, outcome }));
-        durable.runs.insert(uuid, Known::Over(stand, ended));
+        durable.runs.insert(uuid, Known::Over(stand, Some(ended)));
         durable.ended.push_back(uuid);
         if durable.ended.len() > LATELY
             && let Some(long_ago) = durable.ended.pop_front()

@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 use std::panic::Location;
-use std::sync::mpsc::{Receiver, sync_channel};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,7 +14,7 @@ use super::hosting::{Durable, no_log_here};
 use super::json::{Json, compact, decode, encode};
 use super::key::Key;
 use super::resume::resuming::log_failed;
-use super::runs::{DurableRun, Known};
+use super::runs::{DurableRun, Known, uuid_of};
 use crate::control::{Answer, Decision, Doubt, Paused, Request, Status, Tell};
 use crate::error::RunError;
 use crate::inbox::unknown;
@@ -104,7 +103,7 @@ impl Runtime {
         at: &'static Location<'static>,
         answer: Answer,
     ) -> Result<Answer, RunError> {
-        let (tell, told): (Tell, Receiver<_>) = sync_channel(1);
+        let (tell, told) = Tell::waited_for();
         self.hold(tell, Ok(answer));
         let answer = RefCell::new(None);
         self.drive_until(at, |_| {
@@ -125,8 +124,14 @@ impl Runtime {
 
     /// Does what is asked; who asked is told when that is safe.
     pub(crate) fn serve(&mut self, request: Request, tell: Tell) {
-        let answer = self.carry_out(request);
-        self.hold(tell, answer);
+        match request {
+            Request::Runs(query) => self.list_runs(query, tell),
+            Request::Show { run } => self.show_run(run, tell),
+            request => {
+                let answer = self.carry_out(request);
+                self.hold(tell, answer);
+            }
+        }
     }
 
     /// Gives an answer when everything written so far is safe: that a run is over, say, is not true before.
@@ -135,7 +140,7 @@ impl Runtime {
             Some(durable) if durable.failed.is_none() => {
                 durable.held.push(Held::Answer(tell, answer));
             }
-            _ => drop(tell.try_send(answer)),
+            _ => tell.tell(answer),
         }
         self.hand_in();
     }
@@ -143,16 +148,25 @@ impl Runtime {
     /// Does what is asked. The answer may be given when everything written so far is safe.
     pub(crate) fn carry_out(&mut self, request: Request) -> Result<Answer, TaskError> {
         match &self.durable {
-            Some(Durable { failed: Some(error), .. }) => return Err(log_failed(error.clone())),
+            Some(Durable { failed: Some(error), .. }) if !request.only_looks() => {
+                return Err(log_failed(error.clone()));
+            }
             // The rules of durable runs can be tested without a log.
             None if !matches!(request, Request::Settle { .. }) => return Err(no_log_here()),
             _ => {}
         }
         match request {
             Request::Status => Ok(Answer::Status(self.status())),
+            Request::Runs(query) => self.runs(&query).map(Answer::Runs).map_err(into_task_error),
+            Request::Show { run } => {
+                let (tell, told) = Tell::waited_for();
+                self.show_run(run, tell);
+                told.recv().unwrap_or_else(|_| Err(no_such_run(run)))
+            }
             Request::Submit { function, id, input } => {
+                let is_new = !self.knows(uuid_of(&id));
                 let submitted = self.submit_json(&function, &id, &compact(input.get()));
-                submitted.map(Answer::Run).map_err(into_task_error)
+                submitted.map(|run| Answer::Run { run, is_new }).map_err(into_task_error)
             }
             Request::Send { run, name, message } => {
                 match self.live(run) {
@@ -223,6 +237,7 @@ impl Runtime {
             functions: self.settings.registry.names(),
             live: self.durable.as_ref().map_or(0, live),
             paused: self.paused(),
+            failed: self.log_failure().map(log_failed),
         }
     }
 
@@ -319,6 +334,10 @@ impl Runtime {
             }
             _ => Err(otherwise),
         }
+    }
+
+    fn knows(&self, uuid: Uuid) -> bool {
+        self.durable.as_ref().is_some_and(|durable| durable.runs.contains_key(&uuid))
     }
 
     /// The number that a run which is not over has in this process.

@@ -1,11 +1,12 @@
 //! A run at a glance, from the beginning and the end of its file: no more is read, and nothing is checked.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use tiffany_kernel::Uuid;
+use tiffany_kernel::{TaskError, Uuid};
 
-use crate::wal::{Fields, LogError, RunEntry, RunState, View};
+use crate::wal::{Disk, Fields, LogError, RunEntry, RunFile, RunState, View};
 
 /// How much is read of each end, at first.
 const PIECE: usize = 2048;
@@ -49,8 +50,9 @@ pub(crate) struct Glance {
     pub(crate) changed: String,
     /// How many calls it made in earlier generations.
     pub(crate) calls_before: u64,
-    /// How it ended, if it is over.
+    /// How it ended, if it is over, and the error if that was one.
     pub(crate) outcome: Option<Outcome>,
+    pub(crate) error: Option<TaskError>,
     /// Whether it is a fork that may not do what it needs.
     pub(crate) is_paused: bool,
     /// The records and bytes that there were before it was compacted.
@@ -60,11 +62,30 @@ pub(crate) struct Glance {
 impl Glance {
     /// Looks at a run that was not removed.
     pub(crate) fn at(view: &View, run: Uuid, entry: &RunEntry) -> Result<Glance, LogError> {
+        Glance::by(entry, |bytes| view.ends(run, bytes))
+    }
+
+    /// The same at a run's file as it is: while somebody writes it, it may not have all of the run yet.
+    pub(crate) fn at_file(
+        disk: &dyn Disk,
+        root: &Path,
+        run: Uuid,
+        mut entry: RunEntry,
+    ) -> Result<Glance, LogError> {
+        let file = RunFile::open(disk, root, run)?;
+        entry.len = file.len()?;
+        Glance::by(&entry, |bytes| file.ends(entry.len, bytes))
+    }
+
+    fn by(
+        entry: &RunEntry,
+        ends: impl Fn(usize) -> Result<(Vec<u8>, Vec<u8>), LogError>,
+    ) -> Result<Glance, LogError> {
         let mut glance = Glance::default();
         let may_be_compacted = entry.generation > 1 && entry.seq <= FEW;
         let mut bytes = if may_be_compacted { usize::MAX } else { PIECE };
         loop {
-            let (head, tail) = view.ends(run, bytes)?;
+            let (head, tail) = ends(bytes)?;
             let is_whole = bytes as u64 >= entry.len;
             let has_head = glance.read_head(entry, &String::from_utf8_lossy(&head));
             let has_tail = glance.read_tail(entry, &String::from_utf8_lossy(&tail), is_whole);
@@ -139,6 +160,8 @@ impl Glance {
                 "TaskCancel" => Some(Outcome::Cancelled),
                 _ => continue,
             };
+            let error = get(line, "error").map(serde_json::from_str::<TaskError>);
+            self.error = error.and_then(Result::ok);
             return true;
         }
         false

@@ -10,7 +10,7 @@ use crate::wal::{Batch, Line, LogError, Record, RecordType, Stamp, View};
 
 /// A run in few lines, and where its log must end for that to be true.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Remains {
+pub struct Remains {
     #[serde(with = "text")]
     pub(crate) run: Uuid,
     pub(crate) stand: Stand,

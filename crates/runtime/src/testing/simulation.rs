@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -81,7 +81,7 @@ pub enum Answer {
 
 impl Receipt {
     fn new() -> (Tell, Receipt) {
-        let (tell, told) = sync_channel(1);
+        let (tell, told) = Tell::waited_for();
         (tell, Receipt(told))
     }
 

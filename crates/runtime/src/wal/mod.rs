@@ -57,5 +57,6 @@ pub use scan::TornBlock;
 pub use settings::{Settings, SyncWhen};
 pub use stamp::Stamp;
 pub use thread::{LogThread, Notice, Ticket};
+pub(crate) use view::RunFile;
 pub use view::View;
 pub use writer::{Durable, Writer};

@@ -10,7 +10,7 @@ use tiffany_kernel::Uuid;
 
 use super::applier::Places;
 use super::blob::BlobHash;
-use super::disk::{Disk, OpenMode, read_from};
+use super::disk::{Disk, DiskFile, OpenMode, read_from};
 use super::error::{Doing, LogError};
 use super::index::{RunEntry, RunState};
 use super::lock::{Holder, Holding, holder};
@@ -227,28 +227,51 @@ impl View {
     /// The beginning and the end of a run's lines, `bytes` of each at most, unchecked.
     pub(crate) fn ends(&self, run: Uuid, bytes: usize) -> Result<(Vec<u8>, Vec<u8>), LogError> {
         let entry = self.run(run).ok_or(LogError::UnknownRun(run))?;
-        let path = Places::new(&self.root).run_file(run);
-        let file = self.disk.open(&path, OpenMode::Read).doing("open", &path)?;
-        let len = usize::try_from(entry.len).unwrap_or(usize::MAX);
-        let read = |at: u64, count: usize| {
-            let mut part = vec![0; count];
-            let mut filled = 0;
-            while filled < count {
-                match file.read_at(&mut part[filled..], at + filled as u64).doing("read", &path)? {
-                    0 => break,
-                    more => filled += more,
-                }
-            }
-            part.truncate(filled);
-            Ok(part)
-        };
-        let head = read(0, bytes.min(len))?;
+        RunFile::open(&*self.disk, &self.root, run)?.ends(entry.len, bytes)
+    }
+}
+
+/// The file of a run, read here and there, unchecked.
+pub(crate) struct RunFile {
+    file: Arc<dyn DiskFile>,
+    path: PathBuf,
+}
+
+impl RunFile {
+    pub(crate) fn open(disk: &dyn Disk, root: &Path, run: Uuid) -> Result<RunFile, LogError> {
+        let path = Places::new(root).run_file(run);
+        let file = disk.open(&path, OpenMode::Read).doing("open", &path)?;
+        Ok(RunFile { file, path })
+    }
+
+    pub(crate) fn len(&self) -> Result<u64, LogError> {
+        self.file.size().doing("look at", &self.path)
+    }
+
+    /// The beginning and the end of its first `len` bytes, `bytes` of each at most.
+    pub(crate) fn ends(&self, len: u64, bytes: usize) -> Result<(Vec<u8>, Vec<u8>), LogError> {
+        let whole = usize::try_from(len).unwrap_or(usize::MAX);
+        let head = self.read(0, bytes.min(whole))?;
         // A short run is read once.
-        let tail = match len <= bytes {
+        let tail = match whole <= bytes {
             true => head.clone(),
-            false => read(entry.len - bytes as u64, bytes)?,
+            false => self.read(len - bytes as u64, bytes)?,
         };
         Ok((head, tail))
+    }
+
+    fn read(&self, at: u64, count: usize) -> Result<Vec<u8>, LogError> {
+        let mut part = vec![0; count];
+        let mut filled = 0;
+        while filled < count {
+            let place = at + filled as u64;
+            match self.file.read_at(&mut part[filled..], place).doing("read", &self.path)? {
+                0 => break,
+                more => filled += more,
+            }
+        }
+        part.truncate(filled);
+        Ok(part)
     }
 }
 

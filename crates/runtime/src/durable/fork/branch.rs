@@ -52,6 +52,11 @@ impl Branch {
         self.point.parent
     }
 
+    /// The record up to which they are the same.
+    pub(in crate::durable) fn at(&self) -> u64 {
+        self.point.at
+    }
+
     /// Whether a promise is its parent's too, and settled only by naming the fork.
     pub(in crate::durable) fn shares(&self, promise: Uuid) -> bool {
         self.promises.contains(&promise)

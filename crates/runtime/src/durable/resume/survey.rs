@@ -2,11 +2,10 @@
 
 use std::panic::Location;
 
-use tiffany_kernel::{RunId, TaskError, Uuid};
+use tiffany_kernel::{TaskError, Uuid};
 
 use crate::durable::runs::Known;
 use crate::error::RunError;
-use crate::inbox::Letter;
 use crate::runtime::Runtime;
 
 /// Where a durable run stands in a runtime.
@@ -42,8 +41,7 @@ impl Runtime {
 
     /// Something by which another thread makes the loop look up.
     pub(crate) fn bell(&self) -> impl Fn() + Send + 'static {
-        let inbox = std::sync::Arc::clone(&self.host.inbox);
-        // No run has this number, so nothing else comes of it.
-        move || inbox.send(Letter::GivenUp(RunId(0)))
+        let handle = self.handle();
+        move || handle.nudge()
     }
 }

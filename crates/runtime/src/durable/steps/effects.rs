@@ -30,6 +30,8 @@ pub(crate) struct Effects {
     late: u64,
     pub(in crate::durable) late_checkpoints: u64,
     chunks: Option<Arc<Chunks>>,
+    /// Nothing begins any more.
+    is_closed: bool,
 }
 
 /// What a timer is for.
@@ -120,6 +122,16 @@ impl Effects {
             checkpoint: step.checkpoint.clone(),
             is_refused: false,
         })
+    }
+
+    /// From now on nothing begins.
+    pub(in crate::durable) fn close(&mut self) {
+        self.is_closed = true;
+    }
+
+    /// Whether work is being done, or is about to be.
+    pub(in crate::durable) fn is_under_way(&self) -> bool {
+        self.steps.values().any(|step| step.state.is_out())
     }
 
     /// When the next timer is due.
@@ -258,9 +270,12 @@ impl Runtime {
     }
 
     pub(super) fn queue_up(&mut self, call: CallRef) {
+        let is_closed = self.effects.is_closed;
         let Some(step) = self.effects.steps.get_mut(&call) else { return };
         step.state = State::Queued;
         match step.queue {
+            // It waits for the next process.
+            None if is_closed => {}
             None => self.begin_attempt(call),
             Some(queue) => {
                 self.effects.queues[queue].1.join(call);
@@ -271,6 +286,9 @@ impl Runtime {
 
     /// Lets those begin who may.
     pub(super) fn serve_queue(&mut self, queue: usize) {
+        if self.effects.is_closed {
+            return;
+        }
         let now = self.host.clock.now();
         loop {
             match self.effects.queues[queue].1.next(now) {

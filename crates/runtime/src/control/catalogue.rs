@@ -1,0 +1,341 @@
+//! All runs of a log that are over, each in one line, so that a list of them reads no file. It is made once somebody asks, on a thread of its own,
+//! and is told from then on what ends and what goes. Runs that go on are the loop's to tell; here they are put in their place among the others.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
+
+use super::request::{Answer, Outcome, Tell};
+use super::summary::{
+    ErrorSummary, Parent, Row, RunDetail, RunPage, RunQuery, RunSummary, State, moment,
+};
+use crate::durable::{Stand, log_failed, read_script};
+use crate::history::Glance;
+use crate::wal::{Disk, LogError, RunEntry, RunState, Stamp};
+
+/// A run that ended a moment ago may not be in its file yet. So often it is looked for, with so much time between.
+const LOOKS: usize = 100;
+const LOOK: Duration = Duration::from_millis(20);
+/// So many files are read before one looks who asks.
+const FEW: usize = 64;
+
+/// A run that is over, or its head if it is not.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) id: Box<str>,
+    pub(crate) function: Arc<str>,
+    pub(crate) state: State,
+    pub(crate) started: Time,
+    pub(crate) ended: Option<Time>,
+    pub(crate) error: Option<Box<ErrorSummary>>,
+    pub(crate) parent: Option<Box<Parent>>,
+}
+
+/// What is asked for, with what the loop knows of it.
+pub(crate) struct Listing {
+    pub(crate) query: RunQuery,
+    /// Runs that go on, as many as a page can have, and how many there are that fit.
+    pub(crate) live: Vec<(Time, RunSummary)>,
+    pub(crate) live_total: u64,
+    /// Runs that do not go on here, and why; and those of which nothing is left, if they are wanted.
+    pub(crate) paused: Vec<(Uuid, Option<TaskError>, State)>,
+    pub(crate) removed: Vec<Uuid>,
+}
+
+/// What the loop knows of a run that does not go on.
+pub(crate) enum Shown {
+    Paused(Option<TaskError>, State),
+    /// With its value or its error, if it ended lately.
+    Over(Stand, Option<Result<Arc<str>, TaskError>>),
+}
+
+/// What the catalogue is told and asked.
+pub(crate) enum Job {
+    Over(Uuid, Box<Entry>),
+    Removed(Vec<Uuid>),
+    List(Box<Listing>, Tell),
+    Show(Uuid, Shown, Tell),
+}
+
+pub(crate) struct Catalogue {
+    disk: Arc<dyn Disk>,
+    root: PathBuf,
+    over: BTreeMap<Uuid, Entry>,
+    /// The heads of runs that are paused, once they were read.
+    heads: BTreeMap<Uuid, Entry>,
+    functions: BTreeSet<Arc<str>>,
+}
+
+/// The thread of a catalogue. It ends with this.
+pub(crate) struct Cataloguing {
+    jobs: Sender<Job>,
+    _alive: Arc<()>,
+}
+
+impl Cataloguing {
+    /// Reads these runs, and then answers.
+    pub(crate) fn start(
+        catalogue: Catalogue,
+        over: Vec<(Uuid, Stand)>,
+    ) -> std::io::Result<Cataloguing> {
+        let (jobs, wanted) = channel();
+        let alive = Arc::new(());
+        let still_there = Arc::downgrade(&alive);
+        std::thread::Builder::new()
+            .name("tiffany-catalogue".into())
+            .spawn(move || catalogue.work(over, &wanted, &still_there))?;
+        Ok(Cataloguing { jobs, _alive: alive })
+    }
+
+    pub(crate) fn send(&self, job: Job) {
+        // A thread that has panicked answers nobody, and who asks is told that by what is dropped here.
+        drop(self.jobs.send(job));
+    }
+}
+
+impl Catalogue {
+    pub(crate) fn new(disk: Arc<dyn Disk>, root: PathBuf) -> Catalogue {
+        let (over, heads) = (BTreeMap::new(), BTreeMap::new());
+        Catalogue { disk, root, over, heads, functions: BTreeSet::new() }
+    }
+
+    fn work(mut self, over: Vec<(Uuid, Stand)>, jobs: &Receiver<Job>, alive: &Weak<()>) {
+        let mut later = VecDeque::new();
+        for (count, (run, stand)) in over.into_iter().enumerate() {
+            self.read_over(run, stand, alive);
+            if !count.is_multiple_of(FEW) {
+                continue;
+            }
+            // Who only wants what goes on does not wait for what is over.
+            loop {
+                match jobs.try_recv() {
+                    Ok(Job::List(listing, tell)) if needs_over(&listing.query) => {
+                        later.push_back(Job::List(listing, tell));
+                    }
+                    Ok(job) => self.do_job(job),
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => return,
+                }
+            }
+        }
+        later.into_iter().for_each(|job| self.do_job(job));
+        while let Ok(job) = jobs.recv() {
+            self.do_job(job);
+        }
+    }
+
+    /// Reads these runs, in which nobody writes.
+    pub(crate) fn read(&mut self, over: Vec<(Uuid, Stand)>) {
+        over.into_iter().for_each(|(run, stand)| self.read_over(run, stand, &Weak::new()));
+    }
+
+    pub(crate) fn do_job(&mut self, job: Job) {
+        match job {
+            Job::Over(run, entry) => self.insert(run, *entry),
+            Job::Removed(runs) => runs.iter().for_each(|run| drop(self.over.remove(run))),
+            Job::List(listing, tell) => tell.tell(self.list(*listing)),
+            Job::Show(run, shown, tell) => tell.tell(self.show(run, shown)),
+        }
+    }
+
+    fn insert(&mut self, run: Uuid, mut entry: Entry) {
+        // Functions are few.
+        match self.functions.get(&entry.function) {
+            Some(known) => entry.function = Arc::clone(known),
+            None => drop(self.functions.insert(Arc::clone(&entry.function))),
+        }
+        self.heads.remove(&run);
+        self.over.insert(run, entry);
+    }
+
+    fn read_over(&mut self, run: Uuid, stand: Stand, alive: &Weak<()>) {
+        let entry = RunEntry {
+            state: RunState::Finished,
+            generation: stand.generation,
+            len: 0,
+            seq: stand.seq,
+            crc: stand.crc,
+        };
+        for _ in 0..LOOKS {
+            match Glance::at_file(&*self.disk, &self.root, run, entry) {
+                Ok(glance) if glance.outcome.is_some() => {
+                    return self.insert(run, Entry::of(glance, RunState::Finished));
+                }
+                _ if alive.strong_count() == 0 => return,
+                Ok(_) => std::thread::sleep(LOOK),
+                Err(error) if is_missing(&error) => std::thread::sleep(LOOK),
+                Err(error) => return self.insert(run, Entry::damaged(&error)),
+            }
+        }
+        self.insert(run, Entry::damaged(&LogError::UnknownRun(run)));
+    }
+
+    /// The beginning of a run that is paused.
+    fn head(&mut self, run: Uuid) -> Entry {
+        if let Some(known) = self.heads.get(&run) {
+            return known.clone();
+        }
+        let entry =
+            RunEntry { state: RunState::Live, generation: 2, len: 0, seq: u64::MAX, crc: 0 };
+        match Glance::at_file(&*self.disk, &self.root, run, entry) {
+            Ok(glance) => {
+                let entry = Entry::of(glance, RunState::Live);
+                self.heads.insert(run, entry.clone());
+                entry
+            }
+            Err(error) => Entry::damaged(&error),
+        }
+    }
+
+    pub(crate) fn list(&mut self, listing: Listing) -> Outcome {
+        let Listing { query, live, live_total, paused, removed } = listing;
+        let looked = query.look()?;
+        let mut others: BTreeMap<Uuid, Entry> = BTreeMap::new();
+        for (run, error, state) in paused {
+            let error = error.as_ref().map(|error| Box::new(ErrorSummary::from(error)));
+            others.insert(run, Entry { state, error, ..self.head(run) });
+        }
+        others.extend(removed.into_iter().map(|run| (run, Entry::removed())));
+        // Those who go on were counted by the loop.
+        let lives = live.iter().map(|(started, summary)| Row {
+            uuid: summary.uuid,
+            id: &summary.id,
+            function: &summary.function,
+            state: summary.state,
+            started: *started,
+            ended: None,
+            parent: summary.parent.map(|parent| parent.run),
+            what: Found::Live(summary),
+        });
+        let lives_given = live.len() as u64;
+        let entries = self.over.iter().chain(&others).map(|(run, entry)| entry.row(*run));
+        let (mut rows, total) = looked.pick(entries.chain(lives));
+        let is_more = rows.len() > looked.limit();
+        rows.truncate(looked.limit());
+        let next = rows.last().filter(|_| is_more).map(|row| looked.cursor(row));
+        let runs = rows.iter().map(|row| match row.what {
+            Found::Live(summary) => summary.clone(),
+            Found::Entry(entry) => entry.summary(row.uuid),
+        });
+        let total = total - lives_given + live_total;
+        Ok(Answer::Runs(RunPage { runs: runs.collect(), total, next }))
+    }
+
+    pub(crate) fn show(&mut self, run: Uuid, shown: Shown) -> Outcome {
+        let (entry, value) = match shown {
+            Shown::Paused(error, state) => {
+                let error = error.as_ref().map(|error| Box::new(ErrorSummary::from(error)));
+                (Entry { state, error, ..self.head(run) }, None)
+            }
+            Shown::Over(stand, outcome) => {
+                if !self.over.contains_key(&run) {
+                    self.read_over(run, stand, &Weak::new());
+                }
+                let entry = self.over.get(&run).cloned().unwrap_or_else(Entry::removed);
+                let outcome = match outcome {
+                    Some(outcome) => outcome,
+                    None => self.read_outcome(run)?,
+                };
+                (entry, outcome.ok())
+            }
+        };
+        let value = value.and_then(|json| RawValue::from_string(json.to_string()).ok());
+        let summary = entry.summary(run);
+        let detail = RunDetail { summary, tasks: Vec::new(), promises: Vec::new(), value };
+        Ok(Answer::Shown(Box::new(detail)))
+    }
+
+    fn read_outcome(&self, run: Uuid) -> Result<Result<Arc<str>, TaskError>, TaskError> {
+        let script = read_script(&*self.disk, &self.root, run, |_| false).map_err(log_failed)?;
+        Ok(match script.outcome {
+            Some(Ok(json)) => Ok(json.into()),
+            Some(Err(error)) => Err(error),
+            None => Err(TaskError::new(ErrorKind::LogFailed, "its log has no end")),
+        })
+    }
+}
+
+/// Where a row is from.
+#[derive(Clone, Copy)]
+enum Found<'a> {
+    Live(&'a RunSummary),
+    Entry(&'a Entry),
+}
+
+fn needs_over(query: &RunQuery) -> bool {
+    State::ALL.into_iter().any(|state| state.is_over() && query.wants(state))
+}
+
+fn is_missing(error: &LogError) -> bool {
+    matches!(error, LogError::Vanished { .. })
+}
+
+impl Entry {
+    fn of(glance: Glance, known: RunState) -> Entry {
+        let time = |ts: &str| Stamp::parse(ts).map(|stamp| Time::from_nanos(stamp.unix_nanos()));
+        let state = match (known, glance.outcome) {
+            (RunState::Finished, Some(outcome)) => State::from(outcome),
+            _ => State::Paused,
+        };
+        let parent = glance.fork.map(|(run, at)| Box::new(Parent { run, at }));
+        Entry {
+            id: glance.id.into(),
+            function: glance.function.into(),
+            state,
+            started: time(&glance.started).unwrap_or_default(),
+            ended: time(&glance.changed).filter(|_| state.is_over()),
+            error: glance.error.as_ref().map(|error| Box::new(error.into())),
+            parent,
+        }
+    }
+
+    fn damaged(error: &LogError) -> Entry {
+        let error = ErrorSummary { code: error.code().into(), message: error.to_string() };
+        Entry { state: State::Damaged, error: Some(Box::new(error)), ..Entry::removed() }
+    }
+
+    fn removed() -> Entry {
+        Entry {
+            id: "".into(),
+            function: "".into(),
+            state: State::Removed,
+            started: Time::ZERO,
+            ended: None,
+            error: None,
+            parent: None,
+        }
+    }
+
+    fn row(&self, uuid: Uuid) -> Row<'_, Found<'_>> {
+        Row {
+            uuid,
+            id: &self.id,
+            function: &self.function,
+            state: self.state,
+            started: self.started,
+            ended: self.ended,
+            parent: self.parent.as_ref().map(|parent| parent.run),
+            what: Found::Entry(self),
+        }
+    }
+
+    fn summary(&self, uuid: Uuid) -> RunSummary {
+        RunSummary {
+            uuid,
+            id: self.id.to_string(),
+            function: self.function.to_string(),
+            state: self.state,
+            started: moment(self.started),
+            ended: self.ended.map(moment),
+            error: self.error.as_deref().cloned(),
+            tasks: 0,
+            waits: Vec::new(),
+            parent: self.parent.as_deref().copied(),
+        }
+    }
+}

@@ -1,0 +1,442 @@
+//! A run in one line, and which runs are asked for: filter, order and page. It knows neither files nor the loop.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
+
+use super::request::{maybe_text, text, texts};
+use crate::history::Outcome;
+use crate::wal::Stamp;
+
+/// Where a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It goes on.
+    Live,
+    /// It cannot go on with the program that has the log, or may not.
+    Paused,
+    /// It is over, with its value.
+    Completed,
+    /// It is over, with an error.
+    Failed,
+    /// It is over by being cancelled.
+    Cancelled,
+    /// Its log cannot be read.
+    Damaged,
+    /// Nothing is left of it but its identity.
+    Removed,
+}
+
+impl State {
+    /// All of them.
+    pub const ALL: [State; 7] = [
+        State::Live,
+        State::Paused,
+        State::Completed,
+        State::Failed,
+        State::Cancelled,
+        State::Damaged,
+        State::Removed,
+    ];
+
+    /// What it is called: `live`, `paused`, `completed`, `failed`, `cancelled`, `damaged` or `removed`.
+    pub fn word(self) -> &'static str {
+        match self {
+            State::Live => "live",
+            State::Paused => "paused",
+            State::Completed => "completed",
+            State::Failed => "failed",
+            State::Cancelled => "cancelled",
+            State::Damaged => "damaged",
+            State::Removed => "removed",
+        }
+    }
+
+    /// The state of this name.
+    pub fn parse(word: &str) -> Option<State> {
+        State::ALL.into_iter().find(|state| state.word() == word)
+    }
+
+    /// Whether a run in it is over.
+    pub fn is_over(self) -> bool {
+        matches!(self, State::Completed | State::Failed | State::Cancelled)
+    }
+}
+
+impl From<Outcome> for State {
+    fn from(outcome: Outcome) -> State {
+        match outcome {
+            Outcome::Completed => State::Completed,
+            Outcome::Failed => State::Failed,
+            Outcome::Cancelled => State::Cancelled,
+        }
+    }
+}
+
+/// A run in one line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RunSummary {
+    /// Its identity.
+    #[serde(with = "text")]
+    pub uuid: Uuid,
+    /// The id it was started with. Empty, as its function is, if nothing can be read of it.
+    pub id: String,
+    /// Its function.
+    pub function: String,
+    /// Where it stands.
+    pub state: State,
+    /// When it began, in RFC 3339.
+    pub started: String,
+    /// When it ended, if it is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<String>,
+    /// Why it failed, or cannot go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorSummary>,
+    /// How many tasks of it are not over, if it goes on.
+    #[serde(default)]
+    pub tasks: usize,
+    /// What they wait for, in words: each only once, and the first few of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<String>,
+    /// What it was forked from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent>,
+}
+
+/// An error in short.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorSummary {
+    /// Its code.
+    pub code: String,
+    /// Its message, or the beginning of a long one.
+    pub message: String,
+}
+
+/// A message may be as long as a program likes.
+const LONGEST_MESSAGE: usize = 300;
+
+impl From<&TaskError> for ErrorSummary {
+    fn from(error: &TaskError) -> ErrorSummary {
+        let mut message: String = error.message().chars().take(LONGEST_MESSAGE).collect();
+        if message.len() < error.message().len() {
+            message.push('…');
+        }
+        ErrorSummary { code: error.code().into(), message }
+    }
+}
+
+/// What a fork was forked from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parent {
+    /// The run.
+    #[serde(with = "text")]
+    pub run: Uuid,
+    /// The record up to which they are the same.
+    pub at: u64,
+}
+
+/// A run with its tasks and what came of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RunDetail {
+    /// The run in one line.
+    #[serde(flatten)]
+    pub summary: RunSummary,
+    /// Its tasks that are not forgotten, if it goes on.
+    #[serde(default, rename = "task_list")]
+    pub tasks: Vec<TaskSummary>,
+    /// External promises that nobody has settled yet, if it goes on.
+    #[serde(default, with = "texts")]
+    pub promises: Vec<Uuid>,
+    /// Its value, if it completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<Box<RawValue>>,
+}
+
+/// A task in one line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct TaskSummary {
+    /// Its number.
+    pub tid: u64,
+    /// Its name, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its state.
+    pub state: String,
+    /// What it waits for, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<String>,
+    /// The line of the call it waits in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+}
+
+/// Which runs are asked for, in which order, and how many at once.
+///
+/// ```
+/// use tiffany::control::{RunQuery, SortBy, State};
+///
+/// let failed = RunQuery { states: vec![State::Failed], limit: 20, ..RunQuery::default() };
+/// assert_eq!(failed.sort, SortBy::Started);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunQuery {
+    /// Only these states; none of them stands for all but removed.
+    pub states: Vec<State>,
+    /// Only of this function.
+    pub function: Option<String>,
+    /// Only those that have this in their id, function or UUID, whatever the case of its letters.
+    pub text: Option<String>,
+    /// Only those that began at this moment or later.
+    pub since: Option<Time>,
+    /// Only those that began before this moment.
+    pub before: Option<Time>,
+    /// Only forks of this run.
+    #[serde(with = "maybe_text", skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Uuid>,
+    /// By what they are sorted.
+    pub sort: SortBy,
+    /// Whether the last come first.
+    pub descending: bool,
+    /// So many at most; no more than [`RunQuery::MOST`].
+    pub limit: usize,
+    /// Those that come after what a page before this one ended with: its [`next`](RunPage::next).
+    pub after: Option<String>,
+}
+
+impl Default for RunQuery {
+    fn default() -> RunQuery {
+        RunQuery {
+            states: Vec::new(),
+            function: None,
+            text: None,
+            since: None,
+            before: None,
+            parent: None,
+            sort: SortBy::Started,
+            descending: true,
+            limit: 100,
+            after: None,
+        }
+    }
+}
+
+/// By what runs are sorted. Runs that are equal in it are sorted by their UUID.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SortBy {
+    /// When they began.
+    #[default]
+    Started,
+    /// When they ended; those that go on come after the others.
+    Ended,
+    /// The id.
+    Id,
+    /// The function.
+    Function,
+}
+
+/// Some runs, and where one goes on.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RunPage {
+    /// The runs.
+    pub runs: Vec<RunSummary>,
+    /// How many there are in all that were asked for.
+    pub total: u64,
+    /// Asked for what comes [after](RunQuery::after) this, one gets the next page. `None`: this was the last one. Runs that come
+    /// and go meanwhile change nothing for the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// A run as a query sees it, and what it stands for.
+#[derive(Clone, Debug)]
+pub(crate) struct Row<'a, T> {
+    pub(crate) uuid: Uuid,
+    pub(crate) id: &'a str,
+    pub(crate) function: &'a str,
+    pub(crate) state: State,
+    pub(crate) started: Time,
+    pub(crate) ended: Option<Time>,
+    pub(crate) parent: Option<Uuid>,
+    pub(crate) what: T,
+}
+
+/// What is sorted by.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key<'a> {
+    Time(Time),
+    Text(std::borrow::Cow<'a, str>),
+}
+
+/// A query that was looked through.
+pub(crate) struct Looked<'a> {
+    query: &'a RunQuery,
+    states: BTreeSet<State>,
+    text: Option<String>,
+    after: Option<(Key<'static>, Uuid)>,
+}
+
+impl RunQuery {
+    /// So many runs are given at once.
+    pub const MOST: usize = 10_000;
+
+    pub(crate) fn look(&self) -> Result<Looked<'_>, TaskError> {
+        let states = match self.states.is_empty() {
+            true => State::ALL.into_iter().filter(|state| *state != State::Removed).collect(),
+            false => self.states.iter().copied().collect(),
+        };
+        let after = self.after.as_deref().map(|cursor| self.parse(cursor)).transpose()?;
+        let text = self.text.as_ref().map(|text| text.to_lowercase());
+        Ok(Looked { query: self, states, text, after })
+    }
+
+    pub(crate) fn wants(&self, state: State) -> bool {
+        match self.states.is_empty() {
+            true => state != State::Removed,
+            false => self.states.contains(&state),
+        }
+    }
+
+    fn letter(&self) -> char {
+        match self.sort {
+            SortBy::Started => 's',
+            SortBy::Ended => 'e',
+            SortBy::Id => 'i',
+            SortBy::Function => 'f',
+        }
+    }
+
+    fn parse(&self, cursor: &str) -> Result<(Key<'static>, Uuid), TaskError> {
+        let bad = || {
+            let message = "this is no place to go on from in a list in this order; give the `next` of a page before";
+            TaskError::new(ErrorKind::BadArgument, message)
+        };
+        let rest = cursor.strip_prefix(self.letter()).ok_or_else(bad)?;
+        let (key, uuid) = rest.rsplit_once('.').ok_or_else(bad)?;
+        let uuid = (uuid.len() == 32).then(|| u128::from_str_radix(uuid, 16).ok()).flatten();
+        let uuid = Uuid(uuid.ok_or_else(bad)?);
+        let key = match self.sort {
+            SortBy::Started | SortBy::Ended => {
+                Key::Time(Time::from_nanos(u64::from_str_radix(key, 16).map_err(|_| bad())?))
+            }
+            SortBy::Id | SortBy::Function => Key::Text(from_hex(key).ok_or_else(bad)?.into()),
+        };
+        Ok((key, uuid))
+    }
+}
+
+fn from_hex(text: &str) -> Option<String> {
+    let digits = text.as_bytes();
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let is_even = digits.len().is_multiple_of(2);
+    let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
+    String::from_utf8(bytes.filter(|_| is_even)?).ok()
+}
+
+impl Looked<'_> {
+    fn is_wanted<T>(&self, row: &Row<'_, T>) -> bool {
+        let RunQuery { function, since, before, parent, .. } = self.query;
+        let has = |text: &String| {
+            let within = |other: &str| other.to_lowercase().contains(text);
+            within(row.id) || within(row.function) || row.uuid.to_string().contains(text)
+        };
+        self.states.contains(&row.state)
+            && function.as_ref().is_none_or(|function| function == row.function)
+            && since.is_none_or(|since| row.started >= since)
+            && before.is_none_or(|before| row.started < before)
+            && parent.is_none_or(|parent| row.parent == Some(parent))
+            && self.text.as_ref().is_none_or(has)
+    }
+
+    fn key<'r, T>(&self, row: &Row<'r, T>) -> Key<'r> {
+        match self.query.sort {
+            SortBy::Started => Key::Time(row.started),
+            SortBy::Ended => Key::Time(row.ended.unwrap_or(Time::from_nanos(u64::MAX))),
+            SortBy::Id => Key::Text(row.id.into()),
+            SortBy::Function => Key::Text(row.function.into()),
+        }
+    }
+
+    fn compare(&self, a: (&Key<'_>, Uuid), b: (&Key<'_>, Uuid)) -> Ordering {
+        let order = a.cmp(&b);
+        if self.query.descending { order.reverse() } else { order }
+    }
+
+    /// The first of these rows that come after the cursor, in order, one more than a page has; and how many there are in all.
+    pub(crate) fn pick<'r, T>(
+        &self,
+        rows: impl Iterator<Item = Row<'r, T>>,
+    ) -> (Vec<Row<'r, T>>, u64) {
+        let mut total = 0;
+        let mut picked: Vec<(Key<'r>, Row<'r, T>)> = Vec::new();
+        for row in rows.filter(|row| self.is_wanted(row)) {
+            total += 1;
+            let key = self.key(&row);
+            let is_after = self.after.as_ref().is_none_or(|(after, uuid)| {
+                self.compare((&key, row.uuid), (after, *uuid)) == Ordering::Greater
+            });
+            if is_after {
+                picked.push((key, row));
+            }
+        }
+        let by_order = |a: &(Key<'r>, Row<'r, T>), b: &(Key<'r>, Row<'r, T>)| {
+            self.compare((&a.0, a.1.uuid), (&b.0, b.1.uuid))
+        };
+        let most = self.limit() + 1;
+        if picked.len() > most {
+            picked.select_nth_unstable_by(most - 1, by_order);
+            picked.truncate(most);
+        }
+        picked.sort_unstable_by(by_order);
+        (picked.into_iter().map(|(_, row)| row).collect(), total)
+    }
+
+    pub(crate) fn limit(&self) -> usize {
+        self.query.limit.clamp(1, RunQuery::MOST)
+    }
+
+    /// Where one goes on after this row.
+    pub(crate) fn cursor<T>(&self, row: &Row<'_, T>) -> String {
+        let letter = self.query.letter();
+        let key = match self.key(row) {
+            Key::Time(time) => format!("{:x}", time.as_nanos()),
+            Key::Text(text) => text.bytes().map(|byte| format!("{byte:02x}")).collect(),
+        };
+        format!("{letter}{key}.{:032x}", row.uuid.0)
+    }
+}
+
+/// A moment as it is told.
+pub(crate) fn moment(time: Time) -> String {
+    Stamp::from_unix_nanos(time.as_nanos()).as_str().to_owned()
+}
+
+/// Reads a moment in RFC 3339, in UTC, from which the end may be left out: `2026-11-05`, `2026-11-05T09:41Z`.
+///
+/// ```
+/// use tiffany::control::parse_moment;
+///
+/// assert_eq!(parse_moment("2026-11-05"), parse_moment("2026-11-05T00:00:00.000000000Z"));
+/// assert!(parse_moment("2026-11-05T09:41Z") < parse_moment("2026-11-05T09:41:00.5Z"));
+/// assert_eq!(parse_moment("yesterday"), None);
+/// ```
+pub fn parse_moment(text: &str) -> Option<Time> {
+    const WHOLE: &str = "0000-00-00T00:00:00.000000000Z";
+    let text = text.strip_suffix('Z').unwrap_or(text);
+    if !text.is_ascii() || text.len() < 10 || text.len() >= WHOLE.len() {
+        return None;
+    }
+    let stamp = Stamp::parse(&format!("{text}{}", &WHOLE[text.len()..]))?;
+    Some(Time::from_nanos(stamp.unix_nanos()))
+}
