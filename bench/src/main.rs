@@ -6,6 +6,7 @@ mod durable;
 mod harness;
 mod history;
 mod kernel;
+mod live;
 mod report;
 mod runtimes;
 
@@ -18,6 +19,7 @@ const USAGE: &str = "\
 usage: tiffany-bench kernel [--json] [--quick] [--only NAME] [MEASURE...]
        tiffany-bench durable [--json] [--quick] [--only NAME] [--dir D] [MEASURE...]
        tiffany-bench history [--json] [--quick] [--only NAME] [--dir D] [MEASURE...]
+       tiffany-bench live [--json] [--quick] [--only NAME] [--dir D] [MEASURE...]
 
   --json    one JSON object a line instead of tables
   --quick   a short run that shows it still works; its figures mean nothing
@@ -53,7 +55,9 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["kernel", rest @ ..] => match read_arguments(rest) {
-            Ok(Asked { dir: Some(_), .. }) => refuse("`--dir` is for `durable` and `history`"),
+            Ok(Asked { dir: Some(_), .. }) => {
+                refuse("`--dir` is for `durable`, `history` and `live`")
+            }
             Ok(asked) => take(&asked, kernel::measures(), Missing::IsFine),
             Err(why) => refuse(&why),
         },
@@ -71,21 +75,28 @@ fn main() -> ExitCode {
             }
             Err(why) => refuse(&why),
         },
+        ["live", rest @ ..] => match read_arguments(rest) {
+            Ok(asked) => {
+                let place = Rc::new(durable::Place::new(asked.dir.map(Into::into)));
+                take(&asked, live::measures(&place), Missing::Fails)
+            }
+            Err(why) => refuse(&why),
+        },
         [kernel::SERVE_ECHO, name] => kernel::serve_echo(name),
         [durable::CHILD, rest @ ..] => durable::serve_child(rest),
         [] | ["-h" | "--help" | "help"] => {
             let place = Rc::new(durable::Place::new(None));
             let (kernel, durable) = (names(&kernel::measures()), names(&durable::measures(&place)));
-            let history = names(&history::measures(&place));
+            let history = names(&history::measures(&place)).join(" ");
+            let live = names(&live::measures(&place)).join(" ");
             let (kernel, durable) = (kernel.join(" "), durable.join(" "));
             print!(
-                "{USAGE}\nkernel: {kernel}\ndurable: {durable}\nhistory: {}\n",
-                history.join(" ")
+                "{USAGE}\nkernel: {kernel}\ndurable: {durable}\nhistory: {history}\nlive: {live}\n"
             );
             ExitCode::SUCCESS
         }
         [other, ..] => refuse(&format!(
-            "there is no `{other}`; the suites are `kernel`, `durable` and `history`"
+            "there is no `{other}`; the suites are `kernel`, `durable`, `history` and `live`"
         )),
     }
 }

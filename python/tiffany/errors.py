@@ -405,6 +405,12 @@ class ReadTooEarlyError(TiffanyError):
     code = "TFY0134"
 
 
+class NoActivityError(TiffanyError):
+    """Events are of a process, and none has the log."""
+
+    code = "TFY0150"
+
+
 class NotTheSameError(TiffanyError):
     """A run cannot be captured: the code does not do what its log has."""
 
@@ -532,6 +538,7 @@ __all__ = [
     "NoBackupError",
     "NoPyosSchedulerError",
     "NoRecordError",
+    "NoActivityError",
     "NoSnapshotError",
     "NoSuchKeyError",
     "NoSuchQuestionError",

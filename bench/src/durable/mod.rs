@@ -12,7 +12,7 @@ mod yield_logged;
 
 pub(crate) use child::{Process, serve as serve_child};
 pub(crate) use place::{Place, Scratch};
-pub(crate) use work::steps;
+pub(crate) use work::{open, said, steps, yields};
 
 use std::rc::Rc;
 

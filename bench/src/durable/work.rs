@@ -11,7 +11,7 @@ use tiffany::{RunError, Runtime, TaskError, now, random, sleep, try_spawn, yield
 pub(super) const YIELDING: u64 = 100;
 
 /// A runtime on this log, with the default settings.
-pub(super) fn open(log: &Path) -> Result<Runtime, String> {
+pub(crate) fn open(log: &Path) -> Result<Runtime, String> {
     Runtime::builder()
         .log_dir(log)
         .register("steps", steps)
@@ -26,7 +26,7 @@ pub(super) fn open(log: &Path) -> Result<Runtime, String> {
         .map_err(said)
 }
 
-pub(super) fn said(error: RunError) -> String {
+pub(crate) fn said(error: RunError) -> String {
     error.to_string()
 }
 
@@ -109,7 +109,7 @@ async fn mixed(count: u64) -> Result<u64, TaskError> {
     receive::<u64>("never").await
 }
 
-pub(super) async fn yields(count: u64) -> Result<u64, TaskError> {
+pub(crate) async fn yields(count: u64) -> Result<u64, TaskError> {
     let mut tasks = Vec::new();
     for _ in 0..YIELDING {
         let task = try_spawn(async move {

@@ -235,6 +235,8 @@ kinds! {
     NeededByFork = "TFY0133", "wait for the fork's end, or end it by `cancel` and, if no process has the directory, `resume`; then do it again";
     /// The run is not any more what it was when it was read.
     ReadTooEarly = "TFY0134", "do it again";
+    /// Events are of a process, and none has the log.
+    NoActivity = "TFY0150", "start the program that the runs belong to; what is written down of them is shown by `log`";
 }
 
 /// An error a task was given, or ended with.

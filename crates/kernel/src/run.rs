@@ -355,12 +355,10 @@ impl Run {
         std::mem::take(&mut self.events)
     }
 
-    /// The same, at the end of a list. A run that goes on keeps the room it has for more.
-    pub fn drain_events(&mut self, into: &mut Vec<Event>) {
-        into.append(&mut self.events);
-        if !self.is_ready() {
-            self.events = Vec::new();
-        }
+    /// The same in exchange for an empty list. A run that goes on uses the room of that for more.
+    pub fn swap_events(&mut self, empty: Vec<Event>) -> Vec<Event> {
+        let kept = if self.is_ready() { empty } else { Vec::new() };
+        std::mem::replace(&mut self.events, kept)
     }
 
     /// Which events are left in the outbox from now on.

@@ -116,7 +116,7 @@ impl RuntimeHandle {
 
     /// Everything else that can be asked of the durable runs of this runtime.
     pub fn control(&self) -> Control {
-        Control::of(Arc::clone(&self.inbox))
+        Control::with_hub(Arc::clone(&self.inbox), self.activity())
     }
 
     /// Makes the loop look up, if it waits: it then asks whether it is [still wanted](crate::Runtime::serve_while).

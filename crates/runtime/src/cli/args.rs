@@ -47,6 +47,8 @@ pub(super) enum Command {
     Show(Show),
     /// Print the records of a run.
     Log(Log),
+    /// Print what runs are doing, as the process that has the directory tells it.
+    Events(Events),
     /// Check every checksum: index, commit log, runs, blobs.
     Verify(Verify),
     /// Tell what there is and what would happen on resume. Changes nothing.
@@ -289,6 +291,21 @@ pub(super) struct Log {
     /// Go on with records as they are written, until the run is over.
     #[arg(short, long)]
     pub(super) follow: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Events {
+    /// Only of this run: a UUID, the beginning of one, or the id it was started with.
+    pub(super) run: Option<String>,
+    /// Go on with what happens, until the run is over; without a run, until this is interrupted. If the process is gone, wait for the next one.
+    #[arg(short, long)]
+    pub(super) follow: bool,
+    /// From this event on.
+    #[arg(long, value_name = "SEQ")]
+    pub(super) from: Option<u64>,
+    /// Every turn of every task too: who runs, waits and is woken.
+    #[arg(long)]
+    pub(super) all: bool,
 }
 
 #[derive(Debug, ClapArgs)]

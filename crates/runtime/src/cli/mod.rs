@@ -25,6 +25,7 @@ mod diff;
 mod doctor;
 mod doubt;
 mod error;
+mod events;
 mod export;
 mod extra;
 mod fork;
@@ -206,6 +207,7 @@ fn dispatch(builder: Builder, args: Args, out: Out, started: &Started<'_>) -> Do
         Command::Ls(options) => ls::ls(&place, out, &options),
         Command::Show(options) => show::show(place, out, &options),
         Command::Log(options) => log::log(&place, out, &options),
+        Command::Events(options) => events::events(&place, out, &options),
         Command::Verify(options) => verify::verify(&place, out, &options),
         Command::Inspect(options) => inspect::inspect(place, out, &options),
         Command::Replay(options) => replay::replay(place, out, &options),

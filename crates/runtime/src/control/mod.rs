@@ -30,6 +30,7 @@ mod catalogue;
 mod offline;
 mod request;
 mod socket;
+mod streaming;
 mod summary;
 
 use std::path::Path;
@@ -45,12 +46,14 @@ use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 use crate::context;
 use crate::durable::{Fork, decode, raw};
 use crate::inbox::{Inbox, Letter, Settlement};
+use crate::pal::{Hub, Wanted};
 pub(crate) use catalogue::{Catalogue, Cataloguing, Entry, Job, Listing, Shown};
 use offline::Offline;
 pub use request::{Answer, Decision, Doubt, Paused, Request, Status};
 pub(crate) use request::{Tell, text};
 use socket::Client;
 pub(crate) use socket::Listening;
+pub use streaming::{Beginning, Next, Watching};
 pub use summary::{
     ErrorSummary, Parent, RunDetail, RunPage, RunQuery, RunSummary, SortBy, State, TaskSummary,
     parse_moment,
@@ -66,8 +69,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Control(Way);
 
 enum Way {
-    /// A runtime of this process.
-    Here(Arc<Inbox>),
+    /// A runtime of this process, with what its runs are doing where that may be watched.
+    Here(Arc<Inbox>, Option<Hub>),
     Socket(Client),
     /// Nobody has the directory, so this has.
     Offline(Box<Offline>),
@@ -101,7 +104,48 @@ impl Control {
 
     /// The runtime of this process with this inbox.
     pub(crate) fn of(inbox: Arc<Inbox>) -> Control {
-        Control(Way::Here(inbox))
+        Control(Way::Here(inbox, None))
+    }
+
+    /// The same with what its runs are doing.
+    pub(crate) fn with_hub(inbox: Arc<Inbox>, hub: Hub) -> Control {
+        Control(Way::Here(inbox, Some(hub)))
+    }
+
+    /// What the runs of the runtime are doing, from now on or from those events on that it still knows. Events are of a process: where none has the log,
+    /// that is an error.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tiffany::control::Next;
+    /// use tiffany::pal::{Told, Wanted, log, LogLevel};
+    /// use tiffany::{Runtime, TaskError};
+    ///
+    /// # let dir = std::env::temp_dir().join(format!("tiffany-watch-{}", std::process::id()));
+    /// let mut runtime = Runtime::builder()
+    ///     .log_dir(&dir)
+    ///     .register("greet", |()| async { Ok::<_, TaskError>(log(LogLevel::Info, "hello").await) })
+    ///     .build()?;
+    /// let run = runtime.submit::<()>("greet", "greet-1", &())?;
+    /// runtime.wait_for(&run)?;
+    ///
+    /// // In another process it would be `Control::open(&dir)?`.
+    /// let control = runtime.handle().control();
+    /// let mut events = control.watch(Wanted::new().run(run.uuid()).from(1))?;
+    /// while let Next::Told(Told::Event(event)) = events.next(Duration::from_secs(1))? {
+    ///     println!("{} {}", event.stage, event.message);
+    /// #   if event.stage == tiffany::pal::Stage::Completed { break }
+    /// }
+    /// # drop(runtime);
+    /// # std::fs::remove_dir_all(&dir).unwrap();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn watch(self, wanted: Wanted) -> Result<Watching, TaskError> {
+        match self.0 {
+            Way::Here(_, Some(hub)) => Ok(Watching::here(&hub, wanted)),
+            Way::Socket(client) => client.watch(wanted),
+            Way::Here(_, None) | Way::Offline(_) => Err(no_activity()),
+        }
     }
 
     /// Whether no process has the log, so that what is done here waits until its runs are brought back.
@@ -278,7 +322,7 @@ impl Control {
     pub fn ask(&mut self, request: Request) -> Result<Answer, TaskError> {
         not_on_the_loop()?;
         match &mut self.0 {
-            Way::Here(inbox) => ask_here(inbox, request),
+            Way::Here(inbox, _) => ask_here(inbox, request),
             Way::Socket(client) => client.ask(&request),
             Way::Offline(offline) => offline.ask(request),
         }
@@ -325,6 +369,12 @@ pub(crate) fn ask_here(inbox: &Inbox, request: Request) -> Result<Answer, TaskEr
             Err(TaskError::new(ErrorKind::Unreachable, message))
         }
     }
+}
+
+/// The error where no process has the log: nothing is happening in it.
+pub(crate) fn no_activity() -> TaskError {
+    let message = "no process has this log, so nothing is happening in it";
+    TaskError::new(ErrorKind::NoActivity, message)
 }
 
 pub(crate) fn unexpected(answer: &Answer) -> TaskError {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
 
 use super::catalogue::{Catalogue, Listing, Shown};
+use super::no_activity;
 use super::request::{Answer, Request, Status};
 use super::summary::{RunQuery, State};
 use crate::clock::Clock;
@@ -173,6 +174,7 @@ impl Offline {
                 self.collected = Some(collected.clone());
                 Ok(Answer::Collection(1, Some(collected)))
             }
+            Request::Events(_) => Err(no_activity()),
             Request::Doubts => {
                 let mut doubts = Vec::new();
                 for run in self.live() {

@@ -8,9 +8,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tiffany_kernel::{TaskError, Uuid, Value};
 
+use super::streaming::Beginning;
 use super::summary::{RunDetail, RunPage, RunQuery};
 use crate::durable::{Fork, Json, compact};
 use crate::inbox::Settlement;
+use crate::pal::Wanted;
 use crate::retention::Remains;
 use crate::wal::Collected;
 
@@ -107,6 +109,8 @@ pub enum Request {
         /// What came of the collection of this number?
         number: Option<u64>,
     },
+    /// From now on the connection is a stream of events. The socket answers this itself.
+    Events(Wanted),
     /// The steps that are in doubt: [`Answer::Doubts`].
     Doubts,
     /// Decides on one of them.
@@ -159,6 +163,8 @@ pub enum Answer {
     Settled(Settlement),
     /// What a run answered.
     Value(Box<RawValue>),
+    /// Events follow.
+    Streaming(Beginning),
     /// Steps in doubt.
     Doubts(Vec<Doubt>),
     /// For each run that was named, in that order.

@@ -15,8 +15,10 @@ use rustix::net::Shutdown;
 use tiffany_kernel::{ErrorKind, TaskError};
 
 use super::request::{Answer, Request};
-use super::{PATIENCE, ask_here};
+use super::streaming::{self, Watching};
+use super::{PATIENCE, ask_here, unexpected};
 use crate::inbox::Inbox;
+use crate::pal::{Hub, Wanted};
 
 /// The name of the socket.
 const NAME: &str = "control.sock";
@@ -24,6 +26,8 @@ const NAME: &str = "control.sock";
 const LONGEST: u64 = 64 << 20;
 /// How many may be connected at once.
 const MOST: usize = 32;
+/// How many may watch at once, besides.
+const MOST_WATCHING: usize = 64;
 /// How long somebody who is connected may say nothing.
 const SILENCE: Duration = Duration::from_secs(300);
 
@@ -37,7 +41,7 @@ pub(crate) struct Listening {
 
 impl Listening {
     /// The lock of the directory must be held: what is left of another socket there is removed.
-    pub(crate) fn start(dir: &Path, inbox: Arc<Inbox>) -> io::Result<Listening> {
+    pub(crate) fn start(dir: &Path, inbox: Arc<Inbox>, hub: Hub) -> io::Result<Listening> {
         let path = dir.join(NAME);
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -49,7 +53,7 @@ impl Listening {
         let (listens, ends) = (Arc::clone(&listener), Arc::clone(&ending));
         let thread = std::thread::Builder::new()
             .name("tiffany-control".into())
-            .spawn(move || listen(&listens, &ends, &inbox))?;
+            .spawn(move || listen(&listens, &ends, &inbox, &hub))?;
         Ok(Listening { listener, path, ending, thread: Some(thread) })
     }
 }
@@ -66,8 +70,9 @@ impl Drop for Listening {
     }
 }
 
-fn listen(listener: &UnixListener, ending: &AtomicBool, inbox: &Arc<Inbox>) {
+fn listen(listener: &UnixListener, ending: &AtomicBool, inbox: &Arc<Inbox>, hub: &Hub) {
     let connected = Arc::new(AtomicUsize::new(0));
+    let watching = Arc::new(AtomicUsize::new(0));
     while !ending.load(Ordering::SeqCst) {
         let Ok((stream, _)) = listener.accept() else {
             // Too many open files, say. Others may be closed meanwhile.
@@ -78,12 +83,15 @@ fn listen(listener: &UnixListener, ending: &AtomicBool, inbox: &Arc<Inbox>) {
             continue;
         }
         let count = Count::new(&connected);
-        let inbox = Arc::clone(inbox);
+        let (inbox, hub, watching) = (Arc::clone(inbox), hub.clone(), Arc::clone(&watching));
         let too_many = count.0.load(Ordering::SeqCst) > MOST;
         let serve = move || {
-            let _count = count;
             // Who asks may be gone at any time.
-            drop(serve(&stream, &inbox, too_many));
+            let Ok(Some(wanted)) = serve(&stream, &inbox, &watching, too_many) else { return };
+            // Who watches may stay for long, and keeps nobody from asking.
+            drop(count);
+            let _count = Count::new(&watching);
+            drop(streaming::serve(&stream, &hub, wanted));
         };
         drop(std::thread::Builder::new().name("tiffany-control".into()).spawn(serve));
     }
@@ -112,7 +120,13 @@ fn is_ours(stream: &UnixStream) -> bool {
         .is_ok_and(|peer| peer.uid == ours || peer.uid.is_root())
 }
 
-fn serve(stream: &UnixStream, inbox: &Inbox, too_many: bool) -> io::Result<()> {
+/// Answers until the other side is done, or wants to watch.
+fn serve(
+    stream: &UnixStream,
+    inbox: &Inbox,
+    watching: &AtomicUsize,
+    too_many: bool,
+) -> io::Result<Option<Wanted>> {
     stream.set_read_timeout(Some(SILENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut reader = BufReader::new(stream);
@@ -122,6 +136,15 @@ fn serve(stream: &UnixStream, inbox: &Inbox, too_many: bool) -> io::Result<()> {
             Err(TaskError::new(ErrorKind::Unreachable, message))
         } else {
             match serde_json::from_slice::<Request>(&line) {
+                Ok(Request::Events(wanted)) => {
+                    if watching.load(Ordering::SeqCst) < MOST_WATCHING {
+                        return Ok(Some(wanted));
+                    }
+                    let message = format!(
+                        "more than {MOST_WATCHING} are watching this process; try it later"
+                    );
+                    Err(TaskError::new(ErrorKind::Unreachable, message))
+                }
                 Ok(request) => ask_here(inbox, request),
                 Err(error) => {
                     let message = format!("the request cannot be read: {error}");
@@ -131,7 +154,7 @@ fn serve(stream: &UnixStream, inbox: &Inbox, too_many: bool) -> io::Result<()> {
         };
         write_line(stream, &answer)?;
     }
-    Ok(())
+    Ok(None)
 }
 
 /// `None`: the other side is done.
@@ -145,7 +168,7 @@ fn read_line(reader: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-fn write_line(mut stream: &UnixStream, what: &impl serde::Serialize) -> io::Result<()> {
+pub(super) fn write_line(mut stream: &UnixStream, what: &impl serde::Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(what)?;
     line.push(b'\n');
     stream.write_all(&line)
@@ -181,9 +204,17 @@ impl Client {
         serde_json::from_slice::<Result<Answer, TaskError>>(&answer)
             .map_err(|error| lost(&error.into()))?
     }
+
+    /// The same connection as a stream of events.
+    pub(super) fn watch(mut self, wanted: Wanted) -> Result<Watching, TaskError> {
+        match self.ask(&Request::Events(wanted))? {
+            Answer::Streaming(beginning) => Ok(Watching::socket(self.reader, beginning)),
+            other => Err(unexpected(&other)),
+        }
+    }
 }
 
-fn lost(error: &io::Error) -> TaskError {
+pub(super) fn lost(error: &io::Error) -> TaskError {
     let message = format!("the process that has the directory cannot be asked: {error}");
     TaskError::new(ErrorKind::Unreachable, message)
 }

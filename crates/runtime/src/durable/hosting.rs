@@ -177,7 +177,7 @@ impl Runtime {
 
     /// Lets other processes ask. Without that, everything else goes on.
     fn listen(&self, root: &Path) -> Option<Listening> {
-        let listening = Listening::start(root, Arc::clone(&self.host.inbox));
+        let listening = Listening::start(root, Arc::clone(&self.host.inbox), self.host.hub.clone());
         listening
             .inspect_err(|error| {
                 tracing::warn!(target: "tiffany", "other processes cannot reach this one: {error}");

@@ -214,6 +214,10 @@ impl Runtime {
             Request::Remove { runs } => Ok(Answer::Each(self.remove_runs(&runs))),
             Request::Compact { remains } => Ok(Answer::Each(self.compact_runs(&remains))),
             Request::Collect { number } => self.collection(number),
+            Request::Events(_) => {
+                let message = "events are read by `Control::watch` or `Runtime::activity`";
+                Err(TaskError::new(ErrorKind::BadArgument, message))
+            }
             Request::Doubts => Ok(Answer::Doubts(self.doubts())),
             Request::Decide { key, decision } => self.decide_doubt(&key, decision),
         }

@@ -41,9 +41,7 @@ struct Batch {
 impl Feed {
     /// Takes what a run left in its outbox.
     fn take(&mut self, run: &mut Run) -> Vec<Event> {
-        let mut events = self.spare.pop().unwrap_or_default();
-        run.drain_events(&mut events);
-        events
+        run.swap_events(self.spare.pop().unwrap_or_default())
     }
 
     fn add(&mut self, task_id: TaskId, ts: Option<Time>, events: Vec<Event>) {

@@ -6,6 +6,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use super::activity::{Activity, TaskId};
 use super::crier::Sleeper;
 use super::hub::Hub;
@@ -23,12 +25,15 @@ const HANDFUL: usize = 128;
 /// let wanted = Wanted::new().from(1).detail(Detail::All).ghosts(false);
 /// # let _ = wanted;
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Wanted {
     /// Of this run alone; `None`: of all.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<TaskId>,
     /// From this number on, as far as it is still known; `None`: only what comes from now on.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<u64>,
     /// How much of what happens.
     pub detail: Detail,
@@ -37,7 +42,8 @@ pub struct Wanted {
 }
 
 /// How much of what happens somebody wants to see.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Detail {
     /// All but who has the turn: everything but `Running`, `Blocked` and `Woken`.
     #[default]
@@ -140,6 +146,11 @@ impl Subscription {
     /// What it wants.
     pub fn wanted(&self) -> &Wanted {
         &self.wanted
+    }
+
+    /// Whether the runtime is gone. There may be events left to read.
+    pub fn is_closed(&self) -> bool {
+        self.hub.is_closed()
     }
 
     /// How many events it has lost so far, told or about to be.
