@@ -212,7 +212,7 @@ kinds! {
     /// Code and the log that was kept of it have parted ways.
     GoldenLog = "TFY0059", "if that is meant, record the log anew, by `pytest --golden-update` or `capture --force`";
     /// A record that is no answer was to be changed in a fork.
-    NotAnAnswer = "TFY0116", "give the number of an `EffectResult`, a `PromiseSettled` or a `Message`; `log` lists them";
+    NotAnAnswer = "TFY0116", "give the number of an `EffectResult`, an `ApprovalDecided`, a `PromiseSettled` or a `Message`; `log` lists them";
     /// A run cannot be forked there.
     NotForkable = "TFY0117", "fork it at another record; `log` lists them";
     /// An answer for a fork has another shape than the recorded one.
@@ -235,6 +235,16 @@ kinds! {
     NeededByFork = "TFY0133", "wait for the fork's end, or end it by `cancel` and, if no process has the directory, `resume`; then do it again";
     /// The run is not any more what it was when it was read.
     ReadTooEarly = "TFY0134", "do it again";
+    /// No person answered a question in time.
+    ApprovalTimedOut = "TFY0180", "ask again, or say in the program what holds when nobody answers";
+    /// No such question is open.
+    NoSuchApproval = "TFY0181", "see which are open by `approvals`";
+    /// The question has its answer.
+    ApprovalDecided = "TFY0182", "the first answer holds; see it by `show`";
+    /// The question does not have this choice.
+    BadChoice = "TFY0183", "give one of its choices; `approvals` shows them";
+    /// A person said no.
+    Rejected = "TFY0184", "see by `show` who said so and why; change what was asked for, and ask again";
 }
 
 /// An error a task was given, or ended with.

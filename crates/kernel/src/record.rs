@@ -46,6 +46,8 @@ pub enum RecordKind {
     Woken(CallRef),
     /// It took a call back that waited for the world.
     Withdrawn(CallRef),
+    /// It took a question back that no person had answered.
+    Unasked(CallRef),
     /// It took longer for its cleanup than it may.
     CutShort,
     /// The run took longer than it may.
@@ -99,6 +101,8 @@ pub enum About {
     Uuid(Uuid),
     /// Whatever the host wants to find again, as JSON.
     Json(Rc<str>),
+    /// A question to a person, as JSON, and until when an answer is waited for.
+    Question(Rc<str>, Option<Time>),
 }
 
 impl CallKind {
@@ -111,6 +115,7 @@ impl CallKind {
                 | Sleep
                 | SleepUntil
                 | Effect
+                | Approve
                 | CreateExternalPromise
                 | ReceiveMessage
                 | Now
@@ -196,6 +201,10 @@ impl About {
                 Some(json) => About::Json(Rc::clone(json)),
                 None => About::Nothing,
             },
+            SystemCall::Approve(asking) => {
+                let deadline = asking.timeout.and_then(|timeout| clock.checked_add(timeout));
+                About::Question(Rc::clone(&asking.about), deadline)
+            }
             SystemCall::ContinueAs(input) => About::Json(Rc::clone(input)),
             SystemCall::Charge(cost) => About::Number(*cost),
             _ => About::Nothing,

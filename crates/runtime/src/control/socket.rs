@@ -115,6 +115,7 @@ fn is_ours(stream: &UnixStream) -> bool {
 fn serve(stream: &UnixStream, inbox: &Inbox, too_many: bool) -> io::Result<()> {
     stream.set_read_timeout(Some(SILENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
+    let peer = rustix::net::sockopt::socket_peercred(stream)?.uid.as_raw();
     let mut reader = BufReader::new(stream);
     while let Some(line) = read_line(&mut reader)? {
         let answer = if too_many {
@@ -122,7 +123,7 @@ fn serve(stream: &UnixStream, inbox: &Inbox, too_many: bool) -> io::Result<()> {
             Err(TaskError::new(ErrorKind::Unreachable, message))
         } else {
             match serde_json::from_slice::<Request>(&line) {
-                Ok(request) => ask_here(inbox, request),
+                Ok(request) => ask_here(inbox, request.asked_by_user(peer)),
                 Err(error) => {
                     let message = format!("the request cannot be read: {error}");
                     Err(TaskError::new(ErrorKind::BadArgument, message))

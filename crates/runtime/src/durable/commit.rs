@@ -252,6 +252,10 @@ impl Runtime {
                     }
                 }
             }
+            Completion::Decided(call, answer) => {
+                let tid = run.caller(*call).unwrap_or(Tid(1));
+                journal.approval_decided(page, (tid, clock, step), *call, answer);
+            }
             // Only the first answer counts.
             Completion::Settle(..) if Mutation::SettlementNotRecorded.is_on() => {}
             Completion::Message(..) if Mutation::MessageNotRecorded.is_on() => {}
