@@ -112,6 +112,8 @@ from tiffany._core import (
 )
 from tiffany.durable import (
     Agent,
+    Approval,
+    Approve,
     Attempt,
     Backoff,
     Chunk,
@@ -119,6 +121,7 @@ from tiffany.durable import (
     ContinueAs,
     Done,
     Doubt,
+    OpenApproval,
     Patched,
     Paused,
     Queue,
@@ -143,8 +146,11 @@ from tiffany.errors import (
     AbandonedError,
     AlreadyBegunError,
     AlreadySettledError,
+    ApprovalDecidedError,
+    ApprovalTimedOutError,
     BackupStoppedError,
     BadArgumentError,
+    BadChoiceError,
     BadDescriptorError,
     Cancelled,
     CannotContinueError,
@@ -169,6 +175,7 @@ from tiffany.errors import (
     NoPyosSchedulerError,
     NoRecordError,
     NoSnapshotError,
+    NoSuchApprovalError,
     NoSuchKeyError,
     NoSuchQuestionError,
     NoSuchRunError,
@@ -195,6 +202,7 @@ from tiffany.errors import (
     ReadTooEarlyError,
     RedactionError,
     RefusedError,
+    RejectedError,
     RestlessError,
     RunCompactedError,
     RunOverError,
@@ -221,6 +229,7 @@ call = Call
 read_wait = ReadWait
 write_wait = WriteWait
 charge = Charge
+approve = Approve
 blocking = Blocking
 now = Now
 random = Random
@@ -267,11 +276,16 @@ __all__ = [
     "AlreadyBegunError",
     "AlreadySettledError",
     "Answer",
+    "Approval",
+    "ApprovalDecidedError",
+    "ApprovalTimedOutError",
+    "Approve",
     "Ask",
     "Attempt",
     "Backoff",
     "BackupStoppedError",
     "BadArgumentError",
+    "BadChoiceError",
     "BadDescriptorError",
     "Blocking",
     "Call",
@@ -333,6 +347,7 @@ __all__ = [
     "NoPyosSchedulerError",
     "NoRecordError",
     "NoSnapshotError",
+    "NoSuchApprovalError",
     "NoSuchKeyError",
     "NoSuchQuestionError",
     "NoSuchRunError",
@@ -351,6 +366,7 @@ __all__ = [
     "NotUndoneError",
     "Now",
     "Ok",
+    "OpenApproval",
     "OtherKeyError",
     "OtherLogError",
     "OtherRunError",
@@ -375,6 +391,7 @@ __all__ = [
     "RedactionError",
     "Refuse",
     "RefusedError",
+    "RejectedError",
     "RestlessError",
     "Retention",
     "Run",
@@ -418,6 +435,7 @@ __all__ = [
     "acquire",
     "agent",
     "aio",
+    "approve",
     "arun",
     "ask",
     "attempt",

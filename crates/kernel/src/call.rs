@@ -171,8 +171,10 @@ pub struct EffectWork {
 /// A question to a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asking {
-    /// The question and what belongs to it, as JSON. The kernel does not look at it.
+    /// The question and its choices, as JSON. The kernel does not look at it.
     pub about: Rc<str>,
+    /// What the person has to see to decide, as JSON.
+    pub payload: Option<Rc<str>>,
     /// How long an answer is waited for.
     pub timeout: Option<Duration>,
 }

@@ -54,8 +54,10 @@ pub enum Order {
 /// A question to a person that waits for its answer.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// The question and what belongs to it, as JSON.
+    /// The question and its choices, as JSON.
     pub about: Rc<str>,
+    /// What the person has to see to decide, as JSON.
+    pub payload: Option<Rc<str>>,
     /// Since when.
     pub since: Time,
     /// Until when.

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use crate::call::{CallKind, Reply, SystemCall};
+use crate::call::{Asking, CallKind, Reply, SystemCall};
 use crate::calls::Answer;
 use crate::error::{Site, TaskError};
 use crate::id::{Tid, Uuid, Waitable};
@@ -101,8 +101,15 @@ pub enum About {
     Uuid(Uuid),
     /// Whatever the host wants to find again, as JSON.
     Json(Rc<str>),
-    /// A question to a person, as JSON, and until when an answer is waited for.
-    Question(Rc<str>, Option<Time>),
+    /// A question to a person.
+    Question {
+        /// The question and its choices, as JSON.
+        about: Rc<str>,
+        /// What the person has to see to decide, as JSON.
+        payload: Option<Rc<str>>,
+        /// Until when an answer is waited for.
+        until: Option<Time>,
+    },
 }
 
 impl CallKind {
@@ -202,8 +209,9 @@ impl About {
                 None => About::Nothing,
             },
             SystemCall::Approve(asking) => {
-                let deadline = asking.timeout.and_then(|timeout| clock.checked_add(timeout));
-                About::Question(Rc::clone(&asking.about), deadline)
+                let Asking { about, payload, timeout } = &**asking;
+                let until = timeout.and_then(|timeout| clock.checked_add(timeout));
+                About::Question { about: Rc::clone(about), payload: payload.clone(), until }
             }
             SystemCall::ContinueAs(input) => About::Json(Rc::clone(input)),
             SystemCall::Charge(cost) => About::Number(*cost),

@@ -25,7 +25,8 @@ impl Run {
         let due = Due::Answer { task: me, call: id };
         let timer = deadline.map(|deadline| self.timers.arm(deadline, due));
         self.hope.externals += 1;
-        let asked = Asked { about: asking.about, since: self.clock, deadline };
+        let Asking { about, payload, .. } = asking;
+        let asked = Asked { about, payload, since: self.clock, deadline };
         self.order(Order::Ask(self.call_ref(me, id), asked));
         Answer::Later(Wait::Approval { timer })
     }

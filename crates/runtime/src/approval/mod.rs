@@ -10,11 +10,11 @@ use std::panic::Location;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
-use tiffany_kernel::{Asking, CallKind, ErrorKind, SystemCall, TaskError, Time};
+use tiffany_kernel::{Asking, CallKind, ErrorKind, SystemCall, TaskError, Time, Value};
 
 use crate::call::TryCall;
-use crate::durable::{Written, encode, raw};
+use crate::durable::{Json, Written, encode};
+use crate::wal::Stamp;
 
 pub(crate) use open::Approvals;
 pub use ruling::{OpenApproval, Ruling};
@@ -56,16 +56,16 @@ const YES_OR_NO: [&str; 2] = ["yes", "no"];
 #[track_caller]
 pub fn approve(question: impl Into<String>) -> Approve {
     let choices = YES_OR_NO.map(str::to_owned).into();
-    let question = Question { question: question.into(), choices, payload: None };
-    Approve { question, timeout: None, problem: None, at: Location::caller() }
+    let question = Question { question: question.into(), choices };
+    Approve { question, payload: None, timeout: None, at: Location::caller() }
 }
 
 /// A question that is about to be asked.
 #[must_use = "nobody is asked until this is awaited: add `.await`"]
 pub struct Approve {
     question: Question,
+    payload: Option<Result<String, TaskError>>,
     timeout: Option<Duration>,
-    problem: Option<TaskError>,
     at: &'static Location<'static>,
 }
 
@@ -79,10 +79,7 @@ impl Approve {
     /// What the person has to see to decide. A resumed run that shows something else is told so, as with the question and the choices: an
     /// answer holds for what was seen.
     pub fn payload(mut self, payload: &impl Serialize) -> Approve {
-        match raw(payload) {
-            Ok(json) => self.question.payload = Some(json),
-            Err(error) => self.problem = Some(error),
-        }
+        self.payload = Some(encode(payload));
         self
     }
 
@@ -94,14 +91,12 @@ impl Approve {
 
     /// The call, whose answer is read in any way.
     pub(crate) fn into_call<R, D>(self) -> TryCall<R, D> {
-        let Approve { question, timeout, problem, at } = self;
-        let about = match problem {
-            Some(error) => Err(error),
-            None => question.check().and_then(|()| encode(&question)),
-        };
-        match about {
-            Ok(about) => {
-                let asking = Asking { about: about.into(), timeout };
+        let Approve { question, payload, timeout, at } = self;
+        let about = question.check().and_then(|()| encode(&question));
+        match about.and_then(|about| Ok((about, payload.transpose()?))) {
+            Ok((about, payload)) => {
+                let (about, payload) = (about.into(), payload.map(Into::into));
+                let asking = Asking { about, payload, timeout };
                 TryCall::new_at(SystemCall::Approve(Box::new(asking)), at)
             }
             Err(error) => TryCall::bad_at(CallKind::Approve, error, at),
@@ -136,11 +131,33 @@ pub struct Approval {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// When.
-    #[serde(with = "moment")]
+    #[serde(with = "moment", default, skip_serializing_if = "is_unknown")]
     pub at: Time,
 }
 
+fn is_unknown(at: &Time) -> bool {
+    *at == Time::ZERO
+}
+
+/// An answer as the log has it, with the moment of its record, as its task is given it.
+pub(crate) fn stamped(answer: &Value, at: Time) -> Value {
+    let Some(json) = answer.borrow::<Json>() else { return answer.clone() };
+    match json.0.strip_suffix('}').filter(|open| open.len() > 1) {
+        Some(open) => {
+            let at = Stamp::from_unix_nanos(at.as_nanos());
+            Value::new(Json::new(format!("{open},\"at\":\"{}\"}}", at.as_str())))
+        }
+        None => answer.clone(),
+    }
+}
+
 impl Approval {
+    /// As the log has it, whose records have their moments.
+    pub(crate) fn value(&self) -> Result<Value, TaskError> {
+        let unstamped = Approval { at: Time::ZERO, ..self.clone() };
+        Ok(Value::new(Json::new(encode(&unstamped)?)))
+    }
+
     /// What a handler or a test answers in the place of a person.
     ///
     /// ```
@@ -190,8 +207,6 @@ impl Approval {
 pub(crate) struct Question {
     pub(crate) question: String,
     pub(crate) choices: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) payload: Option<Box<RawValue>>,
 }
 
 impl Question {

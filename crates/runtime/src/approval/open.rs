@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use tiffany_kernel::{Asked, CallId, CallRef, Completion, RunId, TaskError, Value};
+use tiffany_kernel::{Asked, CallId, CallRef, Completion, RunId, TaskError};
 
 use super::ruling::{Place, decided_already};
-use super::{Approval, OpenApproval, Ruling, no_such_approval};
-use crate::durable::{Json, Key, encode};
+use super::{Approval, OpenApproval, Ruling, no_such_approval, stamped};
+use crate::durable::Key;
 use crate::runtime::Runtime;
 
 /// So many decisions are remembered for those who come too late.
@@ -75,7 +75,11 @@ impl Runtime {
         let open = open.and_then(|(call, asked)| self.open_approval(*call, asked));
         let open = open.ok_or_else(|| no_such_approval(approval))?;
         let answer = ruling.decide(&open, self.host.clock.now())?;
-        let value = Value::new(Json::new(encode(&answer)?));
+        let value = match open.run_id {
+            // Who writes it down says when.
+            Some(_) => answer.value()?,
+            None => stamped(&answer.value()?, answer.at),
+        };
         self.approvals.withdraw(call);
         self.approvals.remember(open.id, answer.clone());
         self.complete(call.run, Completion::Decided(call, Ok(value)));
@@ -92,10 +96,10 @@ impl Runtime {
             }
             None => (format!("{}/{}", call.run.0, call.call.0), call.run.0.to_string(), None),
         };
-        let Asked { about, since, deadline } = asked;
+        let Asked { about, payload, since, deadline } = asked;
         let (tid, task) = (label.tid.0, label.name);
         let place = Place { id, run, run_id, tid, task, since: *since, deadline: *deadline };
-        OpenApproval::new(about, place).ok()
+        OpenApproval::new(about, payload.as_deref(), place).ok()
     }
 
     /// The call that asks a question of this id.

@@ -55,8 +55,13 @@ pub(crate) struct Place {
 
 impl OpenApproval {
     /// One that a log or a task has, as JSON.
-    pub(crate) fn new(about: &str, place: Place) -> Result<OpenApproval, TaskError> {
-        let Question { question, choices, payload } = decode(about)?;
+    pub(crate) fn new(
+        about: &str,
+        payload: Option<&str>,
+        place: Place,
+    ) -> Result<OpenApproval, TaskError> {
+        let Question { question, choices } = decode(about)?;
+        let payload = payload.map(decode).transpose()?;
         let Place { id, run, run_id, tid, task, since, deadline } = place;
         Ok(OpenApproval { id, run, run_id, tid, task, question, choices, payload, since, deadline })
     }
@@ -219,7 +224,7 @@ mod tests {
         let (since, deadline) = (Time::ZERO, None);
         let (id, run) = ("1/1".into(), "1".into());
         let place = Place { id, run, run_id: None, tid: 1, task: None, since, deadline };
-        OpenApproval::new(&about, place).unwrap()
+        OpenApproval::new(&about, None, place).unwrap()
     }
 
     #[test]

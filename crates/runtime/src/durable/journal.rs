@@ -483,10 +483,18 @@ fn write_about<'a>(line: Line<'a>, about: &About) -> Line<'a> {
         About::Number(number) => line.digits("number", *number),
         About::Uuid(uuid) => line.str("uuid", &uuid.to_string()),
         About::Json(json) => line.json("about", json),
-        About::Question(json, None) => line.json("about", json),
-        About::Question(json, Some(until)) => {
-            let until = Stamp::from_unix_nanos(until.as_nanos());
-            line.plain("time", until.as_str()).json("about", json)
+        About::Question { about, payload, until } => {
+            let line = line.json("about", about);
+            let line = match until {
+                Some(until) => {
+                    line.plain("time", Stamp::from_unix_nanos(until.as_nanos()).as_str())
+                }
+                None => line,
+            };
+            match payload {
+                Some(json) => write_value(line, "payload", json),
+                None => line,
+            }
         }
         _ => line,
     }

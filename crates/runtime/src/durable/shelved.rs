@@ -9,10 +9,10 @@ use tiffany_kernel::{CallKind, TaskError, Tid, Time, Uuid, Value};
 
 use super::fork::no_fork;
 use super::journal::Journal;
-use super::json::{Json, compact, decode, encode};
+use super::json::{Json, compact, decode};
 use super::key::{Key, Number, Received};
 use super::page::Page;
-use super::resume::script::{Beginning, Fetch, Recorded, Script, What};
+use super::resume::script::{Beginning, Fetch, Recorded, Script, What, unwrapped};
 use crate::approval::{Approval, OpenApproval, Place, Ruling, no_such_approval};
 use crate::control::{Decision, Doubt};
 use crate::inbox::Settlement;
@@ -115,7 +115,7 @@ impl Shelved {
     ) -> Result<Approval, TaskError> {
         let open = self.approvals(clock).find(|open| open.id == approval);
         let answer = ruling.decide(open.ok_or_else(|| no_such_approval(approval))?, clock)?;
-        let value = Value::new(Json::new(encode(&answer)?));
+        let value = answer.value()?;
         let seq = self.approvals.iter().find(|(_, (_, open))| open.id == approval);
         let seq = seq.map(|(seq, _)| *seq);
         if let Some((seq, (tid, _))) = seq.and_then(|seq| self.approvals.remove_entry(&seq)) {
@@ -210,11 +210,13 @@ fn open_approval(
     key: Key,
     fetch: Fetch<'_>,
 ) -> Option<OpenApproval> {
-    let about = call.field("about")?;
-    let about = match Payload::parse(about) {
-        Some(blob @ Payload::Blob { .. }) => fetch(&blob).ok()?,
-        _ => about.to_owned(),
+    let read = |json: &str| match Payload::parse(json) {
+        Some(blob @ Payload::Blob { .. }) => fetch(&blob).ok(),
+        _ => Some(json.to_owned()),
     };
+    let about = read(call.field("about")?)?;
+    let payload = call.field("payload").and_then(read);
+    let payload = payload.as_deref().map(unwrapped);
     let deadline = call.text("time").and_then(|text| Stamp::parse(&text));
     let deadline = deadline.map(|stamp| Time::from_nanos(stamp.unix_nanos()));
     let place = Place {
@@ -226,7 +228,7 @@ fn open_approval(
         since: call.clock,
         deadline,
     };
-    OpenApproval::new(&about, place).ok()
+    OpenApproval::new(&about, payload, place).ok()
 }
 
 fn is_at_most_once(about: &str, fetch: Fetch<'_>) -> bool {

@@ -15,7 +15,7 @@ use tiffany_kernel::{
 use super::divergence::{Divergence, Made, Trial, part};
 use super::halt::Halt;
 use super::rehearsal::{Act, act_of};
-use super::script::{Recorded, Script, Told, What};
+use super::script::{Recorded, Script, Told, What, unwrapped};
 use crate::durable::journal::{waits, write_what};
 use crate::durable::json::is_same;
 use crate::durable::words::call_word;
@@ -403,7 +403,7 @@ pub(in crate::durable) fn differs(call: &CallRecord, recorded: &Recorded) -> Opt
             let same = |was: &str| is_blob(was, json) || is_same(was, json);
             ("about", was == Some(json) || was.is_some_and(same))
         }
-        About::Question(json, until) => {
+        About::Question { about, payload, until } => {
             let until = until.map(|until| Stamp::from_unix_nanos(until.as_nanos()));
             let same_time = match &until {
                 Some(until) => recorded.is("time", until.as_str()),
@@ -415,8 +415,20 @@ pub(in crate::durable) fn differs(call: &CallRecord, recorded: &Recorded) -> Opt
                 let was = was.as_deref().unwrap_or("for ever");
                 return Some(format!("it waits until {is}, and waited until {was}"));
             }
-            let was = recorded.field("about");
-            ("about", was.is_some_and(|was| is_blob(was, json) || is_same(was, json)))
+            let same = |field: &str, json: &str| {
+                let was = recorded.field(field);
+                was.is_some_and(|was| is_blob(was, json) || is_same(unwrapped(was), json))
+            };
+            let shows_same = match payload {
+                Some(json) => same("payload", json),
+                None => recorded.field("payload").is_none(),
+            };
+            if same("about", about) && !shows_same {
+                let is = payload.as_deref().unwrap_or("nothing");
+                let was = recorded.field("payload").unwrap_or("nothing");
+                return Some(format!("it shows {is}, and showed {was}"));
+            }
+            ("about", same("about", about))
         }
         _ => return None,
     };
@@ -434,7 +446,7 @@ pub(in crate::durable) fn about_text(about: &About) -> String {
         About::Number(number) => number.to_string(),
         About::Key(key) => key.to_string(),
         About::Uuid(uuid) => uuid.to_string(),
-        About::Json(json) | About::Question(json, _) => json.to_string(),
+        About::Json(json) | About::Question { about: json, .. } => json.to_string(),
         _ => String::new(),
     }
 }

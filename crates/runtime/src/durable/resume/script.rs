@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tiffany_kernel::{CallKind, TaskError, Tid, Time, Uuid, Value};
 
 use super::halt::Means;
+use crate::approval::stamped;
 use crate::durable::earlier::Continued;
 use crate::durable::json::{Json, decode};
 use crate::durable::key::{Key, Number, Received};
@@ -273,7 +274,7 @@ impl Script {
             }
             Some(RecordType::ApprovalDecided) => {
                 let of = record.uint("of").unwrap_or(0);
-                let answer = result(record, fetch)?;
+                let answer = result(record, fetch)?.map(|answer| stamped(&answer, clock));
                 self.add_told(record, What::Decided { of, answer }, clock);
             }
             Some(RecordType::ApprovalWithdrawn) => self.unasked.extend(record.uint("of")),
