@@ -13,10 +13,11 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyType};
 use tiffany::binding::Release;
-use tiffany::kernel::{Asking, GatherMode, ObjectRef, TaskRef, Waitable as Target};
+use tiffany::kernel::{GatherMode, ObjectRef, TaskRef, Waitable as Target};
 use tiffany::{Claim, ErrorKind, Reply, SystemCall as KernelCall, Tid, Time, Uuid, Value, binding};
 
 use crate::awaiter::awaiter;
+use crate::calls::Asks;
 use crate::durable::approvals;
 use crate::errors::{Raise, TiffanyError};
 use crate::handles::{ExternalPromise, Promise, RaceResult, Task};
@@ -69,7 +70,7 @@ pub(crate) enum Op {
     CreateExternalPromise,
     Sleep(Duration),
     SleepUntil(Time),
-    Approve(Asking),
+    Approve(Asks),
     ReadWait(i32),
     WriteWait(i32),
     Get(String, Py<PyAny>),
@@ -328,7 +329,7 @@ pub(crate) fn kernel_call(call: &Bound<'_, SystemCall>) -> KernelCall {
         Op::CreateExternalPromise => KernelCall::CreateExternalPromise(Uuid(0)),
         Op::Sleep(duration) => KernelCall::Sleep(*duration),
         Op::SleepUntil(time) => KernelCall::SleepUntil(*time),
-        Op::Approve(asking) => KernelCall::Approve(Box::new(asking.clone())),
+        Op::Approve(asks) => KernelCall::Approve(Box::new(asks.asking())),
         Op::ReadWait(fd) => KernelCall::ReadWait(*fd),
         Op::WriteWait(fd) => KernelCall::WriteWait(*fd),
         Op::Get(key, _) => KernelCall::Get(key.as_str().into()),

@@ -134,8 +134,8 @@ pub use watchdog::StuckTask;
 /// ```
 pub mod kernel {
     pub use tiffany_kernel::{
-        BoxCoroutine, CallId, Coroutine, EffectWork, Frame, GatherMode, Handlers, Message, Object,
-        ObjectRef, Permits, Port, Release, RunFailure, SpawnOptions, Step, TaskRef, Unwind,
+        Asking, BoxCoroutine, CallId, Coroutine, EffectWork, Frame, GatherMode, Handlers, Message,
+        Object, ObjectRef, Permits, Port, Release, RunFailure, SpawnOptions, Step, TaskRef, Unwind,
         Waitable, WrongType,
     };
 }

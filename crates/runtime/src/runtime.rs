@@ -496,7 +496,7 @@ impl Runtime {
                 let error = TaskError::new(ErrorKind::CannotContinue, message);
                 self.complete(id, Completion::Call(call, Err(error)));
             }
-            Order::Ask(call, asked) => self.approvals.ask(call, asked),
+            Order::Ask(call, asked) => self.ask_person(call, asked),
             Order::Abort(call) => {
                 self.approvals.withdraw(call);
                 self.abort_step(call);

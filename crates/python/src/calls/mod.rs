@@ -36,6 +36,7 @@ macro_rules! plain {
         )+
     };
 }
+pub(crate) use approve::Asks;
 use plain;
 pub(crate) use time::duration;
 

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use tiffany::control::{OpenApproval, Ruling};
-use tiffany::{Approval, Value, binding};
+use tiffany::{Approval, TaskError, Value, binding};
 
 use crate::{errors, json};
 
@@ -21,12 +21,12 @@ pub(crate) fn answered(py: Python<'_>, value: Value) -> PyResult<Py<PyAny>> {
 
 /// A question as Python has it.
 pub(crate) fn open(py: Python<'_>, open: &OpenApproval) -> PyResult<Py<PyAny>> {
-    made(py, "open_approval", &text(py, open)?)
+    made(py, "open_approval", &text(py, serde_json::to_string(open))?)
 }
 
 /// The same of an answer.
 pub(crate) fn decided(py: Python<'_>, approval: &Approval) -> PyResult<Py<PyAny>> {
-    answer(py, &text(py, approval)?)
+    answer(py, &text(py, serde_json::to_string(approval))?)
 }
 
 /// What a person says: this choice, or yes or no.
@@ -50,9 +50,8 @@ pub(crate) fn ruling(
     }
 }
 
-fn text(py: Python<'_>, value: &impl serde::Serialize) -> PyResult<String> {
-    serde_json::to_string(value)
-        .map_err(|error| errors::to_python(py, &tiffany::TaskError::failed(error.to_string())))
+fn text(py: Python<'_>, json: serde_json::Result<String>) -> PyResult<String> {
+    json.map_err(|error| errors::to_python(py, &TaskError::failed(error.to_string())))
 }
 
 fn made(py: Python<'_>, function: &str, json: &str) -> PyResult<Py<PyAny>> {

@@ -3,12 +3,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use tiffany_kernel::{Asked, CallId, CallRef, Completion, RunId, TaskError};
+use serde_json::json;
+use tiffany_kernel::{Asked, CallId, CallRef, Completion, RunId, Stage, TaskError};
 
 use super::ruling::{Place, decided_already};
 use super::{Approval, OpenApproval, Ruling, no_such_approval, stamped};
 use crate::durable::Key;
-use crate::runtime::Runtime;
+use crate::pal::{Data, TaskId};
+use crate::runtime::{Hosted, Runtime};
+use crate::wal::Stamp;
 
 /// So many decisions are remembered for those who come too late.
 const REMEMBERED: usize = 1024;
@@ -56,6 +59,31 @@ impl Approvals {
 }
 
 impl Runtime {
+    /// A call of a run asks a person.
+    pub(crate) fn ask_person(&mut self, call: CallRef, asked: Asked) {
+        if let Some(open) = self.open_approval(call, &asked) {
+            let OpenApproval { id, choices, deadline, .. } = &open;
+            let deadline = deadline.map(|until| Stamp::from_unix_nanos(until.as_nanos()));
+            let deadline = deadline.as_ref().map(Stamp::as_str);
+            let data = json!({ "approval": id, "choices": choices, "deadline": deadline });
+            self.tell_of(call, open.question, data);
+        }
+        self.approvals.ask(call, asked);
+    }
+
+    /// Tells those who watch what becomes of a question.
+    fn tell_of(&self, call: CallRef, message: String, data: serde_json::Value) {
+        let Some(place) = self.places.get(&call.run) else { return };
+        let Hosted { run, hosting, .. } = &*self.runs[*place];
+        let task_id = match hosting {
+            Some(hosting) => TaskId::Durable(hosting.uuid()),
+            None => TaskId::Ephemeral(run.id()),
+        };
+        let (tid, ts) = (run.caller(call), self.host.clock.now());
+        let what = (Stage::AwaitingUserApproval, message);
+        self.host.hub.tell(task_id, tid, ts, what, Data::Other(data));
+    }
+
     /// The questions of all runs that wait for a person. In runs that are paused there may be some, too.
     pub fn approvals(&self) -> Vec<OpenApproval> {
         let calls = self.approvals.open.values();
@@ -80,6 +108,9 @@ impl Runtime {
             Some(_) => answer.value()?,
             None => stamped(&answer.value()?, answer.at),
         };
+        let Approval { choice, by, .. } = &answer;
+        let data = json!({ "approval": open.id, "decided": answer });
+        self.tell_of(call, format!("{by} said {choice}"), data);
         self.approvals.withdraw(call);
         self.approvals.remember(open.id, answer.clone());
         self.complete(call.run, Completion::Decided(call, Ok(value)));
