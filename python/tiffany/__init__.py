@@ -112,6 +112,8 @@ from tiffany._core import (
 )
 from tiffany.durable import (
     Agent,
+    Approval,
+    Approve,
     Attempt,
     Backoff,
     Chunk,
@@ -119,6 +121,7 @@ from tiffany.durable import (
     ContinueAs,
     Done,
     Doubt,
+    OpenApproval,
     Patched,
     Paused,
     Queue,
@@ -143,8 +146,11 @@ from tiffany.errors import (
     AbandonedError,
     AlreadyBegunError,
     AlreadySettledError,
+    ApprovalDecidedError,
+    ApprovalTimedOutError,
     BackupStoppedError,
     BadArgumentError,
+    BadChoiceError,
     BadDescriptorError,
     Cancelled,
     CannotContinueError,
@@ -170,6 +176,7 @@ from tiffany.errors import (
     NoRecordError,
     NoActivityError,
     NoSnapshotError,
+    NoSuchApprovalError,
     NoSuchKeyError,
     NoSuchQuestionError,
     NoSuchRunError,
@@ -196,6 +203,7 @@ from tiffany.errors import (
     ReadTooEarlyError,
     RedactionError,
     RefusedError,
+    RejectedError,
     RestlessError,
     RunCompactedError,
     RunOverError,
@@ -222,6 +230,7 @@ call = Call
 read_wait = ReadWait
 write_wait = WriteWait
 charge = Charge
+approve = Approve
 blocking = Blocking
 now = Now
 random = Random
@@ -268,11 +277,16 @@ __all__ = [
     "AlreadyBegunError",
     "AlreadySettledError",
     "Answer",
+    "Approval",
+    "ApprovalDecidedError",
+    "ApprovalTimedOutError",
+    "Approve",
     "Ask",
     "Attempt",
     "Backoff",
     "BackupStoppedError",
     "BadArgumentError",
+    "BadChoiceError",
     "BadDescriptorError",
     "Blocking",
     "Call",
@@ -335,6 +349,7 @@ __all__ = [
     "NoRecordError",
     "NoActivityError",
     "NoSnapshotError",
+    "NoSuchApprovalError",
     "NoSuchKeyError",
     "NoSuchQuestionError",
     "NoSuchRunError",
@@ -353,6 +368,7 @@ __all__ = [
     "NotUndoneError",
     "Now",
     "Ok",
+    "OpenApproval",
     "OtherKeyError",
     "OtherLogError",
     "OtherRunError",
@@ -377,6 +393,7 @@ __all__ = [
     "RedactionError",
     "Refuse",
     "RefusedError",
+    "RejectedError",
     "RestlessError",
     "Retention",
     "Run",
@@ -420,6 +437,7 @@ __all__ = [
     "acquire",
     "agent",
     "aio",
+    "approve",
     "arun",
     "ask",
     "attempt",

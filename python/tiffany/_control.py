@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import uuid as _uuid
 from collections.abc import Iterable
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, cast, overload
 
 from tiffany import _core, _retention, _workflows
+from tiffany._approvals import Approval, OpenApproval
 from tiffany._arguments import bad, several
 from tiffany._records import Doubt, Paused, Run, RunLike, Status, doubt, paused_run
 from tiffany._retention import Collected, Compacted, Pruned, Retention
@@ -191,6 +192,25 @@ class Connection:
     ) -> None:
         """Decides on a step in doubt, by its key: it is done, with this result; it failed; or it is done again."""
         self._control.decide(key, *decision(done, failed, again))
+
+    def approvals(self) -> list[OpenApproval]:
+        """The questions that wait for a person, of all runs. They are asked by `Approve`."""
+        return list(self._control.approvals())
+
+    def approve(
+        self,
+        approval: str,
+        choice: str | None = None,
+        *,
+        by: str | None = None,
+        why: str | None = None,
+    ) -> Approval:
+        """Decides such a question, by its id: with the first of two choices, or with the one that is named. The first answer holds."""
+        return cast(Approval, self._control.resolve(approval, True, choice, by, why))
+
+    def reject(self, approval: str, *, by: str | None = None, why: str | None = None) -> Approval:
+        """The same with the last of the choices, which is the rejection."""
+        return cast(Approval, self._control.resolve(approval, False, None, by, why))
 
     def remove(self, run: RunLike) -> None:
         """Removes a run that is over, as `Runtime.remove` does."""

@@ -8,10 +8,11 @@ import os
 import uuid as _uuid
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Literal, TypeVar, TypeVarTuple, Unpack, overload
+from typing import Any, Literal, TypeVar, TypeVarTuple, Unpack, cast, overload
 
 from tiffany import _arguments, _control, _core, _retention, _workflows
 from tiffany._agents import Agent
+from tiffany._approvals import Approval, OpenApproval
 from tiffany._arguments import bad, close_unbegun, known_names_only
 from tiffany._control import _NOTHING, Connection
 from tiffany._records import Chunk, Doubt, Paused, Queue, Run, RunLike, doubt, paused_run
@@ -258,6 +259,25 @@ class Runtime:
     ) -> None:
         """Decides on a step in doubt, by its key: it is done, with this result; it failed; or it is done again."""
         self._core.decide(key, *_control.decision(done, failed, again))
+
+    def approvals(self) -> list[OpenApproval]:
+        """The questions that wait for a person, of all runs. They are asked by `Approve`."""
+        return list(self._core.approvals())
+
+    def approve(
+        self,
+        approval: str,
+        choice: str | None = None,
+        *,
+        by: str | None = None,
+        why: str | None = None,
+    ) -> Approval:
+        """Decides such a question, by its id: with the first of two choices, or with the one that is named. The first answer holds."""
+        return cast(Approval, self._core.resolve(approval, True, choice, by, why))
+
+    def reject(self, approval: str, *, by: str | None = None, why: str | None = None) -> Approval:
+        """The same with the last of the choices, which is the rejection."""
+        return cast(Approval, self._core.resolve(approval, False, None, by, why))
 
     def remove(self, run: RunLike) -> None:
         """Removes a durable run that is over. Its id stays known: starting it again is a `RunRemovedError`, and runs nothing. `flush` waits until it is safe. Blobs that no

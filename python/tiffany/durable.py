@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from tiffany._agents import Agent, agent
+from tiffany._approvals import Approval, OpenApproval
 from tiffany._control import Connection, connect
 from tiffany._core import (
+    Approve,
     Attempt,
     ContinueAs,
     Done,
@@ -26,6 +28,8 @@ from tiffany._workflows import workflow
 
 __all__ = [
     "Agent",
+    "Approval",
+    "Approve",
     "Attempt",
     "Backoff",
     "Chunk",
@@ -33,6 +37,7 @@ __all__ = [
     "ContinueAs",
     "Done",
     "Doubt",
+    "OpenApproval",
     "Patched",
     "Paused",
     "Queue",

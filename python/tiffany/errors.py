@@ -411,6 +411,36 @@ class NoActivityError(TiffanyError):
     code = "TFY0150"
 
 
+class ApprovalTimedOutError(TiffanyError, TimeoutError):
+    """No person answered a question in time."""
+
+    code = "TFY0180"
+
+
+class NoSuchApprovalError(TiffanyError, LookupError):
+    """No such question is open."""
+
+    code = "TFY0181"
+
+
+class ApprovalDecidedError(TiffanyError):
+    """The question has its answer; the first one holds."""
+
+    code = "TFY0182"
+
+
+class BadChoiceError(TiffanyError, ValueError):
+    """The question does not have this choice."""
+
+    code = "TFY0183"
+
+
+class RejectedError(TiffanyError):
+    """A person said no."""
+
+    code = "TFY0184"
+
+
 class NotTheSameError(TiffanyError):
     """A run cannot be captured: the code does not do what its log has."""
 
@@ -513,8 +543,11 @@ __all__ = [
     "AbandonedError",
     "AlreadyBegunError",
     "AlreadySettledError",
+    "ApprovalDecidedError",
+    "ApprovalTimedOutError",
     "BackupStoppedError",
     "BadArgumentError",
+    "BadChoiceError",
     "BadDescriptorError",
     "Cancelled",
     "CannotContinueError",
@@ -540,6 +573,7 @@ __all__ = [
     "NoRecordError",
     "NoActivityError",
     "NoSnapshotError",
+    "NoSuchApprovalError",
     "NoSuchKeyError",
     "NoSuchQuestionError",
     "NoSuchRunError",
@@ -566,6 +600,7 @@ __all__ = [
     "ReadTooEarlyError",
     "RedactionError",
     "RefusedError",
+    "RejectedError",
     "RestlessError",
     "RunCompactedError",
     "RunOverError",

@@ -104,6 +104,8 @@ pub enum SystemCall {
     Effect(EffectWork),
     /// Show something to those who watch. It is not written down.
     Show(Box<Shown>),
+    /// Ask a person, and wait for the answer.
+    Approve(Box<Asking>),
     /// Count this much towards the run's cost limit.
     Charge(u64),
     /// A call the kernel does not know; handlers answer it.
@@ -164,6 +166,17 @@ pub struct EffectWork {
     pub about: Option<Rc<str>>,
     /// The work, as the host wrapped it.
     pub work: Box<dyn std::any::Any>,
+}
+
+/// A question to a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asking {
+    /// The question and its choices, as JSON. The kernel does not look at it.
+    pub about: Rc<str>,
+    /// What the person has to see to decide, as JSON.
+    pub payload: Option<Rc<str>>,
+    /// How long an answer is waited for.
+    pub timeout: Option<Duration>,
 }
 
 /// What a call is answered with.
@@ -298,6 +311,7 @@ call_kinds! {
     JoinGroup "join_group" SystemCall::JoinGroup(_),
     Effect "effect" SystemCall::Effect(_),
     Show "show" SystemCall::Show(_),
+    Approve "approve" SystemCall::Approve(_),
     Charge "charge" SystemCall::Charge(_),
     Custom "custom" SystemCall::Custom(..),
 }
@@ -326,7 +340,7 @@ impl CallKind {
     /// Calls that need the round's clock to be set before they are accepted.
     pub fn reads_clock(self) -> bool {
         use CallKind::*;
-        matches!(self, Now | Sleep | SleepUntil | Cancel | KillTask)
+        matches!(self, Now | Sleep | SleepUntil | Approve | Cancel | KillTask)
     }
 }
 
@@ -383,6 +397,7 @@ impl fmt::Display for SystemCall {
             SystemCall::Show(shown) => write!(f, "{tag}({shown})"),
             SystemCall::Charge(cost) => write!(f, "{tag}({cost})"),
             SystemCall::Effect(work) => write!(f, "{tag}({})", work.name),
+            SystemCall::Approve(asking) => write!(f, "{tag}({})", asking.about),
             SystemCall::Custom(name, request) => write!(f, "{tag}({name}, {request:?})"),
             _ => f.write_str(tag),
         }

@@ -143,7 +143,7 @@ impl Run {
         let task = &self.tasks[slot as usize];
         let waits = task.calls().into_iter().flat_map(Calls::waits);
         let told = |call: CallId, wait: &Wait| match wait {
-            Wait::Effect => effect(CallRef { run: self.id, slot, call }),
+            Wait::Effect | Wait::Approval { .. } => effect(CallRef { run: self.id, slot, call }),
             _ => None,
         };
         let on: Vec<String> = waits
@@ -197,6 +197,7 @@ impl Run {
             Wait::Timer { .. } => "a timer".into(),
             Wait::Io { fd } => format!("descriptor {fd}"),
             Wait::Effect => "an effect".into(),
+            Wait::Approval { .. } => "a person".into(),
             Wait::Commit { .. } => "the log".into(),
             Wait::Receive { channel, .. } => {
                 format!("a message in channel {}", self.rare.channels[channel as usize].id)

@@ -212,7 +212,7 @@ kinds! {
     /// Code and the log that was kept of it have parted ways.
     GoldenLog = "TFY0059", "if that is meant, record the log anew, by `pytest --golden-update` or `capture --force`";
     /// A record that is no answer was to be changed in a fork.
-    NotAnAnswer = "TFY0116", "give the number of an `EffectResult`, a `PromiseSettled` or a `Message`; `log` lists them";
+    NotAnAnswer = "TFY0116", "give the number of an `EffectResult`, an `ApprovalDecided`, a `PromiseSettled` or a `Message`; `log` lists them";
     /// A run cannot be forked there.
     NotForkable = "TFY0117", "fork it at another record; `log` lists them";
     /// An answer for a fork has another shape than the recorded one.
@@ -237,6 +237,16 @@ kinds! {
     ReadTooEarly = "TFY0134", "do it again";
     /// Events are of a process, and none has the log.
     NoActivity = "TFY0150", "start the program that the runs belong to; what is written down of them is shown by `log`";
+    /// No person answered a question in time.
+    ApprovalTimedOut = "TFY0180", "ask again, or say in the program what holds when nobody answers";
+    /// No such question is open.
+    NoSuchApproval = "TFY0181", "see which are open by `approvals`";
+    /// The question has its answer.
+    ApprovalDecided = "TFY0182", "the first answer holds; see it by `show`";
+    /// The question does not have this choice.
+    BadChoice = "TFY0183", "give one of its choices; `approvals` shows them";
+    /// A person said no.
+    Rejected = "TFY0184", "see by `show` who said so and why; change what was asked for, and ask again";
 }
 
 /// An error a task was given, or ended with.

@@ -44,8 +44,8 @@ mod value;
 mod waiters;
 
 pub use call::{
-    CallKind, Claim, EffectWork, GatherMode, Handlers, Message, Permits, Reply, SpawnOptions,
-    SystemCall,
+    Asking, CallKind, Claim, EffectWork, GatherMode, Handlers, Message, Permits, Reply,
+    SpawnOptions, SystemCall,
 };
 pub use config::{End, Events, Limits, Mode, RunConfig};
 pub use coroutine::{BoxCoroutine, Coroutine, Port, Release, Step, Unwind};
@@ -53,7 +53,7 @@ pub use deadlock::{DeadlockError, Waiting};
 pub use error::{ErrorKind, Site, TaskError, TaskLabel, panic_text};
 pub use handler::{Handler, Verdict};
 pub use id::{CallId, ObjectRef, RunId, TaskRef, Tid, Uuid, Waitable};
-pub use outbox::{CallRef, Completion, Event, EventKind, Interest, Order};
+pub use outbox::{Asked, CallRef, Completion, Event, EventKind, Interest, Order};
 pub use policy::{Candidate, DependencyAware, Policy, Priority};
 pub use record::{About, CallRecord, Record, RecordKind, Recording};
 pub use run::{Counts, Run, RunFailure, TaskInfo};

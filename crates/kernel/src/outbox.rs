@@ -33,7 +33,9 @@ pub enum Order {
     Unwatch(CallRef, RawFd),
     /// Do this work, and tell its result.
     Start(CallRef, EffectWork),
-    /// Nobody waits for that work any more.
+    /// Ask a person this, and tell the answer.
+    Ask(CallRef, Asked),
+    /// Nobody waits for that work or that answer any more.
     Abort(CallRef),
     /// Tell when all that happened so far is safe in the log.
     Commit(CallRef),
@@ -47,6 +49,19 @@ pub enum Order {
     Elsewhere(Release),
     /// A call of another run was withdrawn.
     WithdrawElsewhere(TaskRef, CallId),
+}
+
+/// A question to a person that waits for its answer.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// The question and its choices, as JSON.
+    pub about: Rc<str>,
+    /// What the person has to see to decide, as JSON.
+    pub payload: Option<Rc<str>>,
+    /// Since when.
+    pub since: Time,
+    /// Until when.
+    pub deadline: Option<Time>,
 }
 
 /// What is waited for on a descriptor.
@@ -63,6 +78,8 @@ pub enum Interest {
 pub enum Completion {
     /// A call that the host was ordered to look after has its answer.
     Call(CallRef, Result<Value, TaskError>),
+    /// A person answered the question that a call asked.
+    Decided(CallRef, Result<Value, TaskError>),
     /// The timer of a call was due, says the log. (In a live run the kernel knows by itself.)
     Timer(CallRef),
     /// The time that a cancelled task had for its cleanup is over, says the log.

@@ -89,6 +89,10 @@ pub(crate) enum Wait {
         fd: i32,
     },
     Effect,
+    /// For a person, no longer than until the timer is due.
+    Approval {
+        timer: Option<u32>,
+    },
     /// For the log.
     Commit {
         promise: u32,
@@ -144,6 +148,7 @@ impl Wait {
             Wait::Io { .. } => BlockReason::Io,
             Wait::Commit { .. } => BlockReason::Commit,
             Wait::Effect | Wait::Handler { .. } | Wait::Resolve { .. } => BlockReason::Effect,
+            Wait::Approval { .. } => BlockReason::Approval,
             Wait::Receive { .. } | Wait::Send { .. } => BlockReason::Message,
             Wait::Acquire { .. } => BlockReason::Lock,
         }

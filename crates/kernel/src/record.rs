@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use crate::call::{CallKind, Reply, SystemCall};
+use crate::call::{Asking, CallKind, Reply, SystemCall};
 use crate::calls::Answer;
 use crate::error::{Site, TaskError};
 use crate::id::{Tid, Uuid, Waitable};
@@ -46,6 +46,8 @@ pub enum RecordKind {
     Woken(CallRef),
     /// It took a call back that waited for the world.
     Withdrawn(CallRef),
+    /// It took a question back that no person had answered.
+    Unasked(CallRef),
     /// It took longer for its cleanup than it may.
     CutShort,
     /// The run took longer than it may.
@@ -99,6 +101,15 @@ pub enum About {
     Uuid(Uuid),
     /// Whatever the host wants to find again, as JSON.
     Json(Rc<str>),
+    /// A question to a person.
+    Question {
+        /// The question and its choices, as JSON.
+        about: Rc<str>,
+        /// What the person has to see to decide, as JSON.
+        payload: Option<Rc<str>>,
+        /// Until when an answer is waited for.
+        until: Option<Time>,
+    },
 }
 
 impl CallKind {
@@ -111,6 +122,7 @@ impl CallKind {
                 | Sleep
                 | SleepUntil
                 | Effect
+                | Approve
                 | CreateExternalPromise
                 | ReceiveMessage
                 | Now
@@ -196,6 +208,11 @@ impl About {
                 Some(json) => About::Json(Rc::clone(json)),
                 None => About::Nothing,
             },
+            SystemCall::Approve(asking) => {
+                let Asking { about, payload, timeout } = &**asking;
+                let until = timeout.and_then(|timeout| clock.checked_add(timeout));
+                About::Question { about: Rc::clone(about), payload: payload.clone(), until }
+            }
             SystemCall::ContinueAs(input) => About::Json(Rc::clone(input)),
             SystemCall::Charge(cost) => About::Number(*cost),
             _ => About::Nothing,

@@ -316,7 +316,12 @@ impl Run {
         self.steps
     }
 
-    /// The number of the task that made a call.
+    /// The task that made a call.
+    pub fn caller_label(&self, call: CallRef) -> Option<TaskLabel> {
+        self.tasks.contains(call.slot as usize).then(|| self.label(call.slot))
+    }
+
+    /// Its number.
     pub fn caller(&self, call: CallRef) -> Option<Tid> {
         self.tasks.get(call.slot as usize).map(|task| task.tid)
     }

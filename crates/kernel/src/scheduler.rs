@@ -105,6 +105,7 @@ impl Run {
         while let Some(due) = self.timers.pop_due(self.clock) {
             match due {
                 Due::Call { task, call } => self.fire(task, call),
+                Due::Answer { task, call } => self.unanswered(task, call),
                 Due::Grace { task, tid } => self.end_grace(task, Tid(tid)),
                 Due::Limit => self.over_time(),
             }
@@ -123,6 +124,7 @@ impl Run {
             }
             Completion::OverTime => self.over_time(),
             Completion::Message(name, value) => self.deliver(&name, value),
+            Completion::Decided(call, answer) => self.decided(call, answer),
             Completion::Settle(uuid, result) => self.settle_external(uuid, result),
             Completion::Wake(task) => self.wake_foreign(task),
         }

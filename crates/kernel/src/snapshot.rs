@@ -229,6 +229,9 @@ impl Run {
             if let Wait::Handler { .. } | Wait::Resolve { .. } | Wait::Io { .. } = wait {
                 return Err(format!("task {} waits for another than itself", task.tid));
             }
+            if let Wait::Approval { .. } = wait {
+                return Err(format!("task {} waits for a person", task.tid));
+            }
             live.push(Found { slot: slot as u32, call, wait });
         }
         Ok(live)

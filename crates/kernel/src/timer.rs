@@ -37,6 +37,8 @@ struct Armed {
 pub(crate) enum Due {
     /// A task's call.
     Call { task: u32, call: CallId },
+    /// The end of the time that a person has to answer a task's call.
+    Answer { task: u32, call: CallId },
     /// The end of the time a cancelled task has for its cleanup.
     Grace { task: u32, tid: u64 },
     /// The end of the run's wall time.

@@ -30,9 +30,13 @@ macro_rules! named {
 named!(
     as_is,
     at,
+    approval,
     backup,
+    by,
     capacity,
     channel,
+    choice,
+    choices,
     clock,
     cost,
     count,
@@ -57,6 +61,7 @@ named!(
     policy,
     port,
     priority,
+    question,
     queue,
     rate,
     record,
@@ -105,6 +110,7 @@ plain!(
     bool => "True or False",
     PathBuf => "a path",
     Vec<Py<PyAny>> => "a list",
+    Vec<String> => "a list of texts",
 );
 
 impl<'py> Argument<'py> for String {

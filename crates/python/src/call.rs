@@ -17,6 +17,8 @@ use tiffany::kernel::{GatherMode, ObjectRef, TaskRef, Waitable as Target};
 use tiffany::{Claim, ErrorKind, Reply, SystemCall as KernelCall, Tid, Time, Uuid, Value, binding};
 
 use crate::awaiter::awaiter;
+use crate::calls::Asks;
+use crate::durable::approvals;
 use crate::errors::{Raise, TiffanyError};
 use crate::handles::{ExternalPromise, Promise, RaceResult, Task};
 use crate::line::Line;
@@ -68,6 +70,7 @@ pub(crate) enum Op {
     CreateExternalPromise,
     Sleep(Duration),
     SleepUntil(Time),
+    Approve(Asks),
     ReadWait(i32),
     WriteWait(i32),
     Get(String, Py<PyAny>),
@@ -285,6 +288,7 @@ pub(crate) fn request(call: &Bound<'_, SystemCall>) -> PyResult<KernelCall> {
         | Op::NewUuid
         | Op::Sleep(_)
         | Op::SleepUntil(_)
+        | Op::Approve(_)
         | Op::Charge(_)
         | Op::ReceiveMessage(_) => Some(kernel_call(call)),
         Op::Other(perform) => perform.request(call)?,
@@ -293,7 +297,7 @@ pub(crate) fn request(call: &Bound<'_, SystemCall>) -> PyResult<KernelCall> {
     wanted.ok_or_else(|| {
         let name = crate::repr::name(call.py(), &call.get().op);
         let message = format!(
-            "a state machine cannot want `{name}`; it can want a step, a message, the time, a random number or identity, a sleep or a turn"
+            "a state machine cannot want `{name}`; it can want a step, a message, an approval, the time, a random number or identity, a sleep or a turn"
         );
         TiffanyError::NotACall.err(call.py(), message)
     })
@@ -325,6 +329,7 @@ pub(crate) fn kernel_call(call: &Bound<'_, SystemCall>) -> KernelCall {
         Op::CreateExternalPromise => KernelCall::CreateExternalPromise(Uuid(0)),
         Op::Sleep(duration) => KernelCall::Sleep(*duration),
         Op::SleepUntil(time) => KernelCall::SleepUntil(*time),
+        Op::Approve(asks) => KernelCall::Approve(Box::new(asks.asking())),
         Op::ReadWait(fd) => KernelCall::ReadWait(*fd),
         Op::WriteWait(fd) => KernelCall::WriteWait(*fd),
         Op::Get(key, _) => KernelCall::Get(key.as_str().into()),
@@ -372,6 +377,7 @@ pub(crate) fn answer(call: &Bound<'_, SystemCall>, reply: Reply) -> PyResult<Py<
             // As many bits as a float has.
             return object(((number >> 11) as f64 / (1u64 << 53) as f64).into_bound_py_any(py));
         }
+        (Op::Approve(_), Reply::Value(value)) => return approvals::answered(py, value),
         (_, Reply::Value(value)) => return from_value(py, value),
         (_, Reply::Message(message)) => return from_value(py, message.value),
         (_, Reply::Flag(flag)) => return object(flag.into_bound_py_any(py)),

@@ -159,6 +159,7 @@ fn object(py: Python<'_>, call: &KernelCall) -> PyResult<Option<Py<SystemCall>>>
         KernelCall::CreateExternalPromise(_) => Op::CreateExternalPromise,
         KernelCall::Sleep(duration) => Op::Sleep(*duration),
         KernelCall::SleepUntil(time) => Op::SleepUntil(*time),
+        KernelCall::Approve(asking) => Op::Approve((&**asking).into()),
         KernelCall::ReadWait(fd) => Op::ReadWait(*fd),
         KernelCall::WriteWait(fd) => Op::WriteWait(*fd),
         KernelCall::Get(key) => Op::Get(key.to_string(), py.None()),

@@ -10,7 +10,7 @@ use crate::argument;
 use crate::asyncgens::{self, Hooks};
 use crate::durable::control::Control;
 use crate::durable::retention::{self, CollectedParts, CompactedParts, PrunedParts, RuleParts};
-use crate::durable::{forks, interpreter, runs};
+use crate::durable::{approvals, forks, interpreter, runs};
 use crate::errors::{self, Raise, TiffanyError};
 use crate::guest::Guest;
 use crate::line::Line;
@@ -270,6 +270,29 @@ impl Runtime {
         given: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         runs::decide(&mut self.open(given.py())?.runtime, &key, what, given)
+    }
+
+    /// The questions that wait for a person.
+    fn approvals(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
+        let open = self.open(py)?.runtime.approvals();
+        open.iter().map(|open| approvals::open(py, open)).collect()
+    }
+
+    /// Decides one of them: this choice, or yes or no.
+    #[pyo3(signature = (approval, yes, choice = None, by = None, why = None))]
+    fn resolve(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument::approval)] approval: String,
+        yes: bool,
+        #[pyo3(from_py_with = argument::choice)] choice: Option<String>,
+        #[pyo3(from_py_with = argument::by)] by: Option<String>,
+        #[pyo3(from_py_with = argument::why)] why: Option<String>,
+    ) -> PyResult<Py<PyAny>> {
+        let ruling = approvals::ruling(choice, yes, by, why);
+        let decided = self.open(py)?.runtime.resolve(&approval, ruling);
+        let decided = decided.map_err(|error| errors::to_python(py, &error))?;
+        approvals::decided(py, &decided)
     }
 
     /// Whether a durable run is over, and its end safe in the log.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub use crate::durable::{Language, Wanted, Way};
 pub use agent::{Agent, agent, request};
 pub use durable::{
-    answer_question, continue_as, durable_run, failing, fork, fork_by, is_live, make_step,
+    answer_question, asking, continue_as, durable_run, failing, fork, fork_by, is_live, make_step,
     settle_durable, settle_durable_in, step, step_elsewhere, transactional, wait_for, with_origin,
     worth_another_attempt,
 };

@@ -26,6 +26,7 @@
 //! answers takes the same way every time.
 
 mod agent_task;
+mod approval;
 pub mod binding;
 mod builder;
 mod call;
@@ -81,6 +82,7 @@ use std::fmt::Display;
 use std::future::Future as StdFuture;
 
 pub use agent_task::{AgentTask, TaskContext, TaskStatus};
+pub use approval::{Approval, Approve, approve};
 pub use builder::Builder;
 pub use call::{Call, Cloned, Decode, Direct, FromReply, Moved, Optional, TryCall, Yield};
 pub use channel::{Received, Receiver, Sender, channel, unbounded_channel};
@@ -132,8 +134,8 @@ pub use watchdog::StuckTask;
 /// ```
 pub mod kernel {
     pub use tiffany_kernel::{
-        BoxCoroutine, CallId, Coroutine, EffectWork, Frame, GatherMode, Handlers, Message, Object,
-        ObjectRef, Permits, Port, Release, RunFailure, SpawnOptions, Step, TaskRef, Unwind,
+        Asking, BoxCoroutine, CallId, Coroutine, EffectWork, Frame, GatherMode, Handlers, Message,
+        Object, ObjectRef, Permits, Port, Release, RunFailure, SpawnOptions, Step, TaskRef, Unwind,
         Waitable, WrongType,
     };
 }

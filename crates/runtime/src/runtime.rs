@@ -15,6 +15,7 @@ use tiffany_kernel::{
     BoxCoroutine, Completion, ErrorKind, Event, Order, Port, Run, RunId, TaskError, Time, Value,
 };
 
+use crate::approval::Approvals;
 use crate::binding::{self, Outside};
 use crate::builder::Builder;
 use crate::call::wrong_type;
@@ -62,6 +63,8 @@ pub struct Runtime {
     pub(crate) durable: Option<Durable>,
     /// Steps that are not over, of all runs.
     pub(crate) effects: Effects,
+    /// Questions that no person has answered, of all runs.
+    pub(crate) approvals: Approvals,
     /// Runs with ready tasks, in the order of their turns. The next one has a place of its own, because
     /// nearly always there is just one run.
     next: Option<usize>,
@@ -135,6 +138,7 @@ impl Runtime {
             watched,
             host: Rc::new(host),
             effects: Effects::new(&settings),
+            approvals: Approvals::default(),
             settings,
             runs: Slab::new(),
             places: BTreeMap::new(),
@@ -492,7 +496,11 @@ impl Runtime {
                 let error = TaskError::new(ErrorKind::CannotContinue, message);
                 self.complete(id, Completion::Call(call, Err(error)));
             }
-            Order::Abort(call) => self.abort_step(call),
+            Order::Ask(call, asked) => self.ask_person(call, asked),
+            Order::Abort(call) => {
+                self.approvals.withdraw(call);
+                self.abort_step(call);
+            }
             Order::Announce(uuid, promise) => self.host.inbox.announce(uuid, promise.run, false),
             Order::Name(tid, name) => {
                 if let Some(watched) = &self.watched {

@@ -32,9 +32,16 @@ impl Run {
     /// A replay says that the timer of a call was due.
     pub(crate) fn complete_timer(&mut self, at: CallRef) {
         let calls = self.tasks.get(at.slot as usize).and_then(|task| task.calls());
-        if let Some(Wait::Timer { timer }) = calls.and_then(|calls| calls.wait_of(at.call)) {
-            self.timers.disarm(timer);
-            self.fire(at.slot, at.call);
+        match calls.and_then(|calls| calls.wait_of(at.call)) {
+            Some(Wait::Timer { timer }) => {
+                self.timers.disarm(timer);
+                self.fire(at.slot, at.call);
+            }
+            Some(Wait::Approval { timer }) => {
+                timer.into_iter().for_each(|timer| self.timers.disarm(timer));
+                self.unanswered(at.slot, at.call);
+            }
+            _ => {}
         }
     }
 

@@ -1,6 +1,7 @@
 //! What each system call does, one file for each family. A call either has its answer at once, or is
 //! registered somewhere and answered later.
 
+mod approve;
 mod cancel;
 pub(crate) mod channel;
 mod continue_as;
@@ -104,6 +105,7 @@ impl Run {
             SystemCall::JoinGroup(group) => settle(self.join_group(me, id, group)),
             SystemCall::Effect(work) => self.effect(me, id, work),
             SystemCall::Show(shown) => self.show(me, shown),
+            SystemCall::Approve(asking) => self.approve(me, id, *asking),
             SystemCall::Charge(cost) => self.charge(cost),
             SystemCall::Custom(name, _) => {
                 Answer::error(ErrorKind::Unanswered, format!("nobody answers the call `{name}`"))

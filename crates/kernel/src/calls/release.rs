@@ -175,6 +175,10 @@ impl Run {
                 self.hope.effects -= 1;
                 self.order(Order::Abort(self.call_ref(slot, id)));
             }
+            Wait::Approval { timer } => {
+                self.record(slot, |run| RecordKind::Unasked(run.call_ref(slot, id)));
+                self.stop_asking(slot, id, timer);
+            }
             Wait::Commit { promise } => {
                 self.record(slot, |run| RecordKind::Withdrawn(run.call_ref(slot, id)));
                 self.hope.effects -= 1;

@@ -1,5 +1,6 @@
 //! The calls as Python classes, by family. Each class only says what its arguments are and fills in an `Op`.
 
+mod approve;
 mod objects;
 mod outside;
 mod promises;
@@ -35,6 +36,7 @@ macro_rules! plain {
         )+
     };
 }
+pub(crate) use approve::Asks;
 use plain;
 pub(crate) use time::duration;
 
@@ -104,6 +106,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
         objects::Acquire,
         objects::CreateGroup,
         objects::JoinGroup,
+        approve::Approve,
         outside::Aio,
         outside::InThread,
         outside::InProcess,
@@ -130,6 +133,7 @@ pub(crate) fn object(py: Python<'_>, op: Op) -> PyResult<Py<SystemCall>> {
         Op::NewUuid => time::NewUuid,
         Op::Sleep(_) => time::Sleep,
         Op::SleepUntil(_) => time::SleepUntil,
+        Op::Approve(_) => approve::Approve,
         Op::CreatePromise => promises::CreatePromise,
         Op::CompletePromise(..) => promises::CompletePromise,
         Op::FailPromise(..) => promises::FailPromise,

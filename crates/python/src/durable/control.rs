@@ -15,7 +15,7 @@ use crate::argument;
 use crate::durable::messages::identity;
 use crate::durable::retention::{self, CollectedParts, CompactedParts, PrunedParts, RuleParts};
 use crate::durable::runs::{DoubtParts, PausedParts, decision, doubt, paused_run};
-use crate::durable::{forks, interpreter};
+use crate::durable::{approvals, forks, interpreter};
 use crate::errors::{self, Raise, TiffanyError};
 use crate::json;
 
@@ -212,6 +212,27 @@ impl Control {
     ) -> PyResult<()> {
         let decision = decision(what, given)?;
         self.ask(given.py(), |way| way.decide(&key, decision))
+    }
+
+    /// The questions that wait for a person.
+    fn approvals(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
+        self.ask(py, Way::approvals)?.iter().map(|open| approvals::open(py, open)).collect()
+    }
+
+    /// Decides one of them: this choice, or yes or no.
+    #[pyo3(signature = (approval, yes, choice = None, by = None, why = None))]
+    fn resolve(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument::approval)] approval: String,
+        yes: bool,
+        #[pyo3(from_py_with = argument::choice)] choice: Option<String>,
+        #[pyo3(from_py_with = argument::by)] by: Option<String>,
+        #[pyo3(from_py_with = argument::why)] why: Option<String>,
+    ) -> PyResult<Py<PyAny>> {
+        let ruling = approvals::ruling(choice, yes, by, why);
+        let decided = self.ask(py, |way| way.resolve(&approval, ruling))?;
+        approvals::decided(py, &decided)
     }
 
     /// Removes a run that is over.

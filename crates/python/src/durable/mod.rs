@@ -2,6 +2,7 @@
 //! decorators and all that has to be said about arguments are Python, in `python/tiffany`.
 
 mod agent;
+pub(crate) mod approvals;
 pub(crate) mod attempt;
 pub(crate) mod control;
 mod elsewhere;

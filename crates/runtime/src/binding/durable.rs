@@ -4,13 +4,15 @@ use std::future::Future;
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::value::RawValue;
-use tiffany_kernel::{Reply, Site, TaskError, Uuid};
+use tiffany_kernel::{Asking, Reply, Site, SystemCall, TaskError, Uuid};
 
+use crate::approval::approve;
 use crate::binding::Origin;
 use crate::builder::Builder;
-use crate::call::TryCall;
+use crate::call::{Direct, TryCall};
 use crate::control::Control;
 use crate::durable::{
     Attempt, DurableRun, Fork, Json, Language, Spawner, Step, StepError, StepJob, Tried,
@@ -138,6 +140,29 @@ pub fn make_step(step: Step<()>, input: String, at: Option<Site>) -> TryCall<Rep
     match at {
         Some(at) => step.made_at(at).into_call(),
         None => step.into_call(),
+    }
+}
+
+/// A question to a person, with a payload that is JSON already.
+pub fn asking(
+    question: String,
+    choices: Option<Vec<String>>,
+    payload: Option<Box<RawValue>>,
+    timeout: Option<Duration>,
+) -> Result<Asking, TaskError> {
+    let mut asks = approve(question);
+    if let Some(choices) = choices {
+        asks = asks.choices(choices);
+    }
+    if let Some(payload) = payload {
+        asks = asks.payload(&payload);
+    }
+    if let Some(timeout) = timeout {
+        asks = asks.timeout(timeout);
+    }
+    match asks.into_call::<Reply, Direct>().into_request()? {
+        SystemCall::Approve(asking) => Ok(*asking),
+        _ => unreachable!("a question is a call of its kind"),
     }
 }
 

@@ -72,6 +72,12 @@ pub(super) enum Command {
     Resume(Resume),
     /// List the steps that may have happened or not, or decide on one.
     Doubt(Doubt),
+    /// List the questions that wait for a person.
+    Approvals(Approvals),
+    /// Say yes to a question of a run, or choose one of its choices.
+    Approve(Approve),
+    /// Say no to a question of a run: choose the last of its choices.
+    Reject(Reject),
     /// Send a message to a run.
     Send(Send),
     /// Settle an external promise of a run.
@@ -456,6 +462,41 @@ pub(super) struct Decide {
     /// It did not happen: it is done again.
     #[arg(long)]
     pub(super) again: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Approvals {
+    /// Only those of this run: a UUID, the beginning of one, or the id the run was started with.
+    pub(super) run: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Approve {
+    #[command(flatten)]
+    pub(super) of: Approved,
+    /// What is chosen, if there are other choices than yes and no.
+    #[arg(long, value_name = "CHOICE")]
+    pub(super) choice: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Reject {
+    #[command(flatten)]
+    pub(super) of: Approved,
+}
+
+/// Which question, and who says what about it.
+#[derive(Debug, ClapArgs)]
+pub(super) struct Approved {
+    /// The id of a question, as `approvals` lists it, or a run that has only one. Without it: the only one there is.
+    #[arg(value_name = "ID|RUN")]
+    pub(super) question: Option<String>,
+    /// Why. It is recorded.
+    #[arg(long, value_name = "TEXT")]
+    pub(super) because: Option<String>,
+    /// Who decides, if that is not the user of this machine. The number of the user is recorded beside it.
+    #[arg(long = "as", value_name = "NAME")]
+    pub(super) by: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -112,6 +112,14 @@ pub enum CliError {
         "{0} [TFY0069]; `show` and `log --failed` tell more of each, and `allow` lets a fork go on"
     )]
     NotAllWell(String),
+    /// Several questions are meant.
+    #[error("{what}: {} [TFY0185]; give the id of one, as `approvals` lists it", .ids.join(", "))]
+    SeveralApprovals {
+        /// What was asked for.
+        what: String,
+        /// Some of the questions.
+        ids: Vec<String>,
+    },
     /// A backup is whole, and the log is not.
     #[error(
         "the backup came to its end, but {0} of the log cannot be read to the end [TFY0123]; `verify` tells more; what can be read is in the backup, and what an earlier one had is kept"
@@ -124,7 +132,7 @@ impl CliError {
     pub const CODES: &[&str] = &[
         "TFY0060", "TFY0061", "TFY0062", "TFY0063", "TFY0064", "TFY0065", "TFY0066", "TFY0067",
         "TFY0068", "TFY0069", "TFY0080", "TFY0081", "TFY0082", "TFY0083", "TFY0084", "TFY0085",
-        "TFY0123",
+        "TFY0123", "TFY0185",
     ];
 
     /// The stable code.
@@ -147,6 +155,7 @@ impl CliError {
             CliError::IsOver(_) => "TFY0084",
             CliError::NoReply { .. } => "TFY0085",
             CliError::DamagedInLog(_) => "TFY0123",
+            CliError::SeveralApprovals { .. } => "TFY0185",
         }
     }
 }
@@ -233,9 +242,10 @@ impl From<RunError> for Shown {
 impl From<CliError> for Shown {
     fn from(error: CliError) -> Shown {
         let exit = match error {
-            CliError::Ambiguous { .. } | CliError::BadJson { .. } | CliError::Usage(_) => {
-                exit::USAGE
-            }
+            CliError::Ambiguous { .. }
+            | CliError::BadJson { .. }
+            | CliError::SeveralApprovals { .. }
+            | CliError::Usage(_) => exit::USAGE,
             CliError::NeedsProgram(_) => exit::NEEDS_PROGRAM,
             _ => exit::FAILED,
         };

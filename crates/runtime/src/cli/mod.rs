@@ -15,6 +15,7 @@
 //! }
 //! ```
 
+mod approvals;
 mod args;
 mod backup;
 mod capture;
@@ -219,6 +220,9 @@ fn dispatch(builder: Builder, args: Args, out: Out, started: &Started<'_>) -> Do
         Command::Allow(options) => fork::allow(&place, out, &options),
         Command::Resume(options) => resume::resume(place, out, &options),
         Command::Doubt(options) => doubt::doubt(&place, out, &options),
+        Command::Approvals(options) => approvals::list(&place, out, &options),
+        Command::Approve(options) => approvals::approve(&place, out, &options),
+        Command::Reject(options) => approvals::reject(&place, out, &options),
         Command::Send(options) => change::send(&place, out, &options),
         Command::Settle(options) => change::settle(&place, out, &options),
         Command::Cancel(options) => change::cancel(&place, out, &options),

@@ -14,7 +14,7 @@ use super::out::{Out, Style, clean, paint};
 use super::place::{Place, find};
 use super::summary::{Summary, count, moment, size};
 use super::table::{cut, wrap};
-use super::tasks::{TaskSeen, Tasks, error_text};
+use super::tasks::{Decision, TaskSeen, Tasks, error_text};
 use super::waiting::Waiting;
 use crate::durable::{Until, run_removed, script};
 use crate::wal::{LogError, View};
@@ -135,6 +135,11 @@ impl Facts {
         all["seen"] = self.seen().into();
         all["tasks"] = tasks.into();
         all["promises"] = promises.into();
+        let decisions = self.tasks.decisions.iter().map(|decision| {
+            let Decision { of, question, answer, when } = decision;
+            json!({ "record": of, "question": question, "answer": answer, "when": when })
+        });
+        all["decisions"] = decisions.collect::<Vec<Value>>().into();
         all["inbox"] = json!(self.tasks.inbox);
         all["damage"] = self.damage.as_ref().map_or(Value::Null, Shown::json);
         all["diverged"] = self.exact.as_ref().err().map_or(Value::Null, Shown::json);
@@ -227,6 +232,9 @@ impl Facts {
         for (uuid, promise) in &tasks.promises {
             let by = format!("{uuid} of task {} at {}", promise.tid, promise.at);
             fact("promise", &by, Style::Plain)?;
+        }
+        for decision in &tasks.decisions {
+            fact("decided", &decision.what(), Style::Plain)?;
         }
         for (name, count) in &tasks.inbox {
             fact("inbox", &format!("`{name}`: {count} not taken"), Style::Plain)?;

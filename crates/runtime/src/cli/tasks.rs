@@ -20,6 +20,8 @@ pub(super) struct Tasks {
     pub(super) promises: BTreeMap<String, PromiseSeen>,
     /// How many messages nobody has taken yet, by name.
     pub(super) inbox: BTreeMap<String, u64>,
+    /// What people decided, in order.
+    pub(super) decisions: Vec<Decision>,
     pub(super) outcome: Option<Result<Value, Value>>,
     /// Somebody asked for the run to be cancelled.
     pub(super) is_cancelled: bool,
@@ -59,6 +61,27 @@ pub(super) struct PromiseSeen {
     pub(super) tid: u64,
     pub(super) record: u64,
     pub(super) at: String,
+}
+
+/// What a person decided.
+pub(super) struct Decision {
+    /// The record of the call, and the question.
+    pub(super) of: u64,
+    pub(super) question: String,
+    /// The choice, who, why, as the log has it.
+    pub(super) answer: Value,
+    pub(super) when: String,
+}
+
+impl Decision {
+    /// In words: `"Ship?": yes, by Ada (uid 1000): it is ready`.
+    pub(super) fn what(&self) -> String {
+        let Decision { question, answer, .. } = self;
+        let text = |field: &str| answer[field].as_str().unwrap_or("?").to_owned();
+        let uid = answer["uid"].as_u64().map_or_else(String::new, |uid| format!(" (uid {uid})"));
+        let why = answer["why"].as_str().map_or_else(String::new, |why| format!(": {why}"));
+        format!("{question:?}: {}, by {}{uid}{why}", text("choice"), text("by"))
+    }
 }
 
 impl TaskSeen {
@@ -147,6 +170,11 @@ impl Tasks {
                 }
                 None => self.answered(record),
             },
+            Some(RecordType::ApprovalDecided) => {
+                self.decided(record);
+                self.answered(record);
+            }
+            Some(RecordType::ApprovalWithdrawn) => self.taken_back(record),
             Some(RecordType::PromiseSettled) => {
                 if let Some(uuid) = text(record, "promise") {
                     self.promises.remove(&uuid);
@@ -307,6 +335,22 @@ impl Tasks {
         task.waits.remove(&of);
         // What it waits for besides, it still waits for.
         task.has_run = true;
+    }
+
+    fn decided(&mut self, record: &Record<'_>) {
+        let of = record.uint("of").unwrap_or(0);
+        let question = match self.task(record.tid.0).waits.get(&of).map(|waiting| &waiting.about) {
+            Some(About::Question(question, _)) => question.clone(),
+            _ => "?".into(),
+        };
+        let answer = inline(record, "value").unwrap_or(Value::Null);
+        self.decisions.push(Decision { of, question, answer, when: record.ts.to_owned() });
+    }
+
+    /// Its task does not wait for it any more, and goes on.
+    fn taken_back(&mut self, record: &Record<'_>) {
+        let of = record.uint("of").unwrap_or(0);
+        self.task(record.tid.0).waits.remove(&of);
     }
 
     fn attempted(&mut self, record: &Record<'_>, retry_at: Option<String>) {

@@ -37,6 +37,7 @@ pub(super) enum About {
     Until(String),
     Key(String),
     Uuid(String),
+    Question(String, Option<String>),
 }
 
 /// Where a step stands.
@@ -72,6 +73,8 @@ impl Waiting {
             About::Until(time) => format!(" until {time}"),
             About::Key(key) => format!(" `{key}`"),
             About::Uuid(uuid) => format!(" {uuid}"),
+            About::Question(question, None) => format!(" {question:?}"),
+            About::Question(question, Some(until)) => format!(" {question:?} until {until}"),
         };
         format!("{call}{about}{}", self.step.as_ref().map(StepSeen::what).unwrap_or_default())
     }
@@ -117,7 +120,10 @@ impl StepSeen {
 
 /// Calls whose answer has a line of its own.
 pub(super) fn is_answered_in_log(call: &str) -> bool {
-    matches!(call, "effect" | "sleep" | "sleep_until" | "create_external_promise" | "continue_as")
+    matches!(
+        call,
+        "effect" | "approve" | "sleep" | "sleep_until" | "create_external_promise" | "continue_as"
+    )
 }
 
 pub(super) fn may_wait(call: &str) -> bool {
@@ -142,6 +148,9 @@ pub(super) fn may_wait(call: &str) -> bool {
 }
 
 pub(super) fn about(record: &Record<'_>) -> About {
+    if record.str("call").as_deref() == Some("approve") {
+        return About::Question(question(record).0, text(record, "time"));
+    }
     if let Some(tid) = record.uint("task") {
         return About::Task(tid);
     }
@@ -161,6 +170,14 @@ pub(super) fn about(record: &Record<'_>) -> About {
     let fields = fields.into_iter().chain([("uuid", About::Uuid as fn(String) -> About)]);
     let mut found = fields.filter_map(|(field, make)| text(record, field).map(make));
     found.next().unwrap_or(About::Nothing)
+}
+
+/// The question and the choices of a call that asks a person.
+pub(super) fn question(record: &Record<'_>) -> (String, Vec<String>) {
+    let about: Value = record.get("about").map_or(Value::Null, super::json::value);
+    let choices = about["choices"].as_array().into_iter().flatten();
+    let choices = choices.filter_map(|choice| choice.as_str().map(str::to_owned)).collect();
+    (about["question"].as_str().unwrap_or("?").to_owned(), choices)
 }
 
 pub(super) fn text(record: &Record<'_>, field: &str) -> Option<String> {

@@ -43,6 +43,8 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
+use crate::approval::Approval;
+pub use crate::approval::{OpenApproval, Ruling};
 use crate::context;
 use crate::durable::{Fork, decode, raw};
 use crate::inbox::{Inbox, Letter, Settlement};
@@ -295,6 +297,23 @@ impl Control {
     /// Decides on a step in doubt, by its key.
     pub fn decide(&mut self, key: &str, decision: Decision) -> Result<(), TaskError> {
         self.ask(Request::Decide { key: key.into(), decision }).map(drop)
+    }
+
+    /// The questions that wait for a person, of all runs. They are asked by [`approve`](crate::approve).
+    pub fn approvals(&mut self) -> Result<Vec<OpenApproval>, TaskError> {
+        match self.ask(Request::Approvals)? {
+            Answer::Approvals(approvals) => Ok(approvals),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Decides such a question, by its id, and gives what is recorded. The first answer holds; who comes later is given the error
+    /// [`ApprovalDecided`](ErrorKind::ApprovalDecided) or [`NoSuchApproval`](ErrorKind::NoSuchApproval).
+    pub fn resolve(&mut self, approval: &str, ruling: Ruling) -> Result<Approval, TaskError> {
+        match self.ask(Request::Resolve { approval: approval.into(), ruling })? {
+            Answer::Approval(approval) => Ok(approval),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// Removes a run that is over, as [`Runtime::remove`](crate::Runtime::remove) does.

@@ -10,9 +10,10 @@ use super::catalogue::{Catalogue, Listing, Shown};
 use super::no_activity;
 use super::request::{Answer, Request, Status};
 use super::summary::{RunQuery, State};
+use crate::approval::{no_such_approval, own_uid};
 use crate::clock::Clock;
 use crate::durable::{
-    Fork, Needed, Page, Received, Shelved, Source, Stand, copy, fetch, log_failed, needed,
+    Fork, Key, Needed, Page, Received, Shelved, Source, Stand, copy, fetch, log_failed, needed,
     needed_by_fork, no_such_run, not_in_doubt, not_over, parent_of, parse_key, read_script,
     read_too_early, run_over, run_removed, uuid_of,
 };
@@ -182,6 +183,21 @@ impl Offline {
                     doubts.extend(shelved.doubts().cloned());
                 }
                 Ok(Answer::Doubts(doubts))
+            }
+            Request::Approvals => {
+                let mut approvals = Vec::new();
+                for run in self.live() {
+                    let Ok(shelved) = self.shelved(run) else { continue };
+                    approvals.extend(shelved.approvals(clock).cloned());
+                }
+                Ok(Answer::Approvals(approvals))
+            }
+            Request::Resolve { approval, ruling } => {
+                let none = || no_such_approval(&approval);
+                let run = Key::parse(&approval).ok_or_else(none)?.run;
+                let mut shelved = self.shelved(run)?;
+                let ruling = ruling.asked_by_user(own_uid());
+                shelved.resolve(page, clock, &approval, ruling).map(Answer::Approval)
             }
             Request::Decide { key, decision } => {
                 let parsed = parse_key(&key)?;

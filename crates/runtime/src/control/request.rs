@@ -10,6 +10,7 @@ use tiffany_kernel::{TaskError, Uuid, Value};
 
 use super::streaming::Beginning;
 use super::summary::{RunDetail, RunPage, RunQuery};
+use crate::approval::{Approval, OpenApproval, Ruling};
 use crate::durable::{Fork, Json, compact};
 use crate::inbox::Settlement;
 use crate::pal::Wanted;
@@ -120,13 +121,32 @@ pub enum Request {
         /// What came of it.
         decision: Decision,
     },
+    /// The questions that wait for a person: [`Answer::Approvals`].
+    Approvals,
+    /// Decides one of them: [`Answer::Approval`].
+    Resolve {
+        /// Its id.
+        approval: String,
+        /// What is said to it, and by whom.
+        ruling: Ruling,
+    },
 }
 
 impl Request {
+    /// The same, as the system says who asks.
+    pub(crate) fn asked_by_user(self, uid: u32) -> Request {
+        match self {
+            Request::Resolve { approval, ruling } => {
+                Request::Resolve { approval, ruling: ruling.asked_by_user(uid) }
+            }
+            request => request,
+        }
+    }
+
     /// Whether nothing is changed by it, so that it can be answered when the log has failed.
     pub fn only_looks(&self) -> bool {
-        use Request::{Doubts, Question, Runs, Show, Status};
-        matches!(self, Status | Runs(_) | Show { .. } | Doubts | Question { .. })
+        use Request::{Approvals, Doubts, Question, Runs, Show, Status};
+        matches!(self, Status | Runs(_) | Show { .. } | Doubts | Approvals | Question { .. })
     }
 }
 
@@ -167,6 +187,10 @@ pub enum Answer {
     Streaming(Beginning),
     /// Steps in doubt.
     Doubts(Vec<Doubt>),
+    /// Questions that wait for a person.
+    Approvals(Vec<OpenApproval>),
+    /// What was decided, as it is recorded.
+    Approval(Approval),
     /// For each run that was named, in that order.
     Each(Vec<Result<(), TaskError>>),
     /// The number of a collection, and what came of it if it is over.

@@ -129,6 +129,7 @@ fn serve(
 ) -> io::Result<Option<Wanted>> {
     stream.set_read_timeout(Some(SILENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
+    let peer = rustix::net::sockopt::socket_peercred(stream)?.uid.as_raw();
     let mut reader = BufReader::new(stream);
     while let Some(line) = read_line(&mut reader)? {
         let answer = if too_many {
@@ -145,7 +146,7 @@ fn serve(
                     );
                     Err(TaskError::new(ErrorKind::Unreachable, message))
                 }
-                Ok(request) => ask_here(inbox, request),
+                Ok(request) => ask_here(inbox, request.asked_by_user(peer)),
                 Err(error) => {
                     let message = format!("the request cannot be read: {error}");
                     Err(TaskError::new(ErrorKind::BadArgument, message))

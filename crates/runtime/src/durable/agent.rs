@@ -17,6 +17,7 @@ use super::json::{Json, Written, decode, encode};
 use super::promise::DurablePromise;
 use super::steps::step::Step;
 use crate::agent_task::{AgentTask, StateMachine, TaskContext, TaskStatus};
+use crate::approval::Approve;
 use crate::binding::Agent;
 use crate::call::{Direct, typed};
 use crate::context;
@@ -194,6 +195,14 @@ impl<T> TaskStatus<T> {
     /// To make a step: [`TaskContext::written`].
     pub fn step<R>(step: Step<R>) -> TaskStatus<T> {
         match step.into_call::<Value, Direct>().into_request() {
+            Ok(call) => TaskStatus::Waiting(call),
+            Err(error) => TaskStatus::Failed(error),
+        }
+    }
+
+    /// To ask a person: [`TaskContext::written`], as an [`Approval`](crate::Approval).
+    pub fn approve(question: Approve) -> TaskStatus<T> {
+        match question.into_call::<Value, Direct>().into_request() {
             Ok(call) => TaskStatus::Waiting(call),
             Err(error) => TaskStatus::Failed(error),
         }

@@ -10,6 +10,7 @@ use super::journal::Giver;
 use super::json::Json;
 use super::resume::resuming::log_failed;
 use super::steps::checkpoint::Receipt;
+use crate::approval::stamped;
 use crate::binding::{Outside, is_work};
 use crate::control::{Answer, Tell};
 use crate::inbox::Letter;
@@ -222,7 +223,7 @@ impl Runtime {
     }
 
     /// Writes down what the outside tells a durable run, and tells it.
-    pub(crate) fn tell(&mut self, place: usize, completion: Completion) {
+    pub(crate) fn tell(&mut self, place: usize, mut completion: Completion) {
         let now = self.host.clock.now();
         let hosted = &mut self.runs[place];
         let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
@@ -238,7 +239,7 @@ impl Runtime {
         }
         run.set_clock(now);
         let (clock, step) = (run.clock(), run.steps());
-        match &completion {
+        match &mut completion {
             Completion::Call(call, result) => {
                 let tid = run.caller(*call).unwrap_or(Tid(1));
                 let answering = hosting.branch.as_mut().and_then(|branch| branch.answering.take());
@@ -250,6 +251,13 @@ impl Runtime {
                         let at = (tid, clock, step);
                         journal.effect_result(page, at, *call, result, from);
                     }
+                }
+            }
+            Completion::Decided(call, answer) => {
+                let tid = run.caller(*call).unwrap_or(Tid(1));
+                journal.approval_decided(page, (tid, clock, step), *call, answer);
+                if let Ok(answer) = answer {
+                    *answer = stamped(answer, clock);
                 }
             }
             // Only the first answer counts.

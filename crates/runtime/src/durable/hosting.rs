@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tiffany_kernel::{ErrorKind, TaskError, Uuid};
+use tiffany_kernel::{CallRef, ErrorKind, TaskError, Uuid};
 
 use super::commit::Held;
 use super::earlier::Earlier;
 use super::fork::Branch;
 use super::journal::Journal;
-use super::key::Received;
+use super::key::{Key, Received};
 use super::listing::Shelf;
 use super::log::{CommitTime, Log};
 use super::page::Page;
@@ -82,6 +82,11 @@ impl Hosting {
     /// The run's identity.
     pub(crate) fn uuid(&self) -> Uuid {
         self.journal.run()
+    }
+
+    /// What a call that waits for the world is called there, and the id of its run.
+    pub(crate) fn name_of(&self, call: CallRef) -> Option<(Key, String)> {
+        Some((self.journal.key_of(call)?, self.beginning.id.to_string()))
     }
 }
 

@@ -179,6 +179,11 @@ impl Journal {
             RecordKind::Called(call) => self.write_call(page, tid, clock, call),
             RecordKind::Woken(call) => self.woken(page, tid, clock, step, call),
             RecordKind::Withdrawn(call) => drop(self.take(call)),
+            RecordKind::Unasked(call) => {
+                let Some(seq) = self.take(call) else { return };
+                let line = self.line(page, clock, RecordType::ApprovalWithdrawn, tid);
+                line.uint("of", seq).end();
+            }
             RecordKind::CutShort => {
                 let line = self.line(page, clock, RecordType::TaskWake, tid);
                 line.str("why", "cut_short").uint("step", step).end();
@@ -309,6 +314,31 @@ impl Journal {
             Giver::Work => line.end(),
             Giver::Parent => line.plain("from", "parent").end(),
         };
+    }
+
+    /// A person answered the question of a call.
+    pub(crate) fn approval_decided(
+        &mut self,
+        page: &mut Page,
+        at: (Tid, Time, u64),
+        call: CallRef,
+        answer: &Result<Value, TaskError>,
+    ) {
+        if let Some(seq) = self.take(call) {
+            self.approval_decided_of(page, at, seq, answer);
+        }
+    }
+
+    /// The same of a call that is known by its record.
+    pub(crate) fn approval_decided_of(
+        &mut self,
+        page: &mut Page,
+        (tid, clock, step): (Tid, Time, u64),
+        seq: u64,
+        answer: &Result<Value, TaskError>,
+    ) {
+        let line = self.line(page, clock, RecordType::ApprovalDecided, tid);
+        write_result(line.uint("of", seq).uint("step", step), answer).end();
     }
 
     /// A fork may not do an effect.
@@ -453,6 +483,19 @@ fn write_about<'a>(line: Line<'a>, about: &About) -> Line<'a> {
         About::Number(number) => line.digits("number", *number),
         About::Uuid(uuid) => line.str("uuid", &uuid.to_string()),
         About::Json(json) => line.json("about", json),
+        About::Question { about, payload, until } => {
+            let line = line.json("about", about);
+            let line = match until {
+                Some(until) => {
+                    line.plain("time", Stamp::from_unix_nanos(until.as_nanos()).as_str())
+                }
+                None => line,
+            };
+            match payload {
+                Some(json) => write_value(line, "payload", json),
+                None => line,
+            }
+        }
         _ => line,
     }
 }
@@ -477,6 +520,7 @@ pub(super) fn waits(kind: CallKind) -> bool {
         CallKind::Sleep
             | CallKind::SleepUntil
             | CallKind::Effect
+            | CallKind::Approve
             | CallKind::CreateExternalPromise
             | CallKind::ContinueAs
     )

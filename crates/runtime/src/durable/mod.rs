@@ -39,6 +39,7 @@ use tiffany_kernel::SystemCall;
 
 use crate::call::{Call, TryCall};
 
+pub use crate::approval::{Approval, Approve, approve};
 pub(crate) use agent::foreign;
 pub use agent::{DurableAgent, DurableTask};
 pub(crate) use continuing::continue_with;
@@ -47,7 +48,7 @@ pub use fork::Fork;
 pub(crate) use fork::{Source, copy};
 pub(crate) use hosting::{Durable, Hosting};
 pub use json::Written;
-pub(crate) use json::{Json, compact, decode};
+pub(crate) use json::{Json, compact, decode, encode};
 pub(crate) use keeping::{Needed, needed, needed_by_fork, not_over, parent_of, read_too_early};
 pub(crate) use key::{Key, Received};
 pub use language::{Language, Wanted, Way};

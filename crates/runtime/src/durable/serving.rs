@@ -15,6 +15,7 @@ use super::json::{Json, compact, decode, encode};
 use super::key::Key;
 use super::resume::resuming::log_failed;
 use super::runs::{DurableRun, Known, uuid_of};
+use crate::approval::{Approval, OpenApproval, Ruling, no_such_approval};
 use crate::control::{Answer, Decision, Doubt, Paused, Request, Status, Tell};
 use crate::error::RunError;
 use crate::inbox::unknown;
@@ -151,8 +152,7 @@ impl Runtime {
             Some(Durable { failed: Some(error), .. }) if !request.only_looks() => {
                 return Err(log_failed(error.clone()));
             }
-            // The rules of durable runs can be tested without a log.
-            None if !matches!(request, Request::Settle { .. }) => return Err(no_log_here()),
+            None if needs_log(&request) => return Err(no_log_here()),
             _ => {}
         }
         match request {
@@ -219,8 +219,45 @@ impl Runtime {
                 Err(TaskError::new(ErrorKind::BadArgument, message))
             }
             Request::Doubts => Ok(Answer::Doubts(self.doubts())),
+            Request::Approvals => Ok(Answer::Approvals(self.approvals())),
+            Request::Resolve { approval, ruling } => {
+                self.resolve(&approval, ruling).map(Answer::Approval)
+            }
             Request::Decide { key, decision } => self.decide_doubt(&key, decision),
         }
+    }
+
+    /// The questions of runs that are not running.
+    pub(crate) fn shelved_approvals(&self) -> impl Iterator<Item = OpenApproval> {
+        let now = self.host.clock.now();
+        let runs = self.durable.iter().flat_map(|durable| durable.runs.values());
+        let shelved = runs.filter_map(|known| match known {
+            Known::Paused(_, Some(shelved)) => Some(shelved),
+            _ => None,
+        });
+        shelved.flat_map(move |shelved| shelved.approvals(now).cloned())
+    }
+
+    /// Decides a question of a run that is not running.
+    pub(crate) fn resolve_shelved(
+        &mut self,
+        approval: &str,
+        ruling: Ruling,
+    ) -> Result<Approval, TaskError> {
+        let otherwise = no_such_approval(approval);
+        let (Some(key), Some(_)) = (Key::parse(approval), &self.durable) else {
+            return Err(otherwise);
+        };
+        let mut resolved = Err(otherwise.clone());
+        self.on_shelf(key.run, otherwise, |shelved, page, clock| {
+            resolved = shelved.resolve(page, clock, approval, ruling);
+        })?;
+        resolved
+    }
+
+    /// The number of a run that goes on in this process.
+    pub(crate) fn live_run(&self, uuid: Uuid) -> Option<RunId> {
+        self.live(uuid).ok()
     }
 
     /// The same for a request that is answered with a run.
@@ -361,6 +398,13 @@ impl Runtime {
         let hosting = self.places.get(&id).and_then(|place| self.runs[*place].hosting.as_ref());
         hosting.is_some_and(|hosting| hosting.is_over)
     }
+}
+
+/// The rules of durable runs can be tested without a log, and any run may ask a person.
+fn needs_log(request: &Request) -> bool {
+    let without =
+        matches!(request, Request::Settle { .. } | Request::Approvals | Request::Resolve { .. });
+    !without
 }
 
 /// A value of the user's in a request.

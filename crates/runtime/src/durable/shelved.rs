@@ -12,10 +12,11 @@ use super::journal::Journal;
 use super::json::{Json, compact, decode};
 use super::key::{Key, Number, Received};
 use super::page::Page;
-use super::resume::script::{Fetch, Script, What};
+use super::resume::script::{Beginning, Fetch, Recorded, Script, What, unwrapped};
+use crate::approval::{Approval, OpenApproval, Place, Ruling, no_such_approval};
 use crate::control::{Decision, Doubt};
 use crate::inbox::Settlement;
-use crate::wal::{Chain, Payload};
+use crate::wal::{Chain, Payload, Stamp};
 
 /// What has to be known of a run to write to its log.
 pub(crate) struct Shelved {
@@ -25,6 +26,8 @@ pub(crate) struct Shelved {
     /// Those that are its parent's too, and its parent if it is a fork.
     shared: BTreeSet<Uuid>,
     parent: Option<Uuid>,
+    /// Its questions that wait for a person, by the number of their record; and its id.
+    approvals: BTreeMap<u64, (Tid, OpenApproval)>,
     /// Its steps in doubt, by the number of their record, and their tasks.
     doubts: BTreeMap<u64, (Tid, Doubt)>,
     /// What other runs have sent it.
@@ -43,6 +46,7 @@ impl Shelved {
             promises: BTreeMap::new(),
             shared: script.inherited.clone(),
             parent: script.forks.last().map(|fork| fork.parent),
+            approvals: BTreeMap::new(),
             doubts: BTreeMap::new(),
             received: script.received.clone(),
         };
@@ -56,6 +60,15 @@ impl Shelved {
             {
                 shelved.promises.insert(uuid, false);
             }
+            if call.kind == CallKind::Approve
+                && !script.unasked.contains(&call.seq)
+                && !script.ended.contains_key(&tid)
+            {
+                let number = Number { generation, seq: call.seq };
+                let open =
+                    open_approval(&script.beginning, (tid, call), Key { run, number }, fetch);
+                shelved.approvals.extend(open.map(|open| (call.seq, (tid, open))));
+            }
             if let Some(begun) = script.begun.get(&call.seq).filter(|begun| begun.is_open)
                 && call.field("about").is_some_and(|about| is_at_most_once(about, fetch))
             {
@@ -68,8 +81,10 @@ impl Shelved {
             }
         }
         for told in &script.told {
-            if let What::Settled { promise, .. } = &told.what {
-                shelved.promises.insert(*promise, true);
+            match &told.what {
+                What::Settled { promise, .. } => drop(shelved.promises.insert(*promise, true)),
+                What::Woken { of } | What::Decided { of, .. } => drop(shelved.approvals.remove(of)),
+                _ => {}
             }
         }
         shelved
@@ -82,6 +97,32 @@ impl Shelved {
 
     pub(crate) fn doubts(&self) -> impl Iterator<Item = &Doubt> {
         self.doubts.values().map(|(_, doubt)| doubt)
+    }
+
+    /// Its questions that wait for a person. One whose time is over by now will not have an answer any more.
+    pub(crate) fn approvals(&self, now: Time) -> impl Iterator<Item = &OpenApproval> {
+        let open = self.approvals.values().map(|(_, open)| open);
+        open.filter(move |open| open.deadline.is_none_or(|deadline| deadline > now))
+    }
+
+    /// Decides a question of this run.
+    pub(crate) fn resolve(
+        &mut self,
+        page: &mut Page,
+        clock: Time,
+        approval: &str,
+        ruling: Ruling,
+    ) -> Result<Approval, TaskError> {
+        let open = self.approvals(clock).find(|open| open.id == approval);
+        let answer = ruling.decide(open.ok_or_else(|| no_such_approval(approval))?, clock)?;
+        let value = answer.value()?;
+        let seq = self.approvals.iter().find(|(_, (_, open))| open.id == approval);
+        let seq = seq.map(|(seq, _)| *seq);
+        if let Some((seq, (tid, _))) = seq.and_then(|seq| self.approvals.remove_entry(&seq)) {
+            let at = (tid, clock, AT_THE_END);
+            self.journal.approval_decided_of(page, at, seq, &Ok(value));
+        }
+        Ok(answer)
     }
 
     pub(crate) fn send(&mut self, page: &mut Page, clock: Time, name: &str, message: &RawValue) {
@@ -160,6 +201,34 @@ impl Shelved {
         self.journal.decided(page, (tid, clock, AT_THE_END), (seq, doubt.attempt), decision);
         true
     }
+}
+
+/// A question that the log has; `None` if it cannot be read.
+fn open_approval(
+    beginning: &Beginning,
+    (tid, call): (Tid, &Recorded),
+    key: Key,
+    fetch: Fetch<'_>,
+) -> Option<OpenApproval> {
+    let read = |json: &str| match Payload::parse(json) {
+        Some(blob @ Payload::Blob { .. }) => fetch(&blob).ok(),
+        _ => Some(json.to_owned()),
+    };
+    let about = read(call.field("about")?)?;
+    let payload = call.field("payload").and_then(read);
+    let payload = payload.as_deref().map(unwrapped);
+    let deadline = call.text("time").and_then(|text| Stamp::parse(&text));
+    let deadline = deadline.map(|stamp| Time::from_nanos(stamp.unix_nanos()));
+    let place = Place {
+        id: key.to_string(),
+        run: key.run.to_string(),
+        run_id: Some(beginning.id.clone()),
+        tid: tid.0,
+        task: None,
+        since: call.clock,
+        deadline,
+    };
+    OpenApproval::new(&about, payload, place).ok()
 }
 
 fn is_at_most_once(about: &str, fetch: Fetch<'_>) -> bool {

@@ -55,6 +55,8 @@ pub(super) fn describe(record: &Record<'_>) -> String {
             format!("attempt {} failed{}", record.uint("attempt").unwrap_or(1), of())
         }
         Some(RecordType::EffectResult) => format!("the result{}{}", of(), set()),
+        Some(RecordType::ApprovalDecided) => format!("the answer{}{}", of(), set()),
+        Some(RecordType::ApprovalWithdrawn) => format!("the question{} withdrawn", of()),
         Some(RecordType::PromiseSettled) => {
             format!("promise {} settled{}", text("promise"), set())
         }

@@ -92,6 +92,7 @@ impl Runtime {
         self.host.inbox.forget_run(id);
         self.host.questions.forget_run(id);
         self.forget_steps(id);
+        self.approvals.forget_run(id);
     }
 
     /// Removes a run from all lists.

@@ -63,6 +63,10 @@ record_types! {
     EffectCheckpoint,
     /// An effect's answer.
     EffectResult,
+    /// A person answered a question.
+    ApprovalDecided,
+    /// A question was taken back, or its task is no more.
+    ApprovalWithdrawn,
     /// A promise was settled.
     PromiseSettled,
     /// A message came for the run.

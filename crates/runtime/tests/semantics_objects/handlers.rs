@@ -231,6 +231,7 @@ fn any_call_but_the_scheduling_ones() {
             one.complete(1).await.unwrap();
             one.fail(TaskError::failed("again")).await.unwrap_err();
             drop(external_promise::<u32>().await);
+            durable::approve("Sure?").timeout(ms(0)).await.unwrap_err();
             sleep(ms(0)).await;
             sleep_until(Time::ZERO).await;
             let null = std::fs::File::open("/dev/null").unwrap();

@@ -65,8 +65,8 @@ impl Area {
     pub(super) fn of(record: &Record<'_>, field: &str) -> Option<Area> {
         let call = || record.str("call").unwrap_or_default();
         match field {
-            "input" | "value" => Some(Area::Value),
-            "about" if call() == "continue_as" => Some(Area::Value),
+            "input" | "value" | "payload" => Some(Area::Value),
+            "about" if matches!(&*call(), "continue_as" | "approve") => Some(Area::Value),
             "about" => Some(Area::About),
             "error" if record.get("error").is_some_and(|json| json.starts_with('{')) => {
                 Some(Area::Error)

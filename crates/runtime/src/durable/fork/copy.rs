@@ -203,7 +203,12 @@ impl Copying {
             record.get("retry_at").is_none() && record.str("decided").as_deref() != Some("again");
         let is_answer = match kind {
             Some(RecordType::EffectResult) => is_last,
-            kind => matches!(kind, Some(RecordType::PromiseSettled | RecordType::Message)),
+            kind => matches!(
+                kind,
+                Some(
+                    RecordType::ApprovalDecided | RecordType::PromiseSettled | RecordType::Message
+                )
+            ),
         };
         if !is_answer {
             return Err(no_answer(run, record.seq, record.kind));

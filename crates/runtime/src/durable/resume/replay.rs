@@ -15,7 +15,7 @@ use tiffany_kernel::{
 use super::divergence::{Divergence, Made, Trial, part};
 use super::halt::Halt;
 use super::rehearsal::{Act, act_of};
-use super::script::{Recorded, Script, Told, What};
+use super::script::{Recorded, Script, Told, What, unwrapped};
 use crate::durable::journal::{waits, write_what};
 use crate::durable::json::is_same;
 use crate::durable::words::call_word;
@@ -168,9 +168,10 @@ impl Replay {
     /// The host has nothing to do for this call any more.
     pub(crate) fn done(&mut self, call: CallRef) {
         self.orders.retain(|order| match order {
-            Order::Start(asked, _) | Order::Commit(asked) | Order::Continue(asked, _) => {
-                *asked != call
-            }
+            Order::Start(asked, _)
+            | Order::Ask(asked, _)
+            | Order::Commit(asked)
+            | Order::Continue(asked, _) => *asked != call,
             _ => true,
         });
     }
@@ -291,6 +292,7 @@ impl Replay {
                     _ => !script.ended.contains_key(&record.tid),
                 }
             }
+            RecordKind::Unasked(call) => !self.is_unasked(*call) && self.is_over(),
             RecordKind::CutShort => !script.cut_short.contains(&record.tid),
             RecordKind::OverTime => !script.over_time,
             RecordKind::Completed(_) | RecordKind::Failed(_) | RecordKind::Cancelled(_) => {
@@ -298,6 +300,18 @@ impl Replay {
             }
             _ => self.is_over(),
         }
+    }
+
+    /// Whether the log says that the question of a call was taken back.
+    pub(crate) fn is_unasked(&self, call: CallRef) -> bool {
+        let seq = self.calls.iter().find(|(_, (other, _))| *other == call);
+        seq.is_some_and(|(seq, _)| self.script.unasked.contains(seq))
+    }
+
+    /// The calls whose questions the log says to be taken back.
+    pub(crate) fn unasked(&self) -> Vec<CallRef> {
+        let calls = self.script.unasked.iter().filter_map(|seq| self.calls.get(seq));
+        calls.map(|(call, _)| *call).collect()
     }
 
     /// A run waits although its log has calls that it should have made.
@@ -317,7 +331,9 @@ impl Replay {
     pub(crate) fn next_told(&mut self, steps: u64, is_ready: bool) -> Option<Told> {
         let matched = self.matched;
         let can = |told: &Told, calls: &BTreeMap<u64, (CallRef, CallKind)>| match &told.what {
-            What::Woken { of } | What::Effect { of, .. } => calls.contains_key(of),
+            What::Woken { of } | What::Effect { of, .. } | What::Decided { of, .. } => {
+                calls.contains_key(of)
+            }
             _ => matched >= told.after,
         };
         if self.script.is_edited() {
@@ -387,6 +403,33 @@ pub(in crate::durable) fn differs(call: &CallRecord, recorded: &Recorded) -> Opt
             let same = |was: &str| is_blob(was, json) || is_same(was, json);
             ("about", was == Some(json) || was.is_some_and(same))
         }
+        About::Question { about, payload, until } => {
+            let until = until.map(|until| Stamp::from_unix_nanos(until.as_nanos()));
+            let same_time = match &until {
+                Some(until) => recorded.is("time", until.as_str()),
+                None => recorded.field("time").is_none(),
+            };
+            if !same_time {
+                let is = until.as_ref().map_or("for ever", Stamp::as_str);
+                let was = recorded.text("time");
+                let was = was.as_deref().unwrap_or("for ever");
+                return Some(format!("it waits until {is}, and waited until {was}"));
+            }
+            let same = |field: &str, json: &str| {
+                let was = recorded.field(field);
+                was.is_some_and(|was| is_blob(was, json) || is_same(unwrapped(was), json))
+            };
+            let shows_same = match payload {
+                Some(json) => same("payload", json),
+                None => recorded.field("payload").is_none(),
+            };
+            if same("about", about) && !shows_same {
+                let is = payload.as_deref().unwrap_or("nothing");
+                let was = recorded.field("payload").unwrap_or("nothing");
+                return Some(format!("it shows {is}, and showed {was}"));
+            }
+            ("about", same("about", about))
+        }
         _ => return None,
     };
     (!same).then(|| {
@@ -403,7 +446,7 @@ pub(in crate::durable) fn about_text(about: &About) -> String {
         About::Number(number) => number.to_string(),
         About::Key(key) => key.to_string(),
         About::Uuid(uuid) => uuid.to_string(),
-        About::Json(json) => json.to_string(),
+        About::Json(json) | About::Question { about: json, .. } => json.to_string(),
         _ => String::new(),
     }
 }

@@ -350,6 +350,11 @@ impl Runtime {
                     if let RecordKind::Withdrawn(call) = record.kind {
                         journal.over(call);
                     }
+                    if let RecordKind::Unasked(call) = record.kind
+                        && replay.is_unasked(call)
+                    {
+                        journal.over(call);
+                    }
                     if let Some((call, seq)) = replay.compare(record)? {
                         journal.adopt(call, seq, replay.script.numbers.get(&seq).copied());
                     }
@@ -364,7 +369,12 @@ impl Runtime {
     /// The log has nothing more: from here on the run is written down.
     fn go_live(&mut self, place: usize) {
         let Some(hosting) = &mut self.runs[place].hosting else { return };
-        let Some(replay) = hosting.replay.take() else { return };
+        let Some(mut replay) = hosting.replay.take() else { return };
+        // What the log says to be taken back its task is about to take back again.
+        for call in replay.unasked() {
+            hosting.journal.over(call);
+            replay.done(call);
+        }
         let durable = self.durable.as_mut().expect("a durable run has a log");
         hosting.begun = replay.script.begun;
         hosting.received = replay.script.received;
@@ -427,12 +437,18 @@ fn again(what: What, replay: &mut Replay, journal: &mut Journal) -> Option<Compl
     };
     Some(match what {
         What::Woken { of } => match call_of(of) {
-            Some((call, CallKind::Sleep | CallKind::SleepUntil)) => Completion::Timer(call),
+            Some((call, CallKind::Sleep | CallKind::SleepUntil | CallKind::Approve)) => {
+                Completion::Timer(call)
+            }
             Some((call, _)) => Completion::Call(call, Ok(Value::Unit)),
             None => Completion::CutShort(Tid(0)),
         },
         What::Effect { of, result } => match call_of(of) {
             Some((call, _)) => Completion::Call(call, result),
+            None => Completion::CutShort(Tid(0)),
+        },
+        What::Decided { of, answer } => match call_of(of) {
+            Some((call, _)) => Completion::Decided(call, answer),
             None => Completion::CutShort(Tid(0)),
         },
         What::Settled { promise, result } => Completion::Settle(promise, result),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tiffany_kernel::{CallKind, TaskError, Tid, Time, Uuid, Value};
 
 use super::halt::Means;
+use crate::approval::stamped;
 use crate::durable::earlier::Continued;
 use crate::durable::json::{Json, decode};
 use crate::durable::key::{Key, Number, Received};
@@ -64,6 +65,11 @@ pub(crate) enum What {
     Effect {
         of: u64,
         result: Result<Value, TaskError>,
+    },
+    /// A person answered.
+    Decided {
+        of: u64,
+        answer: Result<Value, TaskError>,
     },
     Settled {
         promise: Uuid,
@@ -130,6 +136,8 @@ pub(crate) struct Script {
     last: u64,
     taken_over: BTreeMap<Tid, Begun>,
     pub(in crate::durable) numbers: BTreeMap<u64, Number>,
+    /// Questions that were taken back, by the records of their calls.
+    pub(crate) unasked: BTreeSet<u64>,
     /// Promises that were made for others to settle.
     pub(crate) promises: BTreeSet<Uuid>,
     /// How many calls there are in all.
@@ -264,6 +272,12 @@ impl Script {
                 let result = result(record, fetch)?;
                 self.add_told(record, What::Effect { of, result }, clock);
             }
+            Some(RecordType::ApprovalDecided) => {
+                let of = record.uint("of").unwrap_or(0);
+                let answer = result(record, fetch)?.map(|answer| stamped(&answer, clock));
+                self.add_told(record, What::Decided { of, answer }, clock);
+            }
+            Some(RecordType::ApprovalWithdrawn) => self.unasked.extend(record.uint("of")),
             Some(RecordType::PromiseSettled) => {
                 let promise = record.str("promise").and_then(|text| Uuid::parse(&text));
                 if let Some(promise) = promise {
@@ -407,7 +421,7 @@ impl Script {
             script.total -= 1;
         }
         script.told.retain(|told| match told.what {
-            What::Woken { of } | What::Effect { of, .. } => of != seq,
+            What::Woken { of } | What::Effect { of, .. } | What::Decided { of, .. } => of != seq,
             _ => true,
         });
         script

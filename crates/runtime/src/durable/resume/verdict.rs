@@ -163,6 +163,7 @@ fn deed(record: &Record<'_>) -> Option<Deed> {
         RecordType::TaskCancel => Act::Cancelled,
         RecordType::TaskWake
         | RecordType::EffectResult
+        | RecordType::ApprovalDecided
         | RecordType::PromiseSettled
         | RecordType::Message => {
             // What was said while the run was not running is told as soon as its calls to the world are made.

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use tiffany_kernel::{CallKind, CallRef, Order, RunId, TaskError, Tid};
 
 use super::history::History;
+use crate::approval::Question;
+use crate::durable::json::decode;
 use crate::durable::resume::halt::Halt;
 use crate::durable::resume::replay::Replay;
 use crate::durable::words::call_shown;
@@ -55,6 +57,10 @@ impl Runtime {
         let steps = orders.filter_map(|order| match order {
             Order::Start(call, work) => {
                 Some((*call, call_shown(CallKind::Effect.tag(), Some(work.name))))
+            }
+            Order::Ask(call, asked) => {
+                let question = decode::<Question>(&asked.about).ok()?.question;
+                Some((*call, call_shown(CallKind::Approve.tag(), Some(&question))))
             }
             _ => None,
         });

@@ -98,6 +98,7 @@ impl Tracing {
                     self.answered(record);
                 }
             }
+            Some(RecordType::ApprovalDecided) => self.answered(record),
             Some(RecordType::TaskWake) if record.get("of").is_some() => self.answered(record),
             Some(RecordType::PromiseSettled) => {
                 let promise = record.str("promise").and_then(|uuid| self.promises.remove(&*uuid));

@@ -101,6 +101,9 @@ impl<'a> Trace<'a> {
                     false => self.answered(record, at),
                 }
             }
+            Some(RecordType::ApprovalDecided | RecordType::ApprovalWithdrawn) => {
+                self.answered(record, at)
+            }
             Some(RecordType::PromiseSettled) => {
                 let promise = record.str("promise").unwrap_or_default();
                 self.events.instant(track(tid, 0), &format!("promise {promise} settled"), at)
@@ -182,7 +185,7 @@ impl<'a> Trace<'a> {
         };
         let mut args = Map::new();
         args.insert("record".into(), record.seq.into());
-        for field in ["at", "about", "time"] {
+        for field in ["at", "about", "payload", "time"] {
             if let Some(value) = record.get(field).and_then(|text| serde_json::from_str(text).ok())
             {
                 args.insert(field.into(), value);
@@ -196,7 +199,7 @@ impl<'a> Trace<'a> {
             category,
             targets: targets(record),
             args,
-            is_answered: is_step || matches!(category, "sleep" | "commit"),
+            is_answered: is_step || matches!(category, "approval" | "sleep" | "commit"),
             phase: is_step.then(|| (BEFORE.to_owned(), at)),
         };
         task.open.insert(record.seq, open);
@@ -349,6 +352,7 @@ fn track(tid: u64, lane: u64) -> u64 {
 fn category(call: &str) -> Option<&'static str> {
     Some(match call {
         "effect" => "step",
+        "approve" => "approval",
         "sleep" | "sleep_until" => "sleep",
         "create_external_promise" => "commit",
         "wait" | "wait_task" => "wait",

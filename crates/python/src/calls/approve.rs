@@ -1,0 +1,106 @@
+//! `Approve`: a question to a person.
+
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use pyo3::pyclass_init::PyClassInitializer;
+use tiffany::binding;
+use tiffany::kernel::Asking;
+
+use super::{duration, given, of};
+use crate::argument;
+use crate::call::{Op, SystemCall};
+use crate::{errors, json};
+
+/// What is asked, in a form that may be dropped on any thread.
+pub(crate) struct Asks {
+    about: Box<str>,
+    payload: Option<Box<str>>,
+    timeout: Option<Duration>,
+}
+
+impl From<&Asking> for Asks {
+    fn from(asking: &Asking) -> Asks {
+        let payload = asking.payload.as_deref().map(Into::into);
+        Asks { about: (&*asking.about).into(), payload, timeout: asking.timeout }
+    }
+}
+
+impl Asks {
+    /// It as the kernel has it.
+    pub(crate) fn asking(&self) -> Asking {
+        let payload = self.payload.as_deref().map(Into::into);
+        Asking { about: (&*self.about).into(), payload, timeout: self.timeout }
+    }
+}
+
+/// Asks a person, and waits for the answer: for days if need be, and over restarts. It is decided by `tiffany approve` and `tiffany reject`, or by
+/// a `Connection` or a `Runtime`. The answer is an `Approval`; nobody answering in time is an `ApprovalTimedOutError`.
+///
+/// >>> import threading
+/// >>> async def main(connection):
+/// ...     def person():
+/// ...         while not (waiting := connection.approvals()):
+/// ...             pass
+/// ...         connection.approve(waiting[0].id, by="Ada", why="they are right")
+/// ...     threading.Thread(target=person).start()
+/// ...     answer = await approve("Refund 40 EUR?", payload={"order": 7}, timeout=3600)
+/// ...     return answer.granted().by
+/// >>> runtime = Runtime()
+/// >>> runtime.run(main(runtime.handle()))
+/// 'Ada'
+#[pyclass(frozen, extends = SystemCall, module = "tiffany")]
+pub(crate) struct Approve;
+
+#[pymethods]
+impl Approve {
+    #[new]
+    #[pyo3(
+        signature = (question, choices = None, payload = None, *, timeout = None),
+        text_signature = "(question, choices=('yes', 'no'), payload=None, *, timeout=None)"
+    )]
+    fn new(
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument::question)] question: String,
+        #[pyo3(from_py_with = argument::choices)] choices: Option<Vec<String>>,
+        payload: Option<Bound<'_, PyAny>>,
+        timeout: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<PyClassInitializer<Approve>> {
+        let payload = payload.map(|payload| json::raw(&payload)).transpose()?;
+        let timeout = timeout.map(|timeout| duration(&timeout)).transpose()?;
+        let asking = binding::asking(question, choices, payload, timeout);
+        let asking = asking.map_err(|error| errors::to_python(py, &error))?;
+        Ok(of(Approve, Op::Approve(Asks::from(&asking))))
+    }
+
+    /// The question.
+    #[getter]
+    fn question(slf: PyRef<'_, Self>, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        part(py, given!(slf, Op::Approve(asks) => asks), "question")
+    }
+
+    /// What can be chosen. The last one is the rejection.
+    #[getter]
+    fn choices(slf: PyRef<'_, Self>, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        part(py, given!(slf, Op::Approve(asks) => asks), "choices")
+    }
+
+    /// What the person has to see to decide.
+    #[getter]
+    fn payload(slf: PyRef<'_, Self>, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let payload = given!(slf, Op::Approve(asks) => asks.payload.as_deref());
+        payload.map(|json| json::decode(py, json)).transpose()
+    }
+
+    /// How long an answer is waited for, in seconds.
+    #[getter]
+    fn timeout(slf: PyRef<'_, Self>) -> Option<f64> {
+        given!(slf, Op::Approve(asks) => asks.timeout.map(|timeout| timeout.as_secs_f64()))
+    }
+}
+
+/// A part of what is asked; `None` if it has none.
+fn part(py: Python<'_>, asks: &Asks, name: &str) -> PyResult<Py<PyAny>> {
+    let about = json::decode(py, &asks.about)?;
+    about.bind(py).call_method1("get", (name,)).map(Bound::unbind)
+}

@@ -1,0 +1,274 @@
+//! Questions that are open, as those see them who are asked, and what they say. It knows nothing of runs.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tiffany_kernel::{ErrorKind, TaskError, Time};
+
+use super::{Approval, Question, moment};
+use crate::durable::decode;
+
+/// So long a name or a reason may be, in bytes.
+const LONGEST_NAME: usize = 256;
+const LONGEST_REASON: usize = 64 << 10;
+
+/// A question that waits for a person.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct OpenApproval {
+    /// What it is decided by: the run and the record of the call, `<run>/<record>`.
+    pub id: String,
+    /// Its run: the UUID, or for one without a log its number.
+    pub run: String,
+    /// The id that its run was started under; none without a log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
+    /// The number of the task that asks.
+    pub tid: u64,
+    /// Its name, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// The question.
+    pub question: String,
+    /// What can be chosen. The last one is the rejection.
+    pub choices: Vec<String>,
+    /// What the person has to see to decide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Box<RawValue>>,
+    /// Since when it is open.
+    #[serde(with = "moment")]
+    pub since: Time,
+    /// Until when; for ever, if there is no such moment.
+    #[serde(default, with = "moment::maybe", skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Time>,
+}
+
+/// Where a question stands: all of it but what is asked.
+pub(crate) struct Place {
+    pub(crate) id: String,
+    pub(crate) run: String,
+    pub(crate) run_id: Option<String>,
+    pub(crate) tid: u64,
+    pub(crate) task: Option<String>,
+    pub(crate) since: Time,
+    pub(crate) deadline: Option<Time>,
+}
+
+impl OpenApproval {
+    /// One that a log or a task has, as JSON.
+    pub(crate) fn new(
+        about: &str,
+        payload: Option<&str>,
+        place: Place,
+    ) -> Result<OpenApproval, TaskError> {
+        let Question { question, choices } = decode(about)?;
+        let payload = payload.map(decode).transpose()?;
+        let Place { id, run, run_id, tid, task, since, deadline } = place;
+        Ok(OpenApproval { id, run, run_id, tid, task, question, choices, payload, since, deadline })
+    }
+}
+
+/// What a person says to a question.
+///
+/// ```
+/// use tiffany::control::Ruling;
+///
+/// let ruling = Ruling::no().by("Ada").because("not on a Friday");
+/// # drop(ruling);
+/// ```
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Ruling {
+    pick: Pick,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    uid: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Pick {
+    Yes,
+    No,
+    Choice(String),
+}
+
+impl Ruling {
+    /// The first of two choices. Where there are more, one has to be named.
+    pub fn yes() -> Ruling {
+        Ruling::of(Pick::Yes)
+    }
+
+    /// The last of the choices: the rejection.
+    pub fn no() -> Ruling {
+        Ruling::of(Pick::No)
+    }
+
+    /// This choice.
+    pub fn choice(choice: impl Into<String>) -> Ruling {
+        Ruling::of(Pick::Choice(choice.into()))
+    }
+
+    fn of(pick: Pick) -> Ruling {
+        Ruling { pick, by: None, uid: None, why: None }
+    }
+
+    /// Who says so. Whoever asks through the socket of a directory is also known by the number of the user, which the system tells; without this, by the
+    /// name of that user.
+    pub fn by(mut self, name: impl Into<String>) -> Ruling {
+        self.by = Some(name.into());
+        self
+    }
+
+    /// Why.
+    pub fn because(mut self, why: impl Into<String>) -> Ruling {
+        self.why = Some(why.into());
+        self
+    }
+
+    /// What the system says of who asks. What that one says of itself does not count.
+    pub(crate) fn asked_by_user(mut self, uid: u32) -> Ruling {
+        self.uid = Some(uid);
+        self
+    }
+
+    /// The answer to this question, or what is wrong with it.
+    pub(crate) fn decide(self, open: &OpenApproval, at: Time) -> Result<Approval, TaskError> {
+        let (choice, rejected) = self.pick(open)?;
+        let uid = self.uid;
+        let by = self.by.unwrap_or_else(|| user_name(uid.unwrap_or_else(own_uid)));
+        check_length("a name", &by, LONGEST_NAME)?;
+        check_length("a reason", self.why.as_deref().unwrap_or_default(), LONGEST_REASON)?;
+        Ok(Approval { choice, rejected, by, uid, why: self.why, at })
+    }
+
+    fn pick(&self, open: &OpenApproval) -> Result<(String, bool), TaskError> {
+        let choices = &open.choices;
+        let place = match &self.pick {
+            Pick::Yes if choices.len() == 2 => Some(0),
+            Pick::Yes => {
+                let message = format!("{:?} has the choices {}", open.question, listed(choices));
+                return Err(TaskError::new(ErrorKind::BadChoice, message));
+            }
+            Pick::No => choices.len().checked_sub(1),
+            Pick::Choice(choice) => choices.iter().position(|other| other == choice),
+        };
+        match (place.and_then(|place| choices.get(place)), &self.pick) {
+            (Some(choice), _) => Ok((choice.clone(), choices.last() == Some(choice))),
+            (None, Pick::Choice(choice)) => {
+                let (question, choices) = (&open.question, listed(choices));
+                let message = format!("{question:?} has no choice `{choice}`: it has {choices}");
+                Err(TaskError::new(ErrorKind::BadChoice, message))
+            }
+            (None, _) => {
+                let message = format!("{:?} has no choices", open.question);
+                Err(TaskError::new(ErrorKind::BadChoice, message))
+            }
+        }
+    }
+}
+
+fn listed(choices: &[String]) -> String {
+    let choices: Vec<String> = choices.iter().map(|choice| format!("`{choice}`")).collect();
+    choices.join(", ")
+}
+
+fn check_length(what: &str, text: &str, longest: usize) -> Result<(), TaskError> {
+    match text.len() > longest {
+        true => {
+            let message = format!("{what} of {} bytes is longer than {longest}", text.len());
+            Err(TaskError::new(ErrorKind::BadArgument, message))
+        }
+        false => Ok(()),
+    }
+}
+
+/// The user that this process belongs to.
+pub(crate) fn own_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// What a user of this machine is called.
+pub(crate) fn user_name(uid: u32) -> String {
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let name = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
+    });
+    name.unwrap_or_else(|| format!("user {uid}"))
+}
+
+/// The error for a question that is not open.
+pub(crate) fn no_such_approval(id: &str) -> TaskError {
+    let message = format!(
+        "no approval `{id}` is open: there is none, it is decided, it was withdrawn, or its time is over"
+    );
+    TaskError::new(ErrorKind::NoSuchApproval, message)
+}
+
+/// The error for one who comes too late.
+pub(crate) fn decided_already(id: &str, first: &Approval) -> TaskError {
+    let Approval { choice, by, .. } = first;
+    let message = format!("the approval `{id}` is decided: {by} said `{choice}`");
+    TaskError::new(ErrorKind::ApprovalDecided, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(choices: &[&str]) -> OpenApproval {
+        let about = serde_json::json!({ "question": "Ship?", "choices": choices }).to_string();
+        let (since, deadline) = (Time::ZERO, None);
+        let (id, run) = ("1/1".into(), "1".into());
+        let place = Place { id, run, run_id: None, tid: 1, task: None, since, deadline };
+        OpenApproval::new(&about, None, place).unwrap()
+    }
+
+    #[test]
+    fn yes_is_the_first_of_two_and_no_is_the_last_of_any() {
+        let (two, three) = (open(&["ship", "hold"]), open(&["a", "b", "c"]));
+        let (ok, bad) = (|choice, rejected| Ok((choice, rejected)), Err("TFY0183"));
+        for (ruling, open, expected) in [
+            (Ruling::yes(), &two, ok("ship", false)),
+            (Ruling::no(), &two, ok("hold", true)),
+            (Ruling::yes(), &three, bad),
+            (Ruling::no(), &three, ok("c", true)),
+            (Ruling::choice("b"), &three, ok("b", false)),
+            (Ruling::choice("c"), &three, ok("c", true)),
+            (Ruling::choice("d"), &three, bad),
+            (Ruling::choice(""), &two, bad),
+        ] {
+            let told = format!("{ruling:?}");
+            let decided = ruling.by("Ada").decide(open, Time::ZERO);
+            let decided = decided.as_ref().map(|is| (is.choice.as_str(), is.rejected));
+            assert_eq!(decided.map_err(TaskError::code), expected, "{told}");
+        }
+    }
+
+    #[test]
+    fn what_somebody_says_of_the_user_does_not_count() {
+        let claimed: Ruling =
+            serde_json::from_str(r#"{"pick":"yes","by":"root","uid":0}"#).unwrap();
+        let decided =
+            claimed.asked_by_user(4242).decide(&open(&["yes", "no"]), Time::ZERO).unwrap();
+        assert_eq!((decided.by.as_str(), decided.uid), ("root", Some(4242)));
+        let unnamed = Ruling::yes().asked_by_user(u32::MAX - 7);
+        let decided = unnamed.decide(&open(&["yes", "no"]), Time::ZERO).unwrap();
+        assert_eq!(decided.by, format!("user {}", u32::MAX - 7));
+    }
+
+    #[test]
+    fn a_name_and_a_reason_have_a_longest_length() {
+        let open = open(&["yes", "no"]);
+        let long = "x".repeat(LONGEST_REASON + 1);
+        for ruling in [Ruling::yes().by(&long[..LONGEST_NAME + 1]), Ruling::yes().because(&long)] {
+            let error = ruling.decide(&open, Time::ZERO).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::BadArgument);
+        }
+        let ruling = Ruling::yes().by(&long[..LONGEST_NAME]).because(&long[..LONGEST_REASON]);
+        assert!(ruling.decide(&open, Time::ZERO).is_ok());
+    }
+}
