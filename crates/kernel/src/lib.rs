@@ -14,6 +14,7 @@
 
 mod call;
 mod calls;
+mod census;
 mod config;
 mod coroutine;
 mod deadlock;
@@ -47,6 +48,7 @@ pub use call::{
     Asking, CallKind, Claim, EffectWork, GatherMode, Handlers, Message, Permits, Reply,
     SpawnOptions, SystemCall,
 };
+pub use census::Census;
 pub use config::{End, Events, Limits, Mode, RunConfig};
 pub use coroutine::{BoxCoroutine, Coroutine, Port, Release, Step, Unwind};
 pub use deadlock::{DeadlockError, Waiting};

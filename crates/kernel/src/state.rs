@@ -57,6 +57,17 @@ pub enum BlockReason {
     Foreign,
 }
 
+impl BlockReason {
+    /// All of them, in order.
+    pub const ALL: [BlockReason; 13] = {
+        use BlockReason::*;
+        [
+            Io, Sleep, Join, Gather, Race, Promise, External, Effect, Commit, Approval, Lock,
+            Message, Foreign,
+        ]
+    };
+}
+
 impl TaskState {
     /// Pending or Suspended.
     pub fn is_ready(self) -> bool {

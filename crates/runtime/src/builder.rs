@@ -426,7 +426,12 @@ impl Builder {
         let host = Host { clock, inbox, reactor, workers, entropy, tracer, hub, questions };
         let watched = self.watchdog.map(|patience| {
             let pulse = context::with(|context| context.pulse());
-            Arc::new(Watched::new(pulse, patience, Arc::clone(&self.on_stuck)))
+            let (stuck, show) = (Arc::clone(&host.inbox.meters.stuck), Arc::clone(&self.on_stuck));
+            let on_stuck: OnStuck = Arc::new(move |task| {
+                stuck.add(1);
+                show(task);
+            });
+            Arc::new(Watched::new(pulse, patience, on_stuck))
         });
         let log_dir = self.log_dir.clone();
         Ok((Runtime::with_host(host, self, watched), log_dir))

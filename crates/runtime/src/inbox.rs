@@ -2,6 +2,7 @@
 //! most once for a burst of letters, and not at all while the loop is awake.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,7 @@ use crate::control::{Request, Tell};
 use crate::durable::{Receipt, Tried};
 use crate::lock::Mutex;
 use crate::mailbox::Mailbox;
+use crate::metrics::Meters;
 use crate::reactor::Bell;
 use crate::wal::Notice;
 
@@ -32,6 +34,8 @@ pub(crate) enum Letter {
     Release(Release),
     /// The log thread has something to tell.
     Logged(Notice),
+    /// Somebody reads the metrics.
+    Measure,
     /// The last waker of a task of this run is gone.
     GivenUp(RunId),
 }
@@ -42,6 +46,8 @@ pub(crate) struct Inbox {
     bell: Bell,
     /// The external promises of all runs; those that a fork has in common with its parent with the number of the fork.
     promises: Mutex<BTreeMap<(Uuid, Option<RunId>), External>>,
+    /// What is counted, for who reads it from other threads.
+    pub(crate) meters: Arc<Meters>,
     /// Nobody will ever read it again.
     closed: AtomicBool,
 }
@@ -79,6 +85,7 @@ impl Inbox {
             mailbox: Mailbox::new(),
             bell,
             promises: Mutex::new(BTreeMap::new()),
+            meters: Arc::default(),
             closed: AtomicBool::new(false),
         }
     }
@@ -182,6 +189,11 @@ impl Inbox {
         let promises = self.promises.lock();
         let open = promises.iter().filter(|(_, promise)| !promise.settled);
         open.map(|((uuid, _), promise)| (*uuid, promise.run)).collect()
+    }
+
+    /// How many promises are not settled.
+    pub(crate) fn open_promise_count(&self) -> usize {
+        self.promises.lock().values().filter(|promise| !promise.settled).count()
     }
 
     pub(crate) fn has_mail(&self) -> bool {

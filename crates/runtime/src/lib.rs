@@ -56,6 +56,7 @@ mod lock;
 #[cfg(feature = "logging")]
 pub mod logging;
 mod mailbox;
+pub mod metrics;
 #[doc(hidden)]
 pub mod mutation;
 pub mod net;
@@ -199,6 +200,8 @@ mod book {
     mod effects {}
     #[doc = include_str!("../../../docs/src/time-travel.md")]
     mod time_travel {}
+    #[doc = include_str!("../../../docs/src/metrics.md")]
+    mod metrics {}
     #[doc = include_str!("../../../docs/src/testing.md")]
     mod testing {}
     #[cfg(feature = "cli")]

@@ -154,6 +154,12 @@ impl Pool {
         work.is_some()
     }
 
+    /// How many threads there are, and how much work waits for one.
+    pub(crate) fn load(&self) -> (usize, usize) {
+        let queue = self.shared.lock();
+        (queue.threads, queue.work.len())
+    }
+
     /// The system gives no thread: with none at all, the work that waits fails.
     fn no_thread(&self, error: &std::io::Error) {
         let mut queue = self.shared.lock();

@@ -27,6 +27,7 @@ use crate::future_task::{Fallible, FutureTask, Plain};
 use crate::handle::RuntimeHandle;
 use crate::host::{Host, Workers};
 use crate::inbox::Letter;
+use crate::metrics::Stretch;
 use crate::pal::{Feed, TaskId};
 use crate::pool::Work;
 use crate::reactor::Ready;
@@ -76,6 +77,7 @@ pub struct Runtime {
     /// The run that is being stepped through by hand.
     stepping: Option<usize>,
     turns_since_poll: usize,
+    stretch: Stretch,
     letters: Vec<Letter>,
     ready: Vec<Ready>,
     pub(crate) events: Vec<Event>,
@@ -88,6 +90,8 @@ pub(crate) struct Hosted {
     pub(crate) run: Run,
     /// What there is to a durable one.
     pub(crate) hosting: Option<Box<Hosting>>,
+    /// Its clock when it came here.
+    since: Time,
     /// It has its turn, or is in the line for it.
     in_line: bool,
     /// Its deadline, as the runtime's list has it.
@@ -149,6 +153,7 @@ impl Runtime {
             stalled: BTreeSet::new(),
             stepping: None,
             turns_since_poll: 0,
+            stretch: Stretch::new(),
             letters: Vec::new(),
             ready: Vec::new(),
             events: Vec::new(),
@@ -205,6 +210,7 @@ impl Runtime {
     pub(crate) fn start_coroutine<T>(&mut self, root: BoxCoroutine) -> RunHandle<T> {
         let mut config = self.settings.run_config(Location::caller());
         config.seed = self.host.entropy.seed();
+        self.host.inbox.meters.started_ephemeral.add(1);
         let id = self.add_run(root, config, None, self.host.clock.now());
         RunHandle { id, value: PhantomData }
     }
@@ -237,6 +243,7 @@ impl Runtime {
         if let Some(error) = self.log_failure().filter(|_| !is_over(self)) {
             return Err(error.into());
         }
+        self.stretch.begin();
         while !is_over(self) {
             self.collect()?;
             match self.next_run() {
@@ -247,7 +254,29 @@ impl Runtime {
                 None => self.idle()?,
             }
         }
+        self.end_stretch();
         Ok(())
+    }
+
+    /// The loop is busy from now on.
+    pub(crate) fn begin_stretch(&mut self) {
+        self.stretch.begin();
+    }
+
+    /// The loop has nothing to do.
+    pub(crate) fn end_stretch(&mut self) {
+        self.count_turns();
+        self.stretch.end(&self.host.inbox.meters);
+    }
+
+    fn count_turns(&mut self) {
+        let turns = std::mem::take(&mut self.turns_since_poll);
+        self.stretch.looked(turns, &self.host.inbox.meters);
+    }
+
+    /// How many runs wait for a turn.
+    pub(crate) fn runs_in_line(&self) -> usize {
+        self.turns.len() + usize::from(self.next.is_some())
     }
 
     /// Whether nobody is ready and nothing has come.
@@ -525,7 +554,9 @@ impl Runtime {
             if let Some(watched) = &self.watched {
                 watched.sleep();
             }
+            self.end_stretch();
             let waited = self.wait(timeout);
+            self.stretch.waited(&self.host.inbox.meters);
             self.host.inbox.woke_up();
             if let Some(watched) = &self.watched {
                 watched.wake();
@@ -593,7 +624,7 @@ impl Runtime {
         let Some(waiting) = self.settings.waiting.clone() else {
             return self.poll_descriptors(timeout);
         };
-        self.turns_since_poll = 0;
+        self.count_turns();
         let (mut reactor, ready) = (self.host.reactor.borrow_mut(), &mut self.ready);
         let mut waited = Ok(());
         waiting(&mut || waited = reactor.wait(timeout, ready));
@@ -604,7 +635,7 @@ impl Runtime {
     }
 
     pub(crate) fn poll_descriptors(&mut self, timeout: Option<Duration>) -> Result<(), RunError> {
-        self.turns_since_poll = 0;
+        self.count_turns();
         let waited = self.host.reactor.borrow_mut().wait(timeout, &mut self.ready);
         waited.map_err(|error| RunError::system("waiting for descriptors", &error))?;
         self.deliver_ready();
@@ -642,6 +673,7 @@ impl Runtime {
                 }
                 Letter::Request(request, tell) => self.serve(request, tell),
                 Letter::Logged(notice) => self.logged(notice),
+                Letter::Measure => self.measure(),
                 Letter::GivenUp(run) => drop(self.stalled.insert(run)),
             }
         }
@@ -653,6 +685,8 @@ impl Runtime {
         while let Some((deadline, place)) = self.deadlines.first().copied()
             && deadline <= now
         {
+            let late = now.saturating_since(deadline);
+            self.host.inbox.meters.timer_late.0.observe_time(late);
             self.runs[place].run.advance(now);
             self.line_up(place);
         }

@@ -40,6 +40,7 @@ pub fn go_on(
     if let Some(error) = runtime.log_failure().filter(|_| !is_over(runtime)) {
         return Err(error.into());
     }
+    runtime.begin_stretch();
     runtime.poll_descriptors(Some(Duration::ZERO))?;
     for _ in 0..rounds {
         if is_over(runtime) {
@@ -56,6 +57,7 @@ pub fn go_on(
                 runtime.poll_descriptors(Some(Duration::ZERO))?;
                 if runtime.is_quiet() && runtime.host.inbox.may_sleep() {
                     let timeout = runtime.host.reactor.borrow().longest_wait(timeout);
+                    runtime.end_stretch();
                     return Ok(Rest::Wait(timeout));
                 }
             }

@@ -102,6 +102,8 @@ pub(super) enum Command {
     Restore(Restore),
     /// Kill a process in the middle of its work, again and again, and see that nothing is lost and nothing done twice.
     Demo(Demo),
+    /// Print what the process that has the log counts and measures, as Prometheus reads it.
+    Metrics(Metrics),
     /// Look at the directory and the machine for what could go wrong.
     Doctor,
     /// Print the script by which a shell completes these commands.
@@ -434,6 +436,12 @@ pub(super) struct Resume {
     /// Stop after so many seconds; what is unfinished then goes on another time.
     #[arg(long = "for", value_name = "SECONDS")]
     pub(super) seconds: Option<f64>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Metrics {
+    /// Only metrics whose names begin so.
+    pub(super) name: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]

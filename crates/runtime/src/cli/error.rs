@@ -125,6 +125,11 @@ pub enum CliError {
         "the backup came to its end, but {0} of the log cannot be read to the end [TFY0123]; `verify` tells more; what can be read is in the backup, and what an earlier one had is kept"
     )]
     DamagedInLog(String),
+    /// No process has the log, so there is none whose metrics could be told.
+    #[error(
+        "metrics are those of a process, and none has the log in {} [TFY0195]; start the program that the runs belong to", .0.display()
+    )]
+    NobodyMeasures(PathBuf),
 }
 
 impl CliError {
@@ -132,7 +137,7 @@ impl CliError {
     pub const CODES: &[&str] = &[
         "TFY0060", "TFY0061", "TFY0062", "TFY0063", "TFY0064", "TFY0065", "TFY0066", "TFY0067",
         "TFY0068", "TFY0069", "TFY0080", "TFY0081", "TFY0082", "TFY0083", "TFY0084", "TFY0085",
-        "TFY0123", "TFY0185",
+        "TFY0123", "TFY0185", "TFY0195",
     ];
 
     /// The stable code.
@@ -156,6 +161,7 @@ impl CliError {
             CliError::NoReply { .. } => "TFY0085",
             CliError::DamagedInLog(_) => "TFY0123",
             CliError::SeveralApprovals { .. } => "TFY0185",
+            CliError::NobodyMeasures(_) => "TFY0195",
         }
     }
 }
@@ -247,6 +253,7 @@ impl From<CliError> for Shown {
             | CliError::SeveralApprovals { .. }
             | CliError::Usage(_) => exit::USAGE,
             CliError::NeedsProgram(_) => exit::NEEDS_PROGRAM,
+            CliError::NobodyMeasures(_) => exit::IN_USE,
             _ => exit::FAILED,
         };
         Shown::new(error.code(), &error, exit)

@@ -36,6 +36,7 @@ mod json;
 mod keep;
 mod log;
 mod ls;
+mod metrics;
 mod out;
 mod place;
 mod progress;
@@ -235,6 +236,7 @@ fn dispatch(builder: Builder, args: Args, out: Out, started: &Started<'_>) -> Do
         Command::Backup(options) => backup::backup(&place, out, &options),
         Command::Restore(options) => backup::restore(out, &options),
         Command::Demo(options) => demo::demo(out, &options, started),
+        Command::Metrics(options) => metrics::metrics(&place, out, &options),
         Command::Doctor => doctor::doctor(&place, out),
         Command::Completions { shell } => completions(out, shell, started),
     }

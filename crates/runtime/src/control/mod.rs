@@ -48,6 +48,7 @@ pub use crate::approval::{OpenApproval, Ruling};
 use crate::context;
 use crate::durable::{Fork, decode, raw};
 use crate::inbox::{Inbox, Letter, Settlement};
+use crate::metrics::{self, Snapshot};
 use crate::pal::{Hub, Wanted};
 pub(crate) use catalogue::{Catalogue, Cataloguing, Entry, Job, Listing, Shown};
 use offline::Offline;
@@ -286,6 +287,14 @@ impl Control {
         }
     }
 
+    /// What the runtime has counted and measured so far, as [`RuntimeHandle::metrics`](crate::RuntimeHandle::metrics) tells.
+    pub fn metrics(&mut self) -> Result<Snapshot, TaskError> {
+        match self.ask(Request::Metrics)? {
+            Answer::Metrics(metrics) => Ok(metrics),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     /// The steps that are in doubt.
     pub fn doubts(&mut self) -> Result<Vec<Doubt>, TaskError> {
         match self.ask(Request::Doubts)? {
@@ -375,6 +384,10 @@ fn not_on_the_loop() -> Result<(), TaskError> {
 /// Asks a runtime of this process, which another thread drives.
 pub(crate) fn ask_here(inbox: &Inbox, request: Request) -> Result<Answer, TaskError> {
     let gone = || TaskError::new(ErrorKind::Unreachable, "the runtime is gone");
+    if let Request::Metrics = request {
+        // They are wanted most when the loop does not answer.
+        return Ok(Answer::Metrics(metrics::read(inbox)));
+    }
     let (tell, told) = Tell::waited_for();
     inbox.send(Letter::Request(request, tell));
     match told.recv_timeout(PATIENCE) {

@@ -104,6 +104,9 @@ impl Offline {
                 self.shelved(run)?;
                 Err(needs_process("a run answers from its memory, and it has none"))
             }
+            Request::Metrics => {
+                Err(needs_process("metrics are those of a process, and none has the log"))
+            }
             Request::Send { run, name, message } => {
                 self.shelved(run)?.send(page, clock, &name, &message);
                 Ok(Answer::Done)

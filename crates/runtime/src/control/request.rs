@@ -14,6 +14,7 @@ use crate::approval::{Approval, OpenApproval, Ruling};
 use crate::durable::{Fork, Json, compact};
 use crate::inbox::Settlement;
 use crate::pal::Wanted;
+use crate::metrics::Snapshot;
 use crate::retention::Remains;
 use crate::wal::Collected;
 
@@ -112,6 +113,8 @@ pub enum Request {
     },
     /// From now on the connection is a stream of events. The socket answers this itself.
     Events(Wanted),
+    /// What the runtime has counted and measured: [`Answer::Metrics`].
+    Metrics,
     /// The steps that are in doubt: [`Answer::Doubts`].
     Doubts,
     /// Decides on one of them.
@@ -145,8 +148,11 @@ impl Request {
 
     /// Whether nothing is changed by it, so that it can be answered when the log has failed.
     pub fn only_looks(&self) -> bool {
-        use Request::{Approvals, Doubts, Question, Runs, Show, Status};
-        matches!(self, Status | Runs(_) | Show { .. } | Doubts | Approvals | Question { .. })
+        use Request::{Approvals, Doubts, Metrics, Question, Runs, Show, Status};
+        matches!(
+            self,
+            Status | Runs(_) | Show { .. } | Doubts | Approvals | Metrics | Question { .. }
+        )
     }
 }
 
@@ -191,6 +197,8 @@ pub enum Answer {
     Approvals(Vec<OpenApproval>),
     /// What was decided, as it is recorded.
     Approval(Approval),
+    /// What was counted and measured.
+    Metrics(Snapshot),
     /// For each run that was named, in that order.
     Each(Vec<Result<(), TaskError>>),
     /// The number of a collection, and what came of it if it is over.

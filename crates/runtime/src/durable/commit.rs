@@ -122,18 +122,19 @@ impl Runtime {
             let early: Vec<Held> = held.extract_if(.., early).collect();
             early.into_iter().for_each(|held| self.let_go(held));
         }
+        let now = self.host.clock.now();
         let Some(durable) = &mut self.durable else { return };
         if Mutation::OutcomeBeforeCommit.is_on()
             && held.iter().any(|held| matches!(held, Held::Over(_)))
         {
-            durable.waiting.push_front((durable.safe, held));
+            durable.waiting.push_front((durable.safe, now, held));
             return self.host.inbox.send(Letter::Logged(Notice::Durable(durable.safe)));
         }
         if durable.handed_in > durable.safe {
-            durable.waiting.push_back((durable.handed_in, held));
+            durable.waiting.push_back((durable.handed_in, now, held));
         } else if held.iter().any(|held| matches!(held, Held::Over(_))) {
             // The log has its end already. It must not vanish under whoever is busy with it.
-            durable.waiting.push_back((durable.handed_in, held));
+            durable.waiting.push_back((durable.handed_in, now, held));
             self.host.inbox.send(Letter::Logged(Notice::Durable(durable.safe)));
         } else {
             // All that was ever written is safe.
@@ -174,10 +175,13 @@ impl Runtime {
                 if let Some(durable) = &mut self.durable {
                     durable.safe = durable.safe.max(ticket);
                 }
+                let now = self.host.clock.now();
                 while let Some(durable) = &mut self.durable
-                    && durable.waiting.front().is_some_and(|(waits, _)| *waits <= ticket)
-                    && let Some((_, held)) = durable.waiting.pop_front()
+                    && durable.waiting.front().is_some_and(|(waits, ..)| *waits <= ticket)
+                    && let Some((_, since, held)) = durable.waiting.pop_front()
                 {
+                    let waited = now.saturating_since(since);
+                    self.host.inbox.meters.waited.commit.0.observe_time(waited);
                     held.into_iter().for_each(|held| self.let_go(held));
                 }
                 self.catch_up();
@@ -187,7 +191,7 @@ impl Runtime {
                     // What waits will never be safe, and who asked must not wait for it.
                     let held = std::mem::take(&mut durable.held);
                     let waiting = std::mem::take(&mut durable.waiting);
-                    let waiting = waiting.into_iter().flat_map(|(_, held)| held);
+                    let waiting = waiting.into_iter().flat_map(|(_, _, held)| held);
                     for held in held.into_iter().chain(waiting) {
                         if let Held::Answer(tell, _) = held {
                             tell.tell(Err(log_failed(error.clone())));

@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 
-use tiffany_kernel::{CallRef, ErrorKind, TaskError, Uuid};
+use tiffany_kernel::{CallRef, ErrorKind, TaskError, Time, Uuid};
 
 use super::commit::Held;
 use super::earlier::Earlier;
@@ -22,6 +23,7 @@ use super::resume::script::Begun;
 use super::runs::{Beginning, Known, Stand};
 use crate::control::Listening;
 use crate::error::RunError;
+use crate::metrics::LogStanding;
 use crate::retention::Background;
 use crate::runtime::Runtime;
 use crate::wal::{Batch, Disk, LogError, RunEntry, RunState, Ticket, Writer};
@@ -34,7 +36,7 @@ pub(crate) struct Durable {
     pub(super) page: Page,
     /// What waits for lines that were not handed in yet, and for those that were.
     pub(super) held: Vec<Held>,
-    pub(super) waiting: VecDeque<(Ticket, Vec<Held>)>,
+    pub(super) waiting: VecDeque<(Ticket, Time, Vec<Held>)>,
     /// The last batch that was handed in, and the last one that is safe.
     pub(super) handed_in: Ticket,
     pub(super) safe: Ticket,
@@ -88,9 +90,49 @@ impl Hosting {
     pub(crate) fn name_of(&self, call: CallRef) -> Option<(Key, String)> {
         Some((self.journal.key_of(call)?, self.beginning.id.to_string()))
     }
+
+    /// The run's function, and when it was started.
+    pub(crate) fn began(&self) -> (Rc<str>, Time) {
+        (Rc::clone(&self.beginning.function), self.earlier.since)
+    }
+}
+
+/// How many durable runs are in which state.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RunStates {
+    live: usize,
+    paused: usize,
+    over: usize,
+    removed: usize,
+}
+
+impl RunStates {
+    pub(crate) fn named(self) -> [(&'static str, usize); 4] {
+        let RunStates { live, paused, over, removed } = self;
+        [("live", live), ("paused", paused), ("over", over), ("removed", removed)]
+    }
 }
 
 impl Durable {
+    /// How the log stands, for those who read the metrics.
+    pub(crate) fn standing(&self) -> LogStanding {
+        let mut runs = RunStates::default();
+        for known in self.runs.values() {
+            *match known {
+                Known::Live(_) => &mut runs.live,
+                Known::Paused(..) => &mut runs.paused,
+                Known::Over(..) => &mut runs.over,
+                Known::Removed => &mut runs.removed,
+            } += 1;
+        }
+        LogStanding {
+            runs,
+            backlog: self.log.backlog() + self.page.batch.len(),
+            held_back: self.held_back.len(),
+            has_failed: self.failed.is_some(),
+        }
+    }
+
     /// Where the log is.
     pub(crate) fn place(&self) -> (Arc<dyn Disk>, PathBuf) {
         (Arc::clone(&self.disk), self.root.clone())
@@ -123,6 +165,9 @@ impl Runtime {
             }
         }
         let inbox = Arc::clone(&self.host.inbox);
+        if inline.is_none() {
+            inbox.meters.has_log_in(root.clone());
+        }
         let log = Log::start(writer, inbox, inline)
             .map_err(|error| RunError::system("a thread for the log", &error))?;
         let listening = match inline {
@@ -221,7 +266,7 @@ impl Runtime {
             tracing::error!(target: "tiffany", "closing the log: {error}");
         }
         // With the log everything in it is safe.
-        let waiting = durable.waiting.into_iter().flat_map(|(_, held)| held);
+        let waiting = durable.waiting.into_iter().flat_map(|(_, _, held)| held);
         for held in durable.held.into_iter().chain(waiting) {
             if let Held::Answer(tell, answer) = held {
                 tell.tell(closed.clone().map_err(log_failed).and(answer));

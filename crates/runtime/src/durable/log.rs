@@ -28,10 +28,11 @@ pub(crate) struct CommitTime {
 
 impl Log {
     pub(crate) fn start(
-        writer: Writer,
+        mut writer: Writer,
         inbox: Arc<Inbox>,
         inline: Option<CommitTime>,
     ) -> io::Result<Log> {
+        writer.committer.meters = Arc::clone(&inbox.meters.log);
         match inline {
             None => {
                 let tell = move |notice| inbox.send(Letter::Logged(notice));

@@ -177,6 +177,7 @@ impl Runtime {
         self.tell_activity(uuid.into(), None, told, data);
         let run = self.add_run(root.coroutine, config, Some(Box::new(hosting)), clock);
         self.durable_mut().runs.insert(uuid, Known::Live(run));
+        self.host.inbox.meters.started_durable.add(1);
         Ok(uuid)
     }
 

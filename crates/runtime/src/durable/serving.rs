@@ -218,6 +218,7 @@ impl Runtime {
                 let message = "events are read by `Control::watch` or `Runtime::activity`";
                 Err(TaskError::new(ErrorKind::BadArgument, message))
             }
+            Request::Metrics => Ok(Answer::Metrics(self.metrics())),
             Request::Doubts => Ok(Answer::Doubts(self.doubts())),
             Request::Approvals => Ok(Answer::Approvals(self.approvals())),
             Request::Resolve { approval, ruling } => {

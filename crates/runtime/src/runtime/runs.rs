@@ -27,9 +27,9 @@ impl Runtime {
 
     /// Takes in a run that is ready to have its first round.
     pub(crate) fn host_run(&mut self, run: Run, hosting: Option<Box<Hosting>>) -> RunId {
-        let id = run.id();
-        let place =
-            self.runs.insert(Box::new(Hosted { run, hosting, in_line: false, armed: None }));
+        let (id, since) = (run.id(), run.clock());
+        let hosted = Hosted { run, hosting, since, in_line: false, armed: None };
+        let place = self.runs.insert(Box::new(hosted));
         self.places.insert(id, place);
         self.heed_for(place);
         self.empty_outbox(place);
@@ -113,6 +113,7 @@ impl Runtime {
     pub(crate) fn end_run(&mut self, id: RunId) -> Result<Value, RunError> {
         let Some(mut hosted) = self.forget_run(id) else { return Err(unknown_run(id)) };
         let task_id = hosted.task_id();
+        let (function, since) = hosted.beginning();
         let run = &mut hosted.run;
         for error in run.take_unobserved() {
             self.show_unobserved(&error);
@@ -124,16 +125,30 @@ impl Runtime {
         }
         let Some(outcome) = run.take_outcome() else { unreachable!("a run that is over has one") };
         let outcome = outcome.map_err(RunError::from);
-        self.host.tracer.end_run(id, outcome.as_ref().err());
-        self.activity_ends(task_id, outcome.as_ref().err());
+        let error = outcome.as_ref().err();
+        let time = self.host.clock.now().saturating_since(since);
+        self.host.inbox.meters.runs.of(&function).ended(error, time);
+        self.host.tracer.end_run(id, error);
+        self.activity_ends(task_id, error);
         outcome
     }
 
     /// What is done about such a failure is user code; if it panics, the hook has shown that.
     fn show_unobserved(&self, error: &TaskError) {
+        self.host.inbox.meters.unobserved.add(1);
         let show = AssertUnwindSafe(|| (self.settings.on_unobserved)(error));
         if let Err(payload) = catch_unwind(show) {
             panic_text(payload);
+        }
+    }
+}
+
+impl Hosted {
+    /// Its function, which ephemeral runs have none of, and when it was started.
+    fn beginning(&self) -> (Rc<str>, Time) {
+        match &self.hosting {
+            Some(hosting) => hosting.began(),
+            None => ("".into(), self.since),
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use tiffany_kernel::Uuid;
 
@@ -14,6 +15,7 @@ use super::error::{Doing, LogError};
 use super::index::{RunEntry, RunState};
 use super::segments::{Segment, Segments};
 use super::settings::{Settings, SyncWhen};
+use crate::metrics::LogMeters;
 
 /// A batch that is in the commit log, on its way to the files of its runs.
 pub(crate) struct Committed {
@@ -40,6 +42,7 @@ pub(crate) struct Committer {
     pub(crate) synced: u64,
     /// The bytes of the last block, to be used again.
     pub(crate) block: Vec<u8>,
+    pub(crate) meters: Arc<LogMeters>,
 }
 
 impl Committer {
@@ -65,6 +68,7 @@ impl Committer {
         batch: &Batch,
         offsets: &mut Vec<u64>,
     ) -> Result<u64, LogError> {
+        let begun = Instant::now();
         let size = block::size(batch);
         if !self.segments.fits(size) {
             // A segment is left only when all in it is durable, so that no later sync has to reach back.
@@ -85,6 +89,10 @@ impl Committer {
         }
         // What is in a directory that nobody will find again is not safe.
         self.hold.check().doing("find", &self.lock)?;
+        self.meters.time.observe_time(begun.elapsed());
+        self.meters.bytes.observe(size);
+        let records = |part: &LinesPart| part.last_seq + 1 - part.first_seq;
+        self.meters.records.observe(batch.parts.iter().map(records).sum());
         Ok(number)
     }
 

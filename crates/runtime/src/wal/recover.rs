@@ -196,6 +196,7 @@ impl Writer {
             written: last,
             synced: last,
             block: Vec::new(),
+            meters: Arc::default(),
         };
         applier.begin_life(&mut committer)?;
         Ok((Writer::new(committer, applier), recovery))

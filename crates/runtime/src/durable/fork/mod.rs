@@ -181,6 +181,7 @@ impl Runtime {
             let source = Source { disk: &*durable.disk, root: &durable.root, run: uuid };
             source.script_of(&text, &blobs)
         });
+        self.host.inbox.meters.started_durable.add(1);
         Ok((uuid, id))
     }
 }

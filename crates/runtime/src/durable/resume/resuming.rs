@@ -6,6 +6,7 @@ use std::panic::Location;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use tiffany_kernel::{
     CallKind, Completion, ErrorKind, LogLevel, Mode, Order, RecordKind, Recording, RunFailure,
@@ -34,7 +35,15 @@ use crate::wal::{Chain, Disk, LogError, Payload, RunReader, read_blob};
 impl Runtime {
     /// Brings a run back to where its log ends.
     pub(in crate::durable) fn resume(&mut self, uuid: Uuid, chain: Chain) {
+        let begun = Instant::now();
         self.bring_back(uuid, chain, &|durable| durable.read(uuid, |_| false));
+        let meters = &self.host.inbox.meters;
+        meters.resume_time.0.observe_time(begun.elapsed());
+        match self.durable.as_ref().and_then(|durable| durable.runs.get(&uuid)) {
+            Some(Known::Live(_)) => meters.resumed_live.add(1),
+            Some(Known::Paused(..)) => meters.resumed_paused.add(1),
+            _ => {}
+        }
     }
 
     /// The same with a log that may not be in its file yet.
@@ -139,6 +148,9 @@ impl Runtime {
         let told = (Stage::Log, format!("the run cannot go on and is paused: {error}"));
         let data = Data::Log { level: LogLevel::Error, step: None };
         self.tell_activity(uuid.into(), None, told, data);
+        if error.kind() == ErrorKind::Diverged {
+            self.host.inbox.meters.divergences.add(1);
+        }
         self.durable_mut().runs.insert(uuid, Known::Paused(error, shelved));
     }
 

@@ -5,6 +5,7 @@ use tiffany_kernel::{CallRef, Completion};
 use super::effects::State;
 use super::step::Kind;
 use crate::control::{Decision, Doubt};
+use crate::metrics::AttemptOutcome;
 use crate::runtime::Runtime;
 
 impl Runtime {
@@ -13,6 +14,7 @@ impl Runtime {
         let Some(step) = self.effects.steps.get(&call) else { return false };
         let (holds, queue) = (step.work.holds_in_doubt, step.queue);
         if holds {
+            self.count_cut_off(call, AttemptOutcome::InDoubt);
             self.effects.attempt_over(call);
             if let Some(step) = self.effects.steps.get_mut(&call) {
                 step.state = State::InDoubt;

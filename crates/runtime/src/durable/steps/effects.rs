@@ -17,6 +17,7 @@ use crate::builder::Builder;
 use crate::durable::commit::Held;
 use crate::durable::resume::script::Begun;
 use crate::inbox::Inbox;
+use crate::metrics::{AttemptOutcome, MOST_NAMES};
 use crate::mutation::Mutation;
 use crate::pal::{Data, StepData};
 use crate::runtime::Runtime;
@@ -58,6 +59,10 @@ pub(super) struct Underway {
     failures: u64,
     pub(super) state: State,
     timer: Option<Time>,
+    /// When its task asked for it, when it last came to its queue, and when the last attempt began.
+    asked: Time,
+    queued: Time,
+    launched: Time,
 }
 
 /// Where a step stands.
@@ -78,6 +83,16 @@ impl State {
     /// Whether it has left its queue.
     pub(super) fn is_out(&self) -> bool {
         matches!(self, State::Held | State::Running { .. })
+    }
+}
+
+/// How many steps are in which state.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct EffectStates([usize; 5]);
+
+impl EffectStates {
+    pub(crate) fn named(self) -> impl Iterator<Item = (&'static str, usize)> {
+        ["queued", "retrying", "in_doubt", "committing", "running"].into_iter().zip(self.0)
     }
 }
 
@@ -138,6 +153,27 @@ impl Effects {
     #[inline]
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.timers.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// How many steps are in which state.
+    pub(crate) fn states(&self) -> EffectStates {
+        let mut states = EffectStates::default();
+        for step in self.steps.values() {
+            states.0[match step.state {
+                State::Queued => 0,
+                State::Waiting => 1,
+                State::InDoubt => 2,
+                State::Held => 3,
+                State::Running { .. } => 4,
+            }] += 1;
+        }
+        states
+    }
+
+    /// Each queue, with how many wait in it and how many have left it and are under way.
+    pub(crate) fn queue_lengths(&self) -> Vec<(String, usize, usize)> {
+        let queues = self.queues.iter().take(MOST_NAMES);
+        queues.map(|(name, queue)| (name.clone(), queue.waiting(), queue.under_way())).collect()
     }
 
     /// How many steps wait for nothing but time, or for others.
@@ -229,6 +265,7 @@ impl Runtime {
         let is_held = in_doubt;
         // What a database knows, the next attempt finds there.
         let in_doubt = is_cut_off && work.tells_doubt && work.kind != Kind::Transactional;
+        let now = self.host.clock.now();
         let step = Underway {
             work,
             key: key.into(),
@@ -241,13 +278,16 @@ impl Runtime {
             failures,
             state: if is_held { State::InDoubt } else { State::Waiting },
             timer: None,
+            asked: now,
+            queued: now,
+            launched: now,
         };
         self.effects.steps.insert(call, step);
         if is_held {
             return;
         }
         match begun.retry_at {
-            Some(due) if due > self.host.clock.now() => self.effects.arm(call, Some(due)),
+            Some(due) if due > now => self.effects.arm(call, Some(due)),
             _ => self.queue_up(call),
         }
     }
@@ -271,8 +311,10 @@ impl Runtime {
 
     pub(super) fn queue_up(&mut self, call: CallRef) {
         let is_closed = self.effects.is_closed;
+        let now = self.host.clock.now();
         let Some(step) = self.effects.steps.get_mut(&call) else { return };
         step.state = State::Queued;
+        step.queued = now;
         match step.queue {
             // It waits for the next process.
             None if is_closed => {}
@@ -292,7 +334,13 @@ impl Runtime {
         let now = self.host.clock.now();
         loop {
             match self.effects.queues[queue].1.next(now) {
-                Next::Leaves(call) => self.begin_attempt(call),
+                Next::Leaves(call) => {
+                    if let Some(step) = self.effects.steps.get(&call) {
+                        let waited = now.saturating_since(step.queued);
+                        self.host.inbox.meters.waited.queue.0.observe_time(waited);
+                    }
+                    self.begin_attempt(call);
+                }
                 Next::NotBefore(time) => {
                     self.effects.timers.insert((time, Due::Queue(queue)));
                     return;
@@ -371,6 +419,7 @@ impl Runtime {
         let until = step.work.timeout.map(|timeout| now + timeout);
         let sign = step.work.heartbeat.map(|heartbeat| now + heartbeat);
         if let Some(step) = self.effects.steps.get_mut(&call) {
+            step.launched = now;
             step.state = State::Running { attempt, stop, until };
         }
         self.effects.arm(call, until.into_iter().chain(sign).min());
@@ -381,6 +430,7 @@ impl Runtime {
         let step = self.effects.steps.get(&call);
         if !step.is_some_and(|step| step.is_awaited(number)) {
             self.effects.late += 1;
+            self.host.inbox.meters.late.add(1);
             if let Some(place) = self.places.get(&call.run) {
                 self.runs[*place].run.count_late();
             }
@@ -395,12 +445,16 @@ impl Runtime {
         self.effects.attempt_over(call);
         let Some(step) = self.effects.steps.get_mut(&call) else { return };
         let queue = step.queue;
+        let meters = self.host.inbox.meters.effects.of(step.work.name);
+        let outcome = AttemptOutcome::of(tried.as_ref().map_err(|failed| &failed.error));
+        meters.attempted(outcome, now.saturating_since(step.launched));
         if let Err(StepError { error, .. }) = &mut tried {
             error.add_call(step.work.name, step.work.at.clone());
             step.in_doubt |= step.work.tells_doubt && error.kind() == ErrorKind::InDoubt;
         }
         match tried {
             Err(StepError { error, worth: Worth::Trying }) if step.fails_again(&error) => {
+                meters.retries.add(1);
                 let (attempt, failures) = (step.attempt, step.failures);
                 let wait = step.work.retry.as_ref().map(|retry| retry.wait(failures, step.seed));
                 let retry_at = now + wait.unwrap_or_default();
@@ -414,6 +468,8 @@ impl Runtime {
                 });
             }
             tried => {
+                let waited = now.saturating_since(step.asked);
+                self.host.inbox.meters.waited.effect.0.observe_time(waited);
                 let result = tried.as_ref().map(drop).map_err(|failed| &failed.error);
                 self.tell_attempt_over(call, result, None);
                 let in_doubt = self.effects.steps.remove(&call).filter(|step| step.in_doubt);
@@ -456,6 +512,7 @@ impl Runtime {
 
     /// Nobody waits for a step any more.
     pub(crate) fn abort_step(&mut self, call: CallRef) {
+        self.count_cut_off(call, AttemptOutcome::Cancelled);
         self.stop_work(call);
         self.effects.attempt_over(call);
         if let Some(step) = self.effects.steps.remove(&call)
@@ -463,6 +520,16 @@ impl Runtime {
         {
             self.serve_queue(queue);
             self.hand_in();
+        }
+    }
+
+    /// An attempt under way is left alone.
+    pub(super) fn count_cut_off(&self, call: CallRef, outcome: AttemptOutcome) {
+        if let Some(step) = self.effects.steps.get(&call)
+            && matches!(step.state, State::Running { .. })
+        {
+            let time = self.host.clock.now().saturating_since(step.launched);
+            self.host.inbox.meters.effects.of(step.work.name).attempted(outcome, time);
         }
     }
 

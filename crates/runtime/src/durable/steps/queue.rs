@@ -78,6 +78,16 @@ impl Queue {
         self.line.remove(call);
     }
 
+    /// How many wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.line.len()
+    }
+
+    /// How many have left it and are under way.
+    pub(crate) fn under_way(&self) -> usize {
+        self.under_way
+    }
+
     /// One that was under way is over.
     pub(crate) fn over(&mut self) {
         self.under_way -= 1;

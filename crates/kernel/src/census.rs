@@ -1,0 +1,72 @@
+//! How many of what a run has at present, for those who watch many runs. It walks the tasks, so it is asked for now and then and not every round.
+
+use crate::run::Run;
+use crate::state::{BlockReason, TaskState};
+
+/// Numbers of one run, or of several together.
+///
+/// ```
+/// use tiffany_kernel::{BlockReason, Census};
+///
+/// let census = Census::default();
+/// assert_eq!((census.ready, census.blocked(BlockReason::Sleep)), (0, 0));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Census {
+    /// Tasks that are ready: Pending or Suspended.
+    pub ready: usize,
+    /// Tasks that have not had a turn yet.
+    pub pending: usize,
+    /// Tasks that were asked to stop, and are being unwound.
+    pub cancelling: usize,
+    /// Tasks that wait.
+    pub waiting: usize,
+    /// Calls that wait for a timer.
+    pub timers: usize,
+    /// Calls that wait for a descriptor.
+    pub descriptors: usize,
+    /// Calls that the host is at work for.
+    pub effects: usize,
+    blocked: [usize; BlockReason::ALL.len()],
+}
+
+impl Census {
+    /// How many tasks wait for this.
+    pub fn blocked(&self, reason: BlockReason) -> usize {
+        self.blocked[reason as usize]
+    }
+
+    /// How many tasks are not over.
+    pub fn live(&self) -> usize {
+        self.ready + self.cancelling + self.waiting
+    }
+}
+
+impl Run {
+    /// Adds this run to a census.
+    pub fn count(&self, census: &mut Census) {
+        for (_, task) in &self.tasks {
+            match task.state() {
+                TaskState::Pending => {
+                    census.pending += 1;
+                    census.ready += 1;
+                }
+                TaskState::Suspended => census.ready += 1,
+                TaskState::Blocked(reason) => {
+                    census.waiting += 1;
+                    census.blocked[reason as usize] += 1;
+                }
+                TaskState::Cancelling => census.cancelling += 1,
+                // One runs only while nobody can ask.
+                TaskState::Running
+                | TaskState::Completed
+                | TaskState::Failed
+                | TaskState::Cancelled => {}
+            }
+        }
+        census.timers += self.hope.timers;
+        census.descriptors += self.hope.descriptors;
+        census.effects += self.hope.effects;
+    }
+}

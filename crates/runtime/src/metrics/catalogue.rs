@@ -1,0 +1,84 @@
+//! Every metric of a runtime: its name, kind, labels and meaning. The book's chapter "Metrics" has the same table, and a test compares them.
+
+use super::family::Kind;
+
+/// What a metric is.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct About {
+    /// Its name.
+    pub name: &'static str,
+    /// What kind of numbers it has.
+    pub kind: Kind,
+    /// The labels of its values.
+    pub labels: &'static [&'static str],
+    /// What it tells.
+    pub help: &'static str,
+}
+
+macro_rules! catalogue {
+    ($($id:ident: $kind:ident $name:literal [$($label:literal),*] $help:literal;)*) => {
+        $(pub(crate) static $id: About =
+            About { name: $name, kind: Kind::$kind, labels: &[$($label),*], help: $help };)*
+
+        /// All metrics of a runtime, in the order in which they are told.
+        pub static CATALOGUE: &[&About] = &[$(&$id),*];
+    };
+}
+
+catalogue! {
+    BUILD: Gauge "tiffany_build_info" ["version"] "The version of Tiffany, as a label; always 1.";
+    AGE: Gauge "tiffany_metrics_age_seconds" [] "How old the figures are that only the loop can tell: 0, unless it has not answered in time.";
+
+    TURNS: Counter "tiffany_turns_total" [] "Turns that tasks have had.";
+    BUSY: Histogram "tiffany_loop_busy_seconds" [] "How long the loop was busy with tasks at a stretch, until it waited or had given some 500 turns.";
+    WAITS: Counter "tiffany_loop_waits_total" [] "How often the loop waited because nobody was ready.";
+    WAIT_TIME: Counter "tiffany_loop_wait_seconds_total" [] "How long it waited in all.";
+    TIMER_LATE: Histogram "tiffany_timer_late_seconds" [] "How much later than asked for timers were seen to.";
+    STUCK: Counter "tiffany_stuck_turns_total" [] "Turns that took so long that the watchdog reported them.";
+    READY_TASKS: Gauge "tiffany_ready_tasks" [] "Tasks that are ready and wait for their turn.";
+    READY_RUNS: Gauge "tiffany_ready_runs" [] "Runs that are in line for a turn.";
+    TASKS: Gauge "tiffany_tasks" ["state"] "Tasks that are not over: ready, blocked or cancelling.";
+    BLOCKED: Gauge "tiffany_tasks_blocked" ["reason"] "Tasks that wait, by what they wait for.";
+    TIMERS: Gauge "tiffany_timers" [] "Calls that wait for a timer.";
+    DESCRIPTORS: Gauge "tiffany_descriptors" [] "Calls that wait for a descriptor.";
+    PROMISES: Gauge "tiffany_external_promises" [] "External promises that nobody has settled.";
+    POOL_THREADS: Gauge "tiffany_blocking_threads" [] "Threads that do blocking work.";
+    POOL_WAITING: Gauge "tiffany_blocking_waiting" [] "Blocking work that waits for a thread.";
+
+    RUNS: Gauge "tiffany_runs" ["state"] "Runs: ephemeral ones that go on; durable ones that are live, paused, over or removed.";
+    STARTED: Counter "tiffany_runs_started_total" ["kind"] "Runs that were started in this process, durable or ephemeral.";
+    ENDED: Counter "tiffany_runs_ended_total" ["function", "outcome"] "Runs that ended here: completed, failed, cancelled, deadlock or limit. Ephemeral ones have no function.";
+    RUN_TIME: Histogram "tiffany_run_seconds" ["function"] "How long runs took from start to end, restarts included.";
+    UNOBSERVED: Counter "tiffany_unobserved_failures_total" [] "Failures of tasks that nobody waited for.";
+    RESUMED: Counter "tiffany_runs_resumed_total" ["outcome"] "Runs that were brought back from the log, live or paused.";
+    RESUME_TIME: Histogram "tiffany_resume_seconds" [] "How long it took to bring a run back.";
+    DIVERGENCES: Counter "tiffany_divergences_total" [] "Runs that could not be brought back because the code has changed.";
+
+    ATTEMPTS: Counter "tiffany_effect_attempts_total" ["step", "outcome"] "Attempts at steps: ok, failed, timed_out, in_doubt or cancelled.";
+    RETRIES: Counter "tiffany_effect_retries_total" ["step"] "Attempts that failed and are made again.";
+    EFFECT_TIME: Histogram "tiffany_effect_seconds" ["step"] "How long attempts at steps took.";
+    EFFECTS: Gauge "tiffany_effects" ["state"] "Steps that are not over: queued, retrying, in_doubt, committing or running.";
+    LATE: Counter "tiffany_effect_late_total" [] "Results of steps that came when nobody waited for them any more.";
+    QUEUE_WAITING: Gauge "tiffany_queue_waiting" ["queue"] "Steps that wait in a named queue.";
+    QUEUE_RUNNING: Gauge "tiffany_queue_running" ["queue"] "Steps that have left a named queue and are under way.";
+    WAIT_BY: Histogram "tiffany_wait_seconds" ["reason"] "How long was waited for the host: effect (a step, from call to answer), queue (a place in a named queue) or commit (records that something depends on).";
+
+    COMMIT_TIME: Histogram "tiffany_commit_seconds" [] "How long it took to make a batch of records durable.";
+    COMMIT_RECORDS: Histogram "tiffany_commit_records" [] "How many records a batch had.";
+    COMMIT_BYTES: Histogram "tiffany_commit_bytes" [] "How many bytes a batch had.";
+    BACKLOG: Gauge "tiffany_log_backlog_bytes" [] "Bytes that wait for the disk.";
+    HELD_BACK: Gauge "tiffany_log_held_back_runs" [] "Runs that have no turn until the disk has caught up.";
+    LOG_FAILED: Gauge "tiffany_log_failed" [] "1 if the log has failed and nothing is written any more.";
+    LOG_BYTES: Gauge "tiffany_log_bytes" ["part"] "Disk space that the log takes: runs, blobs and the rest. Looked at once a minute at most.";
+    DISK_FREE: Gauge "tiffany_disk_free_bytes" [] "Space that is left on the log's disk for this user.";
+    DISK_SIZE: Gauge "tiffany_disk_size_bytes" [] "Size of the log's disk.";
+
+    CPU: Counter "process_cpu_seconds_total" [] "Processor time of this process.";
+    START: Gauge "process_start_time_seconds" [] "When this process began, in seconds since 1970.";
+    RESIDENT: Gauge "process_resident_memory_bytes" [] "Memory that this process has in use.";
+    VIRTUAL: Gauge "process_virtual_memory_bytes" [] "Address space of this process.";
+    THREADS: Gauge "process_threads" [] "Threads of this process.";
+    FDS: Gauge "process_open_fds" [] "Descriptors that are open.";
+    MAX_FDS: Gauge "process_max_fds" [] "Descriptors that may be open.";
+}

@@ -1,0 +1,193 @@
+//! All meters of a runtime. Whoever does something adds to them, on whatever thread; `reading.rs` reads them. Nothing here is touched by a turn of a task.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use tiffany_kernel::{ErrorKind, TaskError};
+
+use super::Source;
+use super::disk::Disk;
+use super::meter::{BYTES, Counter, Histogram, LONG_TIMES, Named, SIZES, TIMES};
+use super::standing::Standing;
+use crate::error::RunError;
+use crate::lock::{Condvar, Mutex};
+
+/// How long the loop may take to say how it stands before what it said last is told instead.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+#[derive(Default)]
+pub(crate) struct Meters {
+    pub(crate) turns: Counter,
+    pub(crate) busy: Times,
+    pub(crate) waits: Counter,
+    pub(crate) wait_time: Counter,
+    pub(crate) timer_late: Times,
+    pub(crate) stuck: Arc<Counter>,
+    pub(crate) started_durable: Counter,
+    pub(crate) started_ephemeral: Counter,
+    pub(crate) runs: Named<RunMeters>,
+    pub(crate) unobserved: Counter,
+    pub(crate) resumed_live: Counter,
+    pub(crate) resumed_paused: Counter,
+    pub(crate) resume_time: Times,
+    pub(crate) divergences: Counter,
+    pub(crate) effects: Named<EffectMeters>,
+    pub(crate) late: Counter,
+    pub(crate) waited: Waited,
+    pub(crate) log: Arc<LogMeters>,
+    pub(crate) disk: OnceLock<Disk>,
+    pub(super) sources: Mutex<Vec<Source>>,
+    standing: Mutex<Told>,
+    told: Condvar,
+}
+
+/// What the loop has said of itself.
+#[derive(Default)]
+struct Told {
+    /// Somebody has asked, and it has not answered yet.
+    is_asked: bool,
+    /// How often it has.
+    count: u64,
+    last: Option<(Instant, Arc<Standing>)>,
+}
+
+/// How long things took.
+#[derive(Debug)]
+pub(crate) struct Times(pub(crate) Histogram);
+
+impl Default for Times {
+    fn default() -> Times {
+        Times(Histogram::new(&TIMES))
+    }
+}
+
+/// How long things took that may take days.
+#[derive(Debug)]
+pub(crate) struct LongTimes(pub(crate) Histogram);
+
+impl Default for LongTimes {
+    fn default() -> LongTimes {
+        LongTimes(Histogram::new(&LONG_TIMES))
+    }
+}
+
+/// How long was waited, by what for.
+#[derive(Default)]
+pub(crate) struct Waited {
+    pub(crate) effect: LongTimes,
+    pub(crate) queue: LongTimes,
+    pub(crate) commit: LongTimes,
+}
+
+/// What came of the runs of one function.
+#[derive(Default)]
+pub(crate) struct RunMeters {
+    pub(crate) outcomes: [Counter; RUN_OUTCOMES.len()],
+    pub(crate) time: LongTimes,
+}
+
+pub(crate) const RUN_OUTCOMES: [&str; 5] =
+    ["completed", "failed", "cancelled", "deadlock", "limit"];
+
+impl RunMeters {
+    pub(crate) fn ended(&self, error: Option<&RunError>, time: Duration) {
+        let outcome = match error {
+            None => 0,
+            Some(RunError::Cancelled(_)) => 2,
+            Some(RunError::Deadlock(_)) => 3,
+            Some(RunError::Limit(_)) => 4,
+            Some(_) => 1,
+        };
+        self.outcomes[outcome].add(1);
+        self.time.0.observe_time(time);
+    }
+}
+
+/// What came of the attempts at steps of one name.
+#[derive(Default)]
+pub(crate) struct EffectMeters {
+    pub(crate) outcomes: [Counter; ATTEMPT_OUTCOMES.len()],
+    pub(crate) retries: Counter,
+    pub(crate) time: Times,
+}
+
+pub(crate) const ATTEMPT_OUTCOMES: [&str; 5] =
+    ["ok", "failed", "timed_out", "in_doubt", "cancelled"];
+
+/// What came of one attempt.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum AttemptOutcome {
+    Ok,
+    Failed,
+    TimedOut,
+    InDoubt,
+    Cancelled,
+}
+
+impl AttemptOutcome {
+    pub(crate) fn of<T>(tried: Result<T, &TaskError>) -> AttemptOutcome {
+        match tried.map_err(TaskError::kind) {
+            Ok(_) => AttemptOutcome::Ok,
+            Err(ErrorKind::TimedOut) => AttemptOutcome::TimedOut,
+            Err(ErrorKind::InDoubt) => AttemptOutcome::InDoubt,
+            Err(_) => AttemptOutcome::Failed,
+        }
+    }
+}
+
+impl EffectMeters {
+    pub(crate) fn attempted(&self, outcome: AttemptOutcome, time: Duration) {
+        self.outcomes[outcome as usize].add(1);
+        self.time.0.observe_time(time);
+    }
+}
+
+/// What is written to the commit log.
+#[derive(Debug)]
+pub(crate) struct LogMeters {
+    pub(crate) time: Histogram,
+    pub(crate) records: Histogram,
+    pub(crate) bytes: Histogram,
+}
+
+impl Default for LogMeters {
+    fn default() -> LogMeters {
+        let [time, records, bytes] = [&TIMES, &SIZES, &BYTES].map(Histogram::new);
+        LogMeters { time, records, bytes }
+    }
+}
+
+impl Meters {
+    /// The log is here.
+    pub(crate) fn has_log_in(&self, dir: PathBuf) {
+        drop(self.disk.set(Disk::new(dir)));
+    }
+
+    /// The loop says how it stands.
+    pub(super) fn tell(&self, standing: Standing) {
+        let mut told = self.standing.lock();
+        told.is_asked = false;
+        told.count += 1;
+        told.last = Some((Instant::now(), Arc::new(standing)));
+        self.told.notify_all();
+    }
+
+    /// Has the loop asked how it stands, and waits for that, but not for long: it may be busy, or nobody drives it.
+    pub(super) fn ask(&self, ask: impl FnOnce()) {
+        let mut told = self.standing.lock();
+        let count = told.count;
+        // One question is enough for all who wait, and lies there only once while nobody reads.
+        if !std::mem::replace(&mut told.is_asked, true) {
+            ask();
+        }
+        let until = Instant::now() + PATIENCE;
+        while told.count == count && !self.told.wait_until(&mut told, until) {}
+    }
+
+    /// How the loop stood when it last said so.
+    pub(super) fn standing(&self) -> Option<(Duration, Arc<Standing>)> {
+        let told = self.standing.lock();
+        told.last.as_ref().map(|(when, standing)| (when.elapsed(), Arc::clone(standing)))
+    }
+}
