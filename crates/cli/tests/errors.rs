@@ -28,8 +28,8 @@ fn one_of_each() -> Vec<CliError> {
         CliError::NoDebugger,
         CliError::IsOver(text()),
         CliError::NoReply { file: "x".into(), why: text() },
-        CliError::NobodyMeasures("x".into()),
         CliError::DamagedInLog(text()),
+        CliError::NobodyMeasures("x".into()),
     ]
 }
 

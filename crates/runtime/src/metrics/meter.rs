@@ -224,7 +224,9 @@ mod tests {
         }
         named.of("name 0").add(1);
         let mut seen = BTreeMap::new();
-        named.for_each(|name, count| drop(seen.insert(name.to_string(), count.get())));
+        named.for_each(|name, count| {
+            seen.insert(name.to_string(), count.get());
+        });
         assert_eq!(seen.len(), MOST_NAMES + 1);
         assert_eq!(seen["name 0"], 2);
         assert_eq!(seen[OTHER], 2 * MOST_NAMES as u64);
