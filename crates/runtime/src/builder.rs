@@ -422,6 +422,7 @@ impl Builder {
         let tracer = Tracer::new(self.agent_id.clone(), self.node.clone());
         let questions = Default::default();
         let hub = Hub::new(self.activity.clone(), entropy.epoch(), clock.steady());
+        drop(inbox.meters.hub.set(hub.clone()));
         let reactor = reactor.into();
         let host = Host { clock, inbox, reactor, workers, entropy, tracer, hub, questions };
         let watched = self.watchdog.map(|patience| {

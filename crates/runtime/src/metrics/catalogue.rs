@@ -74,6 +74,11 @@ catalogue! {
     DISK_FREE: Gauge "tiffany_disk_free_bytes" [] "Space that is left on the log's disk for this user.";
     DISK_SIZE: Gauge "tiffany_disk_size_bytes" [] "Size of the log's disk.";
 
+    EVENTS: Counter "tiffany_events_total" [] "Events of the activity log that were published.";
+    EVENTS_LOST: Counter "tiffany_events_lost_total" [] "Events that readers were told they had lost, because they were too slow or came too late.";
+    EVENT_READERS: Gauge "tiffany_event_readers" [] "Readers of the activity log.";
+    EVENT_BYTES: Gauge "tiffany_event_bytes" [] "Bytes of events that are kept.";
+
     CPU: Counter "process_cpu_seconds_total" [] "Processor time of this process.";
     START: Gauge "process_start_time_seconds" [] "When this process began, in seconds since 1970.";
     RESIDENT: Gauge "process_resident_memory_bytes" [] "Memory that this process has in use.";

@@ -12,6 +12,7 @@ use super::meter::{BYTES, Counter, Histogram, LONG_TIMES, Named, SIZES, TIMES};
 use super::standing::Standing;
 use crate::error::RunError;
 use crate::lock::{Condvar, Mutex};
+use crate::pal::Hub;
 
 /// How long the loop may take to say how it stands before what it said last is told instead.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -37,6 +38,7 @@ pub(crate) struct Meters {
     pub(crate) waited: Waited,
     pub(crate) log: Arc<LogMeters>,
     pub(crate) disk: OnceLock<Disk>,
+    pub(crate) hub: OnceLock<Hub>,
     pub(super) sources: Mutex<Vec<Source>>,
     standing: Mutex<Told>,
     told: Condvar,

@@ -9,6 +9,7 @@ use super::meter::Histogram;
 use super::meters::{ATTEMPT_OUTCOMES, Meters, RUN_OUTCOMES, Waited};
 use super::process::Process;
 use super::standing::Standing;
+use crate::pal::Counts;
 
 /// The families of the catalogue, being filled.
 struct Sheet(Vec<Family>);
@@ -66,6 +67,9 @@ impl Meters {
         }
         if let Some(disk) = self.disk.get() {
             read_disk(&mut sheet, disk);
+        }
+        if let Some(hub) = self.hub.get() {
+            read_hub(&mut sheet, hub.counts());
         }
         read_process(&mut sheet, &Process::read());
         let mut families = sheet.0;
@@ -165,6 +169,13 @@ fn read_disk(sheet: &mut Sheet, disk: &Disk) {
         sheet.count(&about::DISK_FREE, &[], space.free);
         sheet.count(&about::DISK_SIZE, &[], space.size);
     }
+}
+
+fn read_hub(sheet: &mut Sheet, counts: Counts) {
+    sheet.count(&about::EVENTS, &[], counts.published);
+    sheet.count(&about::EVENTS_LOST, &[], counts.lost);
+    sheet.number(&about::EVENT_READERS, &[], counts.readers);
+    sheet.number(&about::EVENT_BYTES, &[], counts.bytes);
 }
 
 fn read_process(sheet: &mut Sheet, process: &Process) {
