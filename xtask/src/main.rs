@@ -42,6 +42,11 @@ const CHORES: &[Chore] = &[
         what: "what CI checks of the Python package (arguments are passed to pytest)",
         run: python::check,
     },
+    Chore {
+        name: "servers",
+        what: "what tests of Rust talk to: PostgreSQL, Redis, NATS",
+        run: servers,
+    },
     Chore { name: "rows", what: "writes docs/src/rows.md anew from the semantic tests", run: rows },
     Chore {
         name: "sanitize",
@@ -197,7 +202,7 @@ fn test(shop: &Shop, _: &[String]) -> Result<(), String> {
     }
     no_gaps(&fresh)?;
     install_nextest(shop)?;
-    install_postgres(shop)?;
+    servers(shop, &[])?;
     shop.step("tests", &mut shop.cargo(["nextest", "run", "--workspace", "--no-fail-fast"]))?;
     let mistakes = ["nextest", "run", "-p", "tiffany-sim", "--features", "mutations"];
     let mut mistakes = shop.cargo(mistakes);
@@ -232,6 +237,23 @@ fn install_nextest(shop: &Shop) -> Result<(), String> {
     }
     let install = ["install", "--locked", "cargo-nextest"];
     shop.step("installing the test runner, once", &mut shop.cargo(install))
+}
+
+/// Everything that the tests talk to, installed where the machine does not have it.
+fn servers(shop: &Shop, _: &[String]) -> Result<(), String> {
+    install_postgres(shop)?;
+    install_redis(shop)?;
+    python::servers(shop)
+}
+
+/// The server that the tests of Redis Streams start.
+fn install_redis(shop: &Shop) -> Result<(), String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if std::env::split_paths(&path).any(|place| place.join("redis-server").exists()) {
+        return Ok(());
+    }
+    install_packages(shop, "Redis", &["redis-server"])
+        .map_err(|error| format!("{error}; the tests need `redis-server`"))
 }
 
 /// The server that the tests of `tiffany-postgres` start, from the system's packages where the machine does not have it.

@@ -34,6 +34,11 @@ pub(crate) fn install(shop: &Shop) -> Result<(), String> {
     find(shop).map(drop)
 }
 
+/// The environment with what tests of Rust talk to; they look for it here.
+pub(crate) fn servers(shop: &Shop) -> Result<(), String> {
+    venv(shop, &find(shop)?, "servers").map(drop)
+}
+
 /// The wheel as it is given to people, in `target/wheels`.
 pub(crate) fn wheel(shop: &Shop, _: &[String]) -> Result<(), String> {
     let python = find(shop)?;

@@ -4,4 +4,5 @@
 pub mod audit;
 pub mod auth;
 pub mod config;
+pub mod sinks;
 pub mod tls;
