@@ -52,8 +52,10 @@ impl Work {
                 }
             },
             Job::Attempt(attempt, job) => {
-                let number = attempt.number();
-                let tried = panics::noting(|| working(&attempt.clone(), || job(attempt)))
+                let (number, span) = (attempt.number(), attempt.span().clone());
+                let work = || working(&attempt.clone(), || job(attempt));
+                let tried = span
+                    .in_scope(|| panics::noting(work))
                     .unwrap_or_else(|payload| Err(StepError::passing(panicked(payload))));
                 Letter::Attempted(call, number, tried)
             }

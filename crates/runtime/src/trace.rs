@@ -5,7 +5,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use tiffany_kernel::{
-    CallId, Event, EventKind, Events, LogLevel, RunId, Showing, Shown, TaskRef, Tid,
+    CallId, Event, EventKind, Events, LogLevel, RunId, Showing, Shown, TaskError, TaskRef, Tid,
+    Uuid,
 };
 use tracing::{Level, Span};
 
@@ -23,6 +24,13 @@ pub(crate) struct Tracer {
     node: String,
 }
 
+/// Whose spans they are.
+#[derive(Clone, Copy)]
+pub(crate) enum Who<'a> {
+    Ephemeral,
+    Durable { uuid: Uuid, id: &'a str, function: &'a str, comes_back: bool },
+}
+
 struct RunSpans {
     run: Span,
     wanted: Events,
@@ -36,17 +44,28 @@ impl Tracer {
         Tracer { agent_id, node, ..Tracer::default() }
     }
 
-    /// A run starts. The answer is what it is to tell.
-    pub(crate) fn start_run(&self, id: RunId) -> Events {
+    /// A run starts, or is brought back. The answer is what it is to tell.
+    pub(crate) fn start_run(&self, id: RunId, who: Who<'_>) -> Events {
         if !tracing::enabled!(target: TARGET, Level::INFO) {
             return Events::Off;
         }
         self.on.set(true);
-        let run = tracing::info_span!(
-            target: TARGET, parent: None, "run",
-            task_id = id.0, agent_id = %self.agent_id, node = %self.node,
-        );
-        run.in_scope(|| tracing::info!(target: TARGET, "run started"));
+        let (agent_id, node) = (&self.agent_id, &self.node);
+        let run = match who {
+            Who::Ephemeral => tracing::info_span!(
+                target: TARGET, parent: None, "run", task_id = id.0, %agent_id, %node,
+            ),
+            Who::Durable { uuid, id, function, .. } => tracing::info_span!(
+                target: TARGET, parent: None, "run",
+                task_id = %uuid, run_id = id, function, %agent_id, %node,
+            ),
+        };
+        run.in_scope(|| match who {
+            Who::Durable { comes_back: true, .. } => {
+                tracing::info!(target: TARGET, "run brought back");
+            }
+            _ => tracing::info!(target: TARGET, "run started"),
+        });
         let wanted = match tracing::enabled!(target: TARGET, Level::DEBUG) {
             true => Events::All,
             false => Events::Problems,
@@ -65,6 +84,43 @@ impl Tracer {
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.on.get()
+    }
+
+    /// A run goes without an end: it was only tried.
+    pub(crate) fn forget_run(&self, id: RunId) {
+        self.runs.borrow_mut().remove(&id);
+        self.on.set(!self.runs.borrow().is_empty());
+    }
+
+    /// An attempt at a step begins. What its work logs is in this span, on whatever thread.
+    pub(crate) fn attempt(
+        &self,
+        run: RunId,
+        tid: Tid,
+        (step, key, attempt): (&str, &str, u64),
+    ) -> Span {
+        if !self.on.get() {
+            return Span::none();
+        }
+        let runs = self.runs.borrow();
+        let Some(spans) = runs.get(&run) else { return Span::none() };
+        let task = spans.tasks.get(&tid).unwrap_or(&spans.run);
+        let attempt = tracing::debug_span!(
+            target: TARGET, parent: task, "step",
+            step, key, attempt,
+        );
+        attempt.in_scope(|| tracing::debug!(target: TARGET, "attempt begun"));
+        attempt
+    }
+
+    /// An attempt is over.
+    pub(crate) fn attempt_over(span: &Span, error: Option<&TaskError>) {
+        span.in_scope(|| match error {
+            None => tracing::debug!(target: TARGET, "attempt completed"),
+            Some(error) => {
+                tracing::warn!(target: TARGET, code = error.code(), "attempt failed: {}", error.message());
+            }
+        });
     }
 
     /// A run is over.

@@ -1,11 +1,14 @@
 //! The log: spans run → task → call with their fields, at the levels of the logging guide.
 
 use std::io::Write;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tiffany::durable::{Retry, receive, step};
 use tiffany::logging::JsonLines;
-use tiffany::{Runtime, spawn, yield_now};
+use tiffany::{Runtime, sleep, spawn, yield_now};
 use tracing::Level;
 use tracing_subscriber::fmt::format::JsonFields;
 
@@ -22,8 +25,8 @@ impl Write for Buffer {
     }
 }
 
-/// Runs a program with logging at a level, and gives the lines it wrote.
-fn log_at(level: Level) -> Vec<Value> {
+/// Does something with logging at a level, and gives the lines that were written.
+fn logged(level: Level, act: impl FnOnce()) -> Vec<Value> {
     let buffer = Buffer::default();
     let writer = buffer.clone();
     let subscriber = tracing_subscriber::fmt()
@@ -32,7 +35,14 @@ fn log_at(level: Level) -> Vec<Value> {
         .event_format(JsonLines)
         .with_writer(move || writer.clone())
         .finish();
-    tracing::subscriber::with_default(subscriber, || {
+    tracing::subscriber::with_default(subscriber, act);
+    let text = String::from_utf8(buffer.0.lock().unwrap().clone()).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+/// Runs a program with logging at a level, and gives the lines it wrote.
+fn log_at(level: Level) -> Vec<Value> {
+    logged(level, || {
         let mut runtime = Runtime::builder().agent_id("agent-7").node("blade-1").build().unwrap();
         let result = runtime.run(async {
             let child = spawn(async {
@@ -45,9 +55,7 @@ fn log_at(level: Level) -> Vec<Value> {
             child.await
         });
         assert!(result.unwrap().is_err());
-    });
-    let text = String::from_utf8(buffer.0.lock().unwrap().clone()).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+    })
 }
 
 fn messages(lines: &[Value], level: &str) -> Vec<String> {
@@ -106,4 +114,72 @@ fn trace_tells_of_calls_in_their_own_spans() {
     assert_eq!(calls, ["spawn", "yield", "wait(task 2)"]);
     assert!(made[1]["fields"]["at"].as_str().unwrap().contains("logging.rs"));
     assert_eq!(made[1]["fields"]["tid"], 2);
+}
+
+#[test]
+fn a_durable_run_is_named_in_every_line_that_it_its_tasks_and_its_steps_write() {
+    let dir = std::env::temp_dir().join(format!("tiffany-logging-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
+    let open = || {
+        Runtime::builder()
+            .log_dir(&dir)
+            .node("blade-1")
+            .register("order", |()| async {
+                static TRIES: AtomicU32 = AtomicU32::new(0);
+                let pack = || {
+                    tracing::info!(target: "mine", "packing");
+                    match TRIES.fetch_add(1, Ordering::Relaxed) {
+                        0 => Err("no box"),
+                        _ => Ok(()),
+                    }
+                };
+                let retry = Retry::times(2).first(Duration::from_millis(1));
+                step("pack", pack).retry(retry).await?;
+                receive::<String>("address").await
+            })
+            .build()
+            .unwrap()
+    };
+    let mut uuid = None;
+    let first = logged(Level::DEBUG, || {
+        let mut runtime = open();
+        let run = runtime.submit::<String>("order", "tea", &()).unwrap();
+        uuid = Some(run.uuid().to_string());
+        let begun = Instant::now();
+        while runtime.metrics().value("tiffany_tasks_blocked", &[("reason", "message")])
+            != Some(1.0)
+        {
+            assert!(begun.elapsed() < Duration::from_secs(30), "{}", runtime.metrics());
+            runtime.run(async { sleep(Duration::from_millis(2)).await }).unwrap();
+        }
+        runtime.flush().unwrap();
+    });
+    let uuid = uuid.unwrap();
+    let of = |lines: &[Value], message: &str| -> Vec<Value> {
+        let all =
+            lines.iter().filter(|line| line["message"].as_str().unwrap().starts_with(message));
+        all.cloned().collect()
+    };
+    assert_eq!(of(&first, "log opened").len(), 1);
+    let packing = of(&first, "packing");
+    assert_eq!(packing.len(), 2, "once for each attempt");
+    for (number, line) in packing.iter().enumerate() {
+        let fields = &line["fields"];
+        assert_eq!(fields["task_id"], uuid.as_str(), "{line}");
+        assert_eq!((&fields["run_id"], &fields["function"]), (&"tea".into(), &"order".into()));
+        assert_eq!((&fields["tid"], &fields["node"]), (&1.into(), &"blade-1".into()));
+        assert_eq!((&fields["step"], &fields["attempt"]), (&"pack".into(), &(number + 1).into()));
+        assert!(fields["key"].as_str().unwrap().starts_with(&uuid), "{line}");
+    }
+    let failed = of(&first, "attempt failed: no box");
+    assert_eq!(failed.len(), 1);
+    assert_eq!((&failed[0]["level"], &failed[0]["fields"]["attempt"]), (&"WARN".into(), &1.into()));
+    assert_eq!(of(&first, "attempt completed").len(), 1);
+
+    let then = logged(Level::INFO, || drop(open()));
+    let back = of(&then, "run brought back");
+    assert_eq!(back.len(), 1, "{then:?}");
+    assert_eq!(back[0]["fields"]["task_id"], uuid.as_str());
+    assert_eq!(of(&then, "log opened")[0]["fields"]["live"], 1);
+    std::fs::remove_dir_all(&dir).unwrap();
 }

@@ -79,7 +79,8 @@ fn a_server_that_is_killed_and_comes_back_is_told_the_rest() {
     watched.until("not all came", || first.events().len() >= 53);
     server.kill();
     watched.work(10_000);
-    watched.until("it is not noticed", || watched.metric("tiffany_sink_failures_total", "nats") > 0.0);
+    watched
+        .until("it is not noticed", || watched.metric("tiffany_sink_failures_total", "nats") > 0.0);
     server.run();
     let then = Heard::default();
     then.listen(&server, &ears);
@@ -108,7 +109,8 @@ fn a_server_that_stops_in_the_middle_keeps_nobody() {
     server.signal("-STOP");
     let took = watched.work(5_000);
     assert!(took < Duration::from_secs(5), "the run took {took:?}");
-    watched.until("it is not noticed", || watched.metric("tiffany_sink_failures_total", "nats") > 0.0);
+    watched
+        .until("it is not noticed", || watched.metric("tiffany_sink_failures_total", "nats") > 0.0);
     server.signal("-CONT");
     watched.end();
     watched.until("not all came", || {

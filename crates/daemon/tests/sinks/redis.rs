@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::Commands;
-use redis::streams::{StreamRangeReply, StreamId};
+use redis::streams::{StreamId, StreamRangeReply};
 use serde_json::Value;
 use tiffany_daemon::sinks::{Address, RedisSettings, Settings};
 
@@ -64,7 +64,9 @@ fn a_server_that_is_killed_and_comes_back_has_everything() {
     watched.until("nothing came", || watched.metric("tiffany_sink_events_total", "redis") >= 50.0);
     server.kill();
     watched.work(50);
-    watched.until("it is not noticed", || watched.metric("tiffany_sink_failures_total", "redis") > 0.0);
+    watched.until("it is not noticed", || {
+        watched.metric("tiffany_sink_failures_total", "redis") > 0.0
+    });
     assert_eq!(watched.metric("tiffany_sink_connected", "redis"), 0.0);
     server.run();
     watched.work(1);
@@ -88,7 +90,8 @@ fn what_is_lost_while_it_is_away_is_told_and_nobody_waits() {
     // Many more than the hub keeps.
     watched.work(20_000);
     server.run();
-    watched.until("it does not come back", || watched.metric("tiffany_sink_connected", "redis") > 0.0);
+    watched
+        .until("it does not come back", || watched.metric("tiffany_sink_connected", "redis") > 0.0);
     watched.work(1);
     watched.end();
     let lost = check(&events(&server, "tiffany"));
@@ -105,7 +108,9 @@ fn a_server_that_stops_in_the_middle_keeps_nobody() {
     server.signal("-STOP");
     let took = watched.work(5_000);
     assert!(took < Duration::from_secs(5), "the run took {took:?}");
-    watched.until("it is not noticed", || watched.metric("tiffany_sink_failures_total", "redis") > 0.0);
+    watched.until("it is not noticed", || {
+        watched.metric("tiffany_sink_failures_total", "redis") > 0.0
+    });
     server.signal("-CONT");
     watched.end();
     assert_eq!(check(&events(&server, "tiffany")), 0);

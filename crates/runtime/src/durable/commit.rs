@@ -197,6 +197,10 @@ impl Runtime {
                             tell.tell(Err(log_failed(error.clone())));
                         }
                     }
+                    tracing::error!(
+                        target: "tiffany", code = error.code(),
+                        "the log has failed, and nothing is written any more: {error}",
+                    );
                     durable.failed = Some(error);
                 }
             }

@@ -26,6 +26,7 @@ use crate::error::RunError;
 use crate::metrics::LogStanding;
 use crate::retention::Background;
 use crate::runtime::Runtime;
+use crate::trace::Who;
 use crate::wal::{Batch, Disk, LogError, RunEntry, RunState, Ticket, Writer};
 
 /// The durable side of a runtime.
@@ -89,6 +90,12 @@ impl Hosting {
     /// What a call that waits for the world is called there, and the id of its run.
     pub(crate) fn name_of(&self, call: CallRef) -> Option<(Key, String)> {
         Some((self.journal.key_of(call)?, self.beginning.id.to_string()))
+    }
+
+    /// Whose spans the log has.
+    pub(crate) fn who(&self) -> Who<'_> {
+        let Beginning { id, function, .. } = &self.beginning;
+        Who::Durable { uuid: self.uuid(), id, function, comes_back: false }
     }
 
     /// The run's function, and when it was started.
@@ -199,6 +206,11 @@ impl Runtime {
             live.retain(|(run, _)| *run != uuid);
             self.pause(uuid, log_failed(error), None);
         }
+        let over = self.durable_mut().runs.len();
+        tracing::info!(
+            target: "tiffany", dir = %self.durable_mut().root.display(), live = live.len(), over,
+            "log opened",
+        );
         self.durable_mut().post.begin();
         live.sort_by_key(|(uuid, _)| *uuid);
         for (uuid, entry) in live {

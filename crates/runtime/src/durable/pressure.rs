@@ -7,7 +7,14 @@ use crate::runtime::Runtime;
 impl Durable {
     /// Looks whether the disk is behind.
     pub(super) fn look_at_backlog(&mut self, limit: usize) {
-        self.is_behind = self.log.backlog() > limit;
+        let (was_behind, bytes) = (self.is_behind, self.log.backlog());
+        self.is_behind = bytes > limit;
+        if self.is_behind && !was_behind {
+            tracing::debug!(
+                target: "tiffany", bytes,
+                "the disk is behind: durable runs have no turns until it has caught up",
+            );
+        }
     }
 }
 

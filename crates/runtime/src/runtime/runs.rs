@@ -12,6 +12,7 @@ use super::{Hosted, Runtime};
 use crate::context;
 use crate::durable::Hosting;
 use crate::error::RunError;
+use crate::trace::Who;
 
 impl Runtime {
     pub(crate) fn add_run(
@@ -21,7 +22,8 @@ impl Runtime {
         hosting: Option<Box<Hosting>>,
         now: Time,
     ) -> RunId {
-        let run = self.new_run(root, config, now);
+        let who = hosting.as_ref().map_or(Who::Ephemeral, |hosting| hosting.who());
+        let run = self.new_run(root, config, now, who);
         self.host_run(run, hosting)
     }
 
@@ -37,15 +39,21 @@ impl Runtime {
         id
     }
 
-    pub(crate) fn new_run(&self, root: BoxCoroutine, config: RunConfig, now: Time) -> Run {
-        let (id, config) = self.number_run(config);
+    pub(crate) fn new_run(
+        &self,
+        root: BoxCoroutine,
+        config: RunConfig,
+        now: Time,
+        who: Who<'_>,
+    ) -> Run {
+        let (id, config) = self.number_run(config, who);
         Run::new(id, root, config, now)
     }
 
     /// A number for a run that is about to be.
-    pub(crate) fn number_run(&self, mut config: RunConfig) -> (RunId, RunConfig) {
+    pub(crate) fn number_run(&self, mut config: RunConfig, who: Who<'_>) -> (RunId, RunConfig) {
         let id = RunId(next_run_number());
-        config.events = config.events.max(self.host.tracer.start_run(id));
+        config.events = config.events.max(self.host.tracer.start_run(id, who));
         if self.host.hub.is_awake() {
             config.events = config.events.max(Events::Tasks);
         }
@@ -56,6 +64,7 @@ impl Runtime {
     /// It did not come to be.
     pub(crate) fn forget_number(&self, id: RunId) {
         context::with(|context| context.live_runs.borrow_mut().remove(&id));
+        self.host.tracer.forget_run(id);
     }
 
     /// Puts a new run where another was, which is left by its root and forgotten. Gives the messages that nobody has taken there.
@@ -66,7 +75,9 @@ impl Runtime {
         config: RunConfig,
         now: Time,
     ) -> Vec<(Rc<str>, Value)> {
-        let new = self.new_run(root, config, now);
+        let hosting = self.runs[place].hosting.as_ref();
+        let who = hosting.map_or(Who::Ephemeral, |hosting| hosting.who());
+        let new = self.new_run(root, config, now, who);
         let left = &mut self.runs[place].run;
         let messages = context::with(|context| left.leave(&context.port));
         let (old, new_id) = (left.id(), new.id());

@@ -30,6 +30,7 @@ use crate::error::RunError;
 use crate::mutation::Mutation;
 use crate::pal::Data;
 use crate::runtime::Runtime;
+use crate::trace::Who;
 use crate::wal::{Chain, Disk, LogError, Payload, RunReader, read_blob};
 
 impl Runtime {
@@ -224,13 +225,19 @@ impl Runtime {
             branch: None,
             is_over: false,
         };
+        let who = Who::Durable {
+            uuid: chain.run(),
+            id: &beginning.id,
+            function: &beginning.function,
+            comes_back: true,
+        };
         let mut run = match (snapshot, root) {
             (Some(snapshot), _) => {
-                let (id, config) = self.number_run(config);
+                let (id, config) = self.number_run(config, who);
                 self.restored(id, &snapshot, config, (since, beginning.started))
                     .inspect_err(|_| self.forget_number(id))?
             }
-            (None, Some(root)) => self.new_run(root.coroutine, config, beginning.started),
+            (None, Some(root)) => self.new_run(root.coroutine, config, beginning.started, who),
             (None, None) => unreachable!("a run begins with its function or with a snapshot"),
         };
         self.tell_ghost(chain.run(), &beginning);
@@ -270,6 +277,7 @@ impl Runtime {
         id: RunId,
         stopped: Option<Divergence>,
     ) -> Trial {
+        self.host.tracer.forget_run(id);
         let hosting = self.forget_run(id).and_then(|hosted| hosted.hosting);
         let replay = hosting.and_then(|hosting| hosting.replay);
         replay.map(|replay| replay.trial(stopped)).unwrap_or_default()

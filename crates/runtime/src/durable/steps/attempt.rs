@@ -45,6 +45,8 @@ pub(crate) struct Identity {
     pub(crate) birth: u64,
     /// What an earlier attempt kept, as JSON.
     pub(crate) checkpoint: Option<Arc<str>>,
+    /// What its work logs is in this.
+    pub(crate) span: tracing::Span,
 }
 
 /// What the loop and the work both see of an attempt.
@@ -98,6 +100,11 @@ impl Attempt {
     /// directory was lost, have the same keys; by this they can be told apart.
     pub fn birth(&self) -> u64 {
         self.identity.birth
+    }
+
+    /// What its work logs is in this.
+    pub(crate) fn span(&self) -> &tracing::Span {
+        &self.identity.span
     }
 
     pub(crate) fn kind(&self) -> Kind {
@@ -285,11 +292,12 @@ impl Spawner {
     ) -> Stop {
         let stop = Stop::default();
         let number = attempt.number();
-        let work = Arc::clone(work);
+        let (work, span) = (Arc::clone(work), attempt.span().clone());
         let future = Elsewhere {
             // Made where it is polled, so that a panic in it is the attempt's.
             future: Some(Box::pin(async move { work(attempt).await })),
             stop: stop.clone(),
+            span,
             told: Told { call, number, name, at, inbox: Some(Arc::clone(inbox)) },
         };
         let spawn = AssertUnwindSafe(|| (self.0)(Box::pin(future)));
@@ -329,6 +337,7 @@ impl Stop {
 struct Elsewhere {
     future: Option<Attempting>,
     stop: Stop,
+    span: tracing::Span,
     told: Told,
 }
 
@@ -360,7 +369,7 @@ impl Future for Elsewhere {
             this.future = None;
             return Poll::Ready(());
         }
-        let tried = match panics::noting(|| future.as_mut().poll(cx)) {
+        let tried = match this.span.in_scope(|| panics::noting(|| future.as_mut().poll(cx))) {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(tried)) => tried,
             Err(payload) => {

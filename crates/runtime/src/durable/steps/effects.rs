@@ -21,6 +21,7 @@ use crate::metrics::{AttemptOutcome, MOST_NAMES};
 use crate::mutation::Mutation;
 use crate::pal::{Data, StepData};
 use crate::runtime::Runtime;
+use crate::trace::Tracer;
 
 /// All steps of a runtime that are not over.
 #[derive(Default)]
@@ -204,6 +205,7 @@ impl Effects {
         step: &Underway,
         inbox: &Arc<Inbox>,
         onlookers: Onlookers,
+        span: tracing::Span,
     ) -> Attempt {
         let identity = Identity {
             call,
@@ -213,6 +215,7 @@ impl Effects {
             kind: step.work.kind,
             birth: step.birth,
             checkpoint: step.checkpoint.clone(),
+            span,
         };
         Attempt::new(identity, inbox, self.chunks.as_ref(), onlookers)
     }
@@ -409,7 +412,8 @@ impl Runtime {
         let (hub, task_id) = (self.host.hub.clone(), hosted.task_id());
         let tid = hosted.run.caller(call).unwrap_or(Tid(1));
         let onlookers = Onlookers { hub, task_id, tid };
-        let attempt = self.effects.attempt(call, step, &self.host.inbox, onlookers);
+        let span = self.host.tracer.attempt(call.run, tid, (step.work.name, &step.key, number));
+        let attempt = self.effects.attempt(call, step, &self.host.inbox, onlookers, span);
         let told = (Stage::ToolExecutionStart, step.work.name);
         let data = StepData::new(step.work.name, &step.key, number);
         self.tell_activity(task_id, Some(tid), told, Data::Step(data));
@@ -442,6 +446,11 @@ impl Runtime {
     /// Tells the task, or tries again later.
     pub(super) fn attempt_over(&mut self, call: CallRef, mut tried: Tried) {
         let now = self.host.clock.now();
+        if let Some(Underway { state: State::Running { attempt, .. }, .. }) =
+            self.effects.steps.get(&call)
+        {
+            Tracer::attempt_over(attempt.span(), tried.as_ref().err().map(|failed| &failed.error));
+        }
         self.effects.attempt_over(call);
         let Some(step) = self.effects.steps.get_mut(&call) else { return };
         let queue = step.queue;
