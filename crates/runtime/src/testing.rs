@@ -21,6 +21,7 @@ use crate::clock::Clock;
 use crate::error::RunError;
 use crate::future_task::{Fallible, FutureTask, Plain};
 use crate::host::Entropy;
+use crate::redact::shown;
 use crate::runtime::{RunHandle, Runtime};
 
 pub use crate::durable::capture::{CaptureError, Captured, Over, Redaction, capture, replay_log};
@@ -270,7 +271,7 @@ impl Trace<'_> {
 
 impl fmt::Display for Trace<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|event| writeln!(f, "{event}"))
+        self.0.iter().try_for_each(|event| writeln!(f, "{}", shown(event)))
     }
 }
 

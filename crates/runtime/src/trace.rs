@@ -11,6 +11,7 @@ use tracing::{Level, Span};
 
 use crate::error::RunError;
 use crate::pal::TaskId;
+use crate::redact::shown;
 
 const TARGET: &str = "tiffany";
 
@@ -99,10 +100,10 @@ impl Tracer {
             return;
         }
         if let EventKind::Spawned { name, at, .. } = &event.kind {
-            let name = name.as_deref().unwrap_or_default();
+            let name = shown(name.as_deref().unwrap_or_default());
             let task = tracing::debug_span!(
                 target: TARGET, parent: &spans.run, "task",
-                tid = event.tid.0, name, spawned_at = %at,
+                tid = event.tid.0, %name, spawned_at = %at,
             );
             spans.tasks.insert(event.tid, task);
         }
@@ -112,8 +113,8 @@ impl Tracer {
             EventKind::Spawned { .. } => tracing::debug!(target: TARGET, "task spawned"),
             EventKind::Running => tracing::trace!(target: TARGET, "task running"),
             EventKind::Called { id, call, at, .. } => {
-                let span =
-                    tracing::trace_span!(target: TARGET, "call", id = id.0, call = %call, at = %at);
+                let call = shown(call);
+                let span = tracing::trace_span!(target: TARGET, "call", id = id.0, %call, at = %at);
                 span.in_scope(|| tracing::trace!(target: TARGET, "call made"));
                 spans.calls.insert(*id, span);
             }
@@ -135,12 +136,12 @@ impl Tracer {
             EventKind::Cancelling => tracing::debug!(target: TARGET, "task cancelling"),
             EventKind::Completed => tracing::debug!(target: TARGET, "task completed"),
             EventKind::Failed(error) => {
-                tracing::warn!(target: TARGET, code = error.code(), "task failed: {error}");
+                tracing::warn!(target: TARGET, code = error.code(), "task failed: {}", shown(error));
             }
             EventKind::Cancelled => tracing::debug!(target: TARGET, "task cancelled"),
             EventKind::Shown(shown) => tell_shown(shown),
             EventKind::Cycle(_) | EventKind::NotReady | EventKind::Ignored(_) => {
-                tracing::warn!(target: TARGET, "{event}");
+                tracing::warn!(target: TARGET, "{}", shown(event));
             }
             _ => {}
         }
