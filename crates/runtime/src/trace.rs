@@ -11,7 +11,7 @@ use tracing::{Level, Span};
 
 use crate::error::RunError;
 use crate::pal::TaskId;
-use crate::redact::shown;
+use crate::redact::{shown, shown_call};
 
 const TARGET: &str = "tiffany";
 
@@ -113,7 +113,7 @@ impl Tracer {
             EventKind::Spawned { .. } => tracing::debug!(target: TARGET, "task spawned"),
             EventKind::Running => tracing::trace!(target: TARGET, "task running"),
             EventKind::Called { id, call, at, .. } => {
-                let call = shown(call);
+                let call = shown_call(call);
                 let span = tracing::trace_span!(target: TARGET, "call", id = id.0, %call, at = %at);
                 span.in_scope(|| tracing::trace!(target: TARGET, "call made"));
                 spans.calls.insert(*id, span);
@@ -156,7 +156,7 @@ impl Tracer {
 pub(crate) fn tell_shown_by_step(task_id: TaskId, tid: Tid, step: &'static str, shown: &Shown) {
     if tracing::enabled!(target: TARGET, Level::ERROR) {
         let span = tracing::info_span!(
-            target: TARGET, parent: None, "step", task_id = %task_id, tid = tid.0, step,
+            target: TARGET, parent: None, "step", task_id = %task_id, tid = tid.0, step = %crate::redact::shown(step),
         );
         span.in_scope(|| tell_shown(shown));
     }
@@ -164,7 +164,7 @@ pub(crate) fn tell_shown_by_step(task_id: TaskId, tid: Tid, step: &'static str, 
 
 /// What a task shows, at the level that belongs to it.
 fn tell_shown(shown: &Shown) {
-    let message = &shown.message;
+    let message = crate::redact::shown(&shown.message);
     match &shown.what {
         Showing::Log(LogLevel::Trace) => tracing::trace!(target: TARGET, "{message}"),
         Showing::Log(LogLevel::Debug) => tracing::debug!(target: TARGET, "{message}"),
@@ -174,7 +174,10 @@ fn tell_shown(shown: &Shown) {
         Showing::Progress { done, total } => {
             tracing::info!(target: TARGET, done, total, "{message}");
         }
-        Showing::Output(stream) => tracing::info!(target: TARGET, stream = %stream, "{message}"),
+        Showing::Output(stream) => {
+            let stream = crate::redact::shown(stream);
+            tracing::info!(target: TARGET, %stream, "{message}");
+        }
         _ => tracing::info!(target: TARGET, stage = %shown.stage(), "{message}"),
     }
 }

@@ -37,7 +37,7 @@ pub(crate) use self::kind::{Kind, kind_of, moment};
 pub(crate) use self::place::{Place, Step};
 #[cfg(feature = "logging")]
 pub(crate) use self::process::{any, named_text};
-pub(crate) use self::process::{install, shown};
+pub(crate) use self::process::{install, shown, shown_call};
 use self::text::Patterns;
 pub(crate) use self::tree::Node;
 pub(crate) use self::walk::{Area, Leaf, Reach, Walk, text_of};
@@ -199,11 +199,16 @@ impl Redactions {
 
     /// A text that stands under a name, which may be that of a field that is taken out.
     pub(crate) fn named_text<'a>(&self, name: &str, text: &'a str) -> Cow<'a, str> {
-        let way = [Step::Name(name.to_owned())];
-        match self.places.iter().any(|place| matches!(place, Place::Path(_)) && place.is_at(&way)) {
+        match self.means(name) {
             true => Cow::Borrowed(PLACEHOLDER),
             false => self.text(text),
         }
+    }
+
+    /// Whether a field of this name is taken out wherever it stands.
+    fn means(&self, name: &str) -> bool {
+        let way = [Step::Name(name.to_owned())];
+        self.places.iter().any(|place| matches!(place, Place::Path(_)) && place.is_at(&way))
     }
 
     /// These rules and those. What both say counts once.

@@ -6,7 +6,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::Redactions;
+use super::{PLACEHOLDER, Redactions};
+use crate::wal::{end_of_value, parse_string};
 
 static ANY: AtomicBool = AtomicBool::new(false);
 static ALL: RwLock<Vec<Arc<Redactions>>> = RwLock::new(Vec::new());
@@ -48,6 +49,20 @@ pub(crate) fn named_text<'a>(name: &str, text: &'a str) -> Cow<'a, str> {
         Cow::Owned(made) => Some(made),
         Cow::Borrowed(same) if same != text => Some(same.to_owned()),
         Cow::Borrowed(_) => None,
+    })
+}
+
+/// A call as it may be shown: what is put under the name of a field that is taken out is taken out too.
+pub(crate) fn shown_call(call: &str) -> Cow<'_, str> {
+    clean(call, |rules, call| {
+        let key = call.strip_prefix("put(").and_then(|rest| {
+            let end = end_of_value(rest.as_bytes(), 0)?;
+            Some((rest.get(..end)?, parse_string(rest.get(..end)?)?))
+        });
+        match key {
+            Some((raw, name)) if rules.means(&name) => Some(format!("put({raw}, {PLACEHOLDER})")),
+            _ => rules.patterns.cleaned(call),
+        }
     })
 }
 
