@@ -11,6 +11,7 @@ use tiffany::durable::{
     run_id, send, step, step_with,
 };
 use tiffany::logging::{Format, Level, init};
+use tiffany::pal::{self, Detail, LogLevel, Stage, Told, Wanted};
 use tiffany::wal::{RecordType, RunReader, Settings};
 use tiffany::{
     Builder, Runtime, SystemCall, TaskContext, TaskError, TaskStatus, named, put, spawn, try_spawn,
@@ -64,6 +65,7 @@ async fn shop(order: Order) -> Result<Value, TaskError> {
     let failing = step_with("flaky", |attempt| match attempt.number() {
         1 => Err(StepError::from(secret("step_error"))),
         _ => {
+            attempt.log(LogLevel::Warn, secret("pal_step"));
             attempt.checkpoint(&json!({"part": secret("checkpoint")}))?;
             Ok(7)
         }
@@ -103,6 +105,7 @@ async fn shop(order: Order) -> Result<Value, TaskError> {
     assert!(!is_first || [secret("message"), secret("fork_reply")].contains(&message));
     send(run_id("sink-1"), "more", &json!({"key": secret("message_sent")})).await?;
 
+    show_something().await;
     log_something();
     step("crash", crash).await?;
 
@@ -111,6 +114,26 @@ async fn shop(order: Order) -> Result<Value, TaskError> {
 
 thread_local! {
     static WITHOUT_RULES: bool = std::env::var(WITHOUT).is_ok_and(|without| without == "all");
+}
+
+/// Events, which those who watch see and nobody writes down.
+async fn show_something() {
+    pal::log(LogLevel::Info, format!("uses {}", secret("pal_log"))).await;
+    pal::progress(1, 2, secret("pal_progress")).await;
+    pal::output(secret("pal_stream"), secret("pal_output")).await;
+    pal::stage(Stage::WaitingForLLM, secret("pal_stage")).await;
+}
+
+/// Shows all events as JSON, until the process ends.
+fn watch(runtime: &Runtime) {
+    let mut events = runtime.activity().subscribe(Wanted::new().detail(Detail::All));
+    std::thread::spawn(move || {
+        while let Some(told) = events.next() {
+            if let Told::Event(event) = told {
+                println!("{}", serde_json::to_string(&*event).expect("it can be written"));
+            }
+        }
+    });
 }
 
 fn log_something() {
@@ -242,6 +265,7 @@ pub(crate) fn play(part: &str) {
 /// Everything from other threads and from the outside, until the run ends the process.
 fn first() {
     let mut runtime = program().build().expect("the log opens");
+    watch(&runtime);
     let order = Order {
         token: secret("input"),
         password: secret("input_field"),
