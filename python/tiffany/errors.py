@@ -453,6 +453,30 @@ class RedactionError(TiffanyError):
     code = "TFY0138"
 
 
+class BadRuleError(TiffanyError):
+    """A rule of redaction cannot be read."""
+
+    code = "TFY0190"
+
+
+class BadPatternError(TiffanyError):
+    """A pattern of redaction is no regular expression, or one that cannot be followed."""
+
+    code = "TFY0191"
+
+
+class SecretNameError(TiffanyError):
+    """Something was to be called by a name that has a secret in it."""
+
+    code = "TFY0192"
+
+
+class NoValueError(TiffanyError):
+    """A rule of redaction gives no value to take out."""
+
+    code = "TFY0193"
+
+
 class _InDoubt(Exception):
     """Nobody knows whether a transaction was confirmed; the next attempt finds out."""
 
@@ -549,6 +573,8 @@ __all__ = [
     "BadArgumentError",
     "BadChoiceError",
     "BadDescriptorError",
+    "BadPatternError",
+    "BadRuleError",
     "Cancelled",
     "CannotContinueError",
     "ChannelClosedError",
@@ -577,6 +603,7 @@ __all__ = [
     "NoSuchKeyError",
     "NoSuchQuestionError",
     "NoSuchRunError",
+    "NoValueError",
     "NotACallError",
     "NotAllowedError",
     "NotAnAnswerError",
@@ -605,6 +632,7 @@ __all__ = [
     "RunCompactedError",
     "RunOverError",
     "RunRemovedError",
+    "SecretNameError",
     "SharedLoopError",
     "StepFailedError",
     "SubinterpreterError",

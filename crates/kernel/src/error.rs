@@ -247,6 +247,8 @@ kinds! {
     BadChoice = "TFY0183", "give one of its choices; `approvals` shows them";
     /// A person said no.
     Rejected = "TFY0184", "see by `show` who said so and why; change what was asked for, and ask again";
+    /// Something was to be called by a name that has a secret in it.
+    SecretName = "TFY0192", "give it a name without what the rules of redaction take out";
 }
 
 /// An error a task was given, or ended with.

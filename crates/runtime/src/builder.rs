@@ -29,6 +29,7 @@ use crate::inbox::Inbox;
 use crate::pal::Hub;
 use crate::pool::Pool;
 use crate::reactor::Reactor;
+use crate::redact::{self, Redactions, shown};
 use crate::retention::Retention;
 use crate::runtime::Runtime;
 use crate::trace::Tracer;
@@ -62,6 +63,7 @@ pub struct Builder {
     log_dir: Option<PathBuf>,
     pub(crate) only: Option<Uuid>,
     pub(crate) log_settings: crate::wal::Settings,
+    pub(crate) redactions: Option<Arc<Redactions>>,
     pub(crate) registry: Registry,
     pub(crate) recording: Recording,
     pub(crate) snapshot_every: u64,
@@ -108,6 +110,7 @@ impl Builder {
             log_dir: None,
             only: None,
             log_settings: crate::wal::Settings::default(),
+            redactions: None,
             registry: Registry::default(),
             recording: Recording::Every,
             snapshot_every: 10_000,
@@ -120,8 +123,8 @@ impl Builder {
             node: String::new(),
             watchdog: Some(Duration::from_secs(1)),
             on_stuck: Arc::new(|stuck| match tracing::enabled!(target: "tiffany", Level::WARN) {
-                true => tracing::warn!(target: "tiffany", tid = stuck.tid.0, "{stuck}"),
-                false => eprintln!("tiffany: {stuck}"),
+                true => tracing::warn!(target: "tiffany", tid = stuck.tid.0, "{}", shown(stuck)),
+                false => eprintln!("tiffany: {}", shown(stuck)),
             }),
             waiting: None,
             virtual_clock: false,
@@ -129,9 +132,14 @@ impl Builder {
                 |error| match tracing::enabled!(target: "tiffany", Level::ERROR) {
                     true => tracing::error!(
                         target: "tiffany", code = error.code(),
-                        "a task failed and nobody waited for it: {error}",
+                        "a task failed and nobody waited for it: {}", shown(error),
                     ),
-                    false => eprintln!("tiffany: a task failed and nobody waited for it: {error}"),
+                    false => {
+                        eprintln!(
+                            "tiffany: a task failed and nobody waited for it: {}",
+                            shown(error)
+                        );
+                    }
                 },
             ),
         }
@@ -261,6 +269,34 @@ impl Builder {
     /// How the log is kept.
     pub fn log_settings(mut self, settings: crate::wal::Settings) -> Builder {
         self.log_settings = settings;
+        self
+    }
+
+    /// Takes secrets out of everything that the runtime writes: see [`Redactions`]. Runs work with the real values; what is read back from the log has
+    /// placeholders. It may be said more than once.
+    ///
+    /// ```
+    /// use tiffany::Runtime;
+    /// use tiffany::redact::Redactions;
+    ///
+    /// # let dir = std::env::temp_dir().join(format!("tiffany-doc-redact-{}", std::process::id()));
+    /// let rules = Redactions::new().field("password")?.pattern("sk-[a-z0-9]{8,}")?;
+    /// let mut runtime = Runtime::builder()
+    ///     .log_dir(&dir)
+    ///     .redact(rules)
+    ///     .register("length", async |key: String| Ok::<_, String>(key.len()))
+    ///     .build()?;
+    /// let run = runtime.submit::<usize>("length", "length-1", &"sk-12345678")?;
+    /// assert_eq!(runtime.wait_for(&run)?, 11);
+    /// drop(runtime);
+    /// let log = std::fs::read_to_string(dir.join(format!("wal/{}.wal", run.uuid())))?;
+    /// assert!(log.contains(r#""input":"[redacted]""#));
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn redact(mut self, rules: Redactions) -> Builder {
+        let so_far = self.redactions.take().map_or(Redactions::new(), |so_far| (*so_far).clone());
+        self.redactions = Some(Arc::new(so_far.and(rules))).filter(|rules| !rules.is_empty());
         self
     }
 
@@ -416,12 +452,14 @@ impl Builder {
         workers: impl FnOnce(Arc<Inbox>) -> Workers,
     ) -> Result<(Runtime, Option<PathBuf>), RunError> {
         crate::panics::note_where();
+        self.redactions.iter().for_each(redact::install);
         let reactor = Reactor::new().map_err(|error| RunError::system("a reactor", &error))?;
         let inbox = Arc::new(Inbox::new(reactor.bell()));
         let workers = workers(Arc::clone(&inbox));
         let tracer = Tracer::new(self.agent_id.clone(), self.node.clone());
         let questions = Default::default();
-        let hub = Hub::new(self.activity.clone(), entropy.epoch(), clock.steady());
+        let rules = self.redactions.clone();
+        let hub = Hub::new(self.activity.clone(), entropy.epoch(), clock.steady(), rules);
         drop(inbox.meters.hub.set(hub.clone()));
         let reactor = reactor.into();
         let host = Host { clock, inbox, reactor, workers, entropy, tracer, hub, questions };

@@ -1,36 +1,32 @@
 //! Why a run did not give its value. What a task sees is a `TaskError`; this is what the program sees.
 
+use std::fmt;
+
 use tiffany_kernel::{DeadlockError, RunFailure, TaskError};
 
+use crate::redact::shown;
 use crate::wal::LogError;
 
-/// A run that did not end with its root's value, or did not start.
-#[derive(Clone, thiserror::Error)]
+/// A run that did not end with its root's value, or did not start. As text it is without what the
+/// [rules](crate::redact) of this process take out; the [task's error](RunError::task_error) is as the task made it.
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum RunError {
     /// The root task failed.
-    #[error("{0}")]
     Failed(TaskError),
     /// The root task was cancelled.
-    #[error("{0}")]
     Cancelled(TaskError),
     /// Nothing was left that could wake the run.
-    #[error("{0}")]
     Deadlock(DeadlockError),
     /// The run went over one of its limits.
-    #[error("{0}")]
     Limit(TaskError),
     /// The run belongs to another runtime, or was finished before.
-    #[error("{0}")]
     UnknownRun(TaskError),
     /// A runtime was started inside a task of another.
-    #[error("{0}")]
     Nested(TaskError),
     /// The log could not be opened or written.
-    #[error("{0}")]
     Log(LogError),
     /// The system refused what the runtime needs.
-    #[error("the system refused {what}: {why} [TFY0029]; see the system's message")]
     System {
         /// What was asked for.
         what: &'static str,
@@ -39,12 +35,31 @@ pub enum RunError {
     },
 }
 
-/// As people read it, because that is what `fn main() -> Result<_, RunError>` prints.
-impl std::fmt::Debug for RunError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        std::fmt::Display::fmt(self, f)
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Failed(error)
+            | RunError::Cancelled(error)
+            | RunError::Limit(error)
+            | RunError::UnknownRun(error)
+            | RunError::Nested(error) => shown(error).fmt(f),
+            RunError::Deadlock(error) => shown(error).fmt(f),
+            RunError::Log(error) => error.fmt(f),
+            RunError::System { what, why } => {
+                write!(f, "the system refused {what}: {why} [TFY0029]; see the system's message")
+            }
+        }
     }
 }
+
+/// As people read it, because that is what `fn main() -> Result<_, RunError>` prints.
+impl fmt::Debug for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for RunError {}
 
 impl RunError {
     /// The stable code.

@@ -67,6 +67,7 @@ mod primitives;
 pub mod process;
 mod promise;
 mod reactor;
+pub mod redact;
 pub mod retention;
 mod runtime;
 pub mod signal;

@@ -1,16 +1,21 @@
 //! Writing the log: one line for each event, as text or as JSON. The guide is the book's chapter
 //! "Logging".
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde_json::{Map, Value};
 pub use tracing::Level;
 use tracing::field::{Field, Visit};
+use tracing::span::Record;
 use tracing::{Event, Subscriber};
-use tracing_subscriber::fmt::format::{JsonFields, Writer};
+use tracing_subscriber::field::{MakeVisitor, RecordFields, VisitFmt, VisitOutput};
+use tracing_subscriber::fmt::format::{DefaultFields, Writer};
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormattedFields};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
+
+use crate::redact::{any, named_text};
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,25 +42,113 @@ pub enum Format {
 pub fn init(format: Format, level: Level) -> bool {
     let builder = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
     match format {
-        Format::Text => builder.try_init().is_ok(),
-        Format::Json => {
-            builder.fmt_fields(JsonFields::new()).event_format(JsonLines).try_init().is_ok()
+        Format::Text => builder.fmt_fields(Redacted(DefaultFields::new())).try_init().is_ok(),
+        Format::Json => builder.fmt_fields(JsonSpans).event_format(JsonLines).try_init().is_ok(),
+    }
+}
+
+/// Fields of events and spans without what the [rules](crate::redact) of this process take out, in the form of another formatter. Public so that it can be
+/// given to a subscriber of one's own.
+///
+/// ```
+/// use tiffany::logging::Redacted;
+/// use tracing_subscriber::fmt::format::DefaultFields;
+///
+/// let subscriber = tracing_subscriber::fmt().fmt_fields(Redacted(DefaultFields::new()));
+/// # let _ = subscriber;
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Redacted<F>(pub F);
+
+impl<T, F: MakeVisitor<T>> MakeVisitor<T> for Redacted<F> {
+    type Visitor = Cleaning<F::Visitor>;
+
+    fn make_visitor(&self, target: T) -> Cleaning<F::Visitor> {
+        Cleaning(self.0.make_visitor(target))
+    }
+}
+
+/// Stands between fields and who writes them. A text is all that can have a secret in it, but under the name of a field that is taken out everything is one.
+#[derive(Debug)]
+pub struct Cleaning<V>(V);
+
+impl<V: Visit> Cleaning<V> {
+    /// Whether the text is another one. Then it was written.
+    fn writes(&mut self, field: &Field, text: &str) -> bool {
+        match named_text(field.name(), text) {
+            Cow::Owned(cleaned) => {
+                self.0.record_debug(field, &format_args!("{cleaned}"));
+                true
+            }
+            Cow::Borrowed(_) => false,
         }
     }
 }
 
-/// Formats an event as one JSON object. Public so that it can be given to a subscriber of one's own,
-/// together with [`JsonFields`].
+impl<V: VisitOutput<fmt::Result>> VisitOutput<fmt::Result> for Cleaning<V> {
+    fn finish(self) -> fmt::Result {
+        self.0.finish()
+    }
+}
+
+impl<V: VisitFmt> VisitFmt for Cleaning<V> {
+    fn writer(&mut self) -> &mut dyn fmt::Write {
+        self.0.writer()
+    }
+}
+
+impl<V: Visit> Visit for Cleaning<V> {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        if !self.writes(field, &value.to_string()) {
+            self.0.record_f64(field, value);
+        }
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        if !self.writes(field, &value.to_string()) {
+            self.0.record_i64(field, value);
+        }
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        if !self.writes(field, &value.to_string()) {
+            self.0.record_u64(field, value);
+        }
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        if !self.writes(field, if value { "true" } else { "false" }) {
+            self.0.record_bool(field, value);
+        }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        match named_text(field.name(), value) {
+            Cow::Owned(cleaned) => self.0.record_str(field, &cleaned),
+            Cow::Borrowed(_) => self.0.record_str(field, value),
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if !any() || !self.writes(field, &format!("{value:?}")) {
+            self.0.record_debug(field, value);
+        }
+    }
+}
+
+/// Formats an event as one JSON object, without what the [rules](crate::redact) of this process take out. Public so that it can be given to a subscriber of
+/// one's own, together with [`JsonSpans`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct JsonLines;
 
-impl<S> FormatEvent<S, JsonFields> for JsonLines
+impl<S, F> FormatEvent<S, F> for JsonLines
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
+    F: for<'w> FormatFields<'w> + 'static,
 {
     fn format_event(
         &self,
-        context: &FmtContext<'_, S, JsonFields>,
+        context: &FmtContext<'_, S, F>,
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
@@ -64,13 +157,15 @@ where
         let mut fields = Fields::default();
         for span in context.event_scope().into_iter().flat_map(|scope| scope.from_root()) {
             let extensions = span.extensions();
-            if let Some(formatted) = extensions.get::<FormattedFields<JsonFields>>()
+            if let Some(formatted) = extensions.get::<FormattedFields<F>>()
                 && let Ok(Value::Object(inherited)) = serde_json::from_str(&formatted.fields)
             {
                 fields.all.extend(inherited);
             }
         }
-        event.record(&mut fields);
+        let mut cleaning = Cleaning(fields);
+        event.record(&mut cleaning);
+        let fields = cleaning.0;
         let mut line = Map::new();
         line.insert("timestamp".into(), timestamp.into());
         line.insert("level".into(), event.metadata().level().as_str().into());
@@ -78,6 +173,32 @@ where
         line.insert("message".into(), fields.message.into());
         line.insert("fields".into(), Value::Object(fields.all));
         writeln!(writer, "{}", Value::Object(line))
+    }
+}
+
+/// Formats the fields of a span as [`JsonLines`] reads them, without what the [rules](crate::redact) of this process take out.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct JsonSpans;
+
+impl<'w> FormatFields<'w> for JsonSpans {
+    fn format_fields<R: RecordFields>(&self, mut writer: Writer<'w>, fields: R) -> fmt::Result {
+        let mut cleaning = Cleaning(Fields::default());
+        fields.record(&mut cleaning);
+        write!(writer, "{}", Value::Object(cleaning.0.all))
+    }
+
+    fn add_fields(
+        &self,
+        current: &'w mut FormattedFields<Self>,
+        fields: &Record<'_>,
+    ) -> fmt::Result {
+        let mut cleaning = Cleaning(Fields::default());
+        if let Ok(Value::Object(known)) = serde_json::from_str(&current.fields) {
+            cleaning.0.all = known;
+        }
+        fields.record(&mut cleaning);
+        current.fields = Value::Object(cleaning.0.all).to_string();
+        Ok(())
     }
 }
 

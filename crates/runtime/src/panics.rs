@@ -1,14 +1,15 @@
 //! Where a task or blocking work panicked, and within which labels. The payload does not say; the panic
-//! hook knows.
+//! hook knows. What the payload says is shown without what the rules of redaction take out.
 
 use std::any::Any;
 use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Once;
 
 use tiffany_kernel::Site;
 
 use crate::context;
+use crate::redact::shown;
 
 thread_local! {
     /// This thread does work for a task that runs elsewhere.
@@ -44,7 +45,23 @@ pub(crate) fn note_where() {
                     }
                 }
             });
-            before(info);
+            let message = info.payload_as_str().unwrap_or_default();
+            match shown(message).to_string() {
+                cleaned if cleaned == message => before(info),
+                cleaned => say(&cleaned, info.location()),
+            }
         }));
     });
+}
+
+/// The message of a panic that has a secret in it. Who was called before would show all of it.
+fn say(message: &str, at: Option<&Location<'_>>) {
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or("<unnamed>");
+    let at = at.map_or(String::new(), |at| format!(" at {at}"));
+    eprintln!("\nthread '{name}' panicked{at}:\n{message}");
+    let backtrace = std::backtrace::Backtrace::capture();
+    if backtrace.status() == std::backtrace::BacktraceStatus::Captured {
+        eprintln!("stack backtrace:\n{backtrace}");
+    }
 }

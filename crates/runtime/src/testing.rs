@@ -12,8 +12,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use tiffany_kernel::{
-    BoxCoroutine, Counts, Event, Events, Handler, Mode, Reply, RunId, SystemCall, TaskError,
-    TaskInfo, TaskState, Tid, Time, Value, Verdict,
+    BoxCoroutine, Counts, Event, EventKind, Events, Handler, Mode, Reply, RunId, SystemCall,
+    TaskError, TaskInfo, TaskState, Tid, Time, Value, Verdict,
 };
 
 use crate::builder::Builder;
@@ -21,6 +21,7 @@ use crate::clock::Clock;
 use crate::error::RunError;
 use crate::future_task::{Fallible, FutureTask, Plain};
 use crate::host::Entropy;
+use crate::redact::{shown, shown_call};
 use crate::runtime::{RunHandle, Runtime};
 
 pub use crate::durable::capture::{CaptureError, Captured, Over, Redaction, capture, replay_log};
@@ -270,7 +271,17 @@ impl Trace<'_> {
 
 impl fmt::Display for Trace<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|event| writeln!(f, "{event}"))
+        self.0.iter().try_for_each(|event| writeln!(f, "{}", shown_event(event)))
+    }
+}
+
+/// A line of the trace, without what the rules of this process take out.
+fn shown_event(event: &Event) -> String {
+    match &event.kind {
+        EventKind::Called { id, call, .. } => {
+            format!("{} task {} call {} {}", event.at, event.tid, id.0, shown_call(call))
+        }
+        _ => shown(event).to_string(),
     }
 }
 

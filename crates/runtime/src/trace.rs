@@ -12,6 +12,7 @@ use tracing::{Level, Span};
 
 use crate::error::RunError;
 use crate::pal::TaskId;
+use crate::redact::{shown, shown_call};
 
 const TARGET: &str = "tiffany";
 
@@ -155,10 +156,10 @@ impl Tracer {
             return;
         }
         if let EventKind::Spawned { name, at, .. } = &event.kind {
-            let name = name.as_deref().unwrap_or_default();
+            let name = shown(name.as_deref().unwrap_or_default());
             let task = tracing::debug_span!(
                 target: TARGET, parent: &spans.run, "task",
-                tid = event.tid.0, name, spawned_at = %at,
+                tid = event.tid.0, %name, spawned_at = %at,
             );
             spans.tasks.insert(event.tid, task);
         }
@@ -168,8 +169,8 @@ impl Tracer {
             EventKind::Spawned { .. } => tracing::debug!(target: TARGET, "task spawned"),
             EventKind::Running => tracing::trace!(target: TARGET, "task running"),
             EventKind::Called { id, call, at, .. } => {
-                let span =
-                    tracing::trace_span!(target: TARGET, "call", id = id.0, call = %call, at = %at);
+                let call = shown_call(call);
+                let span = tracing::trace_span!(target: TARGET, "call", id = id.0, %call, at = %at);
                 span.in_scope(|| tracing::trace!(target: TARGET, "call made"));
                 spans.calls.insert(*id, span);
             }
@@ -191,12 +192,12 @@ impl Tracer {
             EventKind::Cancelling => tracing::debug!(target: TARGET, "task cancelling"),
             EventKind::Completed => tracing::debug!(target: TARGET, "task completed"),
             EventKind::Failed(error) => {
-                tracing::warn!(target: TARGET, code = error.code(), "task failed: {error}");
+                tracing::warn!(target: TARGET, code = error.code(), "task failed: {}", shown(error));
             }
             EventKind::Cancelled => tracing::debug!(target: TARGET, "task cancelled"),
             EventKind::Shown(shown) => tell_shown(shown),
             EventKind::Cycle(_) | EventKind::NotReady | EventKind::Ignored(_) => {
-                tracing::warn!(target: TARGET, "{event}");
+                tracing::warn!(target: TARGET, "{}", shown(event));
             }
             _ => {}
         }
@@ -211,7 +212,7 @@ impl Tracer {
 pub(crate) fn tell_shown_by_step(task_id: TaskId, tid: Tid, step: &'static str, shown: &Shown) {
     if tracing::enabled!(target: TARGET, Level::ERROR) {
         let span = tracing::info_span!(
-            target: TARGET, parent: None, "step", task_id = %task_id, tid = tid.0, step,
+            target: TARGET, parent: None, "step", task_id = %task_id, tid = tid.0, step = %crate::redact::shown(step),
         );
         span.in_scope(|| tell_shown(shown));
     }
@@ -219,7 +220,7 @@ pub(crate) fn tell_shown_by_step(task_id: TaskId, tid: Tid, step: &'static str, 
 
 /// What a task shows, at the level that belongs to it.
 fn tell_shown(shown: &Shown) {
-    let message = &shown.message;
+    let message = crate::redact::shown(&shown.message);
     match &shown.what {
         Showing::Log(LogLevel::Trace) => tracing::trace!(target: TARGET, "{message}"),
         Showing::Log(LogLevel::Debug) => tracing::debug!(target: TARGET, "{message}"),
@@ -229,7 +230,10 @@ fn tell_shown(shown: &Shown) {
         Showing::Progress { done, total } => {
             tracing::info!(target: TARGET, done, total, "{message}");
         }
-        Showing::Output(stream) => tracing::info!(target: TARGET, stream = %stream, "{message}"),
+        Showing::Output(stream) => {
+            let stream = crate::redact::shown(stream);
+            tracing::info!(target: TARGET, %stream, "{message}");
+        }
         _ => tracing::info!(target: TARGET, stage = %shown.stage(), "{message}"),
     }
 }

@@ -10,6 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use durable_kit::{Dir, ms};
 use tiffany::control::{Control, Decision};

@@ -28,6 +28,7 @@
 
 mod catalogue;
 mod offline;
+mod redacting;
 mod request;
 mod socket;
 mod streaming;

@@ -258,8 +258,8 @@ impl Offline {
             return Err(run_removed(run));
         }
         let source = Source { disk: &*self.disk, root: &self.root, run };
-        let limit = writer.settings().blob_limit;
-        let mut copied = copy(&source, at, fork, clock, limit, |id| {
+        let empty = Batch::with_blob_limit(writer.settings().blob_limit);
+        let mut copied = copy(&source, at, fork, clock, empty, |id| {
             let uuid = uuid_of(id);
             writer.run(uuid).is_none().then(|| Entropy::System.seed_of(uuid))
         })?;

@@ -13,8 +13,8 @@ use super::summary::{RunDetail, RunPage, RunQuery};
 use crate::approval::{Approval, OpenApproval, Ruling};
 use crate::durable::{Fork, Json, compact};
 use crate::inbox::Settlement;
-use crate::pal::Wanted;
 use crate::metrics::Snapshot;
+use crate::pal::Wanted;
 use crate::retention::Remains;
 use crate::wal::Collected;
 

@@ -156,7 +156,9 @@ impl Runtime {
     ) -> Result<(), RunError> {
         self.host.hub.wake();
         let settings = self.settings.log_settings.clone();
-        let page = Page::new(Batch::with_blob_limit(settings.blob_limit));
+        let mut batch = Batch::with_blob_limit(settings.blob_limit);
+        batch.redact(self.settings.redactions.clone());
+        let page = Page::new(batch);
         let (writer, recovery) = Writer::open(disk.clone(), &root, settings)?;
         let mut runs = BTreeMap::new();
         let mut live = Vec::new();

@@ -127,6 +127,7 @@ impl Runtime {
 
     fn deliver(&mut self, key: Key, sending: &Sending) -> Result<(), TaskError> {
         let (to, clock) = (sending.to, self.host.clock.now());
+        self.refuse_secret("a message", &sending.name)?;
         let Some(durable) = &mut self.durable else { return Err(no_such_run(to)) };
         match durable.runs.get_mut(&to) {
             Some(Known::Live(id)) => {

@@ -1,5 +1,6 @@
 //! Durable runs as the program sees them: started under an id, waited for, and known when they are over.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -134,7 +135,10 @@ impl Runtime {
             return Err(error.clone().into());
         }
         let uuid = uuid_of(id);
-        if durable.runs.contains_key(&uuid) {
+        let is_known = durable.runs.contains_key(&uuid);
+        self.refuse_secret("a run", id).map_err(RunError::Failed)?;
+        self.refuse_secret("a function", function).map_err(RunError::Failed)?;
+        if is_known {
             self.check_same(uuid, id, function, input)?;
             return Ok(uuid);
         }
@@ -159,7 +163,11 @@ impl Runtime {
         (config.mode, config.recording, config.seed) = (Mode::Durable, recording, seed);
         let hosting = Hosting {
             journal,
-            beginning: Beginning::new(id, self.settings.registry.name(function), input),
+            beginning: Beginning::new(
+                id,
+                self.settings.registry.name(function),
+                &self.as_written(input),
+            ),
             earlier: Earlier { calls: 0, since: clock },
             input: root.is_agent.then(|| input.into()),
             snapshot_at: 0,
@@ -203,7 +211,9 @@ impl Runtime {
             }
             _ => None,
         };
+        // The log may be older than the rules.
         let wanted = Beginning::new(id, function.into(), input);
+        let written = Beginning::new(id, function.into(), &self.as_written(input));
         let known = match known {
             Some(known) => known,
             None => {
@@ -213,12 +223,34 @@ impl Runtime {
                 Beginning::read(&begun, begun.function.as_str().into())
             }
         };
-        if known == wanted {
+        if known == wanted || known == written {
             return Ok(());
         }
         let what = if known.function == wanted.function { "input" } else { "function" };
         let message = format!("the id `{id}` belongs to a run with another {what}");
         Err(RunError::Failed(TaskError::new(ErrorKind::OtherRun, message)))
+    }
+
+    /// A value as the log has it.
+    fn as_written<'a>(&self, json: &'a str) -> Cow<'a, str> {
+        match &self.settings.redactions {
+            Some(rules) => rules.json(json),
+            None => Cow::Borrowed(json),
+        }
+    }
+
+    /// An error if something is to be called by a name that the rules take something out of: it could not be found again.
+    pub(super) fn refuse_secret(&self, what: &str, name: &str) -> Result<(), TaskError> {
+        match &self.settings.redactions {
+            Some(rules) if rules.take_from(name) => {
+                let message = format!(
+                    "the name of {what} has something in it that is taken out of the log: `{}`",
+                    rules.text(name)
+                );
+                Err(TaskError::new(ErrorKind::SecretName, message))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Drives all runs until this one is over and its end is safe in the log, and gives its value.

@@ -125,6 +125,10 @@ impl Runtime {
 
     /// Does what is asked; who asked is told when that is safe.
     pub(crate) fn serve(&mut self, request: Request, tell: Tell) {
+        let tell = match &self.settings.redactions {
+            Some(rules) => tell.redacting(rules),
+            None => tell,
+        };
         match request {
             Request::Runs(query) => self.list_runs(query, tell),
             Request::Show { run } => self.show_run(run, tell),
@@ -169,6 +173,7 @@ impl Runtime {
                 submitted.map(|run| Answer::Run { run, is_new }).map_err(into_task_error)
             }
             Request::Send { run, name, message } => {
+                self.refuse_secret("a message", &name)?;
                 match self.live(run) {
                     Ok(id) => {
                         let message = Value::new(Json::new(compact(message.get())));
@@ -191,9 +196,11 @@ impl Runtime {
             }
             Request::Settle { run, promise, result } => self.settle(run, promise, result),
             Request::Fork { run, at, fork } => {
+                fork.names().try_for_each(|name| self.refuse_secret("a fork", name))?;
                 self.fork_run(run, at, &fork).map(|(run, id)| Answer::Forked { run, id })
             }
             Request::Allow { run, names } => {
+                names.iter().try_for_each(|name| self.refuse_secret("an effect", name))?;
                 match self.live(run) {
                     Ok(_) => self.allow_effects(run, &names)?,
                     Err(error) => {

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tiffany_kernel::{BlockReason, LogLevel, RunId, Site, Stage, Tid, Time, Uuid};
 
+use crate::redact::{PLACEHOLDER, Redactions};
 use crate::wal::Stamp;
 
 /// One event of the activity log: a line that lives as long as the process remembers it.
@@ -155,6 +156,39 @@ impl Data {
         serde_json::to_value(self).unwrap_or_default()
     }
 
+    /// Takes secrets out of it. What a run is called, and its function, has none.
+    pub(super) fn redact(&mut self, rules: &Redactions) {
+        match self {
+            Data::None
+            | Data::Instruction { .. }
+            | Data::Spawned { name: None, .. }
+            | Data::Blocked { .. }
+            | Data::Error { .. } => {}
+            Data::Spawned { name: Some(name), .. } => {
+                if let Cow::Owned(cleaned) = rules.text(name) {
+                    *name = cleaned.into();
+                }
+            }
+            Data::Progress { step, .. } | Data::Log { step, .. } => redact_step(step, rules),
+            Data::Output { stream, step } => {
+                if let Cow::Owned(cleaned) = rules.text(stream) {
+                    *stream = cleaned.into();
+                }
+                redact_step(step, rules);
+            }
+            Data::Step(data) => {
+                let mut step = Some(data.step);
+                redact_step(&mut step, rules);
+                data.step = step.unwrap_or_default();
+            }
+            Data::Other(json) => {
+                if let Cow::Owned(cleaned) = rules.json(&json.to_string()) {
+                    *json = serde_json::from_str(&cleaned).unwrap_or_default();
+                }
+            }
+        }
+    }
+
     /// About how many bytes it has besides its own.
     pub(super) fn bytes(&self) -> usize {
         match self {
@@ -167,6 +201,13 @@ impl Data {
             Data::Other(json) => json.to_string().len(),
             _ => 0,
         }
+    }
+}
+
+/// The name of a step is the program's own, and so is taken out as a whole.
+fn redact_step(step: &mut Option<&'static str>, rules: &Redactions) {
+    if step.is_some_and(|step| rules.take_from(step)) {
+        *step = Some(PLACEHOLDER);
     }
 }
 

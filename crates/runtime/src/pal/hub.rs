@@ -14,6 +14,7 @@ use super::state::{Draft, State};
 use super::subscription::{Detail, Subscription, Wanted};
 use crate::clock::Steady;
 use crate::lock::{Mutex, MutexGuard};
+use crate::redact::Redactions;
 
 /// The events of all runs of a runtime. There is one from [`Runtime::activity`](crate::Runtime::activity) and
 /// [`RuntimeHandle::activity`](crate::RuntimeHandle::activity); a copy of it is the same one, and can be taken to any thread.
@@ -48,12 +49,17 @@ pub struct Counts {
 }
 
 impl Hub {
-    pub(crate) fn new(settings: Settings, epoch: u64, clock: Option<Steady>) -> Hub {
+    pub(crate) fn new(
+        settings: Settings,
+        epoch: u64,
+        clock: Option<Steady>,
+        rules: Option<Arc<Redactions>>,
+    ) -> Hub {
         Hub(Arc::new(Shared {
             epoch,
             settings,
             clock,
-            state: Mutex::new(State::new()),
+            state: Mutex::new(State::new(rules)),
             crier: Arc::default(),
             is_awake: AtomicBool::new(false),
             changes: AtomicU64::new(0),

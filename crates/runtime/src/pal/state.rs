@@ -1,6 +1,7 @@
 //! The events that a hub has, behind its lock: all of them in one lane and those of each run in another. What is too much goes: first runs that are over, the oldest
 //! first, then the older half of the others, in turn.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use super::activity::{Activity, Data, TaskId};
 use super::crier::Sleeper;
 use super::lane::{Lane, Turn};
 use super::settings::Settings;
+use crate::redact::Redactions;
 
 /// About how much memory a run's lane needs besides its events.
 const LANE_BYTES: usize = 512;
@@ -22,9 +24,19 @@ pub(super) struct Draft {
     pub(super) ts: Time,
     pub(super) tid: Option<Tid>,
     pub(super) stage: Stage,
-    pub(super) message: std::borrow::Cow<'static, str>,
+    pub(super) message: Cow<'static, str>,
     pub(super) data: Data,
     pub(super) ghost: bool,
+}
+
+impl Draft {
+    #[cold]
+    fn redact(&mut self, rules: &Redactions) {
+        if let Cow::Owned(cleaned) = rules.text(&self.message) {
+            self.message = cleaned.into();
+        }
+        self.data.redact(rules);
+    }
 }
 
 /// What happened to who had the turn.
@@ -54,10 +66,12 @@ pub(super) struct State {
     pub(super) awake: Vec<Arc<Sleeper>>,
     pub(super) lost: u64,
     pub(super) readers: usize,
+    /// What is taken out of events.
+    rules: Option<Arc<Redactions>>,
 }
 
 impl State {
-    pub(super) fn new() -> State {
+    pub(super) fn new(rules: Option<Arc<Redactions>>) -> State {
         State {
             next_seq: 1,
             now: Time::ZERO,
@@ -70,6 +84,7 @@ impl State {
             awake: Vec::new(),
             lost: 0,
             readers: 0,
+            rules,
         }
     }
 
@@ -87,8 +102,11 @@ impl State {
         })
     }
 
-    /// Adds a notable event.
-    pub(super) fn add(&mut self, settings: &Settings, task_id: TaskId, draft: Draft) {
+    /// Adds a notable event. All that have words in them come this way, and so it is here that secrets are taken out.
+    pub(super) fn add(&mut self, settings: &Settings, task_id: TaskId, mut draft: Draft) {
+        if let Some(rules) = &self.rules {
+            draft.redact(rules);
+        }
         let seq = self.next_seq;
         self.next_seq += 1;
         let Draft { ts, tid, stage, message, data, ghost } = draft;

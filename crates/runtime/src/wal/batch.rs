@@ -8,6 +8,7 @@ use tiffany_kernel::{Tid, Uuid};
 use super::blob::BlobHash;
 use super::line::{Chain, LINE_END, Line, RecordType};
 use super::stamp::Stamp;
+use crate::redact::Redactions;
 
 /// Payloads of more bytes than this become blobs, unless the settings say otherwise.
 pub const BLOB_LIMIT: usize = 16 * 1024;
@@ -59,6 +60,8 @@ pub struct Batch {
     /// How many bytes and blobs belong to ended lines. What is beyond was begun and dropped.
     whole: Whole,
     blob_limit: usize,
+    /// What is taken out of lines and blobs before they are here.
+    rules: Option<Arc<Redactions>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -90,7 +93,23 @@ impl Batch {
             removed: Vec::new(),
             whole: Whole::default(),
             blob_limit,
+            rules: None,
         }
+    }
+
+    /// An empty one with the same limit and rules.
+    pub(crate) fn another(&self) -> Batch {
+        Batch { rules: self.rules.clone(), ..Batch::with_blob_limit(self.blob_limit) }
+    }
+
+    /// From here on these rules count for what is written.
+    pub(crate) fn redact(&mut self, rules: Option<Arc<Redactions>>) {
+        self.rules = rules;
+    }
+
+    #[inline]
+    pub(crate) fn rules(&self) -> Option<&Arc<Redactions>> {
+        self.rules.as_ref()
     }
 
     /// Begins the next line of a run.
@@ -166,9 +185,10 @@ impl Batch {
     /// Moves all of another batch behind what is here. If this one is empty, they just change places.
     pub fn append(&mut self, other: &mut Batch) {
         if self.is_empty() {
-            let (mine, theirs) = (self.blob_limit, other.blob_limit);
             std::mem::swap(self, other);
-            (self.blob_limit, other.blob_limit) = (mine, theirs);
+            // How one writes stays its own.
+            std::mem::swap(&mut self.blob_limit, &mut other.blob_limit);
+            std::mem::swap(&mut self.rules, &mut other.rules);
         } else {
             self.drop_unfinished();
             other.drop_unfinished();

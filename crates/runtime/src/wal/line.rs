@@ -289,6 +289,9 @@ impl<'a> Line<'a> {
     /// value; nothing here looks into it.
     pub fn json(mut self, field: &str, json: &str) -> Line<'a> {
         if json.len() > self.batch.blob_limit() {
+            if let Some(cleaned) = self.cleaned(field, json) {
+                return self.clean_json(field, &cleaned);
+            }
             self.blob(field, json.as_bytes(), "");
         } else {
             push_on_one_line(self.name(field), json);
@@ -299,7 +302,8 @@ impl<'a> Line<'a> {
     /// Bytes: `{"$base64":"…"}`, or a blob above the batch's limit.
     pub fn bytes(mut self, field: &str, bytes: &[u8]) -> Line<'a> {
         if bytes.len() > self.batch.blob_limit() {
-            self.blob(field, bytes, ",\"as\":\"bytes\"");
+            let cleaned = self.batch.rules().and_then(|rules| rules.bytes(bytes));
+            self.blob(field, cleaned.as_deref().unwrap_or(bytes), ",\"as\":\"bytes\"");
         } else {
             let out = self.name(field);
             out.extend_from_slice(b"{\"$base64\":\"");
@@ -317,6 +321,9 @@ impl<'a> Line<'a> {
         hash: Option<BlobHash>,
     ) -> Line<'a> {
         if json.len() > self.batch.blob_limit() {
+            if let Some(cleaned) = self.cleaned(field, json) {
+                return self.clean_json(field, &cleaned);
+            }
             let hash = hash.unwrap_or_else(|| BlobHash::of(json.as_bytes()));
             self.batch.add_blob(hash, || Arc::clone(json).into());
             self.blob_name(field, hash, json.len(), "");
@@ -324,6 +331,33 @@ impl<'a> Line<'a> {
             push_on_one_line(self.name(field), json);
         }
         self
+    }
+
+    /// What stands for a payload that is about to become a blob, if something is taken out of it.
+    #[cold]
+    fn cleaned(&self, field: &str, json: &str) -> Option<String> {
+        let before = std::str::from_utf8(&self.batch.lines[self.fields..]).unwrap_or_default();
+        self.batch.rules().and_then(|rules| rules.payload(before, field, json))
+    }
+
+    fn clean_json(mut self, field: &str, json: &str) -> Line<'a> {
+        match json.len() > self.batch.blob_limit() {
+            true => self.blob(field, json.as_bytes(), ""),
+            false => push_on_one_line(self.name(field), json),
+        }
+        self
+    }
+
+    /// Takes out of the fields what the rules say. This is the only way from a line to its end, and so to the disk.
+    #[cold]
+    fn redact(&mut self) {
+        let (head, fields) = self.batch.lines[self.start..].split_at(self.fields - self.start);
+        let fields = std::str::from_utf8(fields).unwrap_or_default();
+        let cleaned = self.batch.rules().and_then(|rules| rules.fields(head, fields));
+        if let Some(cleaned) = cleaned {
+            self.batch.lines.truncate(self.fields);
+            push_on_one_line(&mut self.batch.lines, &cleaned);
+        }
     }
 
     fn blob(&mut self, field: &str, content: &[u8], form: &str) {
@@ -343,12 +377,18 @@ impl<'a> Line<'a> {
     }
 
     /// The fields of its type so far. The line itself is dropped.
-    pub(crate) fn into_fields(self) -> &'a [u8] {
+    pub(crate) fn into_fields(mut self) -> &'a [u8] {
+        if self.batch.rules().is_some() {
+            self.redact();
+        }
         &self.batch.lines[self.fields..]
     }
 
     /// Ends the line and gives its number. From here on the batch has it.
-    pub fn end(self) -> u64 {
+    pub fn end(mut self) -> u64 {
+        if self.batch.rules().is_some() {
+            self.redact();
+        }
         let out = &mut self.batch.lines;
         let crc = crc32c::crc32c_append(self.chain.crc, &out[self.start..]);
         let mut end = *b",\"crc\":\"00000000\"}\n";

@@ -46,7 +46,7 @@ pub use error::LogError;
 pub use follow::Follower;
 pub use index::{RunEntry, RunState};
 pub use json::Fields;
-pub(crate) use json::{end_of_value, parse_string, push_base64, push_string};
+pub(crate) use json::{end_of_value, parse_base64, parse_string, push_base64, push_string};
 pub use line::{Chain, LINE_VERSION, Line, RecordType};
 pub(crate) use lock::Holding;
 pub use lock::{Holder, holder};

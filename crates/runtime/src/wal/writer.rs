@@ -84,7 +84,7 @@ impl Writer {
         let mut offsets = Vec::new();
         let block = self.committer.append(batch, &mut offsets)?;
         durable(Durable { block });
-        let empty = Batch::with_blob_limit(batch.blob_limit());
+        let empty = batch.another();
         let batch = std::mem::replace(batch, empty);
         let committed = Committed { batch, offsets, block };
         if let SyncWhen::Interval(_) = self.committer.settings.sync {

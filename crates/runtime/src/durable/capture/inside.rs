@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::forms::FORMS;
-use super::placeholder::{Kind, Secret};
+use super::placeholder::Secret;
+use crate::redact::{FORMS, Kind};
 
 /// What is as long as this is found wherever it stands, and what is shorter only as a word.
 const LONG: usize = 4;

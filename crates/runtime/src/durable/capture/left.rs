@@ -3,11 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::inside::Known;
-use super::placeholder::Kind;
-use super::redaction::Found;
-use super::tree::Node;
-use super::walk::{Area, Step};
+use super::redaction::{Found, area_of};
 use crate::durable::json::compact;
+use crate::redact::{Kind, Node, Step};
 use crate::wal::Record;
 
 /// A value that is left.
@@ -29,7 +27,7 @@ pub(super) fn left<'f, 'r>(
     let made: BTreeSet<&str> = made.map(|known| &*known.text).collect();
     for record in records {
         for (field, json) in record.fields().filter(|(field, _)| !is_of_the_log(field)) {
-            let has_placeholders = Area::of(&record, field).is_some();
+            let has_placeholders = area_of(&record, field).is_some();
             let json = compact(json);
             let Some(node) = Node::parse(&json) else { continue };
             let made = Some(&made).filter(|_| has_placeholders);
@@ -127,7 +125,7 @@ impl<'f> Search<'_, 'f> {
         })?;
         let mut around = (1..=self.path.len()).map(|length| &self.path[..length]);
         let may_stay =
-            around.any(|place| self.found.may_stay().iter().any(|rule| rule.means(place)));
+            around.any(|place| self.found.may_stay().iter().any(|stays| stays.is_at(place)));
         (!may_stay).then(|| (known, self.pointer()))
     }
 

@@ -3,13 +3,10 @@
 
 mod error;
 mod fixture;
-mod forms;
 mod inside;
 mod left;
 mod placeholder;
 mod redaction;
-mod tree;
-mod walk;
 
 use std::io::Write;
 use std::path::Path;

@@ -3,29 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What kind of value it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
-    Text,
-    /// Bytes, in base 64.
-    Bytes,
-    /// A date, a time or both (ISO 8601).
-    Moment,
-    Number,
-    Flag,
-}
+use crate::redact::{Kind, moment};
 
 /// A value that is taken out.
 pub(super) type Secret = (Kind, String);
-
-/// The kind of a text: dates must stay dates.
-pub(super) fn kind_of(text: &str) -> Kind {
-    let shape: String = text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
-    match shape.starts_with("0000-00-00") && shape.len() <= 40 && shape.is_ascii() {
-        true => Kind::Moment,
-        false => Kind::Text,
-    }
-}
 
 /// A placeholder for each of them. Values of one shape keep their order.
 pub(super) fn placeholders(secrets: &BTreeSet<Secret>) -> BTreeMap<Secret, String> {
@@ -94,31 +75,6 @@ fn bytes(text: &str, number: u64) -> String {
     let mut out = Vec::new();
     crate::wal::push_base64(&mut out, &content);
     String::from_utf8(out).expect("base 64 is text")
-}
-
-/// Days from the first of January 2000 on, or seconds after midnight. An offset from UTC stays.
-fn moment(text: &str, number: u64) -> String {
-    let (date, time) = match text.get(..10).filter(|date| date.as_bytes()[4] == b'-') {
-        Some(_) => {
-            let (day, month, year) =
-                (number % 28 + 1, number / 28 % 12 + 1, 2000 + number / 336 % 8000);
-            (format!("{year:04}-{month:02}-{day:02}"), &text[10..])
-        }
-        None => (String::new(), text),
-    };
-    let zone = time.find(['+', '-', 'Z', 'z']).unwrap_or(time.len());
-    let (clock, zone) = time.split_at(zone);
-    let second = if date.is_empty() { number } else { 0 };
-    let figures = format!("{:02}{:02}{:02}", second / 3600 % 24, second / 60 % 60, second % 60);
-    let mut figures = figures.chars();
-    let last = clock.rfind(|c: char| c.is_ascii_digit()).filter(|_| clock.contains('.'));
-    // Parts of a second that are all 0 would be left out by who writes them again.
-    let clock = clock.char_indices().map(|(at, c)| match c {
-        c if !c.is_ascii_digit() => c,
-        _ if Some(at) == last => '1',
-        _ => figures.next().unwrap_or('0'),
-    });
-    format!("{date}{}{zone}", clock.collect::<String>())
 }
 
 /// A number of as many digits before the point.

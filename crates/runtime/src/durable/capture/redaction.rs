@@ -6,16 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::CaptureError;
 use super::inside::{Inside, Length};
-use super::placeholder::{Kind, Secret, kind_of, placeholders};
-use super::tree::Node;
-use super::walk::{Area, Leaf, Place, Rule, Walk, text_of};
+use super::placeholder::{Secret, placeholders};
 use crate::durable::json::compact;
-use crate::wal::Record;
+use crate::redact::{Area, Kind, Leaf, Node, Place, Reach, Walk, kind_of, text_of};
+use crate::wal::{Record, RecordType};
 
 /// Rules by which values are taken out of a log.
 ///
-/// A rule is the name of a field, wherever it stands in a value, or a JSON pointer into a record, such as `/input/customer/card`. Everything that is found
-/// there is replaced in the whole log by a placeholder of the same kind and shape. The same value has the same placeholder everywhere, also inside other
+/// A rule is the name of a field wherever it stands in a value, the last names on the way to it, such as `customer.card` or `*.card`, or a JSON pointer into a
+/// record, such as `/input/customer/card`. Everything that is found there is replaced in the whole log by a placeholder of the same kind and shape. The same value has the same placeholder everywhere, also inside other
 /// texts; if it has fewer than four characters, only as a word. A run that only passes it on still fits. Where a value would be left, in the name of a step
 /// say, the run is not captured, unless [`leave`](Redaction::leave) allows it.
 ///
@@ -29,9 +28,11 @@ use crate::wal::Record;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Redaction {
-    rules: Vec<Rule>,
+    /// As they were given.
+    rules: Vec<String>,
+    places: Vec<Place>,
     /// Where a value may stay.
-    left: Vec<Rule>,
+    left: Vec<Place>,
 }
 
 impl Redaction {
@@ -42,7 +43,8 @@ impl Redaction {
 
     /// Takes out what is found by this rule too.
     pub fn field(mut self, rule: &str) -> Result<Redaction, CaptureError> {
-        self.rules.push(parse(rule)?);
+        self.places.push(parse(rule)?);
+        self.rules.push(rule.to_owned());
         Ok(self)
     }
 
@@ -60,14 +62,17 @@ impl Redaction {
 
     /// The rules, as they were given.
     pub fn rules(&self) -> impl Iterator<Item = &str> {
-        self.rules.iter().map(|rule| &*rule.text)
+        self.rules.iter().map(String::as_str)
     }
 
     /// Each rule as if it were the only one.
     pub(super) fn one_by_one(&self) -> impl Iterator<Item = Redaction> {
-        self.rules
-            .iter()
-            .map(|rule| Redaction { rules: vec![rule.clone()], left: self.left.clone() })
+        let one = |(rule, place): (&String, &Place)| Redaction {
+            rules: vec![rule.clone()],
+            places: vec![place.clone()],
+            left: self.left.clone(),
+        };
+        self.rules.iter().zip(&self.places).map(one)
     }
 
     /// Finds what the rules mean in these records, and what stands for it. A rule that finds nothing is an error: it may be a slip, and what it should have
@@ -79,10 +84,10 @@ impl Redaction {
         let (mut used, mut secrets) = (BTreeSet::new(), BTreeSet::new());
         for record in records {
             for (field, json) in record.fields() {
-                let Some(area) = Area::of(&record, field) else { continue };
+                let Some(area) = area_of(&record, field) else { continue };
                 let json = compact(json);
                 let mut node = read(&json, &record, field)?;
-                let mut walk = Walk { rules: &self.rules, used: &mut used, path: Vec::new() };
+                let mut walk = walk(&self.places, &mut used);
                 walk.field(&mut node, field, area, &mut |leaf, node, marked| {
                     if let (Leaf::Value(kind), true) = (leaf, marked) {
                         secrets.insert((kind, text_of(node).to_owned()));
@@ -91,23 +96,41 @@ impl Redaction {
             }
         }
         if let Some(unused) = (0..self.rules.len()).find(|rule| !used.contains(rule)) {
-            let rule = &self.rules[unused].text;
-            return Err(CaptureError::redaction(rule, "the log has nothing there", NEXT));
+            return Err(CaptureError::redaction(
+                &self.rules[unused],
+                "the log has nothing there",
+                NEXT,
+            ));
         }
         Ok(Found::new(self, &secrets))
     }
 }
 
-fn parse(rule: &str) -> Result<Rule, CaptureError> {
-    let place = match rule.strip_prefix('/') {
-        _ if rule.is_empty() => return Err(CaptureError::redaction(rule, "it is empty", NEXT)),
-        Some(rest) => {
-            let part = |part: &str| part.replace("~1", "/").replace("~0", "~");
-            Place::Pointer(rest.split('/').map(part).collect())
+fn parse(rule: &str) -> Result<Place, CaptureError> {
+    Place::parse(rule).map_err(|why| CaptureError::redaction(rule, why, NEXT))
+}
+
+fn walk<'r, 'u>(places: &'r [Place], used: &'u mut BTreeSet<usize>) -> Walk<'r, 'u> {
+    Walk { places, used, path: Vec::new(), reach: Reach::Values }
+}
+
+/// What a field of a record has in it; `None`: nothing of the program's data can be there.
+pub(super) fn area_of(record: &Record<'_>, field: &str) -> Option<Area> {
+    let call = || record.str("call").unwrap_or_default();
+    match field {
+        "input" | "value" | "payload" => Some(Area::Value),
+        "about" if matches!(&*call(), "continue_as" | "approve") => Some(Area::Value),
+        "about" => Some(Area::About),
+        "error" if record.get("error").is_some_and(|json| json.starts_with('{')) => {
+            Some(Area::Error)
         }
-        None => Place::Name(rule.to_owned()),
-    };
-    Ok(Rule { text: rule.to_owned(), place })
+        "tables" => Some(Area::Tables),
+        "key" | "id" => Some(Area::Words),
+        // What a step is called is in the program's text.
+        "name" if record.record_type() != Some(RecordType::TaskYield) => Some(Area::Words),
+        "name" if call() != "effect" => Some(Area::Words),
+        _ => None,
+    }
 }
 
 const NEXT: &str = "give the name of a field, or a JSON pointer into a record as `log --json` shows it, such as /input/card";
@@ -137,7 +160,7 @@ impl<'a> Found<'a> {
     }
 
     /// Where a value may stay.
-    pub(super) fn may_stay(&self) -> &[Rule] {
+    pub(super) fn may_stay(&self) -> &[Place] {
         &self.redaction.left
     }
 
@@ -148,12 +171,12 @@ impl<'a> Found<'a> {
         field: &str,
         json: &str,
     ) -> Result<Option<String>, CaptureError> {
-        let Some(area) = Area::of(record, field) else { return Ok(None) };
+        let Some(area) = area_of(record, field) else { return Ok(None) };
         let json = compact(json);
         let was = read(&json, record, field)?;
         let mut node = was.clone();
         let mut used = BTreeSet::new();
-        let mut walk = Walk { rules: &self.redaction.rules, used: &mut used, path: Vec::new() };
+        let mut walk = walk(&self.redaction.places, &mut used);
         walk.field(&mut node, field, area, &mut |leaf, node, marked| {
             self.clean(leaf, node, marked)
         });

@@ -64,13 +64,13 @@ impl Source<'_> {
     }
 }
 
-/// Writes the fork of a run at a record. `is_free` gives the seed of a run for an id that nobody has.
+/// Writes the fork of a run at a record into an empty batch. `is_free` gives the seed of a run for an id that nobody has.
 pub(crate) fn copy(
     source: &Source<'_>,
     at: u64,
     fork: &Fork,
     clock: Time,
-    blob_limit: usize,
+    empty: Batch,
     is_free: impl Fn(&str) -> Option<u64>,
 ) -> Result<Copied, TaskError> {
     let run = source.run;
@@ -82,7 +82,7 @@ pub(crate) fn copy(
             LogError::UnknownRun(run) => no_such_run(run),
             error => log_failed(error),
         })?;
-    let mut begun: Option<Copying> = None;
+    let (mut begun, mut empty): (Option<Copying>, _) = (None, Some(empty));
     let mut records = 0;
     while let Some(record) = reader.next() {
         let record = match record {
@@ -102,7 +102,10 @@ pub(crate) fn copy(
         }
         records = record.seq;
         match &mut begun {
-            None => begun = Some(Copying::begin(&record, run, at, fork, blob_limit, &is_free)?),
+            None => {
+                let batch = empty.take().unwrap_or_default();
+                begun = Some(Copying::begin(&record, run, at, fork, batch, &is_free)?);
+            }
             Some(copying) if records == at && fork.reply.is_some() => {
                 copying.change(&record, fork, source)?;
             }
@@ -142,7 +145,7 @@ impl Copying {
         parent: Uuid,
         at: u64,
         fork: &Fork,
-        blob_limit: usize,
+        mut batch: Batch,
         is_free: &dyn Fn(&str) -> Option<u64>,
     ) -> Result<Copying, TaskError> {
         if record.record_type() != Some(RecordType::RunStart) {
@@ -160,7 +163,6 @@ impl Copying {
             None => free_id(&of_parent, at, is_free),
         };
         let mut chain = Chain::new(uuid_of(&id));
-        let mut batch = Batch::with_blob_limit(blob_limit);
         let generation = record.uint("gen").unwrap_or(1);
         let comes_from = format!("{{\"run\":\"{parent}\",\"at\":{at},\"gen\":{generation}}}");
         let mut line = begin_line(&mut batch, &mut chain, record);

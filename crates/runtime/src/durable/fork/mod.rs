@@ -72,6 +72,11 @@ impl Fork {
         Fork { reply: Some(Reply::Error(error)), ..self }
     }
 
+    /// What it is called, and what it names.
+    pub(in crate::durable) fn names(&self) -> impl Iterator<Item = &String> {
+        self.id.iter().chain(&self.allow)
+    }
+
     /// The answer may have another shape than the one that is there.
     pub fn as_is(self) -> Fork {
         Fork { as_is: true, ..self }
@@ -164,12 +169,11 @@ impl Runtime {
         }
         self.hand_in();
         let clock = self.host.clock.now();
-        let limit = self.settings.log_settings.blob_limit;
         let durable = self.durable.as_mut().expect("only asked for where there is a log");
         durable.log.catch_up().map_err(super::log_failed)?;
         let source = Source { disk: &*durable.disk, root: &durable.root, run: parent };
-        let entropy = &self.host.entropy;
-        let Copied { id, chain, mut batch } = copy(&source, at, fork, clock, limit, |id| {
+        let (entropy, empty) = (&self.host.entropy, durable.page.batch.another());
+        let Copied { id, chain, mut batch } = copy(&source, at, fork, clock, empty, |id| {
             let uuid = super::runs::uuid_of(id);
             (!durable.runs.contains_key(&uuid)).then(|| entropy.seed_of(uuid))
         })?;

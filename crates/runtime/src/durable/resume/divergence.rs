@@ -7,6 +7,7 @@ use super::replay::{about_text, differs};
 use super::script::{Beginning, Recorded, Script};
 use crate::durable::language::Language;
 use crate::durable::words::call_shown;
+use crate::redact::Redactions;
 
 /// Where a replay and its log part.
 #[derive(Clone, Debug)]
@@ -184,11 +185,11 @@ impl Divergence {
 pub(crate) fn part(
     tid: Tid,
     call: &CallRecord,
-    recorded: Recorded,
+    (recorded, rules): (Recorded, Option<&Redactions>),
     rest: Option<&std::collections::VecDeque<Recorded>>,
     difference: String,
 ) -> Divergence {
-    let is_it = |recorded: &&Recorded| differs(call, recorded).is_none();
+    let is_it = |recorded: &&Recorded| differs(call, recorded, rules).is_none();
     let later = rest.into_iter().flatten().find(is_it).map(|recorded| recorded.seq);
     Divergence { tid, made: Some(Made::new(call)), recorded: Some(recorded), later, difference }
 }

@@ -167,11 +167,14 @@ impl Runtime {
 
     fn sum_up(&mut self, place: usize) -> Rehearsal {
         let (acts, matched) = self.take_trace(place);
+        // As the log would have it, which it is compared with.
+        let rules = self.settings.redactions.as_deref();
         let hosted = &mut self.runs[place];
         let outcome = hosted.run.is_over().then(|| hosted.run.take_outcome()).flatten();
         let outcome = outcome.map(|outcome| match outcome {
             Ok(value) => {
-                Ok(value.borrow::<Json>().map_or("null".into(), |json| json.0.to_string()))
+                let json = value.borrow::<Json>().map_or("null", |json| &json.0);
+                Ok(rules.map_or(json.into(), |rules| rules.json(json)).into_owned())
             }
             Err(failure) => Err(crate::durable::journal::failure_error(&failure)),
         });

@@ -7,6 +7,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use tiffany_kernel::{
     About, CallKind, CallRecord, CallRef, Order, Record, RecordKind, TaskError, Tid, Time, Uuid,
@@ -20,6 +21,7 @@ use crate::durable::journal::{waits, write_what};
 use crate::durable::json::is_same;
 use crate::durable::words::call_word;
 use crate::mutation::Mutation;
+use crate::redact::Redactions;
 use crate::wal::{Batch, BlobHash, Chain, RecordType, Stamp};
 
 /// A replay under way.
@@ -42,6 +44,8 @@ pub(crate) struct Replay {
     pub(in crate::durable) failed: BTreeMap<Tid, TaskError>,
     pub(in crate::durable) sources: Rc<Sources>,
     draft: Draft,
+    /// What is taken out of calls before they are compared: the log does not have it either.
+    rules: Option<Arc<Redactions>>,
 }
 
 /// Where calls are written down to be compared; none of it goes to the log.
@@ -51,14 +55,13 @@ struct Draft {
     stamp: Stamp,
 }
 
-impl Default for Draft {
-    fn default() -> Draft {
-        let (batch, chain) = (Batch::new(), Chain::new(Uuid(0)));
+impl Draft {
+    fn new(rules: Option<Arc<Redactions>>) -> Draft {
+        let (mut batch, chain) = (Batch::new(), Chain::new(Uuid(0)));
+        batch.redact(rules);
         Draft { batch, chain, stamp: Stamp::from_unix_nanos(0) }
     }
-}
 
-impl Draft {
     /// What a call is, as its record would have it.
     fn fields(&mut self, call: &CallRecord) -> &[u8] {
         let Draft { batch, chain, stamp } = self;
@@ -74,12 +77,17 @@ pub(crate) struct Sources {
     /// How many calls of each task are yet to come, and the changes of the program that it took the new way at.
     to_come: RefCell<BTreeMap<Tid, usize>>,
     patches: BTreeMap<Tid, BTreeSet<String>>,
+    rules: Option<Arc<Redactions>>,
     /// Somebody wants to look at the tasks as they stand.
     pub(crate) is_looked_at: bool,
 }
 
 impl Sources {
-    pub(crate) fn new(script: &Script, is_looked_at: bool) -> Sources {
+    pub(crate) fn new(
+        script: &Script,
+        is_looked_at: bool,
+        rules: Option<Arc<Redactions>>,
+    ) -> Sources {
         let mut clocks: Vec<(u64, Time)> = Vec::new();
         let mut uuids: BTreeMap<Tid, VecDeque<Uuid>> = BTreeMap::new();
         let mut patches: BTreeMap<Tid, BTreeSet<String>> = BTreeMap::new();
@@ -106,6 +114,7 @@ impl Sources {
             uuids: RefCell::new(uuids),
             to_come: RefCell::new(to_come),
             patches,
+            rules,
             is_looked_at,
         }
     }
@@ -123,7 +132,9 @@ impl Sources {
     /// Whether a task that comes to a change of the program takes the new way: it did, or it is beyond what an
     /// older program wrote down.
     pub(crate) fn takes_new_way(&self, tid: Tid, id: &str) -> bool {
-        let took = self.patches.get(&tid).is_some_and(|patches| patches.contains(id));
+        let written = self.rules.as_ref().map_or(id.into(), |rules| rules.text(id));
+        let took = self.patches.get(&tid);
+        let took = took.is_some_and(|took| took.contains(id) || took.contains(&*written));
         took || self.to_come.borrow().get(&tid).is_none_or(|left| *left == 0)
     }
 
@@ -139,8 +150,12 @@ impl Sources {
 
 impl Replay {
     /// One that goes to the end of the log, or halts on its way.
-    pub(in crate::durable) fn new(script: Script, halt: Option<Halt>) -> Replay {
-        let sources = Rc::new(Sources::new(&script, halt.is_some()));
+    pub(in crate::durable) fn new(
+        script: Script,
+        halt: Option<Halt>,
+        rules: Option<Arc<Redactions>>,
+    ) -> Replay {
+        let sources = Rc::new(Sources::new(&script, halt.is_some(), rules.clone()));
         let trace = script.is_traced.then(Vec::new);
         Replay {
             script,
@@ -153,7 +168,8 @@ impl Replay {
             halt,
             failed: BTreeMap::new(),
             sources,
-            draft: Draft::default(),
+            draft: Draft::new(rules.clone()),
+            rules,
         }
     }
 
@@ -246,10 +262,11 @@ impl Replay {
         let accepted = self.script.accepted == Some(expected.seq);
         // A call that would be written as it was is the same. Others may be, too.
         let is_same = accepted || expected.is_written_as(self.draft.fields(call));
-        if !is_same && let Some(difference) = differs(call, &expected) {
+        let rules = self.rules.as_deref();
+        if !is_same && let Some(difference) = differs(call, &expected, rules) {
             let rest = self.script.calls.get(&record.tid);
             let seq = expected.seq;
-            let divergence = part(record.tid, call, expected, rest, difference);
+            let divergence = part(record.tid, call, (expected, rules), rest, difference);
             return self.part(seq, Box::new(divergence));
         }
         self.sources.matched(record.tid, expected.kind);
@@ -374,19 +391,46 @@ fn has_line(kind: &RecordKind) -> bool {
     )
 }
 
-/// In what a call is not the recorded one.
-pub(in crate::durable) fn differs(call: &CallRecord, recorded: &Recorded) -> Option<String> {
+/// In what a call is not the recorded one. What the rules take out makes no difference: the log has something else there, or is older than the rules.
+pub(in crate::durable) fn differs(
+    call: &CallRecord,
+    recorded: &Recorded,
+    rules: Option<&Redactions>,
+) -> Option<String> {
+    let difference = parts(call, (call.name, &call.about), recorded)?;
+    let Some(rules) = rules else { return Some(difference) };
+    let about = match &call.about {
+        About::Json(json) => {
+            let json = if call.kind == CallKind::ContinueAs {
+                rules.json(json)
+            } else {
+                rules.about(json)
+            };
+            About::Json(json.into())
+        }
+        About::Key(key) => About::Key(rules.text(key).into()),
+        other => other.clone(),
+    };
+    let name = call.name.map(|name| rules.text(name));
+    parts(call, (name.as_deref(), &about), &recorded.redacted(rules))
+}
+
+fn parts(
+    call: &CallRecord,
+    (name, about): (Option<&str>, &About),
+    recorded: &Recorded,
+) -> Option<String> {
     if call.kind != recorded.kind {
         let (is, was) = (call_word(call.kind.tag()), call_word(recorded.kind.tag()));
         return Some(format!("it is `{is}`, and was `{was}`"));
     }
     // What a task is called is for people.
-    if call.kind != CallKind::Spawn && !recorded.has_name(call.name) {
+    if call.kind != CallKind::Spawn && !recorded.has_name(name) {
         let was = recorded.text("name");
-        let (is, was) = (call.name.unwrap_or("-"), was.as_deref().unwrap_or("-"));
+        let (is, was) = (name.unwrap_or("-"), was.as_deref().unwrap_or("-"));
         return Some(format!("its name is `{is}`, and was `{was}`"));
     }
-    let (field, same) = match &call.about {
+    let (field, same) = match about {
         About::Child(tid, _) => {
             let was = recorded.field("child").and_then(|number| number.parse().ok());
             ("child", was == Some(tid.0))
@@ -433,7 +477,7 @@ pub(in crate::durable) fn differs(call: &CallRecord, recorded: &Recorded) -> Opt
         _ => return None,
     };
     (!same).then(|| {
-        let (is, was) = (about_text(&call.about), recorded.field(field).unwrap_or("nothing"));
+        let (is, was) = (about_text(about), recorded.field(field).unwrap_or("nothing"));
         format!("it is about {is}, and was about {}", was.trim_matches('"'))
     })
 }

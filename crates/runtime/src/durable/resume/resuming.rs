@@ -29,6 +29,7 @@ use crate::durable::shelved::Shelved;
 use crate::error::RunError;
 use crate::mutation::Mutation;
 use crate::pal::Data;
+use crate::redact::shown;
 use crate::runtime::Runtime;
 use crate::trace::Who;
 use crate::wal::{Chain, Disk, LogError, Payload, RunReader, read_blob};
@@ -141,10 +142,12 @@ impl Runtime {
         ) {
             (_, true) => tracing::warn!(
                 target: "tiffany", run = %uuid, code = error.code(),
-                "run {uuid} cannot go on and is paused: {error}",
+                "run {uuid} cannot go on and is paused: {}", shown(&error),
             ),
             (Some(language), false) => language.paused(uuid, &error),
-            (None, false) => eprintln!("tiffany: run {uuid} cannot go on and is paused: {error}"),
+            (None, false) => {
+                eprintln!("tiffany: run {uuid} cannot go on and is paused: {}", shown(&error));
+            }
         }
         let told = (Stage::Log, format!("the run cannot go on and is paused: {error}"));
         let data = Data::Log { level: LogLevel::Error, step: None };
@@ -248,7 +251,8 @@ impl Runtime {
             hosted.run.reseed_after(fork.draws, fork.seed);
         }
         if let Some(hosting) = &mut hosted.hosting {
-            hosting.replay = Some(Box::new(Replay::new(script, halt)));
+            hosting.replay =
+                Some(Box::new(Replay::new(script, halt, self.settings.redactions.clone())));
         }
         Ok(id)
     }

@@ -14,6 +14,7 @@ use crate::durable::key::{Key, Number, Received};
 use crate::durable::snapshot::tables::Snapshot;
 use crate::durable::words::call_shown;
 use crate::mutation::Mutation;
+use crate::redact::Redactions;
 use crate::wal::{Fields, LogError, Payload, Record, RecordType, Stamp};
 
 /// What a run was started with.
@@ -447,6 +448,15 @@ impl Recorded {
     pub(crate) fn is_written_as(&self, fields: &[u8]) -> bool {
         let rest = self.fields.as_bytes().strip_prefix(fields);
         rest.is_some_and(|rest| rest.starts_with(b",\"at\":"))
+    }
+
+    /// The same without what the rules take out.
+    pub(crate) fn redacted(&self, rules: &Redactions) -> Recorded {
+        let mut cleaned = self.clone();
+        if let Some(fields) = rules.fields(b"", &self.fields) {
+            cleaned.fields = fields.into();
+        }
+        cleaned
     }
 
     /// A field of its record, as JSON.

@@ -11,6 +11,7 @@ use crate::durable::journal::Started;
 use crate::durable::json::Json;
 use crate::durable::runs::{DurableRun, word};
 use crate::error::RunError;
+use crate::redact::shown;
 use crate::runtime::Runtime;
 
 /// After a failed attempt there is another when so much of what is usual was written besides.
@@ -45,7 +46,8 @@ impl Runtime {
         {
             let run = DurableRun::<()>::of(hosting.journal.run());
             let error = no_snapshot(&run, &why);
-            tracing::warn!(target: "tiffany", run = %run.uuid(), code = error.code(), "{error}");
+            let (uuid, code) = (run.uuid(), error.code());
+            tracing::warn!(target: "tiffany", run = %uuid, code, "{}", shown(&error));
         }
     }
 
@@ -71,6 +73,14 @@ impl Runtime {
             hosting.journal.write(&mut durable.page, record);
         }
         let (tables, calls) = hosted.run.tables()?;
+        if let Some(rules) = &self.settings.redactions {
+            let mut keys = tables.tasks.iter().flat_map(|task| task.store.iter());
+            if keys.any(|(key, _)| rules.take_from(key)) {
+                return Err(
+                    "a key of a store has something in it that is taken out of the log".into()
+                );
+            }
+        }
         let settled = tables.promises.iter().filter(|promise| promise.settled.is_some());
         let settled = settled.map(|promise| promise.uuid).collect();
         let promises: BTreeSet<_> = tables.promises.iter().map(|promise| promise.uuid).collect();

@@ -20,6 +20,7 @@ use super::step::Step;
 use crate::call::TryCall;
 use crate::future_task::{Fallible, FutureTask, into_task_error, panic_error};
 use crate::group::Group;
+use crate::redact::shown;
 use crate::sys::spawn_coroutine;
 use crate::task::wait_at;
 
@@ -367,6 +368,7 @@ impl<F> Drop for SagaTask<F> {
         }
         let text =
             format!("a saga was cut short, and these are not undone: `{}`", left.join("`, `"));
+        let text = shown(text);
         match tracing::enabled!(target: "tiffany", tracing::Level::ERROR) {
             true => {
                 tracing::error!(target: "tiffany", code = ErrorKind::NotUndone.code(), "{text}")

@@ -5,10 +5,10 @@ use std::fmt::Write;
 use crate::wal::push_base64;
 
 /// A text as it is written inside of another one.
-pub(super) type Form = fn(&str) -> String;
+pub(crate) type Form = fn(&str) -> String;
 
 /// All of them. A text without anything to be escaped is the same in most.
-pub(super) const FORMS: [Form; 8] =
+pub(crate) const FORMS: [Form; 8] =
     [as_json, as_ascii_json, as_repr, as_quoted_repr, as_debug, in_address, in_path, as_bytes];
 
 fn as_json(text: &str) -> String {

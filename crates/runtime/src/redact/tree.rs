@@ -10,7 +10,7 @@ const DEPTH: usize = 512;
 
 /// A value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Node<'a> {
+pub(crate) enum Node<'a> {
     /// A number, a flag or nothing.
     Plain(Cow<'a, str>),
     Text(Cow<'a, str>),
@@ -20,7 +20,7 @@ pub(super) enum Node<'a> {
 
 impl<'a> Node<'a> {
     /// Reads a value as the log has it: without white space between its parts.
-    pub(super) fn parse(json: &'a str) -> Option<Node<'a>> {
+    pub(crate) fn parse(json: &'a str) -> Option<Node<'a>> {
         Node::within(json, DEPTH)
     }
 
@@ -56,7 +56,7 @@ impl<'a> Node<'a> {
     }
 
     /// The first name of an object, if it says what the object stands for.
-    pub(super) fn tag(&self) -> Option<&str> {
+    pub(crate) fn tag(&self) -> Option<&str> {
         match self {
             Node::Map(members) => {
                 members.first().map(|(name, _)| &**name).filter(|name| name.starts_with('$'))
@@ -65,7 +65,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    pub(super) fn json(&self) -> String {
+    pub(crate) fn json(&self) -> String {
         let mut out = Vec::new();
         self.write(&mut out);
         String::from_utf8(out).expect("made of texts")

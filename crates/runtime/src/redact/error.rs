@@ -1,0 +1,73 @@
+//! Why a rule is none. It never shows what a rule takes out.
+
+/// Why a rule cannot be followed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RedactError {
+    /// It cannot be read.
+    #[error(
+        "the rule `{rule}`{} is none: {why} [TFY0190]; write `field NAME`, `field /POINTER`, `pattern REGEX`, `value TEXT` or `env VARIABLE`",
+        in_line(*.line)
+    )]
+    BadRule {
+        /// The rule.
+        rule: String,
+        /// Where it stands, counted from 1, if it was read from a text.
+        line: Option<usize>,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Its pattern is no regular expression, or one that cannot be followed.
+    #[error(
+        "the pattern `{rule}`{} cannot be followed: {why} [TFY0191]; the book's chapter \"Redaction\" has the patterns that can",
+        in_line(*.line)
+    )]
+    BadPattern {
+        /// The pattern.
+        rule: String,
+        /// Where it stands, counted from 1, if it was read from a text.
+        line: Option<usize>,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// There is no value to be taken out.
+    #[error(
+        "{what}{} gives nothing to take out: {why} [TFY0193]; give a value of at least {} characters",
+        in_line(*.line), super::SHORTEST
+    )]
+    NoValue {
+        /// What should have given it.
+        what: String,
+        /// Where it stands, counted from 1, if it was read from a text.
+        line: Option<usize>,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+}
+
+fn in_line(line: Option<usize>) -> String {
+    line.map_or(String::new(), |line| format!(" in line {line}"))
+}
+
+impl RedactError {
+    /// All codes, in order.
+    pub const CODES: &[&str] = &["TFY0190", "TFY0191", "TFY0193"];
+
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            RedactError::BadRule { .. } => "TFY0190",
+            RedactError::BadPattern { .. } => "TFY0191",
+            RedactError::NoValue { .. } => "TFY0193",
+        }
+    }
+
+    /// The same of a rule that stands in this line.
+    pub(super) fn at_line(mut self, number: usize) -> RedactError {
+        let (RedactError::BadRule { line, .. }
+        | RedactError::BadPattern { line, .. }
+        | RedactError::NoValue { line, .. }) = &mut self;
+        *line = Some(number);
+        self
+    }
+}
