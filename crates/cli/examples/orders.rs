@@ -175,7 +175,7 @@ fn main() -> ExitCode {
             }
         };
     }
-    tiffany::cli::main(program())
+    tiffany_daemon::main(program())
 }
 
 /// Begins anew after each page.

@@ -1,7 +1,7 @@
-//! The binary `tiffany`. It knows no program, so it works on the level of records.
+//! The binary `tiffany`. It knows no program, so it works on the level of records, and serves a log whose runs stand still.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    tiffany::cli::main(tiffany::Runtime::builder())
+    tiffany_daemon::main(tiffany::Runtime::builder())
 }

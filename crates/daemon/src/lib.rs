@@ -1,8 +1,62 @@
 //! The daemon: one process that has a log directory, and durable runs over HTTP, WebSocket and SSE for everybody who may. Its loop is that of
 //! [`tiffany::Runtime`]; everything of the network is on threads of its own, and reaches runs by way of [`tiffany::control`] alone.
+//!
+//! A program with functions of its own has the whole command line, `serve` included, by [`main`]:
+//!
+//! ```no_run
+//! use std::process::ExitCode;
+//! use tiffany::{Runtime, TaskError};
+//!
+//! fn main() -> ExitCode {
+//!     tiffany_daemon::main(Runtime::builder().register("order", |item: String| async move {
+//!         Ok::<_, TaskError>(format!("ordered {item}"))
+//!     }))
+//! }
+//! ```
+//!
+//! `daemon.rs` is a daemon as a value, `serve.rs` the command. `http/` knows connections, requests and errors and nothing of runs; `api/` has what can
+//! be asked, and `api/routes.rs` the one table of it. Every row there says which [`Role`](auth::Role) it takes and whether it changes something: `http/door.rs`
+//! stands before each route, asks the [`Gate`](auth::Gate) who it is, compares, and writes what was changed into the [audit file](audit).
 
+mod api;
+mod app;
 pub mod audit;
 pub mod auth;
 pub mod config;
+mod daemon;
+mod error;
+mod http;
+mod limits;
+mod serve;
 pub mod sinks;
 pub mod tls;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use tiffany::Builder;
+use tiffany::cli::{Asked, CommandLine, Extra, GuestError, clap};
+
+pub use daemon::{Daemon, GRACE, LISTEN, ServeError, Serving};
+pub use error::DaemonError;
+pub use limits::Limits;
+
+/// The commands of this crate, for a [command line](tiffany::cli::CommandLine).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Commands;
+
+impl Extra for Commands {
+    fn commands(&self) -> Vec<clap::Command> {
+        vec![serve::command()]
+    }
+
+    fn run(&self, asked: Asked<'_>) -> Result<u8, GuestError> {
+        serve::serve(asked)
+    }
+}
+
+/// The command line of [`tiffany::cli::main`] with the commands of this crate, for the functions that are registered with this builder.
+pub fn main(builder: Builder) -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    ExitCode::from(CommandLine::new(builder).extra(&Commands).run(&arguments))
+}

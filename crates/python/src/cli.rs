@@ -6,7 +6,7 @@ use std::process::Command;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tiffany::Builder;
-use tiffany::cli::{self, Guest, GuestError, ProgramFile, TestFile, TestOf};
+use tiffany::cli::{CommandLine, Guest, GuestError, ProgramFile, TestFile, TestOf};
 
 use crate::asyncgens::Hooks;
 use crate::errors;
@@ -18,7 +18,9 @@ use crate::signals::{Second, Watch};
 #[pyfunction]
 fn _command_line(arguments: Vec<OsString>, host: &Bound<'_, PyAny>) -> PyResult<u8> {
     let _hooks = Hooks::new(host.py())?;
-    Ok(cli::run_for(&Host(host), &arguments))
+    let host = Host(host);
+    let line = CommandLine::new(Builder::new()).guest(&host).extra(&tiffany_daemon::Commands);
+    Ok(line.run(&arguments))
 }
 
 struct Host<'a, 'py>(&'a Bound<'py, PyAny>);

@@ -1,6 +1,6 @@
 //! What another crate adds to the command line: whole commands, such as `serve`. It knows nothing of what they do.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -49,12 +49,23 @@ pub struct Asked<'a> {
     pub matches: &'a ArgMatches,
     /// The log directory.
     pub dir: PathBuf,
+    /// Whether that was typed, or said by `TIFFANY_DIR`.
+    pub dir_is_given: bool,
     /// The functions of the program, or of the file that `--app` names.
     pub builder: Builder,
     /// Whether JSON is to be printed.
     pub json: bool,
-    /// This program once more, with its functions and its directory: a command and its options can be added.
+    /// This program once more, with its functions: a command and its options can be added.
     pub again: Again,
+    pub(super) started: &'a Started<'a>,
+}
+
+impl Asked<'_> {
+    /// The functions of a file that something else than `--app` names. `None`: this program has no language with files, or `--app` was given.
+    pub fn functions_of(&self, file: &OsStr) -> Option<Result<Builder, GuestError>> {
+        let guest = self.started.guest.filter(|_| self.started.app.is_none())?;
+        Some(guest.app(&file.to_owned()))
+    }
 }
 
 /// How a program is started once more.
@@ -65,7 +76,7 @@ pub struct Again {
 }
 
 impl Again {
-    pub(super) fn of(started: &Started<'_>, dir: &std::path::Path) -> Again {
+    pub(super) fn of(started: &Started<'_>) -> Again {
         let mut arguments: Vec<OsString> = Vec::new();
         let program = match started.guest {
             Some(guest) => {
@@ -80,8 +91,19 @@ impl Again {
         if let Some(app) = &started.app {
             arguments.extend(["--app".into(), app.clone()]);
         }
-        arguments.extend(["--dir".into(), dir.into()]);
         Again { program, arguments }
+    }
+
+    /// A program with these arguments.
+    pub fn new(program: impl Into<OsString>) -> Again {
+        Again { program: program.into(), arguments: Vec::new() }
+    }
+
+    /// The same with more arguments.
+    #[must_use]
+    pub fn with(mut self, arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Again {
+        self.arguments.extend(arguments.into_iter().map(Into::into));
+        self
     }
 
     /// A process that is not started yet.

@@ -250,10 +250,12 @@ fn dispatch_extra(builder: Builder, typing: &Typing, started: &Started<'_>) -> D
     let asked = Asked {
         name: &typing.name,
         matches: &typing.matches,
-        again: Again::of(started, &dir),
+        again: Again::of(started),
         dir,
+        dir_is_given: typing.dir.is_some(),
         builder,
         json: typing.json,
+        started,
     };
     match guest::adds(started.extras, &typing.name) {
         Some(extra) => Ok(extra.run(asked)?),

@@ -7,6 +7,7 @@ use tiffany_kernel::Uuid;
 
 use super::error::{CliError, Ending, Shown};
 use crate::builder::Builder;
+use crate::control::SHORTEST;
 use crate::durable::{run_removed, uuid_of};
 use crate::runtime::Runtime;
 use crate::wal::{LogError, RealDisk, RunState, View};
@@ -85,9 +86,6 @@ pub(super) fn is_log(dir: &Path) -> Result<(), Ending> {
         _ => Ok(()),
     }
 }
-
-/// So much of a UUID must be given: a single letter must not name a run by chance.
-const SHORTEST: usize = 4;
 
 /// Finds a run by its UUID, by the id it was started with, or by the beginning of its UUID.
 pub(super) fn find(view: &View, name: &str) -> Result<Uuid, Ending> {

@@ -62,7 +62,7 @@ pub use summary::{
     ErrorSummary, Parent, RunDetail, RunPage, RunQuery, RunSummary, SortBy, State, TaskSummary,
     parse_moment,
 };
-pub(crate) use summary::{Row, moment};
+pub(crate) use summary::{Row, SHORTEST, find_named, moment};
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);

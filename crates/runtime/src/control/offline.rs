@@ -9,7 +9,7 @@ use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
 use super::catalogue::{Catalogue, Listing, Shown};
 use super::no_activity;
 use super::request::{Answer, Request, Status};
-use super::summary::{RunQuery, State};
+use super::summary::{RunQuery, State, find_named};
 use crate::approval::{no_such_approval, own_uid};
 use crate::clock::Clock;
 use crate::durable::{
@@ -96,6 +96,7 @@ impl Offline {
                 failed: None,
             })),
             Request::Runs(query) => self.catalogue().list(self.listing(query)),
+            Request::Find { name } => self.find(&name).map(Answer::Found),
             Request::Show { run } => self.show(run),
             Request::Submit { function, .. } => Err(needs_process(&format!(
                 "a run of `{function}` is started by the program that has this function"
@@ -231,6 +232,14 @@ impl Offline {
             removed: removed.map(|(run, _)| run).filter(|_| query.wants(State::Removed)).collect(),
             query,
         }
+    }
+
+    fn find(&self, name: &str) -> Result<Uuid, TaskError> {
+        let known = |run: &Uuid| self.writer.as_ref().is_some_and(|log| log.run(*run).is_some());
+        find_named(name, known, |from, to| {
+            let runs = self.writer.iter().flat_map(Writer::runs).map(|(run, _)| run);
+            runs.filter(move |run| (from..=to).contains(run))
+        })
     }
 
     fn show(&self, run: Uuid) -> Result<Answer, TaskError> {

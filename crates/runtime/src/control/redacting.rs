@@ -31,6 +31,7 @@ impl Answer {
             | Answer::Forked { .. }
             | Answer::Settled(_)
             | Answer::Streaming(_)
+            | Answer::Found(_)
             | Answer::Metrics(_)
             | Answer::Collection(..) => self,
             Answer::Status(mut status) => {

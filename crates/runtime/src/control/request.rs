@@ -27,6 +27,11 @@ pub enum Request {
     Status,
     /// The runs there are: [`Answer::Runs`].
     Runs(RunQuery),
+    /// The run that is called so: by its UUID, the beginning of that, or its id: [`Answer::Found`].
+    Find {
+        /// What it is called.
+        name: String,
+    },
     /// One run: [`Answer::Shown`].
     Show {
         /// The run.
@@ -148,10 +153,17 @@ impl Request {
 
     /// Whether nothing is changed by it, so that it can be answered when the log has failed.
     pub fn only_looks(&self) -> bool {
-        use Request::{Approvals, Doubts, Metrics, Question, Runs, Show, Status};
+        use Request::{Approvals, Doubts, Find, Metrics, Question, Runs, Show, Status};
         matches!(
             self,
-            Status | Runs(_) | Show { .. } | Doubts | Approvals | Metrics | Question { .. }
+            Status
+                | Runs(_)
+                | Find { .. }
+                | Show { .. }
+                | Doubts
+                | Approvals
+                | Metrics
+                | Question { .. }
         )
     }
 }
@@ -167,6 +179,8 @@ pub enum Answer {
     Status(Status),
     /// Runs, in the order that was asked for.
     Runs(RunPage),
+    /// The run that is called so.
+    Found(#[serde(with = "text")] Uuid),
     /// One run.
     Shown(Box<RunDetail>),
     /// The run that was started, and whether there was none of its id before.

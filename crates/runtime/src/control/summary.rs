@@ -417,6 +417,45 @@ impl Looked<'_> {
     }
 }
 
+/// So much of a UUID must be given: a single letter must not name a run by chance.
+pub(crate) const SHORTEST: usize = 4;
+
+/// The run that is called so: by its UUID, by the id it was started with, or by the beginning of its UUID.
+pub(crate) fn find_named<I: Iterator<Item = Uuid>>(
+    name: &str,
+    known: impl Fn(&Uuid) -> bool,
+    between: impl FnOnce(Uuid, Uuid) -> I,
+) -> Result<Uuid, TaskError> {
+    let exact = [Uuid::parse(name), Some(crate::durable::run_id(name))];
+    if let Some(run) = exact.into_iter().flatten().find(known) {
+        return Ok(run);
+    }
+    let none = || {
+        let name: String = name.chars().take(100).collect();
+        TaskError::new(ErrorKind::NoSuchRun, format!("there is no run `{name}`"))
+    };
+    let digits: String = name.chars().filter(|c| *c != '-').collect();
+    let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if !is_hex || !(SHORTEST..=32).contains(&digits.len()) {
+        return Err(none());
+    }
+    let number = |filler: &str| {
+        let text = format!("{digits}{}", filler.repeat(32 - digits.len()));
+        u128::from_str_radix(&text, 16).map(Uuid).map_err(|_| none())
+    };
+    let mut fitting = between(number("0")?, number("f")?);
+    match (fitting.next(), fitting.next()) {
+        (None, _) => Err(none()),
+        (Some(run), None) => Ok(run),
+        (Some(a), Some(b)) => {
+            let message = format!(
+                "`{digits}` is the beginning of several runs, {a} and {b} among them; give more of the UUID"
+            );
+            Err(TaskError::new(ErrorKind::BadArgument, message))
+        }
+    }
+}
+
 /// A moment as it is told.
 pub(crate) fn moment(time: Time) -> String {
     Stamp::from_unix_nanos(time.as_nanos()).as_str().to_owned()

@@ -10,7 +10,7 @@ use super::runs::{Ended, Known};
 use super::serving::{no_such_run, run_removed};
 use crate::control::{
     Answer, Catalogue, Cataloguing, Entry, ErrorSummary, Job, Listing, Parent, Row, RunDetail,
-    RunPage, RunQuery, RunSummary, Shown, State, TaskSummary, Tell, moment,
+    RunPage, RunQuery, RunSummary, Shown, State, TaskSummary, Tell, find_named, moment,
 };
 use crate::error::RunError;
 use crate::history::Outcome;
@@ -106,6 +106,13 @@ impl Runtime {
         });
         let live = live.collect();
         Ok(Listing { query, live, live_total, paused, removed })
+    }
+
+    /// The run that is called so.
+    pub(super) fn find_run(&self, name: &str) -> Result<Uuid, TaskError> {
+        let Some(durable) = &self.durable else { return Err(no_log_here()) };
+        let known = |run: &Uuid| durable.runs.contains_key(run);
+        find_named(name, known, |from, to| durable.runs.range(from..=to).map(|(run, _)| *run))
     }
 
     /// Tells of one run.

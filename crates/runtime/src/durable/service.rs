@@ -1,14 +1,17 @@
 //! A runtime that is there for others: it drives what goes on and answers who asks, for as long as it is wanted, and comes to rest without cutting steps off.
 
 use std::panic::Location;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::context::Entered;
 use crate::error::RunError;
+use crate::handle::RuntimeHandle;
 use crate::runtime::{Runtime, nested};
 
-/// When the log has failed, one looks so often whether one is still wanted.
-const PACE: Duration = Duration::from_millis(100);
+/// How often one looks whether time is up, or whether one is still wanted when the log has failed.
+const PACE: Duration = Duration::from_millis(20);
 
 impl Runtime {
     /// Drives all runs and answers who asks, for as long as this says so. It is asked whenever something happens, and when somebody
@@ -70,21 +73,45 @@ impl Runtime {
     pub fn drain(&mut self, patience: Duration) -> Result<bool, RunError> {
         let deadline = Instant::now() + patience;
         self.effects.close();
-        let handle = self.handle();
-        // The loop has no timer for this, and may have nothing else to wake it.
-        let (done, is_done) = std::sync::mpsc::channel::<()>();
-        let ringer = std::thread::spawn(move || {
-            let pace = PACE.min(patience);
-            while is_done.recv_timeout(pace) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+        let _ringing = Ringing::start(self.handle())?;
+        self.drive_until(Location::caller(), |runtime| {
+            !runtime.effects.is_under_way() || Instant::now() >= deadline
+        })?;
+        Ok(!self.effects.is_under_way())
+    }
+
+    /// Drives all runs and answers who asks for so long: see [`serve_while`](Runtime::serve_while).
+    #[track_caller]
+    pub fn serve_for(&mut self, time: Duration) -> Result<(), RunError> {
+        let deadline = Instant::now() + time;
+        let _ringing = Ringing::start(self.handle())?;
+        self.serve_while(|_| Instant::now() < deadline)
+    }
+}
+
+/// Makes the loop look up now and then: it has no timer for those who drive it, and may have nothing else to wake it.
+struct Ringing {
+    done: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Ringing {
+    fn start(handle: RuntimeHandle) -> Result<Ringing, RunError> {
+        let (done, is_done) = channel::<()>();
+        let ring = move || {
+            while is_done.recv_timeout(PACE) == Err(RecvTimeoutError::Timeout) {
                 handle.nudge();
             }
-        });
-        let driven = self.drive_until(Location::caller(), |runtime| {
-            !runtime.effects.is_under_way() || Instant::now() >= deadline
-        });
-        drop(done);
-        let _ = ringer.join();
-        driven?;
-        Ok(!self.effects.is_under_way())
+        };
+        let thread = std::thread::Builder::new().name("tiffany-ringing".into()).spawn(ring);
+        let thread = thread.map_err(|error| RunError::system("a thread", &error))?;
+        Ok(Ringing { done: Some(done), thread: Some(thread) })
+    }
+}
+
+impl Drop for Ringing {
+    fn drop(&mut self) {
+        drop(self.done.take());
+        drop(self.thread.take().map(JoinHandle::join));
     }
 }

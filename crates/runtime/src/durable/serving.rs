@@ -162,6 +162,7 @@ impl Runtime {
         match request {
             Request::Status => Ok(Answer::Status(self.status())),
             Request::Runs(query) => self.runs(&query).map(Answer::Runs).map_err(into_task_error),
+            Request::Find { name } => self.find_run(&name).map(Answer::Found),
             Request::Show { run } => {
                 let (tell, told) = Tell::waited_for();
                 self.show_run(run, tell);
@@ -276,7 +277,8 @@ impl Runtime {
         }
     }
 
-    fn status(&self) -> Status {
+    /// How this runtime stands: its functions, how many runs go on, which are paused and why.
+    pub fn status(&self) -> Status {
         let live = |durable: &Durable| {
             durable.runs.values().filter(|known| matches!(known, Known::Live(_))).count()
         };

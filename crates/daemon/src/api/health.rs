@@ -1,0 +1,33 @@
+//! Whether the daemon is there, and whether it can be given work. For machines that look after it, so anybody may ask.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use tiffany::control::{Answer, Request};
+
+use crate::app::{App, Phase};
+use crate::http::Problem;
+
+pub(super) async fn healthz() -> Response {
+    axum::Json(json!({ "status": "ok" })).into_response()
+}
+
+pub(super) async fn readyz(State(app): State<App>) -> Response {
+    let why = match app.phase() {
+        Phase::Starting => Some(json!("runs are being brought back")),
+        Phase::Draining | Phase::Closing => Some(json!("the daemon is ending")),
+        Phase::Ready => match app.ask(Request::Status).await {
+            Ok(Answer::Status(status)) => status.failed.map(|error| Problem::from(error).json()),
+            Ok(_) => None,
+            Err(problem) => Some(problem.json()),
+        },
+    };
+    match why {
+        None => axum::Json(json!({ "status": "ready" })).into_response(),
+        Some(why) => {
+            let body = axum::Json(json!({ "status": "not ready", "why": why }));
+            (StatusCode::SERVICE_UNAVAILABLE, body).into_response()
+        }
+    }
+}

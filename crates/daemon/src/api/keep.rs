@@ -1,0 +1,123 @@
+//! Runs that are over: removed, compacted, or both by a rule. It is done on a thread of its own, in small batches, as the command line does it.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tiffany::TaskError;
+use tiffany::cli::units;
+use tiffany::control::{Answer, Request};
+use tiffany::history::Outcome;
+use tiffany::retention::{Candidate, Keeper, Pruned, Retention};
+
+use crate::app::{App, unexpected};
+use crate::error::DaemonError;
+use crate::http::{Answered, Json, Named, Problem};
+
+pub(super) async fn remove(State(app): State<App>, Named(name): Named<String>) -> Answered {
+    let run = app.find(&name).await?;
+    match app.ask(Request::Remove { runs: vec![run] }).await? {
+        Answer::Each(each) => match each.into_iter().next() {
+            Some(Err(error)) => Err(error.into()),
+            _ => Ok(StatusCode::NO_CONTENT.into_response()),
+        },
+        other => Err(unexpected(&other)),
+    }
+}
+
+pub(super) async fn compact(State(app): State<App>, Named(name): Named<String>) -> Answered {
+    let run = app.find(&name).await?;
+    let pruned = with_keeper(&app, move |keeper| keeper.compact(&[run])).await?;
+    if let Some((_, error)) = pruned.refused.first() {
+        return Err(error.clone().into());
+    }
+    Ok(axum::Json(told(&pruned)).into_response())
+}
+
+/// A rule, as `tiffany prune` takes it.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Rule {
+    older_than: Option<String>,
+    keep: Option<usize>,
+    max_size: Option<String>,
+    compact_after: Option<String>,
+    state: Vec<Outcome>,
+    dry_run: bool,
+}
+
+impl Rule {
+    fn retention(&self) -> Result<Retention, Problem> {
+        let bad = |name: &str, why: String| DaemonError::BadRequest(format!("`{name}`: {why}"));
+        let mut rule = Retention::new();
+        if let Some(age) = &self.older_than {
+            rule = rule.older_than(units::time(age).map_err(|why| bad("older_than", why))?);
+        }
+        if let Some(runs) = self.keep {
+            rule = rule.keep(runs);
+        }
+        if let Some(size) = &self.max_size {
+            rule = rule.max_bytes(units::bytes(size).map_err(|why| bad("max_size", why))?);
+        }
+        if let Some(age) = &self.compact_after {
+            rule = rule.compact_after(units::time(age).map_err(|why| bad("compact_after", why))?);
+        }
+        if rule == Retention::new() {
+            let message = "a rule has `older_than`, `keep`, `max_size` or `compact_after`";
+            return Err(DaemonError::BadRequest(message.into()).into());
+        }
+        Ok(self.state.iter().fold(rule, |rule, state| rule.only(*state)))
+    }
+}
+
+pub(super) async fn prune(State(app): State<App>, Json(rule): Json<Rule>) -> Answered {
+    let (retention, dry_run) = (rule.retention()?, rule.dry_run);
+    let (plan, pruned) = with_keeper(&app, move |keeper| {
+        let plan = keeper.plan(&[retention])?;
+        let pruned = match dry_run {
+            true => None,
+            false => Some(keeper.carry_out(&plan)?),
+        };
+        Ok((plan, pruned))
+    })
+    .await?;
+    let runs = |all: &[Candidate]| -> Vec<Value> {
+        all.iter()
+            .map(|one| json!({ "run": one.run.to_string(), "id": one.id, "why": one.why.word() }))
+            .collect()
+    };
+    Ok(axum::Json(json!({
+        "remove": runs(&plan.remove),
+        "compact": runs(&plan.compact),
+        "done": pruned.as_ref().map(told),
+    }))
+    .into_response())
+}
+
+fn told(pruned: &Pruned) -> Value {
+    let refused = pruned.refused.iter().map(|(run, error)| {
+        json!({ "run": run.to_string(), "code": error.code(), "message": error.message() })
+    });
+    json!({
+        "removed": pruned.removed,
+        "compacted": pruned.compacted,
+        "bytes": pruned.bytes,
+        "unchanged": pruned.unchanged.len(),
+        "refused": refused.collect::<Vec<_>>(),
+    })
+}
+
+/// Does something that reads and waits, on a thread for that.
+async fn with_keeper<T: Send + 'static>(
+    app: &App,
+    work: impl FnOnce(&mut Keeper) -> Result<T, TaskError> + Send + 'static,
+) -> Result<T, Problem> {
+    app.runtime()?;
+    let dir = app.dir.clone();
+    let done = tokio::task::spawn_blocking(move || work(&mut Keeper::open(&dir)?)).await;
+    match done {
+        Ok(done) => Ok(done?),
+        Err(error) => Err(DaemonError::Start(error.to_string()).into()),
+    }
+}

@@ -1,0 +1,173 @@
+//! Looking: the list of runs, one run, and how the daemon stands.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::IntoResponse;
+use serde::Deserialize;
+use serde_json::json;
+use tiffany::Time;
+use tiffany::Uuid;
+use tiffany::control::{
+    Answer, Request, RunDetail, RunQuery, SortBy, State as RunState, parse_moment,
+};
+
+use crate::app::{App, unexpected};
+use crate::error::DaemonError;
+use crate::http::{Answered, Named, Problem, Query};
+
+/// What a list can be asked for.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Listed {
+    state: Option<String>,
+    function: Option<String>,
+    text: Option<String>,
+    since: Option<String>,
+    before: Option<String>,
+    parent: Option<String>,
+    sort: Option<String>,
+    order: Option<String>,
+    limit: Option<u64>,
+    after: Option<String>,
+}
+
+fn bad(message: String) -> Problem {
+    DaemonError::BadRequest(message).into()
+}
+
+impl Listed {
+    async fn query(self, app: &App) -> Result<RunQuery, Problem> {
+        let state = |word: &str| {
+            let known = RunState::parse(word.trim());
+            known.ok_or_else(|| bad(format!("`state`: there is no state `{word}`")))
+        };
+        let words = self.state.as_deref().into_iter().flat_map(|words| words.split(','));
+        let states = words.map(state).collect::<Result<_, _>>()?;
+        let sort = match self.sort.as_deref() {
+            None | Some("started") => SortBy::Started,
+            Some("ended") => SortBy::Ended,
+            Some("id") => SortBy::Id,
+            Some("function") => SortBy::Function,
+            Some(other) => {
+                let message =
+                    format!("`sort` is started, ended, id or function, and not `{other}`");
+                return Err(bad(message));
+            }
+        };
+        let descending = match self.order.as_deref() {
+            None => matches!(sort, SortBy::Started | SortBy::Ended),
+            Some("asc") => false,
+            Some("desc") => true,
+            Some(other) => return Err(bad(format!("`order` is asc or desc, and not `{other}`"))),
+        };
+        let parent = match &self.parent {
+            Some(name) => Some(app.find(name).await?),
+            None => None,
+        };
+        let limit = self.limit.unwrap_or(100);
+        if !(1..=RunQuery::MOST as u64).contains(&limit) {
+            return Err(bad(format!("`limit` is between 1 and {}", RunQuery::MOST)));
+        }
+        Ok(RunQuery {
+            states,
+            function: self.function,
+            text: self.text,
+            since: moment("since", self.since.as_deref())?,
+            before: moment("before", self.before.as_deref())?,
+            parent,
+            sort,
+            descending,
+            limit: limit as usize,
+            after: self.after,
+        })
+    }
+}
+
+fn moment(name: &str, text: Option<&str>) -> Result<Option<Time>, Problem> {
+    let read = |text: &str| {
+        parse_moment(text).ok_or_else(|| {
+            bad(format!(
+                "`{name}` is a moment in UTC, such as 2026-11-05T09:41:00Z, and not `{text}`"
+            ))
+        })
+    };
+    text.map(read).transpose()
+}
+
+pub(super) async fn list(State(app): State<App>, Query(listed): Query<Listed>) -> Answered {
+    let query = listed.query(&app).await?;
+    match app.ask(Request::Runs(query)).await {
+        Ok(Answer::Runs(page)) => Ok(axum::Json(page).into_response()),
+        Ok(other) => Err(unexpected(&other)),
+        // A cursor that makes no sense was given by the client.
+        Err(problem) if problem.code == "TFY0032" => Err(bad(problem.title().into())),
+        Err(problem) => Err(problem),
+    }
+}
+
+/// How long one waits for the end of a run.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Waits {
+    wait: Option<u32>,
+}
+
+/// The longest that one waits.
+const LONGEST_WAIT: u32 = 60;
+/// How often one looks.
+const PACE: Duration = Duration::from_millis(50);
+
+pub(super) async fn show(
+    State(app): State<App>,
+    Named(name): Named<String>,
+    Query(Waits { wait }): Query<Waits>,
+) -> Answered {
+    if wait.is_some_and(|wait| wait > LONGEST_WAIT) {
+        return Err(bad(format!("`wait` is {LONGEST_WAIT} seconds at most")));
+    }
+    let run = app.find(&name).await?;
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(wait.unwrap_or(0).into());
+    loop {
+        let detail = detail(&app, run).await?;
+        let is_over = detail.summary.state != RunState::Live;
+        if is_over || tokio::time::Instant::now() >= deadline {
+            return Ok(axum::Json(detail).into_response());
+        }
+        tokio::select! {
+            () = tokio::time::sleep(PACE) => {}
+            () = app.closing() => return Ok(axum::Json(detail).into_response()),
+        }
+    }
+}
+
+pub(super) async fn detail(app: &App, run: Uuid) -> Result<RunDetail, Problem> {
+    match app.ask(Request::Show { run }).await? {
+        Answer::Shown(detail) => Ok(*detail),
+        other => Err(unexpected(&other)),
+    }
+}
+
+pub(super) async fn status(State(app): State<App>) -> Answered {
+    match app.ask(Request::Status).await? {
+        Answer::Status(status) => {
+            let paused = status.paused.iter().map(|paused| {
+                json!({
+                    "run": paused.run.to_string(),
+                    "code": paused.error.code(),
+                    "message": paused.error.message(),
+                })
+            });
+            let all = json!({
+                "pid": status.pid,
+                "version": status.version,
+                "functions": status.functions,
+                "live": status.live,
+                "paused": paused.collect::<Vec<_>>(),
+                "failed": status.failed.map(|error| Problem::from(error).json()),
+            });
+            Ok(axum::Json(all).into_response())
+        }
+        other => Err(unexpected(&other)),
+    }
+}

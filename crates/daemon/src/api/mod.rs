@@ -1,0 +1,14 @@
+//! What can be asked over HTTP. The table of all routes is in `routes.rs`; each file here has what some of them do, and knows nothing of who may.
+
+mod actions;
+mod doubts;
+mod health;
+mod keep;
+mod look;
+mod pages;
+mod records;
+mod rerun;
+mod routes;
+mod submit;
+
+pub(crate) use routes::router;

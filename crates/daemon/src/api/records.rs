@@ -1,0 +1,292 @@
+//! The records of a run: a page of them, or all from one on as they are written. They are read from the run's file, on a thread for that, and no
+//! faster than somebody takes them.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use serde::Deserialize;
+use tiffany::Uuid;
+use tiffany::control::State as RunState;
+use tiffany::wal::{Checker, Follower, LogError};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::look::detail;
+use crate::app::App;
+use crate::error::DaemonError;
+use crate::http::{Answered, Named, Problem, Query};
+
+/// Which records are wanted.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Wanted {
+    from: Option<u64>,
+    limit: Option<u64>,
+    follow: Option<bool>,
+}
+
+const LIMIT: u64 = 1000;
+const MOST: u64 = 10_000;
+/// So many bytes are handed on in one piece.
+const PIECE: usize = 64 << 10;
+/// How often a file is looked at for more: soon at first, then not so soon.
+const SOON: Duration = Duration::from_millis(10);
+const LATER: Duration = Duration::from_millis(250);
+/// How often something is sent to somebody who has nothing to read, so that a line that is dead is noticed.
+const SIGN: Duration = Duration::from_secs(15);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Page,
+    Lines,
+    Events,
+}
+
+impl Form {
+    fn wanted(headers: &HeaderMap) -> Form {
+        let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+        let accept = accept.unwrap_or("");
+        match () {
+            () if accept.contains("text/event-stream") => Form::Events,
+            () if accept.contains("application/x-ndjson") => Form::Lines,
+            () => Form::Page,
+        }
+    }
+
+    fn kind(self) -> &'static str {
+        match self {
+            Form::Page => "application/json",
+            Form::Lines => "application/x-ndjson",
+            Form::Events => "text/event-stream",
+        }
+    }
+}
+
+pub(super) async fn records(
+    State(app): State<App>,
+    headers: HeaderMap,
+    Named(name): Named<String>,
+    Query(wanted): Query<Wanted>,
+) -> Answered {
+    let run = app.find(&name).await?;
+    // A run of which nothing is left has no records.
+    detail(&app, run).await?;
+    let form = Form::wanted(&headers);
+    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse::<u64>().ok());
+    let from = wanted.from.or(last.map(|last| last.saturating_add(1))).unwrap_or(1);
+    let reader = Reader { follower: follower(&app, run), from };
+    match form {
+        Form::Page => {
+            if wanted.follow == Some(true) {
+                let message = "records are followed as lines or as events: give `Accept: application/x-ndjson` or `text/event-stream`";
+                return Err(DaemonError::BadRequest(message.into()).into());
+            }
+            let limit = wanted.limit.unwrap_or(LIMIT);
+            if !(1..=MOST).contains(&limit) {
+                let message = format!("`limit` is between 1 and {MOST}");
+                return Err(DaemonError::BadRequest(message).into());
+            }
+            page(&app, run, reader, limit).await
+        }
+        form => {
+            let follow = wanted.follow.unwrap_or(form == Form::Events);
+            let left = wanted.limit.unwrap_or(u64::MAX);
+            let place = app.stream()?;
+            let stream = Stream {
+                app,
+                run,
+                reader: Some(reader),
+                form,
+                follow,
+                left,
+                is_over: false,
+                pace: SOON,
+                quiet: Duration::ZERO,
+                _place: place,
+            };
+            Ok(streamed(form, stream))
+        }
+    }
+}
+
+fn follower(app: &App, run: Uuid) -> Follower {
+    Follower::new(&app.dir, run, Checker::new(Some(run)))
+}
+
+/// Reads a run's file from one record on.
+struct Reader {
+    follower: Follower,
+    from: u64,
+}
+
+/// What was read: the lines with their numbers, and whether there may be more.
+struct Piece {
+    lines: Vec<(u64, String)>,
+    is_end: bool,
+}
+
+impl Reader {
+    /// The next lines, up to so many bytes or records.
+    fn read(&mut self, most: u64) -> Result<Piece, LogError> {
+        let mut lines = Vec::new();
+        let mut bytes = 0;
+        while bytes < PIECE && (lines.len() as u64) < most {
+            let record = match self.follower.next() {
+                Ok(Some(record)) => record,
+                Ok(None) => return Ok(Piece { lines, is_end: true }),
+                // A run that was started a moment ago has no file yet.
+                Err(LogError::Vanished { .. }) => return Ok(Piece { lines, is_end: true }),
+                Err(error) => return Err(error),
+            };
+            if record.seq >= self.from {
+                bytes += record.json.len();
+                lines.push((record.seq, record.json.to_owned()));
+            }
+        }
+        Ok(Piece { lines, is_end: false })
+    }
+}
+
+async fn read(mut reader: Reader, most: u64) -> Result<(Reader, Piece), Problem> {
+    let read = tokio::task::spawn_blocking(move || {
+        let piece = reader.read(most);
+        (reader, piece)
+    });
+    match read.await {
+        Ok((reader, Ok(piece))) => Ok((reader, piece)),
+        Ok((_, Err(error))) => Err(Problem::new(error.code(), 500, &error.to_string())),
+        Err(error) => Err(DaemonError::Start(error.to_string()).into()),
+    }
+}
+
+async fn page(app: &App, run: Uuid, mut reader: Reader, limit: u64) -> Answered {
+    let is_over = detail(app, run).await?.summary.state.is_over();
+    let mut lines: Vec<(u64, String)> = Vec::new();
+    let from = reader.from;
+    loop {
+        let (again, piece) = read(reader, limit - lines.len() as u64).await?;
+        reader = again;
+        lines.extend(piece.lines);
+        if piece.is_end || lines.len() as u64 >= limit {
+            let next = lines.last().map_or(from, |(seq, _)| seq + 1);
+            let texts: Vec<&str> = lines.iter().map(|(_, line)| line.as_str()).collect();
+            let body = format!(
+                "{{\"records\":[{}],\"next\":{next},\"more\":{},\"over\":{is_over}}}",
+                texts.join(","),
+                !piece.is_end,
+            );
+            let kind = HeaderValue::from_static(Form::Page.kind());
+            return Ok(([(header::CONTENT_TYPE, kind)], body).into_response());
+        }
+    }
+}
+
+/// Records on their way to somebody who reads them as they come.
+struct Stream {
+    app: App,
+    run: Uuid,
+    reader: Option<Reader>,
+    form: Form,
+    follow: bool,
+    left: u64,
+    is_over: bool,
+    pace: Duration,
+    quiet: Duration,
+    _place: OwnedSemaphorePermit,
+}
+
+fn streamed(form: Form, stream: Stream) -> Response {
+    let body = stream::unfold(stream, |mut stream| async move {
+        let piece = stream.next().await?;
+        Some((Ok::<_, Infallible>(piece), stream))
+    });
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static(form.kind())),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    (headers, Body::from_stream(body)).into_response()
+}
+
+impl Stream {
+    /// `None`: it is over.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            let reader = self.reader.take()?;
+            if self.left == 0 {
+                return Some(self.end("limit"));
+            }
+            let (reader, piece) = match read(reader, self.left).await {
+                Ok(read) => read,
+                Err(problem) => return Some(self.failed(&problem)),
+            };
+            self.left -= piece.lines.len() as u64;
+            if !piece.lines.is_empty() {
+                (self.reader, self.pace) = (Some(reader), SOON);
+                self.quiet = Duration::ZERO;
+                return Some(self.formed(&piece.lines));
+            }
+            // The end was known before the last look, so nothing came after that.
+            if self.is_over || !self.follow {
+                return Some(self.end("over"));
+            }
+            self.reader = Some(reader);
+            if let Some(piece) = self.wait().await {
+                return Some(piece);
+            }
+        }
+    }
+
+    /// Waits a little. Something is given out if it has been quiet for long, or if it is over.
+    async fn wait(&mut self) -> Option<Bytes> {
+        tokio::select! {
+            () = tokio::time::sleep(self.pace) => {}
+            () = self.app.closing() => return Some(self.end("the daemon is ending")),
+        }
+        self.quiet += self.pace;
+        self.pace = (self.pace * 2).min(LATER);
+        match detail(&self.app, self.run).await {
+            Ok(detail) => {
+                self.is_over = detail.summary.state != RunState::Live
+                    && detail.summary.state != RunState::Paused
+            }
+            Err(problem) => return Some(self.failed(&problem)),
+        }
+        if self.quiet < SIGN {
+            return None;
+        }
+        self.quiet = Duration::ZERO;
+        Some(Bytes::from_static(if self.form == Form::Events { b":\n\n" } else { b"\n" }))
+    }
+
+    fn formed(&self, lines: &[(u64, String)]) -> Bytes {
+        let one = |(seq, line): &(u64, String)| match self.form {
+            Form::Events => format!("id: {seq}\nevent: record\ndata: {line}\n\n"),
+            _ => format!("{line}\n"),
+        };
+        lines.iter().map(one).collect::<String>().into()
+    }
+
+    /// The last piece, with the reason.
+    fn end(&mut self, why: &str) -> Bytes {
+        self.reader = None;
+        match self.form {
+            Form::Events => {
+                format!("event: end\ndata: {}\n\n", serde_json::json!({ "reason": why })).into()
+            }
+            _ => Bytes::new(),
+        }
+    }
+
+    fn failed(&mut self, problem: &Problem) -> Bytes {
+        self.reader = None;
+        let problem = problem.json();
+        match self.form {
+            Form::Events => format!("event: error\ndata: {problem}\n\n").into(),
+            _ => format!("{}\n", serde_json::json!({ "error": problem })).into(),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Starting runs. The same run can be asked for as often as one likes: there is one of each id.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::IntoResponse;
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use tiffany::control::{Answer, Request};
+
+use crate::app::{App, unexpected};
+use crate::error::DaemonError;
+use crate::http::{Answered, Json, Problem};
+
+/// What a run is started with.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Submit {
+    function: String,
+    id: Option<String>,
+    input: Option<Box<RawValue>>,
+}
+
+/// An id and a function may have so many bytes.
+const LONGEST: usize = 512;
+/// The header from which an id is made.
+const KEY: &str = "idempotency-key";
+
+pub(super) async fn submit(
+    State(app): State<App>,
+    headers: HeaderMap,
+    Json(submit): Json<Submit>,
+) -> Answered {
+    let id = id_of(&submit, &headers)?;
+    named("the function", &submit.function)?;
+    named("the id", &id)?;
+    let null = || RawValue::from_string("null".into());
+    let input = match submit.input {
+        Some(input) => input,
+        None => null().map_err(|error| DaemonError::BadRequest(error.to_string()))?,
+    };
+    let request = Request::Submit { function: submit.function, id: id.clone(), input };
+    match app.ask(request).await? {
+        Answer::Run { run, is_new } => {
+            let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+            let place = HeaderValue::from_str(&format!("/api/v1/runs/{run}"));
+            let place = place.map_err(|error| DaemonError::BadRequest(error.to_string()))?;
+            let body = json!({ "uuid": run.to_string(), "id": id, "new": is_new });
+            Ok((status, [(header::LOCATION, place)], axum::Json(body)).into_response())
+        }
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn id_of(submit: &Submit, headers: &HeaderMap) -> Result<String, Problem> {
+    let key = headers.get(KEY).map(|key| key.to_str().unwrap_or("\u{0}"));
+    match (&submit.id, key) {
+        (Some(_), Some(_)) => {
+            let message = "both an `id` and an `Idempotency-Key` were given; one of them is enough";
+            Err(DaemonError::BadRequest(message.into()).into())
+        }
+        (Some(id), None) => Ok(id.clone()),
+        (None, Some(key)) => Ok(format!("key:{key}")),
+        (None, None) => Ok(random_id()?),
+    }
+}
+
+/// Whoever gives none has an id that nobody else has.
+fn random_id() -> Result<String, Problem> {
+    let mut bits = [0; 16];
+    let filled = rustix::rand::getrandom(&mut bits, rustix::rand::GetRandomFlags::empty());
+    match filled {
+        Ok(count) if count == bits.len() => {
+            Ok(tiffany::Uuid::from_random(u128::from_be_bytes(bits)).to_string())
+        }
+        _ => Err(DaemonError::Start("the system gives no random numbers".into()).into()),
+    }
+}
+
+/// Names are shown to people and used in addresses.
+pub(super) fn named(what: &str, name: &str) -> Result<(), Problem> {
+    let wrong = match name {
+        "" => "is empty".to_owned(),
+        name if name.len() > LONGEST => format!("has more than {LONGEST} bytes"),
+        name => match name.chars().find(|c| c.is_control()) {
+            Some(bad) => format!("has {bad:?} in it"),
+            None => return Ok(()),
+        },
+    };
+    Err(DaemonError::BadRequest(format!("{what} {wrong}")).into())
+}

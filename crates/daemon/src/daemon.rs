@@ -1,0 +1,224 @@
+//! A daemon as a value: what it is told, opened, driven on the thread that opened it, and ended in good order. It knows no command line.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tiffany::cli::Again;
+use tiffany::control::Status;
+use tiffany::{Builder, RunError, Runtime, RuntimeHandle};
+
+use crate::api::router;
+use crate::app::{App, Phase};
+use crate::audit::Audit;
+use crate::auth::{AuthError, Tokens};
+use crate::config::Config;
+use crate::error::DaemonError;
+use crate::http::{Server, bind};
+use crate::limits::Limits;
+use crate::tls::Tls;
+
+/// Where a daemon listens if nothing else is said.
+pub const LISTEN: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8787);
+/// How long running steps have when a daemon ends, if nothing else is said.
+pub const GRACE: Duration = Duration::from_secs(10);
+/// How long streams have to come to their end.
+const FAREWELL: Duration = Duration::from_millis(200);
+
+/// A daemon that is not open yet.
+///
+/// ```
+/// use tiffany::{Runtime, TaskError};
+/// use tiffany_daemon::Daemon;
+///
+/// # let dir = std::env::temp_dir().join(format!("tiffany-doc-daemon-{}", std::process::id()));
+/// let functions = Runtime::builder()
+///     .register("greet", |name: String| async move { Ok::<_, TaskError>(format!("hello {name}")) });
+/// let mut serving = Daemon::new(functions, &dir).listen("127.0.0.1:0".parse()?).open()?;
+/// println!("http://{}", serving.address());
+/// serving.run_while(|_| false)?; // for as long as this says so
+/// serving.close()?;
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Daemon {
+    builder: Builder,
+    dir: PathBuf,
+    listen: SocketAddr,
+    limits: Limits,
+    grace: Duration,
+    config: Config,
+    again: Option<Again>,
+}
+
+/// Why a daemon does not open, or does not go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The server.
+    #[error(transparent)]
+    Daemon(#[from] DaemonError),
+    /// Tokens, certificates, the audit file.
+    #[error(transparent)]
+    Auth(#[from] AuthError),
+    /// The runtime or its log.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+impl ServeError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            ServeError::Daemon(error) => error.code(),
+            ServeError::Auth(error) => error.code(),
+            ServeError::Run(error) => error.code(),
+        }
+    }
+}
+
+impl Daemon {
+    /// For these functions, over the log in this directory.
+    pub fn new(builder: Builder, dir: impl Into<PathBuf>) -> Daemon {
+        Daemon {
+            builder,
+            dir: dir.into(),
+            listen: LISTEN,
+            limits: Limits::default(),
+            grace: GRACE,
+            config: Config::default(),
+            again: None,
+        }
+    }
+
+    /// Listens there; with port 0, on one that is free.
+    #[must_use]
+    pub fn listen(self, listen: SocketAddr) -> Daemon {
+        Daemon { listen, ..self }
+    }
+
+    /// Has these limits.
+    #[must_use]
+    pub fn limits(self, limits: Limits) -> Daemon {
+        Daemon { limits, ..self }
+    }
+
+    /// Gives running steps so much time when it ends.
+    #[must_use]
+    pub fn grace(self, grace: Duration) -> Daemon {
+        Daemon { grace, ..self }
+    }
+
+    /// Takes from a configuration who may, certificates, rules about old runs and what the machine is called. The directory and the address are not taken.
+    #[must_use]
+    pub fn config(self, config: Config) -> Daemon {
+        Daemon { config, ..self }
+    }
+
+    /// How this program is started once more, for what runs the code of a run.
+    #[must_use]
+    pub fn again(self, again: Again) -> Daemon {
+        Daemon { again: Some(again), ..self }
+    }
+
+    /// Takes the address, then the log, and brings the runs back. What is asked meanwhile is told to wait.
+    pub fn open(self) -> Result<Serving, ServeError> {
+        let Daemon { mut builder, dir, listen, limits, grace, config, again } = self;
+        let failed = |error: std::io::Error| DaemonError::Start(error.to_string());
+        std::fs::create_dir_all(&dir).map_err(failed)?;
+        let dir = dir.canonicalize().map_err(failed)?;
+        let tls = config.tls().map(Tls::new).transpose()?;
+        let has_tls = tls.is_some();
+        let listener = bind(listen)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let gate = config.gate(address, Tokens::at(&dir));
+        let audit = Some(Audit::at(&dir)?);
+        let this = || std::env::current_exe().map(Again::new).map_err(failed);
+        let again = match again {
+            Some(again) => again,
+            None => this()?,
+        };
+        let again = again.with(["--dir".into(), dir.clone().into_os_string()]);
+        if let Some(node) = &config.node {
+            builder = builder.node(node);
+        }
+        builder = config.retention().fold(builder, Builder::retention);
+        let app = App::new(dir.clone(), limits, gate, audit, again);
+        let server = Server::start(listener, &app, router(&app), tls)?;
+        let runtime = match builder.log_dir(&dir).build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                app.become_phase(Phase::Closing);
+                server.stop();
+                return Err(error.into());
+            }
+        };
+        app.ready(runtime.handle());
+        Ok(Serving { runtime, server, app, address, grace, has_tls })
+    }
+}
+
+/// A daemon that is open. Its runs go on while [`run_while`](Serving::run_while) runs, on this thread; everything of the network is elsewhere.
+pub struct Serving {
+    runtime: Runtime,
+    server: Server,
+    app: App,
+    address: SocketAddr,
+    grace: Duration,
+    has_tls: bool,
+}
+
+impl Serving {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The same as an address for people and programs.
+    pub fn url(&self) -> String {
+        format!("http{}://{}", if self.has_tls { "s" } else { "" }, self.address)
+    }
+
+    /// The log directory.
+    pub fn dir(&self) -> &Path {
+        &self.app.dir
+    }
+
+    /// How the runtime stands.
+    pub fn status(&self) -> Status {
+        self.runtime.status()
+    }
+
+    /// A way to reach it from other threads.
+    pub fn handle(&self) -> RuntimeHandle {
+        self.runtime.handle()
+    }
+
+    /// Drives everything for as long as this says so: see [`Runtime::serve_while`].
+    pub fn run_while(&mut self, goes_on: impl Fn(&Runtime) -> bool) -> Result<(), RunError> {
+        self.runtime.serve_while(goes_on)
+    }
+
+    /// Ends in good order: nothing new is begun, running steps have the time that they were given, streams are told, and the log says that this was meant.
+    /// `true`: no step was cut off.
+    pub fn close(mut self) -> Result<bool, RunError> {
+        self.app.become_phase(Phase::Draining);
+        let drained = match self.runtime.drain(self.grace) {
+            // A log that has failed has nothing to wait for.
+            Err(RunError::Log(_)) => Ok(true),
+            drained => drained,
+        };
+        self.app.become_phase(Phase::Closing);
+        // Streams have something to say yet, and who waits for an answer is given it.
+        let said = self.runtime.serve_for(FAREWELL);
+        if let Some(audit) = &self.app.audit
+            && let Err(error) = audit.sync()
+        {
+            tracing::error!(target: "tiffany", "{error}");
+        }
+        drop(self.runtime);
+        self.server.stop();
+        drained.and_then(|drained| said.map(|()| drained))
+    }
+}

@@ -1,0 +1,126 @@
+//! What can go wrong with the daemon itself and with what it is asked over HTTP. Errors of runs and of the log have codes of their own, and keep them.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Why the daemon could not do it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DaemonError {
+    /// The address cannot be listened on.
+    #[error(
+        "cannot listen on {address}: {why} [TFY0155]; give another one by `--listen`, or end who has it"
+    )]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said, and who has it.
+        why: String,
+    },
+    /// The request cannot be read.
+    #[error("{0} [TFY0156]; `/docs` shows what this path takes")]
+    BadRequest(String),
+    /// The body is longer than it may be.
+    #[error(
+        "the body has more than {most} bytes [TFY0157]; send less, or raise `body_bytes` under `[limits]`"
+    )]
+    TooLarge {
+        /// How many it may have.
+        most: usize,
+    },
+    /// Somebody asks too often, or too many are connected.
+    #[error("{what} [TFY0158]; wait {} s, and do it again", .wait.as_secs_f64().ceil().max(1.0))]
+    TooMany {
+        /// Of what.
+        what: String,
+        /// How long it takes until it makes sense again.
+        wait: Duration,
+    },
+    /// The daemon does not do it now.
+    #[error("the daemon {0} [TFY0159]; wait a little, and do it again")]
+    NotNow(&'static str),
+    /// The runtime has not answered.
+    #[error(
+        "the runtime has not answered for {0:?} [TFY0160]; a task may keep its turn: see the log of the daemon; it may still do it later"
+    )]
+    NoAnswer(Duration),
+    /// More is asked for than is answered.
+    #[error(
+        "more than {0} requests wait for their answers [TFY0161]; wait a little, and do it again"
+    )]
+    Busy(usize),
+    /// There is no such path.
+    #[error("there is no path `{0}` [TFY0162]; `/docs` lists those that there are")]
+    NoPath(String),
+    /// The path takes another method.
+    #[error("`{0}` cannot be done there [TFY0163]; see the header `Allow`, or `/docs`")]
+    NoMethod(String),
+    /// The process that was to run a program's code did not do it.
+    #[error(
+        "the code of the run could not be run: {0} [TFY0164]; do it by the command line, which shows more"
+    )]
+    Child(String),
+    /// The process that was to run a program's code took too long.
+    #[error(
+        "the code of the run took longer than {0:?}, and was stopped [TFY0165]; do it by the command line, which has no limit"
+    )]
+    ChildSlow(Duration),
+    /// The body has a type that is not understood.
+    #[error("the body is `{0}` [TFY0166]; send JSON, with `Content-Type: application/json`")]
+    NotJson(String),
+    /// The server's threads could not be started, or stopped.
+    #[error("the server could not be started: {0} [TFY0167]; see the system's message")]
+    Start(String),
+}
+
+impl DaemonError {
+    /// All codes, in order.
+    pub const CODES: &[&str] = &[
+        "TFY0155", "TFY0156", "TFY0157", "TFY0158", "TFY0159", "TFY0160", "TFY0161", "TFY0162",
+        "TFY0163", "TFY0164", "TFY0165", "TFY0166", "TFY0167",
+    ];
+
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            DaemonError::Listen { .. } => "TFY0155",
+            DaemonError::BadRequest(_) => "TFY0156",
+            DaemonError::TooLarge { .. } => "TFY0157",
+            DaemonError::TooMany { .. } => "TFY0158",
+            DaemonError::NotNow(_) => "TFY0159",
+            DaemonError::NoAnswer(_) => "TFY0160",
+            DaemonError::Busy(_) => "TFY0161",
+            DaemonError::NoPath(_) => "TFY0162",
+            DaemonError::NoMethod(_) => "TFY0163",
+            DaemonError::Child(_) => "TFY0164",
+            DaemonError::ChildSlow(_) => "TFY0165",
+            DaemonError::NotJson(_) => "TFY0166",
+            DaemonError::Start(_) => "TFY0167",
+        }
+    }
+
+    /// The status of HTTP that says the same.
+    pub fn status(&self) -> u16 {
+        match self {
+            DaemonError::BadRequest(_) => 400,
+            DaemonError::NoPath(_) => 404,
+            DaemonError::NoMethod(_) => 405,
+            DaemonError::TooLarge { .. } => 413,
+            DaemonError::NotJson(_) => 415,
+            DaemonError::TooMany { .. } => 429,
+            DaemonError::Child(_) => 502,
+            DaemonError::NotNow(_) | DaemonError::Busy(_) => 503,
+            DaemonError::NoAnswer(_) | DaemonError::ChildSlow(_) => 504,
+            DaemonError::Listen { .. } | DaemonError::Start(_) => 500,
+        }
+    }
+
+    /// When it makes sense to try again.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            DaemonError::TooMany { wait, .. } => Some(*wait),
+            DaemonError::NotNow(_) | DaemonError::Busy(_) => Some(Duration::from_secs(1)),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The door before every route: who asks, whether they may, and what is written down of it. Each route says in the table what it takes; nothing gets
+//! past here without that.
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::MethodRouter;
+
+use super::peers::Peer;
+use super::problem::{Problem, Refused};
+use crate::app::{App, Phase};
+use crate::audit::Entry;
+use crate::auth::{By, Knock, Role, Who};
+use crate::error::DaemonError;
+
+/// What a route takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Takes {
+    /// The least that somebody must be; `None`: anybody may.
+    pub(crate) role: Option<Role>,
+    /// What is changed by it, in a word, if something is.
+    pub(crate) changes: Option<&'static str>,
+}
+
+/// A route behind its door.
+pub(crate) fn guarded(route: MethodRouter<App>, app: &App, takes: Takes) -> MethodRouter<App> {
+    route.layer(from_fn_with_state((app.clone(), takes), door))
+}
+
+async fn door(
+    State((app, takes)): State<(App, Takes)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let Some(role) = takes.role else { return next.run(request).await };
+    let peer = request.extensions().get::<Peer>().cloned();
+    let who = match let_in(&app, request.headers(), peer.as_ref(), role) {
+        Ok(who) => who,
+        Err(problem) => return problem.into_response(),
+    };
+    let Some(did) = takes.changes else {
+        request.extensions_mut().insert(who);
+        return next.run(request).await;
+    };
+    if matches!(app.phase(), Phase::Draining | Phase::Closing) {
+        return Problem::from(DaemonError::NotNow("is ending and begins nothing new"))
+            .into_response();
+    }
+    let path = request.uri().path().to_owned();
+    request.extensions_mut().insert(who.clone());
+    let response = next.run(request).await;
+    match written_down(&app, &who, peer.as_ref(), (did, &path), &response) {
+        Ok(()) => response,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+fn let_in(app: &App, headers: &HeaderMap, peer: Option<&Peer>, role: Role) -> Result<Who, Problem> {
+    let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let who = app.gate.open(Knock {
+        authorization: text(header::AUTHORIZATION),
+        host: text(header::HOST),
+        origin: text(header::ORIGIN),
+        certificate: peer.and_then(|peer| peer.certificate.as_deref()),
+    })?;
+    who.may(role)?;
+    Ok(who)
+}
+
+/// Writes down what was done before its answer leaves.
+fn written_down(
+    app: &App,
+    who: &Who,
+    peer: Option<&Peer>,
+    (did, path): (&str, &str),
+    response: &Response,
+) -> Result<(), Problem> {
+    let Some(audit) = &app.audit else { return Ok(()) };
+    let made = response.headers().get(header::LOCATION).and_then(|place| place.to_str().ok());
+    let refused = response.extensions().get::<Refused>().map(|Refused(code)| code.clone());
+    let is_bad = response.status().as_u16() >= StatusCode::BAD_REQUEST.as_u16();
+    let outcome = refused.or_else(|| is_bad.then(|| response.status().as_str().to_owned()));
+    audit.write(&Entry {
+        who: who.name.clone(),
+        role: who.role.to_string(),
+        by: match &who.by {
+            By::Token(id) => format!("token:{id}"),
+            By::Certificate => "certificate".into(),
+            By::Loopback => "loopback".into(),
+        },
+        from: peer.map_or(String::new(), |peer| peer.address.to_string()),
+        did: did.into(),
+        to: Some(made.unwrap_or(path).into()),
+        outcome: outcome.unwrap_or_else(|| "ok".into()),
+    })?;
+    Ok(())
+}

@@ -1,0 +1,13 @@
+//! HTTP without anything of ours in it: connections and their limits, what is read of a request, and errors as they are answered.
+
+mod door;
+mod peers;
+mod problem;
+mod read;
+mod server;
+mod who_has;
+
+pub(crate) use door::{Takes, guarded};
+pub(crate) use problem::{Answered, Problem};
+pub(crate) use read::{Given, Json, Named, Query};
+pub(crate) use server::{Server, bind};

@@ -1,0 +1,141 @@
+//! An error as `application/problem+json`: its code, its status, what happened and what to do.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use tiffany::{ErrorKind, TaskError};
+
+use crate::auth::AuthError;
+use crate::error::DaemonError;
+
+/// An error on its way out.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    pub(crate) code: String,
+    status: u16,
+    title: String,
+    next: String,
+    retry_after: Option<Duration>,
+}
+
+/// What came of a request, for whoever writes that down.
+#[derive(Clone, Debug)]
+pub(crate) struct Refused(pub(crate) String);
+
+impl Problem {
+    /// Takes the text of an error apart: `message [CODE]; next step`.
+    pub(crate) fn new(code: &str, status: u16, text: &str) -> Problem {
+        let mark = format!(" [{code}]");
+        let (title, next) = match text.rsplit_once(&mark) {
+            Some((title, next)) => (title, next.trim_start_matches("; ")),
+            None => (text, ""),
+        };
+        Problem {
+            code: code.into(),
+            status,
+            title: title.into(),
+            next: next.into(),
+            retry_after: None,
+        }
+    }
+
+    pub(crate) fn title(&self) -> &str {
+        &self.title
+    }
+
+    pub(crate) fn json(&self) -> serde_json::Value {
+        json!({
+            "type": format!("urn:tiffany:error:{}", self.code),
+            "title": self.title,
+            "status": self.status,
+            "code": self.code,
+            "next": self.next,
+        })
+    }
+
+    /// The whole answer as bytes, for somebody whose request is not read at all.
+    pub(crate) fn raw(&self) -> String {
+        let body = self.json().to_string();
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+        let retry = self
+            .retry_after
+            .map_or(String::new(), |wait| format!("retry-after: {}\r\n", seconds(wait)));
+        format!(
+            "HTTP/1.1 {} {}\r\ncontent-type: application/problem+json\r\n{retry}content-length: {}\r\nconnection: close\r\n\r\n{body}",
+            status.as_u16(),
+            status.canonical_reason().unwrap_or(""),
+            body.len(),
+        )
+    }
+}
+
+fn seconds(wait: Duration) -> u64 {
+    wait.as_secs_f64().ceil().max(1.0) as u64
+}
+
+impl From<DaemonError> for Problem {
+    fn from(error: DaemonError) -> Problem {
+        let problem = Problem::new(error.code(), error.status(), &error.to_string());
+        Problem { retry_after: error.retry_after(), ..problem }
+    }
+}
+
+impl From<AuthError> for Problem {
+    fn from(error: AuthError) -> Problem {
+        Problem::new(error.code(), error.status(), &error.to_string())
+    }
+}
+
+impl From<TaskError> for Problem {
+    fn from(error: TaskError) -> Problem {
+        use ErrorKind::*;
+        let status = match error.kind() {
+            LogFailed => return log_failed(&error),
+            NoSuchRun | UnknownPromise | NoSuchQuestion | NoSuchKey => 404,
+            OtherRun | RunOver | NotOver | NeededByFork | ReadTooEarly | AlreadySettled
+            | NotAllowed | RunCompacted | Diverged => 409,
+            RunRemoved => 410,
+            Unregistered | NotAnAnswer | NotForkable | OtherShape | Unreadable | BadArgument
+            | WrongType | BadDuration | Unserializable => 422,
+            Unreachable => 503,
+            _ => 422,
+        };
+        Problem::new(error.code(), status, &error.to_string())
+    }
+}
+
+/// What the log says is more than that it has failed.
+fn log_failed(error: &TaskError) -> Problem {
+    let text = error.message();
+    let code = text.rfind("[TFY").and_then(|at| text.get(at + 1..at + 8));
+    match code {
+        Some("TFY0103") => Problem::new("TFY0103", 507, text),
+        Some(code) => Problem::new(code, 503, text),
+        None => Problem::new(error.code(), 503, &error.to_string()),
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = Response::new(Body::from(self.json().to_string()));
+        *response.status_mut() =
+            StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let headers = response.headers_mut();
+        let kind = HeaderValue::from_static("application/problem+json");
+        headers.insert(header::CONTENT_TYPE, kind);
+        if let Some(wait) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, seconds(wait).into());
+        }
+        if self.status == 401 {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response.extensions_mut().insert(Refused(self.code));
+        response
+    }
+}
+
+/// What a handler gives.
+pub(crate) type Answered = Result<Response, Problem>;

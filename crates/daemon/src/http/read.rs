@@ -1,0 +1,113 @@
+//! What is read of a request: its body, its query and the names in its path. Whatever cannot be read is answered with what is wrong with it.
+
+use axum::body::Bytes;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::http::header;
+use axum::http::request::Parts;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+
+use super::problem::Problem;
+use crate::app::App;
+use crate::error::DaemonError;
+
+/// A body of JSON.
+pub(crate) struct Json<T>(pub(crate) T);
+
+/// The same, or nothing at all.
+pub(crate) struct Given<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Json<T>, Problem> {
+        let kind = request.headers().get(header::CONTENT_TYPE);
+        let kind = kind.map(|kind| String::from_utf8_lossy(kind.as_bytes()).into_owned());
+        if let Some(kind) = kind.filter(|kind| !is_json(kind)) {
+            return Err(DaemonError::NotJson(kind.chars().take(100).collect()).into());
+        }
+        let body = body(request, app).await?;
+        parse(&body).map(Json)
+    }
+}
+
+impl<T: DeserializeOwned + Default> FromRequest<App> for Given<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Given<T>, Problem> {
+        let body = body(request, app).await?;
+        match body.is_empty() {
+            true => Ok(Given(T::default())),
+            false => parse(&body).map(Given),
+        }
+    }
+}
+
+fn is_json(kind: &str) -> bool {
+    let kind = kind.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+    // What `curl -d` says of any body.
+    kind == "application/json"
+        || kind.ends_with("+json")
+        || kind == "application/x-www-form-urlencoded"
+}
+
+async fn body(request: Request, app: &App) -> Result<Bytes, Problem> {
+    let most = app.limits.body_bytes;
+    let body = Limited::new(request.into_body(), most).collect();
+    match tokio::time::timeout(app.limits.body_time, body).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            Err(DaemonError::TooLarge { most }.into())
+        }
+        Ok(Err(error)) => {
+            Err(DaemonError::BadRequest(format!("the body broke off: {error}")).into())
+        }
+        Err(_) => {
+            let message = format!("the body took longer than {:?}", app.limits.body_time);
+            Err(DaemonError::BadRequest(message).into())
+        }
+    }
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    serde_json::from_slice(body)
+        .map_err(|error| DaemonError::BadRequest(format!("the body: {error}")).into())
+}
+
+/// The query of an address.
+pub(crate) struct Query<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Query<T>, Problem> {
+        let read: Result<axum::extract::Query<T>, QueryRejection> =
+            axum::extract::Query::try_from_uri(&parts.uri);
+        match read {
+            Ok(axum::extract::Query(query)) => Ok(Query(query)),
+            Err(error) => {
+                let why = error.body_text();
+                let why = why.strip_prefix("Failed to deserialize query string: ").unwrap_or(&why);
+                Err(DaemonError::BadRequest(format!("the query: {why}")).into())
+            }
+        }
+    }
+}
+
+/// The names in a path, as they are meant: `%20` is a space.
+pub(crate) struct Named<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<App> for Named<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Named<T>, Problem> {
+        let read: Result<Path<T>, PathRejection> = Path::from_request_parts(parts, app).await;
+        match read {
+            Ok(Path(names)) => Ok(Named(names)),
+            Err(error) => {
+                Err(DaemonError::BadRequest(format!("the path: {}", error.body_text())).into())
+            }
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The listening socket and the threads behind it. A connection that is one too many is told so and closed; one that says nothing for too long is closed.
+
+use std::convert::Infallible;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::response::IntoResponse;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt;
+
+use super::peers::{Peer, Peers};
+use super::problem::Problem;
+use super::who_has::who_has;
+use crate::app::App;
+use crate::error::DaemonError;
+use crate::tls::{Tls, name_in};
+
+/// Headers that one request may have.
+const HEADERS: usize = 100;
+/// How long somebody who is turned away has to read why.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// After this the threads are not waited for any more.
+const LAST: Duration = Duration::from_secs(2);
+
+/// Takes an address.
+pub(crate) fn bind(address: SocketAddr) -> Result<TcpListener, DaemonError> {
+    let failed = |error: std::io::Error| {
+        let why = match error.kind() {
+            std::io::ErrorKind::AddrInUse => match who_has(address) {
+                Some(who) => format!("{who} has the port"),
+                None => "another process has the port".into(),
+            },
+            _ => error.to_string(),
+        };
+        DaemonError::Listen { address, why }
+    };
+    let listener = TcpListener::bind(address).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    Ok(listener)
+}
+
+/// The threads of the server.
+pub(crate) struct Server {
+    threads: tokio::runtime::Runtime,
+}
+
+impl Server {
+    /// Answers at an address that was taken.
+    pub(crate) fn start(
+        listener: TcpListener,
+        app: &App,
+        router: Router,
+        tls: Option<Tls>,
+    ) -> Result<Server, DaemonError> {
+        let failed = |error: std::io::Error| DaemonError::Start(error.to_string());
+        let threads = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("tiffany-http")
+            .enable_io()
+            .enable_time()
+            .build()
+            .map_err(failed)?;
+        let listener = {
+            let _entered = threads.enter();
+            tokio::net::TcpListener::from_std(listener).map_err(failed)?
+        };
+        let house = House {
+            app: app.clone(),
+            router,
+            tls: tls.map(Arc::new),
+            peers: Peers::new(&app.limits),
+        };
+        threads.spawn(accept(listener, Arc::new(house)));
+        Ok(Server { threads })
+    }
+
+    /// Ends it. Answers that are on their way have a moment.
+    pub(crate) fn stop(self) {
+        self.threads.shutdown_timeout(LAST);
+    }
+}
+
+/// What every connection needs.
+struct House {
+    app: App,
+    router: Router,
+    tls: Option<Arc<Tls>>,
+    peers: Arc<Peers>,
+}
+
+async fn accept(listener: tokio::net::TcpListener, house: Arc<House>) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = house.app.closing() => return,
+        };
+        match accepted {
+            Ok((stream, address)) => {
+                // An answer is one piece, and should leave at once.
+                drop(stream.set_nodelay(true));
+                tokio::spawn(connected(stream, address, Arc::clone(&house)));
+            }
+            // Too many open files, say. Others may be closed meanwhile.
+            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    }
+}
+
+async fn connected(stream: TcpStream, address: SocketAddr, house: Arc<House>) {
+    let _connected = match house.peers.connect(address.ip()) {
+        Ok(connected) => connected,
+        Err(error) => return turn_away(stream, &Problem::from(error)).await,
+    };
+    match &house.tls {
+        None => serve(stream, Peer { address, certificate: None }, &house).await,
+        Some(tls) => {
+            let hello = TlsAcceptor::from(tls.config()).accept(stream);
+            let Ok(Ok(stream)) = tokio::time::timeout(house.app.limits.header_time, hello).await
+            else {
+                return;
+            };
+            let certificates = stream.get_ref().1.peer_certificates();
+            let certificate = certificates.and_then(|all| name_in(all.first()?));
+            serve(stream, Peer { address, certificate }, &house).await;
+        }
+    }
+}
+
+async fn turn_away(mut stream: TcpStream, problem: &Problem) {
+    let farewell = async {
+        stream.write_all(problem.raw().as_bytes()).await?;
+        stream.shutdown().await?;
+        // What it still says is read, or it would be told of a broken connection instead.
+        let mut rest = [0; 1024];
+        while stream.read(&mut rest).await? > 0 {}
+        std::io::Result::Ok(())
+    };
+    drop(tokio::time::timeout(FAREWELL, farewell).await);
+}
+
+async fn serve<S>(stream: S, peer: Peer, house: &House)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let limits = &house.app.limits;
+    let answer = |mut request: hyper::Request<Incoming>| {
+        let (peer, router) = (peer.clone(), house.router.clone());
+        let asked = house.peers.ask(peer.address.ip());
+        async move {
+            if let Err(error) = asked {
+                return Ok::<_, Infallible>(Problem::from(error).into_response());
+            }
+            request.extensions_mut().insert(peer);
+            let request = request.map(axum::body::Body::new);
+            Ok(match router.oneshot(request).await {
+                Ok(response) => response,
+                Err(never) => match never {},
+            })
+        }
+    };
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header_time)
+        .max_buf_size(limits.header_bytes.max(8 << 10))
+        .max_headers(HEADERS)
+        .serve_connection(TokioIo::new(stream), service_fn(answer))
+        .with_upgrades();
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        // Who breaks off has nobody to tell it to.
+        ended = connection.as_mut() => drop(ended),
+        () = house.app.closing() => {
+            connection.as_mut().graceful_shutdown();
+            drop(connection.await);
+        }
+    }
+}

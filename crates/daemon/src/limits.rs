@@ -1,0 +1,60 @@
+//! How much of everything anybody may have. Each has a default that is meant for one machine.
+
+use std::time::Duration;
+
+/// Limits of the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a body.
+    pub body_bytes: usize,
+    /// Bytes of the headers of one request, of which there may be a hundred; at least 8 kB.
+    pub header_bytes: usize,
+    /// How long the headers may take, and how long a connection may be idle between two requests.
+    pub header_time: Duration,
+    /// How long a body may take.
+    pub body_time: Duration,
+    /// Connections in all.
+    pub connections: usize,
+    /// Connections from one address.
+    pub connections_per_peer: usize,
+    /// Requests a second from one address; so many at once, too.
+    pub requests_per_second: u32,
+    /// Requests that wait for the runtime at once.
+    pub waiting: usize,
+    /// How long the runtime has for an answer.
+    pub answer_time: Duration,
+    /// Streams (WebSocket, SSE, records that are followed) at once.
+    pub streams: usize,
+    /// Bytes of a message that a client sends over a WebSocket.
+    pub message_bytes: usize,
+    /// Messages a second that a client may send over a WebSocket.
+    pub messages_per_second: u32,
+    /// How often a client is asked whether it is still there. Who does not answer until the next time is gone.
+    pub ping: Duration,
+    /// Processes at once that run the code of a program, for `step` and `replay`.
+    pub children: usize,
+    /// How long each of them has.
+    pub child_time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            body_bytes: 8 << 20,
+            header_bytes: 16 << 10,
+            header_time: Duration::from_secs(15),
+            body_time: Duration::from_secs(30),
+            connections: 4096,
+            connections_per_peer: 2048,
+            requests_per_second: 20_000,
+            waiting: 4096,
+            answer_time: Duration::from_secs(30),
+            streams: 2048,
+            message_bytes: 64 << 10,
+            messages_per_second: 50,
+            ping: Duration::from_secs(15),
+            children: 2,
+            child_time: Duration::from_secs(60),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! `serve`: the daemon on the command line. It reads what was typed, says what there is, and ends when it is told to.
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use tiffany::cli::clap::{self, Args, FromArgMatches};
+use tiffany::cli::{Asked, GuestError, clean, units};
+use tiffany::{Builder, RuntimeHandle};
+
+use crate::config::Config;
+use crate::daemon::{Daemon, LISTEN, ServeError, Serving};
+use crate::error::DaemonError;
+
+/// What can be typed.
+#[derive(Args, Debug)]
+pub(crate) struct Serve {
+    /// The address to listen on, such as 127.0.0.1:8787; with port 0, one that is free.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+    /// A file with everything that can be said: see `config example`.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// How long running steps have when the daemon is told to end.
+    #[arg(long, value_name = "TIME", value_parser = units::time)]
+    grace: Option<Duration>,
+}
+
+/// The command as the others see it.
+pub(crate) fn command() -> clap::Command {
+    let about = "Host the runs of a directory for others: over HTTP, and through the socket in it.";
+    Serve::augment_args(clap::Command::new("serve").about(about))
+}
+
+pub(crate) fn serve(asked: Asked<'_>) -> Result<u8, GuestError> {
+    let typed = Serve::from_arg_matches(asked.matches).map_err(|error| GuestError {
+        code: "TFY0067".into(),
+        text: format!("{error} [TFY0067]; `--help` tells what there is"),
+        exit: Some(2),
+    })?;
+    let config = match &typed.config {
+        Some(file) => Config::read(file).map_err(|error| GuestError {
+            code: error.code().into(),
+            text: error.to_string(),
+            exit: None,
+        })?,
+        None => Config::default(),
+    };
+    let stop = Stop::on_signals().map_err(|error| told(&error.into()))?;
+    let app = config.app.clone().map(PathBuf::into_os_string);
+    let theirs = app.as_ref().and_then(|file| asked.functions_of(file)).transpose()?;
+    let mut again = asked.again.clone();
+    if let (Some(file), true) = (&app, theirs.is_some()) {
+        again = again.with(["--app".into(), OsString::clone(file)]);
+    }
+    let dir = match (&config.dir, asked.dir_is_given) {
+        (Some(dir), false) => dir.clone(),
+        _ => asked.dir.clone(),
+    };
+    let builder: Builder = theirs.unwrap_or(asked.builder);
+    let listen = typed.listen.or(config.listen).unwrap_or(LISTEN);
+    let mut daemon = Daemon::new(builder, dir).listen(listen).again(again);
+    if let Some(grace) = typed.grace.or(config.grace()) {
+        daemon = daemon.grace(grace);
+    }
+    let serving = daemon.config(config).open().map_err(|error| told(&error))?;
+    run(serving, &stop, asked.json).map_err(|error| told(&error))
+}
+
+fn run(mut serving: Serving, stop: &Stop, json: bool) -> Result<u8, ServeError> {
+    stop.wakes(serving.handle())?;
+    greet(&serving, json);
+    let ran = serving.run_while(|_| !stop.is_wanted());
+    say(json, "ending", "ending: running steps come to their end; once more ends it at once");
+    let drained = serving.close()?;
+    ran?;
+    match drained {
+        true => say(json, "ended", "ended"),
+        false => {
+            say(json, "ended", "ended; steps that were cut off are done again, or are in doubt")
+        }
+    }
+    Ok(0)
+}
+
+/// What is said at the start.
+fn greet(serving: &Serving, json: bool) {
+    let status = serving.status();
+    let socket = serving.dir().join("control.sock");
+    let paused = status.paused.iter();
+    if json {
+        let paused = paused.map(|one| {
+            json!({ "run": one.run.to_string(), "code": one.error.code(), "message": one.error.message() })
+        });
+        print(
+            &json!({
+                "event": "serving",
+                "url": serving.url(),
+                "dir": serving.dir(),
+                "socket": socket,
+                "pid": status.pid,
+                "functions": status.functions,
+                "live": status.live,
+                "paused": paused.collect::<Vec<_>>(),
+            })
+            .to_string(),
+        );
+        return;
+    }
+    let (live, stand_still) = (status.live, status.paused.len());
+    print(&format!("serving {} as process {}", serving.dir().display(), status.pid));
+    print(&format!("  http    {0}  ({0}/docs shows what can be asked)", serving.url()));
+    print(&format!("  socket  {}", socket.display()));
+    print(&format!("  runs    {live} go on, {stand_still} paused"));
+    for one in paused.take(MANY) {
+        print(&format!("  paused  {}: {}", one.run, one.error));
+    }
+    if stand_still > MANY {
+        print(&format!(
+            "  paused  and {} more; `tiffany ls --state paused` lists them",
+            stand_still - MANY
+        ));
+    }
+    if status.functions.is_empty() {
+        print(
+            "  no functions: nothing can be started here; give the program by `--app`, or use one that has its own",
+        );
+    }
+}
+
+/// So many paused runs are named at the start.
+const MANY: usize = 10;
+
+fn say(json: bool, event: &str, text: &str) {
+    match json {
+        true => print(&json!({ "event": event }).to_string()),
+        false => print(text),
+    }
+}
+
+/// Nobody may be there any more to read it.
+fn print(line: &str) {
+    let mut out = std::io::stdout().lock();
+    drop(writeln!(out, "{}", clean(line)).and_then(|()| out.flush()));
+}
+
+fn told(error: &ServeError) -> GuestError {
+    GuestError { code: error.code().into(), text: error.to_string(), exit: None }
+}
+
+impl From<std::io::Error> for ServeError {
+    fn from(error: std::io::Error) -> ServeError {
+        DaemonError::Start(error.to_string()).into()
+    }
+}
+
+/// Whether a signal has asked for the end. A second one ends the process at once.
+struct Stop {
+    wanted: Arc<AtomicBool>,
+    pipe: UnixStream,
+}
+
+impl Stop {
+    fn on_signals() -> std::io::Result<Stop> {
+        let wanted = Arc::new(AtomicBool::new(false));
+        let (pipe, told) = UnixStream::pair()?;
+        for signal in [SIGINT, SIGTERM] {
+            // In this order: the first signal finds that nothing was wanted before.
+            signal_hook::flag::register_conditional_shutdown(
+                signal,
+                128 + signal,
+                Arc::clone(&wanted),
+            )?;
+            signal_hook::flag::register(signal, Arc::clone(&wanted))?;
+            signal_hook::low_level::pipe::register(signal, told.try_clone()?)?;
+        }
+        Ok(Stop { wanted, pipe })
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::SeqCst)
+    }
+
+    /// Lets a signal wake the loop.
+    fn wakes(&self, handle: RuntimeHandle) -> std::io::Result<()> {
+        let mut pipe = self.pipe.try_clone()?;
+        let waits = move || {
+            let mut byte = [0];
+            while pipe.read(&mut byte).is_ok_and(|count| count > 0) {
+                handle.nudge();
+            }
+        };
+        std::thread::Builder::new().name("tiffany-signals".into()).spawn(waits)?;
+        Ok(())
+    }
+}
