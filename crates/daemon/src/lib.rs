@@ -3,5 +3,6 @@
 
 pub mod audit;
 pub mod auth;
+mod commands;
 pub mod config;
 pub mod tls;
