@@ -142,7 +142,7 @@ fn line(at: SystemTime, entry: &Entry, last: u32) -> io::Result<(String, u32)> {
 }
 
 /// A line that was read.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Written {
     /// When it was written.
     pub ts: String,

@@ -148,6 +148,8 @@ impl Tokens {
     ) -> Result<R, AuthError> {
         let failed = |error: io::Error| AuthError::file(&self.file, "written", &error);
         let dir = self.file.parent().unwrap_or(Path::new("."));
+        // A token may be made before there is a log.
+        fs::create_dir_all(dir).map_err(failed)?;
         let dir = File::open(dir).map_err(failed)?;
         rustix::fs::flock(&dir, rustix::fs::FlockOperation::LockExclusive)
             .map_err(|error| failed(error.into()))?;

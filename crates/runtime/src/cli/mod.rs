@@ -284,6 +284,11 @@ pub fn clean(text: &str) -> std::borrow::Cow<'_, str> {
     out::clean(text)
 }
 
+/// A value as one line of JSON, its end included, without what a terminal would obey.
+pub fn json_line(value: &impl serde::Serialize) -> String {
+    json::line(value)
+}
+
 /// The script by which a shell completes the commands of this program.
 fn completions(mut out: Out, shell: clap_complete::Shell, started: &Started<'_>) -> Done {
     let mut command = guest::command(started.guest, started.extras);

@@ -1,0 +1,64 @@
+//! `audit`: what was changed, by whom, and whether that is still what was written.
+
+use serde_json::json;
+use tiffany::cli::clap::{Arg, Command};
+use tiffany::cli::{Asked, GuestError};
+
+use super::print;
+use crate::audit::{AUDIT, Written, read};
+
+pub(super) const NAME: &str = "audit";
+
+/// The exit code if a line is not what was written.
+const DAMAGED: u8 = 1;
+
+pub(super) fn command() -> Command {
+    Command::new(NAME)
+        .about("Show what was changed through the daemon, by whom, and check that no line was changed or taken out.")
+        .arg(
+            Arg::new("who")
+                .long("who")
+                .value_name("NAME")
+                .help("Only what this one did."),
+        )
+}
+
+pub(super) fn run(asked: &Asked<'_>) -> Result<u8, GuestError> {
+    let file = asked.dir.join(AUDIT);
+    let text = match std::fs::read(&file) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => {
+            let why = error.to_string();
+            return Err(crate::auth::AuthError::Audit { file, why }.into());
+        }
+    };
+    let who = asked.matches.get_one::<String>("who");
+    let (mut rows, mut damage) = (Vec::new(), Vec::new());
+    for line in read(&text) {
+        match line {
+            Ok(line) if who.is_none_or(|who| line.entry.who == *who) => rows.push(line),
+            Ok(_) => {}
+            Err(why) => damage.push(why),
+        }
+    }
+    match asked.json {
+        true => {
+            rows.iter().try_for_each(print::json)?;
+            damage.iter().try_for_each(|why| print::json(&json!({ "damage": why })))?;
+        }
+        false => {
+            let rows: Vec<Vec<String>> = rows.iter().map(row).collect();
+            print::table(&["WHEN", "WHO", "ROLE", "DID", "TO", "OUTCOME", "FROM"], &rows)?;
+            damage.iter().for_each(|why| eprintln!("damage: {why}"));
+        }
+    }
+    Ok(if damage.is_empty() { 0 } else { DAMAGED })
+}
+
+fn row(line: &Written) -> Vec<String> {
+    let entry = line.entry.clone();
+    let when = format!("{}Z", line.ts.get(..19).unwrap_or(&line.ts));
+    let to = entry.to.unwrap_or_default();
+    vec![when, entry.who, entry.role, entry.did, to, entry.outcome, entry.from]
+}

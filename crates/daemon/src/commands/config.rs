@@ -1,0 +1,44 @@
+//! `config`: a configuration to begin with, and whether one makes sense.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+use tiffany::cli::clap::{Arg, Command, value_parser};
+use tiffany::cli::{Asked, GuestError};
+
+use super::print;
+use crate::config::{Config, EXAMPLE};
+use crate::tls::Tls;
+
+pub(super) const NAME: &str = "config";
+
+pub(super) fn command() -> Command {
+    let file = Arg::new("file").value_name("FILE").required(true);
+    let file = file.value_parser(value_parser!(PathBuf)).help("The file.");
+    Command::new(NAME)
+        .about("Print a configuration of the daemon to begin with, or check one.")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(Command::new("example").about("Print a file in which everything is, with what it means."))
+        .subcommand(
+            Command::new("check")
+                .about("Read a configuration and the certificates it names, as `serve` would, and tell what is wrong.")
+                .arg(file),
+        )
+}
+
+pub(super) fn run(asked: &Asked<'_>) -> Result<u8, GuestError> {
+    let Some(("check", matches)) = asked.matches.subcommand() else {
+        return print::write(EXAMPLE).map(|()| 0);
+    };
+    let Some(file) = matches.get_one::<PathBuf>("file") else { return Ok(0) };
+    let config = Config::read(file)?;
+    if let Some(files) = config.tls() {
+        Tls::new(files)?;
+    }
+    match asked.json {
+        true => print::json(&json!({ "file": file.display().to_string(), "good": true }))?,
+        false => print::line_of(&format!("{} is good", file.display()))?,
+    }
+    Ok(0)
+}
