@@ -48,11 +48,14 @@ pub struct Commands;
 
 impl Extra for Commands {
     fn commands(&self) -> Vec<clap::Command> {
-        vec![serve::command()]
+        std::iter::once(serve::command()).chain(commands::all()).collect()
     }
 
     fn run(&self, asked: Asked<'_>) -> Result<u8, GuestError> {
-        serve::serve(asked)
+        match commands::run(&asked) {
+            Some(done) => done,
+            None => serve::serve(asked),
+        }
     }
 }
 
