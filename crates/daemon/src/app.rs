@@ -9,6 +9,7 @@ use tiffany::cli::Again;
 use tiffany::control::{Answer, Request};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
+use crate::api::Texts;
 use crate::audit::Audit;
 use crate::auth::Gate;
 use crate::error::DaemonError;
@@ -42,6 +43,8 @@ pub(crate) struct Inner {
     waiting: Semaphore,
     streams: Arc<Semaphore>,
     pub(crate) children: Semaphore,
+    /// Events as text.
+    pub(crate) texts: Texts,
 }
 
 impl std::ops::Deref for App {
@@ -66,6 +69,7 @@ impl App {
             waiting: Semaphore::new(limits.waiting),
             streams: Arc::new(Semaphore::new(limits.streams)),
             children: Semaphore::new(limits.children),
+            texts: Texts::new(),
             dir,
             limits,
             gate,

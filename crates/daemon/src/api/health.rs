@@ -1,13 +1,13 @@
 //! Whether the daemon is there, and whether it can be given work. For machines that look after it, so anybody may ask.
 
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use tiffany::control::{Answer, Request};
 
-use crate::app::{App, Phase};
-use crate::http::Problem;
+use crate::app::{App, Phase, unexpected};
+use crate::http::{Answered, Problem};
 
 pub(super) async fn healthz() -> Response {
     axum::Json(json!({ "status": "ok" })).into_response()
@@ -29,5 +29,16 @@ pub(super) async fn readyz(State(app): State<App>) -> Response {
             let body = axum::Json(json!({ "status": "not ready", "why": why }));
             (StatusCode::SERVICE_UNAVAILABLE, body).into_response()
         }
+    }
+}
+
+/// What was counted and measured, for Prometheus.
+pub(super) async fn metrics(State(app): State<App>) -> Answered {
+    match app.ask(Request::Metrics).await? {
+        Answer::Metrics(metrics) => {
+            let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+            Ok(([(header::CONTENT_TYPE, kind)], metrics.to_string()).into_response())
+        }
+        other => Err(unexpected(&other)),
     }
 }

@@ -1,7 +1,9 @@
 //! What can be asked over HTTP. The table of all routes is in `routes.rs`; each file here has what some of them do, and knows nothing of who may.
 
 mod actions;
+mod approvals;
 mod doubts;
+mod events;
 mod health;
 mod keep;
 mod look;
@@ -10,5 +12,7 @@ mod records;
 mod rerun;
 mod routes;
 mod submit;
+mod texts;
 
 pub(crate) use routes::router;
+pub(crate) use texts::Texts;

@@ -7,7 +7,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use serde_json::{Map, Value, json};
 
-use super::{actions, doubts, health, keep, look, pages, records, rerun, submit};
+use super::{
+    actions, approvals, doubts, events, health, keep, look, pages, records, rerun, submit,
+};
 use crate::app::App;
 use crate::auth::Role;
 use crate::error::DaemonError;
@@ -134,6 +136,17 @@ const ROUTES: &[Route] = &[
     },
     Route {
         method: GET,
+        path: "/metrics",
+        takes: VIEWER,
+        summary: "What was counted and measured, for Prometheus.",
+        query: &[],
+        headers: &[],
+        body: None,
+        answers: &[(200, "The metrics.", Some("Text"))],
+        handler: handler!(health::metrics),
+    },
+    Route {
+        method: GET,
         path: "/api/v1/status",
         takes: VIEWER,
         summary: "How the runtime stands: its functions, how many runs go on, which are paused and why.",
@@ -232,6 +245,76 @@ const ROUTES: &[Route] = &[
         body: None,
         answers: &[(200, "The records.", Some("Records"))],
         handler: handler!(records::records),
+    },
+    Route {
+        method: GET,
+        path: "/api/v1/events",
+        takes: VIEWER,
+        summary: "What all runs do while they do it, as events (SSE), or as a WebSocket on the same path.",
+        query: &[
+            (
+                "from",
+                Schema::Count(0, MANY),
+                "From this event on, as far as it is still known; without it from now on.",
+            ),
+            (
+                "epoch",
+                Schema::Count(0, u64::MAX),
+                "The process that `from` is of. If it is another one now, everything that is known is told.",
+            ),
+            ("all", Schema::Yes, "Every turn of every task too."),
+            (
+                "ghosts",
+                Schema::Yes,
+                "What happens again while a run is brought back; by default yes.",
+            ),
+        ],
+        headers: &[(
+            "Last-Event-ID",
+            Schema::Text,
+            "Go on after this event, as a browser does by itself.",
+        )],
+        body: None,
+        answers: &[
+            (200, "The events, until one side leaves.", Some("Events")),
+            (101, "The same as a WebSocket.", None),
+        ],
+        handler: handler!(events::of_all),
+    },
+    Route {
+        method: GET,
+        path: "/api/v1/runs/{run}/events",
+        takes: VIEWER,
+        summary: "What one run does while it does it, in the same forms.",
+        query: &[
+            (
+                "from",
+                Schema::Count(0, MANY),
+                "From this event on, as far as it is still known; without it from now on.",
+            ),
+            (
+                "epoch",
+                Schema::Count(0, u64::MAX),
+                "The process that `from` is of. If it is another one now, everything that is known is told.",
+            ),
+            ("all", Schema::Yes, "Every turn of every task too."),
+            (
+                "ghosts",
+                Schema::Yes,
+                "What happens again while a run is brought back; by default yes.",
+            ),
+        ],
+        headers: &[(
+            "Last-Event-ID",
+            Schema::Text,
+            "Go on after this event, as a browser does by itself.",
+        )],
+        body: None,
+        answers: &[
+            (200, "The events, until one side leaves.", Some("Events")),
+            (101, "The same as a WebSocket.", None),
+        ],
+        handler: handler!(events::of_run),
     },
     Route {
         method: POST,
@@ -334,6 +417,39 @@ const ROUTES: &[Route] = &[
     },
     Route {
         method: GET,
+        path: "/api/v1/approvals",
+        takes: VIEWER,
+        summary: "The questions that wait for a person.",
+        query: &[],
+        headers: &[],
+        body: None,
+        answers: &[(200, "The questions.", Some("Approvals"))],
+        handler: handler!(approvals::list),
+    },
+    Route {
+        method: POST,
+        path: "/api/v1/approvals/{id}/approve",
+        takes: operator("approve"),
+        summary: "Says yes to a question, or names one of its choices. The first answer counts.",
+        query: &[],
+        headers: &[],
+        body: Some("Says"),
+        answers: &[(200, "What was decided, as it is recorded.", Some("Decided"))],
+        handler: handler!(approvals::approve),
+    },
+    Route {
+        method: POST,
+        path: "/api/v1/approvals/{id}/reject",
+        takes: operator("reject"),
+        summary: "Says no to a question: the last of its choices.",
+        query: &[],
+        headers: &[],
+        body: Some("Says"),
+        answers: &[(200, "What was decided, as it is recorded.", Some("Decided"))],
+        handler: handler!(approvals::reject),
+    },
+    Route {
+        method: GET,
         path: "/api/v1/doubts",
         takes: VIEWER,
         summary: "The steps that may have happened or not.",
@@ -431,19 +547,22 @@ fn operation(route: &Route) -> Value {
         .chain(route.query.iter().map(given("query")))
         .chain(route.headers.iter().map(given("header")));
     let mut responses: Map<String, Value> = Map::new();
-    for (status, about, schema) in route.answers {
+    for (status, about, schema) in route.answers.iter().filter(|(status, ..)| *status >= 200) {
         let mut response = json!({ "description": about });
         if let Some(name) = schema {
             let kinds: &[&str] = match *name {
                 "Html" => &["text/html"],
+                "Text" => &["text/plain"],
+                "Events" => &["text/event-stream"],
                 "Problem" => &["application/problem+json"],
                 "Records" => &["application/json", "application/x-ndjson", "text/event-stream"],
                 _ => &["application/json"],
             };
             let kinds = kinds.iter().map(|kind| {
                 let schema = match *kind {
-                    "application/json" | "application/problem+json" => place(name),
-                    _ => json!({ "type": "string" }),
+                    "application/x-ndjson" => json!({ "type": "string" }),
+                    "text/event-stream" if *name == "Records" => json!({ "type": "string" }),
+                    _ => place(name),
                 };
                 ((*kind).to_owned(), json!({ "schema": schema }))
             });
@@ -462,7 +581,7 @@ fn operation(route: &Route) -> Value {
         "responses": responses,
     });
     if let Some(name) = route.body {
-        let is_needed = !matches!(name, "Question");
+        let is_needed = !matches!(name, "Question" | "Says");
         operation["requestBody"] = json!({
             "required": is_needed,
             "content": { "application/json": { "schema": place(name) } },

@@ -1,0 +1,285 @@
+//! `serve` as a real process: what it says, what it does when it is told to end or is killed, and what it says when it cannot start. What can be asked over
+//! HTTP is tested in `crates/daemon`.
+
+mod kit;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use kit::{Home, LIMIT, orders, tiffany};
+use serde_json::{Value, json};
+
+/// A daemon in a process of its own.
+struct Served {
+    child: Child,
+    lines: BufReader<std::process::ChildStdout>,
+    said: Value,
+    address: String,
+}
+
+impl Served {
+    fn start(home: &Home, program: &std::path::Path, arguments: &[&str]) -> Served {
+        let mut command = home.command(program, &["serve", "--json"]);
+        command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let said = read_line(&mut lines);
+        let address = said["url"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned();
+        Served { child, lines, said, address }
+    }
+
+    fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        assert!(
+            std::process::Command::new("kill").args([signal, &pid]).status().unwrap().success()
+        );
+    }
+
+    /// Waits for its end, and gives its exit code.
+    fn end(mut self) -> Option<i32> {
+        let begun = Instant::now();
+        loop {
+            match self.child.try_wait().unwrap() {
+                Some(status) => return status.code(),
+                None => assert!(begun.elapsed() < LIMIT, "it does not end"),
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        ask(&self.address, method, path, body).unwrap()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn read_line(lines: &mut impl BufRead) -> Value {
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
+}
+
+/// One request on a line of its own.
+fn ask(address: &str, method: &str, path: &str, body: &str) -> std::io::Result<(u16, Value)> {
+    let mut line = TcpStream::connect(address)?;
+    line.set_read_timeout(Some(LIMIT))?;
+    let length = body.len();
+    write!(
+        line,
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    )?;
+    let mut text = String::new();
+    line.read_to_string(&mut text)?;
+    let broken = || std::io::Error::other(format!("broken off: {text:?}"));
+    let (head, body) = text.split_once("\r\n\r\n").ok_or_else(broken)?;
+    let status =
+        head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or_else(broken)?;
+    if body.is_empty() {
+        return Ok((status, Value::Null));
+    }
+    Ok((status, serde_json::from_str(body).map_err(|_| broken())?))
+}
+
+const FREE: [&str; 2] = ["--listen", "127.0.0.1:0"];
+
+#[test]
+fn a_daemon_says_what_there_is_and_ends_when_it_is_told_to() {
+    let home = Home::new();
+    let mut served = Served::start(&home, &orders(), &FREE);
+    assert_eq!(served.said["event"], "serving");
+    assert_eq!((&served.said["live"], &served.said["paused"]), (&json!(0), &json!([])));
+    assert!(served.said["functions"].as_array().unwrap().contains(&json!("order")));
+    let submit = r#"{"function":"order","id":"o-1","input":"tea"}"#;
+    assert_eq!(served.ask("POST", "/api/v1/runs", submit).0, 201);
+    // The command line goes through the socket.
+    let listed = home.run(&["ls", "--json"]).ok();
+    assert_eq!(listed.lines()[0]["id"], "o-1");
+    served.signal("-TERM");
+    assert_eq!(read_line(&mut served.lines)["event"], "ending");
+    assert_eq!(read_line(&mut served.lines)["event"], "ended");
+    assert_eq!(served.end(), Some(0));
+    // The next one goes on with it; the plain binary has no code for it.
+    let served = Served::start(&home, &orders(), &FREE);
+    assert_eq!(served.said["live"], 1);
+    served.signal("-INT");
+    assert_eq!(served.end(), Some(0));
+    let served = Served::start(&home, &tiffany(), &FREE);
+    assert_eq!(
+        (&served.said["live"], &served.said["paused"][0]["code"]),
+        (&json!(0), &json!("TFY0038"))
+    );
+    let (_, shown) = served.ask("GET", "/api/v1/runs/o-1", "");
+    assert_eq!((&shown["state"], &shown["function"]), (&json!("paused"), &json!("order")));
+    // What is said to it waits in the log.
+    let message = r#"{"name":"address","message":"here"}"#;
+    assert_eq!(served.ask("POST", "/api/v1/runs/o-1/messages", message).0, 204);
+}
+
+#[test]
+fn the_code_of_a_run_is_run_in_a_process_of_its_own() {
+    let home = Home::new();
+    let served = Served::start(&home, &orders(), &FREE);
+    served.ask("POST", "/api/v1/runs", r#"{"function":"nap","id":"n","input":0.01}"#);
+    let (_, shown) = served.ask("GET", "/api/v1/runs/n?wait=10", "");
+    assert_eq!(shown["state"], "completed");
+    let (status, replayed) = served.ask("POST", "/api/v1/runs/n/replay", "");
+    assert_eq!((status, &replayed["verdict"]), (200, &json!("identical")));
+    let (status, moment) = served.ask("GET", "/api/v1/runs/n/step?at=2", "");
+    assert_eq!((status, &moment["record"]), (200, &json!(2)), "{moment}");
+    let (status, problem) = served.ask("GET", "/api/v1/runs/n/step?at=999", "");
+    assert_eq!(status, 422, "{problem}");
+    assert!(problem["code"].as_str().unwrap().starts_with("TFY"), "{problem}");
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let home = Home::new();
+    let mut served =
+        Served::start(&home, &orders(), &["--listen", "127.0.0.1:0", "--grace", "10m"]);
+    served.ask("POST", "/api/v1/runs", r#"{"function":"pay","id":"p","input":600000}"#);
+    home.wait_for("p", "EffectStart");
+    served.signal("-TERM");
+    assert_eq!(read_line(&mut served.lines)["event"], "ending");
+    // Nothing new is begun, and looking is no work.
+    assert_eq!(
+        served.ask("POST", "/api/v1/runs", r#"{"function":"nap","input":1}"#).1["code"],
+        "TFY0159"
+    );
+    assert_eq!(served.ask("GET", "/readyz", "").0, 503);
+    assert_eq!(served.ask("GET", "/api/v1/runs/p", "").1["state"], "live");
+    served.signal("-TERM");
+    assert_eq!(served.end(), Some(128 + 15));
+}
+
+#[test]
+fn a_port_and_a_directory_that_somebody_has_are_named_with_who_has_them() {
+    let home = Home::new();
+    let served = Served::start(&home, &orders(), &FREE);
+    let other = Home::new();
+    let ran = other.run(&["serve", "--listen", &served.address]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let who = format!("process {} (orders) has the port", served.child.id());
+    assert!(ran.stderr.contains("TFY0155") && ran.stderr.contains(&who), "{ran:?}");
+    let ran = home.run(&["serve", "--listen", "127.0.0.1:0"]);
+    assert_eq!(ran.code, 4, "{ran:?}");
+    assert!(
+        ran.stderr.contains("TFY0101") && ran.stderr.contains(&served.child.id().to_string()),
+        "{ran:?}"
+    );
+    // A socket that a killed process left is no obstacle.
+    let mut served = served;
+    served.child.kill().unwrap();
+    served.child.wait().unwrap();
+    assert!(home.log().join("control.sock").exists());
+    let next = Served::start(&home, &orders(), &FREE);
+    assert_eq!(next.ask("GET", "/readyz", "").0, 200);
+    assert_eq!(home.run(&["ls"]).code, 0);
+}
+
+/// Follows the activity of all runs, and comes back whenever the line breaks.
+fn watcher(address: String, is_over: Arc<AtomicBool>, seen: Arc<Mutex<Vec<String>>>) {
+    let mut last = String::new();
+    while !is_over.load(Ordering::SeqCst) {
+        let Ok(mut line) = TcpStream::connect(&address) else {
+            std::thread::sleep(Duration::from_millis(20));
+            continue;
+        };
+        line.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        let again = match last.is_empty() {
+            true => String::new(),
+            false => format!("last-event-id: {last}\r\n"),
+        };
+        let head = format!("GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\n{again}\r\n");
+        if line.write_all(head.as_bytes()).is_err() {
+            continue;
+        }
+        let mut lines = BufReader::new(line);
+        loop {
+            let mut text = String::new();
+            match lines.read_line(&mut text) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(_) => break,
+            }
+            if is_over.load(Ordering::SeqCst) {
+                return;
+            }
+            if let Some(id) = text.trim_end().strip_prefix("id: ") {
+                id.clone_into(&mut last);
+            }
+            if let Some(event) = text.strip_prefix("data: ") {
+                seen.lock().unwrap().push(event.to_owned());
+            }
+        }
+    }
+}
+
+#[test]
+fn killed_under_load_it_loses_nothing_that_it_has_acknowledged_and_watchers_catch_up() {
+    const CLIENTS: usize = 64;
+    let home = Home::new();
+    let served = Served::start(&home, &orders(), &FREE);
+    let address = served.address.clone();
+    let (is_over, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
+    let watches = {
+        let (address, is_over, seen) = (address.clone(), Arc::clone(&is_over), Arc::clone(&seen));
+        std::thread::spawn(move || watcher(address, is_over, seen))
+    };
+    let acknowledged = Arc::new(AtomicUsize::new(0));
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|client| {
+            let (address, acknowledged) = (address.clone(), Arc::clone(&acknowledged));
+            std::thread::spawn(move || {
+                let mut ids = Vec::new();
+                for number in 0.. {
+                    let id = format!("load-{client}-{number}");
+                    let body =
+                        format!("{{\"function\":\"echo\",\"id\":\"{id}\",\"input\":{number}}}");
+                    match ask(&address, "POST", "/api/v1/runs", &body) {
+                        Ok((201, _)) => ids.push(id),
+                        Ok(other) => panic!("{other:?}"),
+                        Err(_) => break,
+                    }
+                    acknowledged.fetch_add(1, Ordering::SeqCst);
+                }
+                ids
+            })
+        })
+        .collect();
+    let begun = Instant::now();
+    while acknowledged.load(Ordering::SeqCst) < 4 * CLIENTS {
+        assert!(begun.elapsed() < LIMIT, "too slow: {acknowledged:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    served.signal("-KILL");
+    assert_eq!(served.end(), None);
+    let ids: Vec<String> = clients.into_iter().flat_map(|client| client.join().unwrap()).collect();
+    assert!(ids.len() >= 4 * CLIENTS);
+    let served = Served::start(&home, &orders(), &["--listen", &address]);
+    for id in &ids {
+        let (status, shown) = served.ask("GET", &format!("/api/v1/runs/{id}?wait=30"), "");
+        assert_eq!((status, &shown["state"]), (200, &json!("completed")), "{id}: {shown}");
+    }
+    let (_, list) = served.ask("GET", "/api/v1/runs?function=echo&limit=1", "");
+    assert!(list["total"].as_u64().unwrap() >= ids.len() as u64, "{list}");
+    served.ask("POST", "/api/v1/runs", r#"{"function":"echo","id":"after","input":1}"#);
+    let begun = Instant::now();
+    let has = |what: &str| seen.lock().unwrap().iter().any(|event| event.contains(what));
+    while !(has("\"restarted\":true") && has("\"after\"")) {
+        assert!(begun.elapsed() < LIMIT, "the watcher has not caught up");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    is_over.store(true, Ordering::SeqCst);
+    watches.join().unwrap();
+}

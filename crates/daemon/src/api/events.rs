@@ -1,0 +1,263 @@
+//! What runs do while they do it: the activity log over SSE and WebSocket, on the same path. A reader that is too slow loses the oldest and is told how
+//! many; no run waits for one. Each event is made text once, however many read it.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade};
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use serde::Deserialize;
+use serde_json::json;
+use tiffany::pal::{Detail, Hub, Subscription, TaskId, Told, Wanted};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, interval_at};
+
+use crate::app::App;
+use crate::error::DaemonError;
+use crate::http::{Answered, Named, Query};
+
+/// Which events are wanted.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Which {
+    from: Option<u64>,
+    epoch: Option<u64>,
+    all: bool,
+    ghosts: Option<bool>,
+}
+
+/// So many events are sent in one piece.
+const HANDFUL: usize = 64;
+
+pub(super) async fn of_all(
+    State(app): State<App>,
+    Query(which): Query<Which>,
+    request: Request,
+) -> Answered {
+    open(app, None, which, request).await
+}
+
+pub(super) async fn of_run(
+    State(app): State<App>,
+    Named(name): Named<String>,
+    Query(which): Query<Which>,
+    request: Request,
+) -> Answered {
+    let run = app.find(&name).await?;
+    open(app, Some(TaskId::Durable(run)), which, request).await
+}
+
+async fn open(app: App, run: Option<TaskId>, which: Which, request: Request) -> Answered {
+    let hub = app.runtime()?.activity();
+    let (from, restarted) = begin(&hub, &which, request.headers());
+    let mut wanted = Wanted::new().ghosts(which.ghosts.unwrap_or(true));
+    wanted.run = run;
+    wanted.from = from;
+    if which.all {
+        wanted = wanted.detail(Detail::All);
+    }
+    let events = Events {
+        hello: Some(hello(&hub, restarted)),
+        epoch: hub.epoch(),
+        events: hub.subscribe(wanted),
+        app,
+        is_over: false,
+    };
+    let (mut parts, _) = request.into_parts();
+    let is_socket = parts.headers.get(header::UPGRADE).is_some();
+    if !is_socket {
+        let place = events.app.stream()?;
+        return Ok(as_sse(events, place));
+    }
+    let upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection> =
+        WebSocketUpgrade::from_request_parts(&mut parts, &()).await;
+    let upgrade = upgrade.map_err(|error| {
+        DaemonError::BadRequest(format!("no WebSocket comes of this: {}", error.body_text()))
+    })?;
+    let place = events.app.stream()?;
+    let most = events.app.limits.message_bytes;
+    let upgrade = upgrade.max_message_size(most).max_frame_size(most);
+    Ok(upgrade.on_upgrade(move |socket| over_socket(socket, events, place)))
+}
+
+/// Where to begin, and whether the process that the reader knew is another one now: then its numbers mean nothing here.
+fn begin(hub: &Hub, which: &Which, headers: &HeaderMap) -> (Option<u64>, bool) {
+    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    let last = last.and_then(|id| {
+        let (epoch, seq) = id.split_once('-')?;
+        Some((epoch.parse::<u64>().ok()?, seq.parse::<u64>().ok()?))
+    });
+    let known = match last {
+        Some((epoch, seq)) => Some((Some(epoch), seq.saturating_add(1))),
+        None => which.from.map(|from| (which.epoch, from)),
+    };
+    match known {
+        None => (None, false),
+        Some((Some(epoch), _)) if epoch != hub.epoch() => (Some(1), true),
+        Some((_, from)) => (Some(from.max(1)), false),
+    }
+}
+
+fn hello(hub: &Hub, restarted: bool) -> String {
+    let (epoch, next_seq) = (hub.epoch(), hub.next_seq());
+    json!({ "epoch": epoch, "next_seq": next_seq, "restarted": restarted }).to_string()
+}
+
+/// A subscription on its way out.
+struct Events {
+    hello: Option<String>,
+    epoch: u64,
+    events: Subscription,
+    app: App,
+    is_over: bool,
+}
+
+/// What is sent next.
+enum Next {
+    Told(Vec<Told>),
+    /// It is over, and why.
+    End(&'static str),
+}
+
+impl Events {
+    /// Waits for something to send.
+    async fn next(&mut self) -> Next {
+        let first = tokio::select! {
+            told = poll_fn(|cx| self.events.poll_next(cx)) => told,
+            () = self.app.closing() => return Next::End("the daemon is ending"),
+        };
+        let Some(first) = first else { return Next::End("the runtime is gone") };
+        let mut told = vec![first];
+        while told.len() < HANDFUL
+            && let Some(more) = self.events.try_next()
+        {
+            told.push(more);
+        }
+        Next::Told(told)
+    }
+}
+
+fn as_sse(events: Events, place: OwnedSemaphorePermit) -> Response {
+    let ping = events.app.limits.ping;
+    let body = stream::unfold((events, place), move |(mut events, place)| async move {
+        if events.is_over {
+            return None;
+        }
+        let piece = events.sse_piece(ping).await;
+        Some((Ok::<_, Infallible>(Bytes::from(piece)), (events, place)))
+    });
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    (headers, Body::from_stream(body)).into_response()
+}
+
+impl Events {
+    async fn sse_piece(&mut self, ping: Duration) -> String {
+        if let Some(hello) = self.hello.take() {
+            return format!("event: streaming\ndata: {hello}\n\n");
+        }
+        match tokio::time::timeout(ping, self.next()).await {
+            // A line that is dead is noticed by what is sent there.
+            Err(_) => ":\n\n".to_owned(),
+            Ok(Next::End(why)) => {
+                self.is_over = true;
+                format!("event: end\ndata: {}\n\n", json!({ "reason": why }))
+            }
+            Ok(Next::Told(all)) => all.iter().map(|told| self.sse_event(told)).collect(),
+        }
+    }
+
+    fn sse_event(&self, told: &Told) -> String {
+        match told {
+            Told::Event(event) => {
+                let text = self.app.texts.of(event);
+                format!("id: {}-{}\nevent: activity\ndata: {text}\n\n", self.epoch, event.seq)
+            }
+            Told::Lost { count } => {
+                format!("event: lost\ndata: {}\n\n", json!({ "count": count }))
+            }
+        }
+    }
+
+    fn message(&self, told: &Told) -> Message {
+        match told {
+            Told::Event(event) => Message::Text(Utf8Bytes::from(format!(
+                "{{\"event\":{}}}",
+                self.app.texts.of(event)
+            ))),
+            Told::Lost { count } => Message::Text(json!({ "lost": count }).to_string().into()),
+        }
+    }
+}
+
+/// Why a WebSocket is closed.
+const GOING_AWAY: u16 = 1001;
+const BROKEN_RULE: u16 = 1008;
+
+async fn over_socket(mut socket: WebSocket, mut events: Events, _place: OwnedSemaphorePermit) {
+    let (code, why) = match talk(&mut socket, &mut events).await {
+        Some(end) => end,
+        // The other side is gone.
+        None => return,
+    };
+    let frame = CloseFrame { code, reason: why.into() };
+    let farewell = async {
+        drop(socket.send(Message::Close(Some(frame))).await);
+        // The other side answers, and then the line is closed in good order.
+        while let Some(Ok(_)) = socket.recv().await {}
+    };
+    drop(tokio::time::timeout(Duration::from_secs(1), farewell).await);
+}
+
+/// Sends events until there is a reason not to. `None`: there is nobody to tell it to.
+async fn talk(socket: &mut WebSocket, events: &mut Events) -> Option<(u16, &'static str)> {
+    let ping = events.app.limits.ping;
+    let most = events.app.limits.messages_per_second;
+    let hello = events.hello.take().unwrap_or_default();
+    socket.send(Message::Text(format!("{{\"streaming\":{hello}}}").into())).await.ok()?;
+    let mut pings = interval_at(Instant::now() + ping, ping);
+    let mut is_awaited = false;
+    let (mut second, mut said) = (Instant::now(), 0);
+    loop {
+        tokio::select! {
+            next = events.next() => match next {
+                Next::End(why) => return Some((GOING_AWAY, why)),
+                Next::Told(all) => {
+                    for told in &all {
+                        let sent = socket.send(events.message(told));
+                        // Who takes nothing for so long is gone.
+                        tokio::time::timeout(2 * ping, sent).await.ok()?.ok()?;
+                    }
+                }
+            },
+            came = socket.recv() => {
+                match came?.ok()? {
+                    Message::Close(_) => return None,
+                    _ => is_awaited = false,
+                }
+                if second.elapsed() > Duration::from_secs(1) {
+                    (second, said) = (Instant::now(), 0);
+                }
+                said += 1;
+                if said > most {
+                    return Some((BROKEN_RULE, "too many messages a second [TFY0158]"));
+                }
+            }
+            _ = pings.tick() => {
+                if std::mem::replace(&mut is_awaited, true) {
+                    return Some((GOING_AWAY, "no answer to a ping"));
+                }
+                let sent = socket.send(Message::Ping(Bytes::new()));
+                tokio::time::timeout(ping, sent).await.ok()?.ok()?;
+            }
+        }
+    }
+}

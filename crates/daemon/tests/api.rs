@@ -1,0 +1,297 @@
+//! What can be asked over HTTP, and what comes of it: started, listed, shown, changed, removed; and what bad requests get.
+
+mod kit;
+
+use kit::{Dir, House, read_head, read_until, send};
+use serde_json::{Value, json};
+
+#[test]
+fn a_run_is_started_once_however_often_it_is_asked_for() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    let first = house.submit("wait", "w-1", "null");
+    assert_eq!((first.status, &first.json()["new"]), (201, &json!(true)));
+    let place = first.header("location").unwrap().to_owned();
+    assert_eq!(house.get(&place).json()["id"], "w-1");
+    let second = house.submit("wait", "w-1", "null");
+    assert_eq!((second.status, &second.json()["new"]), (200, &json!(false)));
+    assert_eq!(second.json()["uuid"], first.json()["uuid"]);
+    assert_eq!(house.submit("wait", "w-1", "1").problem(), (409, "TFY0037".into()));
+    assert_eq!(house.submit("echo", "w-1", "null").problem(), (409, "TFY0037".into()));
+    // By a key instead of an id, and by neither.
+    let by_key = |input: &str| {
+        let body = format!("{{\"function\":\"echo\",\"input\":{input}}}");
+        house.ask("POST", "/api/v1/runs", &[("idempotency-key", "k1")], &body)
+    };
+    assert_eq!((by_key("1").status, by_key("1").status), (201, 200));
+    assert_eq!(by_key("2").problem(), (409, "TFY0037".into()));
+    let bare = || house.post("/api/v1/runs", r#"{"function":"echo"}"#).json()["id"].clone();
+    assert_ne!(bare(), bare());
+    assert_eq!(house.get("/api/v1/runs").json()["total"], 4);
+}
+
+#[test]
+fn a_value_and_an_error_come_back_as_they_are() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    house.submit("echo", "e", r#"{"tea":["ä\u001b[31m",1.5,null]}"#);
+    let shown = house.wait_for("e", "completed");
+    assert_eq!(shown["value"], json!({ "tea": ["ä\u{1b}[31m", 1.5, null] }));
+    house.submit("fail", "f", "\"no luck\"");
+    let shown = house.wait_for("f", "failed");
+    assert_eq!(shown["error"], json!({ "code": "TFY0001", "message": "no luck" }));
+    let list = house.get("/api/v1/runs?state=failed,completed&sort=id&order=asc&limit=1").json();
+    assert_eq!((&list["runs"][0]["id"], &list["total"]), (&json!("e"), &json!(2)));
+    let next = list["next"].as_str().unwrap();
+    let page =
+        house.get(&format!("/api/v1/runs?state=failed,completed&sort=id&order=asc&after={next}"));
+    assert_eq!(page.json()["runs"][0]["id"], "f");
+}
+
+#[test]
+fn runs_are_told_asked_and_cancelled() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    house.submit("wait", "w", "null");
+    assert_eq!(house.post("/api/v1/runs/w/queries/name", "").json(), json!({ "answer": "Ada" }));
+    assert_eq!(house.post("/api/v1/runs/w/queries/age", "").problem(), (404, "TFY0044".into()));
+    let sent = house.post("/api/v1/runs/w/messages", r#"{"name":"go","message":{"x":1}}"#);
+    assert_eq!(sent.status, 204);
+    assert_eq!(house.wait_for("w", "completed")["value"], json!({ "x": 1 }));
+    let late = house.post("/api/v1/runs/w/messages", r#"{"name":"go","message":1}"#);
+    assert_eq!(late.problem(), (409, "TFY0042".into()));
+    house.submit("promise", "p", "null");
+    let shown = house.get("/api/v1/runs/p").json();
+    let promise = shown["promises"][0].as_str().unwrap().to_owned();
+    let settle = |body: &str| house.post(&format!("/api/v1/promises/{promise}"), body);
+    assert_eq!(settle("{}").problem(), (400, "TFY0156".into()));
+    assert_eq!(settle(r#"{"value":7}"#).json()["first"], true);
+    assert_eq!(house.wait_for("p", "completed")["value"], 7);
+    house.submit("wait", "c", "null");
+    assert_eq!(house.post("/api/v1/runs/c/cancel", "").status, 204);
+    house.wait_for("c", "cancelled");
+    assert_eq!(house.post("/api/v1/runs/c/cancel", "").problem(), (409, "TFY0042".into()));
+}
+
+#[test]
+fn a_person_decides_a_question() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    house.submit("ask", "a", "\"ship it?\"");
+    let open = house.get("/api/v1/approvals").json();
+    assert_eq!(open["approvals"][0]["question"], "ship it?");
+    let id = open["approvals"][0]["id"].as_str().unwrap().replace('/', "%2F");
+    let decided =
+        house.post(&format!("/api/v1/approvals/{id}/approve"), r#"{"because":"why not"}"#);
+    assert_eq!(decided.json()["by"], "local", "{decided:?}");
+    assert_eq!(house.wait_for("a", "completed")["value"], "yes");
+    let again = house.post(&format!("/api/v1/approvals/{id}/reject"), "");
+    assert_eq!(again.status / 100, 4, "{again:?}");
+}
+
+#[test]
+fn a_run_is_forked_compacted_pruned_and_removed() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    house.submit("steps", "s", "30");
+    house.wait_for("s", "completed");
+    let forked = house.post("/api/v1/runs/s/forks", r#"{"at":3,"id":"fork"}"#);
+    assert_eq!((forked.status, &forked.json()["id"]), (201, &json!("fork")), "{forked:?}");
+    house.wait_for("fork", "completed");
+    let forks = house.get("/api/v1/runs?parent=s").json();
+    assert_eq!(forks["runs"][0]["parent"]["at"], 3);
+    assert_eq!(house.post("/api/v1/runs/s/compact", "").json()["compacted"], 1);
+    assert_eq!(house.get("/api/v1/runs/s").json()["value"], 30);
+    let plan = house.post("/api/v1/prune", r#"{"keep":0,"dry_run":true}"#).json();
+    assert_eq!((plan["remove"].as_array().unwrap().len(), &plan["done"]), (2, &Value::Null));
+    assert_eq!(house.ask("DELETE", "/api/v1/runs/s", &[], "").status, 204);
+    assert_eq!(house.get("/api/v1/runs/s").problem(), (410, "TFY0130".into()));
+    assert_eq!(house.post("/api/v1/prune", r#"{"keep":0}"#).json()["done"]["removed"], 1);
+    assert_eq!(house.get("/api/v1/runs").json()["total"], 0);
+    assert_eq!(house.get("/api/v1/runs?state=removed").json()["total"], 2);
+}
+
+#[test]
+fn records_come_as_a_page_as_lines_and_as_events_from_any_on() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    house.submit("wait", "w", "null");
+    let page = house.get("/api/v1/runs/w/records").json();
+    assert_eq!(page["records"][0]["type"], "RunStart");
+    let next = page["next"].as_u64().unwrap();
+    let mut follows = house.connect();
+    let accept = [("accept", "text/event-stream")];
+    send(&mut follows, "GET", &format!("/api/v1/runs/w/records?from={next}"), &accept, "");
+    assert!(read_head(&mut follows).contains("text/event-stream"));
+    house.post("/api/v1/runs/w/messages", r#"{"name":"go","message":1}"#);
+    let mut seen = String::new();
+    read_until(&mut follows, &mut seen, "event: end\ndata: {\"reason\":\"over\"}");
+    assert!(
+        seen.starts_with(&format!("id: {next}\nevent: record\ndata: {{\"v\":1,\"seq\":{next},")),
+        "{seen}"
+    );
+    let lines = house.ask(
+        "GET",
+        "/api/v1/runs/w/records?from=2&limit=2",
+        &[("accept", "application/x-ndjson")],
+        "",
+    );
+    let seqs: Vec<u64> = lines
+        .body
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["seq"].as_u64().unwrap())
+        .collect();
+    assert_eq!(seqs, [2, 3]);
+    // As a browser goes on.
+    let again = [("accept", "text/event-stream"), ("last-event-id", "1")];
+    let events = house.ask("GET", "/api/v1/runs/w/records", &again, "");
+    assert!(events.body.starts_with("id: 2\n"), "{}", events.body);
+    let last = house.get(&format!("/api/v1/runs/w/records?from={}", u64::MAX)).json();
+    assert_eq!((last["records"].as_array().unwrap().len(), &last["over"]), (0, &json!(true)));
+}
+
+#[test]
+fn what_makes_no_sense_is_told_so() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    let cases = [
+        ("GET", "/api/v1/runs/nobody", "", 404, "TFY0041"),
+        ("GET", "/api/v1/runs/%00", "", 400, "TFY0156"),
+        ("GET", "/api/v1/runs/a%0Ab", "", 400, "TFY0156"),
+        ("GET", "/api/v1/runs/%1b%5b31m", "", 400, "TFY0156"),
+        ("GET", "/api/v1/runs/%ff%fe", "", 400, "TFY0156"),
+        ("GET", "/api/v1/runs/..%2f..%2fetc%2fpasswd", "", 404, "TFY0041"),
+        ("GET", "/api/v1/runs/../../../etc/passwd", "", 404, "TFY0162"),
+        ("GET", "/api/v1/runs?limit=0", "", 400, "TFY0156"),
+        ("GET", "/api/v1/runs?limit=99999999999999999999999", "", 400, "TFY0156"),
+        ("GET", "/api/v1/runs?limit=-1", "", 400, "TFY0156"),
+        ("GET", "/api/v1/runs?colour=red", "", 400, "TFY0156"),
+        ("GET", "/api/v1/runs?state=happy", "", 400, "TFY0156"),
+        ("GET", "/api/v1/runs?since=yesterday", "", 400, "TFY0156"),
+        ("GET", "/api/v1/runs?sort=size", "", 400, "TFY0156"),
+        ("GET", "/api/v1/runs?after=zzz", "", 400, "TFY0156"),
+        ("GET", "/api/v1/runs?parent=nobody", "", 404, "TFY0041"),
+        ("GET", "/api/v1/runs/nobody/events", "", 404, "TFY0041"),
+        ("POST", "/api/v1/runs", "", 400, "TFY0156"),
+        ("POST", "/api/v1/runs", "{", 400, "TFY0156"),
+        ("POST", "/api/v1/runs", "[]", 400, "TFY0156"),
+        ("POST", "/api/v1/runs", r#"{"function":1}"#, 400, "TFY0156"),
+        ("POST", "/api/v1/runs", r#"{"function":"echo","inputs":1}"#, 400, "TFY0156"),
+        ("POST", "/api/v1/runs", r#"{"function":"echo","id":""}"#, 400, "TFY0156"),
+        ("POST", "/api/v1/runs", r#"{"function":"echo","id":"a\u001bb"}"#, 400, "TFY0156"),
+        ("POST", "/api/v1/runs", r#"{"function":"nothing"}"#, 422, "TFY0038"),
+        ("POST", "/api/v1/runs", r#"{"function":"fail","input":7}"#, 422, "TFY0035"),
+        ("POST", "/api/v1/promises/no-uuid", r#"{"value":1}"#, 400, "TFY0156"),
+        (
+            "POST",
+            "/api/v1/promises/00000000-0000-4000-8000-000000000000",
+            r#"{"value":1}"#,
+            404,
+            "TFY0010",
+        ),
+        ("POST", "/api/v1/doubts", r#"{"key":"x","again":true}"#, 422, "TFY0032"),
+        ("POST", "/api/v1/doubts", r#"{"key":"x"}"#, 400, "TFY0156"),
+        ("POST", "/api/v1/prune", "{}", 400, "TFY0156"),
+        ("POST", "/api/v1/prune", r#"{"older_than":"soon"}"#, 400, "TFY0156"),
+        ("PUT", "/api/v1/runs", "", 405, "TFY0163"),
+        ("GET", "/api/v2/runs", "", 404, "TFY0162"),
+        ("GET", "/", "", 404, "TFY0162"),
+    ];
+    for (method, path, body, status, code) in cases {
+        let answer = house.ask(method, path, &[], body);
+        assert_eq!(
+            answer.problem(),
+            (status, code.to_owned()),
+            "{method} {path} {body}: {answer:?}"
+        );
+    }
+    let long = "x".repeat(600);
+    let answer = house.submit("echo", &long, "1");
+    assert_eq!(answer.problem(), (400, "TFY0156".into()));
+    let nested = "[".repeat(100_000);
+    let answer = house.post("/api/v1/runs", &format!("{{\"function\":\"echo\",\"input\":{nested}"));
+    assert_eq!(answer.problem(), (400, "TFY0156".into()));
+    assert_eq!(house.get("/readyz").status, 200);
+}
+
+#[test]
+fn every_route_is_in_the_document_and_does_what_it_says() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    let document = house.get("/openapi.json").json();
+    let mut routes = 0;
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        let place = path.replace(['{', '}'], "");
+        for (method, operation) in operations.as_object().unwrap() {
+            routes += 1;
+            if path == "/api/v1/events" {
+                // It has no end.
+                let mut line = house.connect();
+                send(&mut line, "GET", path, &[], "");
+                assert!(read_head(&mut line).starts_with("HTTP/1.1 200"));
+                continue;
+            }
+            let answer = house.ask(&method.to_uppercase(), &place, &[("connection", "close")], "");
+            // Whatever it says, the path and the method are known, and nothing breaks.
+            let known =
+                answer.status < 500 && answer.status != 405 && !answer.body.contains("TFY0162");
+            assert!(known, "{method} {place}: {answer:?}");
+            let status = answer.status.to_string();
+            let responses = operation["responses"].as_object().unwrap();
+            assert!(responses.contains_key(&status) || answer.problem().0 >= 400, "{answer:?}");
+        }
+    }
+    assert!(routes > 20, "{routes}");
+    let page = house.get("/docs");
+    assert!(
+        page.body.contains("/openapi.json")
+            && !page.body.contains("http://")
+            && !page.body.contains("https://")
+    );
+    assert!(page.header("content-security-policy").unwrap().contains("default-src 'none'"));
+}
+
+#[test]
+fn the_daemon_ends_in_good_order_and_its_runs_go_on_in_the_next() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    house.submit("work", "w", "700");
+    house.submit("wait", "v", "null");
+    let mut follows = house.connect();
+    send(&mut follows, "GET", "/api/v1/runs/v/records", &[("accept", "text/event-stream")], "");
+    let mut seen = String::new();
+    read_head(&mut follows);
+    read_until(&mut follows, &mut seen, "event: record");
+    assert!(house.close(), "no step is cut off");
+    read_until(&mut follows, &mut seen, "event: end\ndata: {\"reason\":\"the daemon is ending\"}");
+    let house = House::open(&dir);
+    assert_eq!(house.wait_for("w", "completed")["value"], 700);
+    let records = house.get("/api/v1/runs/v/records").json();
+    let kinds: Vec<&str> = records["records"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["type"].as_str().unwrap())
+        .collect();
+    assert!(kinds.contains(&"ShutdownMarker"), "{kinds:?}");
+    // The step was done once.
+    let records = house.get("/api/v1/runs/w/records").json();
+    let starts =
+        records["records"].as_array().unwrap().iter().filter(|one| one["type"] == "EffectStart");
+    assert_eq!(starts.count(), 1);
+    house.post("/api/v1/runs/v/messages", r#"{"name":"go","message":1}"#);
+    house.wait_for("v", "completed");
+}
+
+#[test]
+fn metrics_and_health_are_there() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    assert_eq!(house.get("/healthz").json(), json!({ "status": "ok" }));
+    assert_eq!(house.get("/readyz").json(), json!({ "status": "ready" }));
+    let metrics = house.get("/metrics");
+    assert!(metrics.body.contains("# TYPE tiffany_runs_started_total counter"), "{metrics:?}");
+    let status = house.get("/api/v1/status").json();
+    assert_eq!(status["pid"], std::process::id());
+    assert!(status["functions"].as_array().unwrap().contains(&json!("echo")));
+}

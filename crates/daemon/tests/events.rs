@@ -1,0 +1,171 @@
+//! The activity log over SSE and WebSocket: what happens is told, in order, to who watches; who comes back goes on where they were; who floods or does not
+//! answer is closed.
+
+mod kit;
+
+use std::time::Duration;
+
+use futures_util::{SinkExt, StreamExt};
+use kit::{Dir, House, LIMIT, read_head, read_until, send};
+use serde_json::Value;
+use tiffany_daemon::Limits;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+
+type Socket =
+    tokio_tungstenite::WebSocketStream<tokio_tungstenite::MaybeTlsStream<tokio::net::TcpStream>>;
+
+fn with_tokio<T>(work: impl Future<Output = T>) -> T {
+    let threads = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let limited = async { tokio::time::timeout(LIMIT, work).await };
+    threads.block_on(limited).unwrap()
+}
+
+async fn watch(house: &House, path: &str) -> Socket {
+    let address = format!("ws://{}{path}", house.address);
+    let (socket, _) = tokio_tungstenite::connect_async(address).await.unwrap();
+    socket
+}
+
+/// The next message that is text, as JSON.
+async fn next(socket: &mut Socket) -> Value {
+    loop {
+        match socket.next().await.unwrap().unwrap() {
+            Message::Text(text) => return serde_json::from_str(&text).unwrap(),
+            Message::Close(frame) => panic!("closed: {frame:?}"),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_watcher_sees_a_run_from_its_beginning_to_its_end() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    with_tokio(async {
+        let mut socket = watch(&house, "/api/v1/events").await;
+        let hello = next(&mut socket).await;
+        let first = hello["streaming"]["next_seq"].as_u64().unwrap();
+        house.submit("progress", "p", "5");
+        let (mut stages, mut seqs) = (Vec::new(), Vec::new());
+        loop {
+            let event = next(&mut socket).await["event"].clone();
+            seqs.push(event["seq"].as_u64().unwrap());
+            stages.push(event["stage"].as_str().unwrap().to_owned());
+            if stages.last().is_some_and(|stage| stage == "Completed") {
+                break;
+            }
+        }
+        assert_eq!(stages[0], "ReceivedInstruction");
+        assert_eq!(stages.iter().filter(|stage| *stage == "Progress").count(), 5, "{stages:?}");
+        assert!(seqs[0] >= first && seqs.windows(2).all(|pair| pair[0] < pair[1]), "{seqs:?}");
+        // Only one run, from the beginning, by one who comes late.
+        let mut late = watch(&house, "/api/v1/runs/p/events?from=1").await;
+        next(&mut late).await;
+        assert_eq!(next(&mut late).await["event"]["stage"], "ReceivedInstruction");
+    });
+}
+
+#[test]
+fn a_browser_goes_on_where_it_was() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    let mut line = house.connect();
+    send(&mut line, "GET", "/api/v1/events", &[], "");
+    read_head(&mut line);
+    let mut seen = String::new();
+    read_until(&mut line, &mut seen, "event: streaming");
+    house.submit("echo", "a", "1");
+    read_until(&mut line, &mut seen, "\"Completed\"");
+    let first_id = seen.lines().find_map(|line| line.strip_prefix("id: ")).unwrap().to_owned();
+    let ids: Vec<&str> = seen.lines().filter_map(|line| line.strip_prefix("id: ")).collect();
+    drop(line);
+    let mut line = house.connect();
+    send(&mut line, "GET", "/api/v1/events", &[("last-event-id", &first_id)], "");
+    read_head(&mut line);
+    let mut again = String::new();
+    read_until(&mut line, &mut again, "\"Completed\"");
+    let second = again.lines().find_map(|line| line.strip_prefix("id: ")).unwrap();
+    assert_eq!(second, ids[1]);
+    // Of another process nothing is known but what there is now.
+    drop(line);
+    let mut line = house.connect();
+    send(&mut line, "GET", "/api/v1/events", &[("last-event-id", "1-999999")], "");
+    read_head(&mut line);
+    let mut other = String::new();
+    read_until(&mut line, &mut other, "\"restarted\":true");
+    read_until(&mut line, &mut other, "ReceivedInstruction");
+}
+
+#[test]
+fn the_end_of_the_daemon_is_told() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    with_tokio(async {
+        let mut socket = watch(&house, "/api/v1/events").await;
+        next(&mut socket).await;
+        house.end();
+        loop {
+            match socket.next().await.unwrap().unwrap() {
+                Message::Close(frame) => {
+                    let frame = frame.unwrap();
+                    assert_eq!(frame.code, CloseCode::Away);
+                    assert!(frame.reason.contains("ending"), "{frame:?}");
+                    break;
+                }
+                other => assert!(!other.is_text(), "{other:?}"),
+            }
+        }
+    });
+}
+
+#[test]
+fn who_floods_is_closed_with_a_reason() {
+    let dir = Dir::new();
+    let house = House::with(&dir, Limits { messages_per_second: 10, ..Limits::default() });
+    with_tokio(async {
+        let mut socket = watch(&house, "/api/v1/events").await;
+        for _ in 0..100 {
+            if socket.send(Message::Text("x".into())).await.is_err() {
+                break;
+            }
+        }
+        let mut closed = None;
+        while let Some(Ok(message)) = socket.next().await {
+            if let Message::Close(frame) = message {
+                closed = frame;
+            }
+        }
+        assert_eq!(closed.unwrap().code, CloseCode::Policy);
+        // A message that is too long ends it, too, and nobody else notices.
+        let mut other = watch(&house, "/api/v1/events").await;
+        let _ = other.send(Message::Text("x".repeat(1 << 20).into())).await;
+        while let Some(Ok(message)) = other.next().await {
+            assert!(!message.is_binary());
+        }
+        let mut third = watch(&house, "/api/v1/events").await;
+        assert!(next(&mut third).await["streaming"].is_object());
+    });
+}
+
+#[test]
+fn who_does_not_answer_a_ping_is_closed() {
+    let dir = Dir::new();
+    let house = House::with(&dir, Limits { ping: Duration::from_millis(200), ..Limits::default() });
+    // A client that upgrades and then never says anything again.
+    let mut line = house.connect();
+    let headers = [
+        ("upgrade", "websocket"),
+        ("connection", "upgrade"),
+        ("sec-websocket-version", "13"),
+        ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+    ];
+    send(&mut line, "GET", "/api/v1/events", &headers, "");
+    assert!(read_head(&mut line).starts_with("HTTP/1.1 101"));
+    let mut rest = Vec::new();
+    std::io::Read::read_to_end(&mut line, &mut rest).unwrap();
+    let text = String::from_utf8_lossy(&rest);
+    assert!(text.contains("no answer to a ping"), "{text}");
+    let half = [("upgrade", "websocket")];
+    assert_eq!(house.ask("GET", "/api/v1/events", &half, "").problem(), (400, "TFY0156".into()));
+}

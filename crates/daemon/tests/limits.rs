@@ -1,0 +1,167 @@
+//! Each limit has its answer, over a real socket: nothing hangs, nobody else is harmed, and whoever waits and tries again is served.
+
+mod kit;
+
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+use kit::{Dir, House, LIMIT, read_answer, read_head, read_until, send};
+use tiffany_daemon::Limits;
+
+fn limits() -> Limits {
+    Limits::default()
+}
+
+/// Reads until the other side closes the line.
+fn rest(line: &mut std::net::TcpStream) -> String {
+    let mut text = Vec::new();
+    let _ = line.read_to_end(&mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+#[test]
+fn a_body_that_is_too_long_is_refused() {
+    let dir = Dir::new();
+    let house = House::with(&dir, Limits { body_bytes: 1000, ..limits() });
+    let body = format!("{{\"function\":\"echo\",\"input\":\"{}\"}}", "x".repeat(2000));
+    assert_eq!(house.post("/api/v1/runs", &body).problem(), (413, "TFY0157".into()));
+    assert_eq!(house.submit("echo", "e", "1").status, 201);
+}
+
+#[test]
+fn a_body_that_never_ends_is_given_up() {
+    let dir = Dir::new();
+    let house = House::with(&dir, Limits { body_time: Duration::from_millis(300), ..limits() });
+    let mut line = house.connect();
+    let head = "POST /api/v1/runs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{";
+    line.write_all(head.as_bytes()).unwrap();
+    assert_eq!(read_answer(&mut line).problem(), (400, "TFY0156".into()));
+}
+
+#[test]
+fn headers_that_never_end_and_lines_that_say_nothing_are_closed() {
+    let dir = Dir::new();
+    let house = House::with(&dir, Limits { header_time: Duration::from_millis(300), ..limits() });
+    let mut slow = house.connect();
+    slow.write_all(b"GET /healthz HTTP/1.1\r\nhost: local").unwrap();
+    let mut silent = house.connect();
+    let mut idle = house.connect();
+    send(&mut idle, "GET", "/healthz", &[], "");
+    assert_eq!(read_answer(&mut idle).status, 200);
+    let begun = Instant::now();
+    for line in [&mut slow, &mut silent, &mut idle] {
+        assert!(!rest(line).contains("200 OK"));
+    }
+    assert!(begun.elapsed() < LIMIT);
+    assert_eq!(house.get("/healthz").status, 200);
+}
+
+#[test]
+fn headers_that_are_too_long_are_refused() {
+    let dir = Dir::new();
+    let house = House::with(&dir, Limits { header_bytes: 8 << 10, ..limits() });
+    let long = "x".repeat(64 << 10);
+    let mut line = house.connect();
+    // The other side may have closed it before all of this was written.
+    let _ = line
+        .write_all(format!("GET / HTTP/1.1\r\nhost: localhost\r\nx: {long}\r\n\r\n").as_bytes());
+    let said = rest(&mut line);
+    assert!(said.is_empty() || said.starts_with("HTTP/1.1 431"), "{said}");
+    assert_eq!(house.get("/healthz").status, 200);
+}
+
+#[test]
+fn connections_beyond_the_limit_are_told_to_come_back() {
+    let dir = Dir::new();
+    let house = House::with(&dir, Limits { connections_per_peer: 2, ..limits() });
+    let mut lines: Vec<_> = (0..2).map(|_| house.connect()).collect();
+    for line in &mut lines {
+        send(line, "GET", "/healthz", &[], "");
+        assert_eq!(read_answer(line).status, 200);
+    }
+    let mut third = house.connect();
+    let refused = read_answer(&mut third);
+    assert_eq!(refused.problem(), (429, "TFY0158".into()));
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    lines.clear();
+    let begun = Instant::now();
+    loop {
+        let mut line = house.connect();
+        send(&mut line, "GET", "/healthz", &[], "");
+        if read_answer(&mut line).status == 200 {
+            break;
+        }
+        assert!(begun.elapsed() < LIMIT);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn requests_beyond_the_rate_are_told_how_long_to_wait() {
+    let dir = Dir::new();
+    let house = House::with(&dir, Limits { requests_per_second: 5, ..limits() });
+    let mut line = house.connect();
+    let mut ask = || {
+        send(&mut line, "GET", "/healthz", &[], "");
+        read_answer(&mut line)
+    };
+    let refused = (0..50).map(|_| ask()).find(|answer| answer.status != 200).unwrap();
+    assert_eq!(refused.problem(), (429, "TFY0158".into()));
+    assert!(refused.header("retry-after").is_some());
+    let begun = Instant::now();
+    while ask().status != 200 {
+        assert!(begun.elapsed() < LIMIT);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn streams_beyond_the_limit_are_refused_and_their_places_come_back() {
+    let dir = Dir::new();
+    let house = House::with(&dir, Limits { streams: 1, ..limits() });
+    let mut first = house.connect();
+    send(&mut first, "GET", "/api/v1/events", &[], "");
+    assert!(read_head(&mut first).contains("200 OK"));
+    let mut seen = String::new();
+    read_until(&mut first, &mut seen, "event: streaming");
+    assert_eq!(house.get("/api/v1/events").problem(), (503, "TFY0161".into()));
+    drop(first);
+    // Something has to be said for a line to be found dead.
+    let begun = Instant::now();
+    loop {
+        house.submit("echo", &format!("e{}", begun.elapsed().as_nanos()), "1");
+        let mut line = house.connect();
+        send(&mut line, "GET", "/api/v1/events", &[], "");
+        if read_head(&mut line).contains("200 OK") {
+            break;
+        }
+        assert!(begun.elapsed() < LIMIT);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_page_of_somebody_else_does_not_get_in() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    let evil = [("origin", "http://evil.example")];
+    let body = r#"{"function":"echo"}"#;
+    assert_eq!(house.ask("POST", "/api/v1/runs", &evil, body).problem(), (403, "TFY0174".into()));
+    let mut line = house.connect();
+    line.write_all(b"GET /api/v1/runs HTTP/1.1\r\nhost: evil.example\r\n\r\n").unwrap();
+    assert_eq!(read_answer(&mut line).problem(), (403, "TFY0174".into()));
+    let bad = [("authorization", "Bearer nonsense")];
+    let refused = house.ask("GET", "/api/v1/runs", &bad, "");
+    assert_eq!(refused.problem(), (401, "TFY0171".into()));
+    assert_eq!(refused.header("www-authenticate"), Some("Bearer"));
+}
+
+#[test]
+fn what_is_no_json_is_refused() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    let mut line = house.connect();
+    let head = "POST /api/v1/runs HTTP/1.1\r\nhost: localhost\r\ncontent-type: text/xml\r\ncontent-length: 4\r\n\r\n<a/>";
+    line.write_all(head.as_bytes()).unwrap();
+    assert_eq!(read_answer(&mut line).problem(), (415, "TFY0166".into()));
+}
