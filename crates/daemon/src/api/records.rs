@@ -14,6 +14,7 @@ use tiffany::Uuid;
 use tiffany::control::State as RunState;
 use tiffany::wal::{Checker, Follower, LogError};
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
 
 use super::look::detail;
 use crate::app::App;
@@ -36,6 +37,8 @@ const PIECE: usize = 64 << 10;
 /// How often a file is looked at for more: soon at first, then not so soon.
 const SOON: Duration = Duration::from_millis(10);
 const LATER: Duration = Duration::from_millis(250);
+/// How long the file of a new run is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// How often something is sent to somebody who has nothing to read, so that a line that is dead is noticed.
 const SIGN: Duration = Duration::from_secs(15);
 
@@ -127,6 +130,14 @@ struct Reader {
 struct Piece {
     lines: Vec<(u64, String)>,
     is_end: bool,
+    /// There is no file yet.
+    is_missing: bool,
+}
+
+impl Piece {
+    fn end(lines: Vec<(u64, String)>) -> Piece {
+        Piece { lines, is_end: true, is_missing: false }
+    }
 }
 
 impl Reader {
@@ -137,9 +148,11 @@ impl Reader {
         while bytes < PIECE && (lines.len() as u64) < most {
             let record = match self.follower.next() {
                 Ok(Some(record)) => record,
-                Ok(None) => return Ok(Piece { lines, is_end: true }),
-                // A run that was started a moment ago has no file yet.
-                Err(LogError::Vanished { .. }) => return Ok(Piece { lines, is_end: true }),
+                Ok(None) => return Ok(Piece::end(lines)),
+                // A run that was started a moment ago is safe, and has no file yet.
+                Err(LogError::Vanished { .. }) => {
+                    return Ok(Piece { is_missing: true, ..Piece::end(lines) });
+                }
                 Err(error) => return Err(error),
             };
             if record.seq >= self.from {
@@ -147,7 +160,7 @@ impl Reader {
                 lines.push((record.seq, record.json.to_owned()));
             }
         }
-        Ok(Piece { lines, is_end: false })
+        Ok(Piece { is_end: false, ..Piece::end(lines) })
     }
 }
 
@@ -167,10 +180,15 @@ async fn page(app: &App, run: Uuid, mut reader: Reader, limit: u64) -> Answered 
     let is_over = detail(app, run).await?.summary.state.is_over();
     let mut lines: Vec<(u64, String)> = Vec::new();
     let from = reader.from;
+    let begun = Instant::now();
     loop {
         let (again, piece) = read(reader, limit - lines.len() as u64).await?;
         reader = again;
         lines.extend(piece.lines);
+        if piece.is_missing && begun.elapsed() < PATIENCE {
+            tokio::time::sleep(SOON).await;
+            continue;
+        }
         if piece.is_end || lines.len() as u64 >= limit {
             let next = lines.last().map_or(from, |(seq, _)| seq + 1);
             let texts: Vec<&str> = lines.iter().map(|(_, line)| line.as_str()).collect();
