@@ -16,6 +16,7 @@ use crate::config::Config;
 use crate::error::DaemonError;
 use crate::http::{Server, bind};
 use crate::limits::Limits;
+use crate::sinks::{SinkError, Sinks};
 use crate::tls::Tls;
 
 /// Where a daemon listens if nothing else is said.
@@ -46,7 +47,7 @@ pub struct Daemon {
     builder: Builder,
     dir: PathBuf,
     listen: SocketAddr,
-    limits: Limits,
+    limits: Option<Limits>,
     grace: Duration,
     config: Config,
     again: Option<Again>,
@@ -62,6 +63,9 @@ pub enum ServeError {
     /// Tokens, certificates, the audit file.
     #[error(transparent)]
     Auth(#[from] AuthError),
+    /// Where activity is given on to.
+    #[error(transparent)]
+    Sink(#[from] SinkError),
     /// The runtime or its log.
     #[error(transparent)]
     Run(#[from] RunError),
@@ -73,6 +77,7 @@ impl ServeError {
         match self {
             ServeError::Daemon(error) => error.code(),
             ServeError::Auth(error) => error.code(),
+            ServeError::Sink(error) => error.code(),
             ServeError::Run(error) => error.code(),
         }
     }
@@ -85,7 +90,7 @@ impl Daemon {
             builder,
             dir: dir.into(),
             listen: LISTEN,
-            limits: Limits::default(),
+            limits: None,
             grace: GRACE,
             config: Config::default(),
             again: None,
@@ -98,10 +103,10 @@ impl Daemon {
         Daemon { listen, ..self }
     }
 
-    /// Has these limits.
+    /// Has these limits, instead of those of its configuration.
     #[must_use]
     pub fn limits(self, limits: Limits) -> Daemon {
-        Daemon { limits, ..self }
+        Daemon { limits: Some(limits), ..self }
     }
 
     /// Gives running steps so much time when it ends.
@@ -110,7 +115,7 @@ impl Daemon {
         Daemon { grace, ..self }
     }
 
-    /// Takes from a configuration who may, certificates, rules about old runs and what the machine is called. The directory and the address are not taken.
+    /// Takes from a configuration who may, certificates, limits, rules about old runs, where activity goes, and what the machine is called. The directory and the address are not taken.
     #[must_use]
     pub fn config(self, config: Config) -> Daemon {
         Daemon { config, ..self }
@@ -144,18 +149,24 @@ impl Daemon {
             builder = builder.node(node);
         }
         builder = config.retention().fold(builder, Builder::retention);
+        if let Ok(rules) = config.redactions() {
+            builder = builder.redact(rules);
+        }
+        let limits = limits.unwrap_or_else(|| config.limits());
         let app = App::new(dir.clone(), limits, gate, audit, again);
         let server = Server::start(listener, &app, router(&app), tls)?;
         let runtime = match builder.log_dir(&dir).build() {
             Ok(runtime) => runtime,
             Err(error) => {
                 app.become_phase(Phase::Closing);
-                server.stop();
+                server.drop_at_once();
                 return Err(error.into());
             }
         };
+        let node = config.node.as_deref().unwrap_or("local");
+        let sinks = server.sinks(&config.sinks, &runtime.handle(), node)?;
         app.ready(runtime.handle());
-        Ok(Serving { runtime, server, app, address, grace, has_tls })
+        Ok(Serving { runtime, server, app, address, grace, has_tls, sinks })
     }
 }
 
@@ -167,6 +178,7 @@ pub struct Serving {
     address: SocketAddr,
     grace: Duration,
     has_tls: bool,
+    sinks: Sinks,
 }
 
 impl Serving {
@@ -218,7 +230,7 @@ impl Serving {
             tracing::error!(target: "tiffany", "{error}");
         }
         drop(self.runtime);
-        self.server.stop();
+        self.server.stop(self.sinks);
         drained.and_then(|drained| said.map(|()| drained))
     }
 }

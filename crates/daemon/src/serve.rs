@@ -53,6 +53,10 @@ pub(crate) fn serve(asked: Asked<'_>) -> Result<u8, GuestError> {
         })?,
         None => Config::default(),
     };
+    if typed.config.is_some() {
+        // Who typed `-v` has said it already.
+        tiffany::logging::init(config.log.format(), config.log.level());
+    }
     let stop = Stop::on_signals().map_err(|error| told(&error.into()))?;
     let app = config.app.clone().map(PathBuf::into_os_string);
     let theirs = app.as_ref().and_then(|file| asked.functions_of(file)).transpose()?;

@@ -9,11 +9,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
+use tiffany::redact::{RedactError, Redactions};
 use tiffany::retention::Retention;
 
 use crate::auth::{Gate, Role, Tokens};
+use crate::limits::Limits;
+use crate::sinks;
 use crate::tls::TlsFiles;
-use sections::{Keep, Span, Tls};
+use sections::{Keep, Limited, Span, Tls};
 pub use sections::{Log, LogFormat, LogLevel};
 
 /// A configuration that shows everything that can be said, with what holds if it is not.
@@ -51,6 +54,10 @@ pub struct Config {
     /// How logs are written.
     pub log: Log,
     retention: Vec<Keep>,
+    redact: Vec<String>,
+    limits: Limited,
+    /// Where the activity log is given on to.
+    pub sinks: sinks::Settings,
 }
 
 /// Why a configuration cannot be used.
@@ -95,6 +102,11 @@ impl Config {
             };
             ConfigError { place, why: error.message().trim().replace('\n', ", ") }
         })?;
+        config.redactions().map_err(|error| {
+            let text = error.to_string();
+            let why = text.split(" [TFY").next().unwrap_or(&text).to_owned();
+            ConfigError { place: format!("{}: redact", file.display()), why }
+        })?;
         let from = file.parent().unwrap_or(Path::new(""));
         for path in config.paths() {
             *path = from.join(&*path);
@@ -123,6 +135,16 @@ impl Config {
             key: tls.key.clone(),
             clients: tls.clients.clone(),
         })
+    }
+
+    /// What is taken out of everything that is written or told.
+    pub fn redactions(&self) -> Result<Redactions, RedactError> {
+        Redactions::parse(&self.redact.join("\n"))
+    }
+
+    /// How much of everything anybody may have.
+    pub fn limits(&self) -> Limits {
+        self.limits.limits()
     }
 
     /// How long runs that are over are kept.
@@ -177,6 +199,10 @@ mod tests {
         let rules: Vec<Retention> = all.retention().collect();
         assert_eq!(rules[0], Retention::new().compact_after(day).older_than(30 * day));
         assert_eq!(rules.len(), 2);
+        assert!(!all.redactions().unwrap().is_empty());
+        // What the example shows of limits is what holds anyway.
+        assert_eq!(all.limits(), Limits::default());
+        assert!(all.sinks.redis.is_some() && all.sinks.nats.is_some());
     }
 
     #[test]
@@ -195,6 +221,7 @@ mod tests {
             ("[[retention]]\nkeep = -1", "t.toml:2:8: "),
             ("[[retention]]\nstate = ['over']", "unknown variant `over`"),
             ("[log]\nlevel = 'loud'", "`loud`"),
+            ("redact = ['pattern (']", "t.toml: redact: the pattern `(`"),
         ];
         for (text, expected) in cases {
             let said = refused(text);

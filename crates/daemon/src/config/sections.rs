@@ -8,9 +8,11 @@ use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 use tiffany::cli::units;
 use tiffany::history::Outcome;
+use tiffany::logging;
 use tiffany::retention::Retention;
 
 use crate::auth::Role;
+use crate::limits::Limits;
 
 /// A time: `"90s"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +89,27 @@ pub struct Log {
     pub level: LogLevel,
 }
 
+impl Log {
+    /// As those who write it have it.
+    pub fn format(&self) -> logging::Format {
+        match self.format {
+            LogFormat::Text => logging::Format::Text,
+            LogFormat::Json => logging::Format::Json,
+        }
+    }
+
+    /// The same.
+    pub fn level(&self) -> logging::Level {
+        match self.level {
+            LogLevel::Error => logging::Level::ERROR,
+            LogLevel::Warn => logging::Level::WARN,
+            LogLevel::Info => logging::Level::INFO,
+            LogLevel::Debug => logging::Level::DEBUG,
+            LogLevel::Trace => logging::Level::TRACE,
+        }
+    }
+}
+
 /// How a line of the log looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -113,6 +136,54 @@ pub enum LogLevel {
     Debug,
     /// Everything.
     Trace,
+}
+
+/// Limits of the server; what is left out stays as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Limited {
+    body_bytes: Option<Size>,
+    header_bytes: Option<Size>,
+    header_time: Option<Span>,
+    body_time: Option<Span>,
+    connections: Option<usize>,
+    connections_per_peer: Option<usize>,
+    requests_per_second: Option<u32>,
+    waiting: Option<usize>,
+    answer_time: Option<Span>,
+    streams: Option<usize>,
+    message_bytes: Option<Size>,
+    messages_per_second: Option<u32>,
+    ping: Option<Span>,
+    children: Option<usize>,
+    child_time: Option<Span>,
+}
+
+impl Limited {
+    pub(super) fn limits(self) -> Limits {
+        let usual = Limits::default();
+        let size = |given: Option<Size>, usual: usize| {
+            given.map_or(usual, |Size(bytes)| usize::try_from(bytes).unwrap_or(usize::MAX))
+        };
+        let time = |given: Option<Span>, usual| given.map_or(usual, |Span(time)| time);
+        Limits {
+            body_bytes: size(self.body_bytes, usual.body_bytes),
+            header_bytes: size(self.header_bytes, usual.header_bytes),
+            header_time: time(self.header_time, usual.header_time),
+            body_time: time(self.body_time, usual.body_time),
+            connections: self.connections.unwrap_or(usual.connections),
+            connections_per_peer: self.connections_per_peer.unwrap_or(usual.connections_per_peer),
+            requests_per_second: self.requests_per_second.unwrap_or(usual.requests_per_second),
+            waiting: self.waiting.unwrap_or(usual.waiting),
+            answer_time: time(self.answer_time, usual.answer_time),
+            streams: self.streams.unwrap_or(usual.streams),
+            message_bytes: size(self.message_bytes, usual.message_bytes),
+            messages_per_second: self.messages_per_second.unwrap_or(usual.messages_per_second),
+            ping: time(self.ping, usual.ping),
+            children: self.children.unwrap_or(usual.children),
+            child_time: time(self.child_time, usual.child_time),
+        }
+    }
 }
 
 /// A rule about runs that are over.

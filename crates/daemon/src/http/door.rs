@@ -52,6 +52,8 @@ async fn door(
     let response = next.run(request).await;
     match written_down(&app, &who, peer.as_ref(), (did, &path), &response) {
         Ok(()) => response,
+        // What was refused changed nothing; why it was is worth more.
+        Err(_) if response.status().as_u16() >= 400 => response,
         Err(problem) => problem.into_response(),
     }
 }
