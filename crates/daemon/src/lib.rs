@@ -28,6 +28,8 @@ mod daemon;
 mod error;
 mod http;
 mod limits;
+#[cfg(feature = "otlp")]
+pub mod otlp;
 mod serve;
 pub mod sinks;
 pub mod tls;

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use tiffany::retention::Retention;
 
 use crate::auth::{Gate, Role, Tokens};
+use crate::sinks::Settings;
 use crate::tls::TlsFiles;
 use sections::{Keep, Span, Tls};
 pub use sections::{Log, LogFormat, LogLevel};
@@ -51,6 +52,8 @@ pub struct Config {
     /// How logs are written.
     pub log: Log,
     retention: Vec<Keep>,
+    /// Where the activity of runs is given on to.
+    pub sinks: Settings,
 }
 
 /// Why a configuration cannot be used.
@@ -177,6 +180,8 @@ mod tests {
         let rules: Vec<Retention> = all.retention().collect();
         assert_eq!(rules[0], Retention::new().compact_after(day).older_than(30 * day));
         assert_eq!(rules.len(), 2);
+        assert_eq!(all.sinks.redis.unwrap().stream, "tiffany");
+        assert_eq!(all.sinks.nats.unwrap().url.to_string(), "nats://…@127.0.0.1:4222");
     }
 
     #[test]
@@ -195,6 +200,8 @@ mod tests {
             ("[[retention]]\nkeep = -1", "t.toml:2:8: "),
             ("[[retention]]\nstate = ['over']", "unknown variant `over`"),
             ("[log]\nlevel = 'loud'", "`loud`"),
+            ("[sinks.redis]\nstream = 'x'", "missing field `url`"),
+            ("[sinks.kafka]\nurl = 'x'", "unknown field `kafka`"),
         ];
         for (text, expected) in cases {
             let said = refused(text);
