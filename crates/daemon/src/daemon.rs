@@ -16,6 +16,8 @@ use crate::config::Config;
 use crate::error::DaemonError;
 use crate::http::{Server, bind};
 use crate::limits::Limits;
+use crate::otlp::OtlpError;
+use crate::sinks::{SinkError, Sinks};
 use crate::tls::Tls;
 
 /// Where a daemon listens if nothing else is said.
@@ -25,6 +27,8 @@ pub const LISTEN: SocketAddr =
 pub const GRACE: Duration = Duration::from_secs(10);
 /// How long streams have to come to their end.
 const FAREWELL: Duration = Duration::from_millis(200);
+/// How long sinks have to give on the last events.
+const LAST_EVENTS: Duration = Duration::from_secs(2);
 
 /// A daemon that is not open yet.
 ///
@@ -65,6 +69,12 @@ pub enum ServeError {
     /// The runtime or its log.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// Where events are given on to.
+    #[error(transparent)]
+    Sink(#[from] SinkError),
+    /// Where telemetry is sent.
+    #[error(transparent)]
+    Telemetry(#[from] OtlpError),
 }
 
 impl ServeError {
@@ -74,6 +84,8 @@ impl ServeError {
             ServeError::Daemon(error) => error.code(),
             ServeError::Auth(error) => error.code(),
             ServeError::Run(error) => error.code(),
+            ServeError::Sink(error) => error.code(),
+            ServeError::Telemetry(error) => error.code(),
         }
     }
 }
@@ -154,8 +166,18 @@ impl Daemon {
                 return Err(error.into());
             }
         };
+        let node = config.node.as_deref().unwrap_or_default();
+        let sinks = Sinks::start(&config.sinks, &runtime.handle(), node, server.handle());
+        let sinks = match sinks {
+            Ok(sinks) => sinks,
+            Err(error) => {
+                app.become_phase(Phase::Closing);
+                server.stop();
+                return Err(error.into());
+            }
+        };
         app.ready(runtime.handle());
-        Ok(Serving { runtime, server, app, address, grace, has_tls })
+        Ok(Serving { runtime, server, app, address, grace, has_tls, sinks })
     }
 }
 
@@ -167,6 +189,7 @@ pub struct Serving {
     address: SocketAddr,
     grace: Duration,
     has_tls: bool,
+    sinks: Sinks,
 }
 
 impl Serving {
@@ -218,6 +241,8 @@ impl Serving {
             tracing::error!(target: "tiffany", "{error}");
         }
         drop(self.runtime);
+        // They have until now what happened last.
+        self.server.handle().block_on(self.sinks.finish(LAST_EVENTS));
         self.server.stop();
         drained.and_then(|drained| said.map(|()| drained))
     }

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use tiffany::retention::Retention;
 
 use crate::auth::{Gate, Role, Tokens};
+use crate::otlp;
 use crate::sinks::Settings;
 use crate::tls::TlsFiles;
 use sections::{Keep, Span, Tls};
@@ -54,6 +55,8 @@ pub struct Config {
     retention: Vec<Keep>,
     /// Where the activity of runs is given on to.
     pub sinks: Settings,
+    /// Where telemetry is sent.
+    pub otlp: Option<otlp::Settings>,
 }
 
 /// Why a configuration cannot be used.
@@ -180,6 +183,7 @@ mod tests {
         let rules: Vec<Retention> = all.retention().collect();
         assert_eq!(rules[0], Retention::new().compact_after(day).older_than(30 * day));
         assert_eq!(rules.len(), 2);
+        assert_eq!(all.otlp.unwrap().endpoint, "http://127.0.0.1:4318");
         assert_eq!(all.sinks.redis.unwrap().stream, "tiffany");
         assert_eq!(all.sinks.nats.unwrap().url.to_string(), "nats://…@127.0.0.1:4222");
     }

@@ -82,6 +82,11 @@ impl Server {
         Ok(Server { threads })
     }
 
+    /// Where what waits for the network is done.
+    pub(crate) fn handle(&self) -> &tokio::runtime::Handle {
+        self.threads.handle()
+    }
+
     /// Ends it. Answers that are on their way have a moment.
     pub(crate) fn stop(self) {
         self.threads.shutdown_timeout(LAST);

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tiffany::RuntimeHandle;
 
+use super::json;
 use super::post::{Endpoint, Refused};
+use super::sending::{Counts, Measured};
 use super::spans::{Ended, now};
-use super::{Counts, Measured, json};
 
 /// So many spans wait at most.
 const MOST: usize = 8192;

@@ -8,15 +8,17 @@ use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
+use tiffany::logging::Redacted;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
+use tracing_subscriber::field::MakeVisitor;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-use super::Counts;
 use super::exporter::Queue;
+use super::sending::Counts;
 
 /// So many lines are kept with a span.
 const MOST_NOTES: usize = 64;
@@ -63,8 +65,7 @@ where
 {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
-        let mut fields = Fields::default();
-        attributes.record(&mut fields);
+        let fields = Fields::read(|visitor| attributes.record(visitor));
         let parent = span.parent().and_then(|parent| {
             let extensions = parent.extensions();
             extensions.get::<Ended>().map(|parent| (parent.trace, parent.id))
@@ -94,8 +95,7 @@ where
         let Some(span) = context.span(id) else { return };
         let mut extensions = span.extensions_mut();
         if let Some(ended) = extensions.get_mut::<Ended>() {
-            let mut fields = Fields::default();
-            record.record(&mut fields);
+            let mut fields = Fields::read(|visitor| record.record(visitor));
             ended.fields.append(&mut fields.all);
         }
     }
@@ -104,8 +104,7 @@ where
         let Some(span) = context.event_span(event) else { return };
         let mut extensions = span.extensions_mut();
         let Some(ended) = extensions.get_mut::<Ended>() else { return };
-        let mut fields = Fields::default();
-        event.record(&mut fields);
+        let fields = Fields::read(|visitor| event.record(visitor));
         let level = *event.metadata().level();
         if level == Level::ERROR {
             ended.error = Some(fields.message.clone());
@@ -135,7 +134,27 @@ struct Fields {
     all: Vec<(&'static str, Value)>,
 }
 
+/// Makes a visitor of fields, for who cleans what passes.
+struct Gather;
+
+impl<'a> MakeVisitor<&'a mut Fields> for Gather {
+    type Visitor = Gathering<'a>;
+
+    fn make_visitor(&self, fields: &'a mut Fields) -> Gathering<'a> {
+        Gathering(fields)
+    }
+}
+
+struct Gathering<'a>(&'a mut Fields);
+
 impl Fields {
+    /// Reads fields without what the rules of this process take out.
+    fn read(record: impl FnOnce(&mut dyn Visit)) -> Fields {
+        let mut fields = Fields::default();
+        record(&mut Redacted(Gather).make_visitor(&mut fields));
+        fields
+    }
+
     /// The trace of a durable run is the run, so that its lives before and after a restart are one.
     fn run(&self) -> Option<u128> {
         let (_, id) = self.all.iter().find(|(name, _)| *name == "task_id")?;
@@ -143,27 +162,27 @@ impl Fields {
     }
 }
 
-impl Visit for Fields {
+impl Visit for Gathering<'_> {
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.all.push((field.name(), value.into()));
+        self.0.all.push((field.name(), value.into()));
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.all.push((field.name(), value.into()));
+        self.0.all.push((field.name(), value.into()));
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.all.push((field.name(), value.into()));
+        self.0.all.push((field.name(), value.into()));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.all.push((field.name(), value.into()));
+        self.0.all.push((field.name(), value.into()));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
-            "message" => self.message = value.to_owned(),
-            name => self.all.push((name, value.into())),
+            "message" => self.0.message = value.to_owned(),
+            name => self.0.all.push((name, value.into())),
         }
     }
 

@@ -105,7 +105,7 @@ fn spans_of_runs_and_metrics_are_read_by_a_collector() {
     let uuid = tracing::subscriber::with_default(subscriber, || {
         let order = |()| async {
             let child = spawn(async { step("pack", || Err::<(), _>("no box")).await }).await;
-            Ok::<bool, TaskError>(child.await.is_err())
+            Ok::<bool, TaskError>(child.await?.is_err())
         };
         let mut runtime =
             Runtime::builder().log_dir(&dir).register("order", order).build().unwrap();
