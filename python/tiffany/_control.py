@@ -12,6 +12,7 @@ from tiffany._approvals import Approval, OpenApproval
 from tiffany._arguments import bad, several
 from tiffany._records import Doubt, Paused, Run, RunLike, Status, doubt, paused_run
 from tiffany._retention import Collected, Compacted, Pruned, Retention
+from tiffany.metrics import Metrics, _read
 
 _NOTHING: Any = object()
 _T = TypeVar("_T")
@@ -182,6 +183,10 @@ class Connection:
     def paused(self) -> list[Paused]:
         """The runs that cannot go on, and why."""
         return self.status().paused
+
+    def metrics(self) -> Metrics:
+        """What the process that has the log has counted and measured so far."""
+        return _read(self._control.metrics())
 
     def doubts(self) -> list[Doubt]:
         """The steps that are in doubt."""

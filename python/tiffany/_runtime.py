@@ -17,6 +17,7 @@ from tiffany._arguments import bad, close_unbegun, known_names_only
 from tiffany._control import _NOTHING, Connection
 from tiffany._records import Chunk, Doubt, Paused, Queue, Run, RunLike, doubt, paused_run
 from tiffany._retention import Collected, Compacted, Pruned, Retention
+from tiffany.metrics import Metrics, _read
 
 atexit.register(_core._leave)
 
@@ -249,6 +250,10 @@ class Runtime:
     def paused(self) -> list[Paused]:
         """The runs of the log that cannot go on, and why."""
         return [paused_run(parts) for parts in self._core.paused()]
+
+    def metrics(self) -> Metrics:
+        """What it has counted and measured so far. The book's chapter "Metrics" says what each one means."""
+        return _read(self._core.metrics())
 
     def doubts(self) -> list[Doubt]:
         """Steps that must not be done twice and were cut off, and wait for a person to decide."""

@@ -1,5 +1,6 @@
 //! The menu of this repository: `cargo xtask` lists what one does here, `cargo xtask NAME` does it.
 
+mod packaging;
 mod python;
 mod python_rows;
 mod rows;
@@ -204,6 +205,11 @@ fn test(shop: &Shop, _: &[String]) -> Result<(), String> {
     install_nextest(shop)?;
     servers(shop, &[])?;
     shop.step("tests", &mut shop.cargo(["nextest", "run", "--workspace", "--no-fail-fast"]))?;
+    let telemetry = ["nextest", "run", "-p", "tiffany-daemon", "--features", "otlp"];
+    let mut telemetry = shop.cargo(telemetry);
+    telemetry.args(["--test", "otlp", "--no-fail-fast"]);
+    shop.step("tests of telemetry", &mut telemetry)?;
+    packaging::check(shop)?;
     let mistakes = ["nextest", "run", "-p", "tiffany-sim", "--features", "mutations"];
     let mut mistakes = shop.cargo(mistakes);
     mistakes.args(["-E", "binary(mutations)", "--no-fail-fast"]);

@@ -16,6 +16,7 @@ use crate::config::Config;
 use crate::error::DaemonError;
 use crate::http::{Server, bind};
 use crate::limits::Limits;
+use crate::otlp::OtlpError;
 use crate::sinks::{SinkError, Sinks};
 use crate::tls::Tls;
 
@@ -26,6 +27,8 @@ pub const LISTEN: SocketAddr =
 pub const GRACE: Duration = Duration::from_secs(10);
 /// How long streams have to come to their end.
 const FAREWELL: Duration = Duration::from_millis(200);
+/// How long sinks have to give on the last events.
+const LAST_EVENTS: Duration = Duration::from_secs(2);
 
 /// A daemon that is not open yet.
 ///
@@ -69,6 +72,9 @@ pub enum ServeError {
     /// The runtime or its log.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// Where telemetry is sent.
+    #[error(transparent)]
+    Telemetry(#[from] OtlpError),
 }
 
 impl ServeError {
@@ -79,6 +85,7 @@ impl ServeError {
             ServeError::Auth(error) => error.code(),
             ServeError::Sink(error) => error.code(),
             ServeError::Run(error) => error.code(),
+            ServeError::Telemetry(error) => error.code(),
         }
     }
 }
@@ -149,9 +156,8 @@ impl Daemon {
             builder = builder.node(node);
         }
         builder = config.retention().fold(builder, Builder::retention);
-        if let Ok(rules) = config.redactions() {
-            builder = builder.redact(rules);
-        }
+        let rules = config.redactions().map_err(|error| DaemonError::Start(error.to_string()))?;
+        builder = builder.redact(rules);
         let limits = limits.unwrap_or_else(|| config.limits());
         let app = App::new(dir.clone(), limits, gate, audit, again);
         let server = Server::start(listener, &app, router(&app), tls)?;
@@ -159,12 +165,20 @@ impl Daemon {
             Ok(runtime) => runtime,
             Err(error) => {
                 app.become_phase(Phase::Closing);
-                server.drop_at_once();
+                server.stop();
                 return Err(error.into());
             }
         };
-        let node = config.node.as_deref().unwrap_or("local");
-        let sinks = server.sinks(&config.sinks, &runtime.handle(), node)?;
+        let node = config.node.as_deref().unwrap_or_default();
+        let sinks = Sinks::start(&config.sinks, &runtime.handle(), node, server.handle());
+        let sinks = match sinks {
+            Ok(sinks) => sinks,
+            Err(error) => {
+                app.become_phase(Phase::Closing);
+                server.stop();
+                return Err(error.into());
+            }
+        };
         app.ready(runtime.handle());
         Ok(Serving { runtime, server, app, address, grace, has_tls, sinks })
     }
@@ -230,7 +244,9 @@ impl Serving {
             tracing::error!(target: "tiffany", "{error}");
         }
         drop(self.runtime);
-        self.server.stop(self.sinks);
+        // They have until now what happened last.
+        self.server.handle().block_on(self.sinks.finish(LAST_EVENTS));
+        self.server.stop();
         drained.and_then(|drained| said.map(|()| drained))
     }
 }

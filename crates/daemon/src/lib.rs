@@ -28,8 +28,11 @@ mod daemon;
 mod error;
 mod http;
 mod limits;
+mod notify;
+pub mod otlp;
 mod serve;
 pub mod sinks;
+mod telemetry;
 pub mod tls;
 
 use std::ffi::OsString;

@@ -18,6 +18,8 @@ use tiffany::{Builder, RuntimeHandle};
 use crate::config::Config;
 use crate::daemon::{Daemon, LISTEN, ServeError, Serving};
 use crate::error::DaemonError;
+use crate::notify;
+use crate::telemetry::Telemetry;
 
 /// What can be typed.
 #[derive(Args, Debug)]
@@ -53,10 +55,6 @@ pub(crate) fn serve(asked: Asked<'_>) -> Result<u8, GuestError> {
         })?,
         None => Config::default(),
     };
-    if typed.config.is_some() {
-        // Who typed `-v` has said it already.
-        tiffany::logging::init(config.log.format(), config.log.level());
-    }
     let stop = Stop::on_signals().map_err(|error| told(&error.into()))?;
     let app = config.app.clone().map(PathBuf::into_os_string);
     let theirs = app.as_ref().and_then(|file| asked.functions_of(file)).transpose()?;
@@ -74,14 +72,26 @@ pub(crate) fn serve(asked: Asked<'_>) -> Result<u8, GuestError> {
     if let Some(grace) = typed.grace.or(config.grace()) {
         daemon = daemon.grace(grace);
     }
+    // Without a file nothing is logged, unless `-v` says so.
+    let telemetry = typed.config.as_ref().map(|_| Telemetry::start(&config)).transpose();
+    let telemetry = telemetry.map_err(|error| told(&error.into()))?;
     let serving = daemon.config(config).open().map_err(|error| told(&error))?;
-    run(serving, &stop, asked.json).map_err(|error| told(&error))
+    if let Some(telemetry) = &telemetry {
+        telemetry.watch(&serving.handle());
+    }
+    let ended = run(serving, &stop, asked.json).map_err(|error| told(&error));
+    if let Some(telemetry) = telemetry {
+        telemetry.finish();
+    }
+    ended
 }
 
 fn run(mut serving: Serving, stop: &Stop, json: bool) -> Result<u8, ServeError> {
     stop.wakes(serving.handle())?;
     greet(&serving, json);
+    notify::ready(&serving.url());
     let ran = serving.run_while(|_| !stop.is_wanted());
+    notify::stopping();
     say(json, "ending", "ending: running steps come to their end; once more ends it at once");
     let drained = serving.close()?;
     ran?;

@@ -257,6 +257,11 @@ impl Runtime {
         Ok(runs::paused(&self.open(py)?.runtime))
     }
 
+    /// What was counted and measured: as text for Prometheus, and as JSON.
+    fn metrics(&self, py: Python<'_>) -> PyResult<(String, String)> {
+        Ok(runs::metrics(&self.open(py)?.runtime.metrics()))
+    }
+
     /// The steps in doubt.
     fn doubts(&self, py: Python<'_>) -> PyResult<Vec<runs::DoubtParts>> {
         Ok(runs::doubts(&self.open(py)?.runtime))

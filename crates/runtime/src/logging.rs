@@ -10,10 +10,13 @@ use tracing::field::{Field, Visit};
 use tracing::span::Record;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::field::{MakeVisitor, RecordFields, VisitFmt, VisitOutput};
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::{DefaultFields, Writer};
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
+use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::redact::{any, named_text};
 
@@ -40,10 +43,21 @@ pub enum Format {
 /// # Ok::<(), tiffany::RunError>(())
 /// ```
 pub fn init(format: Format, level: Level) -> bool {
-    let builder = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
+    tracing_subscriber::registry().with(layer(format, level)).try_init().is_ok()
+}
+
+/// What [`init`] sets, as a layer of a subscriber that has others too.
+pub fn layer<S>(format: Format, level: Level) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
+{
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let level = LevelFilter::from_level(level);
     match format {
-        Format::Text => builder.fmt_fields(Redacted(DefaultFields::new())).try_init().is_ok(),
-        Format::Json => builder.fmt_fields(JsonSpans).event_format(JsonLines).try_init().is_ok(),
+        Format::Text => lines.fmt_fields(Redacted(DefaultFields::new())).with_filter(level).boxed(),
+        Format::Json => {
+            lines.fmt_fields(JsonSpans).event_format(JsonLines).with_filter(level).boxed()
+        }
     }
 }
 

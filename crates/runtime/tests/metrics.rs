@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use metrics_kit::{check_histograms, parse};
 use tiffany::control::Control;
@@ -57,7 +57,13 @@ fn a_runtime_with_a_log_tells_all_of_the_catalogue_and_nothing_else() {
     runtime.run(async { sleep(Duration::from_millis(1)).await }).unwrap();
     runtime.send(&run, "address", &"here").unwrap();
     assert_eq!(runtime.wait_for(&run).unwrap(), "here");
-    let metrics = runtime.metrics();
+    let begun = Instant::now();
+    let mut metrics = runtime.metrics();
+    // The directory is looked at on another thread.
+    while metrics.family("tiffany_log_bytes").unwrap().samples.is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{metrics}");
+        metrics = runtime.metrics();
+    }
     let told: Vec<&str> = metrics.families.iter().map(|family| &*family.name).collect();
     let known: Vec<&str> = CATALOGUE.iter().map(|about| about.name).collect();
     assert_eq!(told, known);
@@ -113,7 +119,7 @@ fn what_waits_is_counted_while_it_waits() {
         runtime.run(async { sleep(Duration::from_millis(5)).await }).unwrap();
         runtime.metrics()
     };
-    let begun = std::time::Instant::now();
+    let begun = Instant::now();
     let mut metrics = until(&mut runtime);
     let waits =
         |metrics: &Snapshot, reason| value(metrics, "tiffany_tasks_blocked", &[("reason", reason)]);

@@ -14,8 +14,8 @@ use tiffany::retention::Retention;
 
 use crate::auth::{Gate, Role, Tokens};
 use crate::limits::Limits;
-use crate::sinks;
 use crate::tls::TlsFiles;
+use crate::{otlp, sinks};
 use sections::{Keep, Limited, Span, Tls};
 pub use sections::{Log, LogFormat, LogLevel};
 
@@ -56,8 +56,10 @@ pub struct Config {
     retention: Vec<Keep>,
     redact: Vec<String>,
     limits: Limited,
-    /// Where the activity log is given on to.
+    /// Where the activity of runs is given on to.
     pub sinks: sinks::Settings,
+    /// Where telemetry is sent.
+    pub otlp: Option<otlp::Settings>,
 }
 
 /// Why a configuration cannot be used.
@@ -202,7 +204,9 @@ mod tests {
         assert!(!all.redactions().unwrap().is_empty());
         // What the example shows of limits is what holds anyway.
         assert_eq!(all.limits(), Limits::default());
-        assert!(all.sinks.redis.is_some() && all.sinks.nats.is_some());
+        assert_eq!(all.otlp.unwrap().endpoint, "http://127.0.0.1:4318");
+        assert_eq!(all.sinks.redis.unwrap().stream, "tiffany");
+        assert_eq!(all.sinks.nats.unwrap().url.to_string(), "nats://…@127.0.0.1:4222");
     }
 
     #[test]
@@ -222,6 +226,8 @@ mod tests {
             ("[[retention]]\nstate = ['over']", "unknown variant `over`"),
             ("[log]\nlevel = 'loud'", "`loud`"),
             ("redact = ['pattern (']", "t.toml: redact: the pattern `(`"),
+            ("[sinks.redis]\nstream = 'x'", "missing field `url`"),
+            ("[sinks.kafka]\nurl = 'x'", "unknown field `kafka`"),
         ];
         for (text, expected) in cases {
             let said = refused(text);

@@ -11,7 +11,6 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tiffany::RuntimeHandle;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -22,7 +21,6 @@ use super::problem::Problem;
 use super::who_has::who_has;
 use crate::app::App;
 use crate::error::DaemonError;
-use crate::sinks::{self, SinkError, Sinks};
 use crate::tls::{Tls, name_in};
 
 /// Headers that one request may have.
@@ -84,24 +82,13 @@ impl Server {
         Ok(Server { threads })
     }
 
-    /// Ends it without waiting for anybody.
-    pub(crate) fn drop_at_once(self) {
-        self.threads.shutdown_timeout(LAST);
+    /// Where what waits for the network is done.
+    pub(crate) fn handle(&self) -> &tokio::runtime::Handle {
+        self.threads.handle()
     }
 
-    /// Gives the activity of a runtime on, from the same threads.
-    pub(crate) fn sinks(
-        &self,
-        settings: &sinks::Settings,
-        runtime: &RuntimeHandle,
-        node: &str,
-    ) -> Result<Sinks, SinkError> {
-        Sinks::start(settings, runtime, node, self.threads.handle())
-    }
-
-    /// Ends it. Answers that are on their way have a moment, and so have events.
-    pub(crate) fn stop(self, sinks: Sinks) {
-        self.threads.block_on(sinks.finish(LAST));
+    /// Ends it. Answers that are on their way have a moment.
+    pub(crate) fn stop(self) {
         self.threads.shutdown_timeout(LAST);
     }
 }

@@ -28,6 +28,21 @@ impl Address {
         &self.0
     }
 
+    /// Without user and password.
+    pub(super) fn bare(&self) -> String {
+        let (scheme, _, rest) = self.parts();
+        format!("{scheme}{rest}")
+    }
+
+    /// The user and the password, as they are before they are escaped. One word alone is a user.
+    pub(super) fn credentials(&self) -> Option<(String, Option<String>)> {
+        let user = self.parts().1?;
+        Some(match user.split_once(':') {
+            Some((name, password)) => (decoded(name), Some(decoded(password))),
+            None => (decoded(user), None),
+        })
+    }
+
     /// What comes before the user, the user with the password, and the rest.
     fn parts(&self) -> (&str, Option<&str>, &str) {
         let from = self.0.find("://").map_or(0, |at| at + 3);

@@ -32,7 +32,7 @@ impl Nats {
             why: settings.url.hide(&why),
             section: "sinks.nats",
         };
-        let address = settings.url.secret().parse::<async_nats::ServerAddr>();
+        let address = settings.url.bare().parse::<async_nats::ServerAddr>();
         address.map_err(|error| failed(error.to_string()))?;
         let words = settings.subject.split('.');
         if words.clone().any(|word| word.is_empty() || word != self::word(word)) {
@@ -64,12 +64,18 @@ impl Outlet for Nats {
     }
 
     async fn connect(&self) -> Result<Connected, String> {
-        let options = ConnectOptions::new()
+        // Not in the address: that is logged by others.
+        let options = match self.settings.url.credentials() {
+            Some((user, Some(password))) => ConnectOptions::with_user_and_password(user, password),
+            Some((token, None)) => ConnectOptions::with_token(token),
+            None => ConnectOptions::new(),
+        };
+        let options = options
             .name("tiffany")
             // A connection that breaks is not mended behind our back: what was on its way would be lost unseen.
             .max_reconnects(1)
             .reconnect_delay_callback(|_| Duration::from_millis(10));
-        let connected = options.connect(self.settings.url.secret()).await;
+        let connected = options.connect(self.settings.url.bare()).await;
         let client = connected.map_err(|error| error.to_string())?;
         let inbox = format!("_INBOX.tiffany.{:032x}", random());
         let echoes = client.subscribe(inbox.clone()).await.map_err(|error| error.to_string())?;

@@ -27,10 +27,12 @@ struct Heard(Arc<Mutex<Vec<(String, Value)>>>);
 impl Heard {
     /// Listens, from when this comes back.
     fn listen(&self, server: &Server, on: &tokio::runtime::Runtime) {
-        let (url, heard) = (url(server), self.clone());
+        let (url, heard) = (format!("127.0.0.1:{}", server.port), self.clone());
+        let options =
+            async_nats::ConnectOptions::with_user_and_password("ada".into(), SECRET.into());
         let mut all = on.block_on(async move {
             let connected = async {
-                let client = async_nats::connect(&url).await.unwrap();
+                let client = options.connect(&url).await.unwrap();
                 let all = client.subscribe("tiffany.>").await.unwrap();
                 client.flush().await.unwrap();
                 all

@@ -200,6 +200,10 @@ impl Control {
         self.settled(promise, run, Err(failure(error)))
     }
 
+    fn metrics(&self, py: Python<'_>) -> PyResult<(String, String)> {
+        Ok(super::runs::metrics(&self.ask(py, Way::metrics)?))
+    }
+
     fn doubts(&self, py: Python<'_>) -> PyResult<Vec<DoubtParts>> {
         Ok(self.ask(py, Way::doubts)?.iter().map(doubt).collect())
     }

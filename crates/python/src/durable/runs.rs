@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use tiffany::binding;
 use tiffany::control::{Decision, Doubt, Paused};
 use tiffany::durable::DurableRun;
+use tiffany::metrics::Snapshot;
 use tiffany::{RunError, Runtime, Uuid};
 
 use crate::argument;
@@ -117,6 +118,12 @@ pub(crate) type DoubtParts = (String, String, String, u64, bool);
 pub(super) fn doubt(doubt: &Doubt) -> DoubtParts {
     let Doubt { key, run, step, attempt, waits, .. } = doubt;
     (key.clone(), run.to_string(), step.clone(), *attempt, *waits)
+}
+
+/// What was counted and measured: as text for Prometheus, and as JSON.
+pub(crate) fn metrics(metrics: &Snapshot) -> (String, String) {
+    let json = serde_json::to_string(metrics).unwrap_or_else(|_| "{\"families\":[]}".into());
+    (metrics.to_string(), json)
 }
 
 pub(crate) fn doubts(runtime: &Runtime) -> Vec<DoubtParts> {

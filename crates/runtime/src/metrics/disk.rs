@@ -1,20 +1,33 @@
-//! What a log takes of its disk, and what is left there. It is looked up by those who read the metrics, never by the loop.
+//! What a log takes of its disk, and what is left there. Nobody waits long for it.
 
 use std::fs::{self, DirEntry};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::lock::Mutex;
+use crate::lock::{Condvar, Mutex};
 
 /// A directory is walked at most this often.
 const EVERY: Duration = Duration::from_secs(60);
+/// How long the first who asks waits for that.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A log's directory.
 #[derive(Debug)]
-pub(crate) struct Disk {
+pub(crate) struct Disk(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
     dir: PathBuf,
-    last: Mutex<Option<(Instant, Used)>>,
+    known: Mutex<Known>,
+    walked: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    last: Option<(Instant, Used)>,
+    is_walking: bool,
 }
 
 /// Bytes of a log, by what they are.
@@ -33,25 +46,35 @@ pub(crate) struct Space {
 
 impl Disk {
     pub(crate) fn new(dir: PathBuf) -> Disk {
-        Disk { dir, last: Mutex::new(None) }
+        Disk(Arc::new(Shared { dir, known: Mutex::default(), walked: Condvar::new() }))
     }
 
-    /// What the log takes.
-    pub(crate) fn used(&self) -> Used {
-        let mut last = self.last.lock();
-        match *last {
-            Some((when, used)) if when.elapsed() < EVERY => used,
-            _ => {
-                let used = walk(&self.dir);
-                *last = Some((Instant::now(), used));
-                used
-            }
+    /// What the log takes, as it was last looked up. That is done on a thread of its own: there may be many files, and it may be the loop who asks.
+    pub(crate) fn used(&self) -> Option<Used> {
+        let mut known = self.0.known.lock();
+        let is_old = known.last.is_none_or(|(when, _)| when.elapsed() >= EVERY);
+        if is_old && !known.is_walking {
+            let shared = Arc::clone(&self.0);
+            let walk = move || {
+                let used = walk(&shared.dir);
+                let mut known = shared.known.lock();
+                *known = Known { last: Some((Instant::now(), used)), is_walking: false };
+                shared.walked.notify_all();
+            };
+            let thread = std::thread::Builder::new().name("tiffany-disk".into());
+            known.is_walking = thread.spawn(walk).is_ok();
         }
+        let until = Instant::now() + PATIENCE;
+        while known.last.is_none()
+            && known.is_walking
+            && !self.0.walked.wait_until(&mut known, until)
+        {}
+        known.last.map(|(_, used)| used)
     }
 
     /// How large the disk is, and what is left for this user.
     pub(crate) fn space(&self) -> Option<Space> {
-        let found = rustix::fs::statvfs(&self.dir).ok()?;
+        let found = rustix::fs::statvfs(&self.0.dir).ok()?;
         let size = found.f_blocks.saturating_mul(found.f_frsize);
         Some(Space { size, free: found.f_bavail.saturating_mul(found.f_frsize) })
     }

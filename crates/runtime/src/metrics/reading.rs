@@ -161,9 +161,10 @@ fn read_standing(sheet: &mut Sheet, standing: &Standing) {
 }
 
 fn read_disk(sheet: &mut Sheet, disk: &Disk) {
-    let used = disk.used();
-    for (part, bytes) in [("runs", used.runs), ("blobs", used.blobs), ("rest", used.rest)] {
-        sheet.count(&about::LOG_BYTES, &[part], bytes);
+    if let Some(used) = disk.used() {
+        for (part, bytes) in [("runs", used.runs), ("blobs", used.blobs), ("rest", used.rest)] {
+            sheet.count(&about::LOG_BYTES, &[part], bytes);
+        }
     }
     if let Some(space) = disk.space() {
         sheet.count(&about::DISK_FREE, &[], space.free);

@@ -1,0 +1,32 @@
+//! Tells systemd how the daemon stands, if it was started by it as `Type=notify`: by a datagram to the socket that the environment names.
+
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+/// The daemon answers from now on.
+pub(crate) fn ready(url: &str) {
+    tell(&format!("READY=1\nSTATUS=serving {url}"));
+}
+
+/// The daemon comes to its end.
+pub(crate) fn stopping() {
+    tell("STOPPING=1\nSTATUS=running steps come to their end");
+}
+
+fn tell(state: &str) {
+    let Some(place) = std::env::var_os("NOTIFY_SOCKET").filter(|place| !place.is_empty()) else {
+        return;
+    };
+    let address = match place.as_bytes() {
+        // A name that is no file's.
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
+        _ => SocketAddr::from_pathname(&place),
+    };
+    let sent = address.and_then(|address| {
+        UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address).map(drop)
+    });
+    if let Err(error) = sent {
+        tracing::warn!(target: "tiffany", "the service manager cannot be told how this stands: {error}");
+    }
+}

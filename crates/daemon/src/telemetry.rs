@@ -1,0 +1,78 @@
+//! The daemon's log and its telemetry, as the configuration wants them.
+
+use std::time::Duration;
+
+use tiffany::RuntimeHandle;
+use tiffany::logging;
+
+use crate::config::Config;
+use crate::otlp::OtlpError;
+
+/// How long a collector has to take the last of it.
+#[cfg_attr(not(feature = "otlp"), allow(dead_code))]
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What sends telemetry, if somebody wants it.
+pub(crate) struct Telemetry {
+    #[cfg(feature = "otlp")]
+    exporter: Option<crate::otlp::Exporter>,
+}
+
+impl Telemetry {
+    /// Sets up the log of this process, unless it is set up already, and begins to send telemetry.
+    #[cfg(feature = "otlp")]
+    pub(crate) fn start(config: &Config) -> Result<Telemetry, OtlpError> {
+        use tracing_subscriber::layer::SubscriberExt;
+        use tracing_subscriber::util::SubscriberInitExt;
+
+        let Some(settings) = &config.otlp else {
+            logging::init(config.log.format(), config.log.level());
+            return Ok(Telemetry { exporter: None });
+        };
+        let (spans, exporter) =
+            crate::otlp::start(settings, config.node.as_deref().unwrap_or_default())?;
+        let lines = logging::layer(config.log.format(), config.log.level());
+        let set = tracing_subscriber::registry().with(lines).with(spans_of(spans)).try_init();
+        set.map_err(|_| {
+            OtlpError("`-v` has set up logging; use the section `log` instead".into())
+        })?;
+        Ok(Telemetry { exporter: Some(exporter) })
+    }
+
+    /// Sets up the log of this process, unless it is set up already.
+    #[cfg(not(feature = "otlp"))]
+    pub(crate) fn start(config: &Config) -> Result<Telemetry, OtlpError> {
+        if config.otlp.is_some() {
+            return Err(OtlpError("this program was built without the feature `otlp`".into()));
+        }
+        logging::init(config.log.format(), config.log.level());
+        Ok(Telemetry {})
+    }
+
+    /// There is a runtime whose metrics can be sent.
+    pub(crate) fn watch(&self, _runtime: &RuntimeHandle) {
+        #[cfg(feature = "otlp")]
+        if let Some(exporter) = &self.exporter {
+            exporter.watch(_runtime);
+        }
+    }
+
+    /// Sends the last of it.
+    pub(crate) fn finish(self) {
+        #[cfg(feature = "otlp")]
+        if let Some(exporter) = self.exporter {
+            exporter.finish(PATIENCE);
+        }
+    }
+}
+
+/// Spans of runs, tasks and steps; every call would be too much.
+#[cfg(feature = "otlp")]
+fn spans_of<S>(spans: crate::otlp::SpanLayer) -> impl tracing_subscriber::Layer<S>
+where
+    S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
+{
+    use tracing_subscriber::Layer;
+    use tracing_subscriber::filter::LevelFilter;
+    spans.with_filter(LevelFilter::DEBUG)
+}
