@@ -31,6 +31,9 @@ fn one_of_each() -> Vec<CliError> {
         CliError::DamagedInLog(text()),
         CliError::NobodyMeasures("x".into()),
         CliError::SeveralApprovals { what: text(), ids: vec![text(), text()] },
+        CliError::Denied(text()),
+        CliError::NobodyRuns { function: text(), dir: "x".into() },
+        CliError::NoInput { file: "x".into(), why: text() },
     ]
 }
 

@@ -126,7 +126,7 @@ fn a_run_is_submitted_and_waited_for_in_another_process_or_here() {
     home.orders(&["submit", "burn", "--input", "\"toast\"", "--wait"]).failed(1, "TFY0001");
     home.orders(&["submit", "nobody", "--wait"]).failed(1, "TFY0038");
     let followed = home.orders(&["submit", "echo", "--input", "4", "--follow"]).ok().stdout;
-    assert!(followed.contains("step `echo`") && followed.ends_with("\n4\n"), "{followed}");
+    assert!(followed.contains("  1  completed") && followed.ends_with("\n4\n"), "{followed}");
 
     let _holder = holder(&home);
     assert_eq!(home.run(&["submit", "echo", "--input", "5", "--wait"]).ok().stdout, "5\n");

@@ -74,9 +74,7 @@ pub(super) fn see(
     drop(view);
     let mut looked = Instant::now();
     loop {
-        while let Some(record) = follower.next()? {
-            live.record(&record);
-        }
+        let is_there = read_on(&mut follower, &mut live)?;
         let is_asked = questions.look(&live.questions())?;
         showing.update(&mut out, &live, is_asked)?;
         if live.tasks.is_over() {
@@ -89,9 +87,14 @@ pub(super) fn see(
         if !place.dir.is_dir() {
             return Err(LogError::Vanished { act: "follow", path: place.dir.clone() }.into());
         }
-        if looked.elapsed() >= LOOK && manner != Manner::Tree {
+        if looked.elapsed() >= LOOK {
             looked = Instant::now();
-            can_go_on(place, run)?;
+            if !is_there {
+                find_kept(&place.look()?, &run.to_string())?;
+            }
+            if manner != Manner::Tree {
+                can_go_on(place, run)?;
+            }
         }
         match events.recv_timeout(PACE) {
             Ok(event) => {
@@ -107,6 +110,18 @@ pub(super) fn see(
     }
     showing.leave();
     end(place, out, run, &live, questions.denied)
+}
+
+/// Takes in what was written since. `false`: there is no file, because the run is too new for one, or is removed.
+fn read_on(follower: &mut Follower, live: &mut Live) -> Result<bool, Ending> {
+    loop {
+        match follower.next() {
+            Ok(Some(record)) => live.record(&record),
+            Ok(None) => return Ok(true),
+            Err(LogError::Vanished { .. }) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// An error if the run is paused, and will not come to its end by waiting.
@@ -151,7 +166,13 @@ fn end(place: &Place, mut out: Out, run: Uuid, live: &Live, denied: usize) -> Do
     }
     out.flush()?;
     match outcome {
-        Err(error) => Err(error.into()),
+        Err(error) => {
+            let mut shown = Shown::from(error);
+            if shown.next.is_empty() {
+                shown.next = format!("`show {run}` and `log {run} --failed` tell more");
+            }
+            Err(Ending::Error(shown))
+        }
         Ok(_) if denied > 0 => {
             let many = super::summary::count(denied as u64, "question");
             let message = format!("{many} of run {run} denied, as nobody was there to ask");
