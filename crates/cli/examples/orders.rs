@@ -142,6 +142,9 @@ fn program() -> Builder {
         .register("diary", diary)
         .register_agent("clerk", |pages| Clerk { pages })
         .snapshot_every(4)
+        .register("refund", refund)
+        .register("deploy", deploy)
+        .register("read", read)
 }
 
 /// Starts a run, and drives it to its end or for some seconds.
@@ -206,4 +209,35 @@ impl tiffany::durable::DurableAgent for Clerk {
         self.pages -= 1;
         Ok(())
     }
+}
+
+/// Asks somebody, and does what they say.
+async fn refund(amount: u32) -> Result<String, TaskError> {
+    let question = format!("Refund {amount} EUR?");
+    let asked = tiffany::approve(question).choices(["all", "half", "none"]).payload(&amount);
+    let answer = asked.await?;
+    let paid = match answer.choice.as_str() {
+        "all" => amount,
+        "half" => amount / 2,
+        _ => 0,
+    };
+    step("pay back", move || Ok::<String, String>(format!("{paid} EUR"))).input(&paid).await
+}
+
+/// Asks for leave to go on, and fails without it.
+async fn deploy(version: String) -> Result<String, TaskError> {
+    tiffany::approve(format!("Deploy {version}?")).await?.granted()?;
+    Ok(version)
+}
+
+/// Reads pages, and shows how far it is. It goes on with the next one when it is told to.
+async fn read(pages: u64) -> Result<u64, TaskError> {
+    let reader = try_spawn(async move {
+        for page in 1..=pages {
+            tiffany::pal::progress(page, pages, "pages").await;
+            receive::<u64>("turn").await?;
+        }
+        Ok::<u64, TaskError>(pages)
+    });
+    reader.name("reader").await.await
 }

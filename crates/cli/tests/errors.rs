@@ -30,6 +30,10 @@ fn one_of_each() -> Vec<CliError> {
         CliError::NoReply { file: "x".into(), why: text() },
         CliError::DamagedInLog(text()),
         CliError::NobodyMeasures("x".into()),
+        CliError::SeveralApprovals { what: text(), ids: vec![text(), text()] },
+        CliError::Denied(text()),
+        CliError::NobodyRuns { function: text(), dir: "x".into() },
+        CliError::NoInput { file: "x".into(), why: text() },
     ]
 }
 
@@ -97,6 +101,9 @@ fn no_log_is_an_error_and_none_is_made() {
         &["verify"],
         &["inspect"],
         &["doubt"],
+        &["approvals"],
+        &["approve", "x"],
+        &["reject"],
         &["send", "x", "y", "1"],
         &["cancel", "x"],
         &["settle", "00000000-0000-4000-8000-000000000000", "1"],

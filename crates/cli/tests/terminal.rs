@@ -233,3 +233,132 @@ fn an_output_that_cannot_be_written_is_an_error() {
     let told = String::from_utf8_lossy(&ended.stderr);
     assert!(told.starts_with("error[TFY0068]: cannot write the output"), "{told}");
 }
+
+/// What is seen in a terminal, by somebody who types when something is there.
+struct Seat {
+    file: File,
+    seen: std::sync::Arc<std::sync::Mutex<String>>,
+    reader: std::thread::JoinHandle<()>,
+}
+
+impl Seat {
+    /// Starts a command in a terminal.
+    fn start(mut command: Command, columns: u16) -> (Holder, Seat) {
+        let (file, program) = terminal(columns);
+        command.stdin(program.try_clone().unwrap());
+        command.stdout(program.try_clone().unwrap()).stderr(program);
+        let holder = Holder(command.spawn().unwrap());
+        drop(command);
+        let (mut from, seen) = (file.try_clone().unwrap(), std::sync::Arc::default());
+        let fills: std::sync::Arc<std::sync::Mutex<String>> = std::sync::Arc::clone(&seen);
+        let reader = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let mut piece = [0; 4096];
+            while let Ok(count @ 1..) = from.read(&mut piece) {
+                bytes.extend_from_slice(&piece[..count]);
+                *fills.lock().unwrap() = String::from_utf8_lossy(&bytes).into_owned();
+            }
+        });
+        (holder, Seat { file, seen, reader })
+    }
+
+    /// Waits until this was shown.
+    fn until(&self, what: &str) {
+        let begun = Instant::now();
+        while !self.seen.lock().unwrap().contains(what) {
+            let seen = self.seen.lock().unwrap().clone();
+            assert!(begun.elapsed() < LIMIT, "no `{what}` in {seen:?}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn type_line(&mut self, line: &str) {
+        self.file.write_all(format!("{line}\n").as_bytes()).unwrap();
+    }
+
+    /// All that was shown, and the exit code.
+    fn end(self, mut holder: Holder) -> (String, i32) {
+        let begun = Instant::now();
+        let status = loop {
+            if let Some(status) = holder.0.try_wait().unwrap() {
+                break status;
+            }
+            assert!(begun.elapsed() < LIMIT, "it does not end: {:?}", self.seen.lock().unwrap());
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        self.reader.join().unwrap();
+        let seen = self.seen.lock().unwrap().clone();
+        (seen, status.code().unwrap_or(-1))
+    }
+}
+
+#[test]
+fn who_watches_in_a_terminal_sees_a_tree_that_moves_in_its_place_and_is_asked() {
+    let home = Home::new();
+    let holder = home.hold("read", "book", "3", "");
+    home.until("it does not read", || home.run(&["ps", "--json"]).stdout.contains("\"book\""));
+    let (watching, seat) = Seat::start(home.command(&tiffany(), &["watch", "book"]), 80);
+    seat.until("└─ ");
+    seat.until("`reader`  ██████░░░░░░░░░░░░░░ 1/3 pages; receive_message `turn`");
+    home.run(&["send", "book", "turn", "1"]).ok();
+    seat.until("█████████████░░░░░░░ 2/3 pages");
+    // The process is killed, and another one goes on with the run.
+    holder.kill();
+    let _holder = home.hold("read", "book", "3", "");
+    home.until("nobody reads", || home.run(&["ps", "--json"]).stdout.contains("\"book\""));
+    home.run(&["send", "book", "turn", "2"]).ok();
+    seat.until("████████████████████ 3/3 pages");
+    home.run(&["send", "book", "turn", "3"]).ok();
+    let (seen, code) = seat.end(watching);
+    assert_eq!(code, 0, "{seen}");
+    assert!(seen.contains("\x1b[3A\x1b[J"), "drawn in its place: {seen:?}");
+    let last = seen.rsplit("\x1b[J").next().unwrap();
+    assert!(plain(last).contains("└─ ✓ 2 `reader`") && last.trim_end().ends_with('3'), "{last:?}");
+    let widest = seen
+        .split("\x1b[J")
+        .flat_map(str::lines)
+        .map(|line| plain(line.split("\x1b[3A").next().unwrap()).trim_end().chars().count());
+    assert!(widest.max().unwrap() <= 80, "{seen}");
+}
+
+#[test]
+fn who_sits_at_the_terminal_is_asked_and_may_say_why() {
+    let home = Home::new();
+    let _holder = home.hold("refund", "r-1", "40", "");
+    home.until("it asks nothing", || home.run(&["approvals", "--json"]).stdout.contains("r-1"));
+    let (watching, mut seat) = Seat::start(home.command(&tiffany(), &["watch", "r-1"]), 100);
+    seat.until("all / half / none (Enter leaves it open)? ");
+    seat.type_line("perhaps");
+    seat.until("`perhaps` is none of its choices");
+    seat.type_line("h because it was half full");
+    let (seen, code) = seat.end(watching);
+    assert_eq!(code, 0, "{seen}");
+    assert!(seen.contains("\"20 EUR\""), "{seen}");
+    let shown = home.run(&["show", "r-1", "--json"]).ok().lines().remove(0);
+    let answer = &shown["decisions"][0]["answer"];
+    assert_eq!((&answer["choice"], &answer["why"]), (&"half".into(), &"it was half full".into()));
+
+    // Somebody else may be faster; and who wants to can leave it to them.
+    let _holder = home.hold("nap", "holder", "600", "");
+    home.until("nobody has it", || home.run(&["ps", "--json"]).stdout.contains("\"holder\""));
+    let command =
+        home.command(&tiffany(), &["submit", "refund", "--id", "r-2", "--input", "40", "--follow"]);
+    let (following, mut seat) = Seat::start(command, 100);
+    seat.until("(Enter leaves it open)? ");
+    seat.type_line("");
+    seat.until("it stays open");
+    home.run(&["approve", "r-2", "--choice", "all"]).ok();
+    let (seen, code) = seat.end(following);
+    assert!(code == 0 && seen.contains("\"40 EUR\""), "{seen}");
+    let (waiting, seat) = Seat::start(
+        home.command(&tiffany(), &["submit", "refund", "--id", "r-3", "--input", "40", "--wait"]),
+        100,
+    );
+    seat.until("(Enter leaves it open)? ");
+    home.run(&["reject", "r-3"]).ok();
+    let (seen, code) = seat.end(waiting);
+    assert!(
+        code == 0 && seen.contains("\"0 EUR\"") && seen.contains("not open any more"),
+        "{seen}"
+    );
+}

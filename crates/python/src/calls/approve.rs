@@ -35,7 +35,7 @@ impl Asks {
 }
 
 /// Asks a person, and waits for the answer: for days if need be, and over restarts. It is decided by `tiffany approve` and `tiffany reject`, or by
-/// a `Connection` or a `Runtime`. The answer is an `Approval`; nobody answering in time is an `ApprovalTimedOutError`.
+/// a `Connection` or a `Runtime`. The choices are yes and no, unless others are given; the last one is the rejection. The answer is an `Approval`; nobody answering in time is an `ApprovalTimedOutError`.
 ///
 /// >>> import threading
 /// >>> async def main(connection):
@@ -47,7 +47,7 @@ impl Asks {
 /// ...     answer = await approve("Refund 40 EUR?", payload={"order": 7}, timeout=3600)
 /// ...     return answer.granted().by
 /// >>> runtime = Runtime()
-/// >>> runtime.run(main(runtime.handle()))
+/// >>> runtime.run(main(runtime.handle))
 /// 'Ada'
 #[pyclass(frozen, extends = SystemCall, module = "tiffany")]
 pub(crate) struct Approve;
@@ -57,7 +57,7 @@ impl Approve {
     #[new]
     #[pyo3(
         signature = (question, choices = None, payload = None, *, timeout = None),
-        text_signature = "(question, choices=('yes', 'no'), payload=None, *, timeout=None)"
+        text_signature = "(question, choices=None, payload=None, *, timeout=None)"
     )]
     fn new(
         py: Python<'_>,

@@ -72,6 +72,12 @@ pub(super) enum Command {
     Resume(Resume),
     /// List the steps that may have happened or not, or decide on one.
     Doubt(Doubt),
+    /// Start a run, in the process that has the directory; with `--wait` or `--follow`, see it to its end.
+    Submit(Submit),
+    /// List what goes on at present: runs, or the tasks of one, what they wait for and since when.
+    Ps(Ps),
+    /// Watch a run: its tasks as a tree, what they wait for, how far they are. Ends with the run.
+    Watch(Watch),
     /// List the questions that wait for a person.
     Approvals(Approvals),
     /// Say yes to a question of a run, or choose one of its choices.
@@ -470,6 +476,66 @@ pub(super) struct Decide {
     /// It did not happen: it is done again.
     #[arg(long)]
     pub(super) again: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Submit {
+    /// The function.
+    #[arg(value_name = "NAME")]
+    pub(super) function: String,
+    /// The id of the run. A run of the same id and input is found again and not started twice. Without one, a new one is drawn.
+    #[arg(long)]
+    pub(super) id: Option<String>,
+    /// What the function is given: JSON, `@FILE`, or `-` for standard input.
+    #[arg(long, value_name = "JSON", default_value = "null", allow_hyphen_values = true)]
+    pub(super) input: String,
+    /// Wait for the end of the run, and print its value.
+    #[arg(long)]
+    pub(super) wait: bool,
+    /// The same, and show what the run does meanwhile, as `watch` does.
+    #[arg(long, conflicts_with = "wait")]
+    pub(super) follow: bool,
+    #[command(flatten)]
+    pub(super) approvals: ToDoAboutApprovals,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Ps {
+    /// Show the tasks of this run: a UUID, the beginning of one, or the id the run was started with.
+    pub(super) run: Option<String>,
+    /// Only runs of this function.
+    #[arg(long)]
+    pub(super) function: Option<String>,
+    /// Show so many runs, those that began last.
+    #[arg(long, value_name = "NUMBER", default_value_t = 10_000)]
+    pub(super) limit: usize,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Watch {
+    /// A UUID, the beginning of one, or the id the run was started with.
+    pub(super) run: String,
+    #[command(flatten)]
+    pub(super) approvals: ToDoAboutApprovals,
+}
+
+/// What is done about questions of a run that is waited for.
+#[derive(Clone, Copy, Debug, ClapArgs)]
+pub(super) struct ToDoAboutApprovals {
+    /// What to do about its questions: `ask` who sits at the terminal, `deny` them, or `wait` until somebody else decides. Without it: `ask`, if standard
+    /// input is a terminal, and `deny` otherwise.
+    #[arg(long, value_name = "WHAT")]
+    pub(super) approvals: Option<AboutApprovals>,
+    /// The same as `--approvals deny`.
+    #[arg(long, conflicts_with = "approvals")]
+    pub(super) deny_approvals: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum AboutApprovals {
+    Ask,
+    Deny,
+    Wait,
 }
 
 #[derive(Debug, ClapArgs)]

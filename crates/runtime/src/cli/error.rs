@@ -120,6 +120,29 @@ pub enum CliError {
         /// Some of the questions.
         ids: Vec<String>,
     },
+    /// Questions of a run were denied, because nobody was there to ask.
+    #[error(
+        "{0} [TFY0186]; see by `show` what became of the run; ask in a terminal, or let somebody else decide by `--approvals wait`"
+    )]
+    Denied(String),
+    /// A run was to be started, and no process has the directory.
+    #[error(
+        "no process has {}, so nobody could run `{function}` [TFY0187]; start one, or give `--wait` to a command line that has the function, which runs it here", .dir.display()
+    )]
+    NobodyRuns {
+        /// The function.
+        function: String,
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The input of a run cannot be read.
+    #[error("cannot read the input from {}: {why} [TFY0188]; give JSON, `@FILE` with a file that has JSON in it, or `-` for standard input", .file.display())]
+    NoInput {
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        why: String,
+    },
     /// A backup is whole, and the log is not.
     #[error(
         "the backup came to its end, but {0} of the log cannot be read to the end [TFY0123]; `verify` tells more; what can be read is in the backup, and what an earlier one had is kept"
@@ -137,7 +160,7 @@ impl CliError {
     pub const CODES: &[&str] = &[
         "TFY0060", "TFY0061", "TFY0062", "TFY0063", "TFY0064", "TFY0065", "TFY0066", "TFY0067",
         "TFY0068", "TFY0069", "TFY0080", "TFY0081", "TFY0082", "TFY0083", "TFY0084", "TFY0085",
-        "TFY0123", "TFY0185", "TFY0195",
+        "TFY0123", "TFY0185", "TFY0186", "TFY0187", "TFY0188", "TFY0195",
     ];
 
     /// The stable code.
@@ -162,6 +185,9 @@ impl CliError {
             CliError::DamagedInLog(_) => "TFY0123",
             CliError::SeveralApprovals { .. } => "TFY0185",
             CliError::NobodyMeasures(_) => "TFY0195",
+            CliError::Denied(_) => "TFY0186",
+            CliError::NobodyRuns { .. } => "TFY0187",
+            CliError::NoInput { .. } => "TFY0188",
         }
     }
 }
@@ -252,8 +278,8 @@ impl From<CliError> for Shown {
             | CliError::BadJson { .. }
             | CliError::SeveralApprovals { .. }
             | CliError::Usage(_) => exit::USAGE,
-            CliError::NeedsProgram(_) => exit::NEEDS_PROGRAM,
             CliError::NobodyMeasures(_) => exit::IN_USE,
+            CliError::NeedsProgram(_) | CliError::NobodyRuns { .. } => exit::NEEDS_PROGRAM,
             _ => exit::FAILED,
         };
         Shown::new(error.code(), &error, exit)

@@ -17,6 +17,7 @@
 
 mod approvals;
 mod args;
+mod asking;
 mod backup;
 mod capture;
 mod change;
@@ -34,6 +35,7 @@ mod guest;
 mod inspect;
 mod json;
 mod keep;
+mod live;
 mod log;
 mod ls;
 mod metrics;
@@ -41,10 +43,13 @@ mod out;
 mod place;
 mod progress;
 mod prospect;
+mod ps;
 mod replay;
 mod resume;
+mod screen;
 mod show;
 mod step;
+mod submit;
 mod summary;
 mod table;
 mod tasks;
@@ -52,6 +57,7 @@ mod trying;
 pub mod units;
 mod verify;
 mod waiting;
+mod watch;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -201,6 +207,7 @@ fn dispatch(builder: Builder, args: Args, out: Out, started: &Started<'_>) -> Do
             | Command::Try(_)
             | Command::Capture(_)
             | Command::Resume(_)
+            | Command::Submit(_)
             | Command::Fork(_)
     );
     let builder = if takes_code { started.with_app(builder)? } else { builder };
@@ -221,6 +228,9 @@ fn dispatch(builder: Builder, args: Args, out: Out, started: &Started<'_>) -> Do
         Command::Allow(options) => fork::allow(&place, out, &options),
         Command::Resume(options) => resume::resume(place, out, &options),
         Command::Doubt(options) => doubt::doubt(&place, out, &options),
+        Command::Submit(options) => submit::submit(place, out, &options),
+        Command::Ps(options) => ps::ps(&place, out, &options),
+        Command::Watch(options) => watch::watch(&place, out, &options),
         Command::Approvals(options) => approvals::list(&place, out, &options),
         Command::Approve(options) => approvals::approve(&place, out, &options),
         Command::Reject(options) => approvals::reject(&place, out, &options),

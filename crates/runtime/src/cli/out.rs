@@ -95,6 +95,23 @@ pub(super) struct Out {
     is_terminal: bool,
 }
 
+/// How a command writes, for another thread that does it in its place.
+#[derive(Clone, Copy)]
+pub(super) struct Form {
+    json: bool,
+    colour: bool,
+    width: Option<usize>,
+    is_terminal: bool,
+}
+
+impl Form {
+    pub(super) fn open(self) -> Out {
+        let to = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
+        let Form { json, colour, width, is_terminal } = self;
+        Out { to, json, colour, width, is_terminal }
+    }
+}
+
 impl Out {
     pub(super) fn new(args: &Args) -> Out {
         let stdout = std::io::stdout();
@@ -112,8 +129,22 @@ impl Out {
         Out { to, json: args.json, colour: colour && !args.json, width, is_terminal }
     }
 
+    /// Another thread is to write.
+    pub(super) fn into_form(mut self) -> Result<Form, Ending> {
+        self.flush()?;
+        let Out { json, colour, width, is_terminal, .. } = self;
+        Ok(Form { json, colour, width, is_terminal })
+    }
+
     pub(super) fn is_terminal(&self) -> bool {
         self.is_terminal
+    }
+
+    /// How many lines the terminal has.
+    pub(super) fn height(&self) -> usize {
+        let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+        let rows = size.map(|size| usize::from(size.ws_row));
+        rows.filter(|rows| *rows > 0).unwrap_or(24)
     }
 
     pub(super) fn colours_errors(&self, args: &Args) -> bool {

@@ -71,7 +71,7 @@ fn drive_runs(place: Place, mut out: Out, options: &Resume) -> Done {
 }
 
 /// What a signal that asks for the end sets.
-fn stop_flag() -> Result<Arc<AtomicBool>, Ending> {
+pub(super) fn stop_flag() -> Result<Arc<AtomicBool>, Ending> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
@@ -87,16 +87,8 @@ fn drive(
     (limit, stop): (Option<Duration>, &AtomicBool),
 ) -> Result<(), Ending> {
     let deadline = limit.map(|limit| Instant::now() + limit);
-    let is_over = Arc::new(AtomicBool::new(false));
-    let (bell, done) = (runtime.bell(), Arc::clone(&is_over));
-    let ringer = std::thread::spawn(move || {
-        while !done.load(Ordering::Relaxed) {
-            std::thread::sleep(PACE);
-            bell();
-        }
-    });
     let progress = Cell::new(Some(Progress::new(out, "running", runs.len() as u64)));
-    let driven = runtime.drive_while(|runtime| {
+    drive_while(runtime, |runtime| {
         let live = runs.iter().filter(|run| matches!(runtime.standing(**run), Standing::Live));
         let live = live.count();
         if let Some(mut bar) = progress.take() {
@@ -105,7 +97,29 @@ fn drive(
         }
         let in_time = deadline.is_none_or(|deadline| Instant::now() < deadline);
         live > 0 && in_time && !stop.load(Ordering::Relaxed)
+    })
+}
+
+/// Drives one run until it is over, as long as this says so.
+pub(super) fn drive_one(
+    runtime: &mut Runtime,
+    run: Uuid,
+    goes_on: impl Fn() -> bool,
+) -> Result<(), Ending> {
+    drive_while(runtime, |runtime| matches!(runtime.standing(run), Standing::Live) && goes_on())
+}
+
+/// Drives for as long as this says so, which is asked now and then.
+fn drive_while(runtime: &mut Runtime, goes_on: impl Fn(&Runtime) -> bool) -> Result<(), Ending> {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let (bell, done) = (runtime.bell(), Arc::clone(&is_over));
+    let ringer = std::thread::spawn(move || {
+        while !done.load(Ordering::Relaxed) {
+            std::thread::sleep(PACE);
+            bell();
+        }
     });
+    let driven = runtime.drive_while(goes_on);
     is_over.store(true, Ordering::Relaxed);
     let _ = ringer.join();
     Ok(driven?)

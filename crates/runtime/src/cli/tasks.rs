@@ -261,7 +261,9 @@ impl Tasks {
         let task = self.task(tid);
         task.has_run = true;
         task.waits.retain(|_, waiting| is_answered_in_log(&waiting.call));
-        task.waits.values_mut().for_each(|waiting| waiting.maybe_over = true);
+        // A question that is taken back has a line of its own.
+        let may_be_over = task.waits.values_mut().filter(|waiting| waiting.call != "approve");
+        may_be_over.for_each(|waiting| waiting.maybe_over = true);
     }
 
     fn called(&mut self, record: &Record<'_>) {

@@ -1,0 +1,264 @@
+//! What goes on: runs that are submitted, listed and watched, and the questions they have. The threat: a command that waits for an answer that nobody can
+//! give; an answer that nobody knows who gave.
+
+mod kit;
+
+use std::io::Write;
+use std::process::Stdio;
+
+use kit::{Holder, Home, Ran, finish, orders, tiffany};
+use serde_json::Value;
+
+/// A process that has the directory for a while.
+fn holder(home: &Home) -> Holder {
+    let holder = home.hold("nap", "holder", "600", "");
+    home.until("nobody has the directory", || {
+        home.run(&["ps", "--json"]).stdout.contains("\"holder\"")
+    });
+    holder
+}
+
+fn decisions(home: &Home, id: &str) -> Vec<Value> {
+    let shown = home.run(&["show", id, "--json"]).lines().remove(0);
+    shown["decisions"].as_array().unwrap().clone()
+}
+
+/// Waits until a run has a question, and gives its id.
+fn question(home: &Home, id: &str) -> String {
+    home.until(&format!("{id} asks nothing"), || {
+        home.run(&["approvals", "--json"]).stdout.contains(&format!("\"run_id\":\"{id}\""))
+    });
+    let open = home.run(&["approvals", id, "--json"]).ok().lines();
+    open[0]["id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn questions_are_listed_and_decided_where_nobody_has_the_directory() {
+    let home = Home::new();
+    home.start("refund", "r-1", "40", "0.3").ok();
+    home.start("deploy", "d-1", "\"v2\"", "0.3").ok();
+    let open = home.run(&["approvals", "--json"]).ok().lines();
+    assert_eq!(open.len(), 2);
+    let refund = open.iter().find(|open| open["run_id"] == "r-1").unwrap();
+    assert_eq!(refund["question"], "Refund 40 EUR?");
+    assert_eq!(refund["choices"], serde_json::json!(["all", "half", "none"]));
+    assert_eq!((&refund["payload"], &refund["tid"]), (&40.into(), &1.into()));
+    let table = home.run(&["approvals"]).ok().stdout;
+    assert!(table.contains("Refund 40 EUR?") && table.contains("all, half, none"), "{table}");
+    assert_eq!(home.run(&["approvals", "r-1"]).ok().stdout.matches("EUR?").count(), 1);
+
+    home.run(&["approve"]).failed(2, "TFY0185");
+    home.run(&["approve", "r-1"]).failed(1, "TFY0183");
+    home.run(&["approve", "r-1", "--choice", "twice"]).failed(1, "TFY0183");
+    home.run(&["approve", "nobody"]).failed(1, "TFY0061");
+    home.run(&["approve", "r-1/999"]).failed(1, "TFY0181");
+    let half = ["approve", "r-1", "--choice", "half", "--because", "half full", "--as", "Ada"];
+    let told = home.run(&half).ok().stdout;
+    assert!(told.contains("`half`, by Ada: half full; no process has the log"), "{told}");
+    home.run(&["approve", "r-1", "--choice", "all"]).failed(1, "TFY0181");
+    let rejected = home.run(&["reject", "--json"]).ok().lines().remove(0);
+    assert_eq!(
+        (&rejected["decided"]["choice"], &rejected["offline"]),
+        (&"no".into(), &true.into())
+    );
+    assert_eq!(home.run(&["approvals"]).ok().stdout, "nobody waits for an approval\n");
+    home.run(&["reject"]).failed(1, "TFY0181");
+
+    let resumed = home.orders(&["resume", "--all"]).failed(1, "TFY0069").stdout;
+    assert!(resumed.contains("\"20 EUR\"") && resumed.contains("[TFY0184]"), "{resumed}");
+    let [decision] = &decisions(&home, "r-1")[..] else { panic!("one decision") };
+    assert_eq!(decision["question"], "Refund 40 EUR?");
+    assert_eq!(
+        (&decision["answer"]["by"], &decision["answer"]["why"]),
+        (&"Ada".into(), &"half full".into())
+    );
+    // Whatever name is given, the system says who it was.
+    assert!(decision["answer"]["uid"].is_u64(), "{decision}");
+    let shown = home.run(&["show", "r-1"]).ok().stdout;
+    assert!(shown.contains("decided     \"Refund 40 EUR?\": half, by Ada (uid "), "{shown}");
+    let log = home.run(&["log", "r-1"]).ok().stdout;
+    assert!(log.contains("ApprovalDecided") && log.contains("half full"), "{log}");
+    let replayed = home.orders(&["replay", "r-1"]).ok().stdout;
+    assert!(replayed.contains("identical"), "{replayed}");
+    let trace = home.run(&["export", "r-1", "--format", "chrome-trace"]).ok().stdout;
+    assert!(trace.contains("\"cat\":\"approval\"") && trace.contains("half full"), "{trace}");
+    let step = home.orders(&["step", "r-1", "--at", "2"]).ok().stdout;
+    assert!(step.contains("approve `Refund 40 EUR?`"), "{step}");
+}
+
+#[test]
+fn a_question_of_a_live_run_is_decided_by_another_process() {
+    let home = Home::new();
+    let _holder = holder(&home);
+    let told = home.run(&["submit", "refund", "--id", "r-1", "--input", "40", "--json"]).ok();
+    let told = told.lines().remove(0);
+    assert_eq!((&told["id"], &told["new"]), (&"r-1".into(), &true.into()));
+    let again = home.run(&["submit", "refund", "--id", "r-1", "--input", "40"]).ok().stdout;
+    assert!(again.starts_with("found "), "{again}");
+    home.run(&["submit", "refund", "--id", "r-1", "--input", "41"]).failed(1, "TFY0037");
+    let id = question(&home, "r-1");
+    assert!(id.starts_with(told["run"].as_str().unwrap()), "{id}");
+    let listed = home.run(&["ps"]).ok().stdout;
+    assert!(listed.contains("r-1") && listed.contains("a person"), "{listed}");
+    home.run(&["approve", &id, "--choice", "all"]).ok();
+    home.run(&["approve", &id, "--choice", "all"]).failed(1, "TFY0182");
+    home.wait_for("r-1", "TaskExit");
+    let value = home.run(&["watch", "r-1"]).ok().stdout;
+    assert!(value.ends_with("\"40 EUR\"\n"), "{value}");
+}
+
+#[test]
+fn a_run_is_submitted_and_waited_for_in_another_process_or_here() {
+    let home = Home::new();
+    home.run(&["submit", "echo", "--input", "1"]).failed(3, "TFY0187");
+    home.run(&["submit", "echo", "--input", "1", "--wait"]).failed(3, "TFY0187");
+    home.orders(&["submit", "echo", "--input", "1"]).failed(3, "TFY0187");
+    assert!(!home.log().exists(), "nothing was made");
+    let here = home.orders(&["submit", "echo", "--id", "e-1", "--input", "[1, 2]", "--wait"]).ok();
+    assert_eq!(here.stdout, "[1,2]\n");
+    // The same run again has the same end.
+    let again = home.orders(&["submit", "echo", "--id", "e-1", "--input", "[1,2]", "--wait"]).ok();
+    assert_eq!(again.stdout, "[1,2]\n");
+    let json = home.orders(&["submit", "echo", "--input", "3", "--wait", "--json"]).ok();
+    let json = json.lines().pop().unwrap();
+    assert_eq!((&json["state"], &json["value"]), (&"completed".into(), &3.into()));
+    assert!(json["id"].as_str().unwrap().starts_with("echo-"), "{json}");
+    home.orders(&["submit", "burn", "--input", "\"toast\"", "--wait"]).failed(1, "TFY0001");
+    home.orders(&["submit", "nobody", "--wait"]).failed(1, "TFY0038");
+    let followed = home.orders(&["submit", "echo", "--input", "4", "--follow"]).ok().stdout;
+    assert!(followed.contains("  1  completed") && followed.ends_with("\n4\n"), "{followed}");
+
+    let _holder = holder(&home);
+    assert_eq!(home.run(&["submit", "echo", "--input", "5", "--wait"]).ok().stdout, "5\n");
+    home.run(&["submit", "burn", "--input", "\"tea\"", "--wait"]).failed(1, "TFY0001");
+    home.run(&["submit", "nobody", "--wait"]).failed(1, "TFY0038");
+}
+
+#[test]
+fn an_input_comes_from_a_file_or_standard_input() {
+    let home = Home::new();
+    std::fs::write(home.0.join("in.json"), "{\"a\": [1]}\n").unwrap();
+    std::fs::write(home.0.join("bad.json"), "{").unwrap();
+    let ran = home.orders(&["submit", "echo", "--input", "@in.json", "--wait"]).ok();
+    assert_eq!(ran.stdout, "{\"a\":[1]}\n");
+    home.orders(&["submit", "echo", "--input", "@bad.json", "--wait"]).failed(1, "TFY0188");
+    home.orders(&["submit", "echo", "--input", "@none.json", "--wait"]).failed(1, "TFY0188");
+    home.orders(&["submit", "echo", "--input", "{", "--wait"]).failed(2, "TFY0064");
+    let mut command = home.command(&orders(), &["submit", "echo", "--input", "-", "--wait"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b" [true]\n").unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&ended.stdout), "[true]\n");
+}
+
+#[track_caller]
+fn is_denied(home: &Home, id: &str, ran: &Ran) {
+    assert!(ran.stderr.contains("denied, as nobody is there to ask: Refund 40 EUR?"), "{ran:?}");
+    let [decision] = &decisions(home, id)[..] else { panic!("one decision") };
+    assert_eq!(decision["answer"]["choice"], "none");
+    assert!(decision["answer"]["uid"].is_u64(), "{decision}");
+    let why = decision["answer"]["why"].as_str().unwrap();
+    assert!(why.starts_with("nobody was there to ask"), "{why}");
+}
+
+#[test]
+fn where_nobody_can_be_asked_a_question_is_denied_recorded_and_the_exit_code_says_so() {
+    let home = Home::new();
+    // In this process, through another one, and with the log alone.
+    let ran = home.orders(&["submit", "refund", "--id", "r-1", "--input", "40", "--wait"]);
+    let ran = ran.failed(1, "TFY0186");
+    assert_eq!(ran.stdout, "\"0 EUR\"\n");
+    is_denied(&home, "r-1", &ran);
+    let ran = home.orders(&["submit", "deploy", "--id", "d-1", "--input", "\"v1\"", "--wait"]);
+    assert!(ran.failed(1, "TFY0184").stderr.contains("nobody was there to ask"));
+    let holder = holder(&home);
+    home.run(&["submit", "refund", "--id", "r-2", "--input", "40"]).ok();
+    let ran = home.run(&["watch", "r-2", "--deny-approvals"]).failed(1, "TFY0186");
+    is_denied(&home, "r-2", &ran);
+    home.run(&["submit", "refund", "--id", "r-3", "--input", "40"]).ok();
+    let ran = home.run(&["watch", "r-3", "--json"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let last = ran.lines().pop().unwrap();
+    assert_eq!((&last["state"], &last["value"]), (&"completed".into(), &"0 EUR".into()));
+    home.run(&["watch", "r-3", "--approvals", "ask"]).failed(2, "TFY0067");
+    holder.kill();
+}
+
+#[test]
+fn who_waits_for_others_to_decide_sees_the_run_to_its_end_over_a_restart() {
+    let home = Home::new();
+    let first = home.hold("refund", "r-1", "40", "");
+    question(&home, "r-1");
+    let mut command = home.command(&tiffany(), &["watch", "r-1", "--approvals", "wait"]);
+    let watching = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Killed while it waits for a person, and started again.
+    first.kill();
+    let second = home.hold("refund", "r-1", "40", "");
+    home.until("nobody has the directory", || {
+        home.run(&["ps", "--json"]).stdout.contains("\"r-1\"")
+    });
+    home.run(&["approve", "r-1", "--choice", "half"]).ok();
+    let ended = watching.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&ended.stdout);
+    assert_eq!(ended.status.code(), Some(0), "{text}");
+    assert!(
+        text.contains("approve \"Refund 40 EUR?\"") && text.ends_with("\"20 EUR\"\n"),
+        "{text}"
+    );
+    drop(second);
+}
+
+#[test]
+fn what_goes_on_is_listed_with_its_tasks() {
+    let home = Home::golden();
+    let nothing = home.run(&["ps"]).ok().stdout;
+    assert!(nothing.contains("nothing goes on"), "{nothing}");
+    assert_eq!(home.run(&["ps", "--json"]).ok().stdout, "");
+    home.run(&["ps", "nap-2"]).failed(4, "TFY0043");
+    let home = Home::new();
+    let _holder = home.hold("family", "f", "null", "");
+    home.until("the family does not wait", || {
+        home.run(&["ps", "f", "--json"]).stdout.contains("\"sleeper\"")
+    });
+    let run = home.run(&["ps", "--json"]).ok().lines().remove(0);
+    assert_eq!(
+        (&run["id"], &run["state"], &run["function"]),
+        (&"f".into(), &"live".into(), &"family".into())
+    );
+    let text = home.run(&["ps"]).ok().stdout;
+    assert!(text.contains("family") && text.contains("live"), "{text}");
+    assert!(home.run(&["ps", "--function", "other"]).ok().stdout.contains("nothing goes on"));
+    let tasks = home.run(&["ps", "f", "--json"]).ok().lines();
+    let sleeper = tasks.iter().find(|task| task["name"] == "sleeper").unwrap();
+    assert_eq!(sleeper["waits_for"], "a timer");
+    let text = home.run(&["ps", "f"]).ok().stdout;
+    assert!(text.contains("sleeper") && text.contains("a timer"), "{text}");
+}
+
+#[test]
+fn a_pipe_gets_a_line_for_what_changes_and_how_far_it_is() {
+    let home = Home::new();
+    let _holder = home.hold("read", "b", "2", "");
+    home.until("it does not read", || home.run(&["ps", "--json"]).stdout.contains("\"b\""));
+    let mut command = home.command(&tiffany(), &["watch", "b", "--json"]);
+    let watching = command.stdout(Stdio::piped()).spawn().unwrap();
+    // What it says of the first page is still known when somebody comes to watch; the rest comes as it is told.
+    home.run(&["send", "b", "turn", "1"]).ok();
+    home.until("no second page", || {
+        home.run(&["events", "--json"]).stdout.matches("\"done\":2").count() > 0
+    });
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    home.run(&["send", "b", "turn", "2"]).ok();
+    let ended = watching.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(0));
+    let text = String::from_utf8_lossy(&ended.stdout).into_owned();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let reader = |line: &&Value| line["name"] == "reader" && line["progress"]["done"] == 2;
+    assert!(lines.iter().any(|line| reader(&line)), "{text}");
+    let last = lines.last().unwrap();
+    assert_eq!((&last["id"], &last["value"]), (&"b".into(), &2.into()));
+    assert_eq!(
+        finish(home.command(&tiffany(), &["watch", "nobody"])).failed(1, "TFY0061").stdout,
+        ""
+    );
+}

@@ -1,0 +1,185 @@
+"""Approvals: questions to people that wait over restarts and are decided once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+import tiffany
+from tiffany import (
+    Answer,
+    Approval,
+    Approve,
+    OpenApproval,
+    Runtime,
+    approve,
+    run,
+    sleep,
+    step,
+    workflow,
+)
+
+_T = TypeVar("_T")
+_LIMIT = 20.0
+
+
+@dataclass
+class Order:
+    item: str
+    price: int
+
+
+@step
+def book(text: str) -> str:
+    return text
+
+
+@workflow(name="refund")
+async def refund(price: int) -> list[Any]:
+    order = Order("tea", price)
+    answer = await approve(f"Refund {price}?", ["pay", "half", "keep"], order)
+    return [await book(answer.choice), answer.by, answer.why]
+
+
+@workflow(name="hurried")
+async def hurried(seconds: float) -> str:
+    try:
+        return (await approve("Now?", timeout=seconds)).choice
+    except tiffany.ApprovalTimedOutError:
+        return "nobody"
+
+
+def _until(what: Callable[[], _T]) -> _T:
+    begun = time.monotonic()
+    while not (found := what()):
+        assert time.monotonic() - begun < _LIMIT, "it does not come"
+        time.sleep(0.005)
+    return found
+
+
+def _asked(runtime: Runtime) -> OpenApproval:
+    async def nap() -> None:
+        await sleep(0.002)
+
+    def look() -> list[OpenApproval]:
+        runtime.run(nap())
+        return runtime.approvals()
+
+    return _until(look)[0]
+
+
+def test_a_question_is_listed_and_decided_with_who_and_why(tmp_path: Path) -> None:
+    with Runtime(wal=tmp_path) as runtime:
+        started = runtime.submit(refund, 40, id="refund-1")
+        waiting = _asked(runtime)
+        assert waiting.run == str(started.uuid)
+        assert (waiting.run_id, waiting.tid, waiting.task) == ("refund-1", 1, None)
+        assert waiting.question == "Refund 40?"
+        assert waiting.choices == ("pay", "half", "keep")
+        assert waiting.payload == Order("tea", 40)
+        assert waiting.deadline is None
+        with pytest.raises(tiffany.BadChoiceError, match="`pay`, `half`, `keep`"):
+            runtime.approve(waiting.id)
+        with pytest.raises(tiffany.NoSuchApprovalError):
+            runtime.approve("nobody/1")
+        decided = runtime.approve(waiting.id, "half", by="Ada", why="half full")
+        assert (decided.choice, decided.by, decided.why) == ("half", "Ada", "half full")
+        assert not decided.rejected
+        assert decided.at is not None and decided.at >= waiting.since
+        with pytest.raises(tiffany.ApprovalDecidedError, match="Ada said `half`"):
+            runtime.reject(waiting.id)
+        assert runtime.approvals() == []
+        assert runtime.wait(started) == ["half", "Ada", "half full"]
+
+
+def test_it_waits_over_a_restart_and_is_decided_where_nobody_has_the_log(tmp_path: Path) -> None:
+    with Runtime(wal=tmp_path) as runtime:
+        runtime.submit(refund, 40, id="refund-1")
+        before = _asked(runtime)
+    with tiffany.connect(tmp_path) as connection:
+        assert connection.is_offline
+        [waiting] = connection.approvals()
+        assert waiting.id == before.id
+        assert waiting.payload == Order("tea", 40)
+        decided = connection.reject(waiting.id, why="no tea")
+        assert decided.rejected and decided.uid is not None
+        assert connection.approvals() == []
+    with Runtime(wal=tmp_path) as runtime:
+        started = runtime.submit(refund, 40, id="refund-1")
+        assert runtime.wait(started) == ["keep", decided.by, "no tea"]
+
+
+def test_a_thread_decides_for_a_run_without_a_log() -> None:
+    runtime = Runtime()
+    connection = runtime.handle
+
+    def person() -> None:
+        [waiting] = _until(connection.approvals)
+        connection.reject(waiting.id, by="Ada", why="never")
+
+    async def main() -> None:
+        thread = threading.Thread(target=person)
+        thread.start()
+        answer = await approve("Sure?")
+        assert (answer.choice, answer.rejected) == ("no", True)
+        answer.granted()
+
+    with pytest.raises(tiffany.RejectedError, match="Ada said `no`: never"):
+        runtime.run(main())
+    runtime.close()
+
+
+def test_nobody_answering_in_time_is_an_error_that_can_be_caught(tmp_path: Path) -> None:
+    assert run(hurried(0.05), wal=tmp_path, id="soon") == "nobody"
+    assert issubclass(tiffany.ApprovalTimedOutError, TimeoutError)
+
+
+def test_a_generator_asks_too() -> None:
+    def main() -> Any:
+        answer = yield Approve("Sure?")
+        return answer
+
+    def yes(call: Any, tid: int) -> Any:
+        if isinstance(call, Approve):
+            assert (call.question, call.choices, call.payload) == ("Sure?", ["yes", "no"], None)
+            assert call.timeout is None
+            return Answer(Approval("yes", "a test"))
+        return None
+
+    assert run(main(), handlers=[yes]) == Approval("yes", "a test")
+
+
+def test_what_makes_no_sense_is_refused_where_it_is_written() -> None:
+    for arguments, keywords, part in [
+        ((" ",), {}, "the question is empty"),
+        (("Ship?", []), {}, "at least two"),
+        (("Ship?", ["ship"]), {}, "at least two"),
+        (("Ship?", ["ship", "ship"]), {}, "twice"),
+        (("Ship?", "yes"), {}, "a list of texts"),
+        ((7,), {}, "`question` is a text"),
+    ]:
+        with pytest.raises(tiffany.BadArgumentError, match=part):
+            Approve(*arguments, **keywords)
+    with pytest.raises(tiffany.TiffanyError):
+        Approve("Ship?", timeout=-1)
+    with pytest.raises(tiffany.TiffanyError):
+        Approve("Ship?", payload=object())
+
+
+def test_a_call_reads_as_it_was_written() -> None:
+    async def main() -> str:
+        call = Approve("Ship?", timeout=2)
+        text = repr(call)
+        with pytest.raises(tiffany.ApprovalTimedOutError):
+            await Approve("Ship?", timeout=0)
+        assert call.timeout == 2.0
+        return text
+
+    with pytest.warns(RuntimeWarning, match="never awaited"):
+        assert run(main()) == "Approve('Ship?')"
