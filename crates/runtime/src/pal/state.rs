@@ -8,9 +8,9 @@ use std::sync::Arc;
 use tiffany_kernel::{BlockReason, Stage, Tid, Time};
 
 use super::activity::{Activity, Data, TaskId};
-use super::crier::Sleeper;
 use super::lane::{Lane, Turn};
 use super::settings::Settings;
+use super::sleeper::Sleeper;
 use crate::redact::Redactions;
 
 /// About how much memory a run's lane needs besides its events.
