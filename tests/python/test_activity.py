@@ -197,7 +197,7 @@ def test_what_is_lost_is_told() -> None:
         runtime.run(main())
         told = events.next(timeout=LIMIT)
         assert isinstance(told, Lost)
-        assert told.count == events.lost == 20_003 - 16_384
+        assert told.count == events.lost == 20_003 - 4_096
 
 
 def test_nothing_in_time_is_an_error_and_a_closed_runtime_an_end() -> None:

@@ -199,6 +199,8 @@ mod book {
     mod durable {}
     #[doc = include_str!("../../../docs/src/effects.md")]
     mod effects {}
+    #[doc = include_str!("../../../docs/src/activity.md")]
+    mod activity {}
     #[doc = include_str!("../../../docs/src/time-travel.md")]
     mod time_travel {}
     #[doc = include_str!("../../../docs/src/metrics.md")]

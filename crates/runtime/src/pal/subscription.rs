@@ -129,7 +129,7 @@ impl Subscription {
         let next_seq = state.next_seq;
         let lane = match wanted.run {
             None => &mut state.all,
-            Some(run) => state.lane(run),
+            Some(run) => state.lane(run, &hub.0.settings),
         };
         lane.readers += 1;
         lane.turn_readers += usize::from(wanted.detail == Detail::All);
