@@ -171,7 +171,9 @@ def test_a_handler_sees_what_is_shown() -> None:
         return None
 
     def main() -> Generator[Any, Any, None]:
-        yield tiffany.progress(1, 2, "half")
+        call = tiffany.progress(1, 2, "half")
+        assert repr(call) == "Show('1 of 2: half')"
+        yield call
         yield tiffany.log("debug", "x")
         with pytest.raises(tiffany.RefusedError):
             yield tiffany.output("stderr", "y")
@@ -182,10 +184,6 @@ def test_a_handler_sees_what_is_shown() -> None:
         ("Log", "x", None, None, "debug", None),
         ("Output", "y", None, None, None, "stderr"),
     ]
-    call = tiffany.progress(1, 2, "half")
-    with pytest.warns(RuntimeWarning):
-        assert repr(call) == "Show('1 of 2: half')"
-        del call
 
 
 def test_what_is_lost_is_told() -> None:
