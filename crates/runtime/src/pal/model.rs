@@ -90,7 +90,7 @@ fn id(run: u32) -> TaskId {
 }
 
 fn check(settings: Settings, acts: Vec<Act>) -> Result<(), TestCaseError> {
-    let hub = Hub::new(settings.clone(), 1, None);
+    let hub = Hub::new(settings.clone(), 1, None, None);
     hub.wake();
     let mut readers: Vec<Reader> = Vec::new();
     for act in acts {
