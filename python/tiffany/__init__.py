@@ -39,6 +39,7 @@ except ImportError as error:
         "import it in the main interpreter, and use processes for more processors"
     ) from error
 
+from tiffany._activity import Activity, Lost, Subscription
 from tiffany._arun import arun
 from tiffany._core import (
     Acquire,
@@ -91,6 +92,7 @@ from tiffany._core import (
     Refuse,
     Semaphore,
     Send,
+    Show,
     Sleep,
     SleepUntil,
     Spawn,
@@ -105,8 +107,12 @@ from tiffany._core import (
     __version__,
     complete_by_uuid,
     fail_by_uuid,
+    log,
+    output,
+    progress,
     sleep,
     spawn,
+    stage,
     wait,
     yield_now,
 )
@@ -276,6 +282,7 @@ in_process = InProcess
 __all__ = [
     "AbandonedError",
     "Acquire",
+    "Activity",
     "Agent",
     "Aio",
     "AlreadyBegunError",
@@ -345,6 +352,7 @@ __all__ = [
     "LogError",
     "LogFailedError",
     "LogInUseError",
+    "Lost",
     "Mutex",
     "NeededByForkError",
     "NestedRuntimeError",
@@ -414,6 +422,7 @@ __all__ = [
     "Send",
     "SendMessage",
     "SharedLoopError",
+    "Show",
     "Sleep",
     "SleepUntil",
     "Spawn",
@@ -422,6 +431,7 @@ __all__ = [
     "StepCall",
     "StepFailedError",
     "SubinterpreterError",
+    "Subscription",
     "SystemCall",
     "Task",
     "TaskCancelledError",
@@ -475,11 +485,14 @@ __all__ = [
     "in_thread",
     "join_group",
     "kill_task",
+    "log",
     "new_task",
     "new_uuid",
     "now",
     "on_question",
+    "output",
     "patched",
+    "progress",
     "put",
     "race",
     "random",
@@ -492,6 +505,7 @@ __all__ = [
     "sleep",
     "sleep_until",
     "spawn",
+    "stage",
     "step",
     "tell",
     "timeout",

@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any, Literal, TypeVar, TypeVarTuple, Unpack, cast, overload
 
 from tiffany import _arguments, _control, _core, _retention, _workflows
+from tiffany._activity import Subscription
 from tiffany._agents import Agent
 from tiffany._approvals import Approval, OpenApproval
 from tiffany._arguments import bad, close_unbegun, known_names_only
@@ -104,6 +105,29 @@ class Runtime:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def activity(
+        self,
+        run: RunLike | int | None = None,
+        *,
+        from_seq: int | None = None,
+        every_turn: bool = False,
+        ghosts: bool = True,
+    ) -> Subscription:
+        """What runs are doing, from now on; ``from_seq``: from this event on, as far as it is still known (0: all of them). Of one run, by what `submit` gave or by
+        the number of one without an id, or of all. ``every_turn`` adds who has the turn, waits and is woken. Make it here, and read it on another
+        thread or under asyncio.
+
+        >>> from tiffany import progress
+        >>> def main():
+        ...     yield progress(1, 2, "half of it")
+        >>> with Runtime() as runtime:
+        ...     with runtime.activity() as events:
+        ...         runtime.run(main())
+        ...         next(event.message for event in events if event.stage == "Progress")
+        'half of it'
+        """
+        return Subscription(self._core.activity(run, from_seq, every_turn, ghosts))
 
     def close(self) -> None:
         """Ends it. Durable runs that are not over stay in the log, and go on with the next runtime that has it."""

@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyType};
 use tiffany::binding::Release;
 use tiffany::kernel::{GatherMode, ObjectRef, TaskRef, Waitable as Target};
+use tiffany::pal::Shown;
 use tiffany::{Claim, ErrorKind, Reply, SystemCall as KernelCall, Tid, Time, Uuid, Value, binding};
 
 use crate::awaiter::awaiter;
@@ -94,6 +95,7 @@ pub(crate) enum Op {
     JoinGroup(Py<PyAny>, ObjectRef),
     /// The same after an exception, which is what matters.
     LeaveGroup(ObjectRef),
+    Show(Box<Shown>),
     Charge(u64),
     ReceiveMessage(String),
     Patched(String),
@@ -346,6 +348,7 @@ pub(crate) fn kernel_call(call: &Bound<'_, SystemCall>) -> KernelCall {
         Op::Enter(_, semaphore) => KernelCall::Acquire(*semaphore, 1),
         Op::CreateGroup => KernelCall::CreateGroup,
         Op::JoinGroup(_, group) | Op::LeaveGroup(group) => KernelCall::JoinGroup(*group),
+        Op::Show(shown) => KernelCall::Show(shown.clone()),
         Op::Charge(cost) => KernelCall::Charge(*cost),
         Op::ReceiveMessage(name) => KernelCall::ReceiveMessage(name.as_str().into()),
         Op::Patched(id) => KernelCall::Patched(id.as_str().into(), true),

@@ -173,6 +173,7 @@ fn object(py: Python<'_>, call: &KernelCall) -> PyResult<Option<Py<SystemCall>>>
         KernelCall::CreateSemaphore(permits) => Op::CreateSemaphore(*permits),
         KernelCall::CreateMutex => Op::CreateMutex,
         KernelCall::Acquire(semaphore, permits) => Op::Acquire(None, *semaphore, *permits),
+        KernelCall::Show(shown) => Op::Show(shown.clone()),
         KernelCall::Charge(cost) => Op::Charge(*cost),
         _ => return Ok(None),
     };

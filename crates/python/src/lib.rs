@@ -3,6 +3,7 @@
 //! Rust code beside it may use [`Program`], a program of Rust's for Python tasks, and [`coroutine`], a program of Python's for Rust tasks:
 //! both kinds run in one scheduler. [`module`] is for those who embed the interpreter.
 
+mod activity;
 mod argument;
 mod asyncgens;
 mod awaiter;
@@ -78,6 +79,7 @@ fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Program>()?;
     module.add_class::<settings::Lazy>()?;
     module.add_class::<runtime::Runtime>()?;
+    module.add_class::<activity::Events>()?;
     signals::add(module)?;
     asyncgens::add(module)?;
     cli::add(module)?;

@@ -49,6 +49,7 @@ pub(crate) fn name(py: Python<'_>, op: &Op) -> Cow<'static, str> {
         Op::Acquire(..) | Op::Enter(..) => "Acquire",
         Op::CreateGroup => "CreateGroup",
         Op::JoinGroup(..) | Op::LeaveGroup(_) => "JoinGroup",
+        Op::Show(_) => "Show",
         Op::Charge(_) => "Charge",
         Op::ReceiveMessage(_) => "ReceiveMessage",
         Op::Patched(_) => "Patched",
@@ -108,6 +109,7 @@ pub(crate) fn of(call: &Bound<'_, SystemCall>) -> PyResult<String> {
         Op::Enter(lock, _) => vec![object(lock)?],
         Op::JoinGroup(group, _) => vec![object(group)?],
         Op::LeaveGroup(group) => vec![format!("Group({})", group.id)],
+        Op::Show(shown) => vec![text(&shown.to_string())?],
         Op::Charge(cost) => vec![cost.to_string()],
         Op::ReceiveMessage(name) | Op::Patched(name) => vec![text(name)?],
         Op::ContinueAs(args, kwargs) => {

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tiffany::{RunHandle, Value, binding};
 
+use crate::activity::Events;
 use crate::argument;
 use crate::asyncgens::{self, Hooks};
 use crate::durable::control::Control;
@@ -310,6 +311,19 @@ impl Runtime {
     fn control(&self, py: Python<'_>) -> PyResult<Control> {
         let runtime = &self.open(py)?.runtime;
         Ok(Control::of(runtime.handle().control(), binding::log_dir(runtime)))
+    }
+
+    /// What its runs are doing, for those who watch.
+    fn activity(
+        &self,
+        py: Python<'_>,
+        run: Option<&Bound<'_, PyAny>>,
+        #[pyo3(from_py_with = argument::from_seq)] from_seq: Option<u64>,
+        #[pyo3(from_py_with = argument::every_turn)] every_turn: bool,
+        #[pyo3(from_py_with = argument::ghosts)] ghosts: bool,
+    ) -> PyResult<Events> {
+        let hub = self.open(py)?.runtime.activity();
+        Events::new(hub, run, (from_seq, every_turn, ghosts))
     }
 
     /// Removes a durable run that is over.

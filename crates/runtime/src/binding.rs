@@ -20,8 +20,8 @@ pub use crate::durable::{Language, Wanted, Way};
 pub use agent::{Agent, agent, request};
 pub use durable::{
     answer_question, asking, continue_as, durable_run, failing, fork, fork_by, is_live, make_step,
-    settle_durable, settle_durable_in, step, step_elsewhere, transactional, wait_for, with_origin,
-    worth_another_attempt,
+    settle_durable, settle_durable_in, show, step, step_elsewhere, transactional, wait_for,
+    with_origin, worth_another_attempt,
 };
 pub use guest::{Rest, descriptor, go_on, is_over};
 pub use outside::{Finish, Origin, blocking, origin, outside};

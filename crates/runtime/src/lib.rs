@@ -201,6 +201,8 @@ mod book {
     mod effects {}
     #[doc = include_str!("../../../docs/src/approvals.md")]
     mod approvals {}
+    #[doc = include_str!("../../../docs/src/activity.md")]
+    mod activity {}
     #[doc = include_str!("../../../docs/src/time-travel.md")]
     mod time_travel {}
     #[doc = include_str!("../../../docs/src/metrics.md")]

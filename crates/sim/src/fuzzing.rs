@@ -7,13 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use tiffany::control::Request;
 use tiffany::durable::{external_promise, receive, step};
+use tiffany::pal::{Hub, Told, progress};
 use tiffany::testing::{Machine, Simulation};
 use tiffany::wal::sim::SimDisk;
 use tiffany::wal::{
     Barrier, Batch, Chain, Disk, LogError, OpenMode, RecordType, RunReader, Settings, Stamp, Writer,
 };
-use tiffany::{Builder, TaskError, Tid, Time, Uuid, new_uuid, now, random, sleep, try_spawn};
+use tiffany::{
+    Builder, Runtime, TaskError, Tid, Time, Uuid, new_uuid, now, random, sleep, try_spawn,
+};
 
 use crate::ledger::Ledger;
 use crate::logs::ROOT;
@@ -25,8 +29,13 @@ const RUN: Uuid = Uuid(0x0412_abcc_f010_411c_bf60_2f8c_f381_3ff3);
 pub type Target = fn(&[u8]);
 
 /// All targets, by name.
-pub const TARGETS: &[(&str, Target)] =
-    &[("run_file", run_file), ("segment", segment), ("index", index), ("script", script)];
+pub const TARGETS: &[(&str, Target)] = &[
+    ("run_file", run_file),
+    ("segment", segment),
+    ("index", index),
+    ("script", script),
+    ("request", request),
+];
 
 fn small() -> Settings {
     Settings { segment_bytes: 4096, segments: 2, ..Settings::default() }
@@ -56,6 +65,37 @@ fn open(disk: &SimDisk) {
         }
         told(writer.close());
     }
+}
+
+/// The bytes are what somebody writes to the socket of a directory: a request on each line. One that is read is the same after it was written and read again, and one for events can be
+/// subscribed to and is told what there is.
+pub fn request(bytes: &[u8]) {
+    for line in bytes.split(|byte| *byte == b'\n') {
+        let Ok(request) = serde_json::from_slice::<Request>(line) else { continue };
+        let written = serde_json::to_string(&request).expect("what was read can be written");
+        let again: Request = serde_json::from_str(&written).expect("what was written can be read");
+        let rewritten = serde_json::to_string(&again).expect("what was read can be written");
+        assert_eq!(written, rewritten, "a request changes on its way");
+        if let Request::Events(wanted) = request {
+            thread_local!(static HUB: Hub = told_something());
+            let mut events = HUB.with(|hub| hub.subscribe(wanted));
+            let mut last = 0;
+            while let Some(told) = events.try_next() {
+                if let Told::Event(event) = told {
+                    assert!(event.seq > last, "events are out of order");
+                    last = event.seq;
+                }
+            }
+        }
+    }
+}
+
+/// A hub with the events of a run.
+fn told_something() -> Hub {
+    let mut runtime = Runtime::new().expect("there is a reactor");
+    let hub = runtime.activity();
+    runtime.run(progress(1, 2, "half")).expect("it ends well");
+    hub
 }
 
 /// The run that the bytes say they are of.

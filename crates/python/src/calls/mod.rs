@@ -4,6 +4,7 @@ mod approve;
 mod objects;
 mod outside;
 mod promises;
+mod show;
 mod simple;
 mod store;
 mod tasks;
@@ -98,6 +99,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
         store::Tell,
         store::GetLog,
         store::Ask,
+        show::Show,
         objects::CreateChannel,
         objects::Send,
         objects::Receive,
@@ -111,6 +113,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
         outside::InThread,
         outside::InProcess,
     );
+    show::add(module)?;
     twins::add(module)
 }
 
@@ -146,6 +149,7 @@ pub(crate) fn object(py: Python<'_>, op: Op) -> PyResult<Py<SystemCall>> {
         Op::Tell(_) => store::Tell,
         Op::GetLog => store::GetLog,
         Op::Ask(_) => store::Ask,
+        Op::Show(_) => show::Show,
         Op::CreateChannel(_) => objects::CreateChannel,
         Op::Send(..) => objects::Send,
         Op::Receive(..) => objects::Receive,

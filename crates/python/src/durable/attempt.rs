@@ -6,7 +6,9 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 use serde_json::value::RawValue;
+use tiffany::binding;
 use tiffany::durable::StepError;
+use tiffany::pal::Shown;
 
 use crate::durable::interpreter;
 use crate::errors::{self, Raise, TiffanyError};
@@ -15,6 +17,13 @@ use crate::json;
 /// One attempt at a step, as its function sees it: `attempt()` gives it.
 #[pyclass(frozen, module = "tiffany")]
 pub(crate) struct Attempt(pub(crate) tiffany::durable::Attempt);
+
+impl Attempt {
+    /// Shows something to those who watch.
+    pub(crate) fn show(&self, py: Python<'_>, shown: Shown) {
+        interpreter::without(py, || binding::show(&self.0, shown));
+    }
+}
 
 fn raised(py: Python<'_>, error: &StepError) -> PyErr {
     errors::to_python(py, error.error())
@@ -132,6 +141,12 @@ pub(super) fn context<'py>(attempt: &Bound<'py, Attempt>) -> PyResult<Bound<'py,
     let context = py.import("contextvars")?.call_method0("Context")?;
     context.call_method1("run", (variable(py)?.getattr("set")?, attempt))?;
     Ok(context)
+}
+
+/// The attempt that this thread or task of asyncio is in, if it is in one.
+pub(crate) fn current(py: Python<'_>) -> PyResult<Option<Bound<'_, Attempt>>> {
+    let found = variable(py)?.call_method1("get", (py.None(),))?;
+    Ok(found.cast_into::<Attempt>().ok())
 }
 
 /// The attempt that this step is. Outside a step it is an error.

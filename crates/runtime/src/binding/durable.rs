@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
-use tiffany_kernel::{Asking, Reply, Site, SystemCall, TaskError, Uuid};
+use tiffany_kernel::{Asking, Reply, Shown, Site, SystemCall, TaskError, Uuid};
 
 use crate::approval::approve;
 use crate::binding::Origin;
@@ -187,4 +187,9 @@ pub fn answer_question(
     // It is taken away with its run.
     std::mem::forget(answering);
     Ok(())
+}
+
+/// Shows what the work of a step shows to those who watch.
+pub fn show(attempt: &Attempt, shown: Shown) {
+    attempt.show(shown.what, shown.message);
 }

@@ -2,10 +2,9 @@
 //! a busy run wakes its readers now and then and not for every event.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Waker;
 use std::time::Duration;
 
+use super::sleeper::Sleeper;
 use crate::lock::{Condvar, Mutex};
 
 /// How long it rests after it has woken somebody.
@@ -13,35 +12,6 @@ const REST: Duration = Duration::from_micros(300);
 
 /// How long its thread waits for more.
 const IDLE: Duration = Duration::from_secs(5);
-
-/// A reader that may wait.
-#[derive(Default)]
-pub(super) struct Sleeper {
-    /// It is in a list of those who wait, or on the way from there to be woken.
-    listed: AtomicBool,
-    waker: Mutex<Option<Waker>>,
-}
-
-impl Sleeper {
-    /// From now on it waits. `true`: it is in no list yet.
-    pub(super) fn waits(&self, waker: &Waker) -> bool {
-        let mut kept = self.waker.lock();
-        if !kept.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
-            *kept = Some(waker.clone());
-        }
-        drop(kept);
-        !self.listed.swap(true, Ordering::SeqCst)
-    }
-
-    fn wake(&self) {
-        // First this: who is woken may want to be in a list again.
-        self.listed.store(false, Ordering::SeqCst);
-        let waker = self.waker.lock().take();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-}
 
 /// Those who are to be woken, and the thread that does it.
 #[derive(Default)]

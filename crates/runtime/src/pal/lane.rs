@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tiffany_kernel::{BlockReason, Stage, Tid, Time};
 
 use super::activity::{Activity, Data, TaskId};
-use super::crier::Sleeper;
 use super::ring::{Kept, Ring};
+use super::sleeper::Sleeper;
 
 /// One run's events, or all.
 pub(super) struct Lane {

@@ -32,8 +32,11 @@ mod crier;
 mod feed;
 mod hub;
 mod lane;
+#[cfg(test)]
+mod model;
 mod ring;
 mod settings;
+mod sleeper;
 mod state;
 mod subscription;
 

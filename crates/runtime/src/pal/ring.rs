@@ -43,6 +43,11 @@ impl<T: Kept> Ring<T> {
         self.bytes
     }
 
+    /// What is kept, the newest first.
+    pub(super) fn newest(&self) -> impl Iterator<Item = &T> {
+        self.kept.iter().rev()
+    }
+
     /// Puts one in. If there are more than so many then, the oldest goes.
     #[inline]
     pub(super) fn push(&mut self, entry: T, most: usize) {

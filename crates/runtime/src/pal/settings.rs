@@ -14,9 +14,9 @@
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Events of one run; 1,024 unless it is set.
+    /// Events of one run, besides those of all runs together; 1,024 unless it is set. A run has them once it has done more than begin.
     pub per_run: usize,
-    /// Events of all runs together, for those who read all of them; 16,384 unless it is set.
+    /// Events of all runs together, for those who read all of them; 4,096 unless it is set.
     pub in_all: usize,
     /// Turns (`Running`, `Blocked`, `Woken`) that wait for those who want them; 16,384 unless it is set.
     pub turns: usize,
@@ -30,7 +30,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             per_run: 1024,
-            in_all: 16 << 10,
+            in_all: 4 << 10,
             turns: 16 << 10,
             bytes: 16 << 20,
             message: 16 << 10,

@@ -1,5 +1,5 @@
-//! The events that a hub has, behind its lock: all of them in one lane and those of each run in another. What is too much goes: first runs that are over, the oldest
-//! first, then the older half of the others, in turn.
+//! The events that a hub has, behind its lock: all of them in one lane, and those of a run in another once it has done more than begin or somebody reads it, so that runs which sleep cost
+//! nothing. What is too much goes: first runs that are over, the oldest first, then the older half of the others, in turn.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
@@ -8,13 +8,16 @@ use std::sync::Arc;
 use tiffany_kernel::{BlockReason, Stage, Tid, Time};
 
 use super::activity::{Activity, Data, TaskId};
-use super::crier::Sleeper;
 use super::lane::{Lane, Turn};
 use super::settings::Settings;
+use super::sleeper::Sleeper;
 use crate::redact::Redactions;
 
 /// About how much memory a run's lane needs besides its events.
 const LANE_BYTES: usize = 512;
+
+/// How far back the beginning of a run is looked for when it gets a lane of its own.
+const NEARBY: usize = 256;
 
 /// How many runs that are over are remembered at most.
 const MOST_OVER: usize = 1024;
@@ -93,12 +96,25 @@ impl State {
         self.all.wants_turns() || self.runs.get(&task_id).is_some_and(Lane::wants_turns)
     }
 
-    /// The lane of a run. One that is not there is made.
-    pub(super) fn lane(&mut self, task_id: TaskId) -> &mut Lane {
+    /// The lane of a run that somebody reads.
+    pub(super) fn lane(&mut self, task_id: TaskId, settings: &Settings) -> &mut Lane {
+        self.open_lane(task_id, settings, usize::MAX)
+    }
+
+    /// The lane of a run. One that is not there is made, of what the last so many events have of it.
+    fn open_lane(&mut self, task_id: TaskId, settings: &Settings, nearby: usize) -> &mut Lane {
         self.runs.entry(task_id).or_insert_with(|| {
+            let newest = self.all.notable.newest().take(nearby);
+            let mut of_run: Vec<&Arc<Activity>> =
+                newest.filter(|event| event.task_id == task_id).take(settings.per_run).collect();
+            of_run.reverse();
+            let mut lane = Lane::new();
+            for event in of_run {
+                lane.notable.push(Arc::clone(event), settings.per_run);
+            }
             self.others.push_back(task_id);
-            self.bytes += LANE_BYTES;
-            Lane::new()
+            self.bytes += LANE_BYTES + lane.notable.bytes();
+            lane
         })
     }
 
@@ -112,6 +128,9 @@ impl State {
         let Draft { ts, tid, stage, message, data, ghost } = draft;
         let (message, cut) = cut(message, settings.message);
         self.now = self.now.max(ts);
+        if !is_of_every_run(stage) {
+            self.open_lane(task_id, settings, NEARBY);
+        }
         let event = Activity { seq, ts, task_id, tid, stage, message, ghost, cut, data };
         let event = Arc::new(event);
         let all = &mut self.all;
@@ -121,12 +140,12 @@ impl State {
         }
         self.awake.append(&mut all.waiting);
         self.awake.append(&mut all.waiting_for_turns);
-        let lane = self.lane(task_id);
+        let Some(lane) = self.runs.get_mut(&task_id) else { return };
         let before = lane.notable.bytes();
         lane.notable.push(event, settings.per_run);
-        let (after, mut waiting) = (lane.notable.bytes(), std::mem::take(&mut lane.waiting));
-        waiting.append(&mut lane.waiting_for_turns);
-        self.awake.append(&mut waiting);
+        let after = lane.notable.bytes();
+        self.awake.append(&mut lane.waiting);
+        self.awake.append(&mut lane.waiting_for_turns);
         self.bytes = self.bytes - before + after;
         if self.bytes > settings.bytes {
             self.make_room(settings.bytes);
@@ -235,10 +254,16 @@ impl State {
         }
     }
 
-    /// The runs of which something is known.
+    /// How many bytes are kept, about.
     pub(super) fn bytes(&self) -> usize {
         self.bytes + self.all.notable.bytes()
     }
+}
+
+/// What every run tells, and the log has too.
+fn is_of_every_run(stage: Stage) -> bool {
+    use Stage::{Cancelled, Cancelling, Completed, ReceivedInstruction, Spawned};
+    matches!(stage, ReceivedInstruction | Spawned | Cancelling | Completed | Cancelled)
 }
 
 /// A message of so many bytes at most, and how long it was if it was longer.

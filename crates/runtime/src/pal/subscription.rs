@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::activity::{Activity, TaskId};
-use super::crier::Sleeper;
 use super::hub::Hub;
 use super::lane::{Lane, Turn};
 use super::ring::{Cursor, Kept};
+use super::sleeper::Sleeper;
 
 /// How many events a reader takes at once.
 const HANDFUL: usize = 128;
@@ -129,7 +129,7 @@ impl Subscription {
         let next_seq = state.next_seq;
         let lane = match wanted.run {
             None => &mut state.all,
-            Some(run) => state.lane(run),
+            Some(run) => state.lane(run, &hub.0.settings),
         };
         lane.readers += 1;
         lane.turn_readers += usize::from(wanted.detail == Detail::All);
@@ -139,7 +139,7 @@ impl Subscription {
         state.lost += gone;
         drop(guard);
         let taken = (gone > 0).then_some(Taken::Lost(gone)).into_iter().collect();
-        let sleeper = Arc::default();
+        let sleeper = Arc::new(Sleeper::new());
         Subscription { hub, wanted, notable, turns, sleeper, taken, lost: gone }
     }
 
