@@ -38,7 +38,7 @@ pub(crate) struct Inner {
     pub(crate) dir: PathBuf,
     pub(crate) limits: Limits,
     pub(crate) gate: Gate,
-    pub(crate) audit: Option<Audit>,
+    pub(crate) audit: Arc<Audit>,
     pub(crate) again: Again,
     waiting: Semaphore,
     streams: Arc<Semaphore>,
@@ -60,7 +60,7 @@ impl App {
         dir: PathBuf,
         limits: Limits,
         gate: Gate,
-        audit: Option<Audit>,
+        audit: Arc<Audit>,
         again: Again,
     ) -> App {
         App(Arc::new(Inner {

@@ -8,9 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::auth::AuthError;
+use tiffany::control::{Seen, Witness};
+use tiffany::{ErrorKind, TaskError};
+
+use crate::auth::{AuthError, Role};
 
 /// The name of the file in a log directory.
 pub const AUDIT: &str = "audit.jsonl";
@@ -47,9 +52,18 @@ struct Open {
     file: File,
     /// The checksum of the last line.
     last: u32,
+    /// How long the file is.
+    length: u64,
+    /// Up to where the disk has room for it.
+    room_until: u64,
     /// Whether something was written that may not be on the disk yet.
     is_dirty: bool,
 }
+
+/// So much room is kept ahead, so that what was done can always be written down, on a full disk too.
+const ROOM: u64 = 256 << 10;
+/// With less than this nothing is done any more.
+const LEAST_ROOM: u64 = 64 << 10;
 
 impl Audit {
     /// The file of a log directory. It is made if there is none.
@@ -59,19 +73,25 @@ impl Audit {
         Ok(Audit { path, open: Mutex::new(open) })
     }
 
+    /// An error, if what is done could not be written down afterwards: then it must not be done.
+    pub fn has_room(&self) -> Result<(), AuthError> {
+        self.with_open(Open::make_room)
+    }
+
     /// Writes down what was done. When this comes back the system has it, and a crash of this process takes nothing away; [`sync`](Audit::sync) brings
     /// it to the disk.
     pub fn write(&self, entry: &Entry) -> Result<(), AuthError> {
+        self.with_open(|open| open.write(entry))
+    }
+
+    fn with_open(&self, act: impl FnOnce(&mut Open) -> io::Result<()>) -> Result<(), AuthError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let written = match is_elsewhere(&self.path, &open.file) {
+        let current = match is_elsewhere(&self.path, &open.file) {
             // It was moved away to be kept; a new one begins.
-            true => Open::at(&self.path).and_then(|new| {
-                *open = new;
-                open.write(entry)
-            }),
-            false => open.write(entry),
+            true => Open::at(&self.path).map(|new| *open = new),
+            false => Ok(()),
         };
-        written.map_err(|error| failed(&self.path, &error))
+        current.and_then(|()| act(&mut open)).map_err(|error| failed(&self.path, &error))
     }
 
     /// Brings what was written to the disk.
@@ -82,6 +102,39 @@ impl Audit {
         }
         open.file.sync_data().map_err(|error| failed(&self.path, &error))
     }
+}
+
+/// What comes through the socket is written down too. Who may open it may do everything.
+impl Witness for Audit {
+    fn may(&self) -> Result<(), TaskError> {
+        self.has_room().map_err(|error| TaskError::new(ErrorKind::Host, error.to_string()))
+    }
+
+    fn saw(&self, seen: &Seen<'_>) {
+        let entry = Entry {
+            who: user_name(seen.uid),
+            role: Role::Admin.to_string(),
+            by: format!("uid:{}", seen.uid),
+            from: "socket".into(),
+            did: seen.did.into(),
+            to: seen.to.clone(),
+            outcome: seen.refused.map_or("ok", TaskError::code).into(),
+        };
+        if let Err(error) = self.write(&entry) {
+            tracing::error!(target: "tiffany", code = error.code(), "{error}");
+        }
+    }
+}
+
+/// What a user is called on this machine; the number, if that is not known.
+fn user_name(uid: u32) -> String {
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let name = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, number) = (fields.next()?, fields.nth(1)?);
+        (number.parse() == Ok(uid)).then(|| name.to_owned())
+    });
+    name.unwrap_or_else(|| uid.to_string())
 }
 
 impl Open {
@@ -95,13 +148,31 @@ impl Open {
             // The machine went down in the middle of a line, whose answer nobody was given.
             file.write_all(b"\n")?;
         }
-        Ok(Open { file, last: last.map_or(0, |(_, crc)| crc), is_dirty: false })
+        let length = file.metadata()?.len();
+        let last = last.map_or(0, |(_, crc)| crc);
+        let mut open = Open { file, last, length, room_until: length, is_dirty: false };
+        open.make_room()?;
+        Ok(open)
+    }
+
+    fn make_room(&mut self) -> io::Result<()> {
+        if self.room_until >= self.length + LEAST_ROOM {
+            return Ok(());
+        }
+        match rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, self.length, ROOM) {
+            Ok(()) => self.room_until = self.length + ROOM,
+            // Some file systems cannot keep room: there it is found out when it is written.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.room_until = u64::MAX,
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
     }
 
     fn write(&mut self, entry: &Entry) -> io::Result<()> {
         let (line, crc) = line(SystemTime::now(), entry, self.last)?;
         self.file.write_all(line.as_bytes())?;
         (self.last, self.is_dirty) = (crc, true);
+        self.length += line.len() as u64;
         Ok(())
     }
 }

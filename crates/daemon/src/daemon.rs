@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tiffany::cli::Again;
-use tiffany::control::Status;
+use tiffany::control::{Status, Witness};
 use tiffany::{Builder, RunError, Runtime, RuntimeHandle};
 
 use crate::api::router;
@@ -145,7 +146,8 @@ impl Daemon {
         let listener = bind(listen)?;
         let address = listener.local_addr().map_err(failed)?;
         let gate = config.gate(address, Tokens::at(&dir));
-        let audit = Some(Audit::at(&dir)?);
+        let audit = Arc::new(Audit::at(&dir)?);
+        builder = builder.witness(Arc::clone(&audit) as Arc<dyn Witness>);
         let this = || std::env::current_exe().map(Again::new).map_err(failed);
         let again = match again {
             Some(again) => again,
@@ -238,9 +240,7 @@ impl Serving {
         self.app.become_phase(Phase::Closing);
         // Streams have something to say yet, and who waits for an answer is given it.
         let said = self.runtime.serve_for(FAREWELL);
-        if let Some(audit) = &self.app.audit
-            && let Err(error) = audit.sync()
-        {
+        if let Err(error) = self.app.audit.sync() {
             tracing::error!(target: "tiffany", "{error}");
         }
         drop(self.runtime);

@@ -21,6 +21,7 @@ use tracing::Level;
 
 use crate::clock::Clock;
 use crate::context;
+use crate::control::Witness;
 use crate::durable::{Chunk, DurableAgent, OnChunk, QueueSettings, Registry};
 use crate::error::RunError;
 use crate::future_task::{FutureTask, Plain};
@@ -64,6 +65,7 @@ pub struct Builder {
     pub(crate) only: Option<Uuid>,
     pub(crate) log_settings: crate::wal::Settings,
     pub(crate) redactions: Option<Arc<Redactions>>,
+    pub(crate) witness: Option<Arc<dyn Witness>>,
     pub(crate) registry: Registry,
     pub(crate) recording: Recording,
     pub(crate) snapshot_every: u64,
@@ -111,6 +113,7 @@ impl Builder {
             only: None,
             log_settings: crate::wal::Settings::default(),
             redactions: None,
+            witness: None,
             registry: Registry::default(),
             recording: Recording::Every,
             snapshot_every: 10_000,
@@ -410,6 +413,12 @@ impl Builder {
     /// ```
     pub fn retention(mut self, rule: Retention) -> Builder {
         self.retention.push(rule);
+        self
+    }
+
+    /// Lets somebody see what other processes ask for through the socket in the log directory, where it changes something: an audit, say.
+    pub fn witness(mut self, witness: Arc<dyn Witness>) -> Builder {
+        self.witness = Some(witness);
         self
     }
 

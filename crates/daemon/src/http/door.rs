@@ -35,11 +35,15 @@ async fn door(
 ) -> Response {
     let Some(role) = takes.role else { return next.run(request).await };
     let peer = request.extensions().get::<Peer>().cloned();
-    let who = match let_in(&app, request.headers(), peer.as_ref(), role) {
+    let who = match let_in(&app, request.headers(), peer.as_ref()) {
         Ok(who) => who,
         Err(problem) => return problem.into_response(),
     };
+    let may = who.may(role);
     let Some(did) = takes.changes else {
+        if let Err(refused) = may {
+            return Problem::from(refused).into_response();
+        }
         request.extensions_mut().insert(who);
         return next.run(request).await;
     };
@@ -47,9 +51,15 @@ async fn door(
         return Problem::from(DaemonError::NotNow("is ending and begins nothing new"))
             .into_response();
     }
+    if let Err(error) = app.audit.has_room() {
+        return Problem::from(error).into_response();
+    }
     let path = request.uri().path().to_owned();
     request.extensions_mut().insert(who.clone());
-    let response = next.run(request).await;
+    let response = match may {
+        Ok(()) => next.run(request).await,
+        Err(refused) => Problem::from(refused).into_response(),
+    };
     match written_down(&app, &who, peer.as_ref(), (did, &path), &response) {
         Ok(()) => response,
         // What was refused changed nothing; why it was is worth more.
@@ -58,16 +68,14 @@ async fn door(
     }
 }
 
-fn let_in(app: &App, headers: &HeaderMap, peer: Option<&Peer>, role: Role) -> Result<Who, Problem> {
+fn let_in(app: &App, headers: &HeaderMap, peer: Option<&Peer>) -> Result<Who, Problem> {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    let who = app.gate.open(Knock {
+    Ok(app.gate.open(Knock {
         authorization: text(header::AUTHORIZATION),
         host: text(header::HOST),
         origin: text(header::ORIGIN),
         certificate: peer.and_then(|peer| peer.certificate.as_deref()),
-    })?;
-    who.may(role)?;
-    Ok(who)
+    })?)
 }
 
 /// Writes down what was done before its answer leaves.
@@ -78,12 +86,11 @@ fn written_down(
     (did, path): (&str, &str),
     response: &Response,
 ) -> Result<(), Problem> {
-    let Some(audit) = &app.audit else { return Ok(()) };
     let made = response.headers().get(header::LOCATION).and_then(|place| place.to_str().ok());
     let refused = response.extensions().get::<Refused>().map(|Refused(code)| code.clone());
     let is_bad = response.status().as_u16() >= StatusCode::BAD_REQUEST.as_u16();
     let outcome = refused.or_else(|| is_bad.then(|| response.status().as_str().to_owned()));
-    audit.write(&Entry {
+    app.audit.write(&Entry {
         who: who.name.clone(),
         role: who.role.to_string(),
         by: match &who.by {

@@ -79,6 +79,7 @@ impl Server {
             peers: Peers::new(&app.limits),
         };
         threads.spawn(accept(listener, Arc::new(house)));
+        threads.spawn(sync_audit(app.clone()));
         Ok(Server { threads })
     }
 
@@ -90,6 +91,19 @@ impl Server {
     /// Ends it. Answers that are on their way have a moment.
     pub(crate) fn stop(self) {
         self.threads.shutdown_timeout(LAST);
+    }
+}
+
+/// How often what was changed is brought to the disk.
+const SYNC: Duration = Duration::from_secs(1);
+
+async fn sync_audit(app: App) {
+    loop {
+        tokio::time::sleep(SYNC).await;
+        let audit = Arc::clone(&app.audit);
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(move || audit.sync()).await {
+            tracing::error!(target: "tiffany", code = error.code(), "{error}");
+        }
     }
 }
 

@@ -33,6 +33,7 @@ mod request;
 mod socket;
 mod streaming;
 mod summary;
+mod witness;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -56,13 +57,14 @@ use offline::Offline;
 pub use request::{Answer, Decision, Doubt, Paused, Request, Status};
 pub(crate) use request::{Tell, text};
 use socket::Client;
-pub(crate) use socket::Listening;
+pub(crate) use socket::{House, Listening};
 pub use streaming::{Beginning, Next, Watching};
 pub use summary::{
     ErrorSummary, Parent, RunDetail, RunPage, RunQuery, RunSummary, SortBy, State, TaskSummary,
     parse_moment,
 };
 pub(crate) use summary::{Row, SHORTEST, find_named, moment};
+pub use witness::{Seen, Witness};
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -153,19 +153,7 @@ impl Request {
 
     /// Whether nothing is changed by it, so that it can be answered when the log has failed.
     pub fn only_looks(&self) -> bool {
-        use Request::{Approvals, Doubts, Events, Find, Metrics, Question, Runs, Show, Status};
-        matches!(
-            self,
-            Status
-                | Runs(_)
-                | Find { .. }
-                | Show { .. }
-                | Events(_)
-                | Doubts
-                | Approvals
-                | Metrics
-                | Question { .. }
-        )
+        self.changes().is_none()
     }
 }
 

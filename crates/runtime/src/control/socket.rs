@@ -16,6 +16,7 @@ use tiffany_kernel::{ErrorKind, TaskError};
 
 use super::request::{Answer, Request};
 use super::streaming::{self, Watching};
+use super::witness::{Witness, seen};
 use super::{PATIENCE, ask_here, unexpected};
 use crate::inbox::Inbox;
 use crate::pal::{Hub, Wanted};
@@ -31,6 +32,14 @@ const MOST_WATCHING: usize = 64;
 /// How long somebody who is connected may say nothing.
 const SILENCE: Duration = Duration::from_secs(300);
 
+/// What everybody needs who is connected.
+#[derive(Clone)]
+pub(crate) struct House {
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) hub: Hub,
+    pub(crate) witness: Option<Arc<dyn Witness>>,
+}
+
 /// The socket of the process that has the directory, for as long as it has it.
 pub(crate) struct Listening {
     listener: Arc<UnixListener>,
@@ -41,7 +50,7 @@ pub(crate) struct Listening {
 
 impl Listening {
     /// The lock of the directory must be held: what is left of another socket there is removed.
-    pub(crate) fn start(dir: &Path, inbox: Arc<Inbox>, hub: Hub) -> io::Result<Listening> {
+    pub(crate) fn start(dir: &Path, house: House) -> io::Result<Listening> {
         let path = dir.join(NAME);
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -53,7 +62,7 @@ impl Listening {
         let (listens, ends) = (Arc::clone(&listener), Arc::clone(&ending));
         let thread = std::thread::Builder::new()
             .name("tiffany-control".into())
-            .spawn(move || listen(&listens, &ends, &inbox, &hub))?;
+            .spawn(move || listen(&listens, &ends, &house))?;
         Ok(Listening { listener, path, ending, thread: Some(thread) })
     }
 }
@@ -70,7 +79,7 @@ impl Drop for Listening {
     }
 }
 
-fn listen(listener: &UnixListener, ending: &AtomicBool, inbox: &Arc<Inbox>, hub: &Hub) {
+fn listen(listener: &UnixListener, ending: &AtomicBool, house: &House) {
     let connected = Arc::new(AtomicUsize::new(0));
     let watching = Arc::new(AtomicUsize::new(0));
     while !ending.load(Ordering::SeqCst) {
@@ -83,15 +92,15 @@ fn listen(listener: &UnixListener, ending: &AtomicBool, inbox: &Arc<Inbox>, hub:
             continue;
         }
         let count = Count::new(&connected);
-        let (inbox, hub, watching) = (Arc::clone(inbox), hub.clone(), Arc::clone(&watching));
+        let (house, watching) = (house.clone(), Arc::clone(&watching));
         let too_many = count.0.load(Ordering::SeqCst) > MOST;
         let serve = move || {
             // Who asks may be gone at any time.
-            let Ok(Some(wanted)) = serve(&stream, &inbox, &watching, too_many) else { return };
+            let Ok(Some(wanted)) = serve(&stream, &house, &watching, too_many) else { return };
             // Who watches may stay for long, and keeps nobody from asking.
             drop(count);
             let _count = Count::new(&watching);
-            drop(streaming::serve(&stream, &hub, wanted));
+            drop(streaming::serve(&stream, &house.hub, wanted));
         };
         drop(std::thread::Builder::new().name("tiffany-control".into()).spawn(serve));
     }
@@ -123,7 +132,7 @@ fn is_ours(stream: &UnixStream) -> bool {
 /// Answers until the other side is done, or wants to watch.
 fn serve(
     stream: &UnixStream,
-    inbox: &Inbox,
+    house: &House,
     watching: &AtomicUsize,
     too_many: bool,
 ) -> io::Result<Option<Wanted>> {
@@ -146,7 +155,11 @@ fn serve(
                     );
                     Err(TaskError::new(ErrorKind::Unreachable, message))
                 }
-                Ok(request) => ask_here(inbox, request.asked_by_user(peer)),
+                Ok(request) => {
+                    let request = request.asked_by_user(peer);
+                    let ask = |request| ask_here(&house.inbox, request);
+                    seen(house.witness.as_deref(), peer, request, ask)
+                }
                 Err(error) => {
                     let message = format!("the request cannot be read: {error}");
                     Err(TaskError::new(ErrorKind::BadArgument, message))

@@ -21,7 +21,7 @@ use super::resume::replay::Replay;
 use super::resume::resuming::log_failed;
 use super::resume::script::Begun;
 use super::runs::{Beginning, Known, Stand};
-use crate::control::Listening;
+use crate::control::{House, Listening};
 use crate::error::RunError;
 use crate::metrics::LogStanding;
 use crate::retention::Background;
@@ -241,7 +241,12 @@ impl Runtime {
 
     /// Lets other processes ask. Without that, everything else goes on.
     fn listen(&self, root: &Path) -> Option<Listening> {
-        let listening = Listening::start(root, Arc::clone(&self.host.inbox), self.host.hub.clone());
+        let house = House {
+            inbox: Arc::clone(&self.host.inbox),
+            hub: self.host.hub.clone(),
+            witness: self.settings.witness.clone(),
+        };
+        let listening = Listening::start(root, house);
         listening
             .inspect_err(|error| {
                 tracing::warn!(target: "tiffany", "other processes cannot reach this one: {error}");

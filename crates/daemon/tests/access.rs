@@ -1,0 +1,254 @@
+//! Who may do what over HTTP: tokens and roles, certificates, and what is written down of it.
+
+mod kit;
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kit::{Answer, Dir, House, LIMIT, program};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use tiffany::control::Control;
+use tiffany_daemon::Daemon;
+use tiffany_daemon::audit::{AUDIT, Entry, read};
+use tiffany_daemon::auth::{Role, Tokens};
+use tiffany_daemon::config::Config;
+
+/// A daemon with this configuration, in which names of files are from its directory.
+fn house(dir: &Dir, config: &'static str) -> House {
+    std::fs::create_dir_all(&dir.0).unwrap();
+    House::of(&dir.0, move |dir| {
+        let config = Config::parse(config, &dir.join("tiffany.toml")).unwrap();
+        Daemon::new(program(), dir).config(config)
+    })
+}
+
+fn bearer(dir: &Dir, name: &str, role: Role) -> String {
+    format!("Bearer {}", Tokens::at(&dir.0).add(name, role, None).unwrap().reveal())
+}
+
+fn code(answer: &Answer) -> String {
+    answer.json()["code"].as_str().unwrap_or_default().to_owned()
+}
+
+/// What is in the audit: who, what, to what, what came of it.
+fn audited(dir: &Path) -> Vec<(String, String, String, String)> {
+    let text = std::fs::read_to_string(dir.join(AUDIT)).unwrap();
+    let entries = read(&text).map(|line| line.unwrap().entry);
+    entries
+        .map(|Entry { who, did, to, outcome, .. }| (who, did, to.unwrap_or_default(), outcome))
+        .collect()
+}
+
+#[test]
+fn each_role_may_do_what_it_is_for_and_no_more() {
+    let dir = Dir::new();
+    let house = house(&dir, "require_token = true");
+    let tokens = Role::ALL.map(|role| (role, bearer(&dir, role.word(), role)));
+    let uuid = "00000000-0000-4000-8000-000000000000";
+    let cases = [
+        ("GET", "/api/v1/runs".to_owned(), Role::Viewer),
+        ("GET", "/api/v1/runs/x".into(), Role::Viewer),
+        ("GET", "/api/v1/approvals".into(), Role::Viewer),
+        ("GET", "/api/v1/doubts".into(), Role::Viewer),
+        ("POST", "/api/v1/runs".into(), Role::Operator),
+        ("POST", "/api/v1/runs/x/cancel".into(), Role::Operator),
+        ("POST", "/api/v1/runs/x/messages".into(), Role::Operator),
+        ("POST", "/api/v1/runs/x/forks".into(), Role::Operator),
+        ("POST", format!("/api/v1/promises/{uuid}"), Role::Operator),
+        ("DELETE", "/api/v1/runs/x".into(), Role::Admin),
+        ("POST", "/api/v1/runs/x/compact".into(), Role::Admin),
+    ];
+    for (method, path, needs) in &cases {
+        let nobody = house.ask(method, path, &[], "");
+        assert_eq!((nobody.status, code(&nobody)), (401, "TFY0170".into()), "{method} {path}");
+        assert!(nobody.head.to_lowercase().contains("www-authenticate: bearer"), "{}", nobody.head);
+        let wrong = house.ask(method, path, &[("authorization", "Bearer tfy_wrong")], "");
+        assert_eq!((wrong.status, code(&wrong)), (401, "TFY0171".into()), "{method} {path}");
+        for (role, token) in &tokens {
+            let answer = house.ask(method, path, &[("authorization", token)], "");
+            let may = role >= needs;
+            assert_eq!(answer.status != 403, may, "{role} {method} {path}: {answer:?}");
+            assert_eq!(code(&answer) != "TFY0173", may, "{role} {method} {path}: {answer:?}");
+            assert_ne!(answer.status, 401);
+        }
+    }
+    // Whether it is alive may be asked by everybody.
+    assert_eq!(house.get("/healthz").status, 200);
+    // A token that is removed is of no use from then on.
+    Tokens::at(&dir.0).remove("viewer").unwrap();
+    let (_, token) = &tokens[0];
+    assert_eq!(house.ask("GET", "/api/v1/runs", &[("authorization", token)], "").status, 401);
+}
+
+#[test]
+fn pages_of_others_get_nothing() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    let page = [("origin", "http://evil.example")];
+    let answer = house.ask("POST", "/api/v1/runs", &page, "{\"function\":\"echo\",\"input\":1}");
+    assert_eq!((answer.status, code(&answer)), (403, "TFY0174".into()));
+    assert!(!answer.head.to_lowercase().contains("access-control-allow-origin"));
+    let own = format!("http://{}", house.address);
+    let body = "{\"function\":\"echo\",\"id\":\"e\",\"input\":1}";
+    assert_eq!(house.ask("POST", "/api/v1/runs", &[("origin", &own)], body).status, 201);
+}
+
+#[test]
+fn what_is_changed_is_written_down_with_who_did_it() {
+    let dir = Dir::new();
+    let house = house(&dir, "require_token = true");
+    let (ada, eve) = (bearer(&dir, "ada", Role::Operator), bearer(&dir, "eve", Role::Viewer));
+    let as_ada = [("authorization", ada.as_str())];
+    let body = "{\"function\":\"wait\",\"id\":\"w\",\"input\":null}";
+    assert_eq!(house.ask("POST", "/api/v1/runs", &as_ada, body).status, 201);
+    let secret = "{\"name\":\"go\",\"message\":\"hush-hush\"}";
+    assert_eq!(house.ask("POST", "/api/v1/runs/w/messages", &as_ada, secret).status / 100, 2);
+    assert_eq!(house.ask("GET", "/api/v1/runs", &as_ada, "").status, 200);
+    let as_eve = [("authorization", eve.as_str())];
+    assert_eq!(house.ask("POST", "/api/v1/runs/w/cancel", &as_eve, "").status, 403);
+    assert_eq!(house.ask("POST", "/api/v1/runs/none/cancel", &as_ada, "").status, 404);
+    // Through the socket too.
+    let mut control = Control::open(&dir.0).unwrap();
+    let echo = control.submit("echo", "by-socket", &1).unwrap();
+    control.status().unwrap();
+    control.cancel(echo).unwrap_err();
+    let lines = audited(&dir.0);
+    let user = lines[4].0.clone();
+    let expected = [
+        ("ada", "submit", "ok"),
+        ("ada", "send", "ok"),
+        ("eve", "cancel", "TFY0173"),
+        ("ada", "cancel", "TFY0061"),
+        (&*user, "submit", "ok"),
+        (&*user, "cancel", "TFY0046"),
+    ];
+    let seen: Vec<(&str, &str, &str)> =
+        lines.iter().map(|(who, did, _, outcome)| (&**who, &**did, &**outcome)).collect();
+    assert_eq!(seen, expected);
+    assert!(lines[0].2.contains("/runs/") && lines[4].2 == "by-socket", "{lines:?}");
+    let text = std::fs::read_to_string(dir.0.join(AUDIT)).unwrap();
+    assert!(!text.contains("hush-hush") && !text.contains(&ada["Bearer ".len()..]));
+}
+
+#[test]
+fn what_cannot_be_written_down_is_not_done() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    std::fs::rename(dir.0.join(AUDIT), dir.0.join("moved")).unwrap();
+    std::fs::create_dir(dir.0.join(AUDIT)).unwrap();
+    let refused = house.submit("echo", "e", "1");
+    assert_eq!((refused.status, code(&refused)), (503, "TFY0179".into()));
+    Control::open(&dir.0).unwrap().submit("echo", "e", &1).unwrap_err();
+    assert_eq!(house.get("/api/v1/runs").json()["total"], 0);
+    std::fs::remove_dir(dir.0.join(AUDIT)).unwrap();
+    assert_eq!(house.submit("echo", "e", "1").status, 201);
+    assert_eq!(audited(&dir.0).len(), 1);
+}
+
+/// Somebody who vouches for others.
+struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+}
+
+impl Authority {
+    fn new() -> Authority {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let pem = params.self_signed(&key).unwrap().pem();
+        Authority { issuer: Issuer::new(params, key), pem }
+    }
+
+    /// A certificate and its key.
+    fn signs(&self, name: &str) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec!["localhost".into()]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
+    }
+}
+
+/// Asks over TLS, and gives the status and the body; an error if nobody answers.
+fn ask_tls(
+    house: &House,
+    authority: &Authority,
+    own: Option<&(String, String)>,
+    authorization: Option<&str>,
+) -> std::io::Result<(u16, String)> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(authority.pem.as_bytes()).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots);
+    let config = match own {
+        None => builder.with_no_client_auth(),
+        Some((pem, key)) => {
+            let chain = vec![CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()];
+            let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+            builder.with_client_auth_cert(chain, key).unwrap()
+        }
+    };
+    let name = ServerName::try_from("localhost").unwrap();
+    let connection = ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut line = StreamOwned::new(connection, house.connect());
+    let token = authorization.map_or(String::new(), |it| format!("authorization: {it}\r\n"));
+    let request =
+        format!("GET /api/v1/runs HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{token}\r\n");
+    line.write_all(request.as_bytes())?;
+    let mut answer = Vec::new();
+    let read = line.read_to_end(&mut answer);
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    if answer.is_empty() {
+        read?;
+    }
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let status = status.ok_or_else(|| std::io::Error::other("no answer"))?;
+    Ok((status, answer))
+}
+
+fn write(dir: &Path, name: &str, text: &str) -> PathBuf {
+    let path = dir.join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn over_tls_a_certificate_is_asked_for_and_says_who_it_is() {
+    let (dir, server, clients) = (Dir::new(), Authority::new(), Authority::new());
+    std::fs::create_dir_all(&dir.0).unwrap();
+    let (certificate, key) = server.signs("tiffany");
+    write(&dir.0, "server.pem", &certificate);
+    write(&dir.0, "server.key", &key);
+    write(&dir.0, "clients.pem", &clients.pem);
+    let house = house(
+        &dir,
+        "require_token = true\n[tls]\ncertificate = 'server.pem'\nkey = 'server.key'\n\
+         clients = 'clients.pem'\n[tls.roles]\nprobe = 'viewer'",
+    );
+    let ada = bearer(&dir, "ada", Role::Viewer);
+    let (probe, other) = (clients.signs("probe"), clients.signs("other"));
+    let stranger = Authority::new().signs("probe");
+    let ask = |own, token| ask_tls(&house, &server, own, token);
+    assert_eq!(ask(Some(&probe), None).unwrap().0, 200);
+    let (status, body) = ask(Some(&other), None).unwrap();
+    assert!(status == 401 && body.contains("TFY0170"), "{body}");
+    assert_eq!(ask(Some(&other), Some(&ada)).unwrap().0, 200);
+    assert_eq!(ask(Some(&probe), Some("Bearer tfy_wrong")).unwrap().0, 401);
+    ask(None, Some(&ada)).unwrap_err();
+    ask(Some(&stranger), Some(&ada)).unwrap_err();
+    // Who does not speak TLS is not answered, and keeps nobody.
+    let mut plain = house.connect();
+    plain.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    plain.set_read_timeout(Some(LIMIT)).unwrap();
+    let mut answer = Vec::new();
+    drop(plain.read_to_end(&mut answer));
+    assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+    assert_eq!(ask(Some(&probe), None).unwrap().0, 200);
+}
