@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::request::{Answer, Tell};
 use super::summary::{RunDetail, RunSummary, TaskSummary};
-use crate::approval::OpenApproval;
+use crate::approval::{Approval, OpenApproval};
 use crate::redact::Redactions;
 
 impl Tell {
@@ -32,6 +32,7 @@ impl Answer {
             | Answer::Settled(_)
             | Answer::Streaming(_)
             | Answer::Found(_)
+            // What has labels takes secrets out of them.
             | Answer::Metrics(_)
             | Answer::Collection(..) => self,
             Answer::Status(mut status) => {
@@ -54,12 +55,13 @@ impl Answer {
                 Answer::Doubts(doubts)
             }
             Answer::Approvals(mut open) => {
-                open.iter_mut().for_each(|question| question.redact(rules));
+                open.iter_mut().for_each(|open| open.redact(rules));
                 Answer::Approvals(open)
             }
-            Answer::Approval(mut decided) => {
-                decided.why.iter_mut().for_each(|why| clean(why, rules));
-                Answer::Approval(decided)
+            Answer::Approval(mut approval) => {
+                let Approval { by, why, .. } = &mut approval;
+                why.iter_mut().chain([by]).for_each(|text| clean(text, rules));
+                Answer::Approval(approval)
             }
             Answer::Each(results) => {
                 let cleaned = results.into_iter().map(|each| each.map_err(|why| rules.error(why)));

@@ -7,12 +7,14 @@
 //! |---|---|---|
 //! | records, commit-log segments, blobs | `wal::Line`: [`end`](crate::wal::Line::end), and where a payload becomes a blob | no byte of a line reaches a batch in another way, and files, segments, backups, exports and captures are made of batches |
 //! | what a replay compares | `into_fields` of the same line | it is the same code |
-//! | answers to other threads and processes | `Answer::redacted`, on the way out of `Runtime::serve` | its match has no rest: a new answer has to say what is in it |
+//! | events | `State::add` of the hub | all events with words in them are added there |
+//! | answers to other threads and processes | `Tell::redacting`, on the way out of `Runtime::serve` | its match has no rest: a new answer has to say what is in it |
 //! | errors that leave a runtime | `Display` of [`RunError`](crate::RunError) | its `Debug` is the same |
 //! | log lines | `Tracer`, which makes them, and the visitor in `logging` through which all fields pass | also those of the program and of other crates |
+//! | labels of metrics | `Family::add` | a metric has no other way to a label |
 //! | panics, and what has no log to go to | the panic hook; `shown` around each `eprintln!` | |
 //!
-//! The first two use the rules of one runtime, which its [`Builder`](crate::Builder::redact) was given. The rest is the process's, and uses the rules of all
+//! The first four use the rules of one runtime, which its [`Builder`](crate::Builder::redact) was given. The rest is the process's, and uses the rules of all
 //! runtimes that were ever built in it.
 //!
 //! It knows nothing of runs. Rules that take values out of a log that is there already, for the fixture of a test, are
@@ -41,6 +43,21 @@ pub(crate) use self::process::{install, shown, shown_call};
 use self::text::Patterns;
 pub(crate) use self::tree::Node;
 pub(crate) use self::walk::{Area, Leaf, Reach, Walk, text_of};
+
+/// A text without what the rules of all runtimes of this process take out, for who shows something by other ways than these.
+///
+/// ```
+/// use tiffany::Runtime;
+/// use tiffany::redact::{Redactions, clean};
+///
+/// let runtime = Runtime::builder().redact(Redactions::new().pattern("sk-[0-9]+")?).build()?;
+/// assert_eq!(clean("with sk-1234"), "with [redacted]");
+/// # drop(runtime);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn clean(text: &str) -> Cow<'_, str> {
+    process::clean(text, |rules, text| rules.patterns.cleaned(text))
+}
 
 /// What stands for a text that was taken out. A number becomes 0, a flag `false`, a date the first of January 2000: what is read again is of the same kind.
 pub const PLACEHOLDER: &str = "[redacted]";
@@ -161,22 +178,26 @@ impl Redactions {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-            let rest = rest.trim_start();
-            let added = match word {
-                "field" => rules.field(rest),
-                "pattern" => rules.pattern(rest),
-                "value" => rules.value(rest),
-                "env" => rules.env(rest),
-                _ => {
-                    // What comes after it may be a secret.
-                    let (rule, why) = (word.to_owned(), format!("`{word}` is no kind of rule"));
-                    Err(RedactError::BadRule { rule, line: None, why })
-                }
-            };
-            rules = added.map_err(|error| error.at_line(at + 1))?;
+            rules = rules.rule(line).map_err(|error| error.at_line(at + 1))?;
         }
         Ok(rules)
+    }
+
+    /// Adds a rule as [`parse`](Redactions::parse) reads it.
+    pub fn rule(self, rule: &str) -> Result<Redactions, RedactError> {
+        let (word, rest) = rule.split_once(char::is_whitespace).unwrap_or((rule, ""));
+        let rest = rest.trim_start();
+        match word {
+            "field" => self.field(rest),
+            "pattern" => self.pattern(rest),
+            "value" => self.value(rest),
+            "env" => self.env(rest),
+            _ => {
+                // What comes after it may be a secret.
+                let (rule, why) = (word.to_owned(), format!("`{word}` is no kind of rule"));
+                Err(RedactError::BadRule { rule, line: None, why })
+            }
+        }
     }
 
     /// Whether nothing is taken out.

@@ -21,11 +21,9 @@ fn told(events: &mut Subscription) -> (u64, Vec<String>) {
     (lost, messages)
 }
 
-fn numbered(count: u64) -> impl Future<Output = ()> {
-    async move {
-        for number in 1..=count {
-            log(LogLevel::Info, number.to_string()).await;
-        }
+async fn numbered(count: u64) {
+    for number in 1..=count {
+        log(LogLevel::Info, number.to_string()).await;
     }
 }
 
