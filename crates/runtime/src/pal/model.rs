@@ -140,6 +140,7 @@ fn check(settings: Settings, acts: Vec<Act>) -> Result<(), TestCaseError> {
     }
     readers.clear();
     let state = hub.0.state.lock();
+    prop_assert_eq!(state.turn_lanes, 0);
     prop_assert!(!state.all.wants_turns() && state.all.waiting.is_empty());
     prop_assert!(state.runs.values().all(|lane| lane.readers == 0 && !lane.wants_turns()));
     Ok(())

@@ -18,7 +18,7 @@ pub struct Settings {
     pub per_run: usize,
     /// Events of all runs together, for those who read all of them; 4,096 unless it is set.
     pub in_all: usize,
-    /// Turns (`Running`, `Blocked`, `Woken`) that wait for those who want them; 16,384 unless it is set.
+    /// Turns (`Running`, `Blocked`, `Woken`) that wait for those who want them, of all runs that are watched so; 16,384 unless it is set.
     pub turns: usize,
     /// Bytes of all events of all runs; 16 MiB unless it is set. The list for those who read all runs has as many again.
     pub bytes: usize,

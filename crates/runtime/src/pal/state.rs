@@ -69,6 +69,8 @@ pub(super) struct State {
     pub(super) awake: Vec<Arc<Sleeper>>,
     pub(super) lost: u64,
     pub(super) readers: usize,
+    /// Lanes whose turns somebody wants. They share the room there is for turns.
+    pub(super) turn_lanes: usize,
     /// What is taken out of events.
     rules: Option<Arc<Redactions>>,
 }
@@ -87,6 +89,7 @@ impl State {
             awake: Vec::new(),
             lost: 0,
             readers: 0,
+            turn_lanes: 0,
             rules,
         }
     }
@@ -162,16 +165,17 @@ impl State {
         }
         let seq = self.next_seq;
         self.next_seq += 1;
+        let most = settings.turns / self.turn_lanes.max(1);
         let TurnDraft { ts, tid, stage, reason, ghost } = turn;
         let turn = Turn { task_id, seq, ts, tid, stage, reason, ghost };
         if let Some(lane) = lane {
-            lane.turns.push(turn, settings.turns);
+            lane.turns.push(turn, most);
             if !lane.waiting_for_turns.is_empty() {
                 self.awake.append(&mut lane.waiting_for_turns);
             }
         }
         if self.all.wants_turns() {
-            self.all.turns.push(turn, settings.turns);
+            self.all.turns.push(turn, most);
             if !self.all.waiting_for_turns.is_empty() {
                 self.awake.append(&mut self.all.waiting_for_turns);
             }

@@ -126,17 +126,21 @@ impl Subscription {
         let mut guard = hub.0.state.lock();
         let state = &mut *guard;
         state.readers += 1;
-        let next_seq = state.next_seq;
+        let (next_seq, mut is_first) = (state.next_seq, false);
         let lane = match wanted.run {
             None => &mut state.all,
             Some(run) => state.lane(run, &hub.0.settings),
         };
         lane.readers += 1;
-        lane.turn_readers += usize::from(wanted.detail == Detail::All);
+        if wanted.detail == Detail::All {
+            lane.turn_readers += 1;
+            is_first = lane.turn_readers == 1;
+        }
         let from = wanted.from.unwrap_or(next_seq);
         let (notable, gone) = lane.notable.from(from, wanted.ghosts);
         let (turns, _) = lane.turns.from(from, wanted.ghosts);
         state.lost += gone;
+        state.turn_lanes += usize::from(is_first);
         drop(guard);
         let taken = (gone > 0).then_some(Taken::Lost(gone)).into_iter().collect();
         let sleeper = Arc::new(Sleeper::new());
@@ -319,6 +323,7 @@ impl Drop for Subscription {
                     lane.turn_readers -= 1;
                     if lane.turn_readers == 0 {
                         lane.turns.clear();
+                        state.turn_lanes -= 1;
                     }
                 }
             }
