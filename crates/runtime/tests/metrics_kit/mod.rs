@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A sample: its name, its labels, its value.
-pub(crate) type Read = BTreeMap<(String, BTreeMap<String, String>), f64>;
+/// Samples: each by its name and its labels.
+pub(crate) type Read = BTreeMap<Series, f64>;
+type Series = (String, BTreeMap<String, String>);
 
 /// Everything in a text; panics where it breaks a rule.
 pub(crate) fn parse(text: &str) -> Read {
@@ -46,7 +47,7 @@ pub(crate) fn parse(text: &str) -> Read {
 
 /// Checks the buckets of a histogram: they only grow, and the last one has all.
 pub(crate) fn check_histograms(read: &Read) {
-    let mut all: BTreeMap<(String, BTreeMap<String, String>), Vec<(f64, f64)>> = BTreeMap::new();
+    let mut all: BTreeMap<Series, Vec<(f64, f64)>> = BTreeMap::new();
     for ((name, labels), value) in read {
         if let Some(name) = name.strip_suffix("_bucket") {
             let mut labels = labels.clone();
