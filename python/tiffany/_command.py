@@ -172,7 +172,8 @@ def tell(error: BaseException) -> bool:
     lines = own(error.__traceback__)
     if lines is None and isinstance(error, TiffanyError):
         return False
-    traceback.print_exception(error.with_traceback(lines))
+    shown = "".join(traceback.format_exception(error.with_traceback(lines)))
+    print(_core._redacted(shown), end="", file=sys.stderr)
     return True
 
 

@@ -35,7 +35,8 @@ class Runtime:
     steps can stand in, as `Queue` or as a number of steps at once; ``on_chunk`` is called with what steps show of their work;
     ``record`` is ``"every"`` call or only the ``"outward"`` ones, which is enough to bring a run back. After ``snapshot_every`` records the log of a run of
     state machines begins anew (see `agent`); 0 is never. ``retention`` are rules about runs that are over, which are looked at every ``retention_every`` seconds (see
-    `tiffany.retention`).
+    `tiffany.retention`). ``redact`` are rules by which secrets are taken out of everything that is written, such as ``"field password"``, ``r"pattern sk-\\w+"`` or
+    ``"env STRIPE_KEY"``; see the book's chapter "Redaction".
 
     >>> import tempfile
     >>> from tiffany import step, workflow
@@ -67,6 +68,7 @@ class Runtime:
         snapshot_every: int = 10_000,
         retention: Iterable[Retention] = (),
         retention_every: float | timedelta = 60.0,
+        redact: Iterable[str] = (),
         env: Mapping[str, Any] | None = None,
         handlers: Sequence[_core._Handler] | None = None,
         name: str | None = None,
@@ -88,6 +90,7 @@ class Runtime:
                 snapshot_every=snapshot_every,
                 retention=retention,
                 retention_every=retention_every,
+                redact=redact,
                 env=env,
                 handlers=handlers,
                 name=name,
@@ -347,6 +350,15 @@ class Runtime:
         return Connection(self._core.control())
 
 
+def _rules(redact: Iterable[str]) -> list[str]:
+    """Rules of redaction; what is in them is for Rust to read."""
+    rules = _arguments.several("redact", redact)
+    for rule in rules:
+        if not isinstance(rule, str):
+            raise bad(f"a rule of `redact` is a text, not of the type {type(rule).__name__}")
+    return rules
+
+
 def settings(
     functions: _workflows.Functions,
     *,
@@ -357,6 +369,7 @@ def settings(
     snapshot_every: int = 10_000,
     retention: Iterable[Retention] = (),
     retention_every: float | timedelta = 60.0,
+    redact: Iterable[str] = (),
     env: Mapping[str, Any] | None = None,
     handlers: Sequence[_core._Handler] | None = None,
     name: str | None = None,
@@ -392,6 +405,7 @@ def settings(
         "retention_every": every,
     }
     return {
+        "redact": _rules(redact),
         "env": None if env is None else _arguments.mapping("env", env),
         "handlers": None if handlers is None else _arguments.several("handlers", handlers),
         "name": name,

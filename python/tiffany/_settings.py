@@ -24,6 +24,7 @@ class RunSettings(TypedDict, total=False):
     policy: Literal["fifo", "priority", "dependency"]
     threads: int
     clock: Literal["system", "virtual"]
+    redact: Iterable[str]
 
 
 class Settings(RunSettings, total=False):

@@ -386,12 +386,20 @@ fn line_of(py: Python<'_>, thread: u64) -> PyResult<String> {
     Ok(format!("{file}:{}", frame.getattr("f_lineno")?))
 }
 
-/// Writes to standard error as Python has it.
+/// Writes to standard error as Python has it, without what the rules of redaction take out.
 fn write_error(py: Python<'_>, text: &str) {
+    let text = &*tiffany::redact::clean(text);
     let stderr = py.import("sys").and_then(|sys| sys.getattr("stderr"));
     if stderr.and_then(|stderr| stderr.call_method1("write", (text,))).is_err() {
         eprint!("{text}");
     }
+}
+
+/// A text without what the rules of redaction of this process take out.
+#[pyfunction]
+#[pyo3(name = "_redacted")]
+pub(crate) fn redacted(text: &str) -> String {
+    tiffany::redact::clean(text).into_owned()
 }
 
 /// A failure that nobody waited for.

@@ -76,6 +76,7 @@ fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     history::add(module)?;
     pyos::add(module)?;
     module.add_class::<errors::ErrorBox>()?;
+    module.add_function(wrap_pyfunction!(errors::redacted, module)?)?;
     module.add_class::<Program>()?;
     module.add_class::<settings::Lazy>()?;
     module.add_class::<runtime::Runtime>()?;

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use tiffany::Runtime;
+use tiffany::redact::Redactions;
 use tiffany::{DependencyAware, End, Limits, Priority, StuckTask, binding};
 
 use crate::argument::{self, Argument};
@@ -62,6 +63,9 @@ pub(crate) struct Settings<'py> {
     threads: usize,
     #[pyo3(default, from_py_with = argument::clock)]
     clock: Option<String>,
+    /// Rules of redaction.
+    #[pyo3(default)]
+    redact: Vec<String>,
     #[pyo3(default)]
     durable: Option<durable::settings::Settings<'py>>,
 }
@@ -143,6 +147,8 @@ impl<'py> Settings<'py> {
         for (key, value) in self.env.iter().flatten() {
             builder = add_env(builder, &String::read("a key of `env`", &key)?, value);
         }
+        let rules = self.redact.iter().try_fold(Redactions::new(), |rules, rule| rules.rule(rule));
+        builder = builder.redact(rules.map_err(|error| errors::coded(py, error.code(), &error))?);
         match &self.durable {
             Some(durable) => durable.apply(py, builder),
             None => Ok(builder),

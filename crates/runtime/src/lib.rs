@@ -207,6 +207,8 @@ mod book {
     mod time_travel {}
     #[doc = include_str!("../../../docs/src/metrics.md")]
     mod metrics {}
+    #[doc = include_str!("../../../docs/src/redaction.md")]
+    mod redaction {}
     #[doc = include_str!("../../../docs/src/testing.md")]
     mod testing {}
     #[cfg(feature = "cli")]

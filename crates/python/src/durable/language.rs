@@ -182,7 +182,9 @@ impl Language for PythonLanguage {
 
     fn paused(&self, run: Uuid, error: &TaskError) {
         self.ask(|functions| {
-            functions.call_method1("paused", (run.to_string(), error.to_string())).map(drop)
+            let error = error.to_string();
+            let error = tiffany::redact::clean(&error);
+            functions.call_method1("paused", (run.to_string(), &*error)).map(drop)
         });
     }
 }

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::request::{Answer, Tell};
 use super::summary::{RunDetail, RunSummary, TaskSummary};
-use crate::approval::OpenApproval;
+use crate::approval::{Approval, OpenApproval};
 use crate::redact::Redactions;
 
 impl Tell {
@@ -54,18 +54,27 @@ impl Answer {
                 Answer::Doubts(doubts)
             }
             Answer::Approvals(mut open) => {
-                open.iter_mut().for_each(|question| question.redact(rules));
+                open.iter_mut().for_each(|open| open.redact(rules));
                 Answer::Approvals(open)
             }
-            Answer::Approval(mut decided) => {
-                decided.why.iter_mut().for_each(|why| clean(why, rules));
-                Answer::Approval(decided)
+            Answer::Approval(mut approval) => {
+                let Approval { by, why, .. } = &mut approval;
+                why.iter_mut().chain([by]).for_each(|text| clean(text, rules));
+                Answer::Approval(approval)
             }
             Answer::Each(results) => {
                 let cleaned = results.into_iter().map(|each| each.map_err(|why| rules.error(why)));
                 Answer::Each(cleaned.collect())
             }
         }
+    }
+}
+
+impl OpenApproval {
+    fn redact(&mut self, rules: &Redactions) {
+        let texts = self.choices.iter_mut().chain(&mut self.task).chain([&mut self.question]);
+        texts.for_each(|text| clean(text, rules));
+        self.payload = self.payload.take().map(|json| cleaned(json, rules));
     }
 }
 

@@ -42,6 +42,21 @@ use self::text::Patterns;
 pub(crate) use self::tree::Node;
 pub(crate) use self::walk::{Area, Leaf, Reach, Walk, text_of};
 
+/// A text without what the rules of all runtimes of this process take out, for who shows something by other ways than these.
+///
+/// ```
+/// use tiffany::Runtime;
+/// use tiffany::redact::{Redactions, clean};
+///
+/// let runtime = Runtime::builder().redact(Redactions::new().pattern("sk-[0-9]+")?).build()?;
+/// assert_eq!(clean("with sk-1234"), "with [redacted]");
+/// # drop(runtime);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn clean(text: &str) -> Cow<'_, str> {
+    process::clean(text, |rules, text| rules.patterns.cleaned(text))
+}
+
 /// What stands for a text that was taken out. A number becomes 0, a flag `false`, a date the first of January 2000: what is read again is of the same kind.
 pub const PLACEHOLDER: &str = "[redacted]";
 
@@ -161,22 +176,26 @@ impl Redactions {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-            let rest = rest.trim_start();
-            let added = match word {
-                "field" => rules.field(rest),
-                "pattern" => rules.pattern(rest),
-                "value" => rules.value(rest),
-                "env" => rules.env(rest),
-                _ => {
-                    // What comes after it may be a secret.
-                    let (rule, why) = (word.to_owned(), format!("`{word}` is no kind of rule"));
-                    Err(RedactError::BadRule { rule, line: None, why })
-                }
-            };
-            rules = added.map_err(|error| error.at_line(at + 1))?;
+            rules = rules.rule(line).map_err(|error| error.at_line(at + 1))?;
         }
         Ok(rules)
+    }
+
+    /// Adds a rule as [`parse`](Redactions::parse) reads it.
+    pub fn rule(self, rule: &str) -> Result<Redactions, RedactError> {
+        let (word, rest) = rule.split_once(char::is_whitespace).unwrap_or((rule, ""));
+        let rest = rest.trim_start();
+        match word {
+            "field" => self.field(rest),
+            "pattern" => self.pattern(rest),
+            "value" => self.value(rest),
+            "env" => self.env(rest),
+            _ => {
+                // What comes after it may be a secret.
+                let (rule, why) = (word.to_owned(), format!("`{word}` is no kind of rule"));
+                Err(RedactError::BadRule { rule, line: None, why })
+            }
+        }
     }
 
     /// Whether nothing is taken out.

@@ -27,7 +27,10 @@ pub(crate) fn any() -> bool {
     ANY.load(Ordering::Acquire)
 }
 
-fn clean<'a>(text: &'a str, by: impl Fn(&Redactions, &str) -> Option<String>) -> Cow<'a, str> {
+pub(super) fn clean<'a>(
+    text: &'a str,
+    by: impl Fn(&Redactions, &str) -> Option<String>,
+) -> Cow<'a, str> {
     let mut cleaned = Cow::Borrowed(text);
     if !any() {
         return cleaned;
@@ -78,7 +81,6 @@ impl<T: fmt::Display> fmt::Display for Shown<T> {
         if !any() {
             return self.0.fmt(f);
         }
-        let text = self.0.to_string();
-        f.write_str(&clean(&text, |rules, text| rules.patterns.cleaned(text)))
+        f.write_str(&super::clean(&self.0.to_string()))
     }
 }

@@ -60,8 +60,8 @@ impl Redactions {
     }
 
     /// What a call is about.
-    pub(crate) fn about<'a>(&self, json: &'a str) -> Cow<'a, str> {
-        match self.payload("", "about", json) {
+    pub(crate) fn about<'a>(&self, call: &str, json: &'a str) -> Cow<'a, str> {
+        match self.payload(&format!(",\"call\":\"{call}\""), "about", json) {
             Some(cleaned) => Cow::Owned(cleaned),
             None => Cow::Borrowed(json),
         }

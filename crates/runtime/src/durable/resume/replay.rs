@@ -400,14 +400,7 @@ pub(in crate::durable) fn differs(
     let difference = parts(call, (call.name, &call.about), recorded)?;
     let Some(rules) = rules else { return Some(difference) };
     let about = match &call.about {
-        About::Json(json) => {
-            let json = if call.kind == CallKind::ContinueAs {
-                rules.json(json)
-            } else {
-                rules.about(json)
-            };
-            About::Json(json.into())
-        }
+        About::Json(json) => About::Json(rules.about(call.kind.tag(), json).into()),
         About::Key(key) => About::Key(rules.text(key).into()),
         other => other.clone(),
     };
