@@ -12,7 +12,7 @@ use tracing::{Level, Span};
 
 use crate::error::RunError;
 use crate::pal::TaskId;
-use crate::redact::{shown, shown_call};
+use crate::redact::{clean, shown, shown_call};
 
 const TARGET: &str = "tiffany";
 
@@ -108,7 +108,7 @@ impl Tracer {
         let task = spans.tasks.get(&tid).unwrap_or(&spans.run);
         let attempt = tracing::debug_span!(
             target: TARGET, parent: task, "step",
-            step, key, attempt,
+            step = &*clean(step), key, attempt,
         );
         attempt.in_scope(|| tracing::debug!(target: TARGET, "attempt begun"));
         attempt
@@ -119,7 +119,7 @@ impl Tracer {
         span.in_scope(|| match error {
             None => tracing::debug!(target: TARGET, "attempt completed"),
             Some(error) => {
-                tracing::warn!(target: TARGET, code = error.code(), "attempt failed: {}", error.message());
+                tracing::warn!(target: TARGET, code = error.code(), "attempt failed: {}", shown(error.message()));
             }
         });
     }
@@ -156,10 +156,10 @@ impl Tracer {
             return;
         }
         if let EventKind::Spawned { name, at, .. } = &event.kind {
-            let name = shown(name.as_deref().unwrap_or_default());
+            let name = &*clean(name.as_deref().unwrap_or_default());
             let task = tracing::debug_span!(
                 target: TARGET, parent: &spans.run, "task",
-                tid = event.tid.0, %name, spawned_at = %at,
+                tid = event.tid.0, name, spawned_at = %at,
             );
             spans.tasks.insert(event.tid, task);
         }
@@ -212,7 +212,8 @@ impl Tracer {
 pub(crate) fn tell_shown_by_step(task_id: TaskId, tid: Tid, step: &'static str, shown: &Shown) {
     if tracing::enabled!(target: TARGET, Level::ERROR) {
         let span = tracing::info_span!(
-            target: TARGET, parent: None, "step", task_id = %task_id, tid = tid.0, step = %crate::redact::shown(step),
+            target: TARGET, parent: None, "step", task_id = %task_id, tid = tid.0,
+            step = &*clean(step),
         );
         span.in_scope(|| tell_shown(shown));
     }
@@ -220,7 +221,7 @@ pub(crate) fn tell_shown_by_step(task_id: TaskId, tid: Tid, step: &'static str, 
 
 /// What a task shows, at the level that belongs to it.
 fn tell_shown(shown: &Shown) {
-    let message = crate::redact::shown(&shown.message);
+    let message = clean(&shown.message);
     match &shown.what {
         Showing::Log(LogLevel::Trace) => tracing::trace!(target: TARGET, "{message}"),
         Showing::Log(LogLevel::Debug) => tracing::debug!(target: TARGET, "{message}"),
@@ -231,7 +232,7 @@ fn tell_shown(shown: &Shown) {
             tracing::info!(target: TARGET, done, total, "{message}");
         }
         Showing::Output(stream) => {
-            let stream = crate::redact::shown(stream);
+            let stream = clean(stream);
             tracing::info!(target: TARGET, %stream, "{message}");
         }
         _ => tracing::info!(target: TARGET, stage = %shown.stage(), "{message}"),

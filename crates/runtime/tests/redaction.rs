@@ -4,14 +4,18 @@ mod durable_kit;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use durable_kit::Dir;
 use serde::{Deserialize, Serialize};
-use tiffany::durable::{DurableAgent, Fork, patched, receive, run_id, send, step, step_with};
+use tiffany::durable::{
+    DurableAgent, Fork, StepError, patched, receive, run_id, send, step, step_with,
+};
 use tiffany::redact::{RedactError, Redactions};
 use tiffany::testing::TestScheduler;
 use tiffany::{
-    Builder, RunError, Runtime, SystemCall, TaskContext, TaskError, TaskStatus, named, put,
+    Builder, RunError, Runtime, SystemCall, TaskContext, TaskError, TaskStatus, Uuid, named, put,
+    sleep,
 };
 
 const KEY: &str = "sk-0123456789";
@@ -32,23 +36,40 @@ fn login(key: &str, pin: u32) -> Login {
     Login { key: key.into(), password: "hunter2".into(), pin }
 }
 
+/// Drives all runs until something is so.
+fn wait_until(runtime: &mut Runtime, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(20), "it does not come to that");
+        runtime.run(sleep(Duration::from_millis(5))).unwrap();
+    }
+}
+
+/// Whether the file of a run has this.
+fn is_written(dir: &Dir, run: Uuid, what: &str) -> bool {
+    let log = std::fs::read_to_string(dir.0.join(format!("wal/{run}.wal")));
+    log.is_ok_and(|log| log.contains(what))
+}
+
 type Seen = Arc<Mutex<Vec<String>>>;
 
 /// Tells what it sees, and passes it on: to a step, whose work is not done again, and then waits.
 fn seeing(dir: &Dir, rules: Redactions) -> (Builder, Seen) {
     let seen = Seen::default();
     let sees = Arc::clone(&seen);
-    let look = async move |login: Login| -> Result<Login, TaskError> {
-        let see = |what: &str| sees.lock().unwrap().push(what.to_owned());
-        see(&login.key);
-        see(&login.password);
-        let given: String = step("pass", || Ok::<_, String>(KEY)).input(&login).await?;
-        see(&given);
-        see(&receive::<String>("more").await?);
-        receive::<()>("end").await?;
-        Ok(login)
-    };
+    let look = move |login: Login| look(Arc::clone(&sees), login);
     (dir.builder().redact(rules).register("look", look), seen)
+}
+
+async fn look(sees: Seen, login: Login) -> Result<Login, TaskError> {
+    let see = |what: &str| sees.lock().unwrap().push(what.to_owned());
+    see(&login.key);
+    see(&login.password);
+    let given: String = step("pass", || Ok::<_, String>(KEY.to_owned())).input(&login).await?;
+    see(&given);
+    see(&receive::<String>("more").await?);
+    receive::<()>("end").await?;
+    Ok(login)
 }
 
 #[test]
@@ -58,8 +79,7 @@ fn a_run_has_real_values_and_placeholders_after_a_restart() {
     let mut runtime = program.build().unwrap();
     let run = runtime.submit::<Login>("look", "look-1", &login(KEY, 7)).unwrap();
     runtime.send(&run, "more", &KEY).unwrap();
-    runtime.flush().unwrap();
-    runtime.snapshot(&run).expect_err("it is no state machine, and so all runs had their turns");
+    wait_until(&mut runtime, || seen.lock().unwrap().len() == 4);
     assert_eq!(*seen.lock().unwrap(), [KEY, "hunter2", KEY, KEY]);
     drop(runtime);
 
@@ -81,11 +101,11 @@ fn a_run_has_real_values_and_placeholders_after_a_restart() {
 #[test]
 fn rules_can_be_added_while_runs_are_under_way() {
     let dir = Dir::new();
-    let (program, _) = seeing(&dir, Redactions::new());
+    let (program, seen) = seeing(&dir, Redactions::new());
     let mut runtime = program.build().unwrap();
     let run = runtime.submit::<Login>("look", "look-1", &login(KEY, 7)).unwrap();
     runtime.send(&run, "more", &KEY).unwrap();
-    runtime.flush().unwrap();
+    wait_until(&mut runtime, || seen.lock().unwrap().len() == 4);
     drop(runtime);
     assert!(dir.log().contains(KEY));
 
@@ -112,8 +132,7 @@ fn a_run_that_decides_by_a_secret_does_not_fit_its_log() {
     };
     let mut runtime = program(&dir).build().unwrap();
     let run = runtime.submit::<u32>("decides", "decides-1", &KEY).unwrap();
-    runtime.flush().unwrap();
-    drop(runtime.question::<u32, u32>(&run, "none", &()));
+    wait_until(&mut runtime, || is_written(&dir, run.uuid(), "EffectResult"));
     drop(runtime);
     let runtime = program(&dir).build().unwrap();
     let paused = runtime.paused();
@@ -125,16 +144,15 @@ fn a_run_that_decides_by_a_secret_does_not_fit_its_log() {
 fn the_error_of_a_run_that_differs_shows_no_secret() {
     let dir = Dir::new();
     let program = |dir: &Dir, more: &'static str| {
-        let passes = async move |()| -> Result<u32, TaskError> {
+        let passes = move |()| async move {
             step("pass", || Ok::<_, String>(1)).input(&(KEY, more)).await?;
-            receive("end").await
+            receive::<u32>("end").await
         };
         dir.builder().redact(rules()).register("passes", passes)
     };
     let mut runtime = program(&dir, "one").build().unwrap();
     let run = runtime.submit::<u32>("passes", "passes-1", &()).unwrap();
-    runtime.flush().unwrap();
-    drop(runtime.question::<u32, u32>(&run, "none", &()));
+    wait_until(&mut runtime, || is_written(&dir, run.uuid(), "EffectResult"));
     drop(runtime);
     let runtime = program(&dir, "two").build().unwrap();
     let error = runtime.paused().pop().expect("it does something else").error;
@@ -156,8 +174,7 @@ fn changes_of_the_program_are_known_by_names_with_secrets_too() {
     };
     let mut runtime = program(&dir).build().unwrap();
     let run = runtime.submit::<bool>("takes", "takes-1", &()).unwrap();
-    runtime.flush().unwrap();
-    drop(runtime.question::<bool, u32>(&run, "none", &()));
+    wait_until(&mut runtime, || is_written(&dir, run.uuid(), "receive_message"));
     drop(runtime);
     assert!(!dir.log().contains(KEY));
     let mut runtime = program(&dir).build().unwrap();
@@ -207,7 +224,9 @@ impl DurableAgent for Keeps {
 
     fn wants(&self) -> TaskStatus<String> {
         match self.1 {
-            false => TaskStatus::Waiting(SystemCall::Put(self.0.as_str().into(), 7.into())),
+            false => {
+                TaskStatus::Waiting(SystemCall::Put(self.0.as_str().into(), tiffany::Value::Int(7)))
+            }
             true => TaskStatus::receive_message("end"),
         }
     }
@@ -262,31 +281,29 @@ fn a_checkpoint_comes_back_as_a_placeholder() {
     let seen = Seen::default();
     let program = |dir: &Dir| {
         let sees = Arc::clone(&seen);
-        let keeps = async move |()| -> Result<u32, TaskError> {
+        let keeps = move |()| {
             let sees = Arc::clone(&sees);
             let work = step_with("keeps", move |attempt| {
                 let last: Option<String> = attempt.last_checkpoint()?;
                 sees.lock().unwrap().push(format!("{last:?}"));
                 match last {
-                    Some(_) => Ok(1),
+                    Some(_) => Ok::<u32, StepError>(1),
                     None => {
                         attempt.checkpoint(&KEY)?;
                         while !attempt.is_given_up() {
-                            std::thread::sleep(std::time::Duration::from_millis(5));
+                            std::thread::sleep(Duration::from_millis(5));
                         }
-                        Err("given up".into())
+                        Err(StepError::from("given up"))
                     }
                 }
             });
-            work.await
+            async move { work.await }
         };
         dir.builder().redact(rules()).register("keeps", keeps)
     };
     let mut runtime = program(&dir).build().unwrap();
     let run = runtime.submit::<u32>("keeps", "keeps-1", &()).unwrap();
-    while !dir.0.join("wal").exists() || !dir.log().contains("EffectCheckpoint") {
-        runtime.run(tiffany::sleep(std::time::Duration::from_millis(20))).unwrap();
-    }
+    wait_until(&mut runtime, || is_written(&dir, run.uuid(), "EffectCheckpoint"));
     drop(runtime);
     let mut runtime = program(&dir).build().unwrap();
     assert_eq!(runtime.wait_for(&run).unwrap(), 1);

@@ -32,6 +32,7 @@ impl Answer {
             | Answer::Settled(_)
             | Answer::Streaming(_)
             | Answer::Found(_)
+            // What has labels takes secrets out of them.
             | Answer::Metrics(_)
             | Answer::Collection(..) => self,
             Answer::Status(mut status) => {
@@ -67,14 +68,6 @@ impl Answer {
                 Answer::Each(cleaned.collect())
             }
         }
-    }
-}
-
-impl OpenApproval {
-    fn redact(&mut self, rules: &Redactions) {
-        let texts = self.choices.iter_mut().chain(&mut self.task).chain([&mut self.question]);
-        texts.for_each(|text| clean(text, rules));
-        self.payload = self.payload.take().map(|json| cleaned(json, rules));
     }
 }
 

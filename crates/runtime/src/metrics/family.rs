@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::catalogue::About;
 use super::text;
+use crate::redact::clean;
 
 /// What a runtime has counted up to now. [`Display`](fmt::Display) writes it as Prometheus reads it.
 ///
@@ -95,6 +96,20 @@ impl Buckets {
     }
 }
 
+impl Reading {
+    fn add(&mut self, other: Reading) {
+        match (self, other) {
+            (Reading::Value(value), Reading::Value(more)) => *value += more,
+            (Reading::Histogram(buckets), Reading::Histogram(more)) => {
+                let counts = buckets.counts.iter_mut().zip(more.counts);
+                counts.for_each(|(count, more)| *count += more);
+                buckets.sum += more.sum;
+            }
+            _ => {}
+        }
+    }
+}
+
 impl Snapshot {
     /// A metric by its name.
     pub fn family(&self, name: &str) -> Option<&Family> {
@@ -145,9 +160,15 @@ impl Family {
         Family::new(about.name, about.kind, about.help)
     }
 
-    /// Adds a value.
+    /// Adds a value. Labels are without what the [rules](crate::redact) of this process take out; values that are the same without it are added up.
     pub fn add(&mut self, labels: &[(&str, &str)], reading: Reading) {
-        let labels = labels.iter().map(|(label, value)| (label.to_string(), value.to_string()));
-        self.samples.push(Sample { labels: labels.collect(), reading });
+        let labels = labels.iter().map(|(label, value)| (label.to_string(), clean(value)));
+        let has_secret = labels.clone().any(|(_, value)| matches!(value, Cow::Owned(_)));
+        let labels = labels.map(|(label, value)| (label, value.into_owned())).collect();
+        let same = self.samples.iter_mut().find(|sample| has_secret && sample.labels == labels);
+        match same {
+            Some(sample) => sample.reading.add(reading),
+            None => self.samples.push(Sample { labels, reading }),
+        }
     }
 }

@@ -7,12 +7,14 @@
 //! |---|---|---|
 //! | records, commit-log segments, blobs | `wal::Line`: [`end`](crate::wal::Line::end), and where a payload becomes a blob | no byte of a line reaches a batch in another way, and files, segments, backups, exports and captures are made of batches |
 //! | what a replay compares | `into_fields` of the same line | it is the same code |
-//! | answers to other threads and processes | `Answer::redacted`, on the way out of `Runtime::serve` | its match has no rest: a new answer has to say what is in it |
+//! | events | `State::add` of the hub | all events with words in them are added there |
+//! | answers to other threads and processes | `Tell::redacting`, on the way out of `Runtime::serve` | its match has no rest: a new answer has to say what is in it |
 //! | errors that leave a runtime | `Display` of [`RunError`](crate::RunError) | its `Debug` is the same |
 //! | log lines | `Tracer`, which makes them, and the visitor in `logging` through which all fields pass | also those of the program and of other crates |
+//! | labels of metrics | `Family::add` | a metric has no other way to a label |
 //! | panics, and what has no log to go to | the panic hook; `shown` around each `eprintln!` | |
 //!
-//! The first two use the rules of one runtime, which its [`Builder`](crate::Builder::redact) was given. The rest is the process's, and uses the rules of all
+//! The first four use the rules of one runtime, which its [`Builder`](crate::Builder::redact) was given. The rest is the process's, and uses the rules of all
 //! runtimes that were ever built in it.
 //!
 //! It knows nothing of runs. Rules that take values out of a log that is there already, for the fixture of a test, are

@@ -11,6 +11,7 @@ use super::{ALL, no_fork};
 use crate::durable::hosting::Durable;
 use crate::durable::resume::script::{ForkPoint, Script};
 use crate::durable::runs::Known;
+use crate::redact::shown;
 use crate::runtime::Runtime;
 
 /// What there is to a run that is a fork.
@@ -114,7 +115,7 @@ impl Runtime {
             hosting.journal.effect_refused(&mut durable.page, at, record, name);
             tracing::warn!(
                 target: "tiffany", %run, code = ErrorKind::NotAllowed.code(),
-                "fork {run} needs `{name}`, which is not allowed",
+                "fork {run} needs `{}`, which is not allowed", shown(name),
             );
         }
         branch.refused.push((call, effect));
