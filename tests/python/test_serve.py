@@ -1,0 +1,57 @@
+"""`tiffany serve` with a file of Python: its page in the book, as a newcomer follows it."""
+
+import json
+import re
+import signal
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from command_kit import LONGEST_SECONDS, Home, Started
+
+PAGE = Path(__file__).parents[2] / "docs" / "src" / "daemon.md"
+
+
+def served(home: Home) -> Started:
+    """A daemon in a process of its own."""
+    return home.start("--app", "greet.py", "serve", "--json", "--listen", "127.0.0.1:0")
+
+
+def ask(address: str, body: object = None) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(address, data=data, headers=headers)
+    with urllib.request.urlopen(request, timeout=LONGEST_SECONDS) as answer:
+        text = answer.read()
+    return json.loads(text) if text else None
+
+
+def stop(daemon: Started, number: signal.Signals) -> None:
+    daemon.signal(number)
+    ended = daemon.end()
+    assert ended.code == 0, ended
+    assert [json.loads(line)["event"] for line in ended.out.splitlines()] == ["ending", "ended"]
+
+
+def test_the_page_of_the_book_can_be_followed(tmp_path: Path) -> None:
+    program = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[0]
+    home = Home(tmp_path)
+    home.write("greet.py", program)
+    with served(home) as daemon:
+        said = json.loads(daemon.line())
+        assert said["functions"] == ["greet"]
+        runs = said["url"] + "/api/v1/runs"
+        run = {"function": "greet", "id": "greet-1", "input": "Ada"}
+        assert ask(runs, run)["new"]
+        assert not ask(runs, run)["new"]
+        assert ask(f"{runs}/greet-1")["state"] == "live"
+        stop(daemon, signal.SIGINT)
+    with served(home) as daemon:
+        said = json.loads(daemon.line())
+        assert said["live"] == 1
+        runs = said["url"] + "/api/v1/runs"
+        ask(f"{runs}/greet-1/messages", {"name": "nick", "message": "Countess"})
+        shown = ask(f"{runs}/greet-1?wait=30")
+        assert shown["value"] == "hello Ada, or Countess", shown
+        assert ask(f"{runs}/greet-1/replay", {})["verdict"] == "identical"
+        stop(daemon, signal.SIGTERM)
