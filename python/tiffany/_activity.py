@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
@@ -73,11 +74,9 @@ class Subscription:
             came = asyncio.Event()
 
             def wake(came: asyncio.Event = came) -> None:
-                try:
+                # If the loop is closed, nobody waits there.
+                with contextlib.suppress(RuntimeError):
                     loop.call_soon_threadsafe(came.set)
-                except RuntimeError:
-                    # The loop is closed, and nobody waits there.
-                    pass
 
             told = self._core.poll(wake)
             if told is None:

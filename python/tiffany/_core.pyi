@@ -28,10 +28,9 @@ from typing import (
 )
 from uuid import UUID
 
-from tiffany._approvals import Approval, OpenApproval
-
 from typing_extensions import ParamSpec, TypeVar, disjoint_base
 
+from tiffany._approvals import Approval, OpenApproval
 from tiffany._records import Backoff
 
 __version__: str
@@ -356,6 +355,7 @@ def progress(done: int, total: int | None = None, message: str = "") -> Show: ..
 def log(level: Literal["trace", "debug", "info", "warn", "error"], message: str) -> Show: ...
 def output(stream: str, text: str) -> Show: ...
 def stage(stage: str, message: str = "") -> Show: ...
+
 @final
 class Charge(SystemCall[None]):
     def __new__(cls, cost: int) -> Self: ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Generator
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ async def shows_too() -> None:
 
 @pytest.mark.parametrize("program", [shows, shows_too])
 def test_what_tasks_show(program: Any) -> None:
-    begun = datetime.now(timezone.utc)
+    begun = datetime.now(UTC)
     with Runtime() as runtime, runtime.activity() as events:
         runtime.run(program())
         told = read(events)
@@ -232,14 +232,14 @@ def test_a_run_that_is_brought_back_is_a_ghost_until_it_goes_on(tmp_path: Path) 
     with Runtime(wal=tmp_path, workflows=[waits]) as runtime:
         runtime.submit(waits, id="w")
         runtime.flush()
-    with Runtime(wal=tmp_path, workflows=[waits]) as runtime:
-        with (
-            runtime.activity(from_seq=0) as every,
-            runtime.activity(from_seq=0, ghosts=False) as live,
-        ):
-            runtime.send("w", "word", "go")
-            assert runtime.wait("w") == "go"
-            told, lively = read(every), read(live)
+    with (
+        Runtime(wal=tmp_path, workflows=[waits]) as runtime,
+        runtime.activity(from_seq=0) as every,
+        runtime.activity(from_seq=0, ghosts=False) as live,
+    ):
+        runtime.send("w", "word", "go")
+        assert runtime.wait("w") == "go"
+        told, lively = read(every), read(live)
     ghosts = [event for event in told if event.ghost]
     assert stages(ghosts) == ["ReceivedInstruction", "Spawned", "Progress"]
     assert [event for event in told if not event.ghost] == lively
