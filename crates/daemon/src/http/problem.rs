@@ -112,7 +112,7 @@ fn kind_in(error: &TaskError) -> Option<ErrorKind> {
 fn status_of(kind: ErrorKind) -> u16 {
     use ErrorKind::*;
     match kind {
-        NoSuchRun | UnknownPromise | NoSuchQuestion | NoSuchKey => 404,
+        NoSuchRun | UnknownPromise | NoSuchQuestion | NoSuchKey | NoSuchApproval => 404,
         OtherRun | RunOver | NotOver | NeededByFork | ReadTooEarly | AlreadySettled
         | NotAllowed | RunCompacted | Diverged | ApprovalDecided => 409,
         RunRemoved => 410,
