@@ -41,7 +41,7 @@ def test_the_page_of_the_book_can_be_followed(tmp_path: Path) -> None:
         said = json.loads(daemon.line())
         assert said["functions"] == ["greet"]
         runs = said["url"] + "/api/v1/runs"
-        run = {"function": "greet", "id": "greet-1", "input": "Ada"}
+        run = {"function": "greet", "id": "greet-1", "input": {"name": "Ada"}}
         assert ask(runs, run)["new"]
         assert not ask(runs, run)["new"]
         assert ask(f"{runs}/greet-1")["state"] == "live"

@@ -122,9 +122,9 @@ fn what_is_changed_is_written_down_with_who_did_it() {
         ("ada", "submit", "ok"),
         ("ada", "send", "ok"),
         ("eve", "cancel", "TFY0173"),
-        ("ada", "cancel", "TFY0061"),
+        ("ada", "cancel", "TFY0041"),
         (&*user, "submit", "ok"),
-        (&*user, "cancel", "TFY0046"),
+        (&*user, "cancel", "TFY0042"),
     ];
     let seen: Vec<(&str, &str, &str)> =
         lines.iter().map(|(who, did, _, outcome)| (&**who, &**did, &**outcome)).collect();

@@ -91,19 +91,33 @@ impl From<AuthError> for Problem {
 
 impl From<TaskError> for Problem {
     fn from(error: TaskError) -> Problem {
-        use ErrorKind::*;
-        let status = match error.kind() {
-            LogFailed => return log_failed(&error),
-            NoSuchRun | UnknownPromise | NoSuchQuestion | NoSuchKey => 404,
-            OtherRun | RunOver | NotOver | NeededByFork | ReadTooEarly | AlreadySettled
-            | NotAllowed | RunCompacted | Diverged => 409,
-            RunRemoved => 410,
-            Unregistered | NotAnAnswer | NotForkable | OtherShape | Unreadable | BadArgument
-            | WrongType | BadDuration | Unserializable => 422,
-            Unreachable => 503,
-            _ => 422,
-        };
-        Problem::new(error.code(), status, &error.to_string())
+        if let Some(kind) = kind_in(&error) {
+            let text = format!("{}; {}", error.message(), kind.next_step());
+            return Problem::new(kind.code(), status_of(kind), &text);
+        }
+        if error.kind() == ErrorKind::LogFailed {
+            return log_failed(&error);
+        }
+        Problem::new(error.code(), status_of(error.kind()), &error.to_string())
+    }
+}
+
+/// The kind that an error of another language names at the end of its message.
+fn kind_in(error: &TaskError) -> Option<ErrorKind> {
+    let (_, code) = error.message().strip_suffix(']')?.rsplit_once(" [")?;
+    let known = ErrorKind::ALL.iter().find(|kind| kind.code() == code)?;
+    (error.kind() == ErrorKind::Failed).then_some(*known)
+}
+
+fn status_of(kind: ErrorKind) -> u16 {
+    use ErrorKind::*;
+    match kind {
+        NoSuchRun | UnknownPromise | NoSuchQuestion | NoSuchKey | NoSuchApproval => 404,
+        OtherRun | RunOver | NotOver | NeededByFork | ReadTooEarly | AlreadySettled
+        | NotAllowed | RunCompacted | Diverged | ApprovalDecided => 409,
+        RunRemoved => 410,
+        LogFailed | Unreachable => 503,
+        _ => 422,
     }
 }
 
