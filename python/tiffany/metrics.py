@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 __all__ = ["Histogram", "Metric", "Metrics", "Sample"]
 
@@ -79,15 +79,14 @@ def _read(told: tuple[str, str]) -> Metrics:
     return Metrics(tuple(_metric(family) for family in json.loads(families)["families"]), text)
 
 
-def _metric(family: dict[str, object]) -> Metric:
-    samples: list[dict[str, object]] = family.pop("samples")  # type: ignore[assignment]
-    return Metric(**family, samples=tuple(_sample(sample) for sample in samples))  # type: ignore[arg-type]
+def _metric(family: dict[str, Any]) -> Metric:
+    samples = tuple(_sample(sample) for sample in family["samples"])
+    return Metric(family["name"], family["kind"], family["help"], samples)
 
 
-def _sample(sample: dict[str, object]) -> Sample:
-    labels: dict[str, str] = sample.get("labels", {})  # type: ignore[assignment]
-    seen: dict[str, list[float]] | None = sample.get("histogram")  # type: ignore[assignment]
+def _sample(sample: dict[str, Any]) -> Sample:
+    labels: dict[str, str] = sample.get("labels", {})
+    seen = sample.get("histogram")
     if seen is None:
-        return Sample(labels, float(sample["value"]))  # type: ignore[arg-type]
-    bounds, counts = tuple(seen["bounds"]), tuple(int(count) for count in seen["counts"])
-    return Sample(labels, Histogram(bounds, counts, float(seen["sum"])))  # type: ignore[arg-type]
+        return Sample(labels, float(sample["value"]))
+    return Sample(labels, Histogram(tuple(seen["bounds"]), tuple(seen["counts"]), seen["sum"]))

@@ -13,6 +13,7 @@ use crate::inbox::{Inbox, Letter, Remote};
 use crate::line::Line;
 use crate::lock::{Condvar, Mutex, MutexGuard};
 use crate::panics;
+use crate::trace::Tracer;
 
 /// How long a thread waits for work before it ends.
 const IDLE: Duration = Duration::from_secs(5);
@@ -54,8 +55,7 @@ impl Work {
             Job::Attempt(attempt, job) => {
                 let (number, span) = (attempt.number(), attempt.span().clone());
                 let work = || working(&attempt.clone(), || job(attempt));
-                let tried = span
-                    .in_scope(|| panics::noting(work))
+                let tried = Tracer::inside(&span, || panics::noting(work))
                     .unwrap_or_else(|payload| Err(StepError::passing(panicked(payload))));
                 Letter::Attempted(call, number, tried)
             }

@@ -8,8 +8,10 @@ use tiffany_kernel::{
     CallId, Event, EventKind, Events, LogLevel, RunId, Showing, Shown, TaskError, TaskRef, Tid,
     Uuid,
 };
+use tracing::dispatcher::with_default;
 use tracing::{Level, Span};
 
+use crate::durable::Attempt;
 use crate::error::RunError;
 use crate::pal::TaskId;
 use crate::redact::{clean, shown, shown_call};
@@ -110,16 +112,32 @@ impl Tracer {
             target: TARGET, parent: task, "step",
             step = &*clean(step), key, attempt,
         );
+        if attempt.is_disabled() {
+            // Then it is at least known whose work it is.
+            return spans.run.clone();
+        }
         attempt.in_scope(|| tracing::debug!(target: TARGET, "attempt begun"));
         attempt
     }
 
+    /// Does the work of an attempt in its span, and lets it log where its run does.
+    pub(crate) fn inside<R>(span: &Span, work: impl FnOnce() -> R) -> R {
+        match span.with_subscriber(|(_, dispatch)| dispatch.clone()) {
+            Some(dispatch) => with_default(&dispatch, || span.in_scope(work)),
+            None => work(),
+        }
+    }
+
     /// An attempt is over.
-    pub(crate) fn attempt_over(span: &Span, error: Option<&TaskError>) {
-        span.in_scope(|| match error {
+    pub(crate) fn attempt_over(attempt: &Attempt, error: Option<&TaskError>) {
+        attempt.span().in_scope(|| match error {
             None => tracing::debug!(target: TARGET, "attempt completed"),
             Some(error) => {
-                tracing::warn!(target: TARGET, code = error.code(), "attempt failed: {}", shown(error.message()));
+                let (step, number) = (clean(attempt.step_name()), attempt.number());
+                tracing::warn!(
+                    target: TARGET, code = error.code(), step = &*step, attempt = number,
+                    "attempt failed: {}", shown(error.message()),
+                );
             }
         });
     }

@@ -1,6 +1,5 @@
 //! What is kept and what is lost: by run, in all, in bytes; and that a reader who does not read costs nothing.
 
-
 use tiffany::Runtime;
 use tiffany::pal::{Detail, LogLevel, Settings, Subscription, Told, Wanted, log, output, progress};
 use tiffany::yield_now;

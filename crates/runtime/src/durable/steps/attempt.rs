@@ -21,6 +21,7 @@ use crate::future_task::panic_error;
 use crate::inbox::{Inbox, Letter};
 use crate::lock::Mutex;
 use crate::panics;
+use crate::trace::Tracer;
 
 /// One attempt at a step, as its work sees it.
 ///
@@ -369,7 +370,8 @@ impl Future for Elsewhere {
             this.future = None;
             return Poll::Ready(());
         }
-        let tried = match this.span.in_scope(|| panics::noting(|| future.as_mut().poll(cx))) {
+        let tried = match Tracer::inside(&this.span, || panics::noting(|| future.as_mut().poll(cx)))
+        {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(tried)) => tried,
             Err(payload) => {

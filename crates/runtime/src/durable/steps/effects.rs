@@ -449,7 +449,7 @@ impl Runtime {
         if let Some(Underway { state: State::Running { attempt, .. }, .. }) =
             self.effects.steps.get(&call)
         {
-            Tracer::attempt_over(attempt.span(), tried.as_ref().err().map(|failed| &failed.error));
+            Tracer::attempt_over(attempt, tried.as_ref().err().map(|failed| &failed.error));
         }
         self.effects.attempt_over(call);
         let Some(step) = self.effects.steps.get_mut(&call) else { return };
