@@ -12,6 +12,7 @@ use tiffany_kernel::{ErrorKind, TaskError};
 use super::out::{Style, clean, paint};
 use crate::durable::capture::CaptureError;
 use crate::error::RunError;
+use crate::redact::shown;
 use crate::wal::LogError;
 use crate::wal::backup::BackupError;
 
@@ -209,9 +210,9 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// Takes the text of an error apart: `message [CODE]; next step`.
+    /// Takes the text of an error apart: `message [CODE]; next step`. What the rules of redaction take out is not in it.
     pub(super) fn new(code: &str, text: &impl fmt::Display, exit: u8) -> Shown {
-        let text = text.to_string();
+        let text = shown(text).to_string();
         let mark = format!(" [{code}]");
         let (message, next) = match text.rsplit_once(&mark) {
             Some((message, next)) => (message, next.trim_start_matches("; ")),

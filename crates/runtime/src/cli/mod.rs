@@ -128,6 +128,8 @@ impl<'a> CommandLine<'a> {
     /// Does what the arguments say, the first of which is the name of the program, and gives the exit code.
     pub fn run(self, arguments: &[OsString]) -> u8 {
         let CommandLine { builder, guest, extras } = self;
+        // What goes wrong is shown before a runtime is built, or without one.
+        builder.redactions.iter().for_each(crate::redact::install);
         let started = |app| Started { guest, extras: &extras, app, name: name_of(arguments) };
         match guest::parse(guest, &extras, arguments) {
             Err(error) => error::usage(&error, arguments),

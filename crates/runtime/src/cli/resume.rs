@@ -144,7 +144,7 @@ impl Tally {
     ) -> Result<(), Ending> {
         let run = summary.run;
         let (word, detail) = match runtime.standing(run) {
-            Standing::Over => match runtime.outcome_of(run) {
+            Standing::Over => match runtime.written_outcome(run) {
                 Ok(value) => {
                     self.completed += 1;
                     ("completed", json!({ "value": super::json::value(&value) }))

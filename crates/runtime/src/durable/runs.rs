@@ -278,6 +278,13 @@ impl Runtime {
         }
     }
 
+    /// The same as the log has it, for who shows it.
+    #[cfg(feature = "cli")]
+    pub(crate) fn written_outcome(&mut self, uuid: Uuid) -> Result<Arc<str>, RunError> {
+        let outcome = self.outcome_of(uuid)?;
+        Ok(self.as_written(&outcome).into())
+    }
+
     pub(super) fn end_durable(&mut self, id: RunId) {
         let Some(place) = self.places.get(&id) else { return };
         let Some(hosting) = &self.runs[*place].hosting else { return };

@@ -102,8 +102,8 @@ impl Batch {
         Batch { rules: self.rules.clone(), ..Batch::with_blob_limit(self.blob_limit) }
     }
 
-    /// From here on these rules count for what is written.
-    pub(crate) fn redact(&mut self, rules: Option<Arc<Redactions>>) {
+    /// From here on secrets are taken out of the lines and blobs that are written here, by these rules.
+    pub fn redact(&mut self, rules: Option<Arc<Redactions>>) {
         self.rules = rules;
     }
 
