@@ -17,7 +17,7 @@ from durable_kit import HERE, any_seed
 from programs.secrets import PLACES, secret
 from tiffany import ReceiveMessage, Runtime, history, step, workflow
 
-SEEN: list[object] = []
+seen: list[object] = []
 
 
 def forms(place: str) -> list[bytes]:
@@ -105,23 +105,23 @@ def passed(key: str) -> str:
 
 @workflow
 def looks(key: str, login: dict[str, Any]) -> Generator[Any, Any, list[object]]:
-    SEEN.append((key, login, (yield passed(key))))
-    SEEN.append((yield ReceiveMessage("more")))
+    seen.append((key, login, (yield passed(key))))
+    seen.append((yield ReceiveMessage("more")))
     return [key, login]
 
 
 def test_a_run_has_real_values_and_placeholders_after_a_restart(tmp_path: Path) -> None:
     rules = ["pattern sk-[0-9]+", "field password"]
     login = {"user": "ada", "password": "hunter2", "pin": 7}
-    SEEN.clear()
+    seen.clear()
     with any_seed(), Runtime(wal=tmp_path, redact=rules) as runtime:
         run = runtime.submit(looks, "sk-1234", login, id="look-1")
         runtime.run(until_seen(1))
-    assert SEEN == [("sk-1234", login, "sk-1234")]
-    SEEN.clear()
+    assert seen == [("sk-1234", login, "sk-1234")]
+    seen.clear()
     with any_seed(), Runtime(wal=tmp_path, redact=rules) as runtime:
         taken_out = {**login, "password": "[redacted]"}
-        assert SEEN == [("[redacted]", taken_out, "[redacted]")]
+        assert seen == [("[redacted]", taken_out, "[redacted]")]
         # Another secret is no other start.
         again = runtime.submit(looks, "sk-9999", login, id="look-1")
         assert again.uuid == run.uuid
@@ -129,12 +129,12 @@ def test_a_run_has_real_values_and_placeholders_after_a_restart(tmp_path: Path) 
             runtime.submit(looks, "sk-1234", {**login, "pin": 8}, id="look-1")
         runtime.send(run, "more", "sk-5678")
         assert runtime.wait(run) == ["[redacted]", taken_out]
-        assert SEEN[1] == "sk-5678"
+        assert seen[1] == "sk-5678"
     assert history.check(tmp_path, workflows=[looks], redact=rules).differ == []
 
 
 def until_seen(count: int) -> Generator[Any, Any, None]:
-    while len(SEEN) < count:
+    while len(seen) < count:
         yield tiffany.sleep(0.005)
 
 

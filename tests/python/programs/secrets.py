@@ -77,7 +77,7 @@ def secret(place: str) -> str:
         case "field" | "dataclass":
             return f"hunter{number:06}"
         case "variable":
-            return "the \"quoted\" seçret"
+            return 'the "quoted" seçret'
         case _:
             return f"sk-{place.replace('_', '')}-{number:06}"
 
