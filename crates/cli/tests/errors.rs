@@ -29,11 +29,11 @@ fn one_of_each() -> Vec<CliError> {
         CliError::IsOver(text()),
         CliError::NoReply { file: "x".into(), why: text() },
         CliError::DamagedInLog(text()),
-        CliError::NobodyMeasures("x".into()),
         CliError::SeveralApprovals { what: text(), ids: vec![text(), text()] },
         CliError::Denied(text()),
         CliError::NobodyRuns { function: text(), dir: "x".into() },
         CliError::NoInput { file: "x".into(), why: text() },
+        CliError::NobodyMeasures("x".into()),
     ]
 }
 
