@@ -61,10 +61,7 @@ PLACES = [
     "variable",
 ]
 
-<<<<<<< HEAD
-=======
 WITHOUT_RULES = bool(os.environ.get("TIFFANY_TEST_WITHOUT"))
->>>>>>> redact
 RULES = [
     "pattern sk-[a-z]+-[0-9]{6}",
     r"pattern \b4242[0-9]{6}\b",
@@ -149,12 +146,8 @@ def fails(text: str) -> Generator[Any, Any, None]:
 
 @workflow
 def shop(token: str, password: dict[str, str], amount: Decimal) -> Generator[Any, Any, Any]:
-<<<<<<< HEAD
-    first = not here().joinpath("killed").exists()
-=======
     # A first life has the real values, and a later one what stands for them.
     first = WITHOUT_RULES or not here().joinpath("killed").exists()
->>>>>>> redact
     assert first == (token == secret("input"))
     assert first == (password["password"] == secret("field"))
     assert first == (amount == Decimal(secret("decimal")))
@@ -215,11 +208,7 @@ def outside(wal: Path, run: str) -> None:
 
 
 def main() -> None:
-<<<<<<< HEAD
-    rules = [] if os.environ.get("TIFFANY_TEST_WITHOUT") else RULES
-=======
     rules = [] if WITHOUT_RULES else RULES
->>>>>>> redact
     wal = here() / "wal"
     with Runtime(wal=wal, redact=rules) as runtime:
         run = runtime.submit(
