@@ -82,6 +82,8 @@ impl Again {
             Some(guest) => {
                 let command = guest.again();
                 arguments.extend(command.get_args().map(OsString::from));
+                // What was typed for this command is not for the next one.
+                arguments.truncate(arguments.len().saturating_sub(started.typed));
                 command.get_program().to_owned()
             }
             None => {

@@ -130,7 +130,9 @@ impl<'a> CommandLine<'a> {
         let CommandLine { builder, guest, extras } = self;
         // What goes wrong is shown before a runtime is built, or without one.
         builder.redactions.iter().for_each(crate::redact::install);
-        let started = |app| Started { guest, extras: &extras, app, name: name_of(arguments) };
+        let typed = arguments.len().saturating_sub(1);
+        let name = name_of(arguments);
+        let started = |app| Started { guest, extras: &extras, app, name: name.clone(), typed };
         match guest::parse(guest, &extras, arguments) {
             Err(error) => error::usage(&error, arguments),
             Ok(Typed::Command(args, app)) => {
@@ -169,6 +171,8 @@ struct Started<'a> {
     app: Option<OsString>,
     /// What it is called.
     name: String,
+    /// How many words were typed after that.
+    typed: usize,
 }
 
 impl Started<'_> {
