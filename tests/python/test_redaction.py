@@ -48,17 +48,19 @@ def all_that_is_written(home: Path, without: str) -> dict[str, bytes]:
         "TIFFANY_TEST_WITHOUT": without,
     }
     said: dict[str, bytes] = {}
-    for life, words in [("first", ["programs/secrets.py"]), ("second", ["programs/secrets.py"])]:
-        ended = subprocess.run([sys.executable, *words], cwd=HERE, env=env, capture_output=True)
+    for life in ["first", "second"]:
+        program = [sys.executable, "programs/secrets.py"]
+        ended = subprocess.run(program, cwd=HERE, env=env, capture_output=True)
         said[f"stdout of the {life}"] = ended.stdout
         said[f"stderr of the {life}"] = ended.stderr
         assert ended.returncode == {"first": -9, "second": 1}[life], ended
     assert said["stdout of the second"] == b"True\n", said
     wal = home / "wal"
-    for words in [
+    commands: list[list[str | Path]] = [
         ["backup", wal, "--to", home / "backup"],
         ["export", "shop-1", "--dir", wal, "--format", "json", "--output", home / "export.json"],
-    ]:
+    ]
+    for words in commands:
         subprocess.run([sys.executable, "-m", "tiffany", *words], check=True, cwd=HERE)
     files = (path for path in home.rglob("*") if path.is_file())
     return {**said, **{os.fspath(path.relative_to(home)): path.read_bytes() for path in files}}
