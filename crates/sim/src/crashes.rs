@@ -11,12 +11,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tiffany::Builder;
+use tiffany::control::OpenApproval;
 use tiffany::wal::Settings;
 use tiffany::wal::sim::{Operation, SimDisk, Survivors};
 
 use crate::ledger::Entry;
 use crate::logs::RunLog;
 use crate::outside::{Act, Answering, Planned, Question};
+use crate::person::Deciding;
 use crate::plan::{Disaster, Draw, Plan};
 use crate::universe::{Conditions, Story, Universe};
 use crate::verdict::{Sameness, check_ledger, judge};
@@ -55,6 +57,7 @@ pub struct Crashes<W = ()> {
     set_up: Vec<SetUp<W>>,
     planned: Vec<Planned>,
     answering: Option<Answering>,
+    deciding: Option<Deciding>,
     holds: Vec<Holds<W>>,
     sameness: Sameness,
     seeds: Range<u64>,
@@ -92,6 +95,7 @@ impl<W: 'static> Crashes<W> {
             set_up: Vec::new(),
             planned: Vec::new(),
             answering: None,
+            deciding: None,
             holds: Vec::new(),
             sameness: Sameness::Same,
             seeds: 0..3,
@@ -142,6 +146,15 @@ impl<W: 'static> Crashes<W> {
     ) -> Crashes<W> {
         let answer = move |question: &Question| Some(answer(question).map(|value| json(&value)));
         self.answering = Some(Rc::new(answer));
+        self
+    }
+
+    /// Decides approvals: each is shown when it is open, and decided with the choice some time later; `None` leaves it open.
+    pub fn decide(
+        mut self,
+        decide: impl Fn(&OpenApproval) -> Option<String> + 'static,
+    ) -> Crashes<W> {
+        self.deciding = Some(Rc::new(decide));
         self
     }
 
@@ -275,6 +288,7 @@ impl<W: 'static> Crashes<W> {
             log: &self.log,
             planned: &self.planned,
             answering: self.answering.clone(),
+            deciding: self.deciding.clone(),
             longest_work: self.longest_work,
             longest_commit: self.longest_commit.unwrap_or(slow[(plan.seed % 3) as usize]),
             prepare_disk: &*self.prepare_disk,

@@ -53,6 +53,7 @@ pub mod fuzzing;
 mod ledger;
 mod logs;
 mod outside;
+mod person;
 mod plan;
 #[doc(hidden)]
 pub mod programs;

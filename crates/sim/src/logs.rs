@@ -205,7 +205,7 @@ impl Essence {
             "EffectResult" if record.get("retry_at").is_some() => {}
             "TaskWake" if record.get("why").is_none() => {}
             "TaskYield" if record["call"] == "yield" => {}
-            "EffectResult" => {
+            "EffectResult" | "ApprovalDecided" => {
                 let call = record["of"].as_u64().and_then(|of| self.calls.get(&of)).cloned();
                 self.answer(call, record);
             }

@@ -11,6 +11,7 @@ use tiffany::testing::{Answer, Receipt, Simulation};
 use tiffany::{ErrorKind, RunError, Settlement, Time, Uuid};
 
 use crate::logs::{Logs, RunLog};
+use crate::person::{Deciding, Person};
 use crate::plan::Draw;
 
 /// Something that is done from outside.
@@ -81,19 +82,22 @@ pub(crate) struct Outside {
     answering: Option<Answering>,
     replies: BTreeMap<Uuid, Reply>,
     asked: BTreeMap<String, usize>,
+    person: Person,
     draw: Draw,
 }
 
 impl Outside {
     pub(crate) fn new(
         planned: &[Planned],
-        answering: Option<Answering>,
+        (answering, deciding): (Option<Answering>, Option<Deciding>),
         epoch: Time,
         seed: u64,
     ) -> Outside {
         let acts = planned.iter().map(|one| (one.clone(), Stage::ToDo)).collect();
         let draw = Draw(seed ^ 0x006f_7574);
-        Outside { epoch, acts, answering, replies: BTreeMap::new(), asked: BTreeMap::new(), draw }
+        let (replies, asked) = (BTreeMap::new(), BTreeMap::new());
+        let person = Person::new(deciding);
+        Outside { epoch, acts, answering, replies, asked, person, draw }
     }
 
     /// The ids of all runs.
@@ -105,7 +109,7 @@ impl Outside {
     pub(crate) fn due(&self) -> Option<Time> {
         let acts = self.free().into_iter().map(|at| self.epoch + self.acts[at].0.after);
         let replies = self.replies.values().filter(|reply| matches!(reply.stage, Stage::ToDo));
-        acts.chain(replies.map(|reply| reply.due)).min()
+        acts.chain(replies.map(|reply| reply.due)).chain(self.person.due()).min()
     }
 
     /// What is to be done and waits for nothing but its time: who sends several messages of one name waits for each to
@@ -151,7 +155,7 @@ impl Outside {
                 reply.stage = Stage::Done(receipt);
             }
         }
-        Ok(())
+        self.person.act(simulation)
     }
 
     /// Knows the questions that these logs have.
@@ -187,6 +191,7 @@ impl Outside {
     /// Notices what is safe, and hears of new questions.
     pub(crate) fn listen(&mut self, simulation: &Simulation) -> Result<(), String> {
         self.notice(simulation)?;
+        self.person.listen(simulation, &mut self.draw);
         for (run, promise) in simulation.promises() {
             if self.replies.contains_key(&promise) {
                 continue;
@@ -241,6 +246,7 @@ impl Outside {
 
     /// The machine is back with these logs. What was safe must be there; what was not is done again, unless it is.
     pub(crate) fn restarted(&mut self, logs: &Logs, trust: Trust) -> Result<(), String> {
+        self.person.restarted(logs, trust)?;
         let runs = by_id(logs);
         let mut sent: BTreeMap<(String, String), usize> = BTreeMap::new();
         for (planned, stage) in &mut self.acts {

@@ -16,6 +16,7 @@ use tiffany::{Builder, RunError, Time};
 use crate::ledger::{Entry, Ledger};
 use crate::logs::{Logs, ROOT};
 use crate::outside::{Answering, Outside, Planned, Trust};
+use crate::person::Deciding;
 use crate::plan::{Disaster, Draw, Plan};
 
 /// The clock shows this when a simulation begins.
@@ -31,6 +32,7 @@ pub(crate) struct Conditions<'a> {
     pub(crate) log: &'a Settings,
     pub(crate) planned: &'a [Planned],
     pub(crate) answering: Option<Answering>,
+    pub(crate) deciding: Option<Deciding>,
     pub(crate) longest_work: Duration,
     pub(crate) longest_commit: Duration,
     pub(crate) prepare_disk: &'a dyn Fn(&SimDisk),
@@ -85,8 +87,8 @@ impl<'a> Universe<'a> {
     pub(crate) fn new(conditions: &'a Conditions<'a>, plan: &'a Plan) -> Universe<'a> {
         let disk = SimDisk::new();
         (conditions.prepare_disk)(&disk);
-        let outside =
-            Outside::new(conditions.planned, conditions.answering.clone(), EPOCH, plan.seed);
+        let people = (conditions.answering.clone(), conditions.deciding.clone());
+        let outside = Outside::new(conditions.planned, people, EPOCH, plan.seed);
         Universe {
             conditions,
             plan,

@@ -107,6 +107,7 @@ fn twice(log: &crate::logs::RunLog) -> Option<String> {
             Some("EffectResult") if record.get("retry_at").is_none() => {
                 format!("result of {}", record["of"])
             }
+            Some("ApprovalDecided") => format!("answer of {}", record["of"]),
             Some("PromiseSettled") => format!("promise {}", record["promise"]),
             _ => continue,
         };

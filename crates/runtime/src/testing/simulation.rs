@@ -14,7 +14,7 @@ use tiffany_kernel::{TaskError, TaskInfo, Time, Uuid};
 
 use crate::builder::Builder;
 use crate::clock::Clock;
-use crate::control::{self, Request, Tell};
+use crate::control::{self, OpenApproval, Request, Ruling, Tell};
 use crate::durable::{CommitTime, DurableRun, Fork, mixed, raw};
 use crate::error::RunError;
 use crate::host::{Entropy, Workers};
@@ -235,6 +235,17 @@ impl Simulation {
         let (tell, receipt) = Receipt::new();
         self.runtime.serve(Request::Settle { run: None, promise, result }, tell);
         Ok(receipt)
+    }
+
+    /// As [`Runtime::approvals`].
+    pub fn approvals(&self) -> Vec<OpenApproval> {
+        self.runtime.approvals()
+    }
+
+    /// As [`Runtime::resolve`], with a receipt.
+    pub fn resolve(&mut self, approval: &str, ruling: Ruling) -> Result<Receipt, TaskError> {
+        self.runtime.resolve(approval, ruling)?;
+        Ok(self.receipt())
     }
 
     /// The run of this id, if there is one.
