@@ -8,7 +8,7 @@ import os
 import uuid as _uuid
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Literal, TypeVar, TypeVarTuple, Unpack, cast, overload
+from typing import Any, Literal, TypeVar, TypeVarTuple, Unpack, overload
 
 from tiffany import _arguments, _control, _core, _retention, _workflows
 from tiffany._activity import Subscription
@@ -305,11 +305,11 @@ class Runtime:
         why: str | None = None,
     ) -> Approval:
         """Decides such a question, by its id: with the first of two choices, or with the one that is named. The first answer holds."""
-        return cast(Approval, self._core.resolve(approval, True, choice, by, why))
+        return self._core.resolve(approval, True, choice, by, why)
 
     def reject(self, approval: str, *, by: str | None = None, why: str | None = None) -> Approval:
         """The same with the last of the choices, which is the rejection."""
-        return cast(Approval, self._core.resolve(approval, False, None, by, why))
+        return self._core.resolve(approval, False, None, by, why)
 
     def remove(self, run: RunLike) -> None:
         """Removes a durable run that is over. Its id stays known: starting it again is a `RunRemovedError`, and runs nothing. `flush` waits until it is safe. Blobs that no

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-
 import tiffany
+from command_kit import Home
 from tiffany import (
     Answer,
     Approval,
@@ -156,16 +156,17 @@ def test_a_generator_asks_too() -> None:
 
 
 def test_what_makes_no_sense_is_refused_where_it_is_written() -> None:
-    for arguments, keywords, part in [
-        ((" ",), {}, "the question is empty"),
-        (("Ship?", []), {}, "at least two"),
-        (("Ship?", ["ship"]), {}, "at least two"),
-        (("Ship?", ["ship", "ship"]), {}, "twice"),
-        (("Ship?", "yes"), {}, "a list of texts"),
-        ((7,), {}, "`question` is a text"),
-    ]:
+    rows: list[tuple[list[Any], str]] = [
+        ([" "], "the question is empty"),
+        (["Ship?", []], "at least two"),
+        (["Ship?", ["ship"]], "at least two"),
+        (["Ship?", ["ship", "ship"]], "twice"),
+        (["Ship?", "yes"], "a list of texts"),
+        ([7], "`question` is a text"),
+    ]
+    for arguments, part in rows:
         with pytest.raises(tiffany.BadArgumentError, match=part):
-            Approve(*arguments, **keywords)
+            Approve(*arguments)
     with pytest.raises(tiffany.TiffanyError):
         Approve("Ship?", timeout=-1)
     with pytest.raises(tiffany.TiffanyError):
@@ -183,3 +184,40 @@ def test_a_call_reads_as_it_was_written() -> None:
 
     with pytest.warns(RuntimeWarning, match="never awaited"):
         assert run(main()) == "Approve('Ship?')"
+
+
+APP = """
+from tiffany import approve, step, workflow
+
+
+@step
+def pay(amount: int) -> str:
+    return f"{amount} EUR"
+
+
+@workflow(name="refund")
+async def refund(amount: int) -> str:
+    answer = await approve(f"Refund {amount} EUR?", ["all", "none"], {"amount": amount})
+    return await pay(amount if answer.choice == "all" else 0)
+"""
+
+
+def test_the_command_submits_lists_decides_and_denies(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.write("app.py", APP)
+    log = ("--dir", "log")
+    submit = (*log, "--app", "app.py", "submit", "refund", "--input", '{"amount": 40}', "--wait")
+    with home.start(*submit, "--id", "r-1", typed="") as denied:
+        ended = denied.end()
+    assert (ended.code, ended.out) == (1, '"0 EUR"\n'), ended
+    assert "TFY0186" in ended.err
+    with home.start(*submit, "--id", "r-2", "--approvals", "wait", typed="") as waiting:
+        _until(lambda: '"r-2"' in home.run(*log, "approvals", "--json").out)
+        assert "r-2" in home.run(*log, "ps").ok()
+        decided = home.run(*log, "approve", "r-2", "--because", "clear", "--as", "Ada").ok()
+        assert "`all`, by Ada: clear" in decided
+        ended = waiting.end()
+    assert (ended.code, ended.out) == (0, '"40 EUR"\n'), ended
+    watched = home.run(*log, "watch", "r-2").ok()
+    assert watched.endswith('"40 EUR"\n')
+    assert "by Ada (uid" in home.run(*log, "show", "r-2").ok()

@@ -59,11 +59,13 @@ pub(crate) use request::{Tell, text};
 use socket::Client;
 pub(crate) use socket::{House, Listening};
 pub use streaming::{Beginning, Next, Watching};
+#[cfg(feature = "cli")]
+pub(crate) use summary::SHORTEST;
 pub use summary::{
     ErrorSummary, Parent, RunDetail, RunPage, RunQuery, RunSummary, SortBy, State, TaskSummary,
     parse_moment,
 };
-pub(crate) use summary::{Row, SHORTEST, find_named, moment};
+pub(crate) use summary::{Row, find_named, moment};
 pub use witness::{Seen, Witness};
 
 /// How long an answer is waited for.
