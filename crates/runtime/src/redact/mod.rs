@@ -219,6 +219,7 @@ impl Redactions {
     }
 
     /// A text that stands under a name, which may be that of a field that is taken out.
+    #[cfg(feature = "logging")]
     pub(crate) fn named_text<'a>(&self, name: &str, text: &'a str) -> Cow<'a, str> {
         match self.means(name) {
             true => Cow::Borrowed(PLACEHOLDER),
