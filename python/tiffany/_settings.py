@@ -24,12 +24,12 @@ class RunSettings(TypedDict, total=False):
     policy: Literal["fifo", "priority", "dependency"]
     threads: int
     clock: Literal["system", "virtual"]
-    redact: Iterable[str]
 
 
 class Settings(RunSettings, total=False):
     """What `tiffany.Runtime` takes."""
 
+    redact: Iterable[str]
     wal: str | os.PathLike[str] | None
     workflows: Iterable[Callable[..., Any]]
     queues: Mapping[str, Queue | int] | None
