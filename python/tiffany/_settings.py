@@ -26,10 +26,15 @@ class RunSettings(TypedDict, total=False):
     clock: Literal["system", "virtual"]
 
 
-class Settings(RunSettings, total=False):
-    """What `tiffany.Runtime` takes."""
+class ReplaySettings(RunSettings, total=False):
+    """What is taken to run the code of a durable run again."""
 
     redact: Iterable[str]
+
+
+class Settings(ReplaySettings, total=False):
+    """What `tiffany.Runtime` takes."""
+
     wal: str | os.PathLike[str] | None
     workflows: Iterable[Callable[..., Any]]
     queues: Mapping[str, Queue | int] | None

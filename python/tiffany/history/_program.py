@@ -7,12 +7,12 @@ from typing import Any
 
 from tiffany import _runtime, _workflows
 from tiffany._arguments import check_names
-from tiffany._settings import RunSettings
+from tiffany._settings import ReplaySettings
 
 
 def program(
-    what: str, workflows: Iterable[Callable[..., Any]], settings: RunSettings
+    what: str, workflows: Iterable[Callable[..., Any]], settings: ReplaySettings
 ) -> dict[str, Any]:
     """What a runtime of these functions is told, besides those that are decorated with ``@workflow``."""
-    check_names(what, settings, ["wal", "workflows", *RunSettings.__annotations__])
+    check_names(what, settings, ["wal", "workflows", *ReplaySettings.__annotations__])
     return _runtime.settings(_workflows.Functions(workflows), **settings)

@@ -13,7 +13,7 @@ from typing import Any, Unpack
 from tiffany import _core
 from tiffany._arguments import whole
 from tiffany._records import RunLike
-from tiffany._settings import RunSettings
+from tiffany._settings import ReplaySettings
 from tiffany.history._program import program
 
 
@@ -97,7 +97,7 @@ class TimeTravel:
         *,
         wal: str | os.PathLike[str],
         workflows: Iterable[Callable[..., Any]] = (),
-        **settings: Unpack[RunSettings],
+        **settings: Unpack[ReplaySettings],
     ) -> None:
         self._core = _core._TimeTravel(program("TimeTravel()", workflows, settings), wal, run)
         self._here = self._core.records()

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 from tiffany import _core
 from tiffany._arguments import several
 from tiffany._records import RunLike
-from tiffany._settings import RunSettings
+from tiffany._settings import ReplaySettings
 from tiffany.history._program import program
 
 
@@ -70,7 +70,7 @@ def check(
     runs: Iterable[RunLike] | None = None,
     *,
     workflows: Iterable[Callable[..., Any]] = (),
-    **settings: Unpack[RunSettings],
+    **settings: Unpack[ReplaySettings],
 ) -> list[Checked]:
     """Runs all unfinished runs of a log against the code of today, or those that are given, and tells of each whether it would go on.
 
@@ -98,7 +98,7 @@ def try_(
     *,
     wal: str | os.PathLike[str],
     workflows: Iterable[Callable[..., Any]] = (),
-    **settings: Unpack[RunSettings],
+    **settings: Unpack[ReplaySettings],
 ) -> Trial:
     """Runs an unfinished run in the code of today, as far as it goes without the world, and tells what it would do next. One that is over is
     a `RunOverError`.
