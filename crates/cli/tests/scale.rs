@@ -57,7 +57,7 @@ fn a_long_log_is_streamed() {
     let mut chain = Chain::new(Uuid::from_random(7));
     let mut batch = Batch::new();
     let now = Stamp::from_unix_nanos(1_800_000_000_000_000_000);
-    let records = if cfg!(debug_assertions) { 160_000 } else { 1_000_000 };
+    let records = if cfg!(debug_assertions) { 420_000 } else { 1_000_000 };
     for number in 0..records {
         let line = batch.line(&mut chain, &now, RecordType::TaskYield, Tid(1));
         line.str("call", "get_tid")
@@ -72,7 +72,7 @@ fn a_long_log_is_streamed() {
     let run = Uuid::from_random(7).to_string();
     let size = std::fs::metadata(home.log().join(format!("wal/{run}.wal"))).unwrap().len();
     // The program and its buffers, and much less than the log.
-    let kilobytes = 22_000;
+    let kilobytes = 60_000;
     assert!(size > kilobytes * 1000, "the log is too short: {size}");
     for rest in ["--json", "--failed"] {
         let mut command = Command::new("sh");
