@@ -117,6 +117,10 @@ impl Catalogue {
                     Ok(Job::List(listing, tell)) if needs_over(&listing.query) => {
                         later.push_back(Job::List(listing, tell));
                     }
+                    // What ends now went on when that list was asked for.
+                    Ok(job @ (Job::Over(..) | Job::Removed(_))) if !later.is_empty() => {
+                        later.push_back(job);
+                    }
                     Ok(job) => self.do_job(job),
                     Err(TryRecvError::Empty) => break,
                     Err(TryRecvError::Disconnected) => return,
