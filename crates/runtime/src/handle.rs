@@ -136,8 +136,12 @@ impl RuntimeHandle {
     /// let mut runtime = Runtime::builder().log_dir(&dir).build()?;
     /// let (tell, told) = std::sync::mpsc::channel();
     /// runtime.handle().ask(Request::Status, move |answer| drop(tell.send(answer)));
-    /// runtime.flush()?; // drives the loop
-    /// assert!(matches!(told.recv()??, Answer::Status(status) if status.live == 0));
+    /// let answer = std::cell::RefCell::new(None);
+    /// runtime.serve_while(|_| {
+    ///     *answer.borrow_mut() = told.try_recv().ok();
+    ///     answer.borrow().is_none()
+    /// })?;
+    /// assert!(matches!(answer.take(), Some(Ok(Answer::Status(status))) if status.live == 0));
     /// # drop(runtime);
     /// # std::fs::remove_dir_all(&dir)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
