@@ -224,7 +224,7 @@ fn test(shop: &Shop, _: &[String]) -> Result<(), String> {
             ["run", "--quiet", "-p", "tiffany", "--features", "cli", "--example", &example];
         shop.step(&format!("example {example}"), &mut shop.cargo(arguments))?;
     }
-    for suite in ["kernel", "durable", "history"] {
+    for suite in ["kernel", "durable", "history", "live"] {
         let features = ["--features", "tiffany/cli"];
         let quick = ["run", "--quiet", "-p", "tiffany-bench"].into_iter().chain(features);
         let quick = quick.chain(["--", suite, "--quick"]);
