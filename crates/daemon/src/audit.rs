@@ -112,7 +112,7 @@ impl Witness for Audit {
 
     fn saw(&self, seen: &Seen<'_>) {
         let entry = Entry {
-            who: user_name(seen.uid),
+            who: seen.user.clone(),
             role: Role::Admin.to_string(),
             by: format!("uid:{}", seen.uid),
             from: "socket".into(),
@@ -124,17 +124,6 @@ impl Witness for Audit {
             tracing::error!(target: "tiffany", code = error.code(), "{error}");
         }
     }
-}
-
-/// What a user is called on this machine; the number, if that is not known.
-fn user_name(uid: u32) -> String {
-    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let name = users.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let (name, number) = (fields.next()?, fields.nth(1)?);
-        (number.parse() == Ok(uid)).then(|| name.to_owned())
-    });
-    name.unwrap_or_else(|| uid.to_string())
 }
 
 impl Open {

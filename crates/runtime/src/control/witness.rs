@@ -3,6 +3,7 @@
 use tiffany_kernel::TaskError;
 
 use super::request::{Answer, Request};
+use crate::approval::user_name;
 
 /// Sees everything that is asked through the socket and changes something: see [`Builder::witness`](crate::Builder::witness).
 pub trait Witness: Send + Sync {
@@ -19,6 +20,8 @@ pub trait Witness: Send + Sync {
 pub struct Seen<'a> {
     /// The number of the user who asked, as the system says.
     pub uid: u32,
+    /// What that user is called on this machine; the number, if that is not known.
+    pub user: String,
     /// What was asked for, in a word.
     pub did: &'static str,
     /// What it was done to: a run, a promise, a step, an approval.
@@ -68,6 +71,7 @@ pub(super) fn seen(
     let Some((witness, (did, to))) = witness.zip(request.changes()) else { return ask(request) };
     witness.may()?;
     let answer = ask(request);
-    witness.saw(&Seen { uid, did, to, refused: answer.as_ref().err() });
+    let user = user_name(uid);
+    witness.saw(&Seen { uid, user, did, to, refused: answer.as_ref().err() });
     answer
 }
