@@ -45,7 +45,7 @@ const CHORES: &[Chore] = &[
     },
     Chore {
         name: "servers",
-        what: "what tests of Rust talk to: PostgreSQL, Redis, NATS",
+        what: "what tests of Rust talk to: PostgreSQL, Redis, NATS, schemathesis",
         run: servers,
     },
     Chore { name: "rows", what: "writes docs/src/rows.md anew from the semantic tests", run: rows },

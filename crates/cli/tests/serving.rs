@@ -3,94 +3,15 @@
 
 mod kit;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use kit::served::{FREE, Served, ask, read_line};
 use kit::{Home, LIMIT, orders, tiffany};
-use serde_json::{Value, json};
-
-/// A daemon in a process of its own.
-struct Served {
-    child: Child,
-    lines: BufReader<std::process::ChildStdout>,
-    said: Value,
-    address: String,
-}
-
-impl Served {
-    fn start(home: &Home, program: &std::path::Path, arguments: &[&str]) -> Served {
-        let mut command = home.command(program, &["serve", "--json"]);
-        command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap());
-        let said = read_line(&mut lines);
-        let address = said["url"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned();
-        Served { child, lines, said, address }
-    }
-
-    fn signal(&self, signal: &str) {
-        let pid = self.child.id().to_string();
-        assert!(
-            std::process::Command::new("kill").args([signal, &pid]).status().unwrap().success()
-        );
-    }
-
-    /// Waits for its end, and gives its exit code.
-    fn end(mut self) -> Option<i32> {
-        let begun = Instant::now();
-        loop {
-            match self.child.try_wait().unwrap() {
-                Some(status) => return status.code(),
-                None => assert!(begun.elapsed() < LIMIT, "it does not end"),
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    fn ask(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
-        ask(&self.address, method, path, body).unwrap()
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn read_line(lines: &mut impl BufRead) -> Value {
-    let mut line = String::new();
-    lines.read_line(&mut line).unwrap();
-    serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
-}
-
-/// One request on a line of its own.
-fn ask(address: &str, method: &str, path: &str, body: &str) -> std::io::Result<(u16, Value)> {
-    let mut line = TcpStream::connect(address)?;
-    line.set_read_timeout(Some(LIMIT))?;
-    let length = body.len();
-    write!(
-        line,
-        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
-    )?;
-    let mut text = String::new();
-    line.read_to_string(&mut text)?;
-    let broken = || std::io::Error::other(format!("broken off: {text:?}"));
-    let (head, body) = text.split_once("\r\n\r\n").ok_or_else(broken)?;
-    let status =
-        head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or_else(broken)?;
-    if body.is_empty() {
-        return Ok((status, Value::Null));
-    }
-    Ok((status, serde_json::from_str(body).map_err(|_| broken())?))
-}
-
-const FREE: [&str; 2] = ["--listen", "127.0.0.1:0"];
+use serde_json::json;
 
 #[test]
 fn a_daemon_says_what_there_is_and_ends_when_it_is_told_to() {

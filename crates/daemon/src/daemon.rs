@@ -203,6 +203,11 @@ impl Serving {
         self.address
     }
 
+    /// What its handlers share.
+    pub(crate) fn app(&self) -> &App {
+        &self.app
+    }
+
     /// The same as an address for people and programs.
     pub fn url(&self) -> String {
         format!("http{}://{}", if self.has_tls { "s" } else { "" }, self.address)

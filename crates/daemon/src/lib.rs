@@ -26,6 +26,8 @@ mod commands;
 pub mod config;
 mod daemon;
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod http;
 mod limits;
 mod notify;

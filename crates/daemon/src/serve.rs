@@ -120,7 +120,7 @@ fn greet(serving: &Serving, json: bool) {
                 "dir": serving.dir(),
                 "socket": socket,
                 "pid": status.pid,
-                "functions": status.functions,
+                "functions": status.functions.iter().map(|one| &one.name).collect::<Vec<_>>(),
                 "live": status.live,
                 "paused": paused.collect::<Vec<_>>(),
             })

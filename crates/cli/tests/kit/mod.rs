@@ -2,6 +2,8 @@
 //! how long anything may take.
 #![allow(dead_code, reason = "each test uses some of it")]
 
+pub(crate) mod served;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
@@ -231,7 +233,12 @@ impl Ran {
 }
 
 /// Runs a command to its end, which must come in time.
-pub(crate) fn finish(mut command: Command) -> Ran {
+pub(crate) fn finish(command: Command) -> Ran {
+    finish_within(command, LIMIT)
+}
+
+/// The same with more patience.
+pub(crate) fn finish_within(mut command: Command, limit: Duration) -> Ran {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (mut out, mut err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
     let read_out = std::thread::spawn(move || read(&mut out));
@@ -241,7 +248,7 @@ pub(crate) fn finish(mut command: Command) -> Ran {
         if let Some(status) = child.try_wait().unwrap() {
             break status;
         }
-        if begun.elapsed() > LIMIT {
+        if begun.elapsed() > limit {
             let _ = child.kill();
             panic!("{command:?} does not come to its end");
         }

@@ -10,7 +10,7 @@ use tiffany::control::{Answer, Decision, Request};
 
 use crate::app::{App, unexpected};
 use crate::error::DaemonError;
-use crate::http::{Answered, Json};
+use crate::http::{Answered, Json, given};
 
 pub(super) async fn list(State(app): State<App>) -> Answered {
     match app.ask(Request::Doubts).await? {
@@ -24,7 +24,9 @@ pub(super) async fn list(State(app): State<App>) -> Answered {
 #[serde(deny_unknown_fields)]
 pub(super) struct Decides {
     key: String,
+    #[serde(default, deserialize_with = "given")]
     done: Option<Box<RawValue>>,
+    #[serde(default, deserialize_with = "given")]
     failed: Option<String>,
     #[serde(default)]
     again: bool,

@@ -18,6 +18,7 @@ use tiffany::pal::{Detail, Hub, Subscription, TaskId, Told, Wanted};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, interval_at};
 
+use super::look::detail;
 use crate::app::App;
 use crate::error::DaemonError;
 use crate::http::{Answered, Named, Query};
@@ -50,6 +51,8 @@ pub(super) async fn of_run(
     request: Request,
 ) -> Answered {
     let run = app.find(&name).await?;
+    // A run of which nothing is left has no events.
+    detail(&app, run).await?;
     open(app, Some(TaskId::Durable(run)), which, request).await
 }
 

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use tiffany::TaskError;
 use tiffany::cli::units;
@@ -13,7 +13,7 @@ use tiffany::retention::{Candidate, Keeper, Pruned, Retention};
 
 use crate::app::{App, unexpected};
 use crate::error::DaemonError;
-use crate::http::{Answered, Json, Named, Problem};
+use crate::http::{Answered, Json, Named, Problem, given, whole};
 
 pub(super) async fn remove(State(app): State<App>, Named(name): Named<String>) -> Answered {
     let run = app.find(&name).await?;
@@ -39,12 +39,20 @@ pub(super) async fn compact(State(app): State<App>, Named(name): Named<String>) 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Rule {
+    #[serde(deserialize_with = "given")]
     older_than: Option<String>,
-    keep: Option<usize>,
+    #[serde(deserialize_with = "few")]
+    keep: Option<u64>,
+    #[serde(deserialize_with = "given")]
     max_size: Option<String>,
+    #[serde(deserialize_with = "given")]
     compact_after: Option<String>,
     state: Vec<Outcome>,
     dry_run: bool,
+}
+
+fn few<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    whole(from).map(Some)
 }
 
 impl Rule {
@@ -55,7 +63,7 @@ impl Rule {
             rule = rule.older_than(units::time(age).map_err(|why| bad("older_than", why))?);
         }
         if let Some(runs) = self.keep {
-            rule = rule.keep(runs);
+            rule = rule.keep(usize::try_from(runs).unwrap_or(usize::MAX));
         }
         if let Some(size) = &self.max_size {
             rule = rule.max_bytes(units::bytes(size).map_err(|why| bad("max_size", why))?);

@@ -161,6 +161,9 @@ pub(super) async fn status(State(app): State<App>) -> Answered {
             let all = json!({
                 "pid": status.pid,
                 "version": status.version,
+                "api": "v1",
+                "dir": app.dir,
+                "limits": app.limits.told(),
                 "functions": status.functions,
                 "live": status.live,
                 "paused": paused.collect::<Vec<_>>(),

@@ -7,6 +7,7 @@ mod events;
 mod health;
 mod keep;
 mod look;
+mod openapi;
 mod pages;
 mod records;
 mod rerun;

@@ -10,18 +10,20 @@ use tiffany::control::{Answer, Request};
 
 use crate::app::{App, unexpected};
 use crate::error::DaemonError;
-use crate::http::{Answered, Json, Problem};
+use crate::http::{Answered, Json, Problem, given};
 
 /// What a run is started with.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Submit {
     function: String,
+    #[serde(default, deserialize_with = "given")]
     id: Option<String>,
+    #[serde(default, deserialize_with = "given")]
     input: Option<Box<RawValue>>,
 }
 
-/// An id and a function may have so many bytes.
+/// An id and a function may have so many characters.
 const LONGEST: usize = 512;
 /// The header from which an id is made.
 const KEY: &str = "idempotency-key";
@@ -60,6 +62,9 @@ fn id_of(submit: &Submit, headers: &HeaderMap) -> Result<String, Problem> {
             Err(DaemonError::BadRequest(message.into()).into())
         }
         (Some(id), None) => Ok(id.clone()),
+        (None, Some("")) => {
+            Err(DaemonError::BadRequest("the `Idempotency-Key` is empty".into()).into())
+        }
         (None, Some(key)) => Ok(format!("key:{key}")),
         (None, None) => Ok(random_id()?),
     }
@@ -81,7 +86,9 @@ fn random_id() -> Result<String, Problem> {
 pub(super) fn named(what: &str, name: &str) -> Result<(), Problem> {
     let wrong = match name {
         "" => "is empty".to_owned(),
-        name if name.len() > LONGEST => format!("has more than {LONGEST} bytes"),
+        name if name.chars().nth(LONGEST).is_some() => {
+            format!("has more than {LONGEST} characters")
+        }
         name => match name.chars().find(|c| c.is_control()) {
             Some(bad) => format!("has {bad:?} in it"),
             None => return Ok(()),

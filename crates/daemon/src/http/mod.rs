@@ -9,5 +9,5 @@ mod who_has;
 
 pub(crate) use door::{Takes, guarded};
 pub(crate) use problem::{Answered, Problem};
-pub(crate) use read::{Given, Json, Named, Query};
-pub(crate) use server::{Server, bind};
+pub(crate) use read::{Given, Json, Named, Query, given, whole};
+pub(crate) use server::{Server, bind, serve_line};

@@ -6,7 +6,8 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::header;
 use axum::http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer};
 
 use super::problem::Problem;
 use crate::app::App;
@@ -73,6 +74,21 @@ async fn body(request: Request, app: &App) -> Result<Bytes, Problem> {
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     serde_json::from_slice(body)
         .map_err(|error| DaemonError::BadRequest(format!("the body: {error}")).into())
+}
+
+/// A field that may be left out: what is there is read as it is, so that `null` is a value where one can be, and a mistake elsewhere.
+pub(crate) fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
+}
+
+/// A whole number, however it is written: to JSON, `3.0` is one.
+pub(crate) fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    let number = serde_json::Number::deserialize(from)?;
+    let is_whole = |number: &f64| number.fract() == 0.0 && (0.0..u64::MAX as f64).contains(number);
+    let whole = number.as_u64().or_else(|| number.as_f64().filter(is_whole).map(|it| it as u64));
+    whole.ok_or_else(|| D::Error::custom(format!("{number} is no whole number from 0 on")))
 }
 
 /// The query of an address.

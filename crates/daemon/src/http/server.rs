@@ -19,6 +19,7 @@ use tower::ServiceExt;
 use super::peers::{Peer, Peers};
 use super::problem::Problem;
 use super::who_has::who_has;
+use crate::api::router;
 use crate::app::App;
 use crate::error::DaemonError;
 use crate::tls::{Tls, name_in};
@@ -163,6 +164,17 @@ async fn turn_away(mut stream: TcpStream, problem: &Problem) {
         std::io::Result::Ok(())
     };
     drop(tokio::time::timeout(FAREWELL, farewell).await);
+}
+
+/// Serves somebody who comes by another way than the network.
+pub(crate) async fn serve_line<S>(stream: S, app: &App)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let house =
+        House { app: app.clone(), router: router(app), tls: None, peers: Peers::new(&app.limits) };
+    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    serve(stream, Peer { address, certificate: None }, &house).await;
 }
 
 async fn serve<S>(stream: S, peer: Peer, house: &House)

@@ -108,8 +108,12 @@ impl Language for PythonLanguage {
         })
     }
 
-    fn names(&self) -> Vec<String> {
-        self.ask(|functions| functions.call_method0("names")?.extract()).unwrap_or_default()
+    fn name(&self) -> &'static str {
+        "python"
+    }
+
+    fn functions(&self) -> Vec<(String, Option<String>)> {
+        self.ask(|functions| functions.call_method0("listed")?.extract()).unwrap_or_default()
     }
 
     fn has(&self, function: &str) -> bool {

@@ -241,7 +241,7 @@ pub struct Status {
     /// The version of Tiffany it was built with.
     pub version: String,
     /// The functions it has registered; none if nobody has the directory.
-    pub functions: Vec<String>,
+    pub functions: Vec<Function>,
     /// How many runs go on in it.
     pub live: usize,
     /// Runs that cannot go on, and why.
@@ -249,6 +249,19 @@ pub struct Status {
     /// Why nothing can be written any more, if the log has failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<TaskError>,
+}
+
+/// A function that runs can be started from, with what is known of it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Function {
+    /// What it is called.
+    pub name: String,
+    /// The language of its code: `rust`, `python`.
+    pub language: String,
+    /// What it is given, as its language writes it: the type of its one value in Rust, its parameters in Python.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<String>,
 }
 
 /// A run that cannot go on with the program that has the log.

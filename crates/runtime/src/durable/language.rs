@@ -50,8 +50,11 @@ pub trait Language {
         None
     }
 
-    /// The names of the functions that runs can be started from.
-    fn names(&self) -> Vec<String>;
+    /// What it is called, in a word.
+    fn name(&self) -> &'static str;
+
+    /// The names of the functions that runs can be started from, and what each is given, if that is known.
+    fn functions(&self) -> Vec<(String, Option<String>)>;
 
     /// Whether there is such a function.
     fn has(&self, function: &str) -> bool;

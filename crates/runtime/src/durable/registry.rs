@@ -1,5 +1,6 @@
 //! Functions by name: what a durable run is started from, and started from again when it is resumed.
 
+use std::any::type_name;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::future::Future;
@@ -13,6 +14,7 @@ use tiffany_kernel::{BoxCoroutine, ErrorKind, Step, TaskError, Time, Value};
 use super::agent::{self, DurableAgent};
 use super::json::{Json, decode, encode};
 use super::language::{Language, Wanted};
+use crate::control;
 use crate::future_task::{FutureTask, Output, into_task_error, panic_error};
 use crate::panics;
 
@@ -25,6 +27,8 @@ struct Function {
     start: Rc<Start>,
     /// Its root is a state machine that can be written down.
     is_agent: bool,
+    /// The type of its input, if it is known.
+    input: Option<&'static str>,
     /// Where it was registered, which is where its runs are said to come from, in this process and in later ones.
     at: &'static Location<'static>,
 }
@@ -65,7 +69,18 @@ impl Registry {
             let root = async move { function(input).await };
             Ok(Box::pin(FutureTask::<_, WrittenDown>::new(root)))
         };
-        let function = Function { start: Rc::new(start), is_agent: false, at: Location::caller() };
+        self.insert(name, Rc::new(start), false, Some(type_name::<I>()));
+    }
+
+    #[track_caller]
+    fn insert(
+        &mut self,
+        name: &str,
+        start: Rc<Start>,
+        is_agent: bool,
+        input: Option<&'static str>,
+    ) {
+        let function = Function { start, is_agent, input, at: Location::caller() };
         self.functions.insert(name.into(), function);
     }
 
@@ -79,8 +94,7 @@ impl Registry {
     {
         self.add_kind::<A>();
         let start = move |input: &str| Ok(agent::coroutine(function(decode::<I>(input)?)));
-        let function = Function { start: Rc::new(start), is_agent: true, at: Location::caller() };
-        self.functions.insert(name.into(), function);
+        self.insert(name, Rc::new(start), true, Some(type_name::<I>()));
     }
 
     /// A kind of state machine that can be made again.
@@ -124,14 +138,24 @@ impl Registry {
         name: &str,
         start: impl Fn(&str) -> Result<BoxCoroutine, TaskError> + 'static,
     ) {
-        let function = Function { start: Rc::new(start), is_agent: false, at: Location::caller() };
-        self.functions.insert(name.into(), function);
+        self.insert(name, Rc::new(start), false, None);
     }
 
-    /// The names of all functions.
-    pub(crate) fn names(&self) -> Vec<String> {
-        let others = self.language.iter().flat_map(|language| language.names());
-        self.functions.keys().map(|name| name.to_string()).chain(others).collect()
+    /// All functions, with what is known of them.
+    pub(crate) fn list(&self) -> Vec<control::Function> {
+        let ours = self.functions.iter().map(|(name, function)| control::Function {
+            name: name.to_string(),
+            language: "rust".into(),
+            input: function.input.map(without_modules),
+        });
+        let theirs = self.language.iter().flat_map(|language| {
+            language.functions().into_iter().map(|(name, input)| control::Function {
+                name,
+                language: language.name().into(),
+                input,
+            })
+        });
+        ours.chain(theirs).collect()
     }
 
     /// Whether there is none.
@@ -156,7 +180,7 @@ impl Registry {
     #[track_caller]
     pub(crate) fn start(&self, name: &str, input: &str, wanted: Wanted) -> Result<Root, TaskError> {
         match self.functions.get(name) {
-            Some(Function { start, is_agent, at }) => {
+            Some(Function { start, is_agent, at, .. }) => {
                 // Reading the input is code of the user's too; a panic in it is this run's alone.
                 let started = panics::noting(|| start(input)).unwrap_or_else(|payload| {
                     let what = format!("reading the input of `{name}` panicked");
@@ -180,6 +204,15 @@ impl Registry {
     }
 }
 
+/// The name of a type as it is written where everything is imported.
+fn without_modules(name: &str) -> String {
+    let mut short = String::new();
+    for part in name.split_inclusive(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')) {
+        short.push_str(part.rsplit("::").next().unwrap_or(part));
+    }
+    short
+}
+
 /// The output of a durable run's root: written down, or an error.
 struct WrittenDown;
 
@@ -191,6 +224,24 @@ impl<O: Serialize + 'static, E: Display + 'static> Output<Result<O, E>> for Writ
                 Err(error) => Step::Failed(error),
             },
             Err(error) => Step::Failed(into_task_error(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_modules;
+
+    #[test]
+    fn types_are_told_without_their_modules() {
+        let cases = [
+            ("()", "()"),
+            ("alloc::string::String", "String"),
+            ("(u64, alloc::vec::Vec<core::option::Option<a::B>>)", "(u64, Vec<Option<B>>)"),
+            ("&'static [core::time::Duration; 3]", "&'static [Duration; 3]"),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(without_modules(name), expected);
         }
     }
 }

@@ -285,7 +285,7 @@ impl Runtime {
         Status {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").into(),
-            functions: self.settings.registry.names(),
+            functions: self.settings.registry.list(),
             live: self.durable.as_ref().map_or(0, live),
             paused: self.paused(),
             failed: self.log_failure().map(log_failed),
