@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::json;
-use tiffany_kernel::{Asked, CallId, CallRef, Completion, RunId, Stage, TaskError};
+use tiffany_kernel::{Asked, CallId, CallRef, Completion, ErrorKind, RunId, Stage, TaskError};
 
 use super::ruling::{Place, decided_already};
 use super::{Approval, OpenApproval, Ruling, no_such_approval, stamped};
+use crate::control::Tell;
 use crate::durable::Key;
 use crate::pal::{Data, TaskId};
 use crate::runtime::{Hosted, Runtime};
@@ -93,6 +94,18 @@ impl Runtime {
 
     /// Decides a question, by its id. The first answer holds.
     pub fn resolve(&mut self, approval: &str, ruling: Ruling) -> Result<Approval, TaskError> {
+        match self.rule(approval, ruling) {
+            Err(error) if error.kind() == ErrorKind::NoSuchApproval => {
+                let (tell, told) = Tell::waited_for();
+                self.tell_why_not_open(approval.into(), tell, error.clone());
+                Err(told.recv().ok().and_then(Result::err).unwrap_or(error))
+            }
+            ruled => ruled,
+        }
+    }
+
+    /// The same by what is in memory alone: a question that was decided before this process began is one that is not open.
+    pub(crate) fn rule(&mut self, approval: &str, ruling: Ruling) -> Result<Approval, TaskError> {
         let Some(call) = self.asking(approval) else {
             return match self.approvals.earlier(approval) {
                 Some(first) => Err(decided_already(approval, first)),
