@@ -31,14 +31,14 @@ impl Approvals {
     }
 
     /// Nobody waits for the answer any more.
-    pub(crate) fn withdraw(&mut self, call: CallRef) {
-        self.open.remove(&(call.run, call.call));
+    fn withdraw(&mut self, call: CallRef) -> Option<Asked> {
+        self.open.remove(&(call.run, call.call)).map(|(_, asked)| asked)
     }
 
     /// The run is over, or begins anew.
     pub(crate) fn forget_run(&mut self, run: RunId) {
         let calls: Vec<CallRef> = self.of_run(run).collect();
-        calls.into_iter().for_each(|call| self.withdraw(call));
+        calls.into_iter().for_each(|call| drop(self.withdraw(call)));
     }
 
     fn of_run(&self, run: RunId) -> impl Iterator<Item = CallRef> {
@@ -70,6 +70,14 @@ impl Runtime {
             self.tell_of(call, open.question, data);
         }
         self.approvals.ask(call, asked);
+    }
+
+    /// A question has its answer, or nobody waits for it any more.
+    pub(crate) fn close_question(&mut self, call: CallRef) {
+        if let Some(asked) = self.approvals.withdraw(call) {
+            let waited = self.host.clock.now().saturating_since(asked.since);
+            self.host.inbox.meters.waited.approval.0.observe_time(waited);
+        }
     }
 
     /// Tells those who watch what becomes of a question.
@@ -124,7 +132,7 @@ impl Runtime {
         let Approval { choice, by, .. } = &answer;
         let data = json!({ "approval": open.id, "decided": answer });
         self.tell_of(call, format!("{by} said {choice}"), data);
-        self.approvals.withdraw(call);
+        self.close_question(call);
         self.approvals.remember(open.id, answer.clone());
         self.complete(call.run, Completion::Decided(call, Ok(value)));
         Ok(answer)
