@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | records, commit-log segments, blobs | `wal::Line`: [`end`](crate::wal::Line::end), and where a payload becomes a blob | no byte of a line reaches a batch in another way, and files, segments, backups, exports and captures are made of batches |
 //! | what a replay compares | `into_fields` of the same line | it is the same code |
-//! | events | `State::add` of the hub | all events with words in them are added there |
+//! | events | `Draft::cleaned` of the hub | `State::add`, by which all events with words in them come, takes nothing else |
 //! | answers to other threads and processes | `Tell::redacting`, on the way out of `Runtime::serve` | its match has no rest: a new answer has to say what is in it |
 //! | errors that leave a runtime | `Display` of [`RunError`](crate::RunError) | its `Debug` is the same |
 //! | log lines | `Tracer`, which makes them, and the visitor in `logging` through which all fields pass | also those of the program and of other crates |
