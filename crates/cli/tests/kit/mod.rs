@@ -99,7 +99,13 @@ impl Home {
         Holder(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
 
-    fn start_command(&self, function: &str, id: &str, input: &str, seconds: &str) -> Command {
+    pub(crate) fn start_command(
+        &self,
+        function: &str,
+        id: &str,
+        input: &str,
+        seconds: &str,
+    ) -> Command {
         let mut command = Command::new(orders());
         clean_env(&mut command);
         command
