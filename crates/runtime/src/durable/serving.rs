@@ -170,6 +170,12 @@ impl Runtime {
             }
             Request::Submit { function, id, input } => {
                 let is_new = !self.knows(uuid_of(&id));
+                let function = match self.settings.registry.meant(&function) {
+                    Ok(meant) => meant,
+                    // A run that is there is the same run, whoever has its code.
+                    Err(_) if !is_new => function,
+                    Err(error) => return Err(error),
+                };
                 let submitted = self.submit_json(&function, &id, &compact(input.get()));
                 submitted.map(|run| Answer::Run { run, is_new }).map_err(into_task_error)
             }
