@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::durable::{
     Fork, Key, Needed, Page, Received, Shelved, Source, Stand, copy, fetch, log_failed, needed,
     needed_by_fork, no_such_run, not_in_doubt, not_over, parent_of, parse_key, read_script,
-    read_too_early, run_over, run_removed, uuid_of,
+    read_too_early, run_over, run_removed, uuid_of, why_not_open,
 };
 use crate::host::Entropy;
 use crate::inbox::unknown;
@@ -197,11 +197,20 @@ impl Offline {
                 Ok(Answer::Approvals(approvals))
             }
             Request::Resolve { approval, ruling } => {
-                let none = || no_such_approval(&approval);
-                let run = Key::parse(&approval).ok_or_else(none)?.run;
-                let mut shelved = self.shelved(run)?;
+                let run = Key::parse(&approval).ok_or_else(|| no_such_approval(&approval))?.run;
                 let ruling = ruling.asked_by_user(own_uid());
-                shelved.resolve(page, clock, &approval, ruling).map(Answer::Approval)
+                let ruled = match self.shelved(run) {
+                    Ok(mut shelved) => shelved.resolve(page, clock, &approval, ruling),
+                    Err(error) if error.kind() == ErrorKind::RunOver => {
+                        Err(no_such_approval(&approval))
+                    }
+                    Err(error) => Err(error),
+                };
+                let ruled = ruled.map_err(|error| match error.kind() {
+                    ErrorKind::NoSuchApproval => why_not_open(&*self.disk, &self.root, &approval),
+                    _ => error,
+                });
+                ruled.map(Answer::Approval)
             }
             Request::Decide { key, decision } => {
                 let parsed = parse_key(&key)?;

@@ -132,6 +132,15 @@ impl Runtime {
         match request {
             Request::Runs(query) => self.list_runs(query, tell),
             Request::Show { run } => self.show_run(run, tell),
+            Request::Resolve { approval, ruling } => {
+                let request = Request::Resolve { approval: approval.clone(), ruling };
+                match self.carry_out(request) {
+                    Err(error) if error.kind() == ErrorKind::NoSuchApproval => {
+                        self.tell_why_not_open(approval, tell, error);
+                    }
+                    answer => self.hold(tell, answer),
+                }
+            }
             request => {
                 let answer = self.carry_out(request);
                 self.hold(tell, answer);
@@ -236,7 +245,7 @@ impl Runtime {
             Request::Doubts => Ok(Answer::Doubts(self.doubts())),
             Request::Approvals => Ok(Answer::Approvals(self.approvals())),
             Request::Resolve { approval, ruling } => {
-                self.resolve(&approval, ruling).map(Answer::Approval)
+                self.rule(&approval, ruling).map(Answer::Approval)
             }
             Request::Decide { key, decision } => self.decide_doubt(&key, decision),
         }
