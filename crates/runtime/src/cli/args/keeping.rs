@@ -102,10 +102,3 @@ fn megabytes(text: &str) -> Result<f64, String> {
         _ => Err("it takes a number, such as 10 or 0.5".into()),
     }
 }
-
-#[derive(Debug, ClapArgs)]
-pub(in crate::cli) struct Demo {
-    /// Where its log and its ledger are kept; a new directory, by default one for temporary files.
-    #[arg(value_name = "DIR")]
-    pub(in crate::cli) place: Option<PathBuf>,
-}

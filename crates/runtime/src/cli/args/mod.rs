@@ -13,7 +13,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 pub(super) use crate::control::State;
 pub(super) use changing::{Cancel, Decide, Doubt, DoubtCommand, Query, Send, Settle};
 pub(super) use code::{Allow, Capture, Check, Fork, Replay, Resume, RunFile, Step, Try};
-pub(super) use keeping::{Backup, Compact, Demo, Prune, Restore, Rm};
+pub(super) use keeping::{Backup, Compact, Prune, Restore, Rm};
 pub(super) use live::{
     AboutApprovals, Approvals, Approve, Approved, Ps, Reject, Submit, ToDoAboutApprovals, Watch,
 };
@@ -44,8 +44,9 @@ pub(super) struct Args {
     pub(super) command: Command,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum When {
+    #[default]
     Auto,
     Always,
     Never,
@@ -118,8 +119,6 @@ pub(super) enum Command {
     Backup(Backup),
     /// Make a log of a backup, or check one.
     Restore(Restore),
-    /// Kill a process in the middle of its work, again and again, and see that nothing is lost and nothing done twice.
-    Demo(Demo),
     /// Print what the process that has the log counts and measures, as Prometheus reads it.
     Metrics(Metrics),
     /// Look at the directory and the machine for what could go wrong.
