@@ -24,7 +24,7 @@ const LONGEST_STEP: Duration = Duration::from_secs(40 * 60);
 const CHORES: &[Chore] = &[
     Chore {
         name: "demo",
-        what: "kills a process in the middle of its work, again and again",
+        what: "shows a daemon that is killed in the middle of its work (--headless: ends by itself)",
         run: demo,
     },
     Chore { name: "test", what: "everything CI checks", run: test },

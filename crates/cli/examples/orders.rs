@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use tiffany::durable::{Retry, external_promise, on_question, receive, step};
+use tiffany::redact::Redactions;
 use tiffany::wal::Settings;
 use tiffany::{Builder, RunError, Runtime, TaskError, gather, sleep, try_spawn};
 
@@ -126,6 +127,10 @@ fn program() -> Builder {
             tiffany::get_tid().await;
             nap(seconds).await
         }),
+        Ok("discreet") => {
+            let rules = Redactions::new().pattern("sk-[0-9]+").expect("it is a pattern");
+            builder.register("nap", nap).redact(rules)
+        }
         Ok("none") => return builder.register("something else", nap),
         _ => builder.register("nap", nap),
     };

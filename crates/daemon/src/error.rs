@@ -17,6 +17,11 @@ pub enum DaemonError {
         /// What the system said, and who has it.
         why: String,
     },
+    /// The demo did not come to its end.
+    #[error(
+        "the demo failed: {0} [TFY0080]; its log and its ledger are still there, to be looked at"
+    )]
+    Demo(String),
     /// The request cannot be read.
     #[error("{0} [TFY0156]; `/docs` shows what this path takes")]
     BadRequest(String),
@@ -76,13 +81,14 @@ pub enum DaemonError {
 impl DaemonError {
     /// All codes, in order.
     pub const CODES: &[&str] = &[
-        "TFY0155", "TFY0156", "TFY0157", "TFY0158", "TFY0159", "TFY0160", "TFY0161", "TFY0162",
-        "TFY0163", "TFY0164", "TFY0165", "TFY0166", "TFY0167",
+        "TFY0080", "TFY0155", "TFY0156", "TFY0157", "TFY0158", "TFY0159", "TFY0160", "TFY0161",
+        "TFY0162", "TFY0163", "TFY0164", "TFY0165", "TFY0166", "TFY0167",
     ];
 
     /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
+            DaemonError::Demo(_) => "TFY0080",
             DaemonError::Listen { .. } => "TFY0155",
             DaemonError::BadRequest(_) => "TFY0156",
             DaemonError::TooLarge { .. } => "TFY0157",
@@ -111,7 +117,7 @@ impl DaemonError {
             DaemonError::Child(_) => 502,
             DaemonError::NotNow(_) | DaemonError::Busy(_) => 503,
             DaemonError::NoAnswer(_) | DaemonError::ChildSlow(_) => 504,
-            DaemonError::Listen { .. } | DaemonError::Start(_) => 500,
+            DaemonError::Demo(_) | DaemonError::Listen { .. } | DaemonError::Start(_) => 500,
         }
     }
 

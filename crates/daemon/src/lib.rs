@@ -25,6 +25,7 @@ pub mod auth;
 mod commands;
 pub mod config;
 mod daemon;
+mod demo;
 mod error;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -53,12 +54,13 @@ pub struct Commands;
 
 impl Extra for Commands {
     fn commands(&self) -> Vec<clap::Command> {
-        std::iter::once(serve::command()).chain(commands::all()).collect()
+        [serve::command(), demo::command()].into_iter().chain(commands::all()).collect()
     }
 
     fn run(&self, asked: Asked<'_>) -> Result<u8, GuestError> {
         match commands::run(&asked) {
             Some(done) => done,
+            None if asked.name == demo::NAME => demo::run(&asked),
             None => serve::serve(asked),
         }
     }

@@ -21,7 +21,7 @@ use crate::error::DaemonError;
 use crate::notify;
 use crate::telemetry::Telemetry;
 
-/// What can be typed.
+/// Host the runs of a directory for others: over HTTP, and through the socket in it.
 #[derive(Args, Debug)]
 pub(crate) struct Serve {
     /// The address to listen on, such as 127.0.0.1:8787; with port 0, one that is free.
@@ -37,8 +37,7 @@ pub(crate) struct Serve {
 
 /// The command as the others see it.
 pub(crate) fn command() -> clap::Command {
-    let about = "Host the runs of a directory for others: over HTTP, and through the socket in it.";
-    Serve::augment_args(clap::Command::new("serve").about(about))
+    Serve::augment_args(clap::Command::new("serve"))
 }
 
 pub(crate) fn serve(asked: Asked<'_>) -> Result<u8, GuestError> {

@@ -96,8 +96,14 @@ fn a_person_decides_a_question() {
         house.post(&format!("/api/v1/approvals/{id}/approve"), r#"{"because":"why not"}"#);
     assert_eq!(decided.json()["by"], "local", "{decided:?}");
     assert_eq!(house.wait_for("a", "completed")["value"], "yes");
-    let again = house.post(&format!("/api/v1/approvals/{id}/reject"), "");
-    assert_eq!(again.status / 100, 4, "{again:?}");
+    let late = |house: &House| {
+        let again = house.post(&format!("/api/v1/approvals/{id}/reject"), "");
+        assert_eq!((again.status, &again.json()["code"]), (409, &"TFY0182".into()), "{again:?}");
+        assert!(again.body.contains("local said `yes`"), "{again:?}");
+    };
+    late(&house);
+    house.close();
+    late(&House::open(&dir));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use tiffany_daemon::DaemonError;
 fn one_of_each() -> Vec<DaemonError> {
     let text = || String::from("x");
     vec![
+        DaemonError::Demo(text()),
         DaemonError::Listen { address: "127.0.0.1:80".parse().unwrap(), why: text() },
         DaemonError::BadRequest(text()),
         DaemonError::TooLarge { most: 1 },

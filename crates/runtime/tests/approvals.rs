@@ -168,13 +168,56 @@ fn a_question_is_decided_on_a_directory_that_nobody_has() {
     let answer = control.resolve(&open.id, Ruling::choice("pay").because("clear")).unwrap();
     assert!(answer.uid.is_some());
     let again = control.resolve(&open.id, Ruling::choice("keep")).unwrap_err();
-    assert_eq!(again.kind(), ErrorKind::NoSuchApproval);
+    assert_eq!(again.kind(), ErrorKind::ApprovalDecided);
     assert!(control.approvals().unwrap().is_empty());
     drop(control);
     let mut runtime = refunds(&dir).build().unwrap();
     let run = runtime.submit::<Refunded>("refund", "refund-1", &40).unwrap();
     let (choice, _, why) = runtime.wait_for(&run).unwrap();
     assert_eq!((choice.as_str(), why.as_deref()), ("pay", Some("clear")));
+}
+
+#[test]
+fn who_comes_too_late_after_a_restart_is_told_the_first_answer() {
+    let dir = Dir::new();
+    let mut runtime = refunds(&dir).build().unwrap();
+    let run = runtime.submit::<Refunded>("refund", "refund-1", &40).unwrap();
+    let open = until_asked(&mut runtime);
+    runtime.resolve(&open.id, Ruling::choice("half").by("Ada")).unwrap();
+    runtime.wait_for(&run).unwrap();
+    runtime.submit::<Refunded>("refund", "refund-2", &41).unwrap();
+    let other = until_asked(&mut runtime);
+    drop(runtime);
+
+    let id = open.id.clone();
+    let too_late = |told: Result<Approval, TaskError>| {
+        let error = told.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ApprovalDecided, "{error}");
+        assert!(error.message().ends_with("is decided: Ada said `half`"), "{error}");
+    };
+    // On the log alone: of a run that is over, and of one that goes on.
+    let mut control = Control::open(&dir.0).unwrap();
+    too_late(control.resolve(&open.id, Ruling::no()));
+    control.resolve(&other.id, Ruling::choice("half").by("Ada")).unwrap();
+    too_late(control.resolve(&other.id, Ruling::no()));
+    drop(control);
+    too_late(Control::open(&dir.0).unwrap().resolve(&other.id, Ruling::no()));
+
+    // In the process that brings the runs back, and through its socket.
+    let mut runtime = refunds(&dir).build().unwrap();
+    too_late(runtime.resolve(&other.id, Ruling::no()));
+    too_late(runtime.resolve(&open.id, Ruling::no()));
+    let unknown = |id: &str| id.replace(id.rsplit('/').next().unwrap(), "999");
+    let never = runtime.resolve(&unknown(&open.id), Ruling::no()).unwrap_err();
+    assert_eq!(never.kind(), ErrorKind::NoSuchApproval);
+    let path = dir.0.clone();
+    let (asked, never) = beside(&mut runtime, move || {
+        let mut control = Control::open(&path).unwrap();
+        assert!(!control.is_offline());
+        (control.resolve(&id, Ruling::no()), control.resolve(&unknown(&id), Ruling::no()))
+    });
+    too_late(asked);
+    assert_eq!(never.unwrap_err().kind(), ErrorKind::NoSuchApproval);
 }
 
 /// Asks, for no longer than this.

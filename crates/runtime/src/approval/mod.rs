@@ -18,7 +18,7 @@ use crate::wal::Stamp;
 
 pub(crate) use open::Approvals;
 pub use ruling::{OpenApproval, Ruling};
-pub(crate) use ruling::{Place, no_such_approval, own_uid, user_name};
+pub(crate) use ruling::{Place, decided_already, no_such_approval, own_uid, user_name};
 
 /// The choices of a question that is given none.
 const YES_OR_NO: [&str; 2] = ["yes", "no"];

@@ -127,6 +127,11 @@ impl Ruling {
         self
     }
 
+    /// Whether something is said besides what is chosen.
+    pub(crate) fn has_reason(&self) -> bool {
+        self.why.is_some()
+    }
+
     /// What the system says of who asks. What that one says of itself does not count.
     pub(crate) fn asked_by_user(mut self, uid: u32) -> Ruling {
         self.uid = Some(uid);

@@ -24,7 +24,7 @@ impl Tell {
 }
 
 impl Answer {
-    fn redacted(self, rules: &Redactions) -> Answer {
+    pub(super) fn redacted(self, rules: &Redactions) -> Answer {
         match self {
             Answer::Done
             | Answer::Run { .. }

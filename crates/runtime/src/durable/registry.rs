@@ -18,6 +18,9 @@ use crate::control;
 use crate::future_task::{FutureTask, Output, into_task_error, panic_error};
 use crate::panics;
 
+/// So many functions are named to somebody who asked for one that is not there.
+const NAMED: usize = 10;
+
 /// Makes the root of a run out of its input.
 type Start = dyn Fn(&str) -> Result<BoxCoroutine, TaskError>;
 
@@ -174,6 +177,33 @@ impl Registry {
     pub(crate) fn name(&self, name: &str) -> Rc<str> {
         let known = self.functions.get_key_value(name);
         known.map_or_else(|| name.into(), |(known, _)| Rc::clone(known))
+    }
+
+    /// The function that somebody outside means: of this name; or, where names have a part before a colon (the module, in Python), the only one that
+    /// is called so after it.
+    pub(crate) fn meant(&self, name: &str) -> Result<String, TaskError> {
+        if self.has(name) {
+            return Ok(name.to_owned());
+        }
+        let mut names = self.names();
+        let is_short =
+            |full: &&String| full.rsplit_once(':').is_some_and(|(_, short)| short == name);
+        let mut meant = names.iter().filter(is_short);
+        if let (Some(full), None) = (meant.next(), meant.next()) {
+            return Ok(full.clone());
+        }
+        names.sort_unstable();
+        let there = match names.len() {
+            0 => "there is none at all".to_owned(),
+            many => {
+                let first: Vec<String> =
+                    names.iter().take(NAMED).map(|name| format!("`{name}`")).collect();
+                let more = if many > NAMED { ", …" } else { "" };
+                format!("there {} {}{more}", if many == 1 { "is" } else { "are" }, first.join(", "))
+            }
+        };
+        let message = format!("no function `{name}` is registered; {there}");
+        Err(TaskError::new(ErrorKind::Unregistered, message))
     }
 
     /// The root of a run of this function.
