@@ -37,8 +37,9 @@ pub(crate) struct Serve {
 
 /// The command as the others see it.
 pub(crate) fn command() -> clap::Command {
-    let about = "Host the runs of a directory for others: over HTTP, and through the socket in it.";
-    Serve::augment_args(clap::Command::new("serve").about(about))
+    let about = "Host the runs of a directory for others: over HTTP, and through the socket in it";
+    // What stands above the type is not for those who type.
+    Serve::augment_args(clap::Command::new("serve")).about(about)
 }
 
 pub(crate) fn serve(asked: Asked<'_>) -> Result<u8, GuestError> {

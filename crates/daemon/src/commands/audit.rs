@@ -14,7 +14,7 @@ const DAMAGED: u8 = 1;
 
 pub(super) fn command() -> Command {
     Command::new(NAME)
-        .about("Show what was changed through the daemon, by whom, and check that no line was changed or taken out.")
+        .about("Show what was changed through the daemon, by whom, and check that no line was changed or taken out")
         .arg(
             Arg::new("who")
                 .long("who")

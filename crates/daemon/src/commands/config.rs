@@ -16,7 +16,7 @@ pub(super) fn command() -> Command {
     let file = Arg::new("file").value_name("FILE").required(true);
     let file = file.value_parser(value_parser!(PathBuf)).help("The file.");
     Command::new(NAME)
-        .about("Print a configuration of the daemon to begin with, or check one.")
+        .about("Print a configuration of the daemon to begin with, or check one")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(Command::new("example").about("Print a file in which everything is, with what it means."))

@@ -16,7 +16,7 @@ pub(super) fn command() -> Command {
     let name = || Arg::new("name").value_name("NAME").required(true);
     let roles = "What its owner may do: viewer looks, operator starts and steers runs, admin also removes them.";
     Command::new(NAME)
-        .about("Make, list and remove the tokens by which the daemon knows who asks.")
+        .about("Make, list and remove the tokens by which the daemon knows who asks")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(

@@ -120,6 +120,8 @@ pub(super) enum Command {
     Restore(Restore),
     /// Kill a process in the middle of its work, again and again, and see that nothing is lost and nothing done twice.
     Demo(Demo),
+    /// Tell which process has the directory, what it can run, and whether anything is wrong.
+    Status,
     /// Print what the process that has the log counts and measures, as Prometheus reads it.
     Metrics(Metrics),
     /// Look at the directory and the machine for what could go wrong.
