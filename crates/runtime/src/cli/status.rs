@@ -41,10 +41,8 @@ pub(super) fn status(place: &Place, mut out: Out) -> Done {
 
 fn print(out: &mut Out, status: &Status) -> Result<(), super::error::Ending> {
     let Status { pid, version, functions, live, paused, failed } = status;
-    let functions = match functions.is_empty() {
-        true => "none".into(),
-        false => functions.join(", "),
-    };
+    let names: Vec<&str> = functions.iter().map(|function| function.name.as_str()).collect();
+    let functions = if names.is_empty() { "none".into() } else { names.join(", ") };
     out.text(Style::Plain, &format!("process    {pid}, tiffany {version}"))?;
     out.text(Style::Plain, &format!("functions  {functions}"))?;
     out.text(Style::Plain, &format!("runs       {live} go on, {} paused", paused.len()))?;
