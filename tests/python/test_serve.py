@@ -44,6 +44,9 @@ def test_the_page_of_the_book_can_be_followed(tmp_path: Path) -> None:
     with served(home) as daemon:
         said = json.loads(daemon.line())
         assert said["functions"] == ["greet"]
+        status = ask(said["url"] + "/api/v1/status")
+        greet = {"name": "greet", "language": "python", "input": "name: str"}
+        assert status["functions"] == [greet]
         runs = said["url"] + "/api/v1/runs"
         run = {"function": "greet", "id": "greet-1", "input": {"name": "Ada"}}
         assert ask(runs, run)["new"]

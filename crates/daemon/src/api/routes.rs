@@ -183,7 +183,7 @@ pub(super) const ROUTES: &[Route] = &[
         .about("What was counted and measured, for Prometheus.")
         .answers(&[(200, "The metrics.", Some("Text"))]),
     get("/api/v1/status", VIEWER, handler!(look::status))
-        .about("How the runtime stands: its functions, how many runs go on, which are paused and why.")
+        .about("How the daemon stands: its version and limits, its functions, how many runs go on, which are paused and why.")
         .answers(&[(200, "How it stands.", Some("Status"))]),
     get("/api/v1/runs", VIEWER, handler!(look::list))
         .about("The runs: filtered, sorted, a page at a time.")
