@@ -152,6 +152,17 @@ impl Registry {
         known.map_or_else(|| name.into(), |(known, _)| Rc::clone(known))
     }
 
+    /// What there is instead, for who has typed something else.
+    fn others(&self) -> String {
+        let names = self.names();
+        let some: Vec<String> = names.iter().take(8).map(|name| format!("`{name}`")).collect();
+        match (some.is_empty(), names.len() > some.len()) {
+            (true, _) => String::new(),
+            (false, false) => format!("; there is {}", some.join(", ")),
+            (false, true) => format!("; there is {} …", some.join(", ")),
+        }
+    }
+
     /// The root of a run of this function.
     #[track_caller]
     pub(crate) fn start(&self, name: &str, input: &str, wanted: Wanted) -> Result<Root, TaskError> {
@@ -173,7 +184,7 @@ impl Registry {
                     let is_agent = other.is_some_and(|language| language.is_agent(name));
                     return Ok(Root { coroutine: root?, at: Location::caller(), is_agent });
                 }
-                let message = format!("no function `{name}` is registered");
+                let message = format!("no function `{name}` is registered{}", self.others());
                 Err(TaskError::new(ErrorKind::Unregistered, message))
             }
         }
