@@ -12,7 +12,7 @@ use futures_util::stream;
 use serde::Deserialize;
 use tiffany::Uuid;
 use tiffany::control::State as RunState;
-use tiffany::wal::{Checker, Follower, LogError};
+use tiffany::wal::{Checker, Follower, Growth, LogError};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
@@ -34,9 +34,9 @@ const LIMIT: u64 = 1000;
 const MOST: u64 = 10_000;
 /// So many bytes are handed on in one piece.
 const PIECE: usize = 64 << 10;
-/// How often a file is looked at for more: soon at first, then not so soon.
+/// Who follows a run is told that there is more. Whether it is over is looked for besides: soon after that, then not so soon.
 const SOON: Duration = Duration::from_millis(10);
-const LATER: Duration = Duration::from_millis(250);
+const LATER: Duration = Duration::from_secs(5);
 /// How long the file of a new run is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How often something is sent to somebody who has nothing to read, so that a line that is dead is noticed.
@@ -99,8 +99,10 @@ pub(super) async fn records(
             let follow = wanted.follow.unwrap_or(form == Form::Events);
             let left = wanted.limit.unwrap_or(u64::MAX);
             let place = app.stream()?;
+            let growth = app.runtime()?.growth(run);
             let stream = Stream {
                 app,
+                growth,
                 run,
                 reader: Some(reader),
                 form,
@@ -206,6 +208,7 @@ async fn page(app: &App, run: Uuid, mut reader: Reader, limit: u64) -> Answered 
 /// Records on their way to somebody who reads them as they come.
 struct Stream {
     app: App,
+    growth: Growth,
     run: Uuid,
     reader: Option<Reader>,
     form: Form,
@@ -262,6 +265,10 @@ impl Stream {
     async fn wait(&mut self) -> Option<Bytes> {
         tokio::select! {
             () = tokio::time::sleep(self.pace) => {}
+            () = self.growth.wait() => {
+                self.pace = SOON;
+                return None;
+            }
             () = self.app.closing() => return Some(self.end("the daemon is ending")),
         }
         self.quiet += self.pace;
