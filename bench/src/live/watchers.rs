@@ -3,7 +3,8 @@
 //! watcher is too slow for it is told to have lost.
 //!
 //! The figure is CPU time of the loop's thread for a turn, with the watchers and without, in turns in the same daemon: what the watchers make the loop *do*. `wall` is the same by the clock: what they also take from
-//! it by using the cores that it runs on, since the loop, the daemon's network threads and a process with 1,000 clients share two. The clients run at nice 19, because they stand for other machines.
+//! it by using the cores that it runs on, since the loop, the daemon's network threads and a process with 1,000 clients share two, with whatever else runs there. `others` is what the daemon's other threads used meanwhile, in percent of what the loop did: as long as that is below 100, a machine with two
+//! cores of its own has room for both. The clients run at nice 19, because they stand for other machines.
 //!
 //! Memory is what the daemon has resident: `each_kb`, what a watcher takes, at its peak, beyond the daemon without them; `grown_mb`, how much that
 //! grew from one busy run that was watched by 1,000 to the next. What is kept for all readers together is bounded by the settings of the hub, and the rest by what a socket may hold. `seen` is the part of all events that a watcher was given.
@@ -93,34 +94,37 @@ fn tiffany(place: &Place, mode: Mode) -> Taken {
     let house = House::open(place)?;
     let process = house.process.id().to_string();
     let turns = mode.pick(200_000, 2_000);
-    let mut alone = Vec::new();
-    let mut watched = Vec::new();
-    let mut peaks = Vec::new();
-    let mut seen = 0.0;
+    let watchers = mode.pick(WATCHERS, 10);
+    let (mut alone, mut watched, mut peaks) = (Vec::new(), Vec::new(), Vec::new());
     run(&house, "first", turns / 10, 0)?;
     let before = memory(&process, "VmRSS")?;
     for number in 0..2 {
-        alone.push(run(&house, &format!("alone-{number}"), turns, 0)?.0);
-        let watchers = mode.pick(WATCHERS, 10);
-        let (turn, part) = run(&house, &format!("watched-{number}"), turns, watchers)?;
-        watched.push(turn);
-        seen = part;
+        alone.push(run(&house, &format!("alone-{number}"), turns, 0)?);
+        watched.push(run(&house, &format!("watched-{number}"), turns, watchers)?);
         peaks.push(memory(&process, "VmHWM")?);
     }
-    let slower = |of: fn(&Turn) -> f64| {
-        let sum = |turns: &[Turn]| turns.iter().map(of).sum::<f64>();
-        (sum(&watched) / sum(&alone) - 1.0) * 100.0
-    };
+    let sum = |runs: &[Busy], of: fn(&Busy) -> f64| runs.iter().map(of).sum::<f64>();
+    let slower = |of: fn(&Busy) -> f64| (sum(&watched, of) / sum(&alone, of) - 1.0) * 100.0;
     let beyond = |peak: u64| peak.saturating_sub(before) as f64;
-    Ok(Sample::of(slower(|turn| turn.cpu))
-        .beside("wall", slower(|turn| turn.wall))
-        .beside("seen", seen)
-        .beside("each_kb", beyond(peaks[0]) / 1e3 / mode.pick(WATCHERS, 10) as f64)
+    Ok(Sample::of(slower(|run| run.turn.cpu))
+        .beside("wall", slower(|run| run.turn.wall))
+        .beside("others", sum(&watched, |run| run.others) / 2.0)
+        .beside("seen", sum(&watched, |run| run.seen) / 2.0)
+        .beside("each_kb", beyond(peaks[0]) / 1e3 / watchers as f64)
         .beside("grown_mb", (peaks[1] - peaks[0]) as f64 / 1e6))
 }
 
-/// A run from its start to its end, watched by so many; and the part of its events that a watcher saw.
-fn run(house: &House, id: &str, turns: usize, watchers: usize) -> Result<(Turn, f64), String> {
+/// What is known of a run that was busy.
+struct Busy {
+    turn: Turn,
+    /// What other threads of the daemon used, in percent of what it used itself.
+    others: f64,
+    /// The part of its events that a watcher saw.
+    seen: f64,
+}
+
+/// A run from its start to its end, watched by so many.
+fn run(house: &House, id: &str, turns: usize, watchers: usize) -> Result<Busy, String> {
     house.start("busy", id, turns)?;
     let (address, count) = (house.address.to_string(), watchers.to_string());
     let mut watching = match watchers {
@@ -131,14 +135,18 @@ fn run(house: &House, id: &str, turns: usize, watchers: usize) -> Result<(Turn, 
         watching.line()?;
     }
     settle();
+    let used = || house.metric("process_cpu_seconds_total");
+    let before = used()?;
     let go = r#"{"name":"go","message":null}"#;
     house.ask("POST", &format!("/api/v1/runs/{id}/messages"), go, 204)?;
-    let turn = house.value(id)?;
+    let turn: Turn = house.value(id)?;
+    let itself = turn.cpu * turns as f64 / 1e9;
+    let others = ((used()? - before) / itself - 1.0) * 100.0;
     let seen = match watching {
         Some(mut watching) => watching.line()?.parse().map_err(|_| "watchers tell no figure")?,
         None => 0.0,
     };
-    Ok((turn, seen))
+    Ok(Busy { turn, others, seen })
 }
 
 /// The process with the clients. A line says that all of them watch, another one, at the end of the run, which part of its events they saw.
