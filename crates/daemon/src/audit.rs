@@ -3,9 +3,9 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use rustix::fs::FallocateFlags;
@@ -49,7 +49,9 @@ pub struct Audit {
 
 #[derive(Debug)]
 struct Open {
-    file: File,
+    file: Arc<File>,
+    /// The device and the number of the file, by which it is known again.
+    identity: (u64, u64),
     /// The checksum of the last line.
     last: u32,
     /// How long the file is.
@@ -73,9 +75,15 @@ impl Audit {
         Ok(Audit { path, open: Mutex::new(open) })
     }
 
-    /// An error, if what is done could not be written down afterwards: then it must not be done.
+    /// An error, if what is done could not be written down afterwards: then it must not be done. A file that was moved away to be kept is followed by a new
+    /// one from here on.
     pub fn has_room(&self) -> Result<(), AuthError> {
-        self.with_open(Open::make_room)
+        self.with_open(|open| {
+            if open.is_elsewhere(&self.path) {
+                *open = Open::at(&self.path)?;
+            }
+            open.make_room()
+        })
     }
 
     /// Writes down what was done. When this comes back the system has it, and a crash of this process takes nothing away; [`sync`](Audit::sync) brings
@@ -86,12 +94,7 @@ impl Audit {
 
     fn with_open(&self, act: impl FnOnce(&mut Open) -> io::Result<()>) -> Result<(), AuthError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let current = match is_elsewhere(&self.path, &open.file) {
-            // It was moved away to be kept; a new one begins.
-            true => Open::at(&self.path).map(|new| *open = new),
-            false => Ok(()),
-        };
-        current.and_then(|()| act(&mut open)).map_err(|error| failed(&self.path, &error))
+        act(&mut open).map_err(|error| failed(&self.path, &error))
     }
 
     /// Brings what was written to the disk.
@@ -100,7 +103,10 @@ impl Audit {
         if !std::mem::take(&mut open.is_dirty) {
             return Ok(());
         }
-        open.file.sync_data().map_err(|error| failed(&self.path, &error))
+        let file = Arc::clone(&open.file);
+        // Others write meanwhile.
+        drop(open);
+        file.sync_data().map_err(|error| failed(&self.path, &error))
     }
 }
 
@@ -137,11 +143,24 @@ impl Open {
             // The machine went down in the middle of a line, whose answer nobody was given.
             file.write_all(b"\n")?;
         }
-        let length = file.metadata()?.len();
+        let about = file.metadata()?;
+        let (identity, length) = (identity(&about), about.len());
         let last = last.map_or(0, |(_, crc)| crc);
-        let mut open = Open { file, last, length, room_until: length, is_dirty: false };
+        let mut open = Open {
+            file: Arc::new(file),
+            identity,
+            last,
+            length,
+            room_until: length,
+            is_dirty: false,
+        };
         open.make_room()?;
         Ok(open)
+    }
+
+    /// Whether another file has the name now, or none.
+    fn is_elsewhere(&self, path: &Path) -> bool {
+        !std::fs::metadata(path).is_ok_and(|there| identity(&there) == self.identity)
     }
 
     fn make_room(&mut self) -> io::Result<()> {
@@ -159,11 +178,15 @@ impl Open {
 
     fn write(&mut self, entry: &Entry) -> io::Result<()> {
         let (line, crc) = line(SystemTime::now(), entry, self.last)?;
-        self.file.write_all(line.as_bytes())?;
+        (&*self.file).write_all(line.as_bytes())?;
         (self.last, self.is_dirty) = (crc, true);
         self.length += line.len() as u64;
         Ok(())
     }
+}
+
+fn identity(about: &std::fs::Metadata) -> (u64, u64) {
+    (about.dev(), about.ino())
 }
 
 /// The last lines of a file.
@@ -174,15 +197,6 @@ fn tail(file: &mut File) -> io::Result<String> {
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-fn is_elsewhere(path: &Path, file: &File) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let (there, here) = (std::fs::metadata(path), file.metadata());
-    match (there, here) {
-        (Ok(there), Ok(here)) => (there.dev(), there.ino()) != (here.dev(), here.ino()),
-        _ => true,
-    }
 }
 
 fn line(at: SystemTime, entry: &Entry, last: u32) -> io::Result<(String, u32)> {
@@ -346,6 +360,7 @@ mod tests {
         let audit = Audit::at(&dir.0).unwrap();
         audit.write(&entry("old")).unwrap();
         std::fs::rename(dir.0.join(AUDIT), dir.0.join("audit.1")).unwrap();
+        audit.has_room().unwrap();
         audit.write(&entry("new")).unwrap();
         assert_eq!(done(&text(&dir)), goods(&["new"]));
         let old = std::fs::read_to_string(dir.0.join("audit.1")).unwrap();

@@ -1,5 +1,6 @@
 //! What runs do while they do it: the activity log over SSE and WebSocket, on the same path. A reader that is too slow loses the oldest and is told how
-//! many; no run waits for one. Each event is made text once, however many read it.
+//! many; no run waits for one. Each event is made text once, however many read it, and what a reader can be
+//! sent at once leaves in one piece.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -7,19 +8,19 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
-use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade};
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use futures_util::stream;
+use futures_util::{SinkExt, stream};
 use serde::Deserialize;
 use serde_json::json;
 use tiffany::pal::{Detail, Hub, Subscription, TaskId, Told, Wanted};
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, interval_at};
+use tokio::time::{Instant, interval_at, timeout};
 
 use super::look::detail;
-use crate::app::App;
+use crate::app::{App, Phase};
 use crate::error::DaemonError;
 use crate::http::{Answered, Named, Query};
 
@@ -86,6 +87,8 @@ async fn open(app: App, run: Option<TaskId>, which: Which, request: Request) -> 
     let place = events.app.stream()?;
     let most = events.app.limits.message_bytes;
     let upgrade = upgrade.max_message_size(most).max_frame_size(most);
+    // Watchers say little; with the usual buffers each of them would have 128 KiB.
+    let upgrade = upgrade.read_buffer_size(4 << 10).write_buffer_size(16 << 10);
     Ok(upgrade.on_upgrade(move |socket| over_socket(socket, events, place)))
 }
 
@@ -131,9 +134,15 @@ enum Next {
 impl Events {
     /// Waits for something to send.
     async fn next(&mut self) -> Next {
+        const ENDING: Next = Next::End("the daemon is ending");
+        if self.app.phase() == Phase::Closing {
+            return ENDING;
+        }
         let first = tokio::select! {
+            // What is there is not waited for.
+            biased;
             told = poll_fn(|cx| self.events.poll_next(cx)) => told,
-            () = self.app.closing() => return Next::End("the daemon is ending"),
+            () = self.app.closing() => return ENDING,
         };
         let Some(first) = first else { return Next::End("the runtime is gone") };
         let mut told = vec![first];
@@ -167,7 +176,7 @@ impl Events {
         if let Some(hello) = self.hello.take() {
             return format!("event: streaming\ndata: {hello}\n\n");
         }
-        match tokio::time::timeout(ping, self.next()).await {
+        match timeout(ping, self.next()).await {
             // A line that is dead is noticed by what is sent there.
             Err(_) => ":\n\n".to_owned(),
             Ok(Next::End(why)) => {
@@ -182,6 +191,7 @@ impl Events {
         match told {
             Told::Event(event) => {
                 let text = self.app.texts.of(event);
+                let text = text.event();
                 format!("id: {}-{}\nevent: activity\ndata: {text}\n\n", self.epoch, event.seq)
             }
             Told::Lost { count } => {
@@ -192,10 +202,7 @@ impl Events {
 
     fn message(&self, told: &Told) -> Message {
         match told {
-            Told::Event(event) => Message::Text(Utf8Bytes::from(format!(
-                "{{\"event\":{}}}",
-                self.app.texts.of(event)
-            ))),
+            Told::Event(event) => Message::Text(self.app.texts.of(event).message()),
             Told::Lost { count } => Message::Text(json!({ "lost": count }).to_string().into()),
         }
     }
@@ -217,7 +224,7 @@ async fn over_socket(mut socket: WebSocket, mut events: Events, _place: OwnedSem
         // The other side answers, and then the line is closed in good order.
         while let Some(Ok(_)) = socket.recv().await {}
     };
-    drop(tokio::time::timeout(Duration::from_secs(1), farewell).await);
+    drop(timeout(Duration::from_secs(1), farewell).await);
 }
 
 /// Sends events until there is a reason not to. `None`: there is nobody to tell it to.
@@ -234,11 +241,14 @@ async fn talk(socket: &mut WebSocket, events: &mut Events) -> Option<(u16, &'sta
             next = events.next() => match next {
                 Next::End(why) => return Some((GOING_AWAY, why)),
                 Next::Told(all) => {
+                    // Who takes nothing for so long is gone.
+                    let patience = 2 * ping;
                     for told in &all {
-                        let sent = socket.send(events.message(told));
-                        // Who takes nothing for so long is gone.
-                        tokio::time::timeout(2 * ping, sent).await.ok()?.ok()?;
+                        let fed = socket.feed(events.message(told));
+                        timeout(patience, fed).await.ok()?.ok()?;
                     }
+                    // All of them leave together.
+                    timeout(patience, socket.flush()).await.ok()?.ok()?;
                 }
             },
             came = socket.recv() => {
@@ -259,7 +269,7 @@ async fn talk(socket: &mut WebSocket, events: &mut Events) -> Option<(u16, &'sta
                     return Some((GOING_AWAY, "no answer to a ping"));
                 }
                 let sent = socket.send(Message::Ping(Bytes::new()));
-                tokio::time::timeout(ping, sent).await.ok()?.ok()?;
+                timeout(ping, sent).await.ok()?.ok()?;
             }
         }
     }
