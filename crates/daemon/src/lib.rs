@@ -33,6 +33,7 @@ mod http;
 mod limits;
 mod notify;
 pub mod otlp;
+mod private;
 mod serve;
 pub mod sinks;
 mod telemetry;

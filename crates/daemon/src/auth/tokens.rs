@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use super::token::{self, Kept, Token};
 use super::{AuthError, Role};
+use crate::private;
 
 /// The name of the file in a log directory.
 pub const TOKENS: &str = "tokens.json";
@@ -147,9 +148,9 @@ impl Tokens {
         act: impl FnOnce(&mut Vec<Kept>) -> Result<R, AuthError>,
     ) -> Result<R, AuthError> {
         let failed = |error: io::Error| AuthError::file(&self.file, "written", &error);
-        let dir = self.file.parent().unwrap_or(Path::new("."));
+        let dir = private::dir_of(&self.file);
         // A token may be made before there is a log.
-        fs::create_dir_all(dir).map_err(failed)?;
+        private::make_dir(dir).map_err(failed)?;
         let dir = File::open(dir).map_err(failed)?;
         rustix::fs::flock(&dir, rustix::fs::FlockOperation::LockExclusive)
             .map_err(|error| failed(error.into()))?;
@@ -186,6 +187,8 @@ fn check_name(name: &str) -> Result<(), AuthError> {
         true => Ok(()),
         false => {
             let message = format!(
+    // Root makes tokens for a daemon that has a user of its own.
+    private::give_to_owner_of(private::dir_of(path), &file)?;
                 "{name:?} is no name for the owner of a token: letters, digits and `-_.@+`, at most {LONGEST_NAME}"
             );
             Err(AuthError::TokenName(message))
@@ -253,6 +256,20 @@ mod tests {
     }
 
     #[test]
+    #[test]
+    fn the_file_belongs_to_whom_the_directory_belongs() {
+        let dir = Dir::new("owner");
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&dir.0, Some(4711), Some(4712)).unwrap();
+        }
+        let owner = |path: &Path| fs::metadata(path).map(|it| (it.uid(), it.gid())).unwrap();
+        let tokens = Tokens::at(&dir.0);
+        for name in ["ada", "bob"] {
+            tokens.add(name, Role::Viewer, None).unwrap();
+            assert_eq!(owner(&dir.0.join(TOKENS)), owner(&dir.0));
+        }
+    }
+
     fn a_file_that_is_damaged_or_open_to_others_lets_nobody_in() {
         let dir = Dir::new("damaged");
         let (file, tokens) = (dir.0.join(TOKENS), Tokens::at(&dir.0));

@@ -85,6 +85,7 @@ impl From<DaemonError> for Problem {
 
 impl From<AuthError> for Problem {
     fn from(error: AuthError) -> Problem {
+        let error = error.without_places();
         Problem::new(error.code(), error.status(), &error.to_string())
     }
 }
