@@ -18,6 +18,7 @@ use crate::error::DaemonError;
 use crate::http::{Server, bind};
 use crate::limits::Limits;
 use crate::otlp::OtlpError;
+use crate::private;
 use crate::sinks::{SinkError, Sinks};
 use crate::tls::Tls;
 
@@ -139,7 +140,7 @@ impl Daemon {
     pub fn open(self) -> Result<Serving, ServeError> {
         let Daemon { mut builder, dir, listen, limits, grace, config, again } = self;
         let failed = |error: std::io::Error| DaemonError::Start(error.to_string());
-        std::fs::create_dir_all(&dir).map_err(failed)?;
+        private::make_dir(&dir).map_err(failed)?;
         let dir = dir.canonicalize().map_err(failed)?;
         let tls = config.tls().map(Tls::new).transpose()?;
         let has_tls = tls.is_some();
