@@ -94,6 +94,19 @@ impl Tokens {
         }
     }
 
+    /// An error, if the token that has this id is not good any more, or is of less use than it was.
+    pub fn is_good(&self, id: &str, role: Role) -> Result<(), AuthError> {
+        let all = self.all()?;
+        let kept = all.iter().find(|kept| kept.id == id && kept.role >= role);
+        match kept {
+            None => Err(AuthError::BadToken),
+            Some(kept) if kept.has_expired(SystemTime::now()) => {
+                Err(AuthError::Expired(kept.name.clone()))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
     /// Makes a token for somebody. It can be had now and never again.
     pub fn add(
         &self,
@@ -174,6 +187,8 @@ fn replace(path: &Path, dir: &File, bytes: &[u8]) -> io::Result<()> {
         _ => {}
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    // Root makes tokens for a daemon that has a user of its own.
+    private::give_to_owner_of(private::dir_of(path), &file)?;
     file.write_all(bytes)?;
     file.write_all(b"\n")?;
     file.sync_all()?;
@@ -187,8 +202,6 @@ fn check_name(name: &str) -> Result<(), AuthError> {
         true => Ok(()),
         false => {
             let message = format!(
-    // Root makes tokens for a daemon that has a user of its own.
-    private::give_to_owner_of(private::dir_of(path), &file)?;
                 "{name:?} is no name for the owner of a token: letters, digits and `-_.@+`, at most {LONGEST_NAME}"
             );
             Err(AuthError::TokenName(message))
@@ -244,19 +257,6 @@ mod tests {
     }
 
     #[test]
-    fn a_token_expires() {
-        let dir = Dir::new("expires");
-        let tokens = Tokens::at(&dir.0);
-        let over = tokens.add("over", Role::Viewer, Some(Duration::ZERO)).unwrap();
-        let hour = Duration::from_secs(3600);
-        let good = tokens.add("good", Role::Viewer, Some(hour)).unwrap();
-        assert_eq!(code(tokens.find(over.reveal())), "TFY0172");
-        let kept = tokens.find(good.reveal()).unwrap();
-        assert!(kept.has_expired(SystemTime::now() + hour));
-    }
-
-    #[test]
-    #[test]
     fn the_file_belongs_to_whom_the_directory_belongs() {
         let dir = Dir::new("owner");
         if rustix::process::geteuid().is_root() {
@@ -270,6 +270,19 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_token_expires() {
+        let dir = Dir::new("expires");
+        let tokens = Tokens::at(&dir.0);
+        let over = tokens.add("over", Role::Viewer, Some(Duration::ZERO)).unwrap();
+        let hour = Duration::from_secs(3600);
+        let good = tokens.add("good", Role::Viewer, Some(hour)).unwrap();
+        assert_eq!(code(tokens.find(over.reveal())), "TFY0172");
+        let kept = tokens.find(good.reveal()).unwrap();
+        assert!(kept.has_expired(SystemTime::now() + hour));
+    }
+
+    #[test]
     fn a_file_that_is_damaged_or_open_to_others_lets_nobody_in() {
         let dir = Dir::new("damaged");
         let (file, tokens) = (dir.0.join(TOKENS), Tokens::at(&dir.0));
