@@ -29,6 +29,8 @@ pub const LISTEN: SocketAddr =
 pub const GRACE: Duration = Duration::from_secs(10);
 /// How long streams have to come to their end.
 const FAREWELL: Duration = Duration::from_millis(200);
+/// How long requests that change something have to come to their end.
+const LAST_CHANGES: Duration = Duration::from_secs(2);
 /// How long sinks have to give on the last events.
 const LAST_EVENTS: Duration = Duration::from_secs(2);
 
@@ -148,7 +150,6 @@ impl Daemon {
         let address = listener.local_addr().map_err(failed)?;
         let gate = config.gate(address, Tokens::at(&dir));
         let audit = Arc::new(Audit::at(&dir)?);
-        builder = builder.witness(Arc::clone(&audit) as Arc<dyn Witness>);
         let this = || std::env::current_exe().map(Again::new).map_err(failed);
         let again = match again {
             Some(again) => again,
@@ -163,6 +164,7 @@ impl Daemon {
         builder = builder.redact(rules);
         let limits = limits.unwrap_or_else(|| config.limits());
         let app = App::new(dir.clone(), limits, gate, audit, again);
+        builder = builder.witness(Arc::new(app.clone()) as Arc<dyn Witness>);
         let server = Server::start(listener, &app, router(&app), tls)?;
         let runtime = match builder.log_dir(&dir).build() {
             Ok(runtime) => runtime,
@@ -249,10 +251,13 @@ impl Serving {
         if let Err(error) = self.app.audit.sync() {
             tracing::error!(target: "tiffany", "{error}");
         }
-        drop(self.runtime);
         // They have until now what happened last.
         self.server.handle().block_on(self.sinks.finish(LAST_EVENTS));
         self.server.stop();
         drained.and_then(|drained| said.map(|()| drained))
     }
 }
+        drop(self.runtime);
+        // What was done is written down before the threads go that do it.
+        let written = async { tokio::time::timeout(LAST_CHANGES, self.app.unchanging()).await };
+        drop(self.server.handle().block_on(written));

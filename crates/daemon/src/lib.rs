@@ -38,6 +38,7 @@ mod serve;
 pub mod sinks;
 mod telemetry;
 pub mod tls;
+mod witness;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

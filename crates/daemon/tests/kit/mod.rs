@@ -73,6 +73,10 @@ pub fn program() -> Builder {
         .register("ask", |what: String| async move {
             tiffany::durable::approve(what).await.map(|approval| approval.choice)
         })
+        .register("choose", |choices: Vec<String>| async move {
+            let approval = tiffany::durable::approve("which?").choices(choices).await?;
+            Ok::<_, TaskError>(approval.choice)
+        })
         .register("progress", |count: u64| async move {
             for done in 0..count {
                 tiffany::pal::progress(done, Some(count), "going").await;

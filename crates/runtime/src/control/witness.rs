@@ -56,7 +56,7 @@ impl Request {
             }
             Request::Collect { .. } => ("collect", None),
             Request::Decide { key, .. } => ("decide", Some(key.clone())),
-            Request::Resolve { approval, .. } => ("resolve", Some(approval.clone())),
+            Request::Resolve { approval, ruling } => (ruling.word(), Some(approval.clone())),
         })
     }
 }
@@ -72,6 +72,11 @@ pub(super) fn seen(
     witness.may()?;
     let answer = ask(request);
     let user = user_name(uid);
-    witness.saw(&Seen { uid, user, did, to, refused: answer.as_ref().err() });
+    let refused = match &answer {
+        Err(error) => Some(error),
+        Ok(Answer::Each(each)) => each.iter().find_map(|one| one.as_ref().err()),
+        Ok(_) => None,
+    };
+    witness.saw(&Seen { uid, user, did, to, refused });
     answer
 }
