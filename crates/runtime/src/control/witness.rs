@@ -26,7 +26,7 @@ pub struct Seen<'a> {
     pub did: &'static str,
     /// What it was done to: a run, a promise, a step, an approval.
     pub to: Option<String>,
-    /// Why it was not done.
+    /// Why it was not done; of several, why the first was not that was not.
     pub refused: Option<&'a TaskError>,
 }
 
@@ -43,6 +43,8 @@ impl Request {
             | Request::Events(_)
             | Request::Metrics
             | Request::Doubts
+            // Nobody misses a blob that no run names.
+            | Request::Collect { .. }
             | Request::Approvals => return None,
             Request::Submit { id, .. } => ("submit", Some(id.clone())),
             Request::Send { run, .. } => ("send", Some(run.to_string())),
@@ -54,7 +56,6 @@ impl Request {
             Request::Compact { remains } => {
                 ("compact", all(&mut remains.iter().map(|one| one.run.to_string())))
             }
-            Request::Collect { .. } => ("collect", None),
             Request::Decide { key, .. } => ("decide", Some(key.clone())),
             Request::Resolve { approval, ruling } => (ruling.word(), Some(approval.clone())),
         })
