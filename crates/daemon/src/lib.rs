@@ -33,12 +33,14 @@ mod http;
 mod limits;
 mod notify;
 pub mod otlp;
+mod private;
 #[cfg(test)]
 mod scratch;
 mod serve;
 pub mod sinks;
 mod telemetry;
 pub mod tls;
+mod witness;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

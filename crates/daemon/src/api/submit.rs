@@ -1,5 +1,6 @@
 //! Starting runs. The same run can be asked for as often as one likes: there is one of each id.
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
@@ -10,7 +11,7 @@ use tiffany::control::{Answer, Request};
 
 use crate::app::{App, unexpected};
 use crate::error::DaemonError;
-use crate::http::{Answered, Json, Problem, given};
+use crate::http::{Answered, Json, Noted, Problem, given};
 
 /// What a run is started with.
 #[derive(Deserialize)]
@@ -30,10 +31,12 @@ const KEY: &str = "idempotency-key";
 
 pub(super) async fn submit(
     State(app): State<App>,
+    Extension(noted): Extension<Noted>,
     headers: HeaderMap,
     Json(submit): Json<Submit>,
 ) -> Answered {
     let id = id_of(&submit, &headers)?;
+    noted.done_to(&id);
     named("the function", &submit.function)?;
     named("the id", &id)?;
     let null = || RawValue::from_string("null".into());
