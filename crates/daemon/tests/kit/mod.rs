@@ -73,6 +73,11 @@ pub fn program() -> Builder {
         .register("ask", |what: String| async move {
             tiffany::durable::approve(what).await.map(|approval| approval.choice)
         })
+        .register("ask_twice", |(): ()| async {
+            let first = tiffany::spawn(async { tiffany::durable::approve("one?").await }).await;
+            tiffany::durable::approve("two?").await?;
+            first.await?.map(|approval| approval.choice)
+        })
         .register("progress", |count: u64| async move {
             for done in 0..count {
                 tiffany::pal::progress(done, Some(count), "going").await;
