@@ -150,6 +150,14 @@ fn a_page_of_somebody_else_does_not_get_in() {
     let mut line = house.connect();
     line.write_all(b"GET /api/v1/runs HTTP/1.1\r\nhost: evil.example\r\n\r\n").unwrap();
     assert_eq!(read_answer(&mut line).problem(), (403, "TFY0174".into()));
+    // A link on another page says no origin, and must not run code.
+    for site in ["cross-site", "same-site"] {
+        let refused = house.ask("GET", "/api/v1/runs/x/step", &[("sec-fetch-site", site)], "");
+        assert_eq!(refused.problem(), (403, "TFY0174".into()));
+    }
+    let own = [("sec-fetch-site", "same-origin")];
+    let absent = house.ask("GET", "/api/v1/runs/x/step", &own, "");
+    assert_eq!(absent.problem(), (404, "TFY0041".into()));
     let bad = [("authorization", "Bearer nonsense")];
     let refused = house.ask("GET", "/api/v1/runs", &bad, "");
     assert_eq!(refused.problem(), (401, "TFY0171".into()));

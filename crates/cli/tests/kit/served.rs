@@ -24,7 +24,13 @@ pub(crate) struct Served {
 impl Served {
     pub(crate) fn start(home: &Home, program: &Path, arguments: &[&str]) -> Served {
         let mut command = home.command(program, &["serve", "--json"]);
-        command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.args(arguments);
+        Served::by(command)
+    }
+
+    /// By a command that serves and tells it as JSON.
+    pub(crate) fn by(mut command: Command) -> Served {
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         let said = read_line(&mut lines);
