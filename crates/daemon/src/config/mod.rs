@@ -277,6 +277,15 @@ mod tests {
             ("[[retention]]\nstate = ['over']", "unknown variant `over`"),
             ("[log]\nlevel = 'loud'", "`loud`"),
             ("redact = ['pattern (']", "t.toml: redact: the pattern `(`"),
+            (
+                "[limits]\nwaiting = 9223372036854775807",
+                "t.toml: limits: `waiting` is 9223372036854775807, and may be from 1 to 1000000",
+            ),
+            ("[limits]\nstreams = 9223372036854775807", "limits: `streams` is 9223372036854775807"),
+            ("[limits]\nping = '0s'", "limits: `ping` is 0ns, and may be from 1ms to 1d"),
+            ("[limits]\nanswer_time = '99999999w'", "limits: `answer_time` is "),
+            ("[limits]\nconnections = 0", "limits: `connections` is 0, and may be from 1"),
+            ("[limits]\nheader_bytes = 10", "limits: `header_bytes` is 10, and may be from 8192"),
             ("[sinks.redis]\nstream = 'x'", "missing field `url`"),
             ("[sinks.kafka]\nurl = 'x'", "unknown field `kafka`"),
         ];
