@@ -7,13 +7,14 @@ use tiffany::RuntimeHandle;
 use tiffany::Uuid;
 use tiffany::cli::Again;
 use tiffany::control::{Answer, Request};
+use tiffany::redact::Redactions;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::time::Instant;
 
 use crate::api::Texts;
 use crate::audit::Audit;
 use crate::auth::{Gate, Who};
-use crate::error::DaemonError;
+use crate::error::{Crowd, DaemonError};
 use crate::http::Problem;
 use crate::limits::Limits;
 
@@ -41,9 +42,11 @@ pub(crate) struct Inner {
     pub(crate) gate: Gate,
     pub(crate) audit: Arc<Audit>,
     pub(crate) again: Again,
+    /// What is taken out of what it says.
+    pub(crate) rules: Redactions,
     waiting: Semaphore,
     streams: Arc<Semaphore>,
-    pub(crate) children: Semaphore,
+    pub(crate) children: Arc<Semaphore>,
     /// How many requests are under way that change something.
     changes: watch::Sender<usize>,
     /// Events as text.
@@ -64,14 +67,14 @@ impl App {
         limits: Limits,
         gate: Gate,
         audit: Arc<Audit>,
-        again: Again,
+        (again, rules): (Again, Redactions),
     ) -> App {
         App(Arc::new(Inner {
             runtime: OnceLock::new(),
             phase: watch::Sender::new(Phase::Starting),
             waiting: Semaphore::new(limits.waiting),
             streams: Arc::new(Semaphore::new(limits.streams)),
-            children: Semaphore::new(limits.children),
+            children: Arc::new(Semaphore::new(limits.children)),
             changes: watch::Sender::new(0),
             texts: Texts::new(),
             dir,
@@ -79,6 +82,7 @@ impl App {
             gate,
             audit,
             again,
+            rules,
         }))
     }
 
@@ -121,7 +125,7 @@ impl App {
     /// Asks the runtime, without a thread.
     pub(crate) async fn ask(&self, request: Request) -> Result<Answer, Problem> {
         let runtime = self.runtime()?;
-        let busy = |_| DaemonError::Busy(self.limits.waiting);
+        let busy = |_| DaemonError::Busy(Crowd::Requests, self.limits.waiting);
         let _waits = self.waiting.try_acquire().map_err(busy)?;
         let (tell, told) = oneshot::channel();
         runtime.ask(request, move |answer| drop(tell.send(answer)));
@@ -152,7 +156,7 @@ impl App {
         }
         Arc::clone(&self.streams)
             .try_acquire_owned()
-            .map_err(|_| DaemonError::Busy(self.limits.streams).into())
+            .map_err(|_| DaemonError::Busy(Crowd::Streams, self.limits.streams).into())
     }
 }
 

@@ -13,7 +13,7 @@ use crate::api::router;
 use crate::app::{App, Phase};
 use crate::audit::Audit;
 use crate::auth::{AuthError, Tokens};
-use crate::config::Config;
+use crate::config::{Config, RULES};
 use crate::error::DaemonError;
 use crate::http::{Server, bind};
 use crate::limits::Limits;
@@ -142,6 +142,8 @@ impl Daemon {
     pub fn open(self) -> Result<Serving, ServeError> {
         let Daemon { mut builder, dir, listen, limits, grace, config, again } = self;
         let failed = |error: std::io::Error| DaemonError::Start(error.to_string());
+        let limits = limits.unwrap_or_else(|| config.limits());
+        limits.check().map_err(DaemonError::Start)?;
         private::make_dir(&dir).map_err(failed)?;
         let dir = dir.canonicalize().map_err(failed)?;
         let tls = config.tls().map(Tls::new).transpose()?;
@@ -155,15 +157,18 @@ impl Daemon {
             Some(again) => again,
             None => this()?,
         };
-        let again = again.with(["--dir".into(), dir.clone().into_os_string()]);
+        let mut again = again.with(["--dir".into(), dir.clone().into_os_string()]);
+        // A replay without the rules would not be the same, and would show what they take out.
+        if let Some(rules) = config.rules() {
+            again = again.env(RULES, rules);
+        }
         if let Some(node) = &config.node {
             builder = builder.node(node);
         }
         builder = config.retention().fold(builder, Builder::retention);
         let rules = config.redactions().map_err(|error| DaemonError::Start(error.to_string()))?;
-        builder = builder.redact(rules);
-        let limits = limits.unwrap_or_else(|| config.limits());
-        let app = App::new(dir.clone(), limits, gate, audit, again);
+        builder = builder.redact(rules.clone());
+        let app = App::new(dir.clone(), limits, gate, audit, (again, rules));
         builder = builder.witness(Arc::new(app.clone()) as Arc<dyn Witness>);
         let server = Server::start(listener, &app, router(&app), tls)?;
         let runtime = match builder.log_dir(&dir).build() {

@@ -1,5 +1,6 @@
 //! What can go wrong with the daemon itself and with what it is asked over HTTP. Errors of runs and of the log have codes of their own, and keep them.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -58,10 +59,8 @@ pub enum DaemonError {
     )]
     NoAnswer(Duration),
     /// More is asked for than is answered.
-    #[error(
-        "more than {0} requests wait for their answers [TFY0161]; wait a little, and do it again"
-    )]
-    Busy(usize),
+    #[error("more than {1} {0} [TFY0161]; wait a little, and do it again")]
+    Busy(Crowd, usize),
     /// There is no such path.
     #[error("there is no path `{0}` [TFY0162]; `/docs` lists those that there are")]
     NoPath(String),
@@ -86,6 +85,28 @@ pub enum DaemonError {
     Start(String),
 }
 
+/// Of what there is more than is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Crowd {
+    /// Requests that the runtime has to answer.
+    Requests,
+    /// WebSockets, SSE, and records that are followed.
+    Streams,
+    /// Processes for `step` and `replay`.
+    Children,
+}
+
+impl fmt::Display for Crowd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Crowd::Requests => "requests wait for their answers",
+            Crowd::Streams => "streams are open",
+            Crowd::Children => "runs are run again for `step` and `replay`",
+        })
+    }
+}
+
 impl DaemonError {
     /// All codes, in order.
     pub const CODES: &[&str] = &[
@@ -103,7 +124,7 @@ impl DaemonError {
             DaemonError::TooMany { .. } => "TFY0158",
             DaemonError::NotNow(_) => "TFY0159",
             DaemonError::NoAnswer(_) => "TFY0160",
-            DaemonError::Busy(_) => "TFY0161",
+            DaemonError::Busy(..) => "TFY0161",
             DaemonError::NoPath(_) => "TFY0162",
             DaemonError::NoMethod(_) => "TFY0163",
             DaemonError::Child(_) => "TFY0164",
@@ -125,7 +146,7 @@ impl DaemonError {
             DaemonError::TooMany { .. } => 429,
             DaemonError::HeadTooLarge { .. } => 431,
             DaemonError::Child(_) => 502,
-            DaemonError::NotNow(_) | DaemonError::Busy(_) => 503,
+            DaemonError::NotNow(_) | DaemonError::Busy(..) => 503,
             DaemonError::NoAnswer(_) | DaemonError::ChildSlow(_) => 504,
             DaemonError::Demo(_) | DaemonError::Listen { .. } | DaemonError::Start(_) => 500,
         }
@@ -135,7 +156,7 @@ impl DaemonError {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             DaemonError::TooMany { wait, .. } => Some(*wait),
-            DaemonError::NotNow(_) | DaemonError::Busy(_) => Some(Duration::from_secs(1)),
+            DaemonError::NotNow(_) | DaemonError::Busy(..) => Some(Duration::from_secs(1)),
             _ => None,
         }
     }

@@ -35,7 +35,13 @@ impl Served {
     ) -> Served {
         let mut command = home.command(program, &["serve", "--json"]);
         tell(&mut command);
-        command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.args(arguments);
+        Served::by(command)
+    }
+
+    /// By a command that serves and tells it as JSON.
+    pub(crate) fn by(mut command: Command) -> Served {
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         let said = read_line(&mut lines);

@@ -19,6 +19,7 @@ use serde_json::json;
 use tiffany::pal::{Detail, Hub, Subscription, TaskId, Told, Wanted};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, interval_at, timeout};
+use tungstenite::error::ProtocolError;
 
 use super::look::detail;
 use crate::app::{App, Guest, Phase};
@@ -38,6 +39,9 @@ pub(super) struct Which {
 
 /// So many events are sent in one piece.
 const HANDFUL: usize = 64;
+/// What is kept to read into, for each WebSocket. Clients say little more than that they are there.
+const READ_BYTES: usize = 1 << 10;
+const WRITE_BYTES: usize = 16 << 10;
 
 pub(super) async fn of_all(
     State(app): State<App>,
@@ -100,8 +104,7 @@ async fn open(
     let place = events.app.stream()?;
     let most = events.app.limits.message_bytes;
     let upgrade = upgrade.max_message_size(most).max_frame_size(most);
-    // Watchers say little; with the usual buffers each of them would have 128 KiB.
-    let upgrade = upgrade.read_buffer_size(4 << 10).write_buffer_size(16 << 10);
+    let upgrade = upgrade.read_buffer_size(READ_BYTES).write_buffer_size(WRITE_BYTES);
     Ok(upgrade.on_upgrade(move |socket| over_socket(socket, events, place)))
 }
 
@@ -230,7 +233,11 @@ impl Events {
 
 /// Why a WebSocket is closed.
 const GOING_AWAY: u16 = 1001;
+const NOT_UNDERSTOOD: u16 = 1002;
 const BROKEN_RULE: u16 = 1008;
+const TOO_LONG: u16 = 1009;
+/// How long somebody who has said something wrong has to read why.
+const FAREWELL: Duration = Duration::from_millis(200);
 
 async fn over_socket(mut socket: WebSocket, mut events: Events, _place: OwnedSemaphorePermit) {
     let (code, why) = match talk(&mut socket, &mut events).await {
@@ -241,10 +248,27 @@ async fn over_socket(mut socket: WebSocket, mut events: Events, _place: OwnedSem
     let frame = CloseFrame { code, reason: why.into() };
     let farewell = async {
         drop(socket.send(Message::Close(Some(frame))).await);
+        // Nothing can be read any more where it is not known what comes next.
+        if matches!(code, NOT_UNDERSTOOD | TOO_LONG) {
+            return tokio::time::sleep(FAREWELL).await;
+        }
         // The other side answers, and then the line is closed in good order.
         while let Some(Ok(_)) = socket.recv().await {}
     };
     drop(timeout(Duration::from_secs(1), farewell).await);
+}
+
+/// What was wrong with what came. `None`: nobody is there any more.
+fn wrong(error: axum::Error) -> Option<(u16, &'static str)> {
+    let error = error.into_inner().downcast::<tungstenite::Error>().ok()?;
+    match *error {
+        tungstenite::Error::Capacity(_) => Some((TOO_LONG, "the message is too long [TFY0157]")),
+        tungstenite::Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => None,
+        tungstenite::Error::Protocol(_) | tungstenite::Error::Utf8(_) => {
+            Some((NOT_UNDERSTOOD, "this is not as WebSockets are [TFY0156]"))
+        }
+        _ => None,
+    }
 }
 
 /// Sends events until there is a reason not to. `None`: there is nobody to tell it to.
@@ -272,9 +296,10 @@ async fn talk(socket: &mut WebSocket, events: &mut Events) -> Option<(u16, &'sta
                 }
             },
             came = socket.recv() => {
-                match came?.ok()? {
-                    Message::Close(_) => return None,
-                    _ => is_awaited = false,
+                match came? {
+                    Ok(Message::Close(_)) => return None,
+                    Ok(_) => is_awaited = false,
+                    Err(error) => return wrong(error),
                 }
                 if second.elapsed() > Duration::from_secs(1) {
                     (second, said) = (Instant::now(), 0);

@@ -6,6 +6,7 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Body as _;
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 
@@ -61,6 +62,10 @@ fn is_json(headers: &HeaderMap) -> Result<(), DaemonError> {
 
 async fn body(request: Request, app: &App) -> Result<Bytes, Problem> {
     let most = app.limits.body_bytes;
+    // Who says beforehand that it is too much need not send it.
+    if request.body().size_hint().lower() > most as u64 {
+        return Err(DaemonError::TooLarge { most }.into());
+    }
     let body = Limited::new(request.into_body(), most).collect();
     match tokio::time::timeout(app.limits.body_time, body).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
