@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade};
@@ -19,7 +20,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, interval_at};
 
 use super::look::detail;
-use crate::app::App;
+use crate::app::{App, Guest};
+use crate::auth::Who;
 use crate::error::DaemonError;
 use crate::http::{Answered, Named, Query};
 
@@ -38,14 +40,17 @@ const HANDFUL: usize = 64;
 
 pub(super) async fn of_all(
     State(app): State<App>,
+    Extension(who): Extension<Who>,
     Query(which): Query<Which>,
     request: Request,
 ) -> Answered {
-    open(app, None, which, request).await
+    let guest = Guest::new(&app, who);
+    open(app, guest, None, which, request).await
 }
 
 pub(super) async fn of_run(
     State(app): State<App>,
+    Extension(who): Extension<Who>,
     Named(name): Named<String>,
     Query(which): Query<Which>,
     request: Request,
@@ -53,10 +58,17 @@ pub(super) async fn of_run(
     let run = app.find(&name).await?;
     // A run of which nothing is left has no events.
     detail(&app, run).await?;
-    open(app, Some(TaskId::Durable(run)), which, request).await
+    let guest = Guest::new(&app, who);
+    open(app, guest, Some(TaskId::Durable(run)), which, request).await
 }
 
-async fn open(app: App, run: Option<TaskId>, which: Which, request: Request) -> Answered {
+async fn open(
+    app: App,
+    guest: Guest,
+    run: Option<TaskId>,
+    which: Which,
+    request: Request,
+) -> Answered {
     let hub = app.runtime()?.activity();
     let (from, restarted) = begin(&hub, &which, request.headers());
     let mut wanted = Wanted::new().ghosts(which.ghosts.unwrap_or(true));
@@ -70,6 +82,7 @@ async fn open(app: App, run: Option<TaskId>, which: Which, request: Request) -> 
         epoch: hub.epoch(),
         events: hub.subscribe(wanted),
         app,
+        guest,
         is_over: false,
     };
     let (mut parts, _) = request.into_parts();
@@ -118,24 +131,31 @@ struct Events {
     epoch: u64,
     events: Subscription,
     app: App,
+    guest: Guest,
     is_over: bool,
 }
 
 /// What is sent next.
 enum Next {
     Told(Vec<Told>),
-    /// It is over, and why.
-    End(&'static str),
+    /// It is over, and why, for a WebSocket and for people.
+    End(u16, &'static str),
 }
 
 impl Events {
     /// Waits for something to send.
     async fn next(&mut self) -> Next {
-        let first = tokio::select! {
-            told = poll_fn(|cx| self.events.poll_next(cx)) => told,
-            () = self.app.closing() => return Next::End("the daemon is ending"),
+        let first = loop {
+            if let Some(why) = self.guest.has_to_go() {
+                return Next::End(BROKEN_RULE, why);
+            }
+            tokio::select! {
+                told = poll_fn(|cx| self.events.poll_next(cx)) => break told,
+                () = self.app.closing() => return Next::End(GOING_AWAY, "the daemon is ending"),
+                () = self.guest.due() => {}
+            }
         };
-        let Some(first) = first else { return Next::End("the runtime is gone") };
+        let Some(first) = first else { return Next::End(GOING_AWAY, "the runtime is gone") };
         let mut told = vec![first];
         while told.len() < HANDFUL
             && let Some(more) = self.events.try_next()
@@ -170,7 +190,7 @@ impl Events {
         match tokio::time::timeout(ping, self.next()).await {
             // A line that is dead is noticed by what is sent there.
             Err(_) => ":\n\n".to_owned(),
-            Ok(Next::End(why)) => {
+            Ok(Next::End(_, why)) => {
                 self.is_over = true;
                 format!("event: end\ndata: {}\n\n", json!({ "reason": why }))
             }
@@ -232,7 +252,7 @@ async fn talk(socket: &mut WebSocket, events: &mut Events) -> Option<(u16, &'sta
     loop {
         tokio::select! {
             next = events.next() => match next {
-                Next::End(why) => return Some((GOING_AWAY, why)),
+                Next::End(code, why) => return Some((code, why)),
                 Next::Told(all) => {
                     for told in &all {
                         let sent = socket.send(events.message(told));

@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
@@ -17,7 +18,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use super::look::detail;
-use crate::app::App;
+use crate::app::{App, Guest};
+use crate::auth::Who;
 use crate::error::DaemonError;
 use crate::http::{Answered, Named, Problem, Query};
 
@@ -71,6 +73,7 @@ impl Form {
 
 pub(super) async fn records(
     State(app): State<App>,
+    Extension(who): Extension<Who>,
     headers: HeaderMap,
     Named(name): Named<String>,
     Query(wanted): Query<Wanted>,
@@ -100,6 +103,7 @@ pub(super) async fn records(
             let left = wanted.limit.unwrap_or(u64::MAX);
             let place = app.stream()?;
             let stream = Stream {
+                guest: Guest::new(&app, who),
                 app,
                 run,
                 reader: Some(reader),
@@ -206,6 +210,7 @@ async fn page(app: &App, run: Uuid, mut reader: Reader, limit: u64) -> Answered 
 /// Records on their way to somebody who reads them as they come.
 struct Stream {
     app: App,
+    guest: Guest,
     run: Uuid,
     reader: Option<Reader>,
     form: Form,
@@ -234,6 +239,9 @@ impl Stream {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             let reader = self.reader.take()?;
+            if let Some(why) = self.guest.has_to_go() {
+                return Some(self.end(why));
+            }
             if self.left == 0 {
                 return Some(self.end("limit"));
             }
