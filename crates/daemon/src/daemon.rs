@@ -216,6 +216,19 @@ impl Serving {
         format!("http{}://{}", if self.has_tls { "s" } else { "" }, self.address)
     }
 
+    /// What whoever starts it should know: that tokens travel in the clear, that nobody can get in.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if is_in_the_clear(self.address, self.has_tls) {
+            warnings.push("others can reach this address, and tokens and all else travel in the clear; give a certificate under `[tls]` of a configuration, or listen on 127.0.0.1 behind a proxy that has one".into());
+        }
+        if !self.app.gate.lets_somebody_in() {
+            let dir = self.dir().display();
+            warnings.push(format!("nobody can get in yet: everybody needs a token here, and there is none; `tiffany --dir {dir} token add NAME --role ROLE` makes one"));
+        }
+        warnings
+    }
+
     /// The log directory.
     pub fn dir(&self) -> &Path {
         &self.app.dir
@@ -248,6 +261,10 @@ impl Serving {
         self.app.become_phase(Phase::Closing);
         // Streams have something to say yet, and who waits for an answer is given it.
         let said = self.runtime.serve_for(FAREWELL);
+        drop(self.runtime);
+        // What was done is written down before the threads go that do it.
+        let written = async { tokio::time::timeout(LAST_CHANGES, self.app.unchanging()).await };
+        drop(self.server.handle().block_on(written));
         if let Err(error) = self.app.audit.sync() {
             tracing::error!(target: "tiffany", "{error}");
         }
@@ -257,7 +274,28 @@ impl Serving {
         drained.and_then(|drained| said.map(|()| drained))
     }
 }
-        drop(self.runtime);
-        // What was done is written down before the threads go that do it.
-        let written = async { tokio::time::timeout(LAST_CHANGES, self.app.unchanging()).await };
-        drop(self.server.handle().block_on(written));
+
+/// Whether others can read what is said.
+fn is_in_the_clear(address: SocketAddr, has_tls: bool) -> bool {
+    !address.ip().is_loopback() && !has_tls
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_can_reach_is_in_the_clear_without_tls() {
+        let cases = [
+            ("127.0.0.1:1", false, false),
+            ("[::1]:1", false, false),
+            ("0.0.0.0:1", false, true),
+            ("[::]:1", false, true),
+            ("192.0.2.1:1", false, true),
+            ("0.0.0.0:1", true, false),
+        ];
+        for (address, has_tls, expected) in cases {
+            assert_eq!(is_in_the_clear(address.parse().unwrap(), has_tls), expected, "{address}");
+        }
+    }
+}

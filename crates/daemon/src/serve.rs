@@ -123,6 +123,7 @@ fn greet(serving: &Serving, json: bool) {
                 "functions": status.functions.iter().map(|one| &one.name).collect::<Vec<_>>(),
                 "live": status.live,
                 "paused": paused.collect::<Vec<_>>(),
+                "warnings": serving.warnings(),
             })
             .to_string(),
         );
@@ -141,6 +142,9 @@ fn greet(serving: &Serving, json: bool) {
             "  paused  and {} more; `tiffany ls --state paused` lists them",
             stand_still - MANY
         ));
+    }
+    for warning in serving.warnings() {
+        print(&format!("  warning {warning}"));
     }
     if status.functions.is_empty() {
         print(

@@ -23,7 +23,18 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) fn start(home: &Home, program: &Path, arguments: &[&str]) -> Served {
+        Served::with(home, program, arguments, |_| {})
+    }
+
+    /// The same as a process that is told more.
+    pub(crate) fn with(
+        home: &Home,
+        program: &Path,
+        arguments: &[&str],
+        tell: impl FnOnce(&mut Command),
+    ) -> Served {
         let mut command = home.command(program, &["serve", "--json"]);
+        tell(&mut command);
         command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
