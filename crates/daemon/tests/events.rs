@@ -222,9 +222,8 @@ fn who_has_no_good_token_any_more_is_told_nothing_more() {
         next(&mut socket).await;
         tokens.remove("ada").unwrap();
         let frame = loop {
-            match socket.next().await.unwrap().unwrap() {
-                Message::Close(frame) => break frame.unwrap(),
-                _ => {}
+            if let Message::Close(frame) = socket.next().await.unwrap().unwrap() {
+                break frame.unwrap();
             }
         };
         assert_eq!(frame.code, CloseCode::Policy);
