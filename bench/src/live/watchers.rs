@@ -2,9 +2,9 @@
 //! hundred turns says how far it is: about a thousand events a second, a million messages if everybody could take all of them. Nobody can on two cores, so what a
 //! watcher is too slow for it is told to have lost.
 //!
-//! The figure is CPU time of the loop's thread for a turn, with the watchers and without, in turns in the same daemon: what the watchers make the loop *do*. `wall` is the same by the clock: what they also take from
-//! it by using the cores that it runs on, since the loop, the daemon's network threads and a process with 1,000 clients share two, with whatever else runs there. `others` is what the daemon's other threads used meanwhile, in percent of what the loop did: as long as that is below 100, a machine with two
-//! cores of its own has room for both. The clients run at nice 19, because they stand for other machines.
+//! The figure is the time of a turn without what the loop's thread waited for a core, with the watchers and without, in turns in the same daemon: what the loop has to do for them, and what it waits for them,
+//! at a lock, say. `cpu` is the former alone. `wall` is by the clock: what the watchers also take from it by using the cores that it runs on, since the loop, the daemon's network threads and a process with 1,000 clients share two, with
+//! whatever else runs there. `others` is what the daemon's other threads used meanwhile, in percent of what the loop did. The clients run at nice 19, because they stand for other machines.
 //!
 //! Memory is what the daemon has resident: `each_kb`, what a watcher takes, at its peak, beyond the daemon without them; `grown_mb`, how much that
 //! grew from one busy run that was watched by 1,000 to the next. What is kept for all readers together is bounded by the settings of the hub, and the rest by what a socket may hold. `seen` is the part of all events that a watcher was given.
@@ -52,12 +52,26 @@ fn nanos(clock: ClockId) -> f64 {
 pub(super) struct Turn {
     cpu: f64,
     wall: f64,
+    /// It could have gone on, but others had the cores.
+    delayed: f64,
+}
+
+impl Turn {
+    /// So far on this thread, in all.
+    fn now() -> Result<Turn, TaskError> {
+        let stat = std::fs::read_to_string("/proc/thread-self/schedstat");
+        let stat = stat.map_err(|error| TaskError::failed(error.to_string()))?;
+        let delayed = stat.split(' ').nth(1).and_then(|delay| delay.parse().ok());
+        let delayed = delayed.ok_or_else(|| TaskError::failed("no delays are counted here"))?;
+        let cpu = nanos(ClockId::ThreadCPUTime);
+        Ok(Turn { cpu, wall: nanos(ClockId::Monotonic), delayed })
+    }
 }
 
 /// So many turns of work, and what each took. All tasks run on the loop's thread, so its clock is theirs.
 pub(super) async fn busy(turns: u64) -> Result<Turn, TaskError> {
     receive::<()>("go").await?;
-    let (cpu, wall) = (nanos(ClockId::ThreadCPUTime), nanos(ClockId::Monotonic));
+    let before = Turn::now()?;
     let mut tasks = Vec::new();
     for _ in 0..TASKS {
         let task = try_spawn(async move {
@@ -75,10 +89,12 @@ pub(super) async fn busy(turns: u64) -> Result<Turn, TaskError> {
     for task in tasks {
         task.await?;
     }
-    let each = |now: f64, then: f64| (now - then) / turns as f64;
+    let after = Turn::now()?;
+    let each = |of: fn(&Turn) -> f64| (of(&after) - of(&before)) / turns as f64;
     Ok(Turn {
-        cpu: each(nanos(ClockId::ThreadCPUTime), cpu),
-        wall: each(nanos(ClockId::Monotonic), wall),
+        cpu: each(|turn| turn.cpu),
+        wall: each(|turn| turn.wall),
+        delayed: each(|turn| turn.delayed),
     })
 }
 
@@ -106,7 +122,8 @@ fn tiffany(place: &Place, mode: Mode) -> Taken {
     let sum = |runs: &[Busy], of: fn(&Busy) -> f64| runs.iter().map(of).sum::<f64>();
     let slower = |of: fn(&Busy) -> f64| (sum(&watched, of) / sum(&alone, of) - 1.0) * 100.0;
     let beyond = |peak: u64| peak.saturating_sub(before) as f64;
-    Ok(Sample::of(slower(|run| run.turn.cpu))
+    Ok(Sample::of(slower(|run| run.turn.wall - run.turn.delayed))
+        .beside("cpu", slower(|run| run.turn.cpu))
         .beside("wall", slower(|run| run.turn.wall))
         .beside("others", sum(&watched, |run| run.others) / 2.0)
         .beside("seen", sum(&watched, |run| run.seen) / 2.0)
