@@ -150,10 +150,6 @@ fn program() -> Builder {
             tiffany::get_tid().await;
             nap(seconds).await
         }),
-        Ok("discreet") => {
-            let rules = Redactions::new().pattern("sk-[0-9]+").expect("it is a pattern");
-            builder.register("nap", nap).redact(rules)
-        }
         Ok("wild") => builder
             .register("nap", nap)
             .register("blurt", blurt)
