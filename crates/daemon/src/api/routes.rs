@@ -8,7 +8,8 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use serde_json::{Map, Value, json};
 
 use super::{
-    actions, approvals, doubts, events, health, keep, look, pages, records, rerun, submit,
+    actions, approvals, chronicle, doubts, events, health, keep, look, pages, records, rerun,
+    submit,
 };
 use crate::app::App;
 use crate::auth::Role;
@@ -82,6 +83,28 @@ const GET: MethodFilter = MethodFilter::GET;
 const POST: MethodFilter = MethodFilter::POST;
 const DELETE: MethodFilter = MethodFilter::DELETE;
 const MANY: u64 = i64::MAX as u64;
+
+/// A route that only looks.
+const fn seen(
+    path: &'static str,
+    summary: &'static str,
+    query: &'static [Parameter],
+    answers: &'static [Reply],
+    handler: fn(MethodFilter) -> MethodRouter<App>,
+) -> Route {
+    let headers = &[];
+    Route {
+        method: GET,
+        path,
+        takes: VIEWER,
+        summary,
+        query,
+        headers,
+        body: None,
+        answers,
+        handler,
+    }
+}
 
 const NO_BODY: &[Reply] = &[(204, "It is done, and safe in the log.", None)];
 
@@ -236,6 +259,20 @@ const ROUTES: &[Route] = &[
                 "How many at most; by default 1000, or all of a stream.",
             ),
             ("follow", Schema::Yes, "Go on until the run is over; by default for events only."),
+            (
+                "order",
+                Schema::OneOf(&["asc", "desc"]),
+                "Of a page: `desc` has the last record first.",
+            ),
+            ("before", Schema::Count(0, MANY), "Of a page: only records before this one."),
+            ("task", Schema::Count(0, MANY), "Of a page: only records of this task."),
+            ("type", Schema::Text, "Of a page: only records of these types, separated by commas."),
+            ("failed", Schema::Yes, "Of a page: only records of failures."),
+            (
+                "text",
+                Schema::Text,
+                "Of a page: only records that have this in their line, in small or capital letters.",
+            ),
         ],
         headers: &[(
             "Last-Event-ID",
@@ -246,6 +283,62 @@ const ROUTES: &[Route] = &[
         answers: &[(200, "The records.", Some("Records"))],
         handler: handler!(records::records),
     },
+    seen(
+        "/api/v1/runs/{run}/tasks",
+        "The tasks of a run, where they stand or stood at a record: from its records alone.",
+        &[("at", Schema::Count(1, MANY), "The record; by default the last one.")],
+        &[(200, "The tasks.", Some("Tasks"))],
+        handler!(chronicle::tasks),
+    ),
+    seen(
+        "/api/v1/runs/{run}/timeline",
+        "What the tasks of a run did over time: ran, or waited, and what for. From its records alone.",
+        &[
+            (
+                "from",
+                Schema::Count(0, MANY),
+                "From this moment on, in microseconds since the first record.",
+            ),
+            ("to", Schema::Count(0, MANY), "Up to this one."),
+            (
+                "width",
+                Schema::Count(1, 100_000),
+                "So many pieces can be told apart: what is shorter is put together.",
+            ),
+            ("tids", Schema::Text, "Only these tasks: numbers and ranges, such as 3,5-8."),
+        ],
+        &[(200, "The timeline.", Some("Timeline"))],
+        handler!(chronicle::timeline),
+    ),
+    seen(
+        "/api/v1/runs/{run}/effects",
+        "The effects of a run with their attempts, the newest first, and sums by name. From its records alone.",
+        &[
+            ("task", Schema::Count(0, MANY), "Only those of this task."),
+            ("name", Schema::Text, "Only those of this name."),
+            (
+                "state",
+                Schema::OneOf(&[
+                    "queued",
+                    "running",
+                    "retrying",
+                    "refused",
+                    "completed",
+                    "failed",
+                    "left",
+                ]),
+                "Only those in this state; `left`: its task ended without it.",
+            ),
+            (
+                "before",
+                Schema::Count(0, MANY),
+                "Only those called before this record: the `next` of a page.",
+            ),
+            ("limit", Schema::Count(1, 10_000), "How many at most; by default 100."),
+        ],
+        &[(200, "A page of effects.", Some("Effects"))],
+        handler!(chronicle::effects),
+    ),
     Route {
         method: GET,
         path: "/api/v1/events",
