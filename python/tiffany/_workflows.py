@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from types import CodeType, FrameType, ModuleType
 from typing import Any, TypeVar, overload
 
-from tiffany import _agents, _core
+from tiffany import _agents, _core, _schema
 from tiffany._arguments import bad, known_names_only, several
 from tiffany._names import modules, names
 from tiffany.errors import (
@@ -219,6 +219,11 @@ class Functions:
         if found is None and again:
             found = _at_module_level(name)
         return found
+
+    def describe(self, name: str) -> tuple[str | None, str | None]:
+        """What the function of this name is given, as a JSON Schema, and what its author says of it."""
+        function = self.find(name, False)
+        return (None, None) if function is None else _schema.described(function)
 
     def program(self, function: Function, given: Any) -> Any:
         """The program of a function with this input: an object with its parameters."""

@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
 
 use tiffany::RuntimeHandle;
 use tiffany::Uuid;
 use tiffany::cli::Again;
 use tiffany::control::{Answer, Request};
+use tiffany::wal::Stamp;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use crate::api::Texts;
@@ -37,6 +39,8 @@ pub(crate) struct Inner {
     runtime: OnceLock<RuntimeHandle>,
     phase: watch::Sender<Phase>,
     pub(crate) dir: PathBuf,
+    /// When the daemon began, RFC 3339.
+    pub(crate) started: String,
     pub(crate) limits: Limits,
     pub(crate) gate: Gate,
     pub(crate) audit: Arc<Audit>,
@@ -74,6 +78,7 @@ impl App {
             children: Semaphore::new(limits.children),
             texts: Texts::new(),
             chronicles: Chronicles::new(&dir),
+            started: now(),
             dir,
             limits,
             gate,
@@ -143,6 +148,12 @@ impl App {
             .try_acquire_owned()
             .map_err(|_| DaemonError::Busy(self.limits.streams).into())
     }
+}
+
+fn now() -> String {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let nanos = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+    Stamp::from_unix_nanos(nanos).as_str().to_owned()
 }
 
 /// The runtime answered something else than was asked.

@@ -51,14 +51,23 @@ impl Chronicles {
         patience: Duration,
         question: impl Fn(&mut Chronicle) -> Result<T, ChronicleError> + Send + 'static,
     ) -> Result<T, Problem> {
-        let turn = tokio::time::timeout(patience, self.at_once.acquire()).await;
-        let _turn = turn.map_err(|_| DaemonError::Busy(AT_ONCE))?;
         let kept = self.of(run);
         let asked = Arc::clone(&kept);
-        let answer = tokio::task::spawn_blocking(move || asked.ask(&question)).await;
-        let answer = answer.map_err(|error| DaemonError::Start(error.to_string()))?;
+        let answer = self.at_leisure(patience, move || asked.ask(&question)).await?;
         self.make_room(&kept, answer.is_err());
         answer.map_err(problem)
+    }
+
+    /// Does what reads files, on a thread for that, and little of it at once.
+    pub(crate) async fn at_leisure<T: Send + 'static>(
+        &self,
+        patience: Duration,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Problem> {
+        let turn = tokio::time::timeout(patience, self.at_once.acquire()).await;
+        let _turn = turn.map_err(|_| DaemonError::Busy(AT_ONCE))?;
+        let done = tokio::task::spawn_blocking(work).await;
+        done.map_err(|error| DaemonError::Start(error.to_string()).into())
     }
 
     fn kept(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Kept>>> {

@@ -37,6 +37,29 @@ pub struct Limits {
     pub child_time: Duration,
 }
 
+impl Limits {
+    /// As the API tells them; times are in seconds.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "body_bytes": self.body_bytes,
+            "header_bytes": self.header_bytes,
+            "header_time": self.header_time.as_secs_f64(),
+            "body_time": self.body_time.as_secs_f64(),
+            "connections": self.connections,
+            "connections_per_peer": self.connections_per_peer,
+            "requests_per_second": self.requests_per_second,
+            "waiting": self.waiting,
+            "answer_time": self.answer_time.as_secs_f64(),
+            "streams": self.streams,
+            "message_bytes": self.message_bytes,
+            "messages_per_second": self.messages_per_second,
+            "ping": self.ping.as_secs_f64(),
+            "children": self.children,
+            "child_time": self.child_time.as_secs_f64(),
+        })
+    }
+}
+
 impl Default for Limits {
     fn default() -> Limits {
         Limits {

@@ -293,5 +293,6 @@ fn metrics_and_health_are_there() {
     assert!(metrics.body.contains("# TYPE tiffany_runs_started_total counter"), "{metrics:?}");
     let status = house.get("/api/v1/status").json();
     assert_eq!(status["pid"], std::process::id());
-    assert!(status["functions"].as_array().unwrap().contains(&json!("echo")));
+    let echo = json!({ "name": "echo", "language": "rust", "input": null, "doc": null });
+    assert!(status["functions"].as_array().unwrap().contains(&echo), "{status}");
 }

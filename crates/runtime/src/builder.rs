@@ -22,7 +22,7 @@ use tracing::Level;
 use crate::clock::Clock;
 use crate::context;
 use crate::control::Witness;
-use crate::durable::{Chunk, DurableAgent, OnChunk, QueueSettings, Registry};
+use crate::durable::{Chunk, DurableAgent, FunctionAbout, OnChunk, QueueSettings, Registry};
 use crate::error::RunError;
 use crate::future_task::{FutureTask, Plain};
 use crate::host::{Entropy, Host, Workers};
@@ -364,6 +364,25 @@ impl Builder {
         R: Future<Output = Result<O, E>> + 'static,
     {
         self.registry.add(name, function);
+        self
+    }
+
+    /// Says of a function what it is for and what it is given, as a JSON Schema: the daemon shows it to those who start runs.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use tiffany::{Runtime, TaskError};
+    ///
+    /// let builder = Runtime::builder()
+    ///     .register("greet", |name: String| async move { Ok::<_, TaskError>(format!("hello {name}")) })
+    ///     .describe("greet", "Says hello.", json!({ "type": "string", "minLength": 1 }));
+    /// let runtime = builder.build()?;
+    /// assert_eq!(runtime.status().about[0].doc.as_deref(), Some("Says hello."));
+    /// # Ok::<(), tiffany::RunError>(())
+    /// ```
+    pub fn describe(mut self, name: &str, doc: &str, input: serde_json::Value) -> Builder {
+        let about = FunctionAbout::new(name, "rust").schema(Some(input));
+        self.registry.describe(about.doc((!doc.is_empty()).then(|| doc.to_owned())));
         self
     }
 

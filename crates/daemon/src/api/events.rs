@@ -82,7 +82,7 @@ async fn open(app: App, run: Option<TaskId>, which: Which, request: Request) -> 
     })?;
     let place = events.app.stream()?;
     let most = events.app.limits.message_bytes;
-    let upgrade = upgrade.max_message_size(most).max_frame_size(most);
+    let upgrade = upgrade.max_message_size(most).max_frame_size(most).protocols([PROTOCOL]);
     Ok(upgrade.on_upgrade(move |socket| over_socket(socket, events, place)))
 }
 
@@ -197,6 +197,9 @@ impl Events {
         }
     }
 }
+
+/// What is spoken over a WebSocket. A browser that names its token there, for want of a header, wants to be told one of the names that it gave.
+const PROTOCOL: &str = "tiffany.v1";
 
 /// Why a WebSocket is closed.
 const GOING_AWAY: u16 = 1001;

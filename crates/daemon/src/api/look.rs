@@ -161,10 +161,18 @@ pub(super) async fn status(State(app): State<App>) -> Answered {
             let all = json!({
                 "pid": status.pid,
                 "version": status.version,
-                "functions": status.functions,
+                "functions": status.about,
                 "live": status.live,
                 "paused": paused.collect::<Vec<_>>(),
                 "failed": status.failed.map(|error| Problem::from(error).json()),
+                "dir": app.dir,
+                "started": app.started,
+                "limits": app.limits.json(),
+                "versions": {
+                    "tiffany": status.version,
+                    "api": "v1",
+                    "log": tiffany::wal::LINE_VERSION,
+                },
             });
             Ok(axum::Json(all).into_response())
         }

@@ -3,11 +3,14 @@
 mod actions;
 mod approvals;
 mod chronicle;
+mod diff;
 mod doubts;
 mod events;
 mod health;
 mod keep;
 mod look;
+mod me;
+mod page;
 mod pages;
 mod records;
 mod rerun;

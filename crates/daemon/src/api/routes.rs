@@ -8,8 +8,8 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use serde_json::{Map, Value, json};
 
 use super::{
-    actions, approvals, chronicle, doubts, events, health, keep, look, pages, records, rerun,
-    submit,
+    actions, approvals, chronicle, diff, doubts, events, health, keep, look, me, page, pages,
+    records, rerun, submit,
 };
 use crate::app::App;
 use crate::auth::Role;
@@ -179,6 +179,28 @@ const ROUTES: &[Route] = &[
         answers: &[(200, "How it stands.", Some("Status"))],
         handler: handler!(look::status),
     },
+    seen(
+        "/api/v1/me",
+        "Who asks, what they may do, and how that is known.",
+        &[],
+        &[(200, "Who.", Some("Me"))],
+        handler!(me::me),
+    ),
+    seen(
+        "/api/v1/diff",
+        "Two runs side by side: where they part. From their records alone.",
+        &[
+            ("left", Schema::Text, "The first run."),
+            ("right", Schema::Text, "The second one."),
+            (
+                "limit",
+                Schema::Count(0, 10_000),
+                "So many differences are told in full; by default 100.",
+            ),
+        ],
+        &[(200, "Where they part.", Some("Diff"))],
+        handler!(diff::compare),
+    ),
     Route {
         method: GET,
         path: "/api/v1/runs",
@@ -582,7 +604,11 @@ pub(crate) fn router(app: &App) -> Router {
     for route in ROUTES {
         router = router.route(route.path, guarded((route.handler)(route.method), app, route.takes));
     }
-    router.fallback(no_path).method_not_allowed_fallback(no_method).with_state(app.clone())
+    router
+        .merge(page::routes())
+        .fallback(no_path)
+        .method_not_allowed_fallback(no_method)
+        .with_state(app.clone())
 }
 
 async fn no_path(request: Request) -> Response {

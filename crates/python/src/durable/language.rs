@@ -2,7 +2,7 @@
 //! about them.
 
 use pyo3::prelude::*;
-use tiffany::binding::{Language, Wanted, Way};
+use tiffany::binding::{FunctionAbout, Language, Wanted, Way};
 use tiffany::kernel::{BoxCoroutine, Frame};
 use tiffany::{Site, TaskError, Time, Uuid, Value};
 
@@ -110,6 +110,15 @@ impl Language for PythonLanguage {
 
     fn names(&self) -> Vec<String> {
         self.ask(|functions| functions.call_method0("names")?.extract()).unwrap_or_default()
+    }
+
+    fn describe(&self, function: &str) -> FunctionAbout {
+        type Described = (Option<String>, Option<String>);
+        let described =
+            self.ask(|functions| functions.call_method1("describe", (function,))?.extract());
+        let (schema, doc): Described = described.unwrap_or_default();
+        let schema = schema.and_then(|schema| serde_json::from_str(&schema).ok());
+        FunctionAbout::new(function, "python").schema(schema).doc(doc)
     }
 
     fn has(&self, function: &str) -> bool {

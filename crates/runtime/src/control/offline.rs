@@ -91,6 +91,7 @@ impl Offline {
                 pid: std::process::id(),
                 version: env!("CARGO_PKG_VERSION").into(),
                 functions: Vec::new(),
+                about: Vec::new(),
                 live: 0,
                 paused: Vec::new(),
                 failed: None,

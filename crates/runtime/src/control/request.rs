@@ -11,7 +11,7 @@ use tiffany_kernel::{TaskError, Uuid, Value};
 use super::streaming::Beginning;
 use super::summary::{RunDetail, RunPage, RunQuery};
 use crate::approval::{Approval, OpenApproval, Ruling};
-use crate::durable::{Fork, Json, compact};
+use crate::durable::{Fork, FunctionAbout, Json, compact};
 use crate::inbox::Settlement;
 use crate::metrics::Snapshot;
 use crate::pal::Wanted;
@@ -242,6 +242,9 @@ pub struct Status {
     pub version: String,
     /// The functions it has registered; none if nobody has the directory.
     pub functions: Vec<String>,
+    /// What is known of them: what they are given, what they are for.
+    #[serde(default)]
+    pub about: Vec<FunctionAbout>,
     /// How many runs go on in it.
     pub live: usize,
     /// Runs that cannot go on, and why.

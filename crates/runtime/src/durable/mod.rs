@@ -51,7 +51,7 @@ pub use json::Written;
 pub(crate) use json::{Json, compact, decode, encode};
 pub(crate) use keeping::{Needed, needed, needed_by_fork, not_over, parent_of, read_too_early};
 pub(crate) use key::{Key, Received};
-pub use language::{Language, Wanted, Way};
+pub use language::{FunctionAbout, Language, Wanted, Way};
 pub(crate) use log::CommitTime;
 pub(crate) use page::Page;
 pub(crate) use post::Sending;

@@ -12,7 +12,7 @@ use tiffany_kernel::{BoxCoroutine, ErrorKind, Step, TaskError, Time, Value};
 
 use super::agent::{self, DurableAgent};
 use super::json::{Json, decode, encode};
-use super::language::{Language, Wanted};
+use super::language::{FunctionAbout, Language, Wanted};
 use crate::future_task::{FutureTask, Output, into_task_error, panic_error};
 use crate::panics;
 
@@ -44,6 +44,8 @@ type Restore = dyn Fn(&str, Option<Time>) -> Result<BoxCoroutine, TaskError>;
 pub(crate) struct Registry {
     functions: BTreeMap<Rc<str>, Function>,
     agents: BTreeMap<Rc<str>, Rc<Restore>>,
+    /// What was said of functions that are registered here, or will be.
+    described: BTreeMap<String, FunctionAbout>,
     /// Who knows of others.
     pub(crate) language: Option<Rc<dyn Language>>,
 }
@@ -132,6 +134,24 @@ impl Registry {
     pub(crate) fn names(&self) -> Vec<String> {
         let others = self.language.iter().flat_map(|language| language.names());
         self.functions.keys().map(|name| name.to_string()).chain(others).collect()
+    }
+
+    /// What is given to a function, and what it is for.
+    pub(crate) fn describe(&mut self, about: FunctionAbout) {
+        self.described.insert(about.name.clone(), about);
+    }
+
+    /// What is known of all functions.
+    pub(crate) fn about(&self) -> Vec<FunctionAbout> {
+        let ours = self.functions.keys().map(|name| {
+            let known = self.described.get(&**name).cloned();
+            known.unwrap_or_else(|| FunctionAbout::new(name, "rust"))
+        });
+        let others = self
+            .language
+            .iter()
+            .flat_map(|language| language.names().into_iter().map(|name| language.describe(&name)));
+        ours.chain(others).collect()
     }
 
     /// Whether there is none.

@@ -286,6 +286,7 @@ impl Runtime {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").into(),
             functions: self.settings.registry.names(),
+            about: self.settings.registry.about(),
             live: self.durable.as_ref().map_or(0, live),
             paused: self.paused(),
             failed: self.log_failure().map(log_failed),
