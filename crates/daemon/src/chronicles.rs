@@ -130,9 +130,11 @@ impl Kept {
 }
 
 fn problem(error: ChronicleError) -> Problem {
-    let status = match &error {
+    let status = match error {
+        ChronicleError::TooLong { run, records, bytes } => {
+            return DaemonError::TooLong { run, records, bytes }.into();
+        }
         ChronicleError::Log(LogError::NoRecord { .. } | LogError::UnknownRun(_)) => 404,
-        ChronicleError::TooLong { .. } => 422,
         _ => 500,
     };
     Problem::new(error.code(), status, &error.to_string())

@@ -22,6 +22,7 @@ fn one_of_each() -> Vec<DaemonError> {
         DaemonError::ChildSlow(Duration::from_secs(1)),
         DaemonError::NotJson(text()),
         DaemonError::Start(text()),
+        DaemonError::TooLong { run: tiffany::Uuid::from_random(7), records: 1, bytes: 2 },
     ]
 }
 

@@ -342,7 +342,7 @@ fn a_run_that_is_too_long_says_so_and_nothing_that_is_not_there_is_known() {
     assert!(matches!(missing, ChronicleError::Log(_)), "{missing}");
     place.append(run.text().as_bytes());
     let error = place.chronicle().most_bytes(500).tasks(None).unwrap_err();
-    assert_eq!(error.code(), "TFY0194");
+    assert_eq!(error.code(), "TFY0169");
 }
 
 #[test]
@@ -371,8 +371,10 @@ fn a_big_run_is_told_quickly() {
         RecordQuery { failed: true, is_descending: true, limit: 100, ..RecordQuery::default() };
     time("failed records", &mut || {
         let page = chronicle.records(&failed).unwrap();
-        // Each failing step, each failing task, and the end of neither is hidden.
-        assert_eq!(page.matched, Some(u64::from(tasks / 100 + tasks / 1000)));
+        // Each failing step and each failing task; and the calls that waited for one which had failed already.
+        let (steps, failures) = (u64::from(tasks / 100), u64::from(tasks / 1000));
+        let matched = page.matched.unwrap();
+        assert!((steps + failures..=steps + 2 * failures).contains(&matched), "{matched}");
     });
     let text = RecordQuery { text: Some("NO PRICE".into()), limit: 10, ..RecordQuery::default() };
     time("text", &mut || {
