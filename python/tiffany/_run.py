@@ -34,6 +34,7 @@ def run(
     queues: Mapping[str, Queue | int] | None = None,
     on_chunk: Callable[[Chunk], Any] | None = None,
     record: Literal["every", "outward"] = "every",
+    redact: Iterable[str] = (),
     env: Mapping[str, Any] | None = None,
     handlers: Sequence[_core._Handler] | None = None,
     name: str | None = None,
@@ -54,7 +55,7 @@ def run(
 
     With ``wal`` and ``id`` the run is durable: what it does is written to the log in that directory under this id, and if the
     process dies, the same line goes on where it was. ``workflows``, ``queues``, ``on_chunk`` and ``record`` are for such runs, and
-    are those of `Runtime`.
+    are those of `Runtime`. ``redact`` are rules by which secrets are taken out of everything that is written, such as ``"field password"``.
 
     ``env`` is what all tasks can ``Ask`` for. ``handlers`` see the calls of all tasks, the first one first. A run ends with
     ``"all"`` of its tasks, or with its ``"root"``, and then the rest are cancelled. ``limits`` may have ``max_tasks``,
@@ -70,6 +71,7 @@ def run(
             queues=queues,
             on_chunk=on_chunk,
             record=record,
+            redact=redact,
             env=env,
             handlers=handlers,
             name=name,

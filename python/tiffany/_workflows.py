@@ -201,6 +201,15 @@ def _signature(function: Function) -> inspect.Signature:
     return inspect.signature(function)
 
 
+def _parameters(function: Function) -> str | None:
+    """The parameters of a function as they are written; what cannot be shown is not."""
+    try:
+        signature = _signature(function).replace(return_annotation=inspect.Signature.empty)
+        return str(signature)[1:-1]
+    except Exception:
+        return None
+
+
 class Functions:
     """The functions of one runtime, and what is said about its runs. The runtime asks this."""
 
@@ -209,9 +218,13 @@ class Functions:
         for function in several("workflows", given):
             self.given[name_of(function)] = function
 
-    def names(self) -> list[str]:
-        """The names of those that runs can be started from."""
-        return sorted({*self.given, *_REGISTERED})
+    def listed(self) -> list[tuple[str, str | None, str | None, str | None]]:
+        """Those that runs can be started from: names, parameters, the same as JSON Schemas, and what their authors say of them."""
+        functions = {**_REGISTERED, **self.given}
+        return [
+            (name, _parameters(functions[name]), *_schema.described(functions[name]))
+            for name in sorted(functions)
+        ]
 
     def find(self, name: str, again: bool) -> Function | None:
         """The function of this name. To bring a run back (``again``) it may be any at the top of a module that is there."""
@@ -219,11 +232,6 @@ class Functions:
         if found is None and again:
             found = _at_module_level(name)
         return found
-
-    def describe(self, name: str) -> tuple[str | None, str | None]:
-        """What the function of this name is given, as a JSON Schema, and what its author says of it."""
-        function = self.find(name, False)
-        return (None, None) if function is None else _schema.described(function)
 
     def program(self, function: Function, given: Any) -> Any:
         """The program of a function with this input: an object with its parameters."""

@@ -115,11 +115,7 @@ class Home:
 
 
 def does(command: str, expected: Sequence[str], cwd: Path, env: dict[str, str]) -> None:
-    """A command of the book prints the lines that stand under it, in which ``…`` stands for anything."""
-
-    def fits(expected: str, line: str) -> bool:
-        return re.fullmatch(".*".join(map(re.escape, expected.split("…"))), line) is not None
-
+    """A command of the book prints the lines that stand under it, in which ``…`` stands for anything, and a line of ``…`` for any lines."""
     done = subprocess.run(
         ["bash", "-c", command],
         cwd=cwd,
@@ -128,6 +124,8 @@ def does(command: str, expected: Sequence[str], cwd: Path, env: dict[str, str]) 
         text=True,
         timeout=LONGEST_SECONDS,
     )
-    lines = done.stdout.splitlines()
-    same = len(lines) == len(expected) and all(map(fits, expected, lines))
-    assert same, f"$ {command}\n{done.stdout}{done.stderr}"
+    pattern = "".join(
+        r"(?:.*\n)*" if line == "…" else ".*".join(map(re.escape, line.split("…"))) + r"\n"
+        for line in expected
+    )
+    assert re.fullmatch(pattern, done.stdout), f"$ {command}\n{done.stdout}{done.stderr}"

@@ -136,6 +136,33 @@ def test_a_run_has_real_values_and_placeholders_after_a_restart(tmp_path: Path) 
     assert history.check(tmp_path, workflows=[looks], redact=rules) == []
 
 
+@workflow
+def pays(card: str) -> Generator[Any, Any, str]:
+    paid: str = yield note(card)
+    return paid
+
+
+@step
+def note(card: str) -> str:
+    return f"paid by {card}"
+
+
+def test_one_run_has_rules_too(tmp_path: Path) -> None:
+    rules = ["field card", r"pattern \d{4}-\d{4}"]
+    paid = tiffany.run(pays("1234-5678"), wal=tmp_path, id="pay-1", redact=rules)
+    assert paid == "paid by 1234-5678"
+    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"1234-5678" not in written
+    assert b"paid by [redacted]" in written
+
+    def fails() -> Generator[Any, Any, None]:
+        yield tiffany.sleep(0)
+        raise ValueError("no 1234-5678")
+
+    with pytest.raises(tiffany.BadRuleError):
+        tiffany.run(fails(), redact=["hide card"])
+
+
 def until_seen(count: int) -> Generator[Any, Any, None]:
     while len(seen) < count:
         yield tiffany.sleep(0.005)

@@ -24,7 +24,7 @@ const LONGEST_STEP: Duration = Duration::from_secs(40 * 60);
 const CHORES: &[Chore] = &[
     Chore {
         name: "demo",
-        what: "kills a process in the middle of its work, again and again",
+        what: "shows a daemon that is killed in the middle of its work (--headless: ends by itself)",
         run: demo,
     },
     Chore { name: "test", what: "everything CI checks", run: test },
@@ -45,7 +45,7 @@ const CHORES: &[Chore] = &[
     },
     Chore {
         name: "servers",
-        what: "what tests of Rust talk to: PostgreSQL, Redis, NATS",
+        what: "what tests of Rust talk to: PostgreSQL, Redis, NATS, schemathesis",
         run: servers,
     },
     Chore { name: "rows", what: "writes docs/src/rows.md anew from the semantic tests", run: rows },

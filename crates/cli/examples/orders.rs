@@ -112,7 +112,7 @@ async fn echo(value: serde_json::Value) -> Result<serde_json::Value, TaskError> 
 
 fn program() -> Builder {
     let segments = Settings { segment_bytes: 1 << 16, segments: 2, ..Settings::default() };
-    let builder = Runtime::builder().log_settings(segments);
+    let builder = discreet(Runtime::builder().log_settings(segments));
     // What other versions of the program could look like.
     let builder = match std::env::var("ORDERS_VERSION").as_deref() {
         Ok("2") => builder.register("nap", async |seconds: f64| {
@@ -240,4 +240,15 @@ async fn read(pages: u64) -> Result<u64, TaskError> {
         Ok::<u64, TaskError>(pages)
     });
     reader.name("reader").await.await
+}
+
+/// With rules of redaction, if this is the version that has some.
+fn discreet(builder: Builder) -> Builder {
+    match std::env::var("ORDERS_VERSION").as_deref() {
+        Ok("discreet") => {
+            let rules = tiffany::redact::Redactions::new().pattern("sk-[0-9]+");
+            builder.redact(rules.expect("it is a pattern"))
+        }
+        _ => builder,
+    }
 }

@@ -5,7 +5,7 @@ mod kit;
 
 use std::time::Instant;
 
-use kit::{Home, Ran};
+use kit::{Home, Ran, finish, orders};
 use serde_json::{Value, json};
 
 /// The one promise of a run that is open.
@@ -188,4 +188,42 @@ fn arguments_that_make_no_sense_change_nothing() {
     home.run(&["query", "order-17", "status", "["]).failed(2, "TFY0064");
     home.run(&["send", "nobody", "address", "1"]).failed(1, "TFY0061");
     assert!(home.contents() == before);
+}
+
+/// Whether any file of the log has this.
+fn is_written(home: &Home, what: &str) -> bool {
+    let has = |bytes: &Vec<u8>| bytes.windows(what.len()).any(|part| part == what.as_bytes());
+    home.contents().values().any(has)
+}
+
+#[test]
+fn a_secret_is_not_written_where_nobody_has_the_directory() {
+    let home = Home::new();
+    let mut start = home.start_command("order", "tea", "\"tea\"", "0.3");
+    start.env("ORDERS_VERSION", "discreet");
+    finish(start).ok();
+    let uuid = promise(&home, "tea");
+    // Who does not know the rules does not write what they are about.
+    let before = home.contents();
+    let error = home.run(&["send", "tea", "address", "\"sk-1234\""]).failed(4, "TFY0043");
+    assert!(error.stderr.contains("takes secrets out of what is written"), "{error:?}");
+    home.run(&["settle", &uuid, "--fail", "sk-1234"]).failed(4, "TFY0043");
+    home.orders(&["settle", &uuid, "--fail", "sk-1234"]).failed(4, "TFY0043");
+    assert_eq!(home.contents().len(), before.len());
+    // Who does takes secrets out; names are refused.
+    let discreet = |arguments: &[&str]| {
+        let mut command = home.command(&orders(), arguments);
+        command.env("ORDERS_VERSION", "discreet");
+        finish(command)
+    };
+    discreet(&["send", "tea", "sk-1234", "1"]).failed(1, "TFY0192");
+    discreet(&["settle", &uuid, "true"]).ok();
+    discreet(&["send", "tea", "address", "\"sk-1234\""]).ok();
+    assert!(!is_written(&home, "sk-1234") && is_written(&home, "[redacted]"));
+    // What has nothing of the user's in it is nobody's secret.
+    home.run(&["cancel", "tea"]).ok();
+    // The program has rules no longer.
+    home.orders(&["resume", "--all"]);
+    home.start("order", "cake", "\"cake\"", "0.3").ok();
+    home.run(&["send", "cake", "address", "\"sk-1234\""]).ok();
 }

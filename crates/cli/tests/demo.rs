@@ -38,7 +38,7 @@ fn three_kills_and_nothing_is_lost_or_done_twice() {
 fn the_timeline_is_drawn() {
     let home = Home::new();
     let ran = home.run(&["demo", "orders"]).ok().stdout;
-    for part in ["SIGKILL to process 3", "│1 s", "╳╳", "⊘", "none of them done twice"] {
+    for part in ["SIGKILL to daemon 3", "│1 s", "╳╳", "⊘", "none of them done twice"] {
         assert!(ran.contains(part), "{part} in\n{ran}");
     }
     assert!(!ran.contains('\x1b'), "a pipe has no colours");

@@ -175,8 +175,8 @@ fn where_nobody_can_be_asked_a_question_is_denied_recorded_and_the_exit_code_say
     home.run(&["submit", "refund", "--id", "r-2", "--input", "40"]).ok();
     let ran = home.run(&["watch", "r-2", "--deny-approvals"]).failed(1, "TFY0186");
     is_denied(&home, "r-2", &ran);
-    home.run(&["submit", "refund", "--id", "r-3", "--input", "40"]).ok();
-    let ran = home.run(&["watch", "r-3", "--json"]);
+    let follow = ["submit", "refund", "--id", "r-3", "--input", "40", "--follow", "--json"];
+    let ran = home.run(&follow);
     assert_eq!(ran.code, 1, "{ran:?}");
     let last = ran.lines().pop().unwrap();
     assert_eq!((&last["state"], &last["value"]), (&"completed".into(), &"0 EUR".into()));
@@ -185,12 +185,29 @@ fn where_nobody_can_be_asked_a_question_is_denied_recorded_and_the_exit_code_say
 }
 
 #[test]
+fn who_watches_in_a_pipe_sees_the_question_and_leaves_it_to_others() {
+    let home = Home::new();
+    let _holder = holder(&home);
+    home.run(&["submit", "refund", "--id", "r-1", "--input", "40"]).ok();
+    let watching = home.watch(&["watch", "r-1"]);
+    watching.until("approve \"Refund 40 EUR?\"");
+    // Who denies does so before it shows the question.
+    home.run(&["approve", "r-1", "--choice", "half", "--as", "Ada"]).ok();
+    let (code, rest) = watching.end();
+    assert!(code == Some(0) && rest.ends_with("\"20 EUR\"\n"), "{code:?}: {rest}");
+    let [decision] = &decisions(&home, "r-1")[..] else { panic!("one decision") };
+    assert_eq!(
+        (&decision["answer"]["by"], &decision["answer"]["choice"]),
+        (&"Ada".into(), &"half".into())
+    );
+}
+
+#[test]
 fn who_waits_for_others_to_decide_sees_the_run_to_its_end_over_a_restart() {
     let home = Home::new();
     let first = home.hold("refund", "r-1", "40", "");
     question(&home, "r-1");
-    let mut command = home.command(&tiffany(), &["watch", "r-1", "--approvals", "wait"]);
-    let watching = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let watching = home.watch(&["watch", "r-1", "--approvals", "wait"]);
     // Killed while it waits for a person, and started again.
     first.kill();
     let second = home.hold("refund", "r-1", "40", "");
@@ -198,9 +215,8 @@ fn who_waits_for_others_to_decide_sees_the_run_to_its_end_over_a_restart() {
         home.run(&["ps", "--json"]).stdout.contains("\"r-1\"")
     });
     home.run(&["approve", "r-1", "--choice", "half"]).ok();
-    let ended = watching.wait_with_output().unwrap();
-    let text = String::from_utf8_lossy(&ended.stdout);
-    assert_eq!(ended.status.code(), Some(0), "{text}");
+    let (code, text) = watching.end();
+    assert_eq!(code, Some(0), "{text}");
     assert!(
         text.contains("approve \"Refund 40 EUR?\"") && text.ends_with("\"20 EUR\"\n"),
         "{text}"
@@ -240,18 +256,14 @@ fn a_pipe_gets_a_line_for_what_changes_and_how_far_it_is() {
     let home = Home::new();
     let _holder = home.hold("read", "b", "2", "");
     home.until("it does not read", || home.run(&["ps", "--json"]).stdout.contains("\"b\""));
-    let mut command = home.command(&tiffany(), &["watch", "b", "--json"]);
-    let watching = command.stdout(Stdio::piped()).spawn().unwrap();
+    let watching = home.watch(&["watch", "b", "--json"]);
     // What it says of the first page is still known when somebody comes to watch; the rest comes as it is told.
+    watching.until("\"done\":1");
     home.run(&["send", "b", "turn", "1"]).ok();
-    home.until("no second page", || {
-        home.run(&["events", "--json"]).stdout.matches("\"done\":2").count() > 0
-    });
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    watching.until("\"done\":2");
     home.run(&["send", "b", "turn", "2"]).ok();
-    let ended = watching.wait_with_output().unwrap();
-    assert_eq!(ended.status.code(), Some(0));
-    let text = String::from_utf8_lossy(&ended.stdout).into_owned();
+    let (code, text) = watching.end();
+    assert_eq!(code, Some(0));
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let reader = |line: &&Value| line["name"] == "reader" && line["progress"]["done"] == 2;
     assert!(lines.iter().any(|line| reader(&line)), "{text}");
@@ -261,4 +273,19 @@ fn a_pipe_gets_a_line_for_what_changes_and_how_far_it_is() {
         finish(home.command(&tiffany(), &["watch", "nobody"])).failed(1, "TFY0061").stdout,
         ""
     );
+}
+
+#[test]
+fn who_has_the_directory_is_told_with_what_it_can_run() {
+    let home = Home::golden();
+    home.run(&["status"]).failed(4, "TFY0043");
+    let home = Home::new();
+    let holder = holder(&home);
+    let status = home.run(&["status", "--json"]).ok().lines().remove(0);
+    assert_eq!((&status["pid"], &status["live"]), (&holder.0.id().into(), &1.into()), "{status}");
+    assert!(status["functions"].as_array().unwrap().contains(&"refund".into()), "{status}");
+    assert_eq!((&status["paused"], &status["failed"]), (&Value::Array(vec![]), &Value::Null));
+    let text = home.run(&["status"]).ok().stdout;
+    assert!(text.contains("runs       1 go on, 0 paused\n"), "{text}");
+    assert!(text.contains(&format!("process    {}, tiffany", holder.0.id())), "{text}");
 }

@@ -10,10 +10,11 @@ use tiffany::cli::Again;
 use tiffany::control::{Answer, Request};
 use tiffany::wal::Stamp;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tokio::time::Instant;
 
 use crate::api::Texts;
 use crate::audit::Audit;
-use crate::auth::Gate;
+use crate::auth::{Gate, Who};
 use crate::chronicles::Chronicles;
 use crate::error::DaemonError;
 use crate::http::Problem;
@@ -48,6 +49,8 @@ pub(crate) struct Inner {
     waiting: Semaphore,
     streams: Arc<Semaphore>,
     pub(crate) children: Semaphore,
+    /// How many requests are under way that change something.
+    changes: watch::Sender<usize>,
     /// Events as text.
     pub(crate) texts: Texts,
     /// The runs that were looked at last.
@@ -76,6 +79,7 @@ impl App {
             waiting: Semaphore::new(limits.waiting),
             streams: Arc::new(Semaphore::new(limits.streams)),
             children: Semaphore::new(limits.children),
+            changes: watch::Sender::new(0),
             texts: Texts::new(),
             chronicles: Chronicles::new(&dir),
             started: now(),
@@ -106,6 +110,17 @@ impl App {
         let mut phase = self.phase.subscribe();
         // The sender lives as long as this does.
         drop(phase.wait_for(|phase| *phase == Phase::Closing).await);
+    }
+
+    /// Something is changed for as long as this lives.
+    pub(crate) fn change(&self) -> Change {
+        self.changes.send_modify(|count| *count += 1);
+        Change(self.clone())
+    }
+
+    /// Comes back when nothing is being changed.
+    pub(crate) async fn unchanging(&self) {
+        drop(self.changes.subscribe().wait_for(|count| *count == 0).await);
     }
 
     pub(crate) fn runtime(&self) -> Result<&RuntimeHandle, Problem> {
@@ -154,6 +169,44 @@ fn now() -> String {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let nanos = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
     Stamp::from_unix_nanos(nanos).as_str().to_owned()
+}
+
+/// Somebody who is told things for long: whether they still may be is seen now and then.
+pub(crate) struct Guest {
+    app: App,
+    who: Who,
+    next_look: Instant,
+}
+
+impl Guest {
+    pub(crate) fn new(app: &App, who: Who) -> Guest {
+        Guest { app: app.clone(), who, next_look: Instant::now() + app.limits.ping }
+    }
+
+    /// Comes back when it is time to look.
+    pub(crate) async fn due(&self) {
+        tokio::time::sleep_until(self.next_look).await;
+    }
+
+    /// Why they have to go, if it is time to look and they have to.
+    pub(crate) fn has_to_go(&mut self) -> Option<&'static str> {
+        let now = Instant::now();
+        if now < self.next_look {
+            return None;
+        }
+        self.next_look = now + self.app.limits.ping;
+        let known = self.app.gate.still_knows(&self.who);
+        known.is_err().then_some("the token is not good any more [TFY0171]")
+    }
+}
+
+/// Something that is being changed.
+pub(crate) struct Change(App);
+
+impl Drop for Change {
+    fn drop(&mut self) {
+        self.0.changes.send_modify(|count| *count -= 1);
+    }
 }
 
 /// The runtime answered something else than was asked.

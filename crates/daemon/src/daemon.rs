@@ -18,6 +18,7 @@ use crate::error::DaemonError;
 use crate::http::{Server, bind};
 use crate::limits::Limits;
 use crate::otlp::OtlpError;
+use crate::private;
 use crate::sinks::{SinkError, Sinks};
 use crate::tls::Tls;
 
@@ -28,6 +29,8 @@ pub const LISTEN: SocketAddr =
 pub const GRACE: Duration = Duration::from_secs(10);
 /// How long streams have to come to their end.
 const FAREWELL: Duration = Duration::from_millis(200);
+/// How long requests that change something have to come to their end.
+const LAST_CHANGES: Duration = Duration::from_secs(2);
 /// How long sinks have to give on the last events.
 const LAST_EVENTS: Duration = Duration::from_secs(2);
 
@@ -139,7 +142,7 @@ impl Daemon {
     pub fn open(self) -> Result<Serving, ServeError> {
         let Daemon { mut builder, dir, listen, limits, grace, config, again } = self;
         let failed = |error: std::io::Error| DaemonError::Start(error.to_string());
-        std::fs::create_dir_all(&dir).map_err(failed)?;
+        private::make_dir(&dir).map_err(failed)?;
         let dir = dir.canonicalize().map_err(failed)?;
         let tls = config.tls().map(Tls::new).transpose()?;
         let has_tls = tls.is_some();
@@ -147,7 +150,6 @@ impl Daemon {
         let address = listener.local_addr().map_err(failed)?;
         let gate = config.gate(address, Tokens::at(&dir));
         let audit = Arc::new(Audit::at(&dir)?);
-        builder = builder.witness(Arc::clone(&audit) as Arc<dyn Witness>);
         let this = || std::env::current_exe().map(Again::new).map_err(failed);
         let again = match again {
             Some(again) => again,
@@ -162,6 +164,7 @@ impl Daemon {
         builder = builder.redact(rules);
         let limits = limits.unwrap_or_else(|| config.limits());
         let app = App::new(dir.clone(), limits, gate, audit, again);
+        builder = builder.witness(Arc::new(app.clone()) as Arc<dyn Witness>);
         let server = Server::start(listener, &app, router(&app), tls)?;
         let runtime = match builder.log_dir(&dir).build() {
             Ok(runtime) => runtime,
@@ -203,9 +206,27 @@ impl Serving {
         self.address
     }
 
+    /// What its handlers share.
+    pub(crate) fn app(&self) -> &App {
+        &self.app
+    }
+
     /// The same as an address for people and programs.
     pub fn url(&self) -> String {
         format!("http{}://{}", if self.has_tls { "s" } else { "" }, self.address)
+    }
+
+    /// What whoever starts it should know: that tokens travel in the clear, that nobody can get in.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if is_in_the_clear(self.address, self.has_tls) {
+            warnings.push("others can reach this address, and tokens and all else travel in the clear; give a certificate under `[tls]` of a configuration, or listen on 127.0.0.1 behind a proxy that has one".into());
+        }
+        if !self.app.gate.lets_somebody_in() {
+            let dir = self.dir().display();
+            warnings.push(format!("nobody can get in yet: everybody needs a token here, and there is none; `tiffany --dir {dir} token add NAME --role ROLE` makes one"));
+        }
+        warnings
     }
 
     /// The log directory.
@@ -240,13 +261,41 @@ impl Serving {
         self.app.become_phase(Phase::Closing);
         // Streams have something to say yet, and who waits for an answer is given it.
         let said = self.runtime.serve_for(FAREWELL);
+        drop(self.runtime);
+        // What was done is written down before the threads go that do it.
+        let written = async { tokio::time::timeout(LAST_CHANGES, self.app.unchanging()).await };
+        drop(self.server.handle().block_on(written));
         if let Err(error) = self.app.audit.sync() {
             tracing::error!(target: "tiffany", "{error}");
         }
-        drop(self.runtime);
         // They have until now what happened last.
         self.server.handle().block_on(self.sinks.finish(LAST_EVENTS));
         self.server.stop();
         drained.and_then(|drained| said.map(|()| drained))
+    }
+}
+
+/// Whether others can read what is said.
+fn is_in_the_clear(address: SocketAddr, has_tls: bool) -> bool {
+    !address.ip().is_loopback() && !has_tls
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_can_reach_is_in_the_clear_without_tls() {
+        let cases = [
+            ("127.0.0.1:1", false, false),
+            ("[::1]:1", false, false),
+            ("0.0.0.0:1", false, true),
+            ("[::]:1", false, true),
+            ("192.0.2.1:1", false, true),
+            ("0.0.0.0:1", true, false),
+        ];
+        for (address, has_tls, expected) in cases {
+            assert_eq!(is_in_the_clear(address.parse().unwrap(), has_tls), expected, "{address}");
+        }
     }
 }

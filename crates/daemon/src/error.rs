@@ -19,6 +19,11 @@ pub enum DaemonError {
         /// What the system said, and who has it.
         why: String,
     },
+    /// The demo did not come to its end.
+    #[error(
+        "the demo failed: {0} [TFY0080]; its log and its ledger are still there, to be looked at"
+    )]
+    Demo(String),
     /// The request cannot be read.
     #[error("{0} [TFY0156]; `/docs` shows what this path takes")]
     BadRequest(String),
@@ -28,6 +33,14 @@ pub enum DaemonError {
     )]
     TooLarge {
         /// How many it may have.
+        most: usize,
+    },
+    /// The head of a request, its path and its headers, is longer than it may be.
+    #[error(
+        "the path and the headers have more than {most} bytes, or are too many [TFY0168]; send less, or raise `header_bytes` under `[limits]`"
+    )]
+    HeadTooLarge {
+        /// How many bytes they may have.
         most: usize,
     },
     /// Somebody asks too often, or too many are connected.
@@ -90,13 +103,14 @@ pub enum DaemonError {
 impl DaemonError {
     /// All codes, in order.
     pub const CODES: &[&str] = &[
-        "TFY0155", "TFY0156", "TFY0157", "TFY0158", "TFY0159", "TFY0160", "TFY0161", "TFY0162",
-        "TFY0163", "TFY0164", "TFY0165", "TFY0166", "TFY0167", "TFY0169",
+        "TFY0080", "TFY0155", "TFY0156", "TFY0157", "TFY0158", "TFY0159", "TFY0160", "TFY0161",
+        "TFY0162", "TFY0163", "TFY0164", "TFY0165", "TFY0166", "TFY0167", "TFY0168", "TFY0169",
     ];
 
     /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
+            DaemonError::Demo(_) => "TFY0080",
             DaemonError::Listen { .. } => "TFY0155",
             DaemonError::BadRequest(_) => "TFY0156",
             DaemonError::TooLarge { .. } => "TFY0157",
@@ -110,6 +124,7 @@ impl DaemonError {
             DaemonError::ChildSlow(_) => "TFY0165",
             DaemonError::NotJson(_) => "TFY0166",
             DaemonError::Start(_) => "TFY0167",
+            DaemonError::HeadTooLarge { .. } => "TFY0168",
             DaemonError::TooLong { .. } => "TFY0169",
         }
     }
@@ -124,10 +139,11 @@ impl DaemonError {
             DaemonError::NotJson(_) => 415,
             DaemonError::TooLong { .. } => 422,
             DaemonError::TooMany { .. } => 429,
+            DaemonError::HeadTooLarge { .. } => 431,
             DaemonError::Child(_) => 502,
             DaemonError::NotNow(_) | DaemonError::Busy(_) => 503,
             DaemonError::NoAnswer(_) | DaemonError::ChildSlow(_) => 504,
-            DaemonError::Listen { .. } | DaemonError::Start(_) => 500,
+            DaemonError::Demo(_) | DaemonError::Listen { .. } | DaemonError::Start(_) => 500,
         }
     }
 

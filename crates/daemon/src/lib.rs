@@ -26,15 +26,22 @@ mod chronicles;
 mod commands;
 pub mod config;
 mod daemon;
+mod demo;
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod http;
 mod limits;
 mod notify;
 pub mod otlp;
+mod private;
+#[cfg(test)]
+mod scratch;
 mod serve;
 pub mod sinks;
 mod telemetry;
 pub mod tls;
+mod witness;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -52,12 +59,13 @@ pub struct Commands;
 
 impl Extra for Commands {
     fn commands(&self) -> Vec<clap::Command> {
-        std::iter::once(serve::command()).chain(commands::all()).collect()
+        [serve::command(), demo::command()].into_iter().chain(commands::all()).collect()
     }
 
     fn run(&self, asked: Asked<'_>) -> Result<u8, GuestError> {
         match commands::run(&asked) {
             Some(done) => done,
+            None if asked.name == demo::NAME => demo::run(&asked),
             None => serve::serve(asked),
         }
     }

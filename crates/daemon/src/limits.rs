@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
 /// Limits of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -38,9 +40,9 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// As the API tells them; times are in seconds.
-    pub(crate) fn json(&self) -> serde_json::Value {
-        serde_json::json!({
+    /// As it is told to those who ask: bytes, numbers, and times in seconds.
+    pub(crate) fn told(&self) -> Value {
+        json!({
             "body_bytes": self.body_bytes,
             "header_bytes": self.header_bytes,
             "header_time": self.header_time.as_secs_f64(),

@@ -54,9 +54,10 @@ pub(crate) fn serve(asked: Asked<'_>) -> Result<u8, GuestError> {
         })?,
         None => Config::default(),
     };
-    let stop = Stop::on_signals().map_err(|error| told(&error.into()))?;
     let app = config.app.clone().map(PathBuf::into_os_string);
     let theirs = app.as_ref().and_then(|file| asked.functions_of(file)).transpose()?;
+    // After the program is there: loading it may put its own way with signals over this one.
+    let stop = Stop::on_signals().map_err(|error| told(&error.into()))?;
     let mut again = asked.again.clone();
     if let (Some(file), true) = (&app, theirs.is_some()) {
         again = again.with(["--app".into(), OsString::clone(file)]);
@@ -119,9 +120,10 @@ fn greet(serving: &Serving, json: bool) {
                 "dir": serving.dir(),
                 "socket": socket,
                 "pid": status.pid,
-                "functions": status.functions,
+                "functions": status.functions.iter().map(|one| &one.name).collect::<Vec<_>>(),
                 "live": status.live,
                 "paused": paused.collect::<Vec<_>>(),
+                "warnings": serving.warnings(),
             })
             .to_string(),
         );
@@ -140,6 +142,9 @@ fn greet(serving: &Serving, json: bool) {
             "  paused  and {} more; `tiffany ls --state paused` lists them",
             stand_still - MANY
         ));
+    }
+    for warning in serving.warnings() {
+        print(&format!("  warning {warning}"));
     }
     if status.functions.is_empty() {
         print(

@@ -27,6 +27,9 @@ fn a_run_is_started_once_however_often_it_is_asked_for() {
     assert_eq!(by_key("2").problem(), (409, "TFY0037".into()));
     let bare = || house.post("/api/v1/runs", r#"{"function":"echo"}"#).json()["id"].clone();
     assert_ne!(bare(), bare());
+    let empty =
+        house.ask("POST", "/api/v1/runs", &[("idempotency-key", "")], r#"{"function":"echo"}"#);
+    assert_eq!(empty.problem(), (400, "TFY0156".into()));
     assert_eq!(house.get("/api/v1/runs").json()["total"], 4);
 }
 
@@ -65,8 +68,16 @@ fn runs_are_told_asked_and_cancelled() {
     let promise = shown["promises"][0].as_str().unwrap().to_owned();
     let settle = |body: &str| house.post(&format!("/api/v1/promises/{promise}"), body);
     assert_eq!(settle("{}").problem(), (400, "TFY0156".into()));
+    assert_eq!(settle(r#"{"value":7,"error":null}"#).problem(), (400, "TFY0156".into()));
     assert_eq!(settle(r#"{"value":7}"#).json()["first"], true);
     assert_eq!(house.wait_for("p", "completed")["value"], 7);
+    // `null` is a value like any other.
+    house.submit("promise", "n", "null");
+    let shown = house.get("/api/v1/runs/n").json();
+    let promise = shown["promises"][0].as_str().unwrap().to_owned();
+    let settled = house.post(&format!("/api/v1/promises/{promise}"), r#"{"value":null}"#);
+    assert_eq!(settled.json()["first"], true, "{settled:?}");
+    assert_eq!(house.wait_for("n", "completed")["value"], Value::Null);
     house.submit("wait", "c", "null");
     assert_eq!(house.post("/api/v1/runs/c/cancel", "").status, 204);
     house.wait_for("c", "cancelled");
@@ -80,13 +91,19 @@ fn a_person_decides_a_question() {
     house.submit("ask", "a", "\"ship it?\"");
     let open = house.get("/api/v1/approvals").json();
     assert_eq!(open["approvals"][0]["question"], "ship it?");
-    let id = open["approvals"][0]["id"].as_str().unwrap().replace('/', "%2F");
+    let id = open["approvals"][0]["id"].as_str().unwrap();
     let decided =
         house.post(&format!("/api/v1/approvals/{id}/approve"), r#"{"because":"why not"}"#);
     assert_eq!(decided.json()["by"], "local", "{decided:?}");
     assert_eq!(house.wait_for("a", "completed")["value"], "yes");
-    let again = house.post(&format!("/api/v1/approvals/{id}/reject"), "");
-    assert_eq!(again.status / 100, 4, "{again:?}");
+    let late = |house: &House| {
+        let again = house.post(&format!("/api/v1/approvals/{id}/reject"), "");
+        assert_eq!((again.status, &again.json()["code"]), (409, &"TFY0182".into()), "{again:?}");
+        assert!(again.body.contains("local said `yes`"), "{again:?}");
+    };
+    late(&house);
+    house.close();
+    late(&House::open(&dir));
 }
 
 #[test]
@@ -105,7 +122,9 @@ fn a_run_is_forked_compacted_pruned_and_removed() {
     let plan = house.post("/api/v1/prune", r#"{"keep":0,"dry_run":true}"#).json();
     assert_eq!((plan["remove"].as_array().unwrap().len(), &plan["done"]), (2, &Value::Null));
     assert_eq!(house.ask("DELETE", "/api/v1/runs/s", &[], "").status, 204);
-    assert_eq!(house.get("/api/v1/runs/s").problem(), (410, "TFY0130".into()));
+    for path in ["/api/v1/runs/s", "/api/v1/runs/s/records", "/api/v1/runs/s/events"] {
+        assert_eq!(house.get(path).problem(), (410, "TFY0130".into()), "{path}");
+    }
     assert_eq!(house.post("/api/v1/prune", r#"{"keep":0}"#).json()["done"]["removed"], 1);
     assert_eq!(house.get("/api/v1/runs").json()["total"], 0);
     assert_eq!(house.get("/api/v1/runs?state=removed").json()["total"], 2);
@@ -193,6 +212,16 @@ fn what_makes_no_sense_is_told_so() {
         ("POST", "/api/v1/doubts", r#"{"key":"x"}"#, 400, "TFY0156"),
         ("POST", "/api/v1/prune", "{}", 400, "TFY0156"),
         ("POST", "/api/v1/prune", r#"{"older_than":"soon"}"#, 400, "TFY0156"),
+        ("POST", "/api/v1/runs", r#"{"function":"a\u0007","input":1}"#, 400, "TFY0156"),
+        ("POST", "/api/v1/runs", r#"{"function":"echo","id":null}"#, 400, "TFY0156"),
+        ("POST", "/api/v1/runs/x/messages", r#"{"name":"a\u001b","message":1}"#, 400, "TFY0156"),
+        ("POST", "/api/v1/runs/x/messages", r#"{"name":"go"}"#, 400, "TFY0156"),
+        ("POST", "/api/v1/runs/x/forks", r#"{"at":1,"id":"a\u0000"}"#, 400, "TFY0156"),
+        ("POST", "/api/v1/runs/x/forks", r#"{"at":1.5}"#, 400, "TFY0156"),
+        ("POST", "/api/v1/runs/x/forks", r#"{"at":-1}"#, 400, "TFY0156"),
+        ("POST", "/api/v1/runs/..%2f..%2fwal/cancel", "", 404, "TFY0041"),
+        ("DELETE", "/api/v1/runs/%2e%2e", "", 404, "TFY0041"),
+        ("POST", "/api/v1/approvals/../1/approve", "", 404, "TFY0181"),
         ("PUT", "/api/v1/runs", "", 405, "TFY0163"),
         ("GET", "/api/v2/runs", "", 404, "TFY0162"),
         ("GET", "/", "", 404, "TFY0162"),
@@ -293,6 +322,9 @@ fn metrics_and_health_are_there() {
     assert!(metrics.body.contains("# TYPE tiffany_runs_started_total counter"), "{metrics:?}");
     let status = house.get("/api/v1/status").json();
     assert_eq!(status["pid"], std::process::id());
-    let echo = json!({ "name": "echo", "language": "rust", "input": null, "doc": null });
-    assert!(status["functions"].as_array().unwrap().contains(&echo), "{status}");
+    let work =
+        json!({ "name": "work", "language": "rust", "takes": "u64", "input": null, "doc": null });
+    assert!(status["functions"].as_array().unwrap().contains(&work), "{status}");
+    assert_eq!(status["limits"]["body_bytes"], 8 << 20);
+    assert_eq!(status["limits"]["header_time"], 15.0);
 }

@@ -49,7 +49,7 @@ fn tasks_are_told_as_they_stand_and_as_they_stood() {
         let answer = house.get(&format!("/api/v1/runs/w/tasks?{query}"));
         assert_eq!(answer.problem(), (status, code.into()), "{query}");
     }
-    assert_eq!(house.get("/api/v1/runs/none/tasks").problem(), (404, "TFY0040".into()));
+    assert_eq!(house.get("/api/v1/runs/none/tasks").problem(), (404, "TFY0041".into()));
     assert_eq!(house.ask("DELETE", "/api/v1/runs/w", &[], "").status, 204);
     assert_eq!(house.get("/api/v1/runs/w/tasks").problem(), (410, "TFY0130".into()));
 }
@@ -160,7 +160,7 @@ fn two_runs_are_compared() {
     assert_eq!(diff["summary"]["same"], false);
     assert_eq!(house.get("/api/v1/diff?left=a&right=a").json()["summary"]["same"], true);
     assert_eq!(house.get("/api/v1/diff?left=a").problem(), (400, "TFY0156".into()));
-    assert_eq!(house.get("/api/v1/diff?left=a&right=none").problem(), (404, "TFY0040".into()));
+    assert_eq!(house.get("/api/v1/diff?left=a&right=none").problem(), (404, "TFY0041".into()));
     assert_eq!(
         house.get("/api/v1/diff?left=a&right=b&limit=99999").problem(),
         (400, "TFY0156".into())

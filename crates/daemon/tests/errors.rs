@@ -9,6 +9,7 @@ use tiffany_daemon::DaemonError;
 fn one_of_each() -> Vec<DaemonError> {
     let text = || String::from("x");
     vec![
+        DaemonError::Demo(text()),
         DaemonError::Listen { address: "127.0.0.1:80".parse().unwrap(), why: text() },
         DaemonError::BadRequest(text()),
         DaemonError::TooLarge { most: 1 },
@@ -22,6 +23,7 @@ fn one_of_each() -> Vec<DaemonError> {
         DaemonError::ChildSlow(Duration::from_secs(1)),
         DaemonError::NotJson(text()),
         DaemonError::Start(text()),
+        DaemonError::HeadTooLarge { most: 1 },
         DaemonError::TooLong { run: tiffany::Uuid::from_random(7), records: 1, bytes: 2 },
     ]
 }

@@ -6,10 +6,13 @@ mod kit;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
-use kit::{Dir, House, LIMIT, read_head, read_until, send};
+use kit::{Dir, House, LIMIT, program, read_head, read_until, send};
 use serde_json::Value;
-use tiffany_daemon::Limits;
+use tiffany_daemon::auth::{Role, Tokens};
+use tiffany_daemon::config::Config;
+use tiffany_daemon::{Daemon, Limits};
 use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
 type Socket =
@@ -168,4 +171,54 @@ fn who_does_not_answer_a_ping_is_closed() {
     assert!(text.contains("no answer to a ping"), "{text}");
     let half = [("upgrade", "websocket")];
     assert_eq!(house.ask("GET", "/api/v1/events", &half, "").problem(), (400, "TFY0156".into()));
+}
+
+#[test]
+fn who_has_no_good_token_any_more_is_told_nothing_more() {
+    let dir = Dir::new();
+    let house = House::of(&dir.0, |dir| {
+        let config = Config::parse("require_token = true", &dir.join("t.toml")).unwrap();
+        let limits = Limits { ping: Duration::from_millis(100), ..Limits::default() };
+        Daemon::new(program(), dir).config(config).limits(limits)
+    });
+    let tokens = Tokens::at(&dir.0);
+    let bearer =
+        |name: &str| format!("Bearer {}", tokens.add(name, Role::Operator, None).unwrap().reveal());
+    let (ada, bob) = (bearer("ada"), bearer("bob"));
+    let body = "{\"function\":\"wait\",\"id\":\"w\"}";
+    assert_eq!(house.ask("POST", "/api/v1/runs", &[("authorization", &ada)], body).status, 201);
+    let open = |token: &str, path: &str| {
+        let mut line = house.connect();
+        let headers = [("authorization", token), ("accept", "text/event-stream")];
+        send(&mut line, "GET", path, &headers, "");
+        assert!(read_head(&mut line).starts_with("HTTP/1.1 200"));
+        line
+    };
+    let mut events = open(&ada, "/api/v1/events");
+    let mut records = open(&ada, "/api/v1/runs/w/records");
+    let mut stays = open(&bob, "/api/v1/events");
+    with_tokio(async {
+        let address = format!("ws://{}/api/v1/events", house.address);
+        let mut request = address.into_client_request().unwrap();
+        request.headers_mut().insert("authorization", ada.parse().unwrap());
+        let (mut socket, _) = tokio_tungstenite::connect_async(request).await.unwrap();
+        next(&mut socket).await;
+        tokens.remove("ada").unwrap();
+        let frame = loop {
+            match socket.next().await.unwrap().unwrap() {
+                Message::Close(frame) => break frame.unwrap(),
+                _ => {}
+            }
+        };
+        assert_eq!(frame.code, CloseCode::Policy);
+        assert!(frame.reason.contains("TFY0171"), "{frame:?}");
+    });
+    for line in [&mut events, &mut records] {
+        let mut seen = String::new();
+        read_until(line, &mut seen, "event: end");
+        assert!(seen.contains("[TFY0171]"), "{seen}");
+    }
+    let body = "{\"function\":\"progress\",\"id\":\"p\",\"input\":1}";
+    assert_eq!(house.ask("POST", "/api/v1/runs", &[("authorization", &bob)], body).status, 201);
+    read_until(&mut stays, &mut String::new(), "Completed");
 }

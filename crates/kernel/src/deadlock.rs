@@ -200,7 +200,11 @@ impl Run {
             Wait::Approval { .. } => "a person".into(),
             Wait::Commit { .. } => "the log".into(),
             Wait::Receive { channel, .. } => {
-                format!("a message in channel {}", self.rare.channels[channel as usize].id)
+                let channel = &self.rare.channels[channel as usize];
+                match &channel.name {
+                    Some(name) => format!("message {name:?}"),
+                    None => format!("a message in channel {}", channel.id),
+                }
             }
             Wait::Send { channel, .. } => {
                 format!("room in channel {}", self.rare.channels[channel as usize].id)

@@ -16,7 +16,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-pub use crate::durable::{FunctionAbout, Language, Wanted, Way};
+pub use crate::durable::{Language, Wanted, Way};
 pub use agent::{Agent, agent, request};
 pub use durable::{
     answer_question, asking, continue_as, durable_run, failing, fork, fork_by, is_live, make_step,

@@ -22,7 +22,7 @@ use tracing::Level;
 use crate::clock::Clock;
 use crate::context;
 use crate::control::Witness;
-use crate::durable::{Chunk, DurableAgent, FunctionAbout, OnChunk, QueueSettings, Registry};
+use crate::durable::{Chunk, DurableAgent, OnChunk, QueueSettings, Registry};
 use crate::error::RunError;
 use crate::future_task::{FutureTask, Plain};
 use crate::host::{Entropy, Host, Workers};
@@ -377,12 +377,11 @@ impl Builder {
     ///     .register("greet", |name: String| async move { Ok::<_, TaskError>(format!("hello {name}")) })
     ///     .describe("greet", "Says hello.", json!({ "type": "string", "minLength": 1 }));
     /// let runtime = builder.build()?;
-    /// assert_eq!(runtime.status().about[0].doc.as_deref(), Some("Says hello."));
+    /// assert_eq!(runtime.status().functions[0].doc.as_deref(), Some("Says hello."));
     /// # Ok::<(), tiffany::RunError>(())
     /// ```
     pub fn describe(mut self, name: &str, doc: &str, input: serde_json::Value) -> Builder {
-        let about = FunctionAbout::new(name, "rust").schema(Some(input));
-        self.registry.describe(about.doc((!doc.is_empty()).then(|| doc.to_owned())));
+        self.registry.describe(name, doc, input);
         self
     }
 

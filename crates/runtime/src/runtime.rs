@@ -527,7 +527,7 @@ impl Runtime {
             }
             Order::Ask(call, asked) => self.ask_person(call, asked),
             Order::Abort(call) => {
-                self.approvals.withdraw(call);
+                self.close_question(call);
                 self.abort_step(call);
             }
             Order::Announce(uuid, promise) => self.host.inbox.announce(uuid, promise.run, false),

@@ -61,6 +61,40 @@ fn beside<T: Send + 'static>(runtime: &mut Runtime, act: impl FnOnce() -> T + Se
 }
 
 #[test]
+fn a_function_is_found_by_the_end_of_its_name_where_that_is_clear() {
+    let dir = Dir::new();
+    let builder = dir.builder().register("shop:greet", async |name: String| Ok::<_, String>(name));
+    let builder = builder.register("shop:pay", async |(): ()| Ok::<_, String>(()));
+    let builder = builder.register("bank:pay", async |(): ()| Ok::<_, String>(()));
+    let mut runtime = builder.build().unwrap();
+    let path = dir.0.clone();
+    let run = beside(&mut runtime, move || {
+        let mut control = Control::open(&path).unwrap();
+        let error = control.submit("pay", "p", &()).unwrap_err();
+        let said =
+            "no function `pay` is registered; there are `bank:pay`, `shop:greet`, `shop:pay`";
+        assert_eq!((error.code(), error.message()), ("TFY0038", said));
+        assert_eq!(control.submit("hop:greet", "g", &"Ada").unwrap_err().code(), "TFY0038");
+        let run = control.submit("greet", "g", &"Ada").unwrap();
+        assert_eq!(control.submit("shop:greet", "g", &"Ada").unwrap(), run);
+        run
+    });
+    let page = runtime.runs(&tiffany::control::RunQuery::default()).unwrap();
+    assert_eq!((page.runs[0].uuid, page.runs[0].function.as_str()), (run, "shop:greet"));
+    drop(runtime);
+    // A program without it has the run all the same.
+    let mut runtime = dir.builder().build().unwrap();
+    let path = dir.0.clone();
+    let again = beside(&mut runtime, move || {
+        let mut control = Control::open(&path).unwrap();
+        let error = control.submit("greet", "other", &"Ada").unwrap_err();
+        assert_eq!(error.message(), "no function `greet` is registered; there is none at all");
+        control.submit("shop:greet", "g", &"Ada").unwrap()
+    });
+    assert_eq!(again, run);
+}
+
+#[test]
 fn another_process_sends_asks_and_cancels_through_the_socket() {
     let dir = Dir::new();
     let mut runtime = listening(&dir).build().unwrap();
@@ -71,7 +105,9 @@ fn another_process_sends_asks_and_cancels_through_the_socket() {
         assert!(!control.is_offline());
         let status = control.status().unwrap();
         assert_eq!(status.pid, std::process::id());
-        assert_eq!((status.functions, status.live), (vec!["listener".to_string()], 1));
+        let function = &status.functions[0];
+        assert_eq!((function.name.as_str(), function.language.as_str()), ("listener", "rust"));
+        assert_eq!((function.input.as_deref(), status.live), (Some("()"), 1));
         control.send(uuid, "word", &"one").unwrap();
         control.send(uuid, "word", &"two").unwrap();
         let words = loop {

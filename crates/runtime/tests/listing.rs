@@ -4,11 +4,13 @@ mod durable_kit;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use durable_kit::Dir;
 use tiffany::control::{Control, RunQuery, RunSummary, SortBy, State};
 use tiffany::durable::receive;
-use tiffany::{Builder, Runtime, TaskError};
+use tiffany::wal::{Checker, Follower};
+use tiffany::{Builder, Runtime, TaskError, Uuid};
 
 fn program() -> Builder {
     Runtime::builder()
@@ -56,7 +58,7 @@ fn live_and_finished_runs_are_one_list() {
     assert_eq!(states, expected);
     let waiting = &page.runs[1];
     assert_eq!(waiting.tasks, 1);
-    assert!(waiting.waits[0].contains("a message"), "{:?}", waiting.waits);
+    assert_eq!(waiting.waits, ["message \"go\""]);
     assert_eq!(waiting.ended, None);
     let failed = &page.runs[4];
     assert_eq!(failed.error.as_ref().unwrap().message, "no luck");
@@ -166,8 +168,38 @@ fn a_run_is_shown_with_its_tasks_or_its_value() {
     let (shown, unknown, listed) = asks.join().unwrap();
     let shown: Vec<_> = shown.into_iter().map(Result::unwrap).collect();
     assert_eq!(shown[0].value.as_ref().unwrap().get(), "\"hello Ada\"");
-    assert!(shown[1].tasks[0].waits_for.as_ref().unwrap().contains("a message"));
+    assert_eq!(shown[1].tasks[0].waits_for.as_deref(), Some("message \"go\""));
     assert_eq!(shown[4].summary.error.as_ref().unwrap().message, "no luck");
     assert_eq!(unknown.code(), "TFY0041");
     assert_eq!(listed.unwrap().runs.len(), 3);
+}
+
+#[test]
+fn who_follows_a_run_is_told_that_its_file_has_grown() {
+    let dir = Dir::new();
+    let mut runtime = program().log_dir(&dir.0).build().unwrap();
+    let run = runtime.submit::<String>("wait", "w", &()).unwrap();
+    runtime.flush().unwrap();
+    let handle = runtime.handle();
+    let (mut growth, other) = (handle.growth(run.uuid()), handle.growth(Uuid::from_random(7)));
+    let mut follower = Follower::new(&dir.0, run.uuid(), Checker::new(Some(run.uuid())));
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let follows = async move {
+            loop {
+                // At first it has no file.
+                while let Ok(Some(record)) = follower.next() {
+                    if record.kind == "Message" {
+                        return record.seq;
+                    }
+                }
+                growth.wait().await;
+            }
+        };
+        tell.send(Runtime::new().unwrap().run(follows).unwrap()).unwrap();
+    });
+    runtime.send(&run, "go", &"now").unwrap();
+    runtime.flush().unwrap();
+    assert!(told.recv_timeout(Duration::from_secs(20)).is_ok());
+    drop(other);
 }

@@ -3,6 +3,7 @@
 mod metrics_kit;
 
 use std::collections::BTreeSet;
+use std::future::IntoFuture;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
@@ -12,7 +13,8 @@ use metrics_kit::{check_histograms, parse};
 use tiffany::control::Control;
 use tiffany::durable::{QueueSettings, Retry, receive, step, step_with};
 use tiffany::metrics::{CATALOGUE, Reading, Snapshot};
-use tiffany::{Runtime, TaskError, sleep, spawn, yield_now};
+use tiffany::testing::TestScheduler;
+use tiffany::{ErrorKind, Runtime, TaskError, approve, sleep, spawn, timeout, yield_now};
 
 /// A directory of a test's own, removed at its end.
 struct Dir(PathBuf);
@@ -136,6 +138,23 @@ fn what_waits_is_counted_while_it_waits() {
     assert_eq!(value(&metrics, "tiffany_runs", &[("state", "live")]), 1.0);
     assert_eq!(value(&metrics, "tiffany_runs", &[("state", "ephemeral")]), 1.0);
     drop(other);
+}
+
+#[test]
+fn how_long_people_are_waited_for_is_measured_whatever_comes_of_it() {
+    let mut test = TestScheduler::new();
+    test.run(async {
+        let asked = approve("Ship?").timeout(Duration::from_secs(3600)).await;
+        assert_eq!(asked.unwrap_err().kind(), ErrorKind::ApprovalTimedOut);
+        let asked = timeout(Duration::from_secs(60), approve("Now?").into_future()).await;
+        assert!(asked.is_err());
+    })
+    .unwrap();
+    let metrics = test.runtime().metrics();
+    let family = metrics.family("tiffany_wait_seconds").unwrap();
+    let people = family.samples.iter().find(|one| one.labels["reason"] == "approval").unwrap();
+    let Reading::Histogram(times) = &people.reading else { panic!("{people:?}") };
+    assert_eq!((times.count(), times.sum.round()), (2, 3660.0), "{people:?}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import socket
 import subprocess
@@ -11,6 +12,7 @@ import threading
 import time
 import traceback
 import uuid
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,7 @@ from tiffany import (
     Yield,
     step,
 )
+from tiffany.history import TimeTravel
 
 
 class Boom(Exception):
@@ -231,6 +234,75 @@ def test_at_shutdown_nothing_is_unwound(tmp_path: Path) -> None:
         runtime.run(other())
     assert sorted(acted) == ["child waits", "root waits"]
     assert types(tmp_path)[-1] == "ShutdownMarker"
+
+
+def until_both_wait(runtime: Runtime) -> None:
+    async def other() -> None:
+        while len(acted) < 2:
+            await Sleep(0.001)
+
+    runtime.run(other())
+
+
+def test_in_inspection_nothing_is_unwound(tmp_path: Path) -> None:
+    """ "in inspection, […] unfinished durable coroutines are not unwound: their `finally` and `Drop` must not act on the world": at any of its moments,
+    forwards and backwards, and when one has seen enough."""
+    acted.clear()
+    with Runtime(wal=tmp_path) as runtime:
+        run = runtime.submit(unfinished, id="a")
+        until_both_wait(runtime)
+    with TimeTravel(run, wal=tmp_path, workflows=[unfinished]) as travel:
+        numbers = range(1, len(travel) + 1)
+        for number in [*numbers, *reversed(numbers)]:
+            travel.at(number)
+    gc.collect()
+    assert not [what for what in acted if "acts" in what]
+
+
+def test_an_abandoned_fork_is_not_unwound(tmp_path: Path) -> None:
+    """ "and when a fork is abandoned, unfinished durable coroutines are not unwound: their `finally` and `Drop` must not act on the world" """
+    acted.clear()
+    with Runtime(wal=tmp_path) as runtime:
+        run = runtime.submit(unfinished, id="a")
+        until_both_wait(runtime)
+    results = [n for n, one in enumerate(records(tmp_path), 1) if one["type"] == "EffectResult"]
+    acted.clear()
+    with Runtime(wal=tmp_path, workflows=[unfinished]) as runtime:
+        until_both_wait(runtime)
+        acted.clear()
+        runtime.fork(run, results[-1], id="b")
+        until_both_wait(runtime)
+    gc.collect()
+    assert sorted(acted) == ["child waits", "root waits"]
+
+
+class Held:
+    """Something that an unfinished program has."""
+
+
+held: list[weakref.ref[Held]] = []
+
+
+async def holds() -> None:
+    thing = Held()
+    held.append(weakref.ref(thing))
+    await Sleep(3600)
+    del thing
+
+
+def test_what_is_not_unwound_is_leaked(tmp_path: Path) -> None:
+    """ "(leak them, […])": what an unfinished program has is still there when its runtime is gone."""
+    held.clear()
+    with Runtime(wal=tmp_path) as runtime:
+        runtime.submit(holds, id="a")
+
+        async def other() -> None:
+            while not held:
+                await Sleep(0.001)
+
+        runtime.run(other())
+    gc.collect()
+    assert held[0]() is not None
 
 
 seen: list[str] = []

@@ -2,12 +2,15 @@
 //! how long anything may take.
 #![allow(dead_code, reason = "each test uses some of it")]
 
+pub(crate) mod served;
+
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
@@ -72,6 +75,21 @@ impl Home {
         finish(self.command(&orders(), arguments))
     }
 
+    /// Runs the plain binary in a pipe, and goes on meanwhile.
+    pub(crate) fn watch(&self, arguments: &[&str]) -> Watched {
+        let mut command = self.command(&tiffany(), arguments);
+        let mut child = Holder(command.stdout(Stdio::piped()).spawn().unwrap());
+        let text = Arc::new(Mutex::new(String::new()));
+        let (out, to) = (child.0.stdout.take().unwrap(), Arc::clone(&text));
+        let reads = std::thread::spawn(move || {
+            for line in BufReader::new(out).lines() {
+                let line = line.unwrap();
+                to.lock().unwrap().push_str(&(line + "\n"));
+            }
+        });
+        Watched { child, reads, text }
+    }
+
     /// Starts a run and drives it: to its end, or for some seconds.
     pub(crate) fn start(&self, function: &str, id: &str, input: &str, seconds: &str) -> Ran {
         finish(self.start_command(function, id, input, seconds))
@@ -83,7 +101,13 @@ impl Home {
         Holder(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
 
-    fn start_command(&self, function: &str, id: &str, input: &str, seconds: &str) -> Command {
+    pub(crate) fn start_command(
+        &self,
+        function: &str,
+        id: &str,
+        input: &str,
+        seconds: &str,
+    ) -> Command {
         let mut command = Command::new(orders());
         clean_env(&mut command);
         command
@@ -131,6 +155,41 @@ impl Home {
 impl Drop for Home {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A command that goes on, and what it has printed so far.
+pub(crate) struct Watched {
+    child: Holder,
+    reads: std::thread::JoinHandle<()>,
+    text: Arc<Mutex<String>>,
+}
+
+impl Watched {
+    /// Waits until it has printed this.
+    #[track_caller]
+    pub(crate) fn until(&self, wanted: &str) {
+        let begun = Instant::now();
+        while !self.text.lock().unwrap().contains(wanted) {
+            assert!(begun.elapsed() < LIMIT, "no {wanted} in {}", self.text.lock().unwrap());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Waits for its end: the exit code, and all that it printed.
+    #[track_caller]
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
+        let begun = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.0.try_wait().unwrap() {
+                break status;
+            }
+            assert!(begun.elapsed() < LIMIT, "it goes on: {}", self.text.lock().unwrap());
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        self.reads.join().unwrap();
+        let text = self.text.lock().unwrap().clone();
+        (status.code(), text)
     }
 }
 
@@ -231,7 +290,12 @@ impl Ran {
 }
 
 /// Runs a command to its end, which must come in time.
-pub(crate) fn finish(mut command: Command) -> Ran {
+pub(crate) fn finish(command: Command) -> Ran {
+    finish_within(command, LIMIT)
+}
+
+/// The same with more patience.
+pub(crate) fn finish_within(mut command: Command, limit: Duration) -> Ran {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (mut out, mut err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
     let read_out = std::thread::spawn(move || read(&mut out));
@@ -241,7 +305,7 @@ pub(crate) fn finish(mut command: Command) -> Ran {
         if let Some(status) = child.try_wait().unwrap() {
             break status;
         }
-        if begun.elapsed() > LIMIT {
+        if begun.elapsed() > limit {
             let _ = child.kill();
             panic!("{command:?} does not come to its end");
         }

@@ -13,7 +13,7 @@ use tiffany::{Settlement, TaskError, Uuid};
 use super::submit::named;
 use crate::app::{App, unexpected};
 use crate::error::DaemonError;
-use crate::http::{Answered, Given, Json, Named};
+use crate::http::{Answered, Given, Json, Named, given, whole};
 
 fn done() -> Response {
     StatusCode::NO_CONTENT.into_response()
@@ -52,8 +52,11 @@ pub(super) async fn send(
 #[serde(deny_unknown_fields)]
 pub(super) struct Settle {
     /// The run, if it is a fork's.
+    #[serde(default, deserialize_with = "given")]
     run: Option<String>,
+    #[serde(default, deserialize_with = "given")]
     value: Option<Box<RawValue>>,
+    #[serde(default, deserialize_with = "given")]
     error: Option<String>,
 }
 
@@ -86,9 +89,13 @@ pub(super) async fn settle(
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Forks {
+    #[serde(deserialize_with = "whole")]
     at: u64,
+    #[serde(default, deserialize_with = "given")]
     id: Option<String>,
+    #[serde(default, deserialize_with = "given")]
     value: Option<Box<RawValue>>,
+    #[serde(default, deserialize_with = "given")]
     error: Option<String>,
     #[serde(default)]
     as_is: bool,
@@ -148,6 +155,7 @@ pub(super) async fn allow(
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Asks {
+    #[serde(default, deserialize_with = "given")]
     input: Option<Box<RawValue>>,
 }
 

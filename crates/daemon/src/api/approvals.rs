@@ -9,7 +9,7 @@ use tiffany::control::{Answer, Request, Ruling};
 
 use crate::app::{App, unexpected};
 use crate::auth::Who;
-use crate::http::{Answered, Given, Named};
+use crate::http::{Answered, Given, Named, given};
 
 pub(super) async fn list(State(app): State<App>) -> Answered {
     match app.ask(Request::Approvals).await? {
@@ -22,28 +22,30 @@ pub(super) async fn list(State(app): State<App>) -> Answered {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Says {
+    #[serde(deserialize_with = "given")]
     choice: Option<String>,
+    #[serde(deserialize_with = "given")]
     because: Option<String>,
 }
 
 pub(super) async fn approve(
     State(app): State<App>,
     Extension(who): Extension<Who>,
-    Named(id): Named<String>,
+    Named((run, call)): Named<(String, String)>,
     Given(says): Given<Says>,
 ) -> Answered {
     let ruling = says.choice.clone().map_or_else(Ruling::yes, Ruling::choice);
-    rule(&app, &who, id, ruling, says).await
+    rule(&app, &who, format!("{run}/{call}"), ruling, says).await
 }
 
 pub(super) async fn reject(
     State(app): State<App>,
     Extension(who): Extension<Who>,
-    Named(id): Named<String>,
+    Named((run, call)): Named<(String, String)>,
     Given(says): Given<Says>,
 ) -> Answered {
     let ruling = says.choice.clone().map_or_else(Ruling::no, Ruling::choice);
-    rule(&app, &who, id, ruling, says).await
+    rule(&app, &who, format!("{run}/{call}"), ruling, says).await
 }
 
 async fn rule(app: &App, who: &Who, approval: String, ruling: Ruling, says: Says) -> Answered {

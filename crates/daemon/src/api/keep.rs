@@ -1,19 +1,20 @@
 //! Runs that are over: removed, compacted, or both by a rule. It is done on a thread of its own, in small batches, as the command line does it.
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
-use tiffany::TaskError;
 use tiffany::cli::units;
 use tiffany::control::{Answer, Request};
 use tiffany::history::Outcome;
-use tiffany::retention::{Candidate, Keeper, Pruned, Retention};
+use tiffany::retention::{Candidate, Keeper, Plan, Pruned, Retention};
+use tiffany::{TaskError, Uuid};
 
 use crate::app::{App, unexpected};
 use crate::error::DaemonError;
-use crate::http::{Answered, Json, Named, Problem};
+use crate::http::{Answered, Json, Named, Noted, Problem, Signed, given, whole};
 
 pub(super) async fn remove(State(app): State<App>, Named(name): Named<String>) -> Answered {
     let run = app.find(&name).await?;
@@ -39,12 +40,20 @@ pub(super) async fn compact(State(app): State<App>, Named(name): Named<String>) 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Rule {
+    #[serde(deserialize_with = "given")]
     older_than: Option<String>,
-    keep: Option<usize>,
+    #[serde(deserialize_with = "few")]
+    keep: Option<u64>,
+    #[serde(deserialize_with = "given")]
     max_size: Option<String>,
+    #[serde(deserialize_with = "given")]
     compact_after: Option<String>,
     state: Vec<Outcome>,
     dry_run: bool,
+}
+
+fn few<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    whole(from).map(Some)
 }
 
 impl Rule {
@@ -55,7 +64,7 @@ impl Rule {
             rule = rule.older_than(units::time(age).map_err(|why| bad("older_than", why))?);
         }
         if let Some(runs) = self.keep {
-            rule = rule.keep(runs);
+            rule = rule.keep(usize::try_from(runs).unwrap_or(usize::MAX));
         }
         if let Some(size) = &self.max_size {
             rule = rule.max_bytes(units::bytes(size).map_err(|why| bad("max_size", why))?);
@@ -71,17 +80,26 @@ impl Rule {
     }
 }
 
-pub(super) async fn prune(State(app): State<App>, Json(rule): Json<Rule>) -> Answered {
+pub(super) async fn prune(
+    State(app): State<App>,
+    Extension(signed): Extension<Signed>,
+    Extension(noted): Extension<Noted>,
+    Json(rule): Json<Rule>,
+) -> Answered {
     let (retention, dry_run) = (rule.retention()?, rule.dry_run);
-    let (plan, pruned) = with_keeper(&app, move |keeper| {
-        let plan = keeper.plan(&[retention])?;
-        let pruned = match dry_run {
-            true => None,
-            false => Some(keeper.carry_out(&plan)?),
-        };
-        Ok((plan, pruned))
-    })
-    .await?;
+    if dry_run {
+        noted.does("prune_dry_run");
+    }
+    let plan = with_keeper(&app, move |keeper| keeper.plan(&[retention])).await?;
+    let pruned = match dry_run {
+        true => None,
+        false => {
+            let planned = plan.clone();
+            let done = with_keeper(&app, move |keeper| keeper.carry_out(&planned)).await;
+            written_down(&app, &signed, &plan, &done)?;
+            Some(done?)
+        }
+    };
     let runs = |all: &[Candidate]| -> Vec<Value> {
         all.iter()
             .map(|one| json!({ "run": one.run.to_string(), "id": one.id, "why": one.why.word() }))
@@ -93,6 +111,33 @@ pub(super) async fn prune(State(app): State<App>, Json(rule): Json<Rule>) -> Ans
         "done": pruned.as_ref().map(told),
     }))
     .into_response())
+}
+
+/// So many runs are named in one line of the audit.
+const NAMED: usize = 200;
+
+/// Which runs a rule has met. If it broke off, that is what came of all of them: nobody knows how far it was.
+fn written_down(
+    app: &App,
+    signed: &Signed,
+    plan: &Plan,
+    done: &Result<Pruned, Problem>,
+) -> Result<(), Problem> {
+    let outcome = done.as_ref().map_or_else(|problem| problem.code.clone(), |_| "ok".into());
+    let is_left = |run: &Uuid| {
+        let is = |pruned: &Pruned| {
+            pruned.unchanged.contains(run) || pruned.refused.iter().any(|(left, _)| left == run)
+        };
+        done.as_ref().is_ok_and(is)
+    };
+    for (did, runs) in [("remove", &plan.remove), ("compact", &plan.compact)] {
+        let runs: Vec<String> =
+            runs.iter().filter(|one| !is_left(&one.run)).map(|one| one.run.to_string()).collect();
+        for some in runs.chunks(NAMED) {
+            app.audit.write(&signed.entry(did, Some(some.join(" ")), outcome.clone()))?;
+        }
+    }
+    Ok(())
 }
 
 fn told(pruned: &Pruned) -> Value {
@@ -113,9 +158,9 @@ async fn with_keeper<T: Send + 'static>(
     app: &App,
     work: impl FnOnce(&mut Keeper) -> Result<T, TaskError> + Send + 'static,
 ) -> Result<T, Problem> {
-    app.runtime()?;
-    let dir = app.dir.clone();
-    let done = tokio::task::spawn_blocking(move || work(&mut Keeper::open(&dir)?)).await;
+    let (control, dir) = (app.runtime()?.control(), app.dir.clone());
+    // Not through the socket: there it would be the daemon that asks, not who asks the daemon.
+    let done = tokio::task::spawn_blocking(move || work(&mut Keeper::through(control, &dir))).await;
     match done {
         Ok(done) => Ok(done?),
         Err(error) => Err(DaemonError::Start(error.to_string()).into()),

@@ -161,13 +161,14 @@ pub(super) async fn status(State(app): State<App>) -> Answered {
             let all = json!({
                 "pid": status.pid,
                 "version": status.version,
-                "functions": status.about,
+                "api": "v1",
+                "dir": app.dir,
+                "limits": app.limits.told(),
+                "functions": status.functions,
                 "live": status.live,
                 "paused": paused.collect::<Vec<_>>(),
                 "failed": status.failed.map(|error| Problem::from(error).json()),
-                "dir": app.dir,
                 "started": app.started,
-                "limits": app.limits.json(),
                 "versions": {
                     "tiffany": status.version,
                     "api": "v1",

@@ -10,6 +10,7 @@ mod health;
 mod keep;
 mod look;
 mod me;
+mod openapi;
 mod page;
 mod pages;
 mod records;

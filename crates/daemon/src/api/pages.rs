@@ -3,7 +3,7 @@
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 
-use super::routes::document;
+use super::openapi::document;
 
 pub(super) async fn openapi() -> Response {
     axum::Json(document()).into_response()

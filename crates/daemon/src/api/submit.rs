@@ -1,5 +1,6 @@
 //! Starting runs. The same run can be asked for as often as one likes: there is one of each id.
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
@@ -10,28 +11,32 @@ use tiffany::control::{Answer, Request};
 
 use crate::app::{App, unexpected};
 use crate::error::DaemonError;
-use crate::http::{Answered, Json, Problem};
+use crate::http::{Answered, Json, Noted, Problem, given};
 
 /// What a run is started with.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Submit {
     function: String,
+    #[serde(default, deserialize_with = "given")]
     id: Option<String>,
+    #[serde(default, deserialize_with = "given")]
     input: Option<Box<RawValue>>,
 }
 
-/// An id and a function may have so many bytes.
+/// An id and a function may have so many characters.
 const LONGEST: usize = 512;
 /// The header from which an id is made.
 const KEY: &str = "idempotency-key";
 
 pub(super) async fn submit(
     State(app): State<App>,
+    Extension(noted): Extension<Noted>,
     headers: HeaderMap,
     Json(submit): Json<Submit>,
 ) -> Answered {
     let id = id_of(&submit, &headers)?;
+    noted.done_to(&id);
     named("the function", &submit.function)?;
     named("the id", &id)?;
     let null = || RawValue::from_string("null".into());
@@ -60,6 +65,9 @@ fn id_of(submit: &Submit, headers: &HeaderMap) -> Result<String, Problem> {
             Err(DaemonError::BadRequest(message.into()).into())
         }
         (Some(id), None) => Ok(id.clone()),
+        (None, Some("")) => {
+            Err(DaemonError::BadRequest("the `Idempotency-Key` is empty".into()).into())
+        }
         (None, Some(key)) => Ok(format!("key:{key}")),
         (None, None) => Ok(random_id()?),
     }
@@ -81,7 +89,9 @@ fn random_id() -> Result<String, Problem> {
 pub(super) fn named(what: &str, name: &str) -> Result<(), Problem> {
     let wrong = match name {
         "" => "is empty".to_owned(),
-        name if name.len() > LONGEST => format!("has more than {LONGEST} bytes"),
+        name if name.chars().nth(LONGEST).is_some() => {
+            format!("has more than {LONGEST} characters")
+        }
         name => match name.chars().find(|c| c.is_control()) {
             Some(bad) => format!("has {bad:?} in it"),
             None => return Ok(()),

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use super::token::{self, Kept, Token};
 use super::{AuthError, Role};
+use crate::private;
 
 /// The name of the file in a log directory.
 pub const TOKENS: &str = "tokens.json";
@@ -93,6 +94,19 @@ impl Tokens {
         }
     }
 
+    /// An error, if the token that has this id is not good any more, or is of less use than it was.
+    pub fn is_good(&self, id: &str, role: Role) -> Result<(), AuthError> {
+        let all = self.all()?;
+        let kept = all.iter().find(|kept| kept.id == id && kept.role >= role);
+        match kept {
+            None => Err(AuthError::BadToken),
+            Some(kept) if kept.has_expired(SystemTime::now()) => {
+                Err(AuthError::Expired(kept.name.clone()))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
     /// Makes a token for somebody. It can be had now and never again.
     pub fn add(
         &self,
@@ -147,9 +161,9 @@ impl Tokens {
         act: impl FnOnce(&mut Vec<Kept>) -> Result<R, AuthError>,
     ) -> Result<R, AuthError> {
         let failed = |error: io::Error| AuthError::file(&self.file, "written", &error);
-        let dir = self.file.parent().unwrap_or(Path::new("."));
+        let dir = private::dir_of(&self.file);
         // A token may be made before there is a log.
-        fs::create_dir_all(dir).map_err(failed)?;
+        private::make_dir(dir).map_err(failed)?;
         let dir = File::open(dir).map_err(failed)?;
         rustix::fs::flock(&dir, rustix::fs::FlockOperation::LockExclusive)
             .map_err(|error| failed(error.into()))?;
@@ -173,6 +187,8 @@ fn replace(path: &Path, dir: &File, bytes: &[u8]) -> io::Result<()> {
         _ => {}
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    // Root makes tokens for a daemon that has a user of its own.
+    private::give_to_owner_of(private::dir_of(path), &file)?;
     file.write_all(bytes)?;
     file.write_all(b"\n")?;
     file.sync_all()?;
@@ -198,23 +214,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-
-    struct Dir(PathBuf);
-
-    impl Dir {
-        fn new(name: &str) -> Dir {
-            let path =
-                std::env::temp_dir().join(format!("tiffany-tokens-{name}-{}", std::process::id()));
-            fs::create_dir_all(&path).unwrap();
-            Dir(path)
-        }
-    }
-
-    impl Drop for Dir {
-        fn drop(&mut self) {
-            fs::remove_dir_all(&self.0).unwrap();
-        }
-    }
+    use crate::scratch::Dir;
 
     fn code<T: std::fmt::Debug>(result: Result<T, AuthError>) -> &'static str {
         result.unwrap_err().code()
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_token_is_found_by_everybody_until_it_is_removed() {
-        let dir = Dir::new("found");
+        let dir = Dir::new();
         let (maker, daemon) = (Tokens::at(&dir.0), Tokens::at(&dir.0));
         assert_eq!(daemon.all().unwrap(), []);
         let ada = maker.add("ada", Role::Admin, None).unwrap();
@@ -241,8 +241,22 @@ mod tests {
     }
 
     #[test]
+    fn the_file_belongs_to_whom_the_directory_belongs() {
+        let dir = Dir::new("owner");
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&dir.0, Some(4711), Some(4712)).unwrap();
+        }
+        let owner = |path: &Path| fs::metadata(path).map(|it| (it.uid(), it.gid())).unwrap();
+        let tokens = Tokens::at(&dir.0);
+        for name in ["ada", "bob"] {
+            tokens.add(name, Role::Viewer, None).unwrap();
+            assert_eq!(owner(&dir.0.join(TOKENS)), owner(&dir.0));
+        }
+    }
+
+    #[test]
     fn a_token_expires() {
-        let dir = Dir::new("expires");
+        let dir = Dir::new();
         let tokens = Tokens::at(&dir.0);
         let over = tokens.add("over", Role::Viewer, Some(Duration::ZERO)).unwrap();
         let hour = Duration::from_secs(3600);
@@ -254,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_damaged_or_open_to_others_lets_nobody_in() {
-        let dir = Dir::new("damaged");
+        let dir = Dir::new();
         let (file, tokens) = (dir.0.join(TOKENS), Tokens::at(&dir.0));
         let ada = tokens.add("ada", Role::Admin, None).unwrap();
         tokens.find(ada.reveal()).unwrap();
@@ -268,7 +282,7 @@ mod tests {
 
     #[test]
     fn names_are_such_that_can_be_printed() {
-        let dir = Dir::new("names");
+        let dir = Dir::new();
         let tokens = Tokens::at(&dir.0);
         let long = "x".repeat(LONGEST_NAME + 1);
         for name in ["", " ", "a b", "\u{1b}[31m", "a\nb", &long] {
@@ -281,7 +295,7 @@ mod tests {
 
     #[test]
     fn many_who_make_tokens_at_once_lose_none() {
-        let dir = Dir::new("many");
+        let dir = Dir::new();
         std::thread::scope(|scope| {
             for number in 0..8 {
                 let path = &dir.0;

@@ -46,6 +46,8 @@ pub struct Config {
     pub hosts: Vec<String>,
     /// Whether a token is needed on this machine too.
     pub require_token: bool,
+    /// Origins whose pages may ask, besides those of the daemon itself.
+    pub origins: Vec<String>,
     /// How long runs have, when the daemon is to end, to come to where they can be left.
     grace: Option<Span>,
     /// What this machine is called in logs.
@@ -109,6 +111,10 @@ impl Config {
             let why = text.split(" [TFY").next().unwrap_or(&text).to_owned();
             ConfigError { place: format!("{}: redact", file.display()), why }
         })?;
+        if let Some(origin) = config.origins.iter().find(|origin| !is_origin(origin)) {
+            let why = format!("`{origin}` is no origin: it is like `https://tiffany.example.org`");
+            return Err(ConfigError { place: format!("{}: origins", file.display()), why });
+        }
         let from = file.parent().unwrap_or(Path::new(""));
         for path in config.paths() {
             *path = from.join(&*path);
@@ -160,6 +166,10 @@ impl Config {
         if self.require_token {
             gate = gate.always_needs_token();
         }
+        if self.tls.is_some() {
+            gate = gate.tls();
+        }
+        gate = self.origins.iter().fold(gate, |gate, origin| gate.origin(origin));
         gate = self.hosts.iter().fold(gate, |gate, host| gate.host(host));
         let roles: BTreeMap<String, Role> = self.tls.clone().unwrap_or_default().roles;
         roles.iter().fold(gate, |gate, (name, role)| gate.client(name, *role))
@@ -167,6 +177,12 @@ impl Config {
 }
 
 /// The line and the column of a byte.
+/// Whether it is a scheme, a name and perhaps a port, and no more: so a browser sends it.
+fn is_origin(text: &str) -> bool {
+    let name = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    name.is_some_and(|name| !name.is_empty() && !name.contains(['/', '?', '#', '@', ' ']))
+}
+
 fn place_of(text: &str, at: usize) -> (usize, usize) {
     let before = text.get(..at).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
@@ -226,6 +242,7 @@ mod tests {
             ("[[retention]]\nstate = ['over']", "unknown variant `over`"),
             ("[log]\nlevel = 'loud'", "`loud`"),
             ("redact = ['pattern (']", "t.toml: redact: the pattern `(`"),
+            ("origins = ['shop.example']", "t.toml: origins: `shop.example` is no origin"),
             ("[sinks.redis]\nstream = 'x'", "missing field `url`"),
             ("[sinks.kafka]\nurl = 'x'", "unknown field `kafka`"),
         ];

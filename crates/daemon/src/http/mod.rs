@@ -1,5 +1,6 @@
 //! HTTP without anything of ours in it: connections and their limits, what is read of a request, and errors as they are answered.
 
+mod bare;
 mod door;
 mod peers;
 mod problem;
@@ -7,7 +8,7 @@ mod read;
 mod server;
 mod who_has;
 
-pub(crate) use door::{Takes, guarded};
+pub(crate) use door::{Noted, Signed, Takes, guarded};
 pub(crate) use problem::{Answered, Problem};
-pub(crate) use read::{Given, Json, Named, Query};
-pub(crate) use server::{Server, bind};
+pub(crate) use read::{Given, Json, Named, Query, given, whole};
+pub(crate) use server::{Server, bind, serve_line};

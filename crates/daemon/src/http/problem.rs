@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
-use tiffany::{ErrorKind, TaskError};
+use tiffany::{ErrorKind, TaskError, redact};
 
 use crate::auth::AuthError;
 use crate::error::DaemonError;
@@ -26,7 +26,7 @@ pub(crate) struct Problem {
 pub(crate) struct Refused(pub(crate) String);
 
 impl Problem {
-    /// Takes the text of an error apart: `message [CODE]; next step`.
+    /// Takes the text of an error apart: `message [CODE]; next step`. What was sent may be in it, and so may secrets.
     pub(crate) fn new(code: &str, status: u16, text: &str) -> Problem {
         let mark = format!(" [{code}]");
         let (title, next) = match text.rsplit_once(&mark) {
@@ -36,7 +36,7 @@ impl Problem {
         Problem {
             code: code.into(),
             status,
-            title: title.into(),
+            title: redact::clean(title).into_owned(),
             next: next.into(),
             retry_after: None,
         }
@@ -85,6 +85,7 @@ impl From<DaemonError> for Problem {
 
 impl From<AuthError> for Problem {
     fn from(error: AuthError) -> Problem {
+        let error = error.without_places();
         Problem::new(error.code(), error.status(), &error.to_string())
     }
 }

@@ -3,10 +3,11 @@
 use axum::body::Bytes;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
-use axum::http::header;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer};
 
 use super::problem::Problem;
 use crate::app::App;
@@ -22,11 +23,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Json<T>, Problem> {
-        let kind = request.headers().get(header::CONTENT_TYPE);
-        let kind = kind.map(|kind| String::from_utf8_lossy(kind.as_bytes()).into_owned());
-        if let Some(kind) = kind.filter(|kind| !is_json(kind)) {
-            return Err(DaemonError::NotJson(kind.chars().take(100).collect()).into());
-        }
+        is_json(request.headers())?;
         let body = body(request, app).await?;
         parse(&body).map(Json)
     }
@@ -36,20 +33,30 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for Given<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Given<T>, Problem> {
+        let is_json = is_json(request.headers());
         let body = body(request, app).await?;
         match body.is_empty() {
             true => Ok(Given(T::default())),
-            false => parse(&body).map(Given),
+            false => is_json.map_err(Problem::from).and_then(|()| parse(&body)).map(Given),
         }
     }
 }
 
-fn is_json(kind: &str) -> bool {
-    let kind = kind.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
-    // What `curl -d` says of any body.
-    kind == "application/json"
-        || kind.ends_with("+json")
-        || kind == "application/x-www-form-urlencoded"
+/// A body is JSON. A page has to say so: a form, which a page of anybody can send without being asked, cannot.
+fn is_json(headers: &HeaderMap) -> Result<(), DaemonError> {
+    let is_page = headers.contains_key(header::ORIGIN);
+    let Some(given) = headers.get(header::CONTENT_TYPE) else {
+        return if is_page { Err(DaemonError::NotJson("of no type".into())) } else { Ok(()) };
+    };
+    let given = String::from_utf8_lossy(given.as_bytes());
+    let kind = given.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+    match &*kind {
+        "application/json" => Ok(()),
+        kind if kind.ends_with("+json") => Ok(()),
+        // What `curl -d` says of any body.
+        "application/x-www-form-urlencoded" if !is_page => Ok(()),
+        _ => Err(DaemonError::NotJson(given.chars().take(100).collect())),
+    }
 }
 
 async fn body(request: Request, app: &App) -> Result<Bytes, Problem> {
@@ -73,6 +80,21 @@ async fn body(request: Request, app: &App) -> Result<Bytes, Problem> {
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     serde_json::from_slice(body)
         .map_err(|error| DaemonError::BadRequest(format!("the body: {error}")).into())
+}
+
+/// A field that may be left out: what is there is read as it is, so that `null` is a value where one can be, and a mistake elsewhere.
+pub(crate) fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
+}
+
+/// A whole number, however it is written: to JSON, `3.0` is one.
+pub(crate) fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    let number = serde_json::Number::deserialize(from)?;
+    let is_whole = |number: &f64| number.fract() == 0.0 && (0.0..u64::MAX as f64).contains(number);
+    let whole = number.as_u64().or_else(|| number.as_f64().filter(is_whole).map(|it| it as u64));
+    whole.ok_or_else(|| D::Error::custom(format!("{number} is no whole number from 0 on")))
 }
 
 /// The query of an address.

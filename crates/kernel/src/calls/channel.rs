@@ -15,6 +15,8 @@ use crate::waiters::{Place, WaitList, Waiter};
 /// A queue of messages between tasks.
 pub(crate) struct Channel {
     pub(crate) id: u64,
+    /// What its messages are called, if they come to the run from outside.
+    pub(crate) name: Option<Rc<str>>,
     capacity: usize,
     /// Messages that were delivered and not taken, by the order in which they had left.
     returned: VecDeque<(u64, Value)>,
@@ -50,6 +52,7 @@ impl Run {
         let id = self.next_object_id();
         let slot = self.rare.channels.insert(Channel {
             id,
+            name: None,
             capacity: capacity.unwrap_or(usize::MAX),
             returned: VecDeque::new(),
             messages: VecDeque::new(),
@@ -69,6 +72,7 @@ impl Run {
             return *inbox;
         }
         let inbox = self.add_channel(None);
+        self.rare.channels[inbox.slot as usize].name = Some(Rc::clone(name));
         self.rare.inboxes.insert(Rc::clone(name), inbox);
         inbox
     }

@@ -119,7 +119,8 @@ impl Control {
     fn status(&self, py: Python<'_>) -> PyResult<StatusParts> {
         let status = self.ask(py, Way::status)?;
         let paused = status.paused.iter().map(paused_run).collect();
-        Ok((status.pid, status.version, status.functions, status.live, paused))
+        let functions = status.functions.into_iter().map(|function| function.name).collect();
+        Ok((status.pid, status.version, functions, status.live, paused))
     }
 
     fn submit(

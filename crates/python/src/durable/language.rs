@@ -2,7 +2,8 @@
 //! about them.
 
 use pyo3::prelude::*;
-use tiffany::binding::{FunctionAbout, Language, Wanted, Way};
+use tiffany::binding::{Language, Wanted, Way};
+use tiffany::control::Function;
 use tiffany::kernel::{BoxCoroutine, Frame};
 use tiffany::{Site, TaskError, Time, Uuid, Value};
 
@@ -108,17 +109,21 @@ impl Language for PythonLanguage {
         })
     }
 
-    fn names(&self) -> Vec<String> {
-        self.ask(|functions| functions.call_method0("names")?.extract()).unwrap_or_default()
+    fn name(&self) -> &'static str {
+        "python"
     }
 
-    fn describe(&self, function: &str) -> FunctionAbout {
-        type Described = (Option<String>, Option<String>);
-        let described =
-            self.ask(|functions| functions.call_method1("describe", (function,))?.extract());
-        let (schema, doc): Described = described.unwrap_or_default();
-        let schema = schema.and_then(|schema| serde_json::from_str(&schema).ok());
-        FunctionAbout::new(function, "python").schema(schema).doc(doc)
+    fn functions(&self) -> Vec<Function> {
+        type Listed = (String, Option<String>, Option<String>, Option<String>);
+        let listed = self.ask(|functions| functions.call_method0("listed")?.extract());
+        let listed: Vec<Listed> = listed.unwrap_or_default();
+        let function = |(name, takes, input, doc): Listed| {
+            let mut function = Function::new(&name, "python");
+            (function.takes, function.doc) = (takes, doc);
+            function.input = input.and_then(|input| serde_json::from_str(&input).ok());
+            function
+        };
+        listed.into_iter().map(function).collect()
     }
 
     fn has(&self, function: &str) -> bool {

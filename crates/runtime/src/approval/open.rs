@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::json;
-use tiffany_kernel::{Asked, CallId, CallRef, Completion, RunId, Stage, TaskError};
+use tiffany_kernel::{Asked, CallId, CallRef, Completion, ErrorKind, RunId, Stage, TaskError};
 
 use super::ruling::{Place, decided_already};
 use super::{Approval, OpenApproval, Ruling, no_such_approval, stamped};
+use crate::control::Tell;
 use crate::durable::Key;
 use crate::pal::{Data, TaskId};
 use crate::runtime::{Hosted, Runtime};
@@ -30,14 +31,14 @@ impl Approvals {
     }
 
     /// Nobody waits for the answer any more.
-    pub(crate) fn withdraw(&mut self, call: CallRef) {
-        self.open.remove(&(call.run, call.call));
+    fn withdraw(&mut self, call: CallRef) -> Option<Asked> {
+        self.open.remove(&(call.run, call.call)).map(|(_, asked)| asked)
     }
 
     /// The run is over, or begins anew.
     pub(crate) fn forget_run(&mut self, run: RunId) {
         let calls: Vec<CallRef> = self.of_run(run).collect();
-        calls.into_iter().for_each(|call| self.withdraw(call));
+        calls.into_iter().for_each(|call| drop(self.withdraw(call)));
     }
 
     fn of_run(&self, run: RunId) -> impl Iterator<Item = CallRef> {
@@ -71,6 +72,14 @@ impl Runtime {
         self.approvals.ask(call, asked);
     }
 
+    /// A question has its answer, or nobody waits for it any more.
+    pub(crate) fn close_question(&mut self, call: CallRef) {
+        if let Some(asked) = self.approvals.withdraw(call) {
+            let waited = self.host.clock.now().saturating_since(asked.since);
+            self.host.inbox.meters.waited.approval.0.observe_time(waited);
+        }
+    }
+
     /// Tells those who watch what becomes of a question.
     fn tell_of(&self, call: CallRef, message: String, data: serde_json::Value) {
         let Some(place) = self.places.get(&call.run) else { return };
@@ -93,6 +102,18 @@ impl Runtime {
 
     /// Decides a question, by its id. The first answer holds.
     pub fn resolve(&mut self, approval: &str, ruling: Ruling) -> Result<Approval, TaskError> {
+        match self.rule(approval, ruling) {
+            Err(error) if error.kind() == ErrorKind::NoSuchApproval => {
+                let (tell, told) = Tell::waited_for();
+                self.tell_why_not_open(approval.into(), tell, error.clone());
+                Err(told.recv().ok().and_then(Result::err).unwrap_or(error))
+            }
+            ruled => ruled,
+        }
+    }
+
+    /// The same by what is in memory alone: a question that was decided before this process began is one that is not open.
+    pub(crate) fn rule(&mut self, approval: &str, ruling: Ruling) -> Result<Approval, TaskError> {
         let Some(call) = self.asking(approval) else {
             return match self.approvals.earlier(approval) {
                 Some(first) => Err(decided_already(approval, first)),
@@ -111,7 +132,7 @@ impl Runtime {
         let Approval { choice, by, .. } = &answer;
         let data = json!({ "approval": open.id, "decided": answer });
         self.tell_of(call, format!("{by} said {choice}"), data);
-        self.approvals.withdraw(call);
+        self.close_question(call);
         self.approvals.remember(open.id, answer.clone());
         self.complete(call.run, Completion::Decided(call, Ok(value)));
         Ok(answer)

@@ -18,8 +18,8 @@ use crate::control::{Control, OpenApproval, Ruling};
 const NOBODY: &str = "nobody was there to ask: the command that waits for the run had no terminal, or was told to deny";
 
 impl ToDoAboutApprovals {
-    /// What is done, in the surroundings of this process.
-    pub(super) fn manner(self) -> Result<AboutApprovals, Ending> {
+    /// What is done, in the surroundings of this process: if nothing is said, and nobody is there to ask, what the command does then.
+    pub(super) fn manner(self, unasked: AboutApprovals) -> Result<AboutApprovals, Ending> {
         let can_ask = std::io::stdin().is_terminal();
         match (self.approvals, self.deny_approvals) {
             (_, true) => Ok(AboutApprovals::Deny),
@@ -29,7 +29,7 @@ impl ToDoAboutApprovals {
             }
             (Some(manner), _) => Ok(manner),
             (None, _) if can_ask => Ok(AboutApprovals::Ask),
-            (None, _) => Ok(AboutApprovals::Deny),
+            (None, _) => Ok(unasked),
         }
     }
 }

@@ -77,11 +77,6 @@ pub enum CliError {
     /// The output could not be written.
     #[error("cannot write the output: {0} [TFY0068]; see the system's message")]
     Output(String),
-    /// The demo did not come to its end.
-    #[error(
-        "the demo failed: {0} [TFY0080]; its log and its ledger are still there, to be looked at"
-    )]
-    Demo(String),
     /// Runs would not go on with this program.
     #[error(
         "{0} [TFY0081]; bring the recorded calls back, or let new code live with old runs by `patched`; `try` shows where"
@@ -160,8 +155,8 @@ impl CliError {
     /// All codes, in order.
     pub const CODES: &[&str] = &[
         "TFY0060", "TFY0061", "TFY0062", "TFY0063", "TFY0064", "TFY0065", "TFY0066", "TFY0067",
-        "TFY0068", "TFY0069", "TFY0080", "TFY0081", "TFY0082", "TFY0083", "TFY0084", "TFY0085",
-        "TFY0123", "TFY0185", "TFY0186", "TFY0187", "TFY0188", "TFY0195",
+        "TFY0068", "TFY0069", "TFY0081", "TFY0082", "TFY0083", "TFY0084", "TFY0085", "TFY0123",
+        "TFY0185", "TFY0186", "TFY0187", "TFY0188", "TFY0195",
     ];
 
     /// The stable code.
@@ -177,7 +172,6 @@ impl CliError {
             CliError::Usage(_) => "TFY0067",
             CliError::Output(_) => "TFY0068",
             CliError::NotAllWell(_) => "TFY0069",
-            CliError::Demo(_) => "TFY0080",
             CliError::WouldDiverge(_) => "TFY0081",
             CliError::NotFailed(_) => "TFY0082",
             CliError::NoDebugger => "TFY0083",

@@ -55,6 +55,8 @@ pub struct Asked<'a> {
     pub builder: Builder,
     /// Whether JSON is to be printed.
     pub json: bool,
+    /// Whether what people read is in colours.
+    pub colour: bool,
     /// This program once more, with its functions: a command and its options can be added.
     pub again: Again,
     pub(super) started: &'a Started<'a>,

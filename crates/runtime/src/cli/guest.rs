@@ -9,7 +9,7 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args as _, Command, CommandFactory, FromArgMatches};
 
-use super::args::{Args, RunFile};
+use super::args::{Args, RunFile, When};
 use super::error::{Shown, exit};
 use super::extra::Extra;
 use crate::builder::Builder;
@@ -119,6 +119,7 @@ pub(super) struct Typing {
     pub(super) dir: Option<PathBuf>,
     pub(super) app: Option<OsString>,
     pub(super) json: bool,
+    pub(super) color: When,
     pub(super) verbose: u8,
 }
 
@@ -158,6 +159,7 @@ pub(super) fn parse(
             dir: matches.get_one::<PathBuf>("dir").cloned(),
             app,
             json: matches.get_flag("json"),
+            color: matches.get_one("color").copied().unwrap_or_default(),
             verbose: matches.get_count("verbose"),
         })),
         _ => Args::from_arg_matches(&matches).map(|args| Typed::Command(args, app)),

@@ -22,7 +22,6 @@ mod backup;
 mod capture;
 mod change;
 mod check;
-mod demo;
 mod diff;
 mod doctor;
 mod doubt;
@@ -48,6 +47,7 @@ mod replay;
 mod resume;
 mod screen;
 mod show;
+mod status;
 mod step;
 mod submit;
 mod summary;
@@ -249,7 +249,7 @@ fn dispatch(builder: Builder, args: Args, out: Out, started: &Started<'_>) -> Do
         Command::Prune(options) => keep::prune(&place, out, &options),
         Command::Backup(options) => backup::backup(&place, out, &options),
         Command::Restore(options) => backup::restore(out, &options),
-        Command::Demo(options) => demo::demo(out, &options, started),
+        Command::Status => status::status(&place, out),
         Command::Metrics(options) => metrics::metrics(&place, out, &options),
         Command::Doctor => doctor::doctor(&place, out),
         Command::Completions { shell } => completions(out, shell, started),
@@ -269,6 +269,7 @@ fn dispatch_extra(builder: Builder, typing: &Typing, started: &Started<'_>) -> D
         dir_is_given: typing.dir.is_some(),
         builder,
         json: typing.json,
+        colour: typing.color.is_wanted() && !typing.json,
         started,
     };
     match guest::adds(started.extras, &typing.name) {

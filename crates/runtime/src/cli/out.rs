@@ -73,6 +73,17 @@ pub(super) fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
+impl When {
+    /// Whether standard output has colours.
+    pub(super) fn is_wanted(self) -> bool {
+        match self {
+            When::Always => true,
+            When::Never => false,
+            When::Auto => std::io::stdout().is_terminal() && may_colour(),
+        }
+    }
+}
+
 /// Whether the environment allows colours.
 pub(super) fn may_colour() -> bool {
     let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -116,11 +127,7 @@ impl Out {
     pub(super) fn new(args: &Args) -> Out {
         let stdout = std::io::stdout();
         let is_terminal = stdout.is_terminal();
-        let colour = match args.color {
-            When::Always => true,
-            When::Never => false,
-            When::Auto => is_terminal && may_colour(),
-        };
+        let colour = args.color.is_wanted();
         let width = match is_terminal && !args.wide {
             true => Some(terminal_width(&stdout)),
             false => None,

@@ -22,7 +22,7 @@ use crate::durable::uuid_of;
 use crate::host::Entropy;
 
 pub(super) fn submit(place: Place, out: Out, options: &Submit) -> Done {
-    let approvals = options.approvals.manner()?;
+    let approvals = options.approvals.manner(AboutApprovals::Deny)?;
     let input = read(&options.input)?;
     let id = options.id.clone().unwrap_or_else(|| drawn(&options.function));
     let manner = match (options.wait, options.follow) {

@@ -36,7 +36,8 @@ const EVENTS: usize = 1024;
 const SPINNER: [char; 4] = ['◐', '◓', '◑', '◒'];
 
 pub(super) fn watch(place: &Place, out: Out, options: &Watch) -> Done {
-    let manner = options.approvals.manner()?;
+    // Who looks, only looks.
+    let manner = options.approvals.manner(AboutApprovals::Wait)?;
     let run = find_kept(&place.look()?, &options.run)?;
     let form = if out.is_terminal() { Manner::Tree } else { Manner::Lines };
     see(place, out, run, (form, manner), &AtomicBool::new(false))

@@ -14,7 +14,7 @@ use super::request::{Answer, Outcome, Tell};
 use super::summary::{
     ErrorSummary, Parent, Row, RunDetail, RunPage, RunQuery, RunSummary, State, moment,
 };
-use crate::durable::{Stand, log_failed, read_script};
+use crate::durable::{Stand, log_failed, read_script, why_not_open};
 use crate::history::Glance;
 use crate::wal::{Disk, LogError, RunEntry, RunState, Stamp};
 
@@ -60,6 +60,8 @@ pub(crate) enum Job {
     Removed(Vec<Uuid>),
     List(Box<Listing>, Tell),
     Show(Uuid, Shown, Tell),
+    /// Somebody decides a question that is not open.
+    NotOpen(String, Tell),
 }
 
 pub(crate) struct Catalogue {
@@ -144,6 +146,9 @@ impl Catalogue {
             Job::Removed(runs) => runs.iter().for_each(|run| drop(self.over.remove(run))),
             Job::List(listing, tell) => tell.tell(self.list(*listing)),
             Job::Show(run, shown, tell) => tell.tell(self.show(run, shown)),
+            Job::NotOpen(approval, tell) => {
+                tell.tell(Err(why_not_open(&*self.disk, &self.root, &approval)));
+            }
         }
     }
 

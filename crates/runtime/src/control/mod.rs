@@ -46,7 +46,7 @@ use serde_json::value::RawValue;
 use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
 use crate::approval::Approval;
-pub use crate::approval::{OpenApproval, Ruling};
+pub use crate::approval::{OpenApproval, Ruling, user_name};
 use crate::context;
 use crate::durable::{Fork, decode, raw};
 use crate::inbox::{Inbox, Letter, Settlement};
@@ -54,7 +54,7 @@ use crate::metrics::{self, Snapshot};
 use crate::pal::{Hub, Wanted};
 pub(crate) use catalogue::{Catalogue, Cataloguing, Entry, Job, Listing, Shown};
 use offline::Offline;
-pub use request::{Answer, Decision, Doubt, Paused, Request, Status};
+pub use request::{Answer, Decision, Doubt, Function, Paused, Request, Status};
 pub(crate) use request::{Tell, text};
 use socket::Client;
 pub(crate) use socket::{House, Listening};

@@ -8,20 +8,22 @@ use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
 
 use super::catalogue::{Catalogue, Listing, Shown};
 use super::no_activity;
-use super::request::{Answer, Request, Status};
+use super::request::{Answer, Decision, Request, Status};
 use super::summary::{RunQuery, State, find_named};
 use crate::approval::{no_such_approval, own_uid};
 use crate::clock::Clock;
 use crate::durable::{
     Fork, Key, Needed, Page, Received, Shelved, Source, Stand, copy, fetch, log_failed, needed,
     needed_by_fork, no_such_run, not_in_doubt, not_over, parent_of, parse_key, read_script,
-    read_too_early, run_over, run_removed, uuid_of,
+    read_too_early, run_over, run_removed, uuid_of, why_not_open,
 };
 use crate::host::Entropy;
 use crate::inbox::unknown;
+use crate::redact::{self, Redactions};
 use crate::retention::Remains;
 use crate::wal::{
     Batch, Collected, Disk, Holding, LogError, Payload, RealDisk, RunState, Settings, Writer,
+    is_redacted,
 };
 
 /// A log in the hands of who wants to change something in it.
@@ -72,12 +74,51 @@ impl Offline {
 
     pub(super) fn ask(&mut self, request: Request) -> Result<Answer, TaskError> {
         let clock = Clock::system().now();
+        let rules = self.rules_for(&request)?;
         let mut page = Page::new(Batch::new());
-        let answer = self.write(&mut page, request, clock)?;
+        page.batch.redact(rules.clone());
+        let answer = self.write(&mut page, request, clock);
+        let answer = match &rules {
+            Some(rules) => answer.map(|answer| answer.redacted(rules)).map_err(|e| rules.error(e)),
+            None => answer,
+        }?;
         if let Some(writer) = &mut self.writer {
             writer.commit(&mut page.batch, |_| {}).map_err(log_failed)?;
         }
         Ok(answer)
+    }
+
+    /// By which secrets are taken out of what is written: the rules of this process. If it has none, and the program that has the log at other times has some, nothing
+    /// is written that may have a secret in it.
+    fn rules_for(&self, request: &Request) -> Result<Option<Arc<Redactions>>, TaskError> {
+        let rules = redact::known();
+        let refuse = |what: &str, name: &str| {
+            rules.as_ref().map_or(Ok(()), |rules| rules.refuse_name(what, name))
+        };
+        let brings_text = match request {
+            Request::Send { name, .. } => {
+                refuse("a message", name)?;
+                true
+            }
+            Request::Fork { fork, .. } => {
+                fork.names().try_for_each(|name| refuse("a fork", name))?;
+                fork.has_reply()
+            }
+            Request::Allow { names, .. } => {
+                names.iter().try_for_each(|name| refuse("an effect", name))?;
+                false
+            }
+            Request::Settle { .. } => true,
+            Request::Decide { decision, .. } => !matches!(decision, Decision::Again),
+            Request::Resolve { ruling, .. } => ruling.has_reason(),
+            _ => false,
+        };
+        if brings_text && rules.is_none() && is_redacted(&*self.disk, &self.root) {
+            return Err(needs_process(
+                "the program that had it takes secrets out of what is written, by rules that are not known here; start it and ask again",
+            ));
+        }
+        Ok(rules)
     }
 
     fn write(
@@ -91,7 +132,6 @@ impl Offline {
                 pid: std::process::id(),
                 version: env!("CARGO_PKG_VERSION").into(),
                 functions: Vec::new(),
-                about: Vec::new(),
                 live: 0,
                 paused: Vec::new(),
                 failed: None,
@@ -198,11 +238,20 @@ impl Offline {
                 Ok(Answer::Approvals(approvals))
             }
             Request::Resolve { approval, ruling } => {
-                let none = || no_such_approval(&approval);
-                let run = Key::parse(&approval).ok_or_else(none)?.run;
-                let mut shelved = self.shelved(run)?;
+                let run = Key::parse(&approval).ok_or_else(|| no_such_approval(&approval))?.run;
                 let ruling = ruling.asked_by_user(own_uid());
-                shelved.resolve(page, clock, &approval, ruling).map(Answer::Approval)
+                let ruled = match self.shelved(run) {
+                    Ok(mut shelved) => shelved.resolve(page, clock, &approval, ruling),
+                    Err(error) if error.kind() == ErrorKind::RunOver => {
+                        Err(no_such_approval(&approval))
+                    }
+                    Err(error) => Err(error),
+                };
+                let ruled = ruled.map_err(|error| match error.kind() {
+                    ErrorKind::NoSuchApproval => why_not_open(&*self.disk, &self.root, &approval),
+                    _ => error,
+                });
+                ruled.map(Answer::Approval)
             }
             Request::Decide { key, decision } => {
                 let parsed = parse_key(&key)?;
@@ -268,7 +317,8 @@ impl Offline {
             return Err(run_removed(run));
         }
         let source = Source { disk: &*self.disk, root: &self.root, run };
-        let empty = Batch::with_blob_limit(writer.settings().blob_limit);
+        let mut empty = Batch::with_blob_limit(writer.settings().blob_limit);
+        empty.redact(page.batch.rules().cloned());
         let mut copied = copy(&source, at, fork, clock, empty, |id| {
             let uuid = uuid_of(id);
             writer.run(uuid).is_none().then(|| Entropy::System.seed_of(uuid))

@@ -11,7 +11,7 @@ use tiffany_kernel::{TaskError, Uuid, Value};
 use super::streaming::Beginning;
 use super::summary::{RunDetail, RunPage, RunQuery};
 use crate::approval::{Approval, OpenApproval, Ruling};
-use crate::durable::{Fork, FunctionAbout, Json, compact};
+use crate::durable::{Fork, Json, compact};
 use crate::inbox::Settlement;
 use crate::metrics::Snapshot;
 use crate::pal::Wanted;
@@ -241,10 +241,7 @@ pub struct Status {
     /// The version of Tiffany it was built with.
     pub version: String,
     /// The functions it has registered; none if nobody has the directory.
-    pub functions: Vec<String>,
-    /// What is known of them: what they are given, what they are for.
-    #[serde(default)]
-    pub about: Vec<FunctionAbout>,
+    pub functions: Vec<Function>,
     /// How many runs go on in it.
     pub live: usize,
     /// Runs that cannot go on, and why.
@@ -252,6 +249,30 @@ pub struct Status {
     /// Why nothing can be written any more, if the log has failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<TaskError>,
+}
+
+/// A function that runs can be started from, with what is known of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Function {
+    /// What it is called.
+    pub name: String,
+    /// The language of its code: `rust`, `python`.
+    pub language: String,
+    /// What it is given, as its language writes it: the type of its one value in Rust, its parameters in Python.
+    pub takes: Option<String>,
+    /// The same as a JSON Schema, if there is one.
+    pub input: Option<Value>,
+    /// What its author says of it.
+    pub doc: Option<String>,
+}
+
+impl Function {
+    /// One of which no more is known.
+    pub fn new(name: &str, language: &str) -> Function {
+        let (name, language) = (name.to_owned(), language.to_owned());
+        Function { name, language, takes: None, input: None, doc: None }
+    }
 }
 
 /// A run that cannot go on with the program that has the log.

@@ -27,7 +27,7 @@ use crate::metrics::LogStanding;
 use crate::retention::Background;
 use crate::runtime::Runtime;
 use crate::trace::Who;
-use crate::wal::{Batch, Disk, LogError, RunEntry, RunState, Ticket, Writer};
+use crate::wal::{Batch, Disk, LogError, RunEntry, RunState, Ticket, Writer, mark_redacted};
 
 /// The durable side of a runtime.
 pub(crate) struct Durable {
@@ -160,6 +160,9 @@ impl Runtime {
         batch.redact(self.settings.redactions.clone());
         let page = Page::new(batch);
         let (writer, recovery) = Writer::open(disk.clone(), &root, settings)?;
+        if inline.is_none() {
+            mark_redacted(&*disk, &root, self.settings.redactions.is_some())?;
+        }
         let mut runs = BTreeMap::new();
         let mut live = Vec::new();
         for (uuid, entry) in writer.runs() {

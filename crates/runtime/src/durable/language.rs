@@ -1,9 +1,9 @@
 //! What a language other than Rust tells of the durable runs whose code is in it: where their functions are, what their code
 //! depends on, how their lines read. It knows no log and no run.
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value as Json;
 use tiffany_kernel::{BoxCoroutine, Frame, Site, TaskError, Time, Uuid, Value};
+
+use crate::control::Function;
 
 /// What a function is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,39 +23,6 @@ pub enum Way {
     Old,
     /// The first take the new code, and the others the old.
     Both,
-}
-
-/// What is known of a function that runs can be started from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct FunctionAbout {
-    /// Its name.
-    pub name: String,
-    /// The language it is written in: `rust` or `python`.
-    pub language: String,
-    /// A JSON Schema of what it is given, if there is one.
-    pub input: Option<Json>,
-    /// What its author says of it.
-    pub doc: Option<String>,
-}
-
-impl FunctionAbout {
-    /// Of which nothing more is known.
-    pub fn new(name: &str, language: &str) -> FunctionAbout {
-        FunctionAbout { name: name.into(), language: language.into(), input: None, doc: None }
-    }
-
-    /// It is given this.
-    #[must_use]
-    pub fn schema(self, input: Option<Json>) -> FunctionAbout {
-        FunctionAbout { input, ..self }
-    }
-
-    /// Its author says this of it.
-    #[must_use]
-    pub fn doc(self, doc: Option<String>) -> FunctionAbout {
-        FunctionAbout { doc, ..self }
-    }
 }
 
 /// The whole contract between durable runs and the language of their code.
@@ -85,11 +52,11 @@ pub trait Language {
         None
     }
 
-    /// The names of the functions that runs can be started from.
-    fn names(&self) -> Vec<String>;
+    /// What it is called, in a word.
+    fn name(&self) -> &'static str;
 
-    /// What is known of one of them.
-    fn describe(&self, function: &str) -> FunctionAbout;
+    /// The functions that runs can be started from, with what is known of them.
+    fn functions(&self) -> Vec<Function>;
 
     /// Whether there is such a function.
     fn has(&self, function: &str) -> bool;

@@ -149,6 +149,14 @@ impl Runtime {
         self.ask_shelf(|| Job::Show(uuid, shown, tell));
     }
 
+    /// Tells why a question is not open: by the log, if there is one, which knows what was decided before this process began.
+    pub(crate) fn tell_why_not_open(&mut self, approval: String, tell: Tell, error: TaskError) {
+        match &self.durable {
+            Some(_) => self.ask_shelf(|| Job::NotOpen(approval, tell)),
+            None => tell.tell(Err(error)),
+        }
+    }
+
     fn ask_shelf(&mut self, job: impl FnOnce() -> Job) {
         let Some(durable) = &mut self.durable else { return };
         if let Shelf::Unread = durable.shelf {
@@ -157,7 +165,9 @@ impl Runtime {
                 Err(error) => {
                     let message = format!("no thread for the list of runs: {error}");
                     let error = TaskError::failed(message);
-                    if let Job::List(_, tell) | Job::Show(_, _, tell) = job() {
+                    if let Job::List(_, tell) | Job::Show(_, _, tell) | Job::NotOpen(_, tell) =
+                        job()
+                    {
                         tell.tell(Err(error));
                     }
                     return;

@@ -1,5 +1,6 @@
 //! Functions by name: what a durable run is started from, and started from again when it is resumed.
 
+use std::any::type_name;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::future::Future;
@@ -12,9 +13,13 @@ use tiffany_kernel::{BoxCoroutine, ErrorKind, Step, TaskError, Time, Value};
 
 use super::agent::{self, DurableAgent};
 use super::json::{Json, decode, encode};
-use super::language::{FunctionAbout, Language, Wanted};
+use super::language::{Language, Wanted};
+use crate::control;
 use crate::future_task::{FutureTask, Output, into_task_error, panic_error};
 use crate::panics;
+
+/// So many functions are named to somebody who asked for one that is not there.
+const NAMED: usize = 10;
 
 /// Makes the root of a run out of its input.
 type Start = dyn Fn(&str) -> Result<BoxCoroutine, TaskError>;
@@ -25,6 +30,8 @@ struct Function {
     start: Rc<Start>,
     /// Its root is a state machine that can be written down.
     is_agent: bool,
+    /// The type of its input, if it is known.
+    input: Option<&'static str>,
     /// Where it was registered, which is where its runs are said to come from, in this process and in later ones.
     at: &'static Location<'static>,
 }
@@ -45,7 +52,7 @@ pub(crate) struct Registry {
     functions: BTreeMap<Rc<str>, Function>,
     agents: BTreeMap<Rc<str>, Rc<Restore>>,
     /// What was said of functions that are registered here, or will be.
-    described: BTreeMap<String, FunctionAbout>,
+    described: BTreeMap<String, (String, serde_json::Value)>,
     /// Who knows of others.
     pub(crate) language: Option<Rc<dyn Language>>,
 }
@@ -67,7 +74,18 @@ impl Registry {
             let root = async move { function(input).await };
             Ok(Box::pin(FutureTask::<_, WrittenDown>::new(root)))
         };
-        let function = Function { start: Rc::new(start), is_agent: false, at: Location::caller() };
+        self.insert(name, Rc::new(start), false, Some(type_name::<I>()));
+    }
+
+    #[track_caller]
+    fn insert(
+        &mut self,
+        name: &str,
+        start: Rc<Start>,
+        is_agent: bool,
+        input: Option<&'static str>,
+    ) {
+        let function = Function { start, is_agent, input, at: Location::caller() };
         self.functions.insert(name.into(), function);
     }
 
@@ -81,8 +99,7 @@ impl Registry {
     {
         self.add_kind::<A>();
         let start = move |input: &str| Ok(agent::coroutine(function(decode::<I>(input)?)));
-        let function = Function { start: Rc::new(start), is_agent: true, at: Location::caller() };
-        self.functions.insert(name.into(), function);
+        self.insert(name, Rc::new(start), true, Some(type_name::<I>()));
     }
 
     /// A kind of state machine that can be made again.
@@ -126,32 +143,24 @@ impl Registry {
         name: &str,
         start: impl Fn(&str) -> Result<BoxCoroutine, TaskError> + 'static,
     ) {
-        let function = Function { start: Rc::new(start), is_agent: false, at: Location::caller() };
-        self.functions.insert(name.into(), function);
+        self.insert(name, Rc::new(start), false, None);
     }
 
-    /// The names of all functions.
-    pub(crate) fn names(&self) -> Vec<String> {
-        let others = self.language.iter().flat_map(|language| language.names());
-        self.functions.keys().map(|name| name.to_string()).chain(others).collect()
-    }
-
-    /// What is given to a function, and what it is for.
-    pub(crate) fn describe(&mut self, about: FunctionAbout) {
-        self.described.insert(about.name.clone(), about);
-    }
-
-    /// What is known of all functions.
-    pub(crate) fn about(&self) -> Vec<FunctionAbout> {
-        let ours = self.functions.keys().map(|name| {
-            let known = self.described.get(&**name).cloned();
-            known.unwrap_or_else(|| FunctionAbout::new(name, "rust"))
+    /// All functions, with what is known of them.
+    pub(crate) fn list(&self) -> Vec<control::Function> {
+        let ours = self.functions.iter().map(|(name, function)| {
+            let (doc, input) = self.described.get(&**name).cloned().unzip();
+            let takes = function.input.map(without_modules);
+            let doc = doc.filter(|doc| !doc.is_empty());
+            control::Function { takes, input, doc, ..control::Function::new(name, "rust") }
         });
-        let others = self
-            .language
-            .iter()
-            .flat_map(|language| language.names().into_iter().map(|name| language.describe(&name)));
-        ours.chain(others).collect()
+        let theirs = self.language.iter().flat_map(|language| language.functions());
+        ours.chain(theirs).collect()
+    }
+
+    /// What a function is for, and what it is given.
+    pub(crate) fn describe(&mut self, name: &str, doc: &str, input: serde_json::Value) {
+        self.described.insert(name.to_owned(), (doc.to_owned(), input));
     }
 
     /// Whether there is none.
@@ -172,11 +181,38 @@ impl Registry {
         known.map_or_else(|| name.into(), |(known, _)| Rc::clone(known))
     }
 
+    /// The function that somebody outside means: of this name; or, where names have a part before a colon (the module, in Python), the only one that
+    /// is called so after it.
+    pub(crate) fn meant(&self, name: &str) -> Result<String, TaskError> {
+        if self.has(name) {
+            return Ok(name.to_owned());
+        }
+        let mut names: Vec<String> = self.list().into_iter().map(|one| one.name).collect();
+        let is_short =
+            |full: &&String| full.rsplit_once(':').is_some_and(|(_, short)| short == name);
+        let mut meant = names.iter().filter(is_short);
+        if let (Some(full), None) = (meant.next(), meant.next()) {
+            return Ok(full.clone());
+        }
+        names.sort_unstable();
+        let there = match names.len() {
+            0 => "there is none at all".to_owned(),
+            many => {
+                let first: Vec<String> =
+                    names.iter().take(NAMED).map(|name| format!("`{name}`")).collect();
+                let more = if many > NAMED { ", …" } else { "" };
+                format!("there {} {}{more}", if many == 1 { "is" } else { "are" }, first.join(", "))
+            }
+        };
+        let message = format!("no function `{name}` is registered; {there}");
+        Err(TaskError::new(ErrorKind::Unregistered, message))
+    }
+
     /// The root of a run of this function.
     #[track_caller]
     pub(crate) fn start(&self, name: &str, input: &str, wanted: Wanted) -> Result<Root, TaskError> {
         match self.functions.get(name) {
-            Some(Function { start, is_agent, at }) => {
+            Some(Function { start, is_agent, at, .. }) => {
                 // Reading the input is code of the user's too; a panic in it is this run's alone.
                 let started = panics::noting(|| start(input)).unwrap_or_else(|payload| {
                     let what = format!("reading the input of `{name}` panicked");
@@ -200,6 +236,15 @@ impl Registry {
     }
 }
 
+/// The name of a type as it is written where everything is imported.
+fn without_modules(name: &str) -> String {
+    let mut short = String::new();
+    for part in name.split_inclusive(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')) {
+        short.push_str(part.rsplit("::").next().unwrap_or(part));
+    }
+    short
+}
+
 /// The output of a durable run's root: written down, or an error.
 struct WrittenDown;
 
@@ -211,6 +256,24 @@ impl<O: Serialize + 'static, E: Display + 'static> Output<Result<O, E>> for Writ
                 Err(error) => Step::Failed(error),
             },
             Err(error) => Step::Failed(into_task_error(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_modules;
+
+    #[test]
+    fn types_are_told_without_their_modules() {
+        let cases = [
+            ("()", "()"),
+            ("alloc::string::String", "String"),
+            ("(u64, alloc::vec::Vec<core::option::Option<a::B>>)", "(u64, Vec<Option<B>>)"),
+            ("&'static [core::time::Duration; 3]", "&'static [Duration; 3]"),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(without_modules(name), expected);
         }
     }
 }

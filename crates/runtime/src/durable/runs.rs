@@ -241,16 +241,7 @@ impl Runtime {
 
     /// An error if something is to be called by a name that the rules take something out of: it could not be found again.
     pub(super) fn refuse_secret(&self, what: &str, name: &str) -> Result<(), TaskError> {
-        match &self.settings.redactions {
-            Some(rules) if rules.take_from(name) => {
-                let message = format!(
-                    "the name of {what} has something in it that is taken out of the log: `{}`",
-                    rules.text(name)
-                );
-                Err(TaskError::new(ErrorKind::SecretName, message))
-            }
-            _ => Ok(()),
-        }
+        self.settings.redactions.as_ref().map_or(Ok(()), |rules| rules.refuse_name(what, name))
     }
 
     /// Drives all runs until this one is over and its end is safe in the log, and gives its value.

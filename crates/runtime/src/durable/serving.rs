@@ -132,6 +132,15 @@ impl Runtime {
         match request {
             Request::Runs(query) => self.list_runs(query, tell),
             Request::Show { run } => self.show_run(run, tell),
+            Request::Resolve { approval, ruling } => {
+                let request = Request::Resolve { approval: approval.clone(), ruling };
+                match self.carry_out(request) {
+                    Err(error) if error.kind() == ErrorKind::NoSuchApproval => {
+                        self.tell_why_not_open(approval, tell, error);
+                    }
+                    answer => self.hold(tell, answer),
+                }
+            }
             request => {
                 let answer = self.carry_out(request);
                 self.hold(tell, answer);
@@ -170,6 +179,12 @@ impl Runtime {
             }
             Request::Submit { function, id, input } => {
                 let is_new = !self.knows(uuid_of(&id));
+                let function = match self.settings.registry.meant(&function) {
+                    Ok(meant) => meant,
+                    // A run that is there is the same run, whoever has its code.
+                    Err(_) if !is_new => function,
+                    Err(error) => return Err(error),
+                };
                 let submitted = self.submit_json(&function, &id, &compact(input.get()));
                 submitted.map(|run| Answer::Run { run, is_new }).map_err(into_task_error)
             }
@@ -230,7 +245,7 @@ impl Runtime {
             Request::Doubts => Ok(Answer::Doubts(self.doubts())),
             Request::Approvals => Ok(Answer::Approvals(self.approvals())),
             Request::Resolve { approval, ruling } => {
-                self.resolve(&approval, ruling).map(Answer::Approval)
+                self.rule(&approval, ruling).map(Answer::Approval)
             }
             Request::Decide { key, decision } => self.decide_doubt(&key, decision),
         }
@@ -285,8 +300,7 @@ impl Runtime {
         Status {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").into(),
-            functions: self.settings.registry.names(),
-            about: self.settings.registry.about(),
+            functions: self.settings.registry.list(),
             live: self.durable.as_ref().map_or(0, live),
             paused: self.paused(),
             failed: self.log_failure().map(log_failed),

@@ -2,6 +2,7 @@
 //! written to its log, and reaches it when it is brought back.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -12,11 +13,12 @@ use super::journal::Journal;
 use super::json::{Json, compact, decode};
 use super::key::{Key, Number, Received};
 use super::page::Page;
-use super::resume::script::{Beginning, Fetch, Recorded, Script, What, unwrapped};
-use crate::approval::{Approval, OpenApproval, Place, Ruling, no_such_approval};
+use super::resume::resuming::read_script;
+use super::resume::script::{Beginning, Fetch, Recorded, Script, Told, What, unwrapped};
+use crate::approval::{Approval, OpenApproval, Place, Ruling, decided_already, no_such_approval};
 use crate::control::{Decision, Doubt};
 use crate::inbox::Settlement;
-use crate::wal::{Chain, Payload, Stamp};
+use crate::wal::{Chain, Disk, Payload, Stamp};
 
 /// What has to be known of a run to write to its log.
 pub(crate) struct Shelved {
@@ -229,6 +231,27 @@ fn open_approval(
         deadline,
     };
     OpenApproval::new(&about, payload, place).ok()
+}
+
+/// Why a question is not open: the error has the first answer, if the run's log has one.
+pub(crate) fn why_not_open(disk: &dyn Disk, root: &Path, approval: &str) -> TaskError {
+    match first_answer(disk, root, approval) {
+        Some(first) => decided_already(approval, &first),
+        None => no_such_approval(approval),
+    }
+}
+
+fn first_answer(disk: &dyn Disk, root: &Path, approval: &str) -> Option<Approval> {
+    let Key { run, number } = Key::parse(approval)?;
+    let answer = |told: Option<&Told>| match &told?.what {
+        What::Decided { of, answer: Ok(answer) } if *of == number.seq => Some(answer.clone()),
+        _ => None,
+    };
+    let script =
+        read_script(disk, root, run, |script| answer(script.told.back()).is_some()).ok()?;
+    let generation = script.beginning.continued.as_ref().map_or(1, |before| before.generation + 1);
+    let answer = answer(script.told.back()).filter(|_| generation == number.generation)?;
+    decode(&answer.borrow::<Json>()?.0).ok()
 }
 
 fn is_at_most_once(about: &str, fetch: Fetch<'_>) -> bool {

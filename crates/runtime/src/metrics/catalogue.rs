@@ -63,7 +63,7 @@ catalogue! {
     LATE: Counter "tiffany_effect_late_total" [] "Results of steps that came when nobody waited for them any more.";
     QUEUE_WAITING: Gauge "tiffany_queue_waiting" ["queue"] "Steps that wait in a named queue.";
     QUEUE_RUNNING: Gauge "tiffany_queue_running" ["queue"] "Steps that have left a named queue and are under way.";
-    WAIT_BY: Histogram "tiffany_wait_seconds" ["reason"] "How long was waited for the host: effect (a step, from call to answer), queue (a place in a named queue) or commit (records that something depends on).";
+    WAIT_BY: Histogram "tiffany_wait_seconds" ["reason"] "How long was waited for the host: effect (a step, from call to answer), queue (a place in a named queue), commit (records that something depends on) or approval (a person, from question to answer).";
 
     COMMIT_TIME: Histogram "tiffany_commit_seconds" [] "How long it took to make a batch of records durable.";
     COMMIT_RECORDS: Histogram "tiffany_commit_records" [] "How many records a batch had.";

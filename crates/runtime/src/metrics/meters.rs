@@ -90,6 +90,7 @@ pub(crate) struct Waited {
     pub(crate) effect: LongTimes,
     pub(crate) queue: LongTimes,
     pub(crate) commit: LongTimes,
+    pub(crate) approval: LongTimes,
 }
 
 /// What came of the runs of one function.

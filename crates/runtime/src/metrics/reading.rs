@@ -91,8 +91,10 @@ impl Meters {
         sheet.value(&about::WAIT_TIME, &[], self.wait_time.seconds());
         sheet.histogram(&about::TIMER_LATE, &[], &self.timer_late.0);
         sheet.count(&about::STUCK, &[], self.stuck.get());
-        let Waited { effect, queue, commit } = &self.waited;
-        for (reason, times) in [("effect", effect), ("queue", queue), ("commit", commit)] {
+        let Waited { effect, queue, commit, approval } = &self.waited;
+        for (reason, times) in
+            [("effect", effect), ("queue", queue), ("commit", commit), ("approval", approval)]
+        {
             sheet.histogram(&about::WAIT_BY, &[reason], &times.0);
         }
     }

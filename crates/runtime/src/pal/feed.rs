@@ -10,8 +10,9 @@ use tiffany_kernel::{
 use super::activity::{Data, TaskId};
 use super::hub::Hub;
 use super::settings::Settings;
-use super::state::{Draft, State, TurnDraft};
+use super::state::{Clean, Draft, State, TurnDraft};
 use crate::error::RunError;
+use crate::redact::Redactions;
 use crate::runtime::Runtime;
 
 /// So many events may wait for a reader to be out of the way.
@@ -36,6 +37,14 @@ struct Batch {
     /// When they are told; ghosts happened when they say.
     ts: Option<Time>,
     events: Vec<Event>,
+    /// The same where secrets have to be taken out first; `events` is empty then.
+    cleaned: Vec<Item>,
+}
+
+/// What comes to the hub of what the kernel told.
+enum Item {
+    Turn(TurnDraft),
+    Notable(Clean),
 }
 
 impl Feed {
@@ -44,12 +53,16 @@ impl Feed {
         run.swap_events(self.spare.pop().unwrap_or_default())
     }
 
-    fn add(&mut self, task_id: TaskId, ts: Option<Time>, events: Vec<Event>) {
+    fn add(&mut self, hub: &Hub, task_id: TaskId, ts: Option<Time>, mut events: Vec<Event>) {
         if events.is_empty() {
             return self.spare.push(events);
         }
         self.waiting += events.len();
-        self.batches.push(Batch { task_id, ts, events });
+        let rules = hub.0.rules.as_deref();
+        let cleaned = rules.map_or_else(Vec::new, |rules| {
+            events.drain(..).filter_map(|event| item(ts, event, Some(rules))).collect()
+        });
+        self.batches.push(Batch { task_id, ts, events, cleaned });
     }
 
     /// What a run does again, as a ghost.
@@ -58,7 +71,7 @@ impl Feed {
             return drop(run.take_events());
         }
         let events = self.take(run);
-        self.add(task_id, None, events);
+        self.add(hub, task_id, None, events);
         self.hand_over(hub, self.waiting > MOST);
     }
 
@@ -73,8 +86,14 @@ impl Feed {
         };
         let Some(mut state) = state else { return };
         for mut batch in self.batches.drain(..) {
+            let (settings, task_id) = (&hub.0.settings, batch.task_id);
             for event in batch.events.drain(..) {
-                put(&mut state, &hub.0.settings, batch.task_id, batch.ts, event);
+                if let Some(item) = item(batch.ts, event, None) {
+                    put(&mut state, settings, task_id, item);
+                }
+            }
+            for item in batch.cleaned {
+                put(&mut state, settings, task_id, item);
             }
             self.spare.push(batch.events);
         }
@@ -84,9 +103,17 @@ impl Feed {
     }
 }
 
-/// Puts one thing that the kernel told into the hub.
 #[inline]
-fn put(state: &mut State, settings: &Settings, task_id: TaskId, ts: Option<Time>, event: Event) {
+fn put(state: &mut State, settings: &Settings, task_id: TaskId, item: Item) {
+    match item {
+        Item::Turn(turn) => state.add_turn(settings, task_id, turn),
+        Item::Notable(draft) => state.add(settings, task_id, draft),
+    }
+}
+
+/// What one thing that the kernel told is for the hub; `None`: nothing.
+#[inline]
+fn item(ts: Option<Time>, event: Event, rules: Option<&Redactions>) -> Option<Item> {
     let ghost = ts.is_none();
     let ts = ts.unwrap_or(event.at);
     let tid = event.tid;
@@ -95,14 +122,12 @@ fn put(state: &mut State, settings: &Settings, task_id: TaskId, ts: Option<Time>
         EventKind::Woken => (Stage::Woken, None),
         EventKind::Blocked(reason) => (Stage::Blocked, Some(reason)),
         kind => {
-            if let Some((stage, message, data)) = notable(kind) {
-                let tid = Some(tid);
-                state.add(settings, task_id, Draft { ts, tid, stage, message, data, ghost });
-            }
-            return;
+            let (stage, message, data) = notable(kind)?;
+            let draft = Draft { ts, tid: Some(tid), stage, message, data, ghost };
+            return Some(Item::Notable(draft.cleaned(rules)));
         }
     };
-    state.add_turn(settings, task_id, TurnDraft { ts, tid, stage, reason, ghost });
+    Some(Item::Turn(TurnDraft { ts, tid, stage, reason, ghost }))
 }
 
 /// What is told of what the kernel told; `None`: nothing.
@@ -203,7 +228,7 @@ impl Runtime {
             events.clear();
         }
         let now = self.host.clock.now();
-        self.feed.add(task_id, Some(now), events);
+        self.feed.add(&self.host.hub, task_id, Some(now), events);
         // What a step shows comes after what was shown before it began.
         self.feed.hand_over(&self.host.hub, has_orders);
     }
@@ -233,10 +258,11 @@ impl Runtime {
         if self.host.hub.is_awake() && !self.feed.is_muted {
             self.feed.hand_over(&self.host.hub, true);
             let hub = &self.host.hub.0;
-            let mut state = hub.state.lock();
-            state.begin_run(task_id);
             let message = message.into();
             let draft = Draft { ts, tid: None, stage, message, data, ghost: true };
+            let draft = draft.cleaned(hub.rules.as_deref());
+            let mut state = hub.state.lock();
+            state.begin_run(task_id);
             state.add(&hub.settings, task_id, draft);
             self.host.hub.cry(state);
         }

@@ -26,6 +26,8 @@ pub(super) struct Shared {
     pub(super) settings: Settings,
     /// The time for who has none; where there is no such clock, it is that of the last event.
     clock: Option<Steady>,
+    /// What is taken out of events.
+    pub(super) rules: Option<Arc<Redactions>>,
     pub(super) state: Mutex<State>,
     pub(super) crier: Arc<Crier>,
     /// Somebody may want to read: events are kept.
@@ -59,7 +61,8 @@ impl Hub {
             epoch,
             settings,
             clock,
-            state: Mutex::new(State::new(rules)),
+            rules,
+            state: Mutex::new(State::new()),
             crier: Arc::default(),
             is_awake: AtomicBool::new(false),
             changes: AtomicU64::new(0),
@@ -136,6 +139,7 @@ impl Hub {
             return;
         }
         let draft = Draft { ts, tid, stage, message: message.into(), data, ghost: false };
+        let draft = draft.cleaned(self.0.rules.as_deref());
         let mut state = self.0.state.lock();
         state.add(&self.0.settings, task_id, draft);
         self.cry(state);
@@ -148,9 +152,10 @@ impl Hub {
         }
         let stage = shown.stage();
         let (message, data) = (shown.message, data_of(shown.what, Some(step)));
-        let mut state = self.0.state.lock();
-        let ts = self.0.clock.as_ref().map_or(state.now, Steady::now);
+        let ts = self.0.clock.as_ref().map_or_else(|| self.0.state.lock().now, Steady::now);
         let draft = Draft { ts, tid: Some(tid), stage, message, data, ghost: false };
+        let draft = draft.cleaned(self.0.rules.as_deref());
+        let mut state = self.0.state.lock();
         state.add(&self.0.settings, task_id, draft);
         self.cry(state);
     }

@@ -100,7 +100,7 @@ fn check(settings: Settings, acts: Vec<Act>) -> Result<(), TestCaseError> {
                 let draft = Draft { ts, tid, stage, message: "x".into(), data: Data::None, ghost };
                 let mut state = hub.0.state.lock();
                 let seq = state.next_seq;
-                state.add(&settings, id(run), draft);
+                state.add(&settings, id(run), draft.cleaned(None));
                 drop(state);
                 readers.iter_mut().for_each(|reader| reader.note(seq, run, false, ghost));
             }

@@ -32,7 +32,19 @@ pub(super) struct Draft {
     pub(super) ghost: bool,
 }
 
+/// One without the secrets that rules take out. What is kept is made of these alone.
+pub(super) struct Clean(Draft);
+
 impl Draft {
+    /// It takes its time: the lock is not held meanwhile.
+    #[inline]
+    pub(super) fn cleaned(mut self, rules: Option<&Redactions>) -> Clean {
+        if let Some(rules) = rules {
+            self.redact(rules);
+        }
+        Clean(self)
+    }
+
     #[cold]
     fn redact(&mut self, rules: &Redactions) {
         if let Cow::Owned(cleaned) = rules.text(&self.message) {
@@ -71,12 +83,10 @@ pub(super) struct State {
     pub(super) readers: usize,
     /// Lanes whose turns somebody wants. They share the room there is for turns.
     pub(super) turn_lanes: usize,
-    /// What is taken out of events.
-    rules: Option<Arc<Redactions>>,
 }
 
 impl State {
-    pub(super) fn new(rules: Option<Arc<Redactions>>) -> State {
+    pub(super) fn new() -> State {
         State {
             next_seq: 1,
             now: Time::ZERO,
@@ -90,7 +100,6 @@ impl State {
             lost: 0,
             readers: 0,
             turn_lanes: 0,
-            rules,
         }
     }
 
@@ -121,11 +130,8 @@ impl State {
         })
     }
 
-    /// Adds a notable event. All that have words in them come this way, and so it is here that secrets are taken out.
-    pub(super) fn add(&mut self, settings: &Settings, task_id: TaskId, mut draft: Draft) {
-        if let Some(rules) = &self.rules {
-            draft.redact(rules);
-        }
+    /// Adds a notable event. All that have words in them come this way.
+    pub(super) fn add(&mut self, settings: &Settings, task_id: TaskId, Clean(draft): Clean) {
         let seq = self.next_seq;
         self.next_seq += 1;
         let Draft { ts, tid, stage, message, data, ghost } = draft;

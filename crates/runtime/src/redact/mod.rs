@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | records, commit-log segments, blobs | `wal::Line`: [`end`](crate::wal::Line::end), and where a payload becomes a blob | no byte of a line reaches a batch in another way, and files, segments, backups, exports and captures are made of batches |
 //! | what a replay compares | `into_fields` of the same line | it is the same code |
-//! | events | `State::add` of the hub | all events with words in them are added there |
+//! | events | `Draft::cleaned` of the hub | `State::add`, by which all events with words in them come, takes nothing else |
 //! | answers to other threads and processes | `Tell::redacting`, on the way out of `Runtime::serve` | its match has no rest: a new answer has to say what is in it |
 //! | errors that leave a runtime | `Display` of [`RunError`](crate::RunError) | its `Debug` is the same |
 //! | log lines | `Tracer`, which makes them, and the visitor in `logging` through which all fields pass | also those of the program and of other crates |
@@ -33,13 +33,15 @@ mod walk;
 use std::borrow::Cow;
 use std::fmt;
 
+use tiffany_kernel::{ErrorKind, TaskError};
+
 pub use self::error::RedactError;
 pub(crate) use self::forms::FORMS;
 pub(crate) use self::kind::{Kind, kind_of, moment};
 pub(crate) use self::place::{Place, Step};
 #[cfg(feature = "logging")]
 pub(crate) use self::process::{any, named_text};
-pub(crate) use self::process::{install, shown, shown_call};
+pub(crate) use self::process::{install, known, shown, shown_call};
 use self::text::Patterns;
 pub(crate) use self::tree::Node;
 pub(crate) use self::walk::{Area, Leaf, Reach, Walk, text_of};
@@ -241,6 +243,18 @@ impl Redactions {
         self.any_name |= others.any_name;
         self.rules.extend(others.rules);
         self
+    }
+
+    /// An error if they take something out of a name by which something is found.
+    pub(crate) fn refuse_name(&self, what: &str, name: &str) -> Result<(), TaskError> {
+        if !self.take_from(name) {
+            return Ok(());
+        }
+        let message = format!(
+            "the name of {what} has something in it that is taken out of the log: `{}`",
+            self.text(name)
+        );
+        Err(TaskError::new(ErrorKind::SecretName, message))
     }
 
     /// Whether they are the same rules.

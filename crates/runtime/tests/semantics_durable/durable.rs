@@ -4,12 +4,14 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use tiffany::durable::{external_promise, receive, step};
+use tiffany::control::RunQuery;
+use tiffany::durable::{Fork, TimeTravel, external_promise, receive, step};
 use tiffany::wal::Settings;
 use tiffany::{
     Builder, CallKind, RunError, Runtime, Settlement, TaskError, Uuid, Verdict, handle, handler,
-    put, try_spawn, yield_now,
+    put, sleep, try_spawn, yield_now,
 };
 
 /// A directory of its own, removed with it.
@@ -228,4 +230,94 @@ fn values_with_dollar_names_come_back() {
     let mut runtime = builder(&dir).build().unwrap();
     let run = runtime.submit::<Vec<serde_json::Value>>("work", "work", &odd).unwrap();
     assert_eq!(runtime.wait_for(&run).unwrap(), vec![odd; 3]);
+}
+
+/// What acts on the world when it is dropped, and who still has it.
+#[derive(Clone, Default)]
+struct World(Arc<Mutex<Vec<&'static str>>>);
+
+struct Acts(World);
+
+impl Drop for Acts {
+    fn drop(&mut self) {
+        self.0.0.lock().unwrap().push("acted");
+    }
+}
+
+/// A run that waits for a message with something in its hands that would act if it were unwound.
+fn waiting(dir: &Dir, world: &World) -> Builder {
+    let world = world.clone();
+    builder(dir).register("wait", move |()| {
+        let acts = Acts(world.clone());
+        async move {
+            step("look", || Ok::<u32, String>(1)).await?;
+            let message = receive::<u32>("go").await?;
+            drop(acts);
+            Ok::<u32, TaskError>(message)
+        }
+    })
+}
+
+/// Drives a runtime until a run waits for its message.
+fn until_it_waits(runtime: &mut Runtime, run: Uuid) {
+    let waits = |runtime: &mut Runtime| {
+        let runs = runtime.runs(&RunQuery::default()).unwrap().runs;
+        runs.iter().any(|one| one.uuid == run && one.waits == ["message \"go\""])
+    };
+    while !waits(runtime) {
+        runtime.run(async { sleep(Duration::from_millis(1)).await }).unwrap();
+    }
+}
+
+/// "in inspection, […] unfinished durable coroutines are not unwound: their […] `Drop` must not act on the world": whichever of its
+/// moments is looked at, forwards and backwards, and when one has seen enough.
+#[test]
+fn what_is_inspected_is_not_unwound() {
+    let (dir, world) = (Dir::new("inspect"), World::default());
+    let mut runtime = waiting(&dir, &world).build().unwrap();
+    let run = runtime.submit::<u32>("wait", "wait", &()).unwrap();
+    until_it_waits(&mut runtime, run.uuid());
+    drop(runtime);
+    let mut travel = TimeTravel::open(waiting(&dir, &world), &dir.0, run.uuid()).unwrap();
+    let records = travel.records();
+    for seq in (1..=records).chain((1..=records).rev()) {
+        travel.seek(seq).unwrap();
+    }
+    drop(travel);
+    assert!(world.0.lock().unwrap().is_empty());
+}
+
+/// "and when a fork is abandoned, unfinished durable coroutines are not unwound: their […] `Drop` must not act on the world": nor those of its
+/// parent. One that comes to its end is.
+#[test]
+fn a_fork_that_is_abandoned_is_not_unwound() {
+    let (dir, world) = (Dir::new("fork"), World::default());
+    let mut runtime = waiting(&dir, &world).build().unwrap();
+    let run = runtime.submit::<u32>("wait", "wait", &()).unwrap();
+    until_it_waits(&mut runtime, run.uuid());
+    drop(runtime);
+    let log = log_of(&dir, run.uuid());
+    let at = log.lines().position(|line| line.contains("EffectResult")).unwrap() as u64 + 1;
+    let mut runtime = waiting(&dir, &world).build().unwrap();
+    let fork = runtime.fork(&run, at, Fork::new()).unwrap();
+    until_it_waits(&mut runtime, fork.uuid());
+    drop(runtime);
+    assert!(world.0.lock().unwrap().is_empty());
+
+    let mut runtime = waiting(&dir, &world).only(fork.uuid()).build().unwrap();
+    runtime.send(&fork, "go", &2).unwrap();
+    assert_eq!(runtime.wait_for(&fork).unwrap(), 2);
+    assert_eq!(*world.0.lock().unwrap(), ["acted"]);
+}
+
+/// "(leak them, […])": what an unfinished durable coroutine has is still there when its runtime is gone.
+#[test]
+fn what_is_not_unwound_is_leaked() {
+    let (dir, world) = (Dir::new("leak"), World::default());
+    let mut runtime = waiting(&dir, &world).build().unwrap();
+    let run = runtime.submit::<u32>("wait", "wait", &()).unwrap();
+    until_it_waits(&mut runtime, run.uuid());
+    drop(runtime);
+    assert!(Arc::strong_count(&world.0) > 1, "nobody else has it any more");
+    assert!(world.0.lock().unwrap().is_empty());
 }

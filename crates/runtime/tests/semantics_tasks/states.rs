@@ -184,7 +184,7 @@ fn a_run_makes_legal_transitions_only() {
     assert_eq!(seen.into_iter().collect::<Vec<_>>().join(", "), all);
 }
 
-/// "Blocked(reason…)": every state that can be reached today is reached, by the call it is named for.
+/// "Blocked(reason…)": every state that a run without a log can reach is reached, by the call it is named for.
 #[test]
 fn every_state_is_reached() {
     for state in STATES {

@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use tiffany::testing::TestScheduler;
 use tiffany::{
-    AgentTask, Candidate, ExternalPromise, Permit, Policy, Promise, Receiver, Semaphore, Sender,
-    SystemCall, Task, TaskContext, TaskStatus, Tid, blocking, cancel, channel, external_promise,
-    gather, kill_task, promise, race, read_wait, semaphore, sleep, spawn, spawn_agent, try_spawn,
-    wait, wait_task, yield_now,
+    AgentTask, Candidate, ErrorKind, ExternalPromise, Permit, Policy, Promise, Receiver, Semaphore,
+    Sender, SystemCall, Task, TaskContext, TaskStatus, Tid, approve, blocking, cancel, channel,
+    external_promise, gather, kill_task, promise, race, read_wait, semaphore, sleep, spawn,
+    spawn_agent, try_spawn, wait, wait_task, yield_now,
 };
 
 use crate::common::{Flag, brief, quiet, secs, turns};
 
-/// The states another task can find one in; `Running` is for those that meet themselves. Commit and
-/// approval are not here yet.
+/// The states another task can find one in; `Running` is for those that meet themselves. Commit is not
+/// here: only a run with a log waits for one.
 pub(crate) const STATES: &[&str] = &[
     "Pending",
     "Suspended",
@@ -30,6 +30,7 @@ pub(crate) const STATES: &[&str] = &[
     "Blocked(promise)",
     "Blocked(external)",
     "Blocked(effect)",
+    "Blocked(approval)",
     "Blocked(lock)",
     "Blocked(message)",
     "Blocked(foreign)",
@@ -129,6 +130,11 @@ async fn target(state: &'static str, gates: Rc<Gates>) -> Result<u32, &'static s
         "Blocked(effect)" => {
             let end = gates.effect_end.take().unwrap();
             blocking(move || end.recv()).await.unwrap().unwrap();
+        }
+        // Nobody answers, so a timer lets it go.
+        "Blocked(approval)" => {
+            let asked = approve("May I?").timeout(secs(3600)).await;
+            assert_eq!(asked.unwrap_err().kind(), ErrorKind::ApprovalTimedOut);
         }
         "Blocked(lock)" => drop(gates.semaphore.acquire().await.unwrap()),
         "Blocked(message)" => {

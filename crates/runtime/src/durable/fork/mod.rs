@@ -73,8 +73,13 @@ impl Fork {
     }
 
     /// What it is called, and what it names.
-    pub(in crate::durable) fn names(&self) -> impl Iterator<Item = &String> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
         self.id.iter().chain(&self.allow)
+    }
+
+    /// Whether it has another answer than its parent.
+    pub(crate) fn has_reply(&self) -> bool {
+        self.reply.is_some()
     }
 
     /// The answer may have another shape than the one that is there.

@@ -6,14 +6,14 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::wal::Stamp;
+use tiffany::wal::Stamp;
 
 /// The glyphs, their colours (as terminals number them) and what they mean.
 const LEGEND: [(char, u8, &str); 8] = [
     ('█', 32, "does a step"),
     ('░', 36, "sleeps"),
     ('─', 90, "waits for tasks"),
-    ('◇', 35, "waits for a promise"),
+    ('◇', 35, "waits for a person"),
     ('╳', 31, "no process"),
     ('✓', 32, "done"),
     ('⊘', 94, "cancelled"),
@@ -92,7 +92,7 @@ impl Timeline {
             "TaskYield" => match record["call"].as_str().unwrap_or_default() {
                 "sleep" | "sleep_until" => ('░', '░'),
                 "effect" => ('█', '█'),
-                "wait" if record["object"].is_number() => ('◇', '◇'),
+                "approve" => ('◇', '◇'),
                 "wait" | "gather" | "race" => ('─', '─'),
                 _ => return,
             },

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value;
+use tiffany::Uuid;
 
 use super::ledger::Entry;
-use super::run;
-use crate::cli::error::CliError;
+use crate::error::DaemonError;
 
 /// The figures of a demo in which all is well.
 #[derive(Debug, Serialize)]
@@ -25,18 +25,23 @@ pub(super) struct Proof {
 
 impl Proof {
     /// An error if something was done twice, or is in the log and was not done.
-    pub(super) fn new(entries: &[Entry], log: &str, processes: usize) -> Result<Proof, CliError> {
+    pub(super) fn new(
+        run: Uuid,
+        entries: &[Entry],
+        log: &str,
+        processes: usize,
+    ) -> Result<Proof, DaemonError> {
         let mut done: BTreeMap<&str, usize> = BTreeMap::new();
         for entry in entries.iter().filter(|entry| !entry.repeated) {
             *done.entry(&entry.key).or_default() += 1;
         }
         if let Some((key, times)) = done.iter().find(|(_, times)| **times > 1) {
-            return Err(CliError::Demo(format!("step {key} was done {times} times")));
+            return Err(DaemonError::Demo(format!("step {key} was done {times} times")));
         }
-        let results = results(log);
+        let results = results(run, log);
         if let Some(key) = results.iter().find(|key| !done.contains_key(key.as_str())) {
             let message = format!("the log has a result of step {key}, which the ledger never saw");
-            return Err(CliError::Demo(message));
+            return Err(DaemonError::Demo(message));
         }
         let asked_again = entries.iter().filter(|entry| entry.repeated).count();
         let (entries, results) = (done.len(), results.len());
@@ -65,19 +70,21 @@ impl Proof {
 }
 
 /// The keys of the steps that have a result.
-fn results(log: &str) -> Vec<String> {
+fn results(run: Uuid, log: &str) -> Vec<String> {
     let records = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let results =
         records.filter(|record| record["type"] == "EffectResult" && record["error"].is_null());
-    results.map(|record| format!("{}/{}", run(), record["of"])).collect()
+    results.map(|record| format!("{run}/{}", record["of"])).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const RUN: Uuid = Uuid(7);
+
     fn entry(of: u64, repeated: bool) -> Entry {
-        Entry { key: format!("{}/{of}", run()), what: "pay".into(), pid: 1, repeated }
+        Entry { key: format!("{RUN}/{of}"), what: "pay".into(), pid: 1, repeated }
     }
 
     fn result(of: u64) -> String {
@@ -88,10 +95,10 @@ mod tests {
     fn what_does_not_agree_is_noticed() {
         let log = result(3) + &result(5);
         let once = [entry(3, false), entry(5, false), entry(5, true), entry(9, false)];
-        let proof = Proof::new(&once, &log, 4).expect("all is well");
+        let proof = Proof::new(RUN, &once, &log, 4).expect("all is well");
         assert_eq!((proof.entries, proof.asked_again, proof.results), (3, 1, 2));
         let twice = [entry(3, false), entry(5, false), entry(5, false)];
-        assert!(Proof::new(&twice, &log, 4).is_err());
-        assert!(Proof::new(&[entry(3, false)], &log, 4).is_err());
+        assert!(Proof::new(RUN, &twice, &log, 4).is_err());
+        assert!(Proof::new(RUN, &[entry(3, false)], &log, 4).is_err());
     }
 }

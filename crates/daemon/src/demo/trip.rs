@@ -5,23 +5,19 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::ledger;
-use crate::durable::{Step, external_promise, step_with};
-use crate::{RunError, Runtime, TaskError, gather, race, sleep, try_spawn};
+use tiffany::durable::{Step, approve, step_with};
+use tiffany::{Builder, TaskError, gather, race, sleep, try_spawn};
 
 /// The function's name, and the id of its only run.
 pub(super) const NAME: &str = "trip";
 pub(super) const ID: &str = "summer";
 
-/// What the process does that is killed.
-pub(super) fn work(dir: &Path) -> Result<(), RunError> {
+/// What is asked before the money is spent.
+pub(super) const QUESTION: &str = "Spend 1200 EUR on the trip?";
+
+pub(super) fn register(builder: Builder, dir: &Path) -> Builder {
     let place = dir.to_path_buf();
-    let mut runtime = Runtime::builder()
-        .log_dir(dir)
-        .name("trip")
-        .register(NAME, move |days: u32| plan(place.clone(), days))
-        .build()?;
-    let run = runtime.submit::<String>(NAME, ID, &10)?;
-    runtime.wait_for(&run).map(drop)
+    builder.register(NAME, move |days: u32| plan(place.clone(), days))
 }
 
 /// Something done in the world, which takes a while.
@@ -44,8 +40,8 @@ async fn plan(dir: PathBuf, days: u32) -> Result<String, TaskError> {
     let hotel = try_spawn(async move { hotel(e).await }).name("hotel").await;
     let visa = try_spawn(async move { visa(f).await }).name("visa").await;
     let budget = try_spawn(async move {
-        let approval = external_promise::<String>().await;
-        approval.wait().await
+        let answer = approve(QUESTION).payload(&serde_json::json!({ "days": days })).await?;
+        answer.granted().map(|answer| format!("budget by {}", answer.by))
     });
     let budget = budget.name("budget").await;
     let parts = gather([flights, hotel, visa, budget]).await?;

@@ -1,0 +1,105 @@
+//! A daemon as a real process, and a client that makes one request on a line of its own.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{Home, LIMIT};
+
+/// On a port that is free.
+pub(crate) const FREE: [&str; 2] = ["--listen", "127.0.0.1:0"];
+
+/// A daemon in a process of its own.
+pub(crate) struct Served {
+    pub(crate) child: Child,
+    pub(crate) lines: BufReader<ChildStdout>,
+    pub(crate) said: Value,
+    pub(crate) address: String,
+}
+
+impl Served {
+    pub(crate) fn start(home: &Home, program: &Path, arguments: &[&str]) -> Served {
+        Served::with(home, program, arguments, |_| {})
+    }
+
+    /// The same as a process that is told more.
+    pub(crate) fn with(
+        home: &Home,
+        program: &Path,
+        arguments: &[&str],
+        tell: impl FnOnce(&mut Command),
+    ) -> Served {
+        let mut command = home.command(program, &["serve", "--json"]);
+        tell(&mut command);
+        command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let said = read_line(&mut lines);
+        let address = said["url"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned();
+        Served { child, lines, said, address }
+    }
+
+    pub(crate) fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+
+    /// Waits for its end, and gives its exit code.
+    pub(crate) fn end(mut self) -> Option<i32> {
+        let begun = Instant::now();
+        loop {
+            match self.child.try_wait().unwrap() {
+                Some(status) => return status.code(),
+                None => assert!(begun.elapsed() < LIMIT, "it does not end"),
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        ask(&self.address, method, path, body).unwrap()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn read_line(lines: &mut impl BufRead) -> Value {
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
+}
+
+/// One request on a line of its own.
+pub(crate) fn ask(
+    address: &str,
+    method: &str,
+    path: &str,
+    body: &str,
+) -> std::io::Result<(u16, Value)> {
+    let mut line = TcpStream::connect(address)?;
+    line.set_read_timeout(Some(LIMIT))?;
+    let length = body.len();
+    write!(
+        line,
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    )?;
+    let mut text = String::new();
+    line.read_to_string(&mut text)?;
+    let broken = || std::io::Error::other(format!("broken off: {text:?}"));
+    let (head, body) = text.split_once("\r\n\r\n").ok_or_else(broken)?;
+    let status =
+        head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or_else(broken)?;
+    if body.is_empty() {
+        return Ok((status, Value::Null));
+    }
+    Ok((status, serde_json::from_str(body).map_err(|_| broken())?))
+}

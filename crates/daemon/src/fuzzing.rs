@@ -1,0 +1,146 @@
+//! What is done with bytes from nowhere, for the fuzzer and for the test that runs its corpus: a connection, the messages of a WebSocket, a configuration. Whatever they
+//! are, they are answered or refused with a code; nothing panics, and nothing is without an end. `fuzz/README.md` tells how it is run.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::OnceLock;
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+use tiffany::durable::receive;
+use tiffany::{Runtime, TaskError};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+use crate::app::App;
+use crate::auth::Tokens;
+use crate::config::Config;
+use crate::daemon::Daemon;
+use crate::http::serve_line;
+
+/// Reads bytes that can be anything, and must not panic.
+pub type Target = fn(&[u8]);
+
+/// All targets, by name.
+pub const TARGETS: &[(&str, Target)] =
+    &[("http", http), ("messages", messages), ("config", config)];
+
+/// Nothing may take longer.
+const LONGEST: Duration = Duration::from_secs(20);
+/// So long an answer is waited for, and more of it.
+const FIRST: Duration = Duration::from_millis(50);
+const MORE: Duration = Duration::from_millis(2);
+/// Here one listens; nobody connects.
+const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+
+/// The bytes are what somebody says on a connection.
+pub fn http(bytes: &[u8]) {
+    let said = talk(bytes);
+    assert!(!said.contains("HTTP/1.1 500"), "something broke: {said}");
+    for body in said.split("\r\n\r\n").filter(|body| body.starts_with("{\"code\":\"")) {
+        assert!(body.starts_with("{\"code\":\"TFY0"), "it is refused without a code: {body}");
+    }
+}
+
+/// The first line is the query of a WebSocket for events, and what follows are its frames.
+pub fn messages(bytes: &[u8]) {
+    let line = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
+    let (query, frames) = bytes.split_at(line);
+    let is_plain = |byte: &&u8| byte.is_ascii_graphic() && **byte != b'#';
+    let query: Vec<u8> = query.iter().filter(is_plain).copied().collect();
+    let mut said = b"GET /api/v1/events?".to_vec();
+    said.extend(query);
+    said.extend(
+        b" HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
+          sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+    );
+    said.extend(frames.get(1..).unwrap_or_default());
+    let answer = talk(&said);
+    let answers = ["HTTP/1.1 101", "HTTP/1.1 400", "HTTP/1.1 414", "HTTP/1.1 431"];
+    let is_answered = answers.iter().any(|start| answer.starts_with(start));
+    assert!(is_answered, "{answer}");
+}
+
+/// The bytes are a configuration.
+pub fn config(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    match Config::parse(&text, Path::new("tiffany.toml")) {
+        Ok(config) => {
+            let _ = (config.grace(), config.tls(), config.limits(), config.retention().count());
+            let _ = config.gate(NOWHERE, Tokens::at(Path::new("nowhere")));
+        }
+        Err(error) => assert!(error.to_string().contains("[TFY0177]"), "{error}"),
+    }
+}
+
+/// Says something to the daemon and goes; what it said meanwhile.
+fn talk(said: &[u8]) -> String {
+    thread_local!(static THREADS: tokio::runtime::Runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("there are timers"));
+    let app = app();
+    THREADS.with(|threads| {
+        threads.block_on(async {
+            let (mut ours, theirs) = tokio::io::duplex(1 << 20);
+            let talk = async {
+                // It may have heard enough before the end.
+                drop(ours.write_all(said).await);
+                let mut answer = Vec::new();
+                let is_whole = said.windows(2).any(|pair| pair == b"\n\r" || pair == b"\n\n");
+                // Who leaves is not answered any more, so one stays as long as something may come.
+                while is_whole
+                    && let patience = if answer.is_empty() { FIRST } else { MORE }
+                    && let Ok(Ok(1..)) = timeout(patience, ours.read_buf(&mut answer)).await
+                {
+                }
+                drop(ours.shutdown().await);
+                // A stream goes on for who has more to say and still listens.
+                let is_stream = String::from_utf8_lossy(&answer).contains("text/event-stream");
+                let patience = if is_stream { MORE } else { LONGEST };
+                drop(timeout(patience, ours.read_to_end(&mut answer)).await);
+                String::from_utf8_lossy(&answer).into_owned()
+            };
+            let (mut serves, mut talks) = (pin!(serve_line(theirs, app)), pin!(talk));
+            let both = async {
+                tokio::select! {
+                    answer = &mut talks => answer,
+                    () = &mut serves => talks.await,
+                }
+            };
+            timeout(LONGEST, both).await.expect("it comes to no end")
+        })
+    })
+}
+
+/// Where the log is, for whoever clears up.
+pub fn dir() -> PathBuf {
+    std::env::temp_dir().join(format!("tiffany-fuzz-{}", std::process::id()))
+}
+
+/// A daemon for as long as this process lives, with a run that waits and one that is over.
+fn app() -> &'static App {
+    static APP: OnceLock<App> = OnceLock::new();
+    APP.get_or_init(|| {
+        let (tell, told) = sync_channel(1);
+        std::thread::spawn(move || {
+            let dir = dir();
+            drop(std::fs::remove_dir_all(&dir));
+            let functions = Runtime::builder()
+                .register("wait", |(): ()| receive::<u64>("go"))
+                .register("one", |(): ()| async { Ok::<u64, TaskError>(1) });
+            let mut runtime = functions.log_dir(&dir).build().expect("the log opens");
+            runtime.submit::<u64>("wait", "waits", &()).expect("it is started");
+            let one = runtime.submit::<u64>("one", "done", &()).expect("it is started");
+            runtime.wait_for(&one).expect("it ends well");
+            drop(runtime);
+            // Without functions nothing more can be started.
+            let daemon = Daemon::new(Runtime::builder(), &dir).listen(NOWHERE);
+            let mut serving = daemon.open().expect("it opens");
+            tell.send(serving.app().clone()).expect("somebody waits");
+            serving.run_while(|_| true).expect("it goes on");
+        });
+        told.recv().expect("the daemon is there")
+    })
+}
