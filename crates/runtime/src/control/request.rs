@@ -262,7 +262,7 @@ pub struct Function {
     /// What it is given, as its language writes it: the type of its one value in Rust, its parameters in Python.
     pub takes: Option<String>,
     /// The same as a JSON Schema, if there is one.
-    pub input: Option<Value>,
+    pub input: Option<serde_json::Value>,
     /// What its author says of it.
     pub doc: Option<String>,
 }
