@@ -421,23 +421,23 @@ mod tests {
 
     #[test]
     fn several_processes_write_one_chain() {
-        let dir = Dir::new("several");
+        let dir = Dir::new();
         let (daemon, command) = (Audit::at(&dir.0).unwrap(), Audit::at(&dir.0).unwrap());
         for _ in 0..3 {
             daemon.write(&entry("submit")).unwrap();
             command.write(&entry("token_add")).unwrap();
         }
-        assert_eq!(done(&dir.text()), goods(&["submit", "token_add"].repeat(3)));
+        assert_eq!(done(&text(&dir)), goods(&["submit", "token_add"].repeat(3)));
     }
 
     #[test]
     fn strangers_fill_no_disk_and_are_counted() {
-        let dir = Dir::new("strangers");
+        let dir = Dir::new();
         let audit = Audit::at(&dir.0).unwrap();
         for _ in 0..1000 {
             audit.write_stranger(&entry("submit")).unwrap();
         }
-        assert_eq!(done(&dir.text()).len(), STRANGERS as usize);
+        assert_eq!(done(&text(&dir)).len(), STRANGERS as usize);
         let mut strangers = Strangers::new();
         let begun = strangers.since;
         let lines = (0..1000).filter_map(|_| strangers.next(begun)).count();

@@ -49,6 +49,8 @@ fn a_watcher_sees_a_run_from_its_beginning_to_its_end() {
         let mut socket = watch(&house, "/api/v1/events").await;
         let hello = next(&mut socket).await;
         let first = hello["streaming"]["next_seq"].as_u64().unwrap();
+        // JavaScript reads it as it is.
+        assert!(hello["streaming"]["epoch"].as_u64().unwrap() < 1 << 53, "{hello}");
         house.submit("progress", "p", "5");
         let (mut stages, mut seqs) = (Vec::new(), Vec::new());
         loop {

@@ -338,7 +338,15 @@ pub(super) const ROUTES: &[Route] = &[
         .answers(&[(200, "What was decided, as it is recorded.", Some("Decided"))]),
     post("/api/v1/approvals/{run}/{call}/reject", operator("reject"), handler!(approvals::reject))
         .about("Says no to a question: the last of its choices.")
+        .body(Body::IfGiven("SaysNo"))
+        .answers(&[(200, "What was decided, as it is recorded.", Some("Decided"))]),
+    post("/api/v1/approvals/{run}/approve", operator("approve"), handler!(approvals::approve_only))
+        .about("The same for a run that has only one open question. The id of a question is a name here, too, with its `/` written as `%2F`.")
         .body(Body::IfGiven("Says"))
+        .answers(&[(200, "What was decided, as it is recorded.", Some("Decided"))]),
+    post("/api/v1/approvals/{run}/reject", operator("reject"), handler!(approvals::reject_only))
+        .about("Says no to the only open question of a run.")
+        .body(Body::IfGiven("SaysNo"))
         .answers(&[(200, "What was decided, as it is recorded.", Some("Decided"))]),
     get("/api/v1/doubts", VIEWER, handler!(doubts::list))
         .about("The steps that may have happened or not.")

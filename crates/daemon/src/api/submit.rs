@@ -85,6 +85,11 @@ fn random_id() -> Result<String, Problem> {
     }
 }
 
+/// Whether a character changes the direction of the text around it, so that a name would look like another one.
+fn turns_text(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// Names are shown to people and used in addresses.
 pub(super) fn named(what: &str, name: &str) -> Result<(), Problem> {
     let wrong = match name {
@@ -92,7 +97,7 @@ pub(super) fn named(what: &str, name: &str) -> Result<(), Problem> {
         name if name.chars().nth(LONGEST).is_some() => {
             format!("has more than {LONGEST} characters")
         }
-        name => match name.chars().find(|c| c.is_control()) {
+        name => match name.chars().find(|c| c.is_control() || turns_text(*c)) {
             Some(bad) => format!("has {bad:?} in it"),
             None => return Ok(()),
         },

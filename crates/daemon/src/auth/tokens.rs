@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn the_file_belongs_to_whom_the_directory_belongs() {
-        let dir = Dir::new("owner");
+        let dir = Dir::new();
         if rustix::process::geteuid().is_root() {
             std::os::unix::fs::chown(&dir.0, Some(4711), Some(4712)).unwrap();
         }

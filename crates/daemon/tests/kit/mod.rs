@@ -77,6 +77,11 @@ pub fn program() -> Builder {
             let approval = tiffany::durable::approve("which?").choices(choices).await?;
             Ok::<_, TaskError>(approval.choice)
         })
+        .register("ask_twice", |(): ()| async {
+            let first = tiffany::spawn(async { tiffany::durable::approve("one?").await }).await;
+            tiffany::durable::approve("two?").await?;
+            first.await?.map(|approval| approval.choice)
+        })
         .register("progress", |count: u64| async move {
             for done in 0..count {
                 tiffany::pal::progress(done, Some(count), "going").await;
