@@ -198,7 +198,7 @@ fn one_is_told_who_one_is_and_functions_are_described() {
     let status = house.get("/api/v1/status").json();
     let functions = status["functions"].as_array().unwrap();
     let fail = functions.iter().find(|function| function["name"] == "fail").unwrap();
-    let expected = json!({ "name": "fail", "language": "rust", "input": { "type": "string" }, "doc": "Fails." });
+    let expected = json!({ "name": "fail", "language": "rust", "takes": "String", "input": { "type": "string" }, "doc": "Fails." });
     assert_eq!(fail, &expected);
     assert_eq!(status["limits"]["children"], 2);
     assert_eq!(status["versions"]["log"], 1);
