@@ -2,18 +2,21 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
 
 use tiffany::RuntimeHandle;
 use tiffany::Uuid;
 use tiffany::cli::Again;
 use tiffany::control::{Answer, Request};
 use tiffany::redact::Redactions;
+use tiffany::wal::Stamp;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::time::Instant;
 
 use crate::api::Texts;
 use crate::audit::Audit;
 use crate::auth::{Gate, Who};
+use crate::chronicles::Chronicles;
 use crate::error::{Crowd, DaemonError};
 use crate::http::Problem;
 use crate::limits::Limits;
@@ -38,6 +41,8 @@ pub(crate) struct Inner {
     runtime: OnceLock<RuntimeHandle>,
     phase: watch::Sender<Phase>,
     pub(crate) dir: PathBuf,
+    /// When the daemon began, RFC 3339.
+    pub(crate) started: String,
     pub(crate) limits: Limits,
     pub(crate) gate: Gate,
     pub(crate) audit: Arc<Audit>,
@@ -51,6 +56,8 @@ pub(crate) struct Inner {
     changes: watch::Sender<usize>,
     /// Events as text.
     pub(crate) texts: Texts,
+    /// The runs that were looked at last.
+    pub(crate) chronicles: Chronicles,
 }
 
 impl std::ops::Deref for App {
@@ -77,6 +84,8 @@ impl App {
             children: Arc::new(Semaphore::new(limits.children)),
             changes: watch::Sender::new(0),
             texts: Texts::new(),
+            chronicles: Chronicles::new(&dir),
+            started: now(),
             dir,
             limits,
             gate,
@@ -158,6 +167,12 @@ impl App {
             .try_acquire_owned()
             .map_err(|_| DaemonError::Busy(Crowd::Streams, self.limits.streams).into())
     }
+}
+
+fn now() -> String {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let nanos = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+    Stamp::from_unix_nanos(nanos).as_str().to_owned()
 }
 
 /// Somebody who is told things for long: whether they still may be is seen now and then.

@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tiffany::Uuid;
+
 /// Why the daemon could not do it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -83,6 +85,18 @@ pub enum DaemonError {
     /// The server's threads could not be started, or stopped.
     #[error("the server could not be started: {0} [TFY0167]; see the system's message")]
     Start(String),
+    /// A run has more records than there is memory for an index of them.
+    #[error(
+        "run {run} has too many records to be indexed: {records} take {bytes} bytes [TFY0169]; read them as lines, with `Accept: application/x-ndjson`, or by `tiffany log`"
+    )]
+    TooLong {
+        /// The run.
+        run: Uuid,
+        /// So many were read.
+        records: u64,
+        /// And took this.
+        bytes: usize,
+    },
 }
 
 /// Of what there is more than is allowed.
@@ -111,7 +125,7 @@ impl DaemonError {
     /// All codes, in order.
     pub const CODES: &[&str] = &[
         "TFY0080", "TFY0155", "TFY0156", "TFY0157", "TFY0158", "TFY0159", "TFY0160", "TFY0161",
-        "TFY0162", "TFY0163", "TFY0164", "TFY0165", "TFY0166", "TFY0167", "TFY0168",
+        "TFY0162", "TFY0163", "TFY0164", "TFY0165", "TFY0166", "TFY0167", "TFY0168", "TFY0169",
     ];
 
     /// The stable code.
@@ -132,6 +146,7 @@ impl DaemonError {
             DaemonError::NotJson(_) => "TFY0166",
             DaemonError::Start(_) => "TFY0167",
             DaemonError::HeadTooLarge { .. } => "TFY0168",
+            DaemonError::TooLong { .. } => "TFY0169",
         }
     }
 
@@ -143,6 +158,7 @@ impl DaemonError {
             DaemonError::NoMethod(_) => 405,
             DaemonError::TooLarge { .. } => 413,
             DaemonError::NotJson(_) => 415,
+            DaemonError::TooLong { .. } => 422,
             DaemonError::TooMany { .. } => 429,
             DaemonError::HeadTooLarge { .. } => 431,
             DaemonError::Child(_) => 502,

@@ -416,7 +416,8 @@ fn metrics_and_health_are_there() {
     assert!(metrics.body.contains("# TYPE tiffany_runs_started_total counter"), "{metrics:?}");
     let status = house.get("/api/v1/status").json();
     assert_eq!(status["pid"], std::process::id());
-    let work = json!({ "name": "work", "language": "rust", "input": "u64" });
+    let work =
+        json!({ "name": "work", "language": "rust", "takes": "u64", "input": null, "doc": null });
     assert!(status["functions"].as_array().unwrap().contains(&work), "{status}");
     assert_eq!(status["limits"]["body_bytes"], 8 << 20);
     assert_eq!(status["limits"]["header_time"], 15.0);

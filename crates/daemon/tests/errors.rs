@@ -24,6 +24,7 @@ fn one_of_each() -> Vec<DaemonError> {
         DaemonError::NotJson(text()),
         DaemonError::Start(text()),
         DaemonError::HeadTooLarge { most: 1 },
+        DaemonError::TooLong { run: tiffany::Uuid::from_random(7), records: 1, bytes: 2 },
     ]
 }
 

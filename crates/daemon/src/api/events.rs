@@ -103,7 +103,7 @@ async fn open(
     })?;
     let place = events.app.stream()?;
     let most = events.app.limits.message_bytes;
-    let upgrade = upgrade.max_message_size(most).max_frame_size(most);
+    let upgrade = upgrade.max_message_size(most).max_frame_size(most).protocols([PROTOCOL]);
     let upgrade = upgrade.read_buffer_size(READ_BYTES).write_buffer_size(WRITE_BYTES);
     Ok(upgrade.on_upgrade(move |socket| over_socket(socket, events, place)))
 }
@@ -230,6 +230,9 @@ impl Events {
         }
     }
 }
+
+/// What is spoken over a WebSocket. A browser that names its token there, for want of a header, wants to be told one of the names that it gave.
+const PROTOCOL: &str = "tiffany.v1";
 
 /// Why a WebSocket is closed.
 const GOING_AWAY: u16 = 1001;

@@ -189,6 +189,12 @@ pub(super) async fn status(State(app): State<App>) -> Answered {
                 "live": status.live,
                 "paused": paused.collect::<Vec<_>>(),
                 "failed": status.failed.map(|error| Problem::from(error).json()),
+                "started": app.started,
+                "versions": {
+                    "tiffany": status.version,
+                    "api": "v1",
+                    "log": tiffany::wal::LINE_VERSION,
+                },
             });
             Ok(axum::Json(all).into_response())
         }

@@ -7,7 +7,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::{
-    actions, approvals, doubts, events, health, keep, look, pages, records, rerun, submit,
+    actions, approvals, chronicle, diff, doubts, events, health, keep, look, me, page, pages,
+    records, rerun, submit,
 };
 use crate::app::App;
 use crate::auth::Role;
@@ -185,6 +186,17 @@ pub(super) const ROUTES: &[Route] = &[
     get("/api/v1/status", VIEWER, handler!(look::status))
         .about("How the daemon stands: its version and limits, its functions, how many runs go on, which are paused and why.")
         .answers(&[(200, "How it stands.", Some("Status"))]),
+    get("/api/v1/me", VIEWER, handler!(me::me))
+        .about("Who asks, what they may do, and how that is known.")
+        .answers(&[(200, "Who.", Some("Me"))]),
+    get("/api/v1/diff", VIEWER, handler!(diff::compare))
+        .about("Two runs side by side: where they part. From their records alone.")
+        .query(&[
+            ("left", Schema::Text, "The first run."),
+            ("right", Schema::Text, "The second one."),
+            ("limit", Schema::Count(0, 10_000), "So many differences are told in full; by default 100."),
+        ])
+        .answers(&[(200, "Where they part.", Some("Diff"))]),
     get("/api/v1/runs", VIEWER, handler!(look::list))
         .about("The runs: filtered, sorted, a page at a time.")
         .query(&[
@@ -234,6 +246,12 @@ pub(super) const ROUTES: &[Route] = &[
                 "How many at most; by default 1000, or all of a stream.",
             ),
             ("follow", Schema::Yes, "Go on until the run is over; by default for events only."),
+            ("order", Schema::OneOf(&["asc", "desc"]), "Of a page: `desc` has the last record first."),
+            ("before", Schema::Count(0, MANY), "Of a page: only records before this one."),
+            ("task", Schema::Count(0, MANY), "Of a page: only records of this task."),
+            ("type", Schema::Is("RecordTypes"), "Of a page: only records of these types, separated by commas."),
+            ("failed", Schema::Yes, "Of a page: only records of failures."),
+            ("text", Schema::Text, "Of a page: only records that have this in their line, in small or capital letters."),
         ])
         .headers(&[(
             "Last-Event-ID",
@@ -241,6 +259,33 @@ pub(super) const ROUTES: &[Route] = &[
             "Go on after this record, as a browser does by itself.",
         )])
         .answers(&[(200, "The records.", Some("Records"))]),
+    get("/api/v1/runs/{run}/tasks", VIEWER, handler!(chronicle::tasks))
+        .about("The tasks of a run, where they stand or stood at a record: from its records alone.")
+        .query(&[("at", Schema::Count(1, MANY), "The record; by default the last one.")])
+        .answers(&[(200, "The tasks.", Some("Tasks"))]),
+    get("/api/v1/runs/{run}/timeline", VIEWER, handler!(chronicle::timeline))
+        .about("What the tasks of a run did over time: ran, or waited, and what for. From its records alone.")
+        .query(&[
+            ("from", Schema::Count(0, MANY), "From this moment on, in microseconds since the first record."),
+            ("to", Schema::Count(0, MANY), "Up to this one."),
+            ("width", Schema::Count(1, 100_000), "So many pieces can be told apart: what is shorter is put together."),
+            ("tids", Schema::Is("Tids"), "Only these tasks: numbers and ranges, such as 3,5-8."),
+        ])
+        .answers(&[(200, "The timeline.", Some("Timeline"))]),
+    get("/api/v1/runs/{run}/effects", VIEWER, handler!(chronicle::effects))
+        .about("The effects of a run with their attempts, the newest first, and sums by name. From its records alone.")
+        .query(&[
+            ("task", Schema::Count(0, MANY), "Only those of this task."),
+            ("name", Schema::Text, "Only those of this name."),
+            (
+                "state",
+                Schema::OneOf(&["queued", "running", "retrying", "refused", "completed", "failed", "left"]),
+                "Only those in this state; `left`: its task ended without it.",
+            ),
+            ("before", Schema::Count(0, MANY), "Only those called before this record: the `next` of a page."),
+            ("limit", Schema::Count(1, 10_000), "How many at most; by default 100."),
+        ])
+        .answers(&[(200, "A page of effects.", Some("Effects"))]),
     get("/api/v1/events", VIEWER, handler!(events::of_all))
         .about("What all runs do while they do it, as events (SSE), or as a WebSocket on the same path.")
         .query(EVENTS)
@@ -322,7 +367,11 @@ pub(crate) fn router(app: &App) -> Router {
     for route in ROUTES {
         router = router.route(route.path, guarded((route.handler)(route.method), app, route.takes));
     }
-    router.fallback(no_path).method_not_allowed_fallback(no_method).with_state(app.clone())
+    router
+        .merge(page::routes())
+        .fallback(no_path)
+        .method_not_allowed_fallback(no_method)
+        .with_state(app.clone())
 }
 
 async fn no_path(request: Request) -> Response {

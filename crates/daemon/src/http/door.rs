@@ -109,12 +109,23 @@ fn not_now(why: &'static str) -> Response {
 
 fn let_in(app: &App, headers: &HeaderMap, peer: Option<&Peer>) -> Result<Who, AuthError> {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let by_socket = token_of_socket(headers);
     app.gate.open(Knock {
-        authorization: text(header::AUTHORIZATION),
+        authorization: text(header::AUTHORIZATION).or(by_socket.as_deref()),
         host: text(header::HOST),
         origin: text(header::ORIGIN),
         certificate: peer.and_then(|peer| peer.certificate.as_deref()),
     })
+}
+
+/// A page in a browser can give no header with a WebSocket, but names of protocols: `bearer.` and its token is one of them.
+fn token_of_socket(headers: &HeaderMap) -> Option<String> {
+    headers.get(header::UPGRADE)?;
+    let names = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
+    let mut names =
+        names.filter_map(|names| names.to_str().ok()).flat_map(|names| names.split(','));
+    names
+        .find_map(|name| name.trim().strip_prefix("bearer.").map(|token| format!("Bearer {token}")))
 }
 
 /// What came of a request, in a word.

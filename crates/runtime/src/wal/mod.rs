@@ -46,6 +46,7 @@ pub(crate) use collect::names as blob_names;
 pub use disk::{Barrier, Disk, DiskFile, Hold, Locking, OpenMode, RealDisk};
 pub use error::LogError;
 pub use follow::Follower;
+pub(crate) use follow::open_generation;
 pub(crate) use growth::Followers;
 pub use growth::Growth;
 pub use index::{RunEntry, RunState};
