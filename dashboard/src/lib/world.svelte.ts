@@ -1,0 +1,69 @@
+// What all pages need of all runs: the one stream of everybody's events, and the questions that wait for a person.
+import { api } from './api';
+import { Live } from './live';
+import { Pace } from './pace';
+import { session } from './session.svelte';
+import { count } from './text';
+import type { Activity, Approval } from './types';
+
+/** Stages after which lists of runs are other ones. */
+const OF_RUNS = new Set(['ReceivedInstruction', 'Completed', 'Failed', 'Cancelled', 'Log', 'AwaitingUserApproval', 'Cancelling']);
+
+class World {
+  approvals = $state.raw<Approval[] | null>(null);
+  #live: Live | null = null;
+  #listeners = new Set<(batch: Activity[]) => void>();
+  #approvals = new Pace(async () => {
+    try {
+      this.approvals = await api.approvals();
+    } catch {
+      // The next event, or the link coming back, asks again.
+    }
+  });
+
+  begin() {
+    this.#live?.stop();
+    this.#approvals.poke();
+    this.#live = new Live(
+      '/events',
+      {
+        events: (batch) => this.#take(batch),
+        state: (state) => {
+          const wasDown = session.link === 'down';
+          session.link = state;
+          if (state === 'down') void session.begin();
+          if (state === 'live' && wasDown) this.#again();
+        },
+        gap: (why) => {
+          session.gap = 'restarted' in why ? 'The daemon was started again. Everything was read anew.' : `${count(why.lost)} events were lost on the way here. Everything was read anew.`;
+          this.#again();
+        },
+      },
+      { ghosts: false },
+    );
+  }
+
+  #again() {
+    session.era += 1;
+    this.#approvals.poke();
+  }
+
+  #take(batch: Activity[]) {
+    for (const listener of this.#listeners) listener(batch);
+    if (batch.some((event) => event.stage === 'AwaitingUserApproval' || (event.tid === undefined && OF_RUNS.has(event.stage)) || event.stage === 'Cancelled' || event.stage === 'ApprovalDecided')) this.#approvals.poke();
+    else if ((this.approvals?.length ?? 0) > 0) this.#approvals.poke();
+  }
+
+  /** Asks for the questions again: one was decided here. */
+  decided() {
+    this.#approvals.poke();
+  }
+
+  /** Tells every event from now on, until the answer is called. */
+  listen(listener: (batch: Activity[]) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+}
+
+export const world = new World();
