@@ -11,6 +11,12 @@ export class ApiError extends Error {
   }
 }
 
+/** What went wrong, in the form in which the daemon would tell it. */
+export function problemOf(error: unknown): Problem {
+  if (error instanceof ApiError) return error.problem;
+  return { title: (error as Error)?.message ?? String(error), code: 'page', next: 'load the page again' };
+}
+
 const TOKEN = 'tiffany.token';
 let onRefused: () => void = () => {};
 
@@ -44,10 +50,10 @@ async function ask(method: string, path: string, body?: unknown, signal?: AbortS
   }
   if (answer.ok) return answer;
   if (answer.status === 401) onRefused();
-  throw new ApiError(await problemOf(answer), answer.status);
+  throw new ApiError(await problemIn(answer), answer.status);
 }
 
-async function problemOf(answer: Response): Promise<Problem> {
+async function problemIn(answer: Response): Promise<Problem> {
   try {
     const problem = (await answer.json()) as Partial<Problem>;
     if (typeof problem.title === 'string') {

@@ -26,12 +26,6 @@ export function draw(on: CanvasRenderingContext2D, picture: Picture) {
   const { width, height, left, colours, view } = picture;
   on.clearRect(0, 0, width, height);
   const lanes = width - left;
-  on.save();
-  on.beginPath();
-  on.rect(0, AXIS, width, height - AXIS);
-  on.clip();
-  for (const row of picture.rows) drawRow(on, picture, row, lanes);
-  on.restore();
   on.font = `11.5px ${colours.font}`;
   on.textBaseline = 'middle';
   for (const at of ticks(view, lanes)) {
@@ -45,6 +39,12 @@ export function draw(on: CanvasRenderingContext2D, picture: Picture) {
     on.fillStyle = colours.muted!;
     on.fillText(at === 0 ? 'start' : `+${duration(at / 1000)}`, x + 4, AXIS / 2);
   }
+  on.save();
+  on.beginPath();
+  on.rect(0, AXIS, width, height - AXIS);
+  on.clip();
+  for (const row of picture.rows) drawRow(on, picture, row, lanes);
+  on.restore();
   for (const [time, colour] of [[picture.mark, colours.warn], [picture.end, colours.accent]] as const) {
     if (time === null || time < view.from || time > view.to) continue;
     const x = Math.round(left + xOf(time, view, lanes));
@@ -76,7 +76,8 @@ function drawRow(on: CanvasRenderingContext2D, picture: Picture, row: Picture['r
     const wide = Math.max(x2 - x1, 1);
     on.globalAlpha = picture.only && picture.only !== kind ? 0.15 : 1;
     on.fillStyle = colours[kind] ?? colours.other!;
-    const thick = kind === 'run' ? rowHeight - 8 : kind === 'ready' ? rowHeight - 14 : rowHeight - 12;
+    // What is only asleep or in line steps back.
+    const thick = kind === 'sleep' || kind === 'ready' ? rowHeight - 19 : rowHeight - 10;
     on.fillRect(left + x1, y + (rowHeight - thick) / 2, wide, thick);
     drawnTo = x1 + wide;
   }

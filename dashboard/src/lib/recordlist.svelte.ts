@@ -1,7 +1,6 @@
 // The records of a run, newest first. Without a filter any of them can be had at once; with one, page after page.
-import { api, type RecordFilter } from './api';
+import { api, problemOf, type RecordFilter } from './api';
 import { Pace } from './pace';
-import { problemOf } from './session.svelte';
 import type { LogRecord, Problem } from './types';
 import { pagesOf, type Range } from './virtual';
 

@@ -1,8 +1,7 @@
 // One run as it is seen: what the daemon knows of it, its tasks, and what it shows while it goes on. All of it bounded.
-import { api, ApiError } from './api';
+import { api, ApiError, problemOf } from './api';
 import { Live, type LinkState } from './live';
 import { Pace } from './pace';
-import { problemOf } from './session.svelte';
 import type { Activity, Problem, RunDetail, Tasks } from './types';
 
 export interface Progress {

@@ -1,7 +1,6 @@
 // The list of runs as it is seen: pages that were asked for, kept true by events.
-import { api, ApiError, type RunFilter } from './api';
+import { api, ApiError, problemOf, type RunFilter } from './api';
 import { Pace } from './pace';
-import { problemOf } from './session.svelte';
 import type { Activity, Problem, RunState, RunSummary } from './types';
 
 export const PAGE = 200;

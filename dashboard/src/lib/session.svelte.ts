@@ -96,8 +96,3 @@ class Session {
 
 export const session = new Session();
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => session.setTheme(session.theme));
-
-export function problemOf(error: unknown): Problem {
-  if (error instanceof ApiError) return error.problem;
-  return { title: (error as Error)?.message ?? String(error), code: 'page', next: 'load the page again' };
-}

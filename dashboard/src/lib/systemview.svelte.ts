@@ -1,7 +1,6 @@
 // The figures of the daemon over the last minutes. Only sums are kept of what was read before.
-import { api } from './api';
+import { api, problemOf } from './api';
 import { by, parse, ratePerSecond, sum, type Reading } from './metrics';
-import { problemOf } from './session.svelte';
 import type { Doubt, Problem, Status } from './types';
 
 export const EVERY_MS = 2000;

@@ -54,3 +54,11 @@ export function span(text: string): number | null {
   const unit = { s: 1, m: 60, h: 3600, d: 86_400, w: 604_800 }[found[2] as 's'];
   return Number(found[1]) * unit * 1000;
 }
+
+/** Moments in a text as clocks have them here: `sleep until 14:02:11`. */
+export function withClocks(text: string, now: number): string {
+  return text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, (found) => {
+    const at = moment(found);
+    return Math.abs(at - now) < 43_200_000 ? clock(at).slice(0, 8) : day(at);
+  });
+}
