@@ -47,6 +47,13 @@ describe('a form of a schema', () => {
     expect(fieldsOf({ type: 'object', properties: { a: { anyOf: [{ type: 'string' }, { type: 'null' }] } } })![0]).toMatchObject({ as: 'text', isNullable: true });
   });
 
+  it('offers what can be chosen by its title, and keeps what is fixed', () => {
+    const fields = fieldsOf({ type: 'object', properties: { kind: { const: 'Order' }, size: { oneOf: [{ const: { $enum: 1 }, title: 'small' }, { const: 2 }] } }, required: ['kind', 'size'] })!;
+    expect(fields.map((field) => field.as)).toEqual(['fixed', 'choice']);
+    expect(fields[1]).toMatchObject({ choices: [{ text: 'small' }, { text: '2' }] });
+    expect(valueOf(fields, { size: firstText(fields[1]!) })).toEqual({ value: { kind: 'Order', size: { $enum: 1 } } });
+  });
+
   it('reads JSON', () => {
     expect(parsed('{"a":1}')).toEqual({ value: { a: 1 } });
     expect(parsed('nope')).toHaveProperty('problem');

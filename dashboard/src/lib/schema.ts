@@ -4,7 +4,8 @@ import type { Schema } from './types';
 export type Field =
   | { name: string; as: 'text' | 'number' | 'integer' | 'json'; isRequired: boolean; isNullable: boolean; schema: Schema }
   | { name: string; as: 'flag'; isRequired: boolean; isNullable: boolean; schema: Schema }
-  | { name: string; as: 'choice'; choices: unknown[]; isRequired: boolean; isNullable: boolean; schema: Schema };
+  | { name: string; as: 'fixed'; isRequired: boolean; isNullable: boolean; schema: Schema }
+  | { name: string; as: 'choice'; choices: { value: unknown; text: string }[]; isRequired: boolean; isNullable: boolean; schema: Schema };
 
 /** The fields of an object, or one field without a name for another value. Nothing where only JSON serves. */
 export function fieldsOf(schema: Schema | null | undefined): Field[] | null {
@@ -23,12 +24,22 @@ function typesOf(schema: Schema): string[] {
   return (schema.anyOf ?? []).flatMap((one) => (one.type ? typesOf(one) : ['any']));
 }
 
+/** Values to choose from: listed, or one by one with a title. */
+function choicesOf(schema: Schema): { value: unknown; text: string }[] {
+  if (schema.enum) return schema.enum.map((value) => ({ value, text: typeof value === 'string' ? value : JSON.stringify(value) }));
+  const each = schema.oneOf ?? [];
+  if (!each.every((one) => one.const !== undefined)) return [];
+  return each.map((one) => ({ value: one.const, text: one.title ?? JSON.stringify(one.const) }));
+}
+
 function fieldOf(name: string, schema: Schema, isRequired: boolean): Field {
   const types = typesOf(schema);
   const isNullable = types.includes('null');
   const [type, ...more] = types.filter((one) => one !== 'null');
   const rest = { name, isRequired, isNullable, schema };
-  if (schema.enum && schema.enum.length > 0) return { ...rest, as: 'choice', choices: schema.enum };
+  if (schema.const !== undefined) return { ...rest, as: 'fixed' };
+  const choices = choicesOf(schema);
+  if (choices.length > 0) return { ...rest, as: 'choice', choices };
   if (more.length > 0) return { ...rest, as: 'json' };
   if (type === 'boolean') return { ...rest, as: 'flag' };
   if (type === 'string') return { ...rest, as: 'text' };
@@ -40,7 +51,7 @@ function fieldOf(name: string, schema: Schema, isRequired: boolean): Field {
 export function firstText(field: Field): string {
   const { default: first } = field.schema;
   if (field.as === 'flag') return first === true ? 'true' : 'false';
-  if (first === undefined || first === null) return field.as === 'choice' && field.isRequired ? JSON.stringify(field.choices[0]) : '';
+  if (first === undefined || first === null) return field.as === 'choice' && field.isRequired ? JSON.stringify(field.choices[0]!.value) : '';
   return field.as === 'text' ? String(first) : JSON.stringify(first);
 }
 
@@ -62,6 +73,7 @@ export function valueOf(fields: readonly Field[], texts: Readonly<Record<string,
 }
 
 function oneValue(field: Field, text: string): { value: unknown } | { problem: string } {
+  if (field.as === 'fixed') return { value: field.schema.const };
   if (field.as === 'flag') return { value: text === 'true' };
   if (text === '' && field.as !== 'text') return field.isRequired && !field.isNullable ? { problem: 'a value is needed' } : { value: field.isRequired ? null : undefined };
   if (field.as === 'text') {

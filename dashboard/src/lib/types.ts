@@ -215,6 +215,8 @@ export interface Schema {
   properties?: Record<string, Schema>;
   required?: string[];
   enum?: unknown[];
+  const?: unknown;
+  oneOf?: Schema[];
   default?: unknown;
   items?: Schema;
   anyOf?: Schema[];

@@ -31,7 +31,8 @@ class World {
         state: (state) => {
           const wasDown = session.link === 'down';
           session.link = state;
-          if (state === 'down') void session.begin();
+          // Where only the stream is missing, what can be asked for is asked for with each attempt at it.
+          if (state === 'down') void session.begin().then(() => session.me && !session.needsToken && this.#again());
           if (state === 'live' && wasDown) this.#again();
         },
         gap: (why) => {
