@@ -36,7 +36,7 @@ test('in three clicks', async () => {
 test('the graph shows the way it took', async () => {
   const page = await openWindow(daemon);
   await page.goto('/runs/banquet-1/graph');
-  await page.getByRole('button', { name: /^sauce, task 4, failed: the bearnaise is burnt/ }).waitFor();
+  await page.getByRole('button', { name: /^sauce the bearnaise is burnt, task 4, failed/ }).waitFor();
   assert.equal(await page.locator('svg[role=group] path.failure:not(.tip)').count(), 2);
 });
 
