@@ -16,9 +16,12 @@ describe('the list of runs', () => {
 
   it('has new runs in front, and each of them once', () => {
     const loaded = ['c', 'b', 'a', 'z', 'y'].map((uuid) => run(uuid));
-    expect(merged([run('d'), run('c'), run('b')], loaded).map((one) => one.uuid)).toEqual(['d', 'c', 'b', 'a', 'z', 'y']);
-    expect(merged([run('e'), run('d')], loaded).map((one) => one.uuid)).toEqual(['e', 'd', 'c', 'b', 'a', 'z', 'y']);
-    expect(merged([], loaded)).toHaveLength(5);
+    expect(merged([run('d'), run('c'), run('b')], loaded)?.map((one) => one.uuid)).toEqual(['d', 'c', 'b', 'a', 'z', 'y']);
+  });
+
+  it('is read anew where runs may be missing in between', () => {
+    expect(merged([run('f'), run('e')], [run('c'), run('b')])).toBeNull();
+    expect(merged([], [run('c')])).toBeNull();
   });
 });
 

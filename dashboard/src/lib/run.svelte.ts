@@ -71,15 +71,22 @@ export class RunView {
   }
 
   async #read() {
+    // The tasks of a long run take a moment; what it is and why it failed does not wait for them.
+    const asked = api.tasks(this.name).then(
+      (tasks) => ({ tasks }),
+      (error: unknown) => ({ error }),
+    );
     try {
       const detail = await api.run(this.name);
       if (this.#isStopped) return;
       this.detail = detail;
       this.problem = null;
       this.#live ??= new Live(`/runs/${encodeURIComponent(detail.uuid)}/events`, { events: (batch) => this.#take(batch), state: (state) => (this.link = state), gap: (why) => this.#gap(why) }, { history: true });
-      const [tasks] = await Promise.all([api.tasks(detail.uuid), this.#readInput(detail.uuid)]);
+      await this.#readInput(detail.uuid);
+      const told = await asked;
       if (this.#isStopped) return;
-      this.tasks = tasks;
+      if ('error' in told) throw told.error;
+      this.tasks = told.tasks;
       this.version += 1;
     } catch (error) {
       if (this.#isStopped) return;

@@ -17,12 +17,12 @@ export function afterEvent(run: RunSummary, event: Activity): RunSummary {
   return { ...run, state, ended: event.ts, waits: [], tasks: 0, ...(state === 'failed' ? { error: { code, message: event.message } } : {}) };
 }
 
-/** The head of the list once more, before what was loaded behind it. */
-export function merged(head: RunSummary[], loaded: RunSummary[]): RunSummary[] {
+/** The head of the list once more, before what was loaded behind it; nothing if there may be others between the two. */
+export function merged(head: RunSummary[], loaded: RunSummary[]): RunSummary[] | null {
   const there = new Set(head.map((run) => run.uuid));
   const last = head.at(-1);
   const cut = last ? loaded.findIndex((run) => run.uuid === last.uuid) : -1;
-  return [...head, ...loaded.slice(cut + 1).filter((run) => !there.has(run.uuid))];
+  return cut < 0 ? null : [...head, ...loaded.slice(cut + 1).filter((run) => !there.has(run.uuid))];
 }
 
 export class RunList {
@@ -63,9 +63,9 @@ export class RunList {
     try {
       const page = await api.runs({ ...this.#filter, limit: PAGE });
       if (epoch !== this.#epoch) return this.#head.poke();
-      const isShort = this.isFirst || this.rows.length <= PAGE || !page.next;
-      this.rows = isShort ? page.runs : merged(page.runs, this.rows);
-      if (isShort) this.#next = page.next ?? null;
+      const all = this.isFirst || this.rows.length <= PAGE || !page.next ? null : merged(page.runs, this.rows);
+      if (!all) this.#next = page.next ?? null;
+      this.rows = all ?? page.runs;
       this.total = page.total;
       this.problem = null;
       this.isFirst = false;
