@@ -1,8 +1,8 @@
 // Starts a real daemon with a real program on a free port, opens Debian's chromium on it, and stops both.
 // Nothing here knows what is tested.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { execFileSync, spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -17,17 +17,22 @@ const PATIENCE_MS = 15_000;
 
 /** A daemon, its directory, and the ways to talk to it that need no browser. */
 export class Daemon {
-  static async start(more = {}) {
+  /** `config` is what the file of `--config` says. */
+  static async start({ config } = {}) {
     const daemon = new Daemon();
     daemon.dir = mkdtempSync(join(tmpdir(), 'tiffany-e2e-'));
-    await daemon.begin({ listen: '127.0.0.1:0', ...more });
+    daemon.args = [];
+    if (config) {
+      writeFileSync(join(daemon.dir, 'serve.toml'), config);
+      daemon.args = ['--config', join(daemon.dir, 'serve.toml')];
+    }
+    await daemon.begin('127.0.0.1:0');
     return daemon;
   }
 
   /** Starts the process; after the first time on the same port, so that pages find it again. */
-  async begin({ listen, args = [] } = {}) {
-    this.args = args;
-    const child = spawn(PROGRAM, ['--dir', this.dir, 'serve', '--listen', listen ?? this.listen, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+  async begin(listen = this.listen) {
+    const child = spawn(PROGRAM, ['--dir', this.dir, 'serve', '--listen', listen, ...this.args], { stdio: ['ignore', 'pipe', 'pipe'] });
     this.child = child;
     let told = '';
     this.url = await new Promise((found, failed) => {
@@ -73,6 +78,12 @@ export class Daemon {
     return this.ask('POST', '/runs', { function: name, id, input });
   }
 
+  /** A new token, made as an operator of the daemon makes it. */
+  token(name, role) {
+    const told = execFileSync(PROGRAM, ['--dir', this.dir, 'token', 'add', name, '--role', role], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+    return /tfy_\S+/.exec(told)[0];
+  }
+
   /** The run when it is in that state. */
   async reached(run, state) {
     return eventually(async () => {
@@ -97,7 +108,8 @@ export async function eventually(what, patience = PATIENCE_MS) {
 }
 
 let browser;
-after(() => browser?.close());
+export const closeBrowser = () => browser?.close();
+after(closeBrowser);
 
 /** A window of its own: nothing is shared with others. What the page complains of is in `complaints`. */
 export async function openWindow(daemon, { theme = 'light', width = 1280, height = 900 } = {}) {
@@ -124,7 +136,6 @@ export async function openWindow(daemon, { theme = 'light', width = 1280, height
 /** What axe-core finds wrong with the page. */
 export async function violations(page) {
   // Scripts of others are forbidden by the page's policy, so this one comes in by the debugger.
-  const { readFileSync } = await import('node:fs');
   await page.evaluate(readFileSync(AXE, 'utf8'));
   const found = await page.evaluate(() => globalThis.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }));
   return found.violations.map((one) => `${one.id}: ${one.help}\n${one.nodes.slice(0, 4).map((node) => `    ${node.target.join(' ')}  ${node.failureSummary?.split('\n').slice(1, 3).join(' ')}`).join('\n')}`);
