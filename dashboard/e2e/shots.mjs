@@ -18,7 +18,9 @@ try {
   for (let index = 1; index <= 12; index += 1) await daemon.submit('dinner', `dinner-${index}`, 2);
   await daemon.submit('dinner', 'dinner-live', 5000);
   await daemon.reached('banquet-1', 'failed');
-  await daemon.ask('POST', '/runs/banquet-1/forks', { at: 20, id: 'banquet-2', allow: ['*'] });
+  const { records } = await daemon.ask('GET', '/runs/banquet-1/records?from=1&limit=1000');
+  const answer = records.find((record) => record.type === 'EffectResult' && record.error && record.retry_at === undefined);
+  await daemon.ask('POST', '/runs/banquet-1/forks', { at: answer.seq, id: 'banquet-2', allow: ['*'], value: 'butter' });
   for (const theme of ['light', 'dark']) {
     for (const width of [1600, 900, 380]) {
       const page = await openWindow(daemon, { theme, width, height: width < 500 ? 800 : 1000 });
