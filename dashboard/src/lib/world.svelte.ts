@@ -6,9 +6,6 @@ import { session } from './session.svelte';
 import { count } from './text';
 import type { Activity, Approval } from './types';
 
-/** Stages after which lists of runs are other ones. */
-const OF_RUNS = new Set(['ReceivedInstruction', 'Completed', 'Failed', 'Cancelled', 'Log', 'AwaitingUserApproval', 'Cancelling']);
-
 class World {
   approvals = $state.raw<Approval[] | null>(null);
   #live: Live | null = null;
@@ -20,6 +17,13 @@ class World {
       // The next event, or the link coming back, asks again.
     }
   });
+
+  constructor() {
+    // A decision of somebody else is no event; a run that then sleeps tells nothing.
+    setInterval(() => {
+      if (!document.hidden && this.approvals?.length) this.#approvals.poke();
+    }, 5000);
+  }
 
   begin() {
     this.#live?.stop();
@@ -51,8 +55,9 @@ class World {
 
   #take(batch: Activity[]) {
     for (const listener of this.#listeners) listener(batch);
-    if (batch.some((event) => event.stage === 'AwaitingUserApproval' || (event.tid === undefined && OF_RUNS.has(event.stage)) || event.stage === 'Cancelled' || event.stage === 'ApprovalDecided')) this.#approvals.poke();
-    else if ((this.approvals?.length ?? 0) > 0) this.#approvals.poke();
+    const asking = new Set(this.approvals?.map((one) => one.run));
+    const isOther = (event: Activity) => event.stage === 'AwaitingUserApproval' || asking.has(event.task_id);
+    if (batch.some(isOther)) this.#approvals.poke();
   }
 
   /** Asks for the questions again: one was decided here. */
