@@ -9,7 +9,7 @@ use tiffany::history::{Chronicle, ChronicleError};
 use tiffany::wal::LogError;
 use tokio::sync::Semaphore;
 
-use crate::error::DaemonError;
+use crate::error::{Crowd, DaemonError};
 use crate::http::Problem;
 
 /// So many chronicles are kept.
@@ -28,7 +28,7 @@ const PACE: Duration = Duration::from_millis(5);
 pub(crate) struct Chronicles {
     dir: PathBuf,
     kept: Mutex<Vec<Arc<Kept>>>,
-    at_once: Semaphore,
+    at_once: Arc<Semaphore>,
 }
 
 struct Kept {
@@ -64,8 +64,13 @@ impl Chronicles {
         patience: Duration,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Problem> {
-        let turn = tokio::time::timeout(patience, self.at_once.acquire()).await;
-        let _turn = turn.map_err(|_| DaemonError::Busy(AT_ONCE))?;
+        let turn = tokio::time::timeout(patience, Arc::clone(&self.at_once).acquire_owned()).await;
+        let turn = turn.map_err(|_| DaemonError::Busy(Crowd::Readers, AT_ONCE))?;
+        let work = move || {
+            // Who leaves gives no place away while the work goes on.
+            let _turn = turn;
+            work()
+        };
         let done = tokio::task::spawn_blocking(work).await;
         done.map_err(|error| DaemonError::Start(error.to_string()).into())
     }

@@ -109,6 +109,8 @@ pub enum Crowd {
     Streams,
     /// Processes for `step` and `replay`.
     Children,
+    /// Questions that read the log of a run.
+    Readers,
 }
 
 impl fmt::Display for Crowd {
@@ -117,6 +119,7 @@ impl fmt::Display for Crowd {
             Crowd::Requests => "requests wait for their answers",
             Crowd::Streams => "streams are open",
             Crowd::Children => "runs are run again for `step` and `replay`",
+            Crowd::Readers => "logs are read for others",
         })
     }
 }
