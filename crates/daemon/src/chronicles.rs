@@ -40,7 +40,7 @@ struct Kept {
 
 impl Chronicles {
     pub(crate) fn new(dir: &Path) -> Chronicles {
-        let at_once = Semaphore::new(AT_ONCE);
+        let at_once = Arc::new(Semaphore::new(AT_ONCE));
         Chronicles { dir: dir.to_path_buf(), kept: Mutex::default(), at_once }
     }
 
