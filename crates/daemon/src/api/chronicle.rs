@@ -8,6 +8,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use tiffany::history::{EffectQuery, TimelineQuery};
+use tiffany::{ErrorKind, TaskError};
 
 use super::look::detail;
 use crate::app::App;
@@ -83,7 +84,8 @@ pub(super) async fn timeline(
     if let (Some(from), Some(to)) = (part.from, part.to)
         && from > to
     {
-        return Err(bad(format!("`from` is {from}, which is after `to`")));
+        let message = format!("`from` is {from}, which is after `to`");
+        return Err(TaskError::new(ErrorKind::BadArgument, message).into());
     }
     let tids = part.tids.as_deref().map(ranges).transpose()?.unwrap_or_default();
     let Part { from, to, width, .. } = part;
@@ -102,7 +104,7 @@ fn ranges(text: &str) -> Result<Vec<(u64, u64)>, Problem> {
         let part: String = part.chars().take(40).collect();
         bad(format!("`tids` has numbers of tasks and ranges, such as 3,5-8, and not `{part}`"))
     };
-    let parts: Vec<&str> = text.split(',').filter(|part| !part.trim().is_empty()).collect();
+    let parts: Vec<&str> = text.split(',').collect();
     if parts.len() > RANGES {
         return Err(bad(format!("`tids` has {RANGES} parts at most")));
     }

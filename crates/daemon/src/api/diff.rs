@@ -36,7 +36,8 @@ pub(super) async fn compare(State(app): State<App>, Query(both): Query<Both>) ->
         return Err(bad(format!("`limit` is {MOST} at most")));
     }
     let (Some(left), Some(right)) = (both.left, both.right) else {
-        return Err(bad("`left` and `right` name the two runs".into()));
+        let message = "`left` and `right` name the two runs";
+        return Err(TaskError::new(ErrorKind::BadArgument, message).into());
     };
     let (left, right) = (app.find(&left).await?, app.find(&right).await?);
     for run in [left, right] {

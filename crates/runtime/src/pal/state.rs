@@ -2,7 +2,7 @@
 //! nothing. What is too much goes: first runs that are over, the oldest first, then the older half of the others, in turn.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use tiffany_kernel::{BlockReason, Stage, Tid, Time};
@@ -219,15 +219,17 @@ impl State {
             && let Some(oldest) = self.over.pop_front()
         {
             self.forget(oldest);
+            if self.runs.contains_key(&oldest) {
+                // Somebody reads it: it gives of its events as the others do.
+                self.others.push_back(oldest);
+            }
         }
         for _ in 0..2 * self.others.len() {
             if self.bytes <= most {
                 return;
             }
             let Some(task_id) = self.others.pop_front() else { return };
-            let Some(lane) = self.runs.get_mut(&task_id).filter(|lane| !lane.is_over) else {
-                continue;
-            };
+            let Some(lane) = self.runs.get_mut(&task_id) else { continue };
             let before = lane.notable.bytes();
             for _ in 0..lane.notable.len().div_ceil(2) {
                 lane.notable.drop_oldest();
@@ -250,8 +252,8 @@ impl State {
         self.bytes -= LANE_BYTES + lane.notable.bytes();
         self.runs.remove(&task_id);
         if self.others.len() > 2 * self.runs.len() + 64 {
-            let runs = &self.runs;
-            self.others.retain(|other| runs.get(other).is_some_and(|lane| !lane.is_over));
+            let (runs, mut seen) = (&self.runs, BTreeSet::new());
+            self.others.retain(|other| runs.contains_key(other) && seen.insert(*other));
         }
     }
 
