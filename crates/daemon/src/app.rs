@@ -12,6 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use crate::api::Texts;
 use crate::audit::Audit;
 use crate::auth::Gate;
+use crate::chronicles::Chronicles;
 use crate::error::DaemonError;
 use crate::http::Problem;
 use crate::limits::Limits;
@@ -45,6 +46,8 @@ pub(crate) struct Inner {
     pub(crate) children: Semaphore,
     /// Events as text.
     pub(crate) texts: Texts,
+    /// The runs that were looked at last.
+    pub(crate) chronicles: Chronicles,
 }
 
 impl std::ops::Deref for App {
@@ -70,6 +73,7 @@ impl App {
             streams: Arc::new(Semaphore::new(limits.streams)),
             children: Semaphore::new(limits.children),
             texts: Texts::new(),
+            chronicles: Chronicles::new(&dir),
             dir,
             limits,
             gate,

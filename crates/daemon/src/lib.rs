@@ -22,6 +22,7 @@ mod api;
 mod app;
 pub mod audit;
 pub mod auth;
+mod chronicles;
 mod commands;
 pub mod config;
 mod daemon;

@@ -2,6 +2,7 @@
 
 mod actions;
 mod approvals;
+mod chronicle;
 mod doubts;
 mod events;
 mod health;

@@ -12,10 +12,11 @@ use futures_util::stream;
 use serde::Deserialize;
 use tiffany::Uuid;
 use tiffany::control::State as RunState;
-use tiffany::wal::{Checker, Follower, LogError};
+use tiffany::history::{Chronicle, RecordPage, RecordQuery};
+use tiffany::wal::{Checker, Follower, LogError, RecordType};
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::Instant;
 
+use super::chronicle::json;
 use super::look::detail;
 use crate::app::App;
 use crate::error::DaemonError;
@@ -28,6 +29,57 @@ pub(super) struct Wanted {
     from: Option<u64>,
     limit: Option<u64>,
     follow: Option<bool>,
+    order: Option<String>,
+    before: Option<u64>,
+    task: Option<u64>,
+    #[serde(rename = "type")]
+    types: Option<String>,
+    failed: Option<bool>,
+    text: Option<String>,
+}
+
+impl Wanted {
+    /// What only a page can be asked for.
+    fn of_page(&self) -> Option<&'static str> {
+        let given = [
+            ("order", self.order.is_some()),
+            ("before", self.before.is_some()),
+            ("task", self.task.is_some()),
+            ("type", self.types.is_some()),
+            ("failed", self.failed.is_some()),
+            ("text", self.text.is_some()),
+        ];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+    }
+
+    fn query(self, from: Option<u64>) -> Result<RecordQuery, Problem> {
+        let bad = |message: String| Problem::from(DaemonError::BadRequest(message));
+        let limit = self.limit.unwrap_or(LIMIT);
+        if !(1..=MOST).contains(&limit) {
+            return Err(bad(format!("`limit` is between 1 and {MOST}")));
+        }
+        let is_descending = match self.order.as_deref() {
+            None | Some("asc") => false,
+            Some("desc") => true,
+            Some(other) => return Err(bad(format!("`order` is asc or desc, and not `{other}`"))),
+        };
+        let names = self.types.iter().flat_map(|names| names.split(',').map(str::trim));
+        let types: Vec<String> = names.map(str::to_owned).collect();
+        if let Some(other) = types.iter().find(|name| RecordType::parse(name).is_none()) {
+            let known: Vec<&str> = RecordType::ALL.iter().map(|kind| kind.name()).collect();
+            return Err(bad(format!("`type` is one of {}, and not `{other}`", known.join(", "))));
+        }
+        Ok(RecordQuery {
+            from,
+            before: self.before,
+            is_descending,
+            task: self.task,
+            types,
+            failed: self.failed.unwrap_or(false),
+            text: self.text,
+            limit: usize::try_from(limit).unwrap_or(1),
+        })
+    }
 }
 
 const LIMIT: u64 = 1000;
@@ -37,8 +89,6 @@ const PIECE: usize = 64 << 10;
 /// How often a file is looked at for more: soon at first, then not so soon.
 const SOON: Duration = Duration::from_millis(10);
 const LATER: Duration = Duration::from_millis(250);
-/// How long the file of a new run is waited for.
-const PATIENCE: Duration = Duration::from_secs(2);
 /// How often something is sent to somebody who has nothing to read, so that a line that is dead is noticed.
 const SIGN: Duration = Duration::from_secs(15);
 
@@ -80,22 +130,22 @@ pub(super) async fn records(
     detail(&app, run).await?;
     let form = Form::wanted(&headers);
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse::<u64>().ok());
-    let from = wanted.from.or(last.map(|last| last.saturating_add(1))).unwrap_or(1);
-    let reader = Reader { follower: follower(&app, run), from };
+    let from = wanted.from.or(last.map(|last| last.saturating_add(1)));
     match form {
         Form::Page => {
             if wanted.follow == Some(true) {
                 let message = "records are followed as lines or as events: give `Accept: application/x-ndjson` or `text/event-stream`";
                 return Err(DaemonError::BadRequest(message.into()).into());
             }
-            let limit = wanted.limit.unwrap_or(LIMIT);
-            if !(1..=MOST).contains(&limit) {
-                let message = format!("`limit` is between 1 and {MOST}");
-                return Err(DaemonError::BadRequest(message).into());
-            }
-            page(&app, run, reader, limit).await
+            page(&app, run, wanted.query(from)?).await
         }
         form => {
+            if let Some(name) = wanted.of_page() {
+                let message =
+                    format!("`{name}` is for a page: give no `Accept`, or application/json");
+                return Err(DaemonError::BadRequest(message).into());
+            }
+            let reader = Reader { follower: follower(&app, run), from: from.unwrap_or(1) };
             let follow = wanted.follow.unwrap_or(form == Form::Events);
             let left = wanted.limit.unwrap_or(u64::MAX);
             let place = app.stream()?;
@@ -126,19 +176,8 @@ struct Reader {
     from: u64,
 }
 
-/// What was read: the lines with their numbers, and whether there may be more.
-struct Piece {
-    lines: Vec<(u64, String)>,
-    is_end: bool,
-    /// There is no file yet.
-    is_missing: bool,
-}
-
-impl Piece {
-    fn end(lines: Vec<(u64, String)>) -> Piece {
-        Piece { lines, is_end: true, is_missing: false }
-    }
-}
+/// Lines with their numbers.
+type Piece = Vec<(u64, String)>;
 
 impl Reader {
     /// The next lines, up to so many bytes or records.
@@ -148,11 +187,9 @@ impl Reader {
         while bytes < PIECE && (lines.len() as u64) < most {
             let record = match self.follower.next() {
                 Ok(Some(record)) => record,
-                Ok(None) => return Ok(Piece::end(lines)),
+                Ok(None) => break,
                 // A run that was started a moment ago is safe, and has no file yet.
-                Err(LogError::Vanished { .. }) => {
-                    return Ok(Piece { is_missing: true, ..Piece::end(lines) });
-                }
+                Err(LogError::Vanished { .. }) => break,
                 Err(error) => return Err(error),
             };
             if record.seq >= self.from {
@@ -160,7 +197,7 @@ impl Reader {
                 lines.push((record.seq, record.json.to_owned()));
             }
         }
-        Ok(Piece { is_end: false, ..Piece::end(lines) })
+        Ok(lines)
     }
 }
 
@@ -176,31 +213,30 @@ async fn read(mut reader: Reader, most: u64) -> Result<(Reader, Piece), Problem>
     }
 }
 
-async fn page(app: &App, run: Uuid, mut reader: Reader, limit: u64) -> Answered {
-    let is_over = detail(app, run).await?.summary.state.is_over();
-    let mut lines: Vec<(u64, String)> = Vec::new();
-    let from = reader.from;
-    let begun = Instant::now();
-    loop {
-        let (again, piece) = read(reader, limit - lines.len() as u64).await?;
-        reader = again;
-        lines.extend(piece.lines);
-        if piece.is_missing && begun.elapsed() < PATIENCE {
-            tokio::time::sleep(SOON).await;
-            continue;
-        }
-        if piece.is_end || lines.len() as u64 >= limit {
-            let next = lines.last().map_or(from, |(seq, _)| seq + 1);
-            let texts: Vec<&str> = lines.iter().map(|(_, line)| line.as_str()).collect();
-            let body = format!(
-                "{{\"records\":[{}],\"next\":{next},\"more\":{},\"over\":{is_over}}}",
-                texts.join(","),
-                !piece.is_end,
-            );
-            let kind = HeaderValue::from_static(Form::Page.kind());
-            return Ok(([(header::CONTENT_TYPE, kind)], body).into_response());
-        }
-    }
+async fn page(app: &App, run: Uuid, query: RecordQuery) -> Answered {
+    let ask = move |chronicle: &mut Chronicle| {
+        let page = chronicle.records(&query)?;
+        Ok(page_text(&query, &page))
+    };
+    Ok(json(app.chronicles.ask(run, app.limits.answer_time, ask).await?))
+}
+
+fn page_text(query: &RecordQuery, page: &RecordPage) -> Vec<u8> {
+    // Where to go on: in what is still to come, too, if it is told forwards; with `before` otherwise.
+    let next = match query.is_descending {
+        true => page.next.map(|next| next + 1),
+        false => Some(page.next.unwrap_or(query.from.unwrap_or(1).max(page.total + 1))),
+    };
+    let facts = serde_json::json!({
+        "total": page.total,
+        "matched": page.matched,
+        "next": next,
+        "more": page.next.is_some(),
+        "over": page.is_over,
+        "unread": page.unread,
+    });
+    let facts = facts.to_string();
+    format!("{{\"records\":[{}],{}", page.records.join(","), &facts[1..]).into_bytes()
 }
 
 /// Records on their way to somebody who reads them as they come.
@@ -241,11 +277,11 @@ impl Stream {
                 Ok(read) => read,
                 Err(problem) => return Some(self.failed(&problem)),
             };
-            self.left -= piece.lines.len() as u64;
-            if !piece.lines.is_empty() {
+            self.left -= piece.len() as u64;
+            if !piece.is_empty() {
                 (self.reader, self.pace) = (Some(reader), SOON);
                 self.quiet = Duration::ZERO;
-                return Some(self.formed(&piece.lines));
+                return Some(self.formed(&piece));
             }
             // The end was known before the last look, so nothing came after that.
             if self.is_over || !self.follow {

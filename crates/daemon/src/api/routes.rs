@@ -7,7 +7,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::{
-    actions, approvals, doubts, events, health, keep, look, pages, records, rerun, submit,
+    actions, approvals, chronicle, doubts, events, health, keep, look, pages, records, rerun,
+    submit,
 };
 use crate::app::App;
 use crate::auth::Role;
@@ -234,6 +235,20 @@ pub(super) const ROUTES: &[Route] = &[
                 "How many at most; by default 1000, or all of a stream.",
             ),
             ("follow", Schema::Yes, "Go on until the run is over; by default for events only."),
+            (
+                "order",
+                Schema::OneOf(&["asc", "desc"]),
+                "Of a page: `desc` has the last record first.",
+            ),
+            ("before", Schema::Count(0, MANY), "Of a page: only records before this one."),
+            ("task", Schema::Count(0, MANY), "Of a page: only records of this task."),
+            ("type", Schema::Text, "Of a page: only records of these types, separated by commas."),
+            ("failed", Schema::Yes, "Of a page: only records of failures."),
+            (
+                "text",
+                Schema::Text,
+                "Of a page: only records that have this in their line, in small or capital letters.",
+            ),
         ])
         .headers(&[(
             "Last-Event-ID",
@@ -241,6 +256,53 @@ pub(super) const ROUTES: &[Route] = &[
             "Go on after this record, as a browser does by itself.",
         )])
         .answers(&[(200, "The records.", Some("Records"))]),
+    get("/api/v1/runs/{run}/tasks", VIEWER, handler!(chronicle::tasks))
+        .about("The tasks of a run, where they stand or stood at a record: from its records alone.")
+        .query(&[("at", Schema::Count(1, MANY), "The record; by default the last one.")])
+        .answers(&[(200, "The tasks.", Some("Tasks"))]),
+    get("/api/v1/runs/{run}/timeline", VIEWER, handler!(chronicle::timeline))
+        .about("What the tasks of a run did over time: ran, or waited, and what for. From its records alone.")
+        .query(&[
+            (
+                "from",
+                Schema::Count(0, MANY),
+                "From this moment on, in microseconds since the first record.",
+            ),
+            ("to", Schema::Count(0, MANY), "Up to this one."),
+            (
+                "width",
+                Schema::Count(1, 100_000),
+                "So many pieces can be told apart: what is shorter is put together.",
+            ),
+            ("tids", Schema::Text, "Only these tasks: numbers and ranges, such as 3,5-8."),
+        ])
+        .answers(&[(200, "The timeline.", Some("Timeline"))]),
+    get("/api/v1/runs/{run}/effects", VIEWER, handler!(chronicle::effects))
+        .about("The effects of a run with their attempts, the newest first, and sums by name. From its records alone.")
+        .query(&[
+            ("task", Schema::Count(0, MANY), "Only those of this task."),
+            ("name", Schema::Text, "Only those of this name."),
+            (
+                "state",
+                Schema::OneOf(&[
+                    "queued",
+                    "running",
+                    "retrying",
+                    "refused",
+                    "completed",
+                    "failed",
+                    "left",
+                ]),
+                "Only those in this state; `left`: its task ended without it.",
+            ),
+            (
+                "before",
+                Schema::Count(0, MANY),
+                "Only those called before this record: the `next` of a page.",
+            ),
+            ("limit", Schema::Count(1, 10_000), "How many at most; by default 100."),
+        ])
+        .answers(&[(200, "A page of effects.", Some("Effects"))]),
     get("/api/v1/events", VIEWER, handler!(events::of_all))
         .about("What all runs do while they do it, as events (SSE), or as a WebSocket on the same path.")
         .query(EVENTS)

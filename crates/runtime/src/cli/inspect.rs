@@ -12,9 +12,9 @@ use super::place::{Place, find_all};
 use super::prospect::{now, would_happen};
 use super::show::{read, waiting_json};
 use super::summary::Summary;
-use super::tasks::Tasks;
-use super::waiting::About;
 use crate::durable::{Rehearsal, Until, call_word, script};
+use crate::history::tasks::Tasks;
+use crate::history::waiting::About;
 use crate::runtime::Runtime;
 use crate::wal::{Recovery, RunState, View};
 

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::out::is_unsafe;
+pub(super) use crate::history::json_value as value;
 
 /// A value as a line.
 pub(super) fn line(value: &impl Serialize) -> String {
@@ -30,11 +31,6 @@ pub(super) fn escape(text: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(out)
-}
-
-/// The JSON of a log as a value; text where it is no JSON.
-pub(super) fn value(text: &str) -> serde_json::Value {
-    serde_json::from_str(text).unwrap_or_else(|_| text.into())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 use tiffany_kernel::Tid;
 
-use super::tasks::{Seen, TaskSeen, Tasks, error_text};
+use crate::history::tasks::{Seen, TaskSeen, Tasks, error_text};
 use crate::pal::{Activity, Stage};
 use crate::wal::{Record, RecordType};
 

@@ -9,8 +9,9 @@ use super::args::Log;
 use super::error::{Ending, exit};
 use super::out::{Out, Style, clean, paint};
 use super::place::{Place, find_kept};
-use super::tasks::{Tasks, error_text};
 use crate::durable::call_word;
+use crate::history::has_failed;
+use crate::history::tasks::{Tasks, error_text};
 use crate::wal::{Checker, Follower, LogError, Record, RecordType, RunState, View};
 
 /// How often the file of a run is looked at for more.
@@ -169,16 +170,6 @@ fn digits(mut number: u64) -> usize {
         digits += 1;
     }
     digits
-}
-
-/// Whether something failed there.
-pub(super) fn has_failed(record: &Record<'_>) -> bool {
-    let error = || record.get("error").is_some();
-    match record.record_type() {
-        Some(RecordType::TaskAbort) => true,
-        Some(RecordType::TaskCancel) => false,
-        _ => error(),
-    }
 }
 
 /// The fields of a record for people.

@@ -51,11 +51,9 @@ mod step;
 mod submit;
 mod summary;
 mod table;
-mod tasks;
 mod trying;
 pub mod units;
 mod verify;
-mod waiting;
 mod watch;
 
 use std::ffi::OsString;

@@ -1,6 +1,6 @@
 //! What would become of a call that waits if its run went on now, in words. It knows the records, and nothing of the code.
 
-use super::waiting::{About, Waiting};
+use crate::history::waiting::{About, Waiting};
 use crate::wal::Stamp;
 
 /// The time, as records have it.

@@ -14,9 +14,9 @@ use super::out::{Out, Style, clean, paint};
 use super::place::{Place, find};
 use super::summary::{Summary, count, moment, size};
 use super::table::{cut, wrap};
-use super::tasks::{Decision, TaskSeen, Tasks, error_text};
-use super::waiting::Waiting;
 use crate::durable::{Until, run_removed, script};
+use crate::history::tasks::{Decision, TaskSeen, Tasks, error_text};
+use crate::history::waiting::Waiting;
 use crate::wal::{LogError, View};
 
 /// What a replay knows of a task.

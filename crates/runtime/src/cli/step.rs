@@ -9,11 +9,12 @@ use tiffany_kernel::Tid;
 use super::Done;
 use super::args::Step;
 use super::error::{CliError, Ending};
-use super::log::{has_failed, what};
+use super::log::what;
 use super::out::{Out, Style, clean, paint};
 use super::place::{Place, find_kept};
-use super::tasks::error_text;
 use crate::durable::{Moment, TaskMoment, TimeTravel};
+use crate::history::has_failed;
+use crate::history::tasks::error_text;
 use crate::wal::Record;
 
 pub(super) fn step(place: Place, mut out: Out, options: &Step) -> Done {

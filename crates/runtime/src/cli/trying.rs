@@ -11,8 +11,8 @@ use super::place::{Place, find_kept};
 use super::prospect::{now, would_happen};
 use super::show::read;
 use super::summary::count;
-use super::tasks::Tasks;
 use crate::durable::{Proposal, Trial, call_word};
+use crate::history::tasks::Tasks;
 use crate::wal::{LogError, RunState};
 
 pub(super) fn try_run(place: Place, mut out: Out, options: &Try) -> Done {

@@ -20,10 +20,10 @@ use super::out::{Out, Style, clean, paint};
 use super::place::{Place, find_kept};
 use super::screen::Screen;
 use super::table::cut;
-use super::tasks::Seen;
 use crate::clock::Clock;
 use crate::control::{Control, Next, State};
 use crate::durable::script;
+use crate::history::tasks::Seen;
 use crate::pal::{Activity, Told, Wanted};
 use crate::wal::{Follower, LogError, Stamp};
 

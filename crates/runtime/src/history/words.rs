@@ -94,3 +94,17 @@ pub(super) fn resolve(view: &View, json: &str) -> Result<Value, LogError> {
         _ => Ok(plain(json)),
     }
 }
+
+/// The JSON of a log as a value; text where it is no JSON.
+pub(crate) fn json_value(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| text.into())
+}
+
+/// Whether something failed there.
+pub(crate) fn has_failed(record: &Record<'_>) -> bool {
+    match record.record_type() {
+        Some(RecordType::TaskAbort) => true,
+        Some(RecordType::TaskCancel) => false,
+        _ => record.get("error").is_some(),
+    }
+}

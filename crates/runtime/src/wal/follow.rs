@@ -33,6 +33,11 @@ impl Follower {
         Follower { run, path, checker, buffer: Vec::new(), from: 0 }
     }
 
+    /// Where it stands: after the last record it gave.
+    pub fn checker(&self) -> &Checker {
+        &self.checker
+    }
+
     /// The next record, if it is there already.
     #[allow(clippy::should_implement_trait, reason = "a record borrows from the follower")]
     pub fn next(&mut self) -> Result<Option<Record<'_>>, LogError> {
@@ -51,11 +56,9 @@ impl Follower {
             }
             self.buffer.drain(..self.from);
             self.from = 0;
-            let file = File::open(&self.path).doing("open", &self.path)?;
-            let mut head = [0; HEAD];
-            let count = file.read_at(&mut head, 0).doing("read", &self.path)?;
+            let (file, generation) = open(&self.path)?;
             let known = self.checker.chain().map(|chain| chain.generation());
-            if known.zip(generation_in(&head[..count])).is_some_and(|(known, now)| known < now) {
+            if known.zip(generation).is_some_and(|(known, now)| known < now) {
                 self.checker = Checker::new(Some(self.run));
                 self.buffer.clear();
             }
@@ -69,6 +72,24 @@ impl Follower {
             }
         }
     }
+}
+
+/// The file of a run and the generation that it is of.
+fn open(path: &Path) -> Result<(File, Option<u32>), LogError> {
+    let file = File::open(path).doing("open", path)?;
+    let mut head = [0; HEAD];
+    let count = file.read_at(&mut head, 0).doing("read", path)?;
+    Ok((file, generation_in(&head[..count])))
+}
+
+/// The file of a run, if it is still of this generation.
+pub(crate) fn open_generation(
+    root: &Path,
+    run: Uuid,
+    generation: u32,
+) -> Result<Option<File>, LogError> {
+    let (file, now) = open(&Places::new(root).run_file(run))?;
+    Ok((now == Some(generation)).then_some(file))
 }
 
 /// The generation that the first line of a file is of.

@@ -45,6 +45,7 @@ pub(crate) use collect::names as blob_names;
 pub use disk::{Barrier, Disk, DiskFile, Hold, Locking, OpenMode, RealDisk};
 pub use error::LogError;
 pub use follow::Follower;
+pub(crate) use follow::open_generation;
 pub use index::{RunEntry, RunState};
 pub use json::Fields;
 pub(crate) use json::{end_of_value, parse_base64, parse_string, push_base64, push_string};

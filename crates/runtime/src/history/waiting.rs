@@ -4,31 +4,32 @@
 use serde_json::Value;
 use tiffany_kernel::CallKind;
 
+use super::words::json_value;
 use crate::durable::call_word;
 use crate::wal::Record;
 
 /// Something that can be waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Target {
+pub(crate) enum Target {
     Task(u64),
     Object(u64),
 }
 
 /// A call without an answer.
 #[derive(Clone, Debug)]
-pub(super) struct Waiting {
-    pub(super) call: String,
-    pub(super) name: Option<String>,
-    pub(super) about: About,
-    pub(super) at: String,
-    pub(super) since: String,
+pub(crate) struct Waiting {
+    pub(crate) call: String,
+    pub(crate) name: Option<String>,
+    pub(crate) about: About,
+    pub(crate) at: String,
+    pub(crate) since: String,
     /// The task has done something since: it may have taken this back.
-    pub(super) maybe_over: bool,
-    pub(super) step: Option<StepSeen>,
+    pub(crate) maybe_over: bool,
+    pub(crate) step: Option<StepSeen>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum About {
+pub(crate) enum About {
     Nothing,
     Task(u64),
     Object(u64),
@@ -42,18 +43,18 @@ pub(super) enum About {
 
 /// Where a step stands.
 #[derive(Clone, Debug)]
-pub(super) struct StepSeen {
-    pub(super) kind: String,
-    pub(super) attempt: u64,
-    pub(super) is_open: bool,
-    pub(super) retry_at: Option<String>,
+pub(crate) struct StepSeen {
+    pub(crate) kind: String,
+    pub(crate) attempt: u64,
+    pub(crate) is_open: bool,
+    pub(crate) retry_at: Option<String>,
     /// A fork may not do it.
-    pub(super) is_refused: bool,
+    pub(crate) is_refused: bool,
 }
 
 impl Waiting {
     /// The call in words.
-    pub(super) fn what(&self) -> String {
+    pub(crate) fn what(&self) -> String {
         let call = match &self.name {
             Some(name) => format!("{} `{name}`", self.word()),
             None => self.word().to_owned(),
@@ -80,7 +81,7 @@ impl Waiting {
     }
 
     /// The tasks and promises it waits for.
-    pub(super) fn targets(&self) -> Vec<Target> {
+    pub(crate) fn targets(&self) -> Vec<Target> {
         match (&self.about, self.call.as_str()) {
             (About::Task(tid), "wait" | "wait_task") => vec![Target::Task(*tid)],
             (About::Object(id) | About::Promise(id, _), "wait") => vec![Target::Object(*id)],
@@ -113,20 +114,20 @@ impl StepSeen {
     }
 
     /// Whether nobody could know what became of it, if its process is gone.
-    pub(super) fn would_be_in_doubt(&self) -> bool {
+    pub(crate) fn would_be_in_doubt(&self) -> bool {
         self.kind == "at_most_once" && self.is_open
     }
 }
 
 /// Calls whose answer has a line of its own.
-pub(super) fn is_answered_in_log(call: &str) -> bool {
+pub(crate) fn is_answered_in_log(call: &str) -> bool {
     matches!(
         call,
         "effect" | "approve" | "sleep" | "sleep_until" | "create_external_promise" | "continue_as"
     )
 }
 
-pub(super) fn may_wait(call: &str) -> bool {
+pub(crate) fn may_wait(call: &str) -> bool {
     use CallKind::*;
     let kind = CallKind::parse(call);
     is_answered_in_log(call)
@@ -147,7 +148,7 @@ pub(super) fn may_wait(call: &str) -> bool {
         })
 }
 
-pub(super) fn about(record: &Record<'_>) -> About {
+pub(crate) fn about(record: &Record<'_>) -> About {
     if record.str("call").as_deref() == Some("approve") {
         return About::Question(question(record).0, text(record, "time"));
     }
@@ -173,13 +174,13 @@ pub(super) fn about(record: &Record<'_>) -> About {
 }
 
 /// The question and the choices of a call that asks a person.
-pub(super) fn question(record: &Record<'_>) -> (String, Vec<String>) {
-    let about: Value = record.get("about").map_or(Value::Null, super::json::value);
+pub(crate) fn question(record: &Record<'_>) -> (String, Vec<String>) {
+    let about: Value = record.get("about").map_or(Value::Null, json_value);
     let choices = about["choices"].as_array().into_iter().flatten();
     let choices = choices.filter_map(|choice| choice.as_str().map(str::to_owned)).collect();
     (about["question"].as_str().unwrap_or("?").to_owned(), choices)
 }
 
-pub(super) fn text(record: &Record<'_>, field: &str) -> Option<String> {
+pub(crate) fn text(record: &Record<'_>, field: &str) -> Option<String> {
     record.str(field).map(|text| text.into_owned())
 }

@@ -2,31 +2,35 @@
 //! written down (who holds a lock, say) it does not know.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value;
 use tiffany_kernel::{TaskError, Tid};
 
 use super::waiting::{About, StepSeen, Target, Waiting, about, is_answered_in_log, may_wait, text};
+use super::words::json_value;
 use crate::wal::{Payload, Record, RecordType};
 
-/// A run as its records tell it.
-#[derive(Default)]
-pub(super) struct Tasks {
-    pub(super) id: String,
-    pub(super) function: String,
-    pub(super) input: Option<Value>,
-    pub(super) all: BTreeMap<u64, TaskSeen>,
+/// A run as its records tell it. A copy shares the tasks that do not change afterwards.
+#[derive(Clone, Default)]
+pub(crate) struct Tasks {
+    pub(crate) id: String,
+    pub(crate) function: String,
+    pub(crate) input: Option<Value>,
+    pub(crate) all: BTreeMap<u64, Arc<TaskSeen>>,
+    /// Those that the last record changed.
+    pub(crate) touched: Vec<u64>,
     /// External promises that nobody has settled yet.
-    pub(super) promises: BTreeMap<String, PromiseSeen>,
+    pub(crate) promises: BTreeMap<String, PromiseSeen>,
     /// How many messages nobody has taken yet, by name.
-    pub(super) inbox: BTreeMap<String, u64>,
+    pub(crate) inbox: BTreeMap<String, u64>,
     /// What people decided, in order.
-    pub(super) decisions: Vec<Decision>,
-    pub(super) outcome: Option<Result<Value, Value>>,
+    pub(crate) decisions: Vec<Decision>,
+    pub(crate) outcome: Option<Result<Value, Value>>,
     /// Somebody asked for the run to be cancelled.
-    pub(super) is_cancelled: bool,
+    pub(crate) is_cancelled: bool,
     /// The last record says that the process ended in good order.
-    pub(super) was_shut_down: bool,
+    pub(crate) was_shut_down: bool,
     /// Promises of the run's own that were settled.
     settled: BTreeSet<u64>,
     /// The number the next channel, lock or promise gets, and the numbers of external promises. They are not
@@ -38,44 +42,47 @@ pub(super) struct Tasks {
     receivers: BTreeMap<String, BTreeSet<(u64, u64)>>,
 }
 
-pub(super) struct TaskSeen {
-    pub(super) parent: Option<u64>,
-    pub(super) name: Option<String>,
-    pub(super) spawned_at: String,
-    pub(super) state: Seen,
+#[derive(Clone)]
+pub(crate) struct TaskSeen {
+    pub(crate) parent: Option<u64>,
+    pub(crate) name: Option<String>,
+    pub(crate) spawned_at: String,
+    pub(crate) state: Seen,
     /// Calls that have no answer yet, by record.
-    pub(super) waits: BTreeMap<u64, Waiting>,
-    pub(super) error: Option<Value>,
-    has_run: bool,
+    pub(crate) waits: BTreeMap<u64, Waiting>,
+    pub(crate) error: Option<Value>,
+    pub(crate) has_run: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(crate) enum Seen {
     Going,
     Completed,
     Failed,
     Cancelled,
 }
 
-pub(super) struct PromiseSeen {
-    pub(super) tid: u64,
-    pub(super) record: u64,
-    pub(super) at: String,
+#[derive(Clone)]
+pub(crate) struct PromiseSeen {
+    pub(crate) tid: u64,
+    pub(crate) record: u64,
+    pub(crate) at: String,
 }
 
 /// What a person decided.
-pub(super) struct Decision {
+#[derive(Clone)]
+pub(crate) struct Decision {
     /// The record of the call, and the question.
-    pub(super) of: u64,
-    pub(super) question: String,
+    pub(crate) of: u64,
+    pub(crate) question: String,
     /// The choice, who, why, as the log has it.
-    pub(super) answer: Value,
-    pub(super) when: String,
+    pub(crate) answer: Value,
+    pub(crate) when: String,
 }
 
 impl Decision {
     /// In words: `"Ship?": yes, by Ada (uid 1000): it is ready`.
-    pub(super) fn what(&self) -> String {
+    pub(crate) fn what(&self) -> String {
         let Decision { question, answer, .. } = self;
         let text = |field: &str| answer[field].as_str().unwrap_or("?").to_owned();
         let uid = answer["uid"].as_u64().map_or_else(String::new, |uid| format!(" (uid {uid})"));
@@ -98,7 +105,7 @@ impl TaskSeen {
     }
 
     /// One word for where it stands.
-    pub(super) fn word(&self) -> &'static str {
+    pub(crate) fn word(&self) -> &'static str {
         match self.state {
             Seen::Completed => "completed",
             Seen::Failed => "failed",
@@ -112,9 +119,10 @@ impl TaskSeen {
 
 impl Tasks {
     /// Takes in the next record.
-    pub(super) fn add(&mut self, record: &Record<'_>) {
+    pub(crate) fn add(&mut self, record: &Record<'_>) {
         let tid = record.tid.0;
         self.was_shut_down = false;
+        self.touched.clear();
         match record.record_type() {
             Some(RecordType::RunStart) => {
                 // A new generation: nothing is left of the one before.
@@ -124,7 +132,7 @@ impl Tasks {
                 self.input = inline(record, "input");
                 let is_every = record.str("recording").as_deref() == Some("every");
                 self.next_object = is_every.then_some(1);
-                self.all.insert(tid, TaskSeen::new(None, String::new()));
+                self.task(tid);
             }
             Some(RecordType::Snapshot) => self.begin_with(record),
             Some(RecordType::TaskSpawn) => {
@@ -132,7 +140,8 @@ impl Tasks {
                 if let Some(child) = record.uint("child") {
                     let at = text(record, "at").unwrap_or_default();
                     let name = text(record, "name");
-                    self.all.insert(child, TaskSeen { name, ..TaskSeen::new(Some(tid), at) });
+                    let seen = TaskSeen { name, ..TaskSeen::new(Some(tid), at) };
+                    *self.task(child) = seen;
                 }
             }
             Some(RecordType::TaskYield) => self.called(record),
@@ -156,9 +165,15 @@ impl Tasks {
                     .unwrap_or_default();
                 let is_allowed =
                     |name: &str| names.iter().any(|allowed| allowed == "*" || allowed == name);
-                for waiting in self.all.values_mut().flat_map(|task| task.waits.values_mut()) {
-                    let name = waiting.name.as_deref().unwrap_or_default();
-                    if let Some(step) = waiting.step.as_mut().filter(|_| is_allowed(name)) {
+                let refused = self.waits().filter(|(.., waiting)| {
+                    waiting.step.as_ref().is_some_and(|step| step.is_refused)
+                        && is_allowed(waiting.name.as_deref().unwrap_or_default())
+                });
+                let refused: Vec<(u64, u64)> =
+                    refused.map(|(tid, record, _)| (tid, record)).collect();
+                for (tid, record) in refused {
+                    let waiting = self.task(tid).waits.get_mut(&record);
+                    if let Some(step) = waiting.and_then(|waiting| waiting.step.as_mut()) {
                         step.is_refused = false;
                     }
                 }
@@ -200,7 +215,7 @@ impl Tasks {
 
     /// The run goes on from its tables: the calls that its tasks wait in follow.
     fn begin_with(&mut self, record: &Record<'_>) {
-        let tables: Value = record.get("tables").map_or(Value::Null, super::json::value);
+        let tables: Value = record.get("tables").map_or(Value::Null, json_value);
         let list = |name: &str| tables[name].as_array().cloned().unwrap_or_default();
         self.next_object = self.next_object.and(tables["next_object"].as_u64());
         for task in list("tasks") {
@@ -232,19 +247,19 @@ impl Tasks {
     }
 
     /// Whether every task is over.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         !self.all.is_empty() && self.all.values().all(|task| task.state != Seen::Going)
     }
 
     /// Calls that wait, of all tasks, with the number of their record.
-    pub(super) fn waits(&self) -> impl Iterator<Item = (u64, u64, &Waiting)> {
+    pub(crate) fn waits(&self) -> impl Iterator<Item = (u64, u64, &Waiting)> {
         self.all.iter().flat_map(|(tid, task)| {
             task.waits.iter().map(|(record, waiting)| (*tid, *record, waiting))
         })
     }
 
     /// Effects that a fork needs and may not do.
-    pub(super) fn refused(&self) -> BTreeSet<&str> {
+    pub(crate) fn refused(&self) -> BTreeSet<&str> {
         let waits = self.waits().filter(|(.., waiting)| {
             !waiting.maybe_over && waiting.step.as_ref().is_some_and(|step| step.is_refused)
         });
@@ -252,7 +267,10 @@ impl Tasks {
     }
 
     fn task(&mut self, tid: u64) -> &mut TaskSeen {
-        self.all.entry(tid).or_insert_with(|| TaskSeen::new(None, String::new()))
+        self.touched.push(tid);
+        let task = self.all.entry(tid);
+        let task = task.or_insert_with(|| Arc::new(TaskSeen::new(None, String::new())));
+        Arc::make_mut(task)
     }
 
     /// A task that does something has what it waited for, or took it back, or waits for several things at once.
@@ -293,7 +311,7 @@ impl Tasks {
             self.promises.insert(uuid.clone(), seen);
         }
         let step = (call == "effect").then(|| {
-            let about: Value = record.get("about").map_or(Value::Null, super::json::value);
+            let about: Value = record.get("about").map_or(Value::Null, json_value);
             let kind = about["kind"].as_str().unwrap_or("idempotent").to_owned();
             StepSeen { kind, attempt: 0, is_open: false, retry_at: None, is_refused: false }
         });
@@ -392,10 +410,13 @@ impl Tasks {
         let Some(count) = self.inbox.get_mut(name) else { return };
         let Some(receivers) = self.receivers.get_mut(name) else { return };
         while let Some((record, tid)) = receivers.pop_first() {
-            let task = self.all.get_mut(&tid);
-            if task.and_then(|task| task.waits.remove(&record)).is_none() {
+            let waits = |task: &Arc<TaskSeen>| task.waits.contains_key(&record);
+            if !self.all.get(&tid).is_some_and(waits) {
                 continue;
             }
+            let Some(task) = self.all.get_mut(&tid) else { continue };
+            Arc::make_mut(task).waits.remove(&record);
+            self.touched.push(tid);
             *count -= 1;
             if *count == 0 {
                 self.inbox.remove(name);
@@ -434,8 +455,8 @@ impl Tasks {
 /// A value as the line has it; of a blob only the name.
 fn inline(record: &Record<'_>, field: &str) -> Option<Value> {
     match record.payload(field)? {
-        Payload::Json(json) => Some(plain(super::json::value(json))),
-        _ => record.get(field).map(super::json::value),
+        Payload::Json(json) => Some(plain(json_value(json))),
+        _ => record.get(field).map(json_value),
     }
 }
 
@@ -450,7 +471,7 @@ fn plain(value: Value) -> Value {
 }
 
 /// An error of the log in words.
-pub(super) fn error_text(error: &Value) -> String {
+pub(crate) fn error_text(error: &Value) -> String {
     match serde_json::from_value::<TaskError>(error.clone()) {
         Ok(error) => error.to_string(),
         Err(_) => error.as_str().map_or_else(|| error.to_string(), str::to_owned),

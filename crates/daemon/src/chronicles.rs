@@ -1,0 +1,130 @@
+//! The chronicles of the runs that were looked at last. Each is asked by one at a time, on a thread for that; few are kept, and no more than so many bytes.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tiffany::Uuid;
+use tiffany::history::{Chronicle, ChronicleError};
+use tiffany::wal::LogError;
+use tokio::sync::Semaphore;
+
+use crate::error::DaemonError;
+use crate::http::Problem;
+
+/// So many chronicles are kept.
+const KEPT: usize = 8;
+/// So many bytes they take together, as far as one alone does not take more.
+const BYTES: usize = 256 << 20;
+/// So many bytes one may take.
+const LARGEST: usize = 512 << 20;
+/// So many questions are answered at once.
+const AT_ONCE: usize = 4;
+/// How long the file of a new run is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+const PACE: Duration = Duration::from_millis(5);
+
+/// The chronicles that are kept, the one that was used last at the end.
+pub(crate) struct Chronicles {
+    dir: PathBuf,
+    kept: Mutex<Vec<Arc<Kept>>>,
+    at_once: Semaphore,
+}
+
+struct Kept {
+    run: Uuid,
+    chronicle: Mutex<Chronicle>,
+    /// What it took when it was last used.
+    bytes: Mutex<usize>,
+}
+
+impl Chronicles {
+    pub(crate) fn new(dir: &Path) -> Chronicles {
+        let at_once = Semaphore::new(AT_ONCE);
+        Chronicles { dir: dir.to_path_buf(), kept: Mutex::default(), at_once }
+    }
+
+    /// Asks the chronicle of a run, on a thread where that may take its time.
+    pub(crate) async fn ask<T: Send + 'static>(
+        &self,
+        run: Uuid,
+        patience: Duration,
+        question: impl Fn(&mut Chronicle) -> Result<T, ChronicleError> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let turn = tokio::time::timeout(patience, self.at_once.acquire()).await;
+        let _turn = turn.map_err(|_| DaemonError::Busy(AT_ONCE))?;
+        let kept = self.of(run);
+        let asked = Arc::clone(&kept);
+        let answer = tokio::task::spawn_blocking(move || asked.ask(&question)).await;
+        let answer = answer.map_err(|error| DaemonError::Start(error.to_string()))?;
+        self.make_room(&kept, answer.is_err());
+        answer.map_err(problem)
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Kept>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn of(&self, run: Uuid) -> Arc<Kept> {
+        let mut kept = self.kept();
+        let known = kept.iter().position(|kept| kept.run == run);
+        let this = match known {
+            Some(place) => kept.remove(place),
+            None => Arc::new(Kept {
+                run,
+                chronicle: Mutex::new(Chronicle::new(&self.dir, run).most_bytes(LARGEST)),
+                bytes: Mutex::new(0),
+            }),
+        };
+        kept.push(Arc::clone(&this));
+        this
+    }
+
+    /// Lets go of those that were not used for longest, and of one that gave no answer.
+    fn make_room(&self, used: &Arc<Kept>, failed: bool) {
+        let mut kept = self.kept();
+        if failed {
+            kept.retain(|kept| !Arc::ptr_eq(kept, used));
+        }
+        let bytes = |kept: &[Arc<Kept>]| kept.iter().map(|kept| kept.bytes()).sum::<usize>();
+        while kept.len() > KEPT || (kept.len() > 1 && bytes(&kept) > BYTES) {
+            kept.remove(0);
+        }
+    }
+}
+
+impl Kept {
+    fn bytes(&self) -> usize {
+        *self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ask<T>(
+        &self,
+        question: impl Fn(&mut Chronicle) -> Result<T, ChronicleError>,
+    ) -> Result<T, ChronicleError> {
+        let mut chronicle = self.chronicle.lock().unwrap_or_else(PoisonError::into_inner);
+        let begun = Instant::now();
+        let answer = loop {
+            match question(&mut chronicle) {
+                // A run that was started a moment ago is safe, and has no file yet, or none that has a line.
+                Err(ChronicleError::Log(LogError::Vanished { .. } | LogError::UnknownRun(_)))
+                    if chronicle.last() == 0 && begun.elapsed() < PATIENCE =>
+                {
+                    std::thread::sleep(PACE);
+                }
+                answer => break answer,
+            }
+        };
+        *self.bytes.lock().unwrap_or_else(PoisonError::into_inner) = chronicle.memory();
+        answer
+    }
+}
+
+fn problem(error: ChronicleError) -> Problem {
+    let status = match &error {
+        ChronicleError::Log(LogError::NoRecord { .. } | LogError::UnknownRun(_)) => 404,
+        ChronicleError::TooLong { .. } => 422,
+        _ => 500,
+    };
+    Problem::new(error.code(), status, &error.to_string())
+}
