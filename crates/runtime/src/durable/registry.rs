@@ -185,7 +185,7 @@ impl Registry {
         if self.has(name) {
             return Ok(name.to_owned());
         }
-        let mut names = self.names();
+        let mut names: Vec<String> = self.list().into_iter().map(|one| one.name).collect();
         let is_short =
             |full: &&String| full.rsplit_once(':').is_some_and(|(_, short)| short == name);
         let mut meant = names.iter().filter(is_short);
