@@ -7,6 +7,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import pytest
 from command_kit import LONGEST_SECONDS, Home, Started
 
 PAGE = Path(__file__).parents[2] / "docs" / "src" / "daemon.md"
@@ -15,6 +16,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "src" / "daemon.md"
 def served(home: Home) -> Started:
     """A daemon in a process of its own."""
     return home.start("--app", "greet.py", "serve", "--json", "--listen", "127.0.0.1:0")
+
+
+def program() -> str:
+    return re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[0]
 
 
 def ask(address: str, body: object = None) -> Any:
@@ -34,9 +39,8 @@ def stop(daemon: Started, number: signal.Signals) -> None:
 
 
 def test_the_page_of_the_book_can_be_followed(tmp_path: Path) -> None:
-    program = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[0]
     home = Home(tmp_path)
-    home.write("greet.py", program)
+    home.write("greet.py", program())
     with served(home) as daemon:
         said = json.loads(daemon.line())
         assert said["functions"] == ["greet"]
@@ -55,3 +59,16 @@ def test_the_page_of_the_book_can_be_followed(tmp_path: Path) -> None:
         assert shown["value"] == "hello Ada, or Countess", shown
         assert ask(f"{runs}/greet-1/replay", {})["verdict"] == "identical"
         stop(daemon, signal.SIGTERM)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_program_that_a_configuration_names_leaves_signals_to_the_daemon(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    home = Home(tmp_path)
+    home.write("greet.py", program())
+    home.write("tiffany.toml", 'app = "greet.py"\n')
+    listen = ("--listen", "127.0.0.1:0")
+    with home.start("serve", "--json", "--config", "tiffany.toml", *listen) as daemon:
+        assert json.loads(daemon.line())["functions"] == ["greet"]
+        stop(daemon, number)

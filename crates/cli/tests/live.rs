@@ -274,3 +274,18 @@ fn a_pipe_gets_a_line_for_what_changes_and_how_far_it_is() {
         ""
     );
 }
+
+#[test]
+fn who_has_the_directory_is_told_with_what_it_can_run() {
+    let home = Home::golden();
+    home.run(&["status"]).failed(4, "TFY0043");
+    let home = Home::new();
+    let holder = holder(&home);
+    let status = home.run(&["status", "--json"]).ok().lines().remove(0);
+    assert_eq!((&status["pid"], &status["live"]), (&holder.0.id().into(), &1.into()), "{status}");
+    assert!(status["functions"].as_array().unwrap().contains(&"refund".into()), "{status}");
+    assert_eq!((&status["paused"], &status["failed"]), (&Value::Array(vec![]), &Value::Null));
+    let text = home.run(&["status"]).ok().stdout;
+    assert!(text.contains("runs       1 go on, 0 paused\n"), "{text}");
+    assert!(text.contains(&format!("process    {}, tiffany", holder.0.id())), "{text}");
+}

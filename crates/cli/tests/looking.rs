@@ -359,3 +359,34 @@ fn where_tasks_stand_is_told_from_the_records_and_more_exactly_by_the_code() {
     assert!(tree.contains("│  └─ 3  failed"), "{tree}");
     assert!(tree.contains("└─ 6  waiting"), "{tree}");
 }
+
+#[test]
+fn runs_are_chosen_sorted_and_counted() {
+    let home = Home::golden();
+    let ids = |arguments: &[&str]| -> Vec<String> {
+        let lines = home.run(&[&["ls", "--json"], arguments].concat()).ok().lines();
+        lines.iter().map(|run| run["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let all = ids(&[]);
+    assert_eq!(all.len(), 7);
+    assert_eq!(ids(&["--text", "NAP"]), ["nap-1", "nap-2"]);
+    assert_eq!(
+        ids(&["--state", "failed", "--state", "completed", "--function", "burn"]),
+        ["toast"]
+    );
+    let mut sorted = all.clone();
+    sorted.sort();
+    assert_eq!(ids(&["--sort", "id"]), sorted);
+    sorted.reverse();
+    assert_eq!(ids(&["--sort", "id", "--reverse"]), sorted);
+    assert_eq!(ids(&["--reverse", "--limit", "2"]), [&*all[6], &*all[5]]);
+    // The end of one that goes on is yet to come.
+    assert_eq!(ids(&["--sort", "ended", "--reverse", "--state", "live", "--limit", "9"]).len(), 3);
+    assert_eq!(ids(&["--since", "2026-11-16T04:14:19Z"]), ["order-17", "nap-2", "pay-1"]);
+    assert_eq!(ids(&["--before", "2026-11-16T04:14:19Z"]).len(), 4);
+    assert_eq!(ids(&["--since", "0s"]).len(), 0);
+    assert_eq!(ids(&["--forks-of", "toast"]).len(), 0);
+    home.run(&["ls", "--forks-of", "nobody"]).failed(1, "TFY0061");
+    home.run(&["ls", "--since", "yesterday"]).failed(2, "TFY0067");
+    home.run(&["ls", "--sort", "size"]).failed(2, "TFY0067");
+}

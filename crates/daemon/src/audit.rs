@@ -267,26 +267,10 @@ fn failed(path: &Path, error: &io::Error) -> AuthError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scratch::Dir;
 
-    struct Dir(PathBuf);
-
-    impl Dir {
-        fn new(name: &str) -> Dir {
-            let path =
-                std::env::temp_dir().join(format!("tiffany-audit-{name}-{}", std::process::id()));
-            std::fs::create_dir_all(&path).unwrap();
-            Dir(path)
-        }
-
-        fn text(&self) -> String {
-            std::fs::read_to_string(self.0.join(AUDIT)).unwrap()
-        }
-    }
-
-    impl Drop for Dir {
-        fn drop(&mut self) {
-            std::fs::remove_dir_all(&self.0).unwrap();
-        }
+    fn text(dir: &Dir) -> String {
+        std::fs::read_to_string(dir.0.join(AUDIT)).unwrap()
     }
 
     fn entry(did: &str) -> Entry {
@@ -311,14 +295,14 @@ mod tests {
 
     #[test]
     fn lines_go_on_in_one_chain_over_restarts() {
-        let dir = Dir::new("chain");
+        let dir = Dir::new();
         for did in ["submit", "cancel", "fork"] {
             let audit = Audit::at(&dir.0).unwrap();
             audit.write(&entry(did)).unwrap();
             audit.write(&entry("send")).unwrap();
             audit.sync().unwrap();
         }
-        let text = dir.text();
+        let text = text(&dir);
         assert_eq!(done(&text), goods(&["submit", "send", "cancel", "send", "fork", "send"]));
         assert!(!text.contains('\u{1b}'));
         assert_eq!(read(&text).next().unwrap().unwrap().entry, entry("submit"));
@@ -326,13 +310,13 @@ mod tests {
 
     #[test]
     fn a_line_that_was_changed_or_taken_out_is_found() {
-        let dir = Dir::new("changed");
+        let dir = Dir::new();
         let audit = Audit::at(&dir.0).unwrap();
-        for did in ["a1", "b2", "c3", "d4"] {
+        for did in ["first", "second", "third", "fourth"] {
             audit.write(&entry(did)).unwrap();
         }
-        let text = dir.text();
-        let good: Vec<bool> = read(&text.replace("b2", "b3")).map(|line| line.is_ok()).collect();
+        let text = text(&dir);
+        let good: Vec<bool> = read(&text.replace("second", "seventh")).map(|line| line.is_ok()).collect();
         assert_eq!(good, [true, false, true, true]);
         let lines: Vec<&str> = text.lines().collect();
         let without = [lines[0], lines[2], lines[3]].join("\n");
@@ -342,14 +326,14 @@ mod tests {
 
     #[test]
     fn a_torn_last_line_is_left_and_the_chain_goes_on_after_it() {
-        let dir = Dir::new("torn");
+        let dir = Dir::new();
         Audit::at(&dir.0).unwrap().write(&entry("whole")).unwrap();
         let path = dir.0.join(AUDIT);
         let mut file = OpenOptions::new().append(true).open(&path).unwrap();
         file.write_all(b"{\"ts\":\"2026").unwrap();
         let audit = Audit::at(&dir.0).unwrap();
         audit.write(&entry("after")).unwrap();
-        let lines = done(&dir.text());
+        let lines = done(&text(&dir));
         assert_eq!(lines.len(), 3);
         assert_eq!([&lines[0], &lines[2]], [&Ok("whole".into()), &Ok("after".into())]);
         assert!(lines[1].as_ref().unwrap_err().starts_with("line 2: "));
@@ -357,12 +341,12 @@ mod tests {
 
     #[test]
     fn a_file_that_was_moved_away_is_followed_by_a_new_one() {
-        let dir = Dir::new("moved");
+        let dir = Dir::new();
         let audit = Audit::at(&dir.0).unwrap();
         audit.write(&entry("old")).unwrap();
         std::fs::rename(dir.0.join(AUDIT), dir.0.join("audit.1")).unwrap();
         audit.write(&entry("new")).unwrap();
-        assert_eq!(done(&dir.text()), goods(&["new"]));
+        assert_eq!(done(&text(&dir)), goods(&["new"]));
         let old = std::fs::read_to_string(dir.0.join("audit.1")).unwrap();
         assert_eq!(done(&old), goods(&["old"]));
     }

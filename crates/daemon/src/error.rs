@@ -33,6 +33,14 @@ pub enum DaemonError {
         /// How many it may have.
         most: usize,
     },
+    /// The head of a request, its path and its headers, is longer than it may be.
+    #[error(
+        "the path and the headers have more than {most} bytes, or are too many [TFY0168]; send less, or raise `header_bytes` under `[limits]`"
+    )]
+    HeadTooLarge {
+        /// How many bytes they may have.
+        most: usize,
+    },
     /// Somebody asks too often, or too many are connected.
     #[error("{what} [TFY0158]; wait {} s, and do it again", .wait.as_secs_f64().ceil().max(1.0))]
     TooMany {
@@ -82,7 +90,7 @@ impl DaemonError {
     /// All codes, in order.
     pub const CODES: &[&str] = &[
         "TFY0080", "TFY0155", "TFY0156", "TFY0157", "TFY0158", "TFY0159", "TFY0160", "TFY0161",
-        "TFY0162", "TFY0163", "TFY0164", "TFY0165", "TFY0166", "TFY0167",
+        "TFY0162", "TFY0163", "TFY0164", "TFY0165", "TFY0166", "TFY0167", "TFY0168",
     ];
 
     /// The stable code.
@@ -102,6 +110,7 @@ impl DaemonError {
             DaemonError::ChildSlow(_) => "TFY0165",
             DaemonError::NotJson(_) => "TFY0166",
             DaemonError::Start(_) => "TFY0167",
+            DaemonError::HeadTooLarge { .. } => "TFY0168",
         }
     }
 
@@ -114,6 +123,7 @@ impl DaemonError {
             DaemonError::TooLarge { .. } => 413,
             DaemonError::NotJson(_) => 415,
             DaemonError::TooMany { .. } => 429,
+            DaemonError::HeadTooLarge { .. } => 431,
             DaemonError::Child(_) => 502,
             DaemonError::NotNow(_) | DaemonError::Busy(_) => 503,
             DaemonError::NoAnswer(_) | DaemonError::ChildSlow(_) => 504,

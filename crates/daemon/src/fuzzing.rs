@@ -10,6 +10,7 @@ use std::time::Duration;
 use tiffany::durable::receive;
 use tiffany::{Runtime, TaskError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
 
 use crate::app::App;
 use crate::auth::Tokens;
@@ -26,6 +27,9 @@ pub const TARGETS: &[(&str, Target)] =
 
 /// Nothing may take longer.
 const LONGEST: Duration = Duration::from_secs(20);
+/// So long an answer is waited for, and more of it.
+const FIRST: Duration = Duration::from_millis(50);
+const MORE: Duration = Duration::from_millis(2);
 /// Here one listens; nobody connects.
 const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
@@ -52,8 +56,8 @@ pub fn messages(bytes: &[u8]) {
     );
     said.extend(frames.get(1..).unwrap_or_default());
     let answer = talk(&said);
-    let is_answered =
-        ["HTTP/1.1 101", "HTTP/1.1 400"].iter().any(|start| answer.starts_with(start));
+    let answers = ["HTTP/1.1 101", "HTTP/1.1 400", "HTTP/1.1 414", "HTTP/1.1 431"];
+    let is_answered = answers.iter().any(|start| answer.starts_with(start));
     assert!(is_answered, "{answer}");
 }
 
@@ -82,13 +86,20 @@ fn talk(said: &[u8]) -> String {
             let talk = async {
                 // It may have heard enough before the end.
                 drop(ours.write_all(said).await);
-                drop(ours.shutdown().await);
                 let mut answer = Vec::new();
+                let is_whole = said.windows(2).any(|pair| pair == b"\n\r" || pair == b"\n\n");
+                // Who leaves is not answered any more, so one stays as long as something may come.
+                while is_whole
+                    && let patience = if answer.is_empty() { FIRST } else { MORE }
+                    && let Ok(Ok(1..)) = timeout(patience, ours.read_buf(&mut answer)).await
+                {
+                }
+                drop(ours.shutdown().await);
                 drop(ours.read_to_end(&mut answer).await);
                 String::from_utf8_lossy(&answer).into_owned()
             };
             let both = async { tokio::join!(serve_line(theirs, app), talk).1 };
-            tokio::time::timeout(LONGEST, both).await.expect("it comes to no end")
+            timeout(LONGEST, both).await.expect("it comes to no end")
         })
     })
 }

@@ -34,6 +34,8 @@ mod http;
 mod limits;
 mod notify;
 pub mod otlp;
+#[cfg(test)]
+mod scratch;
 mod serve;
 pub mod sinks;
 mod telemetry;

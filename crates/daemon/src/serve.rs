@@ -54,9 +54,10 @@ pub(crate) fn serve(asked: Asked<'_>) -> Result<u8, GuestError> {
         })?,
         None => Config::default(),
     };
-    let stop = Stop::on_signals().map_err(|error| told(&error.into()))?;
     let app = config.app.clone().map(PathBuf::into_os_string);
     let theirs = app.as_ref().and_then(|file| asked.functions_of(file)).transpose()?;
+    // After the program is there: loading it may put its own way with signals over this one.
+    let stop = Stop::on_signals().map_err(|error| told(&error.into()))?;
     let mut again = asked.again.clone();
     if let (Some(file), true) = (&app, theirs.is_some()) {
         again = again.with(["--app".into(), OsString::clone(file)]);

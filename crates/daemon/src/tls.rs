@@ -145,28 +145,12 @@ mod tests {
     use rcgen::{CertificateParams, DnType, KeyPair};
 
     use super::*;
+    use crate::scratch::Dir;
 
-    struct Dir(PathBuf);
-
-    impl Dir {
-        fn new(name: &str) -> Dir {
-            let path =
-                std::env::temp_dir().join(format!("tiffany-tls-{name}-{}", std::process::id()));
-            fs::create_dir_all(&path).unwrap();
-            Dir(path)
-        }
-
-        fn write(&self, name: &str, text: &str) -> PathBuf {
-            let path = self.0.join(name);
-            fs::write(&path, text).unwrap();
-            path
-        }
-    }
-
-    impl Drop for Dir {
-        fn drop(&mut self) {
-            fs::remove_dir_all(&self.0).unwrap();
-        }
+    fn file(dir: &Dir, name: &str, text: &str) -> PathBuf {
+        let path = dir.0.join(name);
+        fs::write(&path, text).unwrap();
+        path
     }
 
     fn pair(name: &str) -> (String, String) {
@@ -177,19 +161,19 @@ mod tests {
 
     #[test]
     fn files_that_do_not_fit_are_named() {
-        let dir = Dir::new("fit");
+        let dir = Dir::new();
         let (certificate, key) = pair("localhost");
         let other = pair("localhost").1;
         let good = TlsFiles {
-            certificate: dir.write("c.pem", &certificate),
-            key: dir.write("k.pem", &key),
+            certificate: file(&dir, "c.pem", &certificate),
+            key: file(&dir, "k.pem", &key),
             clients: None,
         };
         Tls::new(good.clone()).unwrap();
-        let garbage = dir.write("garbage", "-----BEGIN CERTIFICATE-----\n???\n");
-        let empty = dir.write("empty", "");
+        let garbage = file(&dir, "garbage", "-----BEGIN CERTIFICATE-----\n???\n");
+        let empty = file(&dir, "empty", "");
         let cases = [
-            (TlsFiles { key: dir.write("other.pem", &other), ..good.clone() }, CERTIFICATE),
+            (TlsFiles { key: file(&dir, "other.pem", &other), ..good.clone() }, CERTIFICATE),
             (TlsFiles { key: dir.0.join("missing"), ..good.clone() }, KEY),
             (TlsFiles { key: good.certificate.clone(), ..good.clone() }, KEY),
             (TlsFiles { certificate: garbage, ..good.clone() }, CERTIFICATE),
@@ -205,10 +189,10 @@ mod tests {
 
     #[test]
     fn a_renewed_certificate_is_used_and_a_bad_one_is_not() {
-        let dir = Dir::new("renewed");
+        let dir = Dir::new();
         let write = |(certificate, key): (String, String)| TlsFiles {
-            certificate: dir.write("c.pem", &certificate),
-            key: dir.write("k.pem", &key),
+            certificate: file(&dir, "c.pem", &certificate),
+            key: file(&dir, "k.pem", &key),
             clients: None,
         };
         let tls = Tls::new(write(pair("localhost"))).unwrap();
@@ -217,7 +201,7 @@ mod tests {
         write(pair("much-longer-name.localhost"));
         let second = tls.config();
         assert!(!Arc::ptr_eq(&first, &second));
-        dir.write("k.pem", "no key at all");
+        file(&dir, "k.pem", "no key at all");
         assert!(Arc::ptr_eq(&second, &tls.config()));
     }
 

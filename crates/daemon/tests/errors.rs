@@ -23,6 +23,7 @@ fn one_of_each() -> Vec<DaemonError> {
         DaemonError::ChildSlow(Duration::from_secs(1)),
         DaemonError::NotJson(text()),
         DaemonError::Start(text()),
+        DaemonError::HeadTooLarge { most: 1 },
     ]
 }
 

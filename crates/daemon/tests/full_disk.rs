@@ -2,60 +2,31 @@
 //! stays up, and with more room everything that was acknowledged is there.
 
 mod kit;
-
-use std::path::PathBuf;
-use std::process::Command;
+#[path = "../../runtime/tests/tmpfs/mod.rs"]
+mod tmpfs;
 
 use kit::{House, program};
 use tiffany::wal::Settings;
 use tiffany_daemon::Daemon;
+use tmpfs::Tmpfs;
 
-/// A file system of its own, which is taken away again whatever happens.
-struct Tmpfs(PathBuf);
-
-impl Tmpfs {
-    /// The reason if there can be none here.
-    fn new(size: &str) -> Result<Tmpfs, String> {
-        let dir = std::env::temp_dir().join(format!("tiffany-daemon-full-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).map_err(|error| error.to_string())?;
-        let tmpfs = Tmpfs(dir);
-        tmpfs.mount(&format!("size={size}"))?;
-        Ok(tmpfs)
-    }
-
-    fn mount(&self, options: &str) -> Result<(), String> {
-        let mut command = Command::new("mount");
-        command.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(&self.0);
-        let output = command.output().map_err(|error| error.to_string())?;
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        output.status.success().then_some(()).ok_or(said)
-    }
-
-    fn house(&self) -> House {
-        House::of(&self.0.join("log"), |dir| {
-            let settings = Settings { segment_bytes: 1 << 16, ..Settings::default() };
-            Daemon::new(program().log_settings(settings), dir)
-        })
-    }
-}
-
-impl Drop for Tmpfs {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).output();
-        let _ = std::fs::remove_dir(&self.0);
-    }
+fn open(tmpfs: &Tmpfs) -> House {
+    House::of(&tmpfs.0.join("log"), |dir| {
+        let settings = Settings { segment_bytes: 1 << 16, ..Settings::default() };
+        Daemon::new(program().log_settings(settings), dir)
+    })
 }
 
 #[test]
 fn a_full_disk_is_told_and_the_daemon_stays_up() {
-    let tmpfs = match Tmpfs::new("1m") {
+    let tmpfs = match Tmpfs::new("daemon-full", "1m") {
         Ok(tmpfs) => tmpfs,
         Err(why) => {
             // Only root may mount.
             return println!("not tested here, because no tmpfs can be mounted: {why}");
         }
     };
-    let house = tmpfs.house();
+    let house = open(&tmpfs);
     let input = format!("\"{}\"", "x".repeat(3000));
     let mut acknowledged = Vec::new();
     let refused = loop {
@@ -80,7 +51,7 @@ fn a_full_disk_is_told_and_the_daemon_stays_up() {
     house.close();
 
     tmpfs.mount("remount,size=32m").unwrap();
-    let house = tmpfs.house();
+    let house = open(&tmpfs);
     for id in &acknowledged {
         house.wait_for(id, "completed");
     }

@@ -3,15 +3,18 @@
 
 mod durable_kit;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use durable_kit::{Dir, ms};
 use serde_json::json;
 use tiffany::control::{Control, OpenApproval, Ruling};
-use tiffany::durable::{Fork, approve, step};
+use tiffany::durable::{Fork, approve, receive, step};
+use tiffany::history::{Change, DiffSettings, Difference, diff};
+use tiffany::wal::{RealDisk, View};
 use tiffany::{
-    Approval, BlockReason, Builder, ErrorKind, RunError, Runtime, TaskError, TaskState, Tid, sleep,
-    timeout, try_spawn,
+    Approval, BlockReason, Builder, ErrorKind, RunError, Runtime, TaskError, TaskState, Tid, Uuid,
+    select, sleep, timeout, try_spawn,
 };
 
 /// Asks, and tells what was decided.
@@ -541,4 +544,61 @@ fn a_large_payload_is_shown_and_compared_as_any_other() {
     let open = until_asked(&mut runtime);
     runtime.resolve(&open.id, Ruling::yes()).unwrap();
     assert_eq!(runtime.wait_for(&run).unwrap(), "yes");
+}
+
+/// A person, or somebody who says that it does not matter any more.
+async fn either(_: ()) -> Result<String, TaskError> {
+    let answer = select! {
+        answer = approve("Ship?").into_future() => answer?.choice,
+        told = receive::<String>("never mind") => told?,
+    };
+    step("note", || Ok::<(), String>(())).await?;
+    Ok(answer)
+}
+
+#[test]
+fn two_runs_part_where_they_were_answered_otherwise_or_not_at_all() {
+    let dir = Dir::new();
+    let mut runtime = dir.builder().register("either", either).build().unwrap();
+    let mut ask = |id: &str, ruling: Option<Ruling>| {
+        let run = runtime.submit::<String>("either", id, &()).unwrap();
+        let open = until_asked(&mut runtime);
+        match ruling {
+            Some(ruling) => drop(runtime.resolve(&open.id, ruling.by("Ada")).unwrap()),
+            None => runtime.send(&run, "never mind", &"off").unwrap(),
+        }
+        runtime.wait_for(&run).unwrap();
+        run.uuid()
+    };
+    let (yes, again) = (ask("yes", Some(Ruling::yes())), ask("again", Some(Ruling::yes())));
+    let no = ask("no", Some(Ruling::no().because("not today")));
+    let off = ask("off", None);
+    drop(runtime);
+    let view = View::open(Arc::new(RealDisk), &dir.0).unwrap();
+    let told = |a: Uuid, b: Uuid| -> Vec<String> {
+        let diff = diff((&view, a), (&view, b), DiffSettings::limit(100)).unwrap();
+        let change = |c: &Change| {
+            let side = |value: &Option<serde_json::Value>| json!(value).to_string();
+            format!(" {} {}→{}", c.path, side(&c.a), side(&c.b))
+        };
+        let line = |d: &Difference| {
+            let changes: String = d.changes.iter().map(change).collect();
+            let kinds = [&d.a, &d.b].map(|one| one.as_ref().map_or("-", |one| &one.kind));
+            format!("{:?} {}{changes}", d.kind, kinds.join("/"))
+        };
+        diff.differences.iter().map(line).collect()
+    };
+    // The same answer at another moment is the same.
+    assert_eq!(told(yes, again), Vec::<String>::new());
+    let expected = [
+        r#"Result TaskYield/TaskYield /value/choice "yes"→"no" /value/rejected false→true /value/why null→"not today""#,
+        r#"End TaskExit/TaskExit /value "yes"→"no""#,
+    ];
+    assert_eq!(told(yes, no), expected);
+    let expected = [
+        "Message -/Message",
+        r#"Result TaskYield/TaskYield /value {"by":"Ada","choice":"yes","rejected":false}→null"#,
+        r#"End TaskExit/TaskExit /value "yes"→"off""#,
+    ];
+    assert_eq!(told(yes, off), expected);
 }

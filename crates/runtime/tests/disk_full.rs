@@ -1,48 +1,21 @@
 //! The threat: a disk that is really full, which a small tmpfs is here. The log stops with a message, nobody is told anything
 //! that is not true, and with more room the runs go on where they were.
 
+mod tmpfs;
+
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::Mutex;
 
 use tiffany::durable::step;
 use tiffany::wal::Settings;
 use tiffany::{RunError, Runtime, TaskError};
+use tmpfs::Tmpfs;
 
 const STEPS: usize = 400;
 
 /// How often each step was done.
 static DONE: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
-
-/// A file system of its own, which is taken away again whatever happens.
-struct Tmpfs(PathBuf);
-
-impl Tmpfs {
-    /// The reason if there can be none here.
-    fn new(name: &str, size: &str) -> Result<Tmpfs, String> {
-        let dir = std::env::temp_dir().join(format!("tiffany-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).map_err(|error| error.to_string())?;
-        let tmpfs = Tmpfs(dir);
-        tmpfs.mount(&format!("size={size}"))?;
-        Ok(tmpfs)
-    }
-
-    fn mount(&self, options: &str) -> Result<(), String> {
-        let mut command = Command::new("mount");
-        command.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(&self.0);
-        let output = command.output().map_err(|error| error.to_string())?;
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        output.status.success().then_some(()).ok_or(said)
-    }
-}
-
-impl Drop for Tmpfs {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).output();
-        let _ = std::fs::remove_dir(&self.0);
-    }
-}
 
 async fn work(name: String) -> Result<usize, TaskError> {
     let mut length = 0;

@@ -198,23 +198,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-
-    struct Dir(PathBuf);
-
-    impl Dir {
-        fn new(name: &str) -> Dir {
-            let path =
-                std::env::temp_dir().join(format!("tiffany-tokens-{name}-{}", std::process::id()));
-            fs::create_dir_all(&path).unwrap();
-            Dir(path)
-        }
-    }
-
-    impl Drop for Dir {
-        fn drop(&mut self) {
-            fs::remove_dir_all(&self.0).unwrap();
-        }
-    }
+    use crate::scratch::Dir;
 
     fn code<T: std::fmt::Debug>(result: Result<T, AuthError>) -> &'static str {
         result.unwrap_err().code()
@@ -222,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_token_is_found_by_everybody_until_it_is_removed() {
-        let dir = Dir::new("found");
+        let dir = Dir::new();
         let (maker, daemon) = (Tokens::at(&dir.0), Tokens::at(&dir.0));
         assert_eq!(daemon.all().unwrap(), []);
         let ada = maker.add("ada", Role::Admin, None).unwrap();
@@ -242,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_token_expires() {
-        let dir = Dir::new("expires");
+        let dir = Dir::new();
         let tokens = Tokens::at(&dir.0);
         let over = tokens.add("over", Role::Viewer, Some(Duration::ZERO)).unwrap();
         let hour = Duration::from_secs(3600);
@@ -254,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_damaged_or_open_to_others_lets_nobody_in() {
-        let dir = Dir::new("damaged");
+        let dir = Dir::new();
         let (file, tokens) = (dir.0.join(TOKENS), Tokens::at(&dir.0));
         let ada = tokens.add("ada", Role::Admin, None).unwrap();
         tokens.find(ada.reveal()).unwrap();
@@ -268,7 +252,7 @@ mod tests {
 
     #[test]
     fn names_are_such_that_can_be_printed() {
-        let dir = Dir::new("names");
+        let dir = Dir::new();
         let tokens = Tokens::at(&dir.0);
         let long = "x".repeat(LONGEST_NAME + 1);
         for name in ["", " ", "a b", "\u{1b}[31m", "a\nb", &long] {
@@ -281,7 +265,7 @@ mod tests {
 
     #[test]
     fn many_who_make_tokens_at_once_lose_none() {
-        let dir = Dir::new("many");
+        let dir = Dir::new();
         std::thread::scope(|scope| {
             for number in 0..8 {
                 let path = &dir.0;

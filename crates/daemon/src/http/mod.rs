@@ -1,5 +1,6 @@
 //! HTTP without anything of ours in it: connections and their limits, what is read of a request, and errors as they are answered.
 
+mod bare;
 mod door;
 mod peers;
 mod problem;

@@ -11,11 +11,13 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::net::sockopt::set_tcp_user_timeout;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
+use super::bare::Explained;
 use super::peers::{Peer, Peers};
 use super::problem::Problem;
 use super::who_has::who_has;
@@ -126,6 +128,9 @@ async fn accept(listener: tokio::net::TcpListener, house: Arc<House>) {
             Ok((stream, address)) => {
                 // An answer is one piece, and should leave at once.
                 drop(stream.set_nodelay(true));
+                // Who takes nothing of what is sent, or is not there any more, is let go, whatever the line is for.
+                let patience = u32::try_from(2 * house.app.limits.ping.as_millis());
+                let _ = set_tcp_user_timeout(&stream, patience.unwrap_or(u32::MAX));
                 tokio::spawn(connected(stream, address, Arc::clone(&house)));
             }
             // Too many open files, say. Others may be closed meanwhile.
@@ -166,7 +171,7 @@ async fn turn_away(mut stream: TcpStream, problem: &Problem) {
     drop(tokio::time::timeout(FAREWELL, farewell).await);
 }
 
-/// Serves somebody who comes by another way than the network.
+/// Serves one request of somebody who comes by another way than the network.
 pub(crate) async fn serve_line<S>(stream: S, app: &App)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -174,10 +179,23 @@ where
     let house =
         House { app: app.clone(), router: router(app), tls: None, peers: Peers::new(&app.limits) };
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
-    serve(stream, Peer { address, certificate: None }, &house).await;
+    serve_as(
+        stream,
+        Peer { address, certificate: None },
+        &house,
+        http1::Builder::new().keep_alive(false),
+    )
+    .await;
 }
 
 async fn serve<S>(stream: S, peer: Peer, house: &House)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    serve_as(stream, peer, house, &mut http1::Builder::new()).await;
+}
+
+async fn serve_as<S>(stream: S, peer: Peer, house: &House, as_it_is: &mut http1::Builder)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -197,12 +215,13 @@ where
             })
         }
     };
-    let connection = http1::Builder::new()
+    let header_bytes = limits.header_bytes.max(8 << 10);
+    let connection = as_it_is
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_time)
-        .max_buf_size(limits.header_bytes.max(8 << 10))
+        .max_buf_size(header_bytes)
         .max_headers(HEADERS)
-        .serve_connection(TokioIo::new(stream), service_fn(answer))
+        .serve_connection(TokioIo::new(Explained::new(stream, header_bytes)), service_fn(answer))
         .with_upgrades();
     let mut connection = std::pin::pin!(connection);
     tokio::select! {

@@ -6,12 +6,13 @@ use serde_json::json;
 use tiffany_kernel::Uuid;
 
 use super::args::{Ls, State};
-use super::error::exit;
+use super::error::{Ending, exit};
 use super::out::{Out, Style};
-use super::place::Place;
+use super::place::{Place, find};
 use super::summary::{Summary, moment, size};
 use super::table::{Cell, Table};
 use super::{Done, progress::Progress};
+use crate::control::RunQuery;
 
 pub(super) fn ls(place: &Place, mut out: Out, options: &Ls) -> Done {
     let sight = place.look_anyhow()?;
@@ -24,17 +25,13 @@ pub(super) fn ls(place: &Place, mut out: Out, options: &Ls) -> Done {
         progress.add(1);
         let summary = Summary::read(view, run, entry);
         ids.insert(run, summary.id.clone());
-        let wanted = match options.state {
-            Some(state) => summary.state == state,
-            None => options.all || summary.state != State::Removed,
-        };
-        let function = options.function.as_ref();
-        if wanted && function.is_none_or(|function| *function == summary.function) {
-            runs.push(summary);
-        }
+        runs.push(summary);
     }
     drop(progress);
-    runs.sort_by(|a, b| (&a.started, a.run).cmp(&(&b.started, b.run)));
+    let query = query(options, |name| find(view, name))?;
+    let mut rows = query.look()?.all(runs.iter().map(Summary::row));
+    rows.truncate(options.limit.unwrap_or(usize::MAX));
+    let runs: Vec<&Summary> = rows.into_iter().map(|row| row.what).collect();
     match out.json {
         true => {
             for summary in &runs {
@@ -44,6 +41,28 @@ pub(super) fn ls(place: &Place, mut out: Out, options: &Ls) -> Done {
         false => print(&mut out, &runs, &ids)?,
     }
     out.end(if sight.trouble.is_some() { exit::FAILED } else { 0 })
+}
+
+/// Which runs are wanted, as the API is asked for them.
+fn query(
+    options: &Ls,
+    find: impl FnOnce(&str) -> Result<Uuid, Ending>,
+) -> Result<RunQuery, Ending> {
+    let states = match options.all && options.state.is_empty() {
+        true => State::ALL.into(),
+        false => options.state.clone(),
+    };
+    Ok(RunQuery {
+        states,
+        function: options.function.clone(),
+        text: options.text.clone(),
+        since: options.since,
+        before: options.before,
+        parent: options.forks_of.as_deref().map(find).transpose()?,
+        sort: options.sort,
+        descending: options.reverse,
+        ..RunQuery::default()
+    })
 }
 
 /// The part of a run's description that `ls` and `show` have in common.
@@ -64,11 +83,7 @@ pub(super) fn json(summary: &Summary) -> serde_json::Value {
     })
 }
 
-fn print(
-    out: &mut Out,
-    runs: &[Summary],
-    ids: &BTreeMap<Uuid, String>,
-) -> Result<(), super::error::Ending> {
+fn print(out: &mut Out, runs: &[&Summary], ids: &BTreeMap<Uuid, String>) -> Result<(), Ending> {
     let mut head = vec!["RUN", "ID", "FUNCTION", "STATE", "RECORDS", "SIZE", "STARTED", "CHANGED"];
     let has_forks = runs.iter().any(|summary| summary.fork.is_some());
     if has_forks {

@@ -47,6 +47,7 @@ mod replay;
 mod resume;
 mod screen;
 mod show;
+mod status;
 mod step;
 mod submit;
 mod summary;
@@ -248,6 +249,7 @@ fn dispatch(builder: Builder, args: Args, out: Out, started: &Started<'_>) -> Do
         Command::Prune(options) => keep::prune(&place, out, &options),
         Command::Backup(options) => backup::backup(&place, out, &options),
         Command::Restore(options) => backup::restore(out, &options),
+        Command::Status => status::status(&place, out),
         Command::Metrics(options) => metrics::metrics(&place, out, &options),
         Command::Doctor => doctor::doctor(&place, out),
         Command::Completions { shell } => completions(out, shell, started),

@@ -3,6 +3,7 @@
 use tiffany_kernel::Uuid;
 
 use super::args::State;
+use crate::control::{Row, parse_moment};
 use crate::history::Glance;
 use crate::wal::{RunEntry, RunState, View};
 
@@ -41,6 +42,23 @@ impl Summary {
         };
         let Glance { id, function, fork, started, changed, calls_before, compacted, .. } = glance;
         Summary { run, entry, state, id, function, fork, started, changed, calls_before, compacted }
+    }
+}
+
+impl Summary {
+    /// The same as a query sees it.
+    pub(super) fn row(&self) -> Row<'_, &Summary> {
+        let moment = |text: &str| parse_moment(text).unwrap_or_default();
+        Row {
+            uuid: self.run,
+            id: &self.id,
+            function: &self.function,
+            state: self.state,
+            started: moment(&self.started),
+            ended: self.state.is_over().then(|| moment(&self.changed)),
+            parent: self.fork.map(|(parent, _)| parent),
+            what: self,
+        }
     }
 }
 

@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+use tiffany_kernel::Time;
+
+use crate::clock::Clock;
+use crate::control::parse_moment;
+
 /// A number and its unit.
 fn number(text: &str) -> Option<(f64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -25,6 +30,18 @@ pub fn time(text: &str) -> Result<Duration, String> {
         Duration::try_from_secs_f64(number * seconds).ok()
     });
     seconds.ok_or_else(|| "it takes a number and a unit, such as 90s, 15m, 12h, 30d or 2w".into())
+}
+
+/// A moment, as the log writes it or its beginning; or so long ago, as [`time`] reads it.
+pub fn moment(text: &str) -> Result<Time, String> {
+    let ago = || {
+        let ago = time(text).ok()?;
+        let nanos = u64::try_from(ago.as_nanos()).ok()?;
+        Some(Time::from_nanos(Clock::system().now().as_nanos().saturating_sub(nanos)))
+    };
+    parse_moment(text)
+        .or_else(ago)
+        .ok_or_else(|| "it takes a moment in UTC, such as 2026-11-05T09:41:00Z, or how long ago: 15m, 12h or 30d".into())
 }
 
 /// A size: `500kB`, `20MB` or `1GB`.

@@ -233,6 +233,7 @@ impl Default for RunQuery {
 /// By what runs are sorted. Runs that are equal in it are sorted by their UUID.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum SortBy {
     /// When they began.
     #[default]
@@ -371,6 +372,14 @@ impl Looked<'_> {
     fn compare(&self, a: (&Key<'_>, Uuid), b: (&Key<'_>, Uuid)) -> Ordering {
         let order = a.cmp(&b);
         if self.query.descending { order.reverse() } else { order }
+    }
+
+    /// All of these rows that are wanted, in order.
+    #[cfg(feature = "cli")]
+    pub(crate) fn all<'r, T>(&self, rows: impl Iterator<Item = Row<'r, T>>) -> Vec<Row<'r, T>> {
+        let mut wanted: Vec<Row<'r, T>> = rows.filter(|row| self.is_wanted(row)).collect();
+        wanted.sort_by(|a, b| self.compare((&self.key(a), a.uuid), (&self.key(b), b.uuid)));
+        wanted
     }
 
     /// The first of these rows that come after the cursor, in order, one more than a page has; and how many there are in all.

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use crate::control::State;
+use tiffany_kernel::Time;
+
+use crate::cli::units;
+use crate::control::{SortBy, State};
 use clap::{Args as ClapArgs, ValueEnum};
 
 #[derive(Debug, ClapArgs)]
@@ -46,12 +49,33 @@ pub(in crate::cli) enum ExportFormat {
 
 #[derive(Debug, ClapArgs)]
 pub(in crate::cli) struct Ls {
-    /// Only runs in this state.
+    /// Only runs in this state. May be repeated.
     #[arg(long, value_name = "STATE")]
-    pub(in crate::cli) state: Option<State>,
+    pub(in crate::cli) state: Vec<State>,
     /// Only runs of this function.
     #[arg(long, value_name = "NAME")]
     pub(in crate::cli) function: Option<String>,
+    /// Only runs that have this in their id, function or UUID.
+    #[arg(long, value_name = "TEXT")]
+    pub(in crate::cli) text: Option<String>,
+    /// Only runs that began at this moment or later: 2026-11-05T09:41:00Z, or so long ago: 15m, 12h, 30d.
+    #[arg(long, value_name = "MOMENT", value_parser = units::moment)]
+    pub(in crate::cli) since: Option<Time>,
+    /// Only runs that began before this moment.
+    #[arg(long, value_name = "MOMENT", value_parser = units::moment)]
+    pub(in crate::cli) before: Option<Time>,
+    /// Only forks of this run.
+    #[arg(long, value_name = "RUN")]
+    pub(in crate::cli) forks_of: Option<String>,
+    /// By what they are sorted.
+    #[arg(long, value_name = "BY", default_value = "started")]
+    pub(in crate::cli) sort: SortBy,
+    /// The other way round.
+    #[arg(long)]
+    pub(in crate::cli) reverse: bool,
+    /// So many of them.
+    #[arg(long, value_name = "NUMBER")]
+    pub(in crate::cli) limit: Option<usize>,
     /// Removed runs too, of which only the UUID is known.
     #[arg(long)]
     pub(in crate::cli) all: bool,
@@ -103,6 +127,9 @@ pub(in crate::cli) struct Events {
     /// Every turn of every task too: who runs, waits and is woken.
     #[arg(long)]
     pub(in crate::cli) all: bool,
+    /// Not what happens again while a run is brought back.
+    #[arg(long)]
+    pub(in crate::cli) no_ghosts: bool,
 }
 
 #[derive(Debug, ClapArgs)]

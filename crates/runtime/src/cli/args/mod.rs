@@ -119,6 +119,8 @@ pub(super) enum Command {
     Backup(Backup),
     /// Make a log of a backup, or check one.
     Restore(Restore),
+    /// Tell which process has the directory, what it can run, and whether anything is wrong.
+    Status,
     /// Print what the process that has the log counts and measures, as Prometheus reads it.
     Metrics(Metrics),
     /// Look at the directory and the machine for what could go wrong.

@@ -98,7 +98,9 @@ impl Tracing {
                     self.answered(record);
                 }
             }
-            Some(RecordType::ApprovalDecided) => self.answered(record),
+            Some(RecordType::ApprovalDecided | RecordType::ApprovalWithdrawn) => {
+                self.answered(record);
+            }
             Some(RecordType::TaskWake) if record.get("of").is_some() => self.answered(record),
             Some(RecordType::PromiseSettled) => {
                 let promise = record.str("promise").and_then(|uuid| self.promises.remove(&*uuid));
@@ -151,7 +153,7 @@ impl Tracing {
         } else if record.get("error").is_none() {
             match drawn.filter(|_| call == "create_external_promise") {
                 Some(uuid) => drop(self.promises.insert(uuid, (tid, at))),
-                None if matches!(&*call, "effect" | "sleep" | "sleep_until") => {
+                None if matches!(&*call, "effect" | "approve" | "sleep" | "sleep_until") => {
                     self.waiting.insert(seq, (tid, at));
                 }
                 None => {}

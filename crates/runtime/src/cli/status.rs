@@ -1,0 +1,65 @@
+//! `status`: who has the directory, what it can run, and whether anything is wrong with it.
+
+use serde_json::json;
+use tiffany_kernel::{ErrorKind, TaskError};
+
+use super::Done;
+use super::error::exit;
+use super::out::{Out, Style};
+use super::place::{Place, is_log};
+use super::summary::count;
+use crate::control::{Control, Status};
+
+pub(super) fn status(place: &Place, mut out: Out) -> Done {
+    is_log(&place.dir)?;
+    let Some(mut control) = Control::connect(&place.dir)? else {
+        let message =
+            "no process has the log; `serve`, `resume` or a program of one's own takes it";
+        return Err(TaskError::new(ErrorKind::Unreachable, message).into());
+    };
+    let status = control.status()?;
+    match out.json {
+        true => {
+            let paused = status.paused.iter().map(|paused| {
+                let (code, message) = (paused.error.code(), paused.error.message());
+                json!({ "run": paused.run.to_string(), "code": code, "message": message })
+            });
+            let paused: Vec<_> = paused.collect();
+            let failed = status
+                .failed
+                .as_ref()
+                .map(|error| json!({ "code": error.code(), "message": error.message() }));
+            out.json(&json!({
+                "pid": status.pid, "version": status.version, "functions": status.functions,
+                "live": status.live, "paused": paused, "failed": failed,
+            }))?;
+        }
+        false => print(&mut out, &status)?,
+    }
+    out.end(if status.failed.is_some() { exit::FAILED } else { 0 })
+}
+
+fn print(out: &mut Out, status: &Status) -> Result<(), super::error::Ending> {
+    let Status { pid, version, functions, live, paused, failed } = status;
+    let names: Vec<&str> = functions.iter().map(|function| function.name.as_str()).collect();
+    let functions = if names.is_empty() { "none".into() } else { names.join(", ") };
+    out.text(Style::Plain, &format!("process    {pid}, tiffany {version}"))?;
+    out.text(Style::Plain, &format!("functions  {functions}"))?;
+    out.text(Style::Plain, &format!("runs       {live} go on, {} paused", paused.len()))?;
+    for paused in paused {
+        let (run, error) = (paused.run, &paused.error);
+        let text = format!("paused     {run}: {} [{}]", error.message(), error.code());
+        out.text(Style::Bad, &text)?;
+    }
+    if let Some(error) = failed {
+        let text = format!("failed     {} [{}]", error.message(), error.code());
+        return out.text(Style::Bad, &text);
+    }
+    if !paused.is_empty() {
+        let them = if paused.len() == 1 { "it needs" } else { "they need" };
+        let many = count(paused.len() as u64, "run");
+        let next = format!("{many} will not go on; `inspect` tells what {them}");
+        return out.text(Style::Dim, &next);
+    }
+    Ok(())
+}
