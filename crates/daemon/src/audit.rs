@@ -316,7 +316,8 @@ mod tests {
             audit.write(&entry(did)).unwrap();
         }
         let text = text(&dir);
-        let good: Vec<bool> = read(&text.replace("second", "seventh")).map(|line| line.is_ok()).collect();
+        let good: Vec<bool> =
+            read(&text.replace("second", "seventh")).map(|line| line.is_ok()).collect();
         assert_eq!(good, [true, false, true, true]);
         let lines: Vec<&str> = text.lines().collect();
         let without = [lines[0], lines[2], lines[3]].join("\n");

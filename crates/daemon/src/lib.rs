@@ -40,6 +40,7 @@ mod serve;
 pub mod sinks;
 mod telemetry;
 pub mod tls;
+mod top;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -57,12 +58,16 @@ pub struct Commands;
 
 impl Extra for Commands {
     fn commands(&self) -> Vec<clap::Command> {
-        [serve::command(), demo::command()].into_iter().chain(commands::all()).collect()
+        [serve::command(), top::command(), demo::command()]
+            .into_iter()
+            .chain(commands::all())
+            .collect()
     }
 
     fn run(&self, asked: Asked<'_>) -> Result<u8, GuestError> {
         match commands::run(&asked) {
             Some(done) => done,
+            None if asked.name == top::NAME => top::run(&asked),
             None if asked.name == demo::NAME => demo::run(&asked),
             None => serve::serve(asked),
         }

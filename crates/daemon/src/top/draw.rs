@@ -1,14 +1,17 @@
 //! The screen: a head with how all of it stands, the table of what is looked at, and the keys. It fits 80 columns and 24 lines. Nothing of a run is obeyed by
 //! the terminal.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph, Row, Table, TableState, Wrap};
 use serde_json::Value;
+use tiffany::Time;
 use tiffany::cli::{clean, units};
-use tiffany::control::{RunSummary, SortBy};
+use tiffany::control::{RunSummary, SortBy, parse_moment};
 use tiffany::history::TaskStanding;
 
 use super::gauges::Gauges;
@@ -31,7 +34,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, top: &mut Top) {
     frame.render_widget(Paragraph::new(said_line(top)), said);
     frame.render_widget(Paragraph::new(dim(top, keys_of(top))), keys);
     if top.mode == Mode::Help {
-        help(frame, top);
+        help(frame);
     }
 }
 
@@ -67,8 +70,11 @@ fn head_lines(top: &Top) -> Vec<Line<'static>> {
         (_, Some(pid)) => format!("process {pid} has it"),
         (_, None) => "no process has it: this is what the log has".to_owned(),
     };
-    let first =
-        Line::from(vec![bold("tiffany top  "), Span::raw(text(&top.dir)), dim(top, format!("  {who}"))]);
+    let first = Line::from(vec![
+        bold("tiffany top  "),
+        Span::raw(text(&top.dir)),
+        dim(top, format!("  {who}")),
+    ]);
     match &top.picture.gauges {
         None => vec![first],
         Some(gauges) => [vec![first], gauge_lines(top, gauges)].concat(),
@@ -104,7 +110,7 @@ fn gauge_lines(top: &Top, gauges: &Gauges) -> Vec<Line<'static>> {
 }
 
 fn bytes(bytes: f64) -> String {
-    units::bytes(bytes.max(0.0) as u64)
+    units::size(bytes.max(0.0) as u64)
 }
 
 /// Text from a run, as a terminal may have it.
@@ -171,7 +177,10 @@ fn why(run: &RunSummary) -> String {
 }
 
 fn age(run: &RunSummary) -> String {
-    units::since(&run.started, run.ended.as_deref())
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = Time::from_nanos(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX));
+    let until = run.ended.as_deref().and_then(parse_moment).unwrap_or(now);
+    units::since(&run.started, until)
 }
 
 fn title(top: &Top) -> Vec<Line<'static>> {
@@ -259,7 +268,14 @@ fn task(frame: &mut Frame<'_>, area: Rect, top: &mut Top) {
         Constraint::Fill(3),
     ];
     let table = Table::new(rows, widths);
-    chosen(frame, below, top.chosen, &mut top.first, table, &["RECORD", "TIME", "TYPE", "CALL", "SAYS"]);
+    chosen(
+        frame,
+        below,
+        top.chosen,
+        &mut top.first,
+        table,
+        &["RECORD", "TIME", "TYPE", "CALL", "SAYS"],
+    );
 }
 
 /// What a record has beyond what stands in the other columns.
@@ -274,7 +290,10 @@ fn rest(record: &Value) -> String {
 /// A task: where it stands, what it waits for and in which line, and its stack if that was asked for.
 fn about(top: &Top, task: &TaskStanding) -> Vec<Line<'static>> {
     let name = task.name.as_deref().map_or_else(String::new, |name| format!(" {}", text(name)));
-    let spawned = task.spawned_at.as_deref().map_or_else(String::new, |at| format!("  spawned at {}", text(at)));
+    let spawned = task
+        .spawned_at
+        .as_deref()
+        .map_or_else(String::new, |at| format!("  spawned at {}", text(at)));
     let mut lines = vec![Line::from(vec![
         bold(format!("task {}{name}  ", task.tid)),
         state(top, task.state),
@@ -284,12 +303,19 @@ fn about(top: &Top, task: &TaskStanding) -> Vec<Line<'static>> {
         lines.push(Line::from(format!("  {}  at {}", text(&wait.what), text(&wait.at))));
     }
     if let Some(error) = &task.error {
-        lines.extend(error.text.lines().map(|line| Line::from(paint(top, Color::Red, format!("  {}", text(line))))));
+        lines.extend(
+            error
+                .text
+                .lines()
+                .map(|line| Line::from(paint(top, Color::Red, format!("  {}", text(line))))),
+        );
     }
     match (&top.stack, top.is_replaying) {
         (_, true) => lines.push(Line::from(dim(top, "  its stack: a replay is under way …"))),
         (None, false) => {}
-        (Some(Err(why)), _) => lines.push(Line::from(dim(top, format!("  no stack: {}", text(why))))),
+        (Some(Err(why)), _) => {
+            lines.push(Line::from(dim(top, format!("  no stack: {}", text(why)))))
+        }
         (Some(Ok(told)), _) => lines.extend(frames(top, task.tid, told)),
     }
     lines
@@ -309,7 +335,10 @@ fn frames(top: &Top, tid: u64, told: &Value) -> Vec<Line<'static>> {
             text(&word(&frame["at"]))
         )));
         for (name, value) in frame["variables"].as_object().into_iter().flatten() {
-            lines.push(Line::from(dim(top, format!("      {} = {}", text(name), text(&value.to_string())))));
+            lines.push(Line::from(dim(
+                top,
+                format!("      {} = {}", text(name), text(&value.to_string())),
+            )));
         }
     }
     if lines.len() == 1 {
@@ -322,9 +351,11 @@ fn frames(top: &Top, tid: u64, told: &Value) -> Vec<Line<'static>> {
 fn said_line(top: &Top) -> Line<'static> {
     match &top.mode {
         Mode::Type => Line::from(format!("filter: {}▏", text(&top.filter))),
-        Mode::Sure(_, id) => {
-            Line::from(paint(top, Color::Yellow, format!("cancel `{}`? y / any other key: no", text(id))))
-        }
+        Mode::Sure(_, id) => Line::from(paint(
+            top,
+            Color::Yellow,
+            format!("cancel `{}`? y / any other key: no", text(id)),
+        )),
         _ => match &top.picture.said {
             Some(said) => Line::from(paint(top, Color::Yellow, said.clone())),
             None => Line::from(dim(top, listed(top))),
@@ -356,8 +387,12 @@ fn listed(top: &Top) -> String {
 fn keys_of(top: &Top) -> &'static str {
     match (&top.mode, top.view) {
         (Mode::Type, _) => "Enter keeps it  Esc clears it",
-        (_, View::Runs) => "↑↓ choose  Enter tasks  / filter  a all, going on, failed  s sort  c cancel  ? q",
-        (_, View::Run(_)) => "↑↓ choose  Enter records  t stacks  c cancel  Esc back  ? help  q quit",
+        (_, View::Runs) => {
+            "↑↓ choose  Enter tasks  / filter  a all, going on, failed  s sort  c cancel  ? q"
+        }
+        (_, View::Run(_)) => {
+            "↑↓ choose  Enter records  t stacks  c cancel  Esc back  ? help  q quit"
+        }
         (_, View::Task(..)) => "↑↓ records  t stack  c cancel  Esc back  ? help  q quit",
     }
 }
@@ -372,18 +407,12 @@ c   cancel a run (asks first)             q         quit
 
 Any key closes this.";
 
-fn help(frame: &mut Frame<'_>, top: &Top) {
+fn help(frame: &mut Frame<'_>) {
     let area = frame.area();
     let width = 76.min(area.width);
     let height = (HELP.lines().count() as u16 + 2).min(area.height);
-    let place = Rect {
-        x: (area.width - width) / 2,
-        y: (area.height - height) / 2,
-        width,
-        height,
-    };
+    let place = Rect { x: (area.width - width) / 2, y: (area.height - height) / 2, width, height };
     frame.render_widget(Clear, place);
     let text = Paragraph::new(HELP).wrap(Wrap { trim: false });
     frame.render_widget(text.block(Block::bordered().title(bold(" keys "))), place);
-    let _ = top;
 }

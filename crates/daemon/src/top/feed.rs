@@ -135,8 +135,7 @@ impl Looking {
         };
         if !control.is_offline() {
             picture.pid = Some(control.status()?.pid);
-            let (gauges, counted) =
-                gauges::read(&control.metrics()?, self.counted, Instant::now());
+            let (gauges, counted) = gauges::read(&control.metrics()?, self.counted, Instant::now());
             picture.gauges = Some(gauges);
             self.counted = Some(counted);
         }
@@ -158,7 +157,11 @@ impl Looking {
     }
 
     /// What the records tell of a run.
-    fn read(&mut self, run: Uuid, task: Option<u64>) -> Result<(TasksStanding, Vec<String>), String> {
+    fn read(
+        &mut self,
+        run: Uuid,
+        task: Option<u64>,
+    ) -> Result<(TasksStanding, Vec<String>), String> {
         let chronicle = match self.chronicle.take().filter(|(known, _)| *known == run) {
             Some((_, chronicle)) => chronicle,
             None => Chronicle::new(&self.dir, run),
@@ -166,12 +169,8 @@ impl Looking {
         let (_, chronicle) = self.chronicle.insert((run, chronicle));
         let read = chronicle.extend().and_then(|()| {
             let tasks = chronicle.tasks(None)?;
-            let query = RecordQuery {
-                task,
-                is_descending: true,
-                limit: RECORDS,
-                ..RecordQuery::default()
-            };
+            let query =
+                RecordQuery { task, is_descending: true, limit: RECORDS, ..RecordQuery::default() };
             let records = match task {
                 Some(_) => chronicle.records(&query)?.records,
                 None => Vec::new(),

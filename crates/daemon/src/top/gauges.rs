@@ -62,7 +62,10 @@ pub(super) fn read(metrics: &Snapshot, before: Option<Counted>, at: Instant) -> 
         in_doubt: value("tiffany_effects", &[("state", "in_doubt")]),
         turns: rate(|counted| counted.turns),
         records: rate(|counted| counted.records),
-        commit_seconds: commits.zip(busy).filter(|(many, _)| *many > 0.0).map(|(many, busy)| busy / many),
+        commit_seconds: commits
+            .zip(busy)
+            .filter(|(many, _)| *many > 0.0)
+            .map(|(many, busy)| busy / many),
         commits,
         backlog: value("tiffany_log_backlog_bytes", &[]),
         log_bytes: total(metrics, "tiffany_log_bytes"),

@@ -102,8 +102,14 @@ impl Top {
         };
         let text = Some(self.filter.clone()).filter(|text| !text.is_empty());
         let descending = matches!(self.sort, SortBy::Started | SortBy::Ended);
-        let query =
-            RunQuery { states, text, sort: self.sort, descending, limit: MOST, ..RunQuery::default() };
+        let query = RunQuery {
+            states,
+            text,
+            sort: self.sort,
+            descending,
+            limit: MOST,
+            ..RunQuery::default()
+        };
         let (run, task) = match self.view {
             View::Runs => (None, None),
             View::Run(run) => (Some(run), None),
