@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from types import CodeType, FrameType, ModuleType
 from typing import Any, TypeVar, overload
 
-from tiffany import _agents, _core
+from tiffany import _agents, _core, _schema
 from tiffany._arguments import bad, known_names_only, several
 from tiffany._names import modules, names
 from tiffany.errors import (
@@ -218,10 +218,13 @@ class Functions:
         for function in several("workflows", given):
             self.given[name_of(function)] = function
 
-    def listed(self) -> list[tuple[str, str | None]]:
-        """The names of those that runs can be started from, and their parameters."""
+    def listed(self) -> list[tuple[str, str | None, str | None, str | None]]:
+        """Those that runs can be started from: names, parameters, the same as JSON Schemas, and what their authors say of them."""
         functions = {**_REGISTERED, **self.given}
-        return [(name, _parameters(functions[name])) for name in sorted(functions)]
+        return [
+            (name, _parameters(functions[name]), *_schema.described(functions[name]))
+            for name in sorted(functions)
+        ]
 
     def find(self, name: str, again: bool) -> Function | None:
         """The function of this name. To bring a run back (``again``) it may be any at the top of a module that is there."""

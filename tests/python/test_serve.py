@@ -3,6 +3,8 @@
 import json
 import re
 import signal
+import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -31,9 +33,19 @@ def ask(address: str, body: object = None) -> Any:
     return json.loads(text) if text else None
 
 
+def refused(address: str, body: object) -> Any:
+    try:
+        ask(address, body)
+    except urllib.error.HTTPError as error:
+        return json.loads(error.read())
+    raise AssertionError("it was not refused")
+
+
 def stop(daemon: Started, number: signal.Signals) -> None:
     daemon.signal(number)
     ended = daemon.end()
+    # Nothing of tasks that keep their turn: none has one.
+    assert not ended.err, ended
     assert ended.code == 0, ended
     assert [json.loads(line)["event"] for line in ended.out.splitlines()] == ["ending", "ended"]
 
@@ -44,6 +56,9 @@ def test_the_page_of_the_book_can_be_followed(tmp_path: Path) -> None:
     with served(home) as daemon:
         said = json.loads(daemon.line())
         assert said["functions"] == ["greet"]
+        status = ask(said["url"] + "/api/v1/status")
+        greet = {"name": "greet", "language": "python", "input": "name: str"}
+        assert status["functions"] == [greet]
         runs = said["url"] + "/api/v1/runs"
         run = {"function": "greet", "id": "greet-1", "input": {"name": "Ada"}}
         assert ask(runs, run)["new"]
@@ -72,3 +87,47 @@ def test_a_program_that_a_configuration_names_leaves_signals_to_the_daemon(
     with home.start("serve", "--json", "--config", "tiffany.toml", *listen) as daemon:
         assert json.loads(daemon.line())["functions"] == ["greet"]
         stop(daemon, number)
+
+
+STEPS = """
+import time
+
+import tiffany
+
+
+@tiffany.step
+def work(path):
+    open(path, "w").close()
+    time.sleep(2)
+
+
+@tiffany.workflow
+async def slow(path):
+    await work(path)
+"""
+
+
+def test_an_input_that_does_not_fit_is_refused_with_its_code(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.write("greet.py", STEPS)
+    with served(home) as daemon:
+        runs = json.loads(daemon.line())["url"] + "/api/v1/runs"
+        problem = refused(runs, {"function": "slow", "id": "s", "input": {"file": "x"}})
+        assert (problem["status"], problem["code"]) == (422, "TFY0035"), problem
+        assert "`path` is not in it" in problem["title"], problem
+        assert problem["next"] and "TFY" not in problem["title"], problem
+        stop(daemon, signal.SIGTERM)
+
+
+def test_the_end_waits_for_a_step_and_blames_no_task(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.write("greet.py", STEPS)
+    begun = tmp_path / "begun"
+    with served(home) as daemon:
+        runs = json.loads(daemon.line())["url"] + "/api/v1/runs"
+        ask(runs, {"function": "slow", "id": "s", "input": {"path": str(begun)}})
+        deadline = time.monotonic() + LONGEST_SECONDS
+        while not begun.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        stop(daemon, signal.SIGINT)

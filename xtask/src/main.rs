@@ -225,9 +225,7 @@ fn test(shop: &Shop, _: &[String]) -> Result<(), String> {
         shop.step(&format!("example {example}"), &mut shop.cargo(arguments))?;
     }
     for suite in ["kernel", "durable", "history", "live"] {
-        let features = ["--features", "tiffany/cli"];
-        let quick = ["run", "--quiet", "-p", "tiffany-bench"].into_iter().chain(features);
-        let quick = quick.chain(["--", suite, "--quick"]);
+        let quick = ["run", "--quiet", "-p", "tiffany-bench", "--", suite, "--quick"];
         shop.step(&format!("benchmark {suite}, short"), &mut shop.cargo(quick))?;
     }
     python::check(shop, &[])?;

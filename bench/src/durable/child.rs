@@ -17,11 +17,7 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn start(arguments: &[&str]) -> Result<Process, String> {
-        let failed = |error: std::io::Error| format!("cannot start a process: {error}");
-        let this = std::env::current_exe().map_err(failed)?;
-        let mut command = Command::new(this);
-        command.arg(CHILD).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(failed)?;
+        let mut child = command(arguments)?.stdout(Stdio::piped()).spawn().map_err(not_started)?;
         let stdout = child.stdout.take().expect("it was piped");
         Ok(Process { child, lines: BufReader::new(stdout).lines() })
     }
@@ -33,6 +29,11 @@ impl Process {
             Some(Err(error)) => Err(format!("cannot read what the process says: {error}")),
             None => Err("the process ended too early".into()),
         }
+    }
+
+    /// Its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Whether it has not ended by itself.
@@ -57,6 +58,26 @@ impl Drop for Process {
     }
 }
 
+fn command(arguments: &[&str]) -> Result<Command, String> {
+    let this = std::env::current_exe().map_err(not_started)?;
+    let mut command = Command::new(this);
+    command.arg(CHILD).args(arguments).stdin(Stdio::null());
+    Ok(command)
+}
+
+fn not_started(error: std::io::Error) -> String {
+    format!("cannot start a process: {error}")
+}
+
+/// All that a process writes until it ends by itself.
+pub(crate) fn output(arguments: &[&str]) -> Result<Vec<u8>, String> {
+    let output = command(arguments)?.stderr(Stdio::inherit()).output().map_err(not_started)?;
+    match output.status.success() {
+        true => Ok(output.stdout),
+        false => Err(format!("the process {arguments:?} ended with {}", output.status)),
+    }
+}
+
 /// What the process does.
 pub(crate) fn serve(arguments: &[&str]) -> ExitCode {
     let done = match arguments {
@@ -69,6 +90,11 @@ pub(crate) fn serve(arguments: &[&str]) -> ExitCode {
         ["long run", log, function, calls] => crate::history::serve_long_run(log, function, calls),
         ["backup", log, to] => crate::history::serve_backup(log, to),
         ["many", log, finished, live] => many(log, number(finished), number(live)),
+        ["daemon", log] => crate::live::serve_daemon(log),
+        ["watchers", address, run, count] => {
+            crate::live::serve_watchers(address, run, number(count))
+        }
+        ["ps", log] => crate::live::serve_ps(log),
         ["sleepers", log, runs] => sleepers(log, number(runs)),
         other => Err(format!("there is no process {other:?}")),
     };
@@ -126,24 +152,27 @@ fn sleepers(log: &str, runs: u64) -> Result<(), String> {
     let mut runtime = work::open(Path::new(log))?;
     sleep(&mut runtime, "before", 100)?;
     wait_for_files(log, 100);
-    let before = resident()?;
+    let before = memory("self", "VmRSS")?;
     counting_alloc::start();
     sleep(&mut runtime, "", runs)?;
     // Until then lines of runs that have no file yet are in memory too.
     wait_for_files(log, 100 + runs);
-    let after = resident()?;
+    let after = memory("self", "VmRSS")?;
     let asked = counting_alloc::live();
     counting_alloc::stop();
     println!("{before} {after} {asked}");
     Ok(())
 }
 
-/// The resident bytes of this process.
-fn resident() -> Result<u64, String> {
-    let path = "/proc/self/status";
+/// Bytes of a process that the system has under this name: `VmRSS` are resident, `VmHWM` the most that ever were.
+pub(crate) fn memory(process: &str, name: &str) -> Result<u64, String> {
+    let path = format!("/proc/{process}/status");
     let text =
-        std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?;
-    let kib = text.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next());
-    let kib = kib.and_then(|kib| kib.parse::<u64>().ok());
-    kib.map(|kib| kib * 1024).ok_or_else(|| format!("{path} has no VmRSS"))
+        std::fs::read_to_string(&path).map_err(|error| format!("cannot read {path}: {error}"))?;
+    let value = |line: &str| {
+        let (known, value) = line.split_once(':')?;
+        value.split_whitespace().next().filter(|_| known == name)?.parse::<u64>().ok()
+    };
+    let kib = text.lines().find_map(value);
+    kib.map(|kib| kib * 1024).ok_or_else(|| format!("{path} has no {name}"))
 }

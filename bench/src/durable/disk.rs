@@ -9,19 +9,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How many wait for one fdatasync in a group commit.
-pub(super) const WAITERS: usize = 64;
+pub(crate) const WAITERS: usize = 64;
 
 /// The size of a file whose blocks are written over and over, as the segments of a log are.
 const SIZE: u64 = 64 << 20;
 
 /// A file full of zeros, so that a sync has no metadata to write. It is written round and round.
-pub(super) struct Ring {
+pub(crate) struct Ring {
     file: File,
     at: u64,
 }
 
 impl Ring {
-    pub(super) fn make(dir: &Path) -> io::Result<Ring> {
+    pub(crate) fn make(dir: &Path) -> io::Result<Ring> {
         let path = dir.join("raw");
         let file = OpenOptions::new().create_new(true).write(true).open(&path)?;
         // It stays as long as it is open.
@@ -60,7 +60,7 @@ impl Ring {
 
     /// The same by many threads, each waiting until its bytes are safe: the last of them that comes writes and
     /// syncs for all.
-    pub(super) fn by_group(self, bytes: usize, groups: usize) -> io::Result<Duration> {
+    pub(crate) fn by_group(self, bytes: usize, groups: usize) -> io::Result<Duration> {
         let group =
             Mutex::new(Group { ring: self, data: Vec::new(), here: 0, safe: 0, error: None });
         let all_safe = Condvar::new();

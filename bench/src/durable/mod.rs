@@ -10,9 +10,10 @@ mod steps;
 mod work;
 mod yield_logged;
 
-pub(crate) use child::{Process, serve as serve_child};
-pub(crate) use place::{Place, Scratch};
-pub(crate) use work::{open, said, steps, yields};
+pub(crate) use child::{Process, memory, output, serve as serve_child};
+pub(crate) use disk::{Ring, WAITERS};
+pub(crate) use place::{Place, Scratch, settle};
+pub(crate) use work::{functions, open, said, steps, yields};
 
 use std::rc::Rc;
 

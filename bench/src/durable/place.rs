@@ -40,7 +40,7 @@ impl Drop for Place {
 }
 
 /// Lets a log's threads finish what they have from before, and the disk too.
-pub(super) fn settle() {
+pub(crate) fn settle() {
     std::thread::sleep(Duration::from_millis(200));
     rustix::fs::sync();
 }
@@ -51,7 +51,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 

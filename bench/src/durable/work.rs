@@ -5,15 +5,19 @@ use std::path::Path;
 use std::time::Duration;
 
 use tiffany::durable::{DurableRun, receive, step};
-use tiffany::{RunError, Runtime, TaskError, now, random, sleep, try_spawn, yield_now};
+use tiffany::{Builder, RunError, Runtime, TaskError, now, random, sleep, try_spawn, yield_now};
 
 /// Among how many tasks yields switch.
 pub(super) const YIELDING: u64 = 100;
 
 /// A runtime on this log, with the default settings.
 pub(crate) fn open(log: &Path) -> Result<Runtime, String> {
+    functions().log_dir(log).build().map_err(said)
+}
+
+/// All functions.
+pub(crate) fn functions() -> Builder {
     Runtime::builder()
-        .log_dir(log)
         .register("steps", steps)
         .register("large", large)
         .register("shown_steps", shown_steps)
@@ -22,8 +26,6 @@ pub(crate) fn open(log: &Path) -> Result<Runtime, String> {
         .register("yields", yields)
         .register("sleeper", sleeper)
         .register("done", async |number: u64| Ok::<u64, TaskError>(number))
-        .build()
-        .map_err(said)
 }
 
 pub(crate) fn said(error: RunError) -> String {
@@ -132,7 +134,7 @@ async fn sleeper(number: u64) -> Result<u64, TaskError> {
 }
 
 /// Waits until the process is killed.
-pub(super) fn wait_for_the_end() -> ! {
+pub(crate) fn wait_for_the_end() -> ! {
     loop {
         std::thread::park();
     }

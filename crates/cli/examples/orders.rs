@@ -110,6 +110,30 @@ async fn echo(value: serde_json::Value) -> Result<serde_json::Value, TaskError> 
     step("echo", move || Ok::<_, String>(value.clone())).await
 }
 
+/// Has a secret in its own text.
+async fn blurt(_: ()) -> Result<(), TaskError> {
+    step("try", || Ok::<(), String>(())).input(&"sk-4711").await?;
+    Err(TaskError::failed("no door opens with sk-4711"))
+}
+
+/// Keeps its turn for as long as a file is there.
+async fn gate(path: String) -> Result<(), TaskError> {
+    while std::path::Path::new(&path).exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+/// Starts a process that outlives it, without asking anybody, if there is a file to write its number into.
+async fn litter(path: String) -> Result<(), TaskError> {
+    if std::path::Path::new(&path).exists() {
+        let started = std::process::Command::new("sleep").arg("600").spawn();
+        let written = started.and_then(|child| std::fs::write(&path, child.id().to_string()));
+        written.map_err(|error| TaskError::failed(error.to_string()))?;
+    }
+    Ok(())
+}
+
 fn program() -> Builder {
     let segments = Settings { segment_bytes: 1 << 16, segments: 2, ..Settings::default() };
     let builder = discreet(Runtime::builder().log_settings(segments));
@@ -126,6 +150,11 @@ fn program() -> Builder {
             tiffany::get_tid().await;
             nap(seconds).await
         }),
+        Ok("wild") => builder
+            .register("nap", nap)
+            .register("blurt", blurt)
+            .register("gate", gate)
+            .register("litter", litter),
         Ok("none") => return builder.register("something else", nap),
         _ => builder.register("nap", nap),
     };

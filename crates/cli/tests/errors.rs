@@ -22,7 +22,6 @@ fn one_of_each() -> Vec<CliError> {
         CliError::Usage(text()),
         CliError::Output(text()),
         CliError::NotAllWell(text()),
-        CliError::Demo(text()),
         CliError::WouldDiverge(text()),
         CliError::NotFailed(text()),
         CliError::NoDebugger,

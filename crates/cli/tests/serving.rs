@@ -5,6 +5,7 @@ mod kit;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -76,6 +77,8 @@ fn a_second_signal_ends_it_at_once() {
         served.ask("POST", "/api/v1/runs", r#"{"function":"nap","input":1}"#).1["code"],
         "TFY0159"
     );
+    let ran = home.run(&["cancel", "p"]);
+    assert!(ran.code != 0 && ran.stderr.contains("is ending"), "{ran:?}");
     assert_eq!(served.ask("GET", "/readyz", "").0, 503);
     assert_eq!(served.ask("GET", "/api/v1/runs/p", "").1["state"], "live");
     served.signal("-TERM");
@@ -105,6 +108,91 @@ fn a_port_and_a_directory_that_somebody_has_are_named_with_who_has_them() {
     let next = Served::start(&home, &orders(), &FREE);
     assert_eq!(next.ask("GET", "/readyz", "").0, 200);
     assert_eq!(home.run(&["ls"]).code, 0);
+}
+
+/// A library that keeps `fdatasync` of the audit waiting: it says that it was asked, and comes back when it is told to.
+const SLOW_DISK: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int fdatasync(int fd) {
+    char link[64], name[512];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, name, sizeof name - 1);
+    if (length > 0) {
+        name[length] = 0;
+        if (strstr(name, "audit.jsonl")) {
+            close(open(getenv("SLOW_BEGAN"), O_CREAT | O_WRONLY, 0600));
+            while (access(getenv("SLOW_GO"), F_OK) != 0) usleep(1000);
+        }
+    }
+    return ((int (*)(int))dlsym(RTLD_NEXT, "fdatasync"))(fd);
+}
+"#;
+
+#[test]
+fn a_disk_that_takes_long_with_the_audit_keeps_nobody_waiting() {
+    let home = Home::new();
+    let (source, library) = (home.0.join("slow.c"), home.0.join("slow.so"));
+    std::fs::write(&source, SLOW_DISK).unwrap();
+    let mut made = Command::new("cc");
+    made.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).arg("-ldl");
+    assert!(made.status().unwrap().success());
+    let (began, go) = (home.0.join("began"), home.0.join("go"));
+    let served = Served::with(&home, &orders(), &FREE, |command| {
+        command.env("LD_PRELOAD", &library).env("SLOW_BEGAN", &began).env("SLOW_GO", &go);
+    });
+    let submit = |id: &str| {
+        let body = format!("{{\"function\":\"echo\",\"id\":\"{id}\",\"input\":1}}");
+        ask(&served.address, "POST", "/api/v1/runs", &body).map(|(status, _)| status)
+    };
+    assert_eq!(submit("first").unwrap(), 201);
+    let begun = Instant::now();
+    while !began.exists() {
+        assert!(begun.elapsed() < LIMIT, "the audit is not brought to the disk");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let meanwhile = submit("second");
+    std::fs::write(&go, "").unwrap();
+    assert_eq!(meanwhile.unwrap(), 201);
+    served.signal("-TERM");
+    assert_eq!(served.end(), Some(0));
+}
+
+#[test]
+fn who_listens_where_nobody_can_get_in_is_told_so() {
+    let home = Home::new();
+    std::fs::write(home.0.join("t.toml"), "require_token = true\n").unwrap();
+    let config = ["--listen", "127.0.0.1:0", "--config", "t.toml"];
+    let served = Served::start(&home, &orders(), &config);
+    let warning = served.said["warnings"][0].as_str().unwrap();
+    assert!(
+        warning.contains("nobody can get in yet") && warning.contains("token add"),
+        "{warning}"
+    );
+    drop(served);
+    home.run(&["token", "add", "ada", "--role", "admin"]).ok();
+    let served = Served::start(&home, &orders(), &config);
+    assert_eq!(served.said["warnings"], json!([]));
+    // Who may come in is changed as everything else is.
+    drop(served);
+    assert_eq!(home.run(&["token", "add", "ada", "--role", "admin"]).code, 1);
+    home.run(&["token", "rm", "ada"]).ok();
+    let audit = home.run(&["audit", "--json"]).ok();
+    let told: Vec<_> = audit
+        .lines()
+        .iter()
+        .map(|line| {
+            [&line["did"], &line["to"], &line["outcome"]].map(|it| it.as_str().unwrap().to_owned())
+        })
+        .collect();
+    let expected =
+        [["token_add", "ada", "ok"], ["token_add", "ada", "TFY0178"], ["token_rm", "ada", "ok"]];
+    assert_eq!(told, expected);
 }
 
 /// Follows the activity of all runs, and comes back whenever the line breaks.

@@ -2,18 +2,22 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
 
 use tiffany::RuntimeHandle;
 use tiffany::Uuid;
 use tiffany::cli::Again;
 use tiffany::control::{Answer, Request};
+use tiffany::redact::Redactions;
+use tiffany::wal::Stamp;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tokio::time::Instant;
 
 use crate::api::Texts;
 use crate::audit::Audit;
-use crate::auth::Gate;
+use crate::auth::{Gate, Who};
 use crate::chronicles::Chronicles;
-use crate::error::DaemonError;
+use crate::error::{Crowd, DaemonError};
 use crate::http::Problem;
 use crate::limits::Limits;
 
@@ -37,13 +41,19 @@ pub(crate) struct Inner {
     runtime: OnceLock<RuntimeHandle>,
     phase: watch::Sender<Phase>,
     pub(crate) dir: PathBuf,
+    /// When the daemon began, RFC 3339.
+    pub(crate) started: String,
     pub(crate) limits: Limits,
     pub(crate) gate: Gate,
     pub(crate) audit: Arc<Audit>,
     pub(crate) again: Again,
+    /// What is taken out of what it says.
+    pub(crate) rules: Redactions,
     waiting: Semaphore,
     streams: Arc<Semaphore>,
-    pub(crate) children: Semaphore,
+    pub(crate) children: Arc<Semaphore>,
+    /// How many requests are under way that change something.
+    changes: watch::Sender<usize>,
     /// Events as text.
     pub(crate) texts: Texts,
     /// The runs that were looked at last.
@@ -64,21 +74,24 @@ impl App {
         limits: Limits,
         gate: Gate,
         audit: Arc<Audit>,
-        again: Again,
+        (again, rules): (Again, Redactions),
     ) -> App {
         App(Arc::new(Inner {
             runtime: OnceLock::new(),
             phase: watch::Sender::new(Phase::Starting),
             waiting: Semaphore::new(limits.waiting),
             streams: Arc::new(Semaphore::new(limits.streams)),
-            children: Semaphore::new(limits.children),
+            children: Arc::new(Semaphore::new(limits.children)),
+            changes: watch::Sender::new(0),
             texts: Texts::new(),
             chronicles: Chronicles::new(&dir),
+            started: now(),
             dir,
             limits,
             gate,
             audit,
             again,
+            rules,
         }))
     }
 
@@ -103,6 +116,17 @@ impl App {
         drop(phase.wait_for(|phase| *phase == Phase::Closing).await);
     }
 
+    /// Something is changed for as long as this lives.
+    pub(crate) fn change(&self) -> Change {
+        self.changes.send_modify(|count| *count += 1);
+        Change(self.clone())
+    }
+
+    /// Comes back when nothing is being changed.
+    pub(crate) async fn unchanging(&self) {
+        drop(self.changes.subscribe().wait_for(|count| *count == 0).await);
+    }
+
     pub(crate) fn runtime(&self) -> Result<&RuntimeHandle, Problem> {
         self.runtime.get().ok_or_else(|| DaemonError::NotNow("is bringing its runs back").into())
     }
@@ -110,7 +134,7 @@ impl App {
     /// Asks the runtime, without a thread.
     pub(crate) async fn ask(&self, request: Request) -> Result<Answer, Problem> {
         let runtime = self.runtime()?;
-        let busy = |_| DaemonError::Busy(self.limits.waiting);
+        let busy = |_| DaemonError::Busy(Crowd::Requests, self.limits.waiting);
         let _waits = self.waiting.try_acquire().map_err(busy)?;
         let (tell, told) = oneshot::channel();
         runtime.ask(request, move |answer| drop(tell.send(answer)));
@@ -141,7 +165,51 @@ impl App {
         }
         Arc::clone(&self.streams)
             .try_acquire_owned()
-            .map_err(|_| DaemonError::Busy(self.limits.streams).into())
+            .map_err(|_| DaemonError::Busy(Crowd::Streams, self.limits.streams).into())
+    }
+}
+
+fn now() -> String {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let nanos = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+    Stamp::from_unix_nanos(nanos).as_str().to_owned()
+}
+
+/// Somebody who is told things for long: whether they still may be is seen now and then.
+pub(crate) struct Guest {
+    app: App,
+    who: Who,
+    next_look: Instant,
+}
+
+impl Guest {
+    pub(crate) fn new(app: &App, who: Who) -> Guest {
+        Guest { app: app.clone(), who, next_look: Instant::now() + app.limits.ping }
+    }
+
+    /// Comes back when it is time to look.
+    pub(crate) async fn due(&self) {
+        tokio::time::sleep_until(self.next_look).await;
+    }
+
+    /// Why they have to go, if it is time to look and they have to.
+    pub(crate) fn has_to_go(&mut self) -> Option<&'static str> {
+        let now = Instant::now();
+        if now < self.next_look {
+            return None;
+        }
+        self.next_look = now + self.app.limits.ping;
+        let known = self.app.gate.still_knows(&self.who);
+        known.is_err().then_some("the token is not good any more [TFY0171]")
+    }
+}
+
+/// Something that is being changed.
+pub(crate) struct Change(App);
+
+impl Drop for Change {
+    fn drop(&mut self) {
+        self.0.changes.send_modify(|count| *count -= 1);
     }
 }
 

@@ -3,31 +3,31 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Instant, SystemTime};
 
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use tiffany::control::{Seen, Witness};
-use tiffany::{ErrorKind, TaskError};
+use tiffany::redact;
 
-use crate::auth::{AuthError, Role};
+use crate::auth::AuthError;
+use crate::private;
 
 /// The name of the file in a log directory.
 pub const AUDIT: &str = "audit.jsonl";
 
 /// Something that was asked for and changes something, and what came of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// Who asked.
     pub who: String,
     /// Their role then.
     pub role: String,
-    /// How that was known: `token:ID`, `certificate`, `loopback` or `uid:NUMBER`.
+    /// How that was known: `token:ID`, `certificate`, `loopback`, `uid:NUMBER`, or `nothing` if it was not.
     pub by: String,
     /// Where they asked from.
     pub from: String,
@@ -38,6 +38,13 @@ pub struct Entry {
     pub to: Option<String>,
     /// What came of it: `ok`, or the code of an error.
     pub outcome: String,
+    /// So many others whom nobody knew were refused since the last of them that has a line.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub left_out: u64,
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The file, while it is written to.
@@ -45,11 +52,14 @@ pub struct Entry {
 pub struct Audit {
     path: PathBuf,
     open: Mutex<Open>,
+    strangers: Mutex<Strangers>,
 }
 
 #[derive(Debug)]
 struct Open {
-    file: File,
+    file: Arc<File>,
+    /// The device and the number of the file, by which it is known again.
+    identity: (u64, u64),
     /// The checksum of the last line.
     last: u32,
     /// How long the file is.
@@ -64,65 +74,105 @@ struct Open {
 const ROOM: u64 = 256 << 10;
 /// With less than this nothing is done any more.
 const LEAST_ROOM: u64 = 64 << 10;
+/// Of the name of something so many letters are written down.
+const LONGEST: usize = 10_000;
+const LONGEST_OF_STRANGER: usize = 200;
 
 impl Audit {
     /// The file of a log directory. It is made if there is none.
     pub fn at(dir: &Path) -> Result<Audit, AuthError> {
         let path = dir.join(AUDIT);
         let open = Open::at(&path).map_err(|error| failed(&path, &error))?;
-        Ok(Audit { path, open: Mutex::new(open) })
+        Ok(Audit { path, open: Mutex::new(open), strangers: Mutex::new(Strangers::new()) })
     }
 
-    /// An error, if what is done could not be written down afterwards: then it must not be done.
+    /// An error, if what is done could not be written down afterwards: then it must not be done. A file that was moved away to be kept is followed by a new
+    /// one from here on.
     pub fn has_room(&self) -> Result<(), AuthError> {
-        self.with_open(Open::make_room)
+        self.with_open(|open| {
+            if open.is_elsewhere(&self.path) {
+                *open = Open::at(&self.path)?;
+            }
+            open.make_room()
+        })
     }
 
-    /// Writes down what was done. When this comes back the system has it, and a crash of this process takes nothing away; [`sync`](Audit::sync) brings
-    /// it to the disk.
+    /// Writes down what was done, without what is to be [redacted](tiffany::redact). When this comes back the system has it, and a crash of this process
+    /// takes nothing away; [`sync`](Audit::sync) brings it to the disk. Several processes may write.
     pub fn write(&self, entry: &Entry) -> Result<(), AuthError> {
-        self.with_open(|open| open.write(entry))
+        let to =
+            entry.to.as_deref().map(redact::clean).map(|to| to.chars().take(LONGEST).collect());
+        self.with_open(|open| open.write(&Entry { to, ..entry.clone() }))
+    }
+
+    /// Writes down that somebody whom nobody knows was refused. Whoever does that again and again must not fill the disk: then most are only counted.
+    pub fn write_stranger(&self, entry: &Entry) -> Result<(), AuthError> {
+        let left_out = {
+            let mut strangers = self.strangers.lock().unwrap_or_else(PoisonError::into_inner);
+            strangers.next(Instant::now())
+        };
+        match left_out {
+            Some(left_out) => {
+                let to = entry.to.as_ref().map(|to| to.chars().take(LONGEST_OF_STRANGER).collect());
+                self.write(&Entry { to, left_out, ..entry.clone() })
+            }
+            None => Ok(()),
+        }
     }
 
     fn with_open(&self, act: impl FnOnce(&mut Open) -> io::Result<()>) -> Result<(), AuthError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let current = match is_elsewhere(&self.path, &open.file) {
-            // It was moved away to be kept; a new one begins.
-            true => Open::at(&self.path).map(|new| *open = new),
-            false => Ok(()),
-        };
-        current.and_then(|()| act(&mut open)).map_err(|error| failed(&self.path, &error))
+        act(&mut open).map_err(|error| failed(&self.path, &error))
     }
 
     /// Brings what was written to the disk.
     pub fn sync(&self) -> Result<(), AuthError> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if !std::mem::take(&mut open.is_dirty) {
-            return Ok(());
-        }
-        open.file.sync_data().map_err(|error| failed(&self.path, &error))
+        let open = || self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let synced = || -> io::Result<()> {
+            let file = {
+                let mut open = open();
+                if !std::mem::take(&mut open.is_dirty) {
+                    return Ok(());
+                }
+                Arc::clone(&open.file)
+            };
+            // A disk can take long, and nobody waits for it meanwhile.
+            file.sync_data()
+        };
+        synced().map_err(|error| {
+            open().is_dirty = true;
+            failed(&self.path, &error)
+        })
     }
 }
 
-/// What comes through the socket is written down too. Who may open it may do everything.
-impl Witness for Audit {
-    fn may(&self) -> Result<(), TaskError> {
-        self.has_room().map_err(|error| TaskError::new(ErrorKind::Host, error.to_string()))
+/// So many whom nobody knows have a line each, and after that one in so many seconds.
+const STRANGERS: f64 = 20.0;
+const SECONDS_EACH: f64 = 10.0;
+
+/// How many lines there are still for those whom nobody knows.
+#[derive(Debug)]
+struct Strangers {
+    lines: f64,
+    since: Instant,
+    left_out: u64,
+}
+
+impl Strangers {
+    fn new() -> Strangers {
+        Strangers { lines: STRANGERS, since: Instant::now(), left_out: 0 }
     }
 
-    fn saw(&self, seen: &Seen<'_>) {
-        let entry = Entry {
-            who: seen.user.clone(),
-            role: Role::Admin.to_string(),
-            by: format!("uid:{}", seen.uid),
-            from: "socket".into(),
-            did: seen.did.into(),
-            to: seen.to.clone(),
-            outcome: seen.refused.map_or("ok", TaskError::code).into(),
-        };
-        if let Err(error) = self.write(&entry) {
-            tracing::error!(target: "tiffany", code = error.code(), "{error}");
+    /// Whether one more has a line, and how many had none before it.
+    fn next(&mut self, now: Instant) -> Option<u64> {
+        let gained = now.saturating_duration_since(self.since).as_secs_f64() / SECONDS_EACH;
+        (self.lines, self.since) = ((self.lines + gained).min(STRANGERS), now);
+        if self.lines < 1.0 {
+            self.left_out += 1;
+            return None;
         }
+        self.lines -= 1.0;
+        Some(std::mem::take(&mut self.left_out))
     }
 }
 
@@ -130,18 +180,30 @@ impl Open {
     fn at(path: &Path) -> io::Result<Open> {
         let mut file =
             OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
-        let tail = tail(&mut file)?;
-        let whole = tail.rfind('\n').map_or("", |end| &tail[..end]);
-        let last = whole.lines().next_back().and_then(|line| parse(line).ok());
+        private::give_to_owner_of(private::dir_of(path), &file)?;
+        file.lock()?;
+        let tail = tail(&file)?;
         if !tail.is_empty() && !tail.ends_with('\n') {
             // The machine went down in the middle of a line, whose answer nobody was given.
             file.write_all(b"\n")?;
         }
-        let length = file.metadata()?.len();
-        let last = last.map_or(0, |(_, crc)| crc);
-        let mut open = Open { file, last, length, room_until: length, is_dirty: false };
-        open.make_room()?;
-        Ok(open)
+        let about = file.metadata()?;
+        let mut open = Open {
+            identity: identity(&about),
+            last: last_checksum(&tail),
+            length: about.len(),
+            room_until: about.len(),
+            is_dirty: false,
+            file: Arc::new(file),
+        };
+        let has_room = open.make_room();
+        open.file.unlock()?;
+        has_room.map(|()| open)
+    }
+
+    /// Whether another file has the name now, or none.
+    fn is_elsewhere(&self, path: &Path) -> bool {
+        !std::fs::metadata(path).is_ok_and(|there| identity(&there) == self.identity)
     }
 
     fn make_room(&mut self) -> io::Result<()> {
@@ -158,16 +220,31 @@ impl Open {
     }
 
     fn write(&mut self, entry: &Entry) -> io::Result<()> {
+        self.file.lock()?;
+        let written = self.write_locked(entry);
+        self.file.unlock().and(written)
+    }
+
+    fn write_locked(&mut self, entry: &Entry) -> io::Result<()> {
+        let length = self.file.metadata()?.len();
+        if length != self.length {
+            // Another process has written meanwhile: its line is the one before.
+            (self.last, self.length) = (last_checksum(&tail(&self.file)?), length);
+        }
         let (line, crc) = line(SystemTime::now(), entry, self.last)?;
-        self.file.write_all(line.as_bytes())?;
+        (&*self.file).write_all(line.as_bytes())?;
         (self.last, self.is_dirty) = (crc, true);
         self.length += line.len() as u64;
         Ok(())
     }
 }
 
+fn identity(about: &std::fs::Metadata) -> (u64, u64) {
+    (about.dev(), about.ino())
+}
+
 /// The last lines of a file.
-fn tail(file: &mut File) -> io::Result<String> {
+fn tail(mut file: &File) -> io::Result<String> {
     const ENOUGH: u64 = 64 << 10;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(ENOUGH)))?;
@@ -176,13 +253,11 @@ fn tail(file: &mut File) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn is_elsewhere(path: &Path, file: &File) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let (there, here) = (std::fs::metadata(path), file.metadata());
-    match (there, here) {
-        (Ok(there), Ok(here)) => (there.dev(), there.ino()) != (here.dev(), here.ino()),
-        _ => true,
-    }
+/// The checksum of the last whole line.
+fn last_checksum(tail: &str) -> u32 {
+    let whole = tail.rfind('\n').map_or("", |end| &tail[..end]);
+    let last = whole.lines().next_back().and_then(|line| parse(line).ok());
+    last.map_or(0, |(_, crc)| crc)
 }
 
 fn line(at: SystemTime, entry: &Entry, last: u32) -> io::Result<(String, u32)> {
@@ -235,6 +310,7 @@ fn parse(line: &str) -> Result<(Written, u32), String> {
 ///     did: "cancel".into(),
 ///     to: Some("order-1".into()),
 ///     outcome: "ok".into(),
+///     ..Entry::default()
 /// })?;
 /// let text = std::fs::read_to_string(dir.join("audit.jsonl"))?;
 /// let lines: Vec<_> = read(&text).collect::<Result<_, _>>()?;
@@ -266,6 +342,8 @@ fn failed(path: &Path, error: &io::Error) -> AuthError {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::scratch::Dir;
 
@@ -282,6 +360,7 @@ mod tests {
             did: did.into(),
             to: Some("run \"x\"\n\u{1b}[31m".into()),
             outcome: "ok".into(),
+            left_out: 0,
         }
     }
 
@@ -341,11 +420,40 @@ mod tests {
     }
 
     #[test]
+    fn several_processes_write_one_chain() {
+        let dir = Dir::new();
+        let (daemon, command) = (Audit::at(&dir.0).unwrap(), Audit::at(&dir.0).unwrap());
+        for _ in 0..3 {
+            daemon.write(&entry("submit")).unwrap();
+            command.write(&entry("token_add")).unwrap();
+        }
+        assert_eq!(done(&text(&dir)), goods(&["submit", "token_add"].repeat(3)));
+    }
+
+    #[test]
+    fn strangers_fill_no_disk_and_are_counted() {
+        let dir = Dir::new();
+        let audit = Audit::at(&dir.0).unwrap();
+        for _ in 0..1000 {
+            audit.write_stranger(&entry("submit")).unwrap();
+        }
+        assert_eq!(done(&text(&dir)).len(), STRANGERS as usize);
+        let mut strangers = Strangers::new();
+        let begun = strangers.since;
+        let lines = (0..1000).filter_map(|_| strangers.next(begun)).count();
+        assert_eq!(lines, STRANGERS as usize);
+        let later = begun + Duration::from_secs_f64(SECONDS_EACH * 1.5);
+        assert_eq!(strangers.next(later), Some(1000 - STRANGERS as u64));
+        assert_eq!(strangers.next(later), None);
+    }
+
+    #[test]
     fn a_file_that_was_moved_away_is_followed_by_a_new_one() {
         let dir = Dir::new();
         let audit = Audit::at(&dir.0).unwrap();
         audit.write(&entry("old")).unwrap();
         std::fs::rename(dir.0.join(AUDIT), dir.0.join("audit.1")).unwrap();
+        audit.has_room().unwrap();
         audit.write(&entry("new")).unwrap();
         assert_eq!(done(&text(&dir)), goods(&["new"]));
         let old = std::fs::read_to_string(dir.0.join("audit.1")).unwrap();

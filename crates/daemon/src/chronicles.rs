@@ -9,7 +9,7 @@ use tiffany::history::{Chronicle, ChronicleError};
 use tiffany::wal::LogError;
 use tokio::sync::Semaphore;
 
-use crate::error::DaemonError;
+use crate::error::{Crowd, DaemonError};
 use crate::http::Problem;
 
 /// So many chronicles are kept.
@@ -28,7 +28,7 @@ const PACE: Duration = Duration::from_millis(5);
 pub(crate) struct Chronicles {
     dir: PathBuf,
     kept: Mutex<Vec<Arc<Kept>>>,
-    at_once: Semaphore,
+    at_once: Arc<Semaphore>,
 }
 
 struct Kept {
@@ -40,7 +40,7 @@ struct Kept {
 
 impl Chronicles {
     pub(crate) fn new(dir: &Path) -> Chronicles {
-        let at_once = Semaphore::new(AT_ONCE);
+        let at_once = Arc::new(Semaphore::new(AT_ONCE));
         Chronicles { dir: dir.to_path_buf(), kept: Mutex::default(), at_once }
     }
 
@@ -51,14 +51,28 @@ impl Chronicles {
         patience: Duration,
         question: impl Fn(&mut Chronicle) -> Result<T, ChronicleError> + Send + 'static,
     ) -> Result<T, Problem> {
-        let turn = tokio::time::timeout(patience, self.at_once.acquire()).await;
-        let _turn = turn.map_err(|_| DaemonError::Busy(AT_ONCE))?;
         let kept = self.of(run);
         let asked = Arc::clone(&kept);
-        let answer = tokio::task::spawn_blocking(move || asked.ask(&question)).await;
-        let answer = answer.map_err(|error| DaemonError::Start(error.to_string()))?;
+        let answer = self.at_leisure(patience, move || asked.ask(&question)).await?;
         self.make_room(&kept, answer.is_err());
         answer.map_err(problem)
+    }
+
+    /// Does what reads files, on a thread for that, and little of it at once.
+    pub(crate) async fn at_leisure<T: Send + 'static>(
+        &self,
+        patience: Duration,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Problem> {
+        let turn = tokio::time::timeout(patience, Arc::clone(&self.at_once).acquire_owned()).await;
+        let turn = turn.map_err(|_| DaemonError::Busy(Crowd::Readers, AT_ONCE))?;
+        let work = move || {
+            // Who leaves gives no place away while the work goes on.
+            let _turn = turn;
+            work()
+        };
+        let done = tokio::task::spawn_blocking(work).await;
+        done.map_err(|error| DaemonError::Start(error.to_string()).into())
     }
 
     fn kept(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Kept>>> {
@@ -121,9 +135,11 @@ impl Kept {
 }
 
 fn problem(error: ChronicleError) -> Problem {
-    let status = match &error {
+    let status = match error {
+        ChronicleError::TooLong { run, records, bytes } => {
+            return DaemonError::TooLong { run, records, bytes }.into();
+        }
         ChronicleError::Log(LogError::NoRecord { .. } | LogError::UnknownRun(_)) => 404,
-        ChronicleError::TooLong { .. } => 422,
         _ => 500,
     };
     Problem::new(error.code(), status, &error.to_string())

@@ -13,11 +13,12 @@ use crate::api::router;
 use crate::app::{App, Phase};
 use crate::audit::Audit;
 use crate::auth::{AuthError, Tokens};
-use crate::config::Config;
+use crate::config::{Config, RULES};
 use crate::error::DaemonError;
 use crate::http::{Server, bind};
 use crate::limits::Limits;
 use crate::otlp::OtlpError;
+use crate::private;
 use crate::sinks::{SinkError, Sinks};
 use crate::tls::Tls;
 
@@ -28,6 +29,8 @@ pub const LISTEN: SocketAddr =
 pub const GRACE: Duration = Duration::from_secs(10);
 /// How long streams have to come to their end.
 const FAREWELL: Duration = Duration::from_millis(200);
+/// How long requests that change something have to come to their end.
+const LAST_CHANGES: Duration = Duration::from_secs(2);
 /// How long sinks have to give on the last events.
 const LAST_EVENTS: Duration = Duration::from_secs(2);
 
@@ -139,7 +142,9 @@ impl Daemon {
     pub fn open(self) -> Result<Serving, ServeError> {
         let Daemon { mut builder, dir, listen, limits, grace, config, again } = self;
         let failed = |error: std::io::Error| DaemonError::Start(error.to_string());
-        std::fs::create_dir_all(&dir).map_err(failed)?;
+        let limits = limits.unwrap_or_else(|| config.limits());
+        limits.check().map_err(DaemonError::Start)?;
+        private::make_dir(&dir).map_err(failed)?;
         let dir = dir.canonicalize().map_err(failed)?;
         let tls = config.tls().map(Tls::new).transpose()?;
         let has_tls = tls.is_some();
@@ -147,21 +152,24 @@ impl Daemon {
         let address = listener.local_addr().map_err(failed)?;
         let gate = config.gate(address, Tokens::at(&dir));
         let audit = Arc::new(Audit::at(&dir)?);
-        builder = builder.witness(Arc::clone(&audit) as Arc<dyn Witness>);
         let this = || std::env::current_exe().map(Again::new).map_err(failed);
         let again = match again {
             Some(again) => again,
             None => this()?,
         };
-        let again = again.with(["--dir".into(), dir.clone().into_os_string()]);
+        let mut again = again.with(["--dir".into(), dir.clone().into_os_string()]);
+        // A replay without the rules would not be the same, and would show what they take out.
+        if let Some(rules) = config.rules() {
+            again = again.env(RULES, rules);
+        }
         if let Some(node) = &config.node {
             builder = builder.node(node);
         }
         builder = config.retention().fold(builder, Builder::retention);
         let rules = config.redactions().map_err(|error| DaemonError::Start(error.to_string()))?;
-        builder = builder.redact(rules);
-        let limits = limits.unwrap_or_else(|| config.limits());
-        let app = App::new(dir.clone(), limits, gate, audit, again);
+        builder = builder.redact(rules.clone());
+        let app = App::new(dir.clone(), limits, gate, audit, (again, rules));
+        builder = builder.witness(Arc::new(app.clone()) as Arc<dyn Witness>);
         let server = Server::start(listener, &app, router(&app), tls)?;
         let runtime = match builder.log_dir(&dir).build() {
             Ok(runtime) => runtime,
@@ -213,6 +221,19 @@ impl Serving {
         format!("http{}://{}", if self.has_tls { "s" } else { "" }, self.address)
     }
 
+    /// What whoever starts it should know: that tokens travel in the clear, that nobody can get in.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if is_in_the_clear(self.address, self.has_tls) {
+            warnings.push("others can reach this address, and tokens and all else travel in the clear; give a certificate under `[tls]` of a configuration, or listen on 127.0.0.1 behind a proxy that has one".into());
+        }
+        if !self.app.gate.lets_somebody_in() {
+            let dir = self.dir().display();
+            warnings.push(format!("nobody can get in yet: everybody needs a token here, and there is none; `tiffany --dir {dir} token add NAME --role ROLE` makes one"));
+        }
+        warnings
+    }
+
     /// The log directory.
     pub fn dir(&self) -> &Path {
         &self.app.dir
@@ -245,13 +266,41 @@ impl Serving {
         self.app.become_phase(Phase::Closing);
         // Streams have something to say yet, and who waits for an answer is given it.
         let said = self.runtime.serve_for(FAREWELL);
+        drop(self.runtime);
+        // What was done is written down before the threads go that do it.
+        let written = async { tokio::time::timeout(LAST_CHANGES, self.app.unchanging()).await };
+        drop(self.server.handle().block_on(written));
         if let Err(error) = self.app.audit.sync() {
             tracing::error!(target: "tiffany", "{error}");
         }
-        drop(self.runtime);
         // They have until now what happened last.
         self.server.handle().block_on(self.sinks.finish(LAST_EVENTS));
         self.server.stop();
         drained.and_then(|drained| said.map(|()| drained))
+    }
+}
+
+/// Whether others can read what is said.
+fn is_in_the_clear(address: SocketAddr, has_tls: bool) -> bool {
+    !address.ip().is_loopback() && !has_tls
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_can_reach_is_in_the_clear_without_tls() {
+        let cases = [
+            ("127.0.0.1:1", false, false),
+            ("[::1]:1", false, false),
+            ("0.0.0.0:1", false, true),
+            ("[::]:1", false, true),
+            ("192.0.2.1:1", false, true),
+            ("0.0.0.0:1", true, false),
+        ];
+        for (address, has_tls, expected) in cases {
+            assert_eq!(is_in_the_clear(address.parse().unwrap(), has_tls), expected, "{address}");
+        }
     }
 }

@@ -1,7 +1,10 @@
 //! What can go wrong with the daemon itself and with what it is asked over HTTP. Errors of runs and of the log have codes of their own, and keep them.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
+
+use tiffany::Uuid;
 
 /// Why the daemon could not do it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,10 +61,8 @@ pub enum DaemonError {
     )]
     NoAnswer(Duration),
     /// More is asked for than is answered.
-    #[error(
-        "more than {0} requests wait for their answers [TFY0161]; wait a little, and do it again"
-    )]
-    Busy(usize),
+    #[error("more than {1} {0} [TFY0161]; wait a little, and do it again")]
+    Busy(Crowd, usize),
     /// There is no such path.
     #[error("there is no path `{0}` [TFY0162]; `/docs` lists those that there are")]
     NoPath(String),
@@ -84,13 +85,50 @@ pub enum DaemonError {
     /// The server's threads could not be started, or stopped.
     #[error("the server could not be started: {0} [TFY0167]; see the system's message")]
     Start(String),
+    /// A run has more records than there is memory for an index of them.
+    #[error(
+        "run {run} has too many records to be indexed: {records} take {bytes} bytes [TFY0169]; read them as lines, with `Accept: application/x-ndjson`, or by `tiffany log`"
+    )]
+    TooLong {
+        /// The run.
+        run: Uuid,
+        /// So many were read.
+        records: u64,
+        /// And took this.
+        bytes: usize,
+    },
+}
+
+/// Of what there is more than is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Crowd {
+    /// Requests that the runtime has to answer.
+    Requests,
+    /// WebSockets, SSE, and records that are followed.
+    Streams,
+    /// Processes for `step` and `replay`.
+    Children,
+    /// Questions that read the log of a run.
+    Readers,
+}
+
+impl fmt::Display for Crowd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Crowd::Requests => "requests wait for their answers",
+            Crowd::Streams => "streams are open",
+            Crowd::Children => "runs are run again for `step` and `replay`",
+            Crowd::Readers => "logs are read for others",
+        })
+    }
 }
 
 impl DaemonError {
     /// All codes, in order.
     pub const CODES: &[&str] = &[
         "TFY0080", "TFY0155", "TFY0156", "TFY0157", "TFY0158", "TFY0159", "TFY0160", "TFY0161",
-        "TFY0162", "TFY0163", "TFY0164", "TFY0165", "TFY0166", "TFY0167", "TFY0168",
+        "TFY0162", "TFY0163", "TFY0164", "TFY0165", "TFY0166", "TFY0167", "TFY0168", "TFY0169",
     ];
 
     /// The stable code.
@@ -103,7 +141,7 @@ impl DaemonError {
             DaemonError::TooMany { .. } => "TFY0158",
             DaemonError::NotNow(_) => "TFY0159",
             DaemonError::NoAnswer(_) => "TFY0160",
-            DaemonError::Busy(_) => "TFY0161",
+            DaemonError::Busy(..) => "TFY0161",
             DaemonError::NoPath(_) => "TFY0162",
             DaemonError::NoMethod(_) => "TFY0163",
             DaemonError::Child(_) => "TFY0164",
@@ -111,6 +149,7 @@ impl DaemonError {
             DaemonError::NotJson(_) => "TFY0166",
             DaemonError::Start(_) => "TFY0167",
             DaemonError::HeadTooLarge { .. } => "TFY0168",
+            DaemonError::TooLong { .. } => "TFY0169",
         }
     }
 
@@ -122,10 +161,11 @@ impl DaemonError {
             DaemonError::NoMethod(_) => 405,
             DaemonError::TooLarge { .. } => 413,
             DaemonError::NotJson(_) => 415,
+            DaemonError::TooLong { .. } => 422,
             DaemonError::TooMany { .. } => 429,
             DaemonError::HeadTooLarge { .. } => 431,
             DaemonError::Child(_) => 502,
-            DaemonError::NotNow(_) | DaemonError::Busy(_) => 503,
+            DaemonError::NotNow(_) | DaemonError::Busy(..) => 503,
             DaemonError::NoAnswer(_) | DaemonError::ChildSlow(_) => 504,
             DaemonError::Demo(_) | DaemonError::Listen { .. } | DaemonError::Start(_) => 500,
         }
@@ -135,7 +175,7 @@ impl DaemonError {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             DaemonError::TooMany { wait, .. } => Some(*wait),
-            DaemonError::NotNow(_) | DaemonError::Busy(_) => Some(Duration::from_secs(1)),
+            DaemonError::NotNow(_) | DaemonError::Busy(..) => Some(Duration::from_secs(1)),
             _ => None,
         }
     }

@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::OnceLock;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
@@ -95,10 +96,19 @@ fn talk(said: &[u8]) -> String {
                 {
                 }
                 drop(ours.shutdown().await);
-                drop(ours.read_to_end(&mut answer).await);
+                // A stream goes on for who has more to say and still listens.
+                let is_stream = String::from_utf8_lossy(&answer).contains("text/event-stream");
+                let patience = if is_stream { MORE } else { LONGEST };
+                drop(timeout(patience, ours.read_to_end(&mut answer)).await);
                 String::from_utf8_lossy(&answer).into_owned()
             };
-            let both = async { tokio::join!(serve_line(theirs, app), talk).1 };
+            let (mut serves, mut talks) = (pin!(serve_line(theirs, app)), pin!(talk));
+            let both = async {
+                tokio::select! {
+                    answer = &mut talks => answer,
+                    () = &mut serves => talks.await,
+                }
+            };
             timeout(LONGEST, both).await.expect("it comes to no end")
         })
     })

@@ -34,6 +34,7 @@ mod http;
 mod limits;
 mod notify;
 pub mod otlp;
+mod private;
 #[cfg(test)]
 mod scratch;
 mod serve;
@@ -41,15 +42,19 @@ pub mod sinks;
 mod telemetry;
 pub mod tls;
 mod top;
+mod witness;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use tiffany::Builder;
-use tiffany::cli::{Asked, CommandLine, Extra, GuestError, clap};
+use tiffany::cli::clap::{self, ArgMatches};
+use tiffany::cli::{Asked, CommandLine, Extra, GuestError};
+
+use config::{Config, ConfigError};
 
 pub use daemon::{Daemon, GRACE, LISTEN, ServeError, Serving};
-pub use error::DaemonError;
+pub use error::{Crowd, DaemonError};
 pub use limits::Limits;
 
 /// The commands of this crate, for a [command line](tiffany::cli::CommandLine).
@@ -64,13 +69,32 @@ impl Extra for Commands {
             .collect()
     }
 
-    fn run(&self, asked: Asked<'_>) -> Result<u8, GuestError> {
+    fn run(&self, mut asked: Asked<'_>) -> Result<u8, GuestError> {
+        if asked.name == serve::NAME {
+            return serve::serve(asked);
+        }
+        let config = Config::typed(asked.matches)?.unwrap_or_default();
+        if let Some(dir) = config.dir.filter(|_| !asked.dir_is_given) {
+            asked.dir = dir;
+        }
         match commands::run(&asked) {
             Some(done) => done,
             None if asked.name == top::NAME => top::run(&asked),
-            None if asked.name == demo::NAME => demo::run(&asked),
-            None => serve::serve(asked),
+            None => demo::run(&asked),
         }
+    }
+
+    fn options(&self) -> Vec<clap::Arg> {
+        vec![config::option()]
+    }
+
+    fn prepare(&self, matches: &ArgMatches, builder: Builder) -> Result<Builder, GuestError> {
+        let config = Config::typed(matches)?.unwrap_or_default().with_rules_of_env()?;
+        let builder = builder.redact(config.redactions().map_err(ConfigError::from)?);
+        Ok(match config.dir {
+            Some(dir) => builder.log_dir(dir),
+            None => builder,
+        })
     }
 }
 

@@ -25,7 +25,7 @@ pub struct Limits {
     pub waiting: usize,
     /// How long the runtime has for an answer.
     pub answer_time: Duration,
-    /// Streams (WebSocket, SSE, records that are followed) at once.
+    /// Streams (WebSocket, SSE, records that are followed) at once. More than one address may have connections, or it could keep all others out.
     pub streams: usize,
     /// Bytes of a message that a client sends over a WebSocket.
     pub message_bytes: usize,
@@ -33,13 +33,46 @@ pub struct Limits {
     pub messages_per_second: u32,
     /// How often a client is asked whether it is still there. Who does not answer until the next time is gone.
     pub ping: Duration,
-    /// Processes at once that run the code of a program, for `step` and `replay`.
+    /// Processes at once that run the code of a program, for `step` and `replay`; 0: neither is done.
     pub children: usize,
     /// How long each of them has.
     pub child_time: Duration,
 }
 
+/// So many of anything, and no more.
+const MOST: u64 = 1_000_000;
+const GIGABYTE: u64 = 1 << 30;
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
 impl Limits {
+    /// What is wrong with them, if something is: which, and what it may be.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let number = |name, value: usize, least: u64, most: u64| match value as u64 {
+            value if (least..=most).contains(&value) => Ok(()),
+            value => Err(format!("`{name}` is {value}, and may be from {least} to {most}")),
+        };
+        let rate = |name, value: u32| number(name, value as usize, 1, MOST);
+        let time = |name, value: Duration| match value {
+            value if (Duration::from_millis(1)..=DAY).contains(&value) => Ok(()),
+            value => Err(format!("`{name}` is {value:?}, and may be from 1ms to 1d")),
+        };
+        number("body_bytes", self.body_bytes, 1, GIGABYTE)?;
+        number("header_bytes", self.header_bytes, 8 << 10, 16 << 20)?;
+        time("header_time", self.header_time)?;
+        time("body_time", self.body_time)?;
+        number("connections", self.connections, 1, MOST)?;
+        number("connections_per_peer", self.connections_per_peer, 1, MOST)?;
+        rate("requests_per_second", self.requests_per_second)?;
+        number("waiting", self.waiting, 1, MOST)?;
+        time("answer_time", self.answer_time)?;
+        number("streams", self.streams, 1, MOST)?;
+        number("message_bytes", self.message_bytes, 1, GIGABYTE)?;
+        rate("messages_per_second", self.messages_per_second)?;
+        time("ping", self.ping)?;
+        number("children", self.children, 0, 1000)?;
+        time("child_time", self.child_time)
+    }
+
     /// As it is told to those who ask: bytes, numbers, and times in seconds.
     pub(crate) fn told(&self) -> Value {
         json!({
@@ -74,7 +107,7 @@ impl Default for Limits {
             requests_per_second: 20_000,
             waiting: 4096,
             answer_time: Duration::from_secs(30),
-            streams: 2048,
+            streams: 3072,
             message_bytes: 64 << 10,
             messages_per_second: 50,
             ping: Duration::from_secs(15),

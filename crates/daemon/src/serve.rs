@@ -27,17 +27,16 @@ pub(crate) struct Serve {
     /// The address to listen on, such as 127.0.0.1:8787; with port 0, one that is free.
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
-    /// A file with everything that can be said: see `config example`.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
     /// How long running steps have when the daemon is told to end.
     #[arg(long, value_name = "TIME", value_parser = units::time)]
     grace: Option<Duration>,
 }
 
+pub(crate) const NAME: &str = "serve";
+
 /// The command as the others see it.
 pub(crate) fn command() -> clap::Command {
-    Serve::augment_args(clap::Command::new("serve"))
+    Serve::augment_args(clap::Command::new(NAME))
 }
 
 pub(crate) fn serve(asked: Asked<'_>) -> Result<u8, GuestError> {
@@ -46,14 +45,9 @@ pub(crate) fn serve(asked: Asked<'_>) -> Result<u8, GuestError> {
         text: format!("{error} [TFY0067]; `--help` tells what there is"),
         exit: Some(2),
     })?;
-    let config = match &typed.config {
-        Some(file) => Config::read(file).map_err(|error| GuestError {
-            code: error.code().into(),
-            text: error.to_string(),
-            exit: None,
-        })?,
-        None => Config::default(),
-    };
+    let config = Config::typed(asked.matches)?;
+    let is_configured = config.is_some();
+    let config = config.unwrap_or_default().with_rules_of_env()?;
     let app = config.app.clone().map(PathBuf::into_os_string);
     let theirs = app.as_ref().and_then(|file| asked.functions_of(file)).transpose()?;
     // After the program is there: loading it may put its own way with signals over this one.
@@ -73,7 +67,7 @@ pub(crate) fn serve(asked: Asked<'_>) -> Result<u8, GuestError> {
         daemon = daemon.grace(grace);
     }
     // Without a file nothing is logged, unless `-v` says so.
-    let telemetry = typed.config.as_ref().map(|_| Telemetry::start(&config)).transpose();
+    let telemetry = is_configured.then(|| Telemetry::start(&config)).transpose();
     let telemetry = telemetry.map_err(|error| told(&error.into()))?;
     let serving = daemon.config(config).open().map_err(|error| told(&error))?;
     if let Some(telemetry) = &telemetry {
@@ -123,6 +117,7 @@ fn greet(serving: &Serving, json: bool) {
                 "functions": status.functions.iter().map(|one| &one.name).collect::<Vec<_>>(),
                 "live": status.live,
                 "paused": paused.collect::<Vec<_>>(),
+                "warnings": serving.warnings(),
             })
             .to_string(),
         );
@@ -141,6 +136,9 @@ fn greet(serving: &Serving, json: bool) {
             "  paused  and {} more; `tiffany ls --state paused` lists them",
             stand_still - MANY
         ));
+    }
+    for warning in serving.warnings() {
+        print(&format!("  warning {warning}"));
     }
     if status.functions.is_empty() {
         print(

@@ -3,6 +3,7 @@
 mod kit;
 
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -54,6 +55,8 @@ fn each_role_may_do_what_it_is_for_and_no_more() {
         ("GET", "/api/v1/runs/x".into(), Role::Viewer),
         ("GET", "/api/v1/approvals".into(), Role::Viewer),
         ("GET", "/api/v1/doubts".into(), Role::Viewer),
+        // It is answered from memory, and changes nothing.
+        ("POST", "/api/v1/runs/x/queries/name".into(), Role::Viewer),
         ("POST", "/api/v1/runs".into(), Role::Operator),
         ("POST", "/api/v1/runs/x/cancel".into(), Role::Operator),
         ("POST", "/api/v1/runs/x/messages".into(), Role::Operator),
@@ -92,9 +95,65 @@ fn pages_of_others_get_nothing() {
     let answer = house.ask("POST", "/api/v1/runs", &page, "{\"function\":\"echo\",\"input\":1}");
     assert_eq!((answer.status, code(&answer)), (403, "TFY0174".into()));
     assert!(!answer.head.to_lowercase().contains("access-control-allow-origin"));
-    let own = format!("http://{}", house.address);
+    let (host, own) = (house.address.to_string(), format!("http://{}", house.address));
+    let port = house.address.port();
     let body = "{\"function\":\"echo\",\"id\":\"e\",\"input\":1}";
-    assert_eq!(house.ask("POST", "/api/v1/runs", &[("origin", &own)], body).status, 201);
+    let ask = |more: &[(&str, &str)]| {
+        let headers: Vec<(&str, &str)> = [("host", &*host)].iter().chain(more).copied().collect();
+        house.ask("POST", "/api/v1/runs", &headers, body)
+    };
+    // Another program on this machine is somebody else too.
+    let others = ["http://localhost:3000", "http://127.0.0.1:3000", &format!("https://{host}")];
+    for origin in others.into_iter().chain([&*format!("http://localhost:{port}")]) {
+        let answer = ask(&[("origin", origin)]);
+        assert_eq!((answer.status, code(&answer)), (403, "TFY0174".into()), "{origin}");
+        let upgrade = [("host", &*host), ("origin", origin), ("upgrade", "websocket")];
+        assert_eq!(house.ask("GET", "/api/v1/events", &upgrade, "").status, 403, "{origin}");
+    }
+    // A form is what a page can send without being asked whether it may.
+    let form = ("content-type", "application/x-www-form-urlencoded");
+    let answer = ask(&[("origin", &own), form]);
+    assert_eq!((answer.status, code(&answer)), (415, "TFY0166".into()));
+    assert_eq!(ask(&[("origin", &own)]).status, 201);
+    // `curl -d` says that it is one, and is no page.
+    assert_eq!(ask(&[form]).status, 200);
+}
+
+#[test]
+fn what_is_wrong_with_files_is_told_without_where_they_are() {
+    let dir = Dir::new();
+    let house = house(&dir, "require_token = true");
+    let ada = bearer(&dir, "ada", Role::Admin);
+    write(&dir.0, "tokens.json", "[{}]");
+    let answer = house.ask("GET", "/api/v1/runs", &[("authorization", &ada)], "");
+    assert_eq!((answer.status, code(&answer)), (503, "TFY0175".into()));
+    assert!(answer.body.contains("tokens.json"), "{answer:?}");
+    assert!(!answer.body.contains(dir.0.parent().unwrap().to_str().unwrap()), "{answer:?}");
+}
+
+#[test]
+fn nobody_else_on_the_machine_can_read_the_log() {
+    fn check(path: &Path, seen: &mut Vec<PathBuf>) {
+        let metadata = std::fs::symlink_metadata(path).unwrap();
+        assert_eq!(metadata.permissions().mode() & 0o077, 0, "{}", path.display());
+        seen.push(path.into());
+        if metadata.is_dir() {
+            std::fs::read_dir(path).unwrap().for_each(|one| check(&one.unwrap().path(), seen));
+        }
+    }
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    assert_eq!(house.submit("echo", "e", &format!("\"{}\"", "x".repeat(100_000))).status, 201);
+    house.wait_for("e", "completed");
+    let mut seen = Vec::new();
+    check(&dir.0, &mut seen);
+    assert!(seen.len() > 6, "{seen:?}");
+    // What is there already keeps its rights.
+    drop(house);
+    std::fs::set_permissions(&dir.0, std::fs::Permissions::from_mode(0o750)).unwrap();
+    let house = House::open(&dir);
+    drop(house);
+    assert_eq!(std::fs::metadata(&dir.0).unwrap().permissions().mode() & 0o777, 0o750);
 }
 
 #[test]
@@ -129,7 +188,8 @@ fn what_is_changed_is_written_down_with_who_did_it() {
     let seen: Vec<(&str, &str, &str)> =
         lines.iter().map(|(who, did, _, outcome)| (&**who, &**did, &**outcome)).collect();
     assert_eq!(seen, expected);
-    assert!(lines[0].2.contains("/runs/") && lines[4].2 == "by-socket", "{lines:?}");
+    let to: Vec<&str> = lines.iter().map(|(_, _, to, _)| &**to).collect();
+    assert_eq!(to, ["w", "w", "w", "none", "by-socket", &echo.to_string()]);
     let text = std::fs::read_to_string(dir.0.join(AUDIT)).unwrap();
     assert!(!text.contains("hush-hush") && !text.contains(&ada["Bearer ".len()..]));
 }

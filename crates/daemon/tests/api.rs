@@ -2,7 +2,9 @@
 
 mod kit;
 
-use kit::{Dir, House, read_head, read_until, send};
+use std::time::{Duration, Instant};
+
+use kit::{Dir, House, LIMIT, read_answer, read_head, read_until, send};
 use serde_json::{Value, json};
 
 #[test]
@@ -107,6 +109,96 @@ fn a_person_decides_a_question() {
 }
 
 #[test]
+fn who_says_no_cannot_choose_something_else_by_it() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    house.submit("ask", "a", "\"ship it?\"");
+    let id =
+        house.get("/api/v1/approvals").json()["approvals"][0]["id"].as_str().unwrap().to_owned();
+    for path in [id.clone(), id.replace('/', "%2F"), "a".into()] {
+        let path = format!("/api/v1/approvals/{path}/reject");
+        let refused = house.post(&path, r#"{"choice":"yes"}"#);
+        assert_eq!(refused.problem(), (400, "TFY0156".into()), "{path}");
+    }
+    assert_eq!(house.get("/api/v1/runs/a").json()["state"], "live");
+    let decided = house.post(&format!("/api/v1/approvals/{id}/reject"), "").json();
+    assert_eq!(decided["choice"], "no");
+    assert_eq!(house.wait_for("a", "completed")["value"], "no");
+}
+
+#[test]
+fn a_question_is_named_by_its_id_or_by_its_run() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    for (run, path) in [("a", "a/{record}"), ("b", "b"), ("c", "{run}%2F{record}")] {
+        house.submit("ask", run, "\"ship it?\"");
+        let open = house.get("/api/v1/approvals").json();
+        let (uuid, record) = open["approvals"][0]["id"].as_str().unwrap().split_once('/').unwrap();
+        let path = path.replace("{run}", uuid).replace("{record}", record);
+        let decided = house.post(&format!("/api/v1/approvals/{path}/approve"), "");
+        assert_eq!(decided.status, 200, "{path}: {decided:?}");
+        assert_eq!(house.wait_for(run, "completed")["value"], "yes");
+    }
+    let over = house.post("/api/v1/approvals/a/approve", "");
+    assert_eq!(over.problem(), (404, "TFY0181".into()));
+    let nobody = house.post("/api/v1/approvals/nobody/reject", "");
+    assert_eq!(nobody.problem(), (404, "TFY0041".into()));
+    house.submit("ask_twice", "d", "null");
+    let several = house.post("/api/v1/approvals/d/approve", "");
+    assert_eq!(several.problem(), (400, "TFY0156".into()));
+}
+
+#[test]
+fn null_is_a_value_for_forks_and_for_steps_in_doubt() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    house.submit("work", "w", "1");
+    house.wait_for("w", "completed");
+    let records = house.get("/api/v1/runs/w/records").json();
+    let records = records["records"].as_array().unwrap();
+    let at = &records.iter().find(|one| one["type"] == "EffectResult").unwrap()["seq"];
+    // It has another shape than the answer that was there: so it was not left out.
+    let body = format!("{{\"at\":{at},\"id\":\"f\",\"value\":null}}");
+    let refused = house.post("/api/v1/runs/w/forks", &body);
+    assert_eq!(refused.status, 422, "{refused:?}");
+    // Such a step there is not, but it is not the value that is missed.
+    let decided = house.post("/api/v1/doubts", r#"{"key":"x","done":null}"#);
+    assert_eq!(decided.problem(), (422, "TFY0032".into()));
+}
+
+#[test]
+fn those_who_wait_for_a_run_leave_the_loop_alone() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    house.submit("wait", "w", "null");
+    let count = |name: &str| {
+        let metrics = house.get("/metrics").body;
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
+        line.unwrap_or_else(|| panic!("{metrics}")).parse::<f64>().unwrap()
+    };
+    let mut lines: Vec<_> = (0..8).map(|_| house.connect()).collect();
+    for line in &mut lines {
+        // Not all at once: those who look at the same moment wake it once.
+        std::thread::sleep(Duration::from_millis(7));
+        send(line, "GET", "/api/v1/runs/w?wait=30", &[], "");
+    }
+    let begun = Instant::now();
+    while count("tiffany_event_readers") < 8.0 {
+        assert!(begun.elapsed() < LIMIT);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let before = count("tiffany_loop_waits_total");
+    std::thread::sleep(Duration::from_millis(500));
+    let woken = count("tiffany_loop_waits_total") - before;
+    assert!(woken < 30.0, "{woken}");
+    // The end is told at once.
+    house.post("/api/v1/runs/w/messages", r#"{"name":"go","message":1}"#);
+    for line in &mut lines {
+        assert_eq!(read_answer(line).json()["state"], "completed");
+    }
+}
+
+#[test]
 fn a_run_is_forked_compacted_pruned_and_removed() {
     let dir = Dir::new();
     let house = House::open(&dir);
@@ -198,6 +290,8 @@ fn what_makes_no_sense_is_told_so() {
         ("POST", "/api/v1/runs", r#"{"function":"echo","inputs":1}"#, 400, "TFY0156"),
         ("POST", "/api/v1/runs", r#"{"function":"echo","id":""}"#, 400, "TFY0156"),
         ("POST", "/api/v1/runs", r#"{"function":"echo","id":"a\u001bb"}"#, 400, "TFY0156"),
+        ("POST", "/api/v1/runs", r#"{"function":"echo","id":"a\u202eb"}"#, 400, "TFY0156"),
+        ("POST", "/api/v1/runs", r#"{"function":"echo","id":"a\u2066b"}"#, 400, "TFY0156"),
         ("POST", "/api/v1/runs", r#"{"function":"nothing"}"#, 422, "TFY0038"),
         ("POST", "/api/v1/runs", r#"{"function":"fail","input":7}"#, 422, "TFY0035"),
         ("POST", "/api/v1/promises/no-uuid", r#"{"value":1}"#, 400, "TFY0156"),
@@ -212,6 +306,16 @@ fn what_makes_no_sense_is_told_so() {
         ("POST", "/api/v1/doubts", r#"{"key":"x"}"#, 400, "TFY0156"),
         ("POST", "/api/v1/prune", "{}", 400, "TFY0156"),
         ("POST", "/api/v1/prune", r#"{"older_than":"soon"}"#, 400, "TFY0156"),
+        ("POST", "/api/v1/runs", r#"{"function":"a\u0007","input":1}"#, 400, "TFY0156"),
+        ("POST", "/api/v1/runs", r#"{"function":"echo","id":null}"#, 400, "TFY0156"),
+        ("POST", "/api/v1/runs/x/messages", r#"{"name":"a\u001b","message":1}"#, 400, "TFY0156"),
+        ("POST", "/api/v1/runs/x/messages", r#"{"name":"go"}"#, 400, "TFY0156"),
+        ("POST", "/api/v1/runs/x/forks", r#"{"at":1,"id":"a\u0000"}"#, 400, "TFY0156"),
+        ("POST", "/api/v1/runs/x/forks", r#"{"at":1.5}"#, 400, "TFY0156"),
+        ("POST", "/api/v1/runs/x/forks", r#"{"at":-1}"#, 400, "TFY0156"),
+        ("POST", "/api/v1/runs/..%2f..%2fwal/cancel", "", 404, "TFY0041"),
+        ("DELETE", "/api/v1/runs/%2e%2e", "", 404, "TFY0041"),
+        ("POST", "/api/v1/approvals/../1/approve", "", 404, "TFY0041"),
         ("PUT", "/api/v1/runs", "", 405, "TFY0163"),
         ("GET", "/api/v2/runs", "", 404, "TFY0162"),
         ("GET", "/", "", 404, "TFY0162"),
@@ -312,7 +416,8 @@ fn metrics_and_health_are_there() {
     assert!(metrics.body.contains("# TYPE tiffany_runs_started_total counter"), "{metrics:?}");
     let status = house.get("/api/v1/status").json();
     assert_eq!(status["pid"], std::process::id());
-    let work = json!({ "name": "work", "language": "rust", "input": "u64" });
+    let work =
+        json!({ "name": "work", "language": "rust", "takes": "u64", "input": null, "doc": null });
     assert!(status["functions"].as_array().unwrap().contains(&work), "{status}");
     assert_eq!(status["limits"]["body_bytes"], 8 << 20);
     assert_eq!(status["limits"]["header_time"], 15.0);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use tiffany_daemon::DaemonError;
+use tiffany_daemon::{Crowd, DaemonError};
 
 fn one_of_each() -> Vec<DaemonError> {
     let text = || String::from("x");
@@ -16,7 +16,7 @@ fn one_of_each() -> Vec<DaemonError> {
         DaemonError::TooMany { what: text(), wait: Duration::from_millis(1) },
         DaemonError::NotNow("is ending"),
         DaemonError::NoAnswer(Duration::from_secs(1)),
-        DaemonError::Busy(1),
+        DaemonError::Busy(Crowd::Requests, 1),
         DaemonError::NoPath(text()),
         DaemonError::NoMethod(text()),
         DaemonError::Child(text()),
@@ -24,6 +24,7 @@ fn one_of_each() -> Vec<DaemonError> {
         DaemonError::NotJson(text()),
         DaemonError::Start(text()),
         DaemonError::HeadTooLarge { most: 1 },
+        DaemonError::TooLong { run: tiffany::Uuid::from_random(7), records: 1, bytes: 2 },
     ]
 }
 

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use kit::{Dir, House, LIMIT, read_answer, read_head, read_until, send};
-use tiffany_daemon::Limits;
+use tiffany_daemon::{Daemon, Limits};
 
 fn limits() -> Limits {
     Limits::default()
@@ -26,6 +26,31 @@ fn a_body_that_is_too_long_is_refused() {
     let body = format!("{{\"function\":\"echo\",\"input\":\"{}\"}}", "x".repeat(2000));
     assert_eq!(house.post("/api/v1/runs", &body).problem(), (413, "TFY0157".into()));
     assert_eq!(house.submit("echo", "e", "1").status, 201);
+}
+
+#[test]
+fn a_body_that_is_said_to_be_too_long_is_refused_before_it_comes() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    let mut line = house.connect();
+    let head =
+        "POST /api/v1/runs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99999999999\r\n\r\n";
+    line.write_all(head.as_bytes()).unwrap();
+    assert_eq!(read_answer(&mut line).problem(), (413, "TFY0157".into()));
+}
+
+#[test]
+fn limits_that_make_no_sense_are_named() {
+    let dir = Dir::new();
+    for (limits, what) in [
+        (Limits { waiting: usize::MAX, ..limits() }, "`waiting`"),
+        (Limits { ping: Duration::ZERO, ..limits() }, "`ping`"),
+        (Limits { connections: 0, ..limits() }, "`connections`"),
+    ] {
+        let daemon = Daemon::new(kit::program(), &dir.0).limits(limits);
+        let error = daemon.listen("127.0.0.1:0".parse().unwrap()).open().err().unwrap();
+        assert!(error.to_string().contains(what) && error.code() == "TFY0167", "{error}");
+    }
 }
 
 #[test]
@@ -160,7 +185,9 @@ fn streams_beyond_the_limit_are_refused_and_their_places_come_back() {
     assert!(read_head(&mut first).contains("200 OK"));
     let mut seen = String::new();
     read_until(&mut first, &mut seen, "event: streaming");
-    assert_eq!(house.get("/api/v1/events").problem(), (503, "TFY0161".into()));
+    let refused = house.get("/api/v1/events");
+    assert_eq!(refused.problem(), (503, "TFY0161".into()));
+    assert_eq!(refused.json()["title"], "more than 1 streams are open");
     drop(first);
     // Something has to be said for a line to be found dead.
     let begun = Instant::now();
@@ -186,6 +213,14 @@ fn a_page_of_somebody_else_does_not_get_in() {
     let mut line = house.connect();
     line.write_all(b"GET /api/v1/runs HTTP/1.1\r\nhost: evil.example\r\n\r\n").unwrap();
     assert_eq!(read_answer(&mut line).problem(), (403, "TFY0174".into()));
+    // A link on another page says no origin, and must not run code.
+    for site in ["cross-site", "same-site"] {
+        let refused = house.ask("GET", "/api/v1/runs/x/step", &[("sec-fetch-site", site)], "");
+        assert_eq!(refused.problem(), (403, "TFY0174".into()));
+    }
+    let own = [("sec-fetch-site", "same-origin")];
+    let absent = house.ask("GET", "/api/v1/runs/x/step", &own, "");
+    assert_eq!(absent.problem(), (404, "TFY0041".into()));
     let bad = [("authorization", "Bearer nonsense")];
     let refused = house.ask("GET", "/api/v1/runs", &bad, "");
     assert_eq!(refused.problem(), (401, "TFY0171".into()));

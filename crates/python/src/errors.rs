@@ -362,9 +362,14 @@ pub(crate) fn show_stuck(py: Python<'_>, text: &str, thread: u64) {
     write_error(py, &format!("tiffany: {text}{}\n", line.unwrap_or_default()));
 }
 
-/// The program was asked to end, and a task keeps its turn.
+/// The program was asked to end, and a task keeps its turn. If none has it, because the thread is in a command, that says itself what it waits for.
 pub(crate) fn show_kept_turn(py: Python<'_>, thread: u64) {
-    let line = line_of(py, thread).map(|line| format!(" at {line}")).unwrap_or_default();
+    let line = line_of(py, thread).unwrap_or_default();
+    let command = py.import("tiffany._command").and_then(|command| command.getattr("__file__"));
+    if command.is_ok_and(|file| line.starts_with(&format!("{file}:"))) {
+        return;
+    }
+    let line = if line.is_empty() { line } else { format!(" at {line}") };
     let text = format!(
         "tiffany: asked to end; waiting for the task{line} to make its next call; a second Ctrl-C ends it at once\n"
     );

@@ -367,6 +367,24 @@ impl Builder {
         self
     }
 
+    /// Says of a function what it is for and what it is given, as a JSON Schema: the daemon shows it to those who start runs.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use tiffany::{Runtime, TaskError};
+    ///
+    /// let builder = Runtime::builder()
+    ///     .register("greet", |name: String| async move { Ok::<_, TaskError>(format!("hello {name}")) })
+    ///     .describe("greet", "Says hello.", json!({ "type": "string", "minLength": 1 }));
+    /// let runtime = builder.build()?;
+    /// assert_eq!(runtime.status().functions[0].doc.as_deref(), Some("Says hello."));
+    /// # Ok::<(), tiffany::RunError>(())
+    /// ```
+    pub fn describe(mut self, name: &str, doc: &str, input: serde_json::Value) -> Builder {
+        self.registry.describe(name, doc, input);
+        self
+    }
+
     /// The same for a function whose root is a state machine that can be written down, made out of its input.
     #[track_caller]
     pub fn register_agent<I, A, F>(mut self, name: &str, function: F) -> Builder

@@ -104,10 +104,10 @@ impl Entropy {
         }
     }
 
-    /// What tells one hub from those of other processes.
+    /// What tells one hub from those of other processes. It has 53 bits: what reads numbers as floating ones, as JavaScript does, reads it as it is.
     pub(crate) fn epoch(&self) -> u64 {
         match self {
-            Entropy::System => random_bits() as u64,
+            Entropy::System => (random_bits() as u64) >> 11,
             // Whatever else is drawn is drawn as it is without a hub.
             Entropy::Counted(_) | Entropy::Seeded(..) => 1,
         }

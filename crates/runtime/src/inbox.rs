@@ -14,7 +14,7 @@ use crate::lock::Mutex;
 use crate::mailbox::Mailbox;
 use crate::metrics::Meters;
 use crate::reactor::Bell;
-use crate::wal::Notice;
+use crate::wal::{Followers, Notice};
 
 /// A result made on another thread. Values are shared within a thread only, so it becomes one here.
 pub(crate) type Remote = Box<dyn FnOnce() -> Result<Value, TaskError> + Send>;
@@ -48,6 +48,8 @@ pub(crate) struct Inbox {
     promises: Mutex<BTreeMap<(Uuid, Option<RunId>), External>>,
     /// What is counted, for who reads it from other threads.
     pub(crate) meters: Arc<Meters>,
+    /// Who follows the files of runs.
+    pub(crate) followers: Arc<Followers>,
     /// Nobody will ever read it again.
     closed: AtomicBool,
 }
@@ -86,6 +88,7 @@ impl Inbox {
             bell,
             promises: Mutex::new(BTreeMap::new()),
             meters: Arc::default(),
+            followers: Arc::default(),
             closed: AtomicBool::new(false),
         }
     }

@@ -107,7 +107,7 @@ fn another_process_sends_asks_and_cancels_through_the_socket() {
         assert_eq!(status.pid, std::process::id());
         let function = &status.functions[0];
         assert_eq!((function.name.as_str(), function.language.as_str()), ("listener", "rust"));
-        assert_eq!((function.input.as_deref(), status.live), (Some("()"), 1));
+        assert_eq!((function.takes.as_deref(), status.live), (Some("()"), 1));
         control.send(uuid, "word", &"one").unwrap();
         control.send(uuid, "word", &"two").unwrap();
         let words = loop {

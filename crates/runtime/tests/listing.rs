@@ -4,11 +4,13 @@ mod durable_kit;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use durable_kit::Dir;
 use tiffany::control::{Control, RunQuery, RunSummary, SortBy, State};
 use tiffany::durable::receive;
-use tiffany::{Builder, Runtime, TaskError};
+use tiffany::wal::{Checker, Follower};
+use tiffany::{Builder, Runtime, TaskError, Uuid};
 
 fn program() -> Builder {
     Runtime::builder()
@@ -170,4 +172,34 @@ fn a_run_is_shown_with_its_tasks_or_its_value() {
     assert_eq!(shown[4].summary.error.as_ref().unwrap().message, "no luck");
     assert_eq!(unknown.code(), "TFY0041");
     assert_eq!(listed.unwrap().runs.len(), 3);
+}
+
+#[test]
+fn who_follows_a_run_is_told_that_its_file_has_grown() {
+    let dir = Dir::new();
+    let mut runtime = program().log_dir(&dir.0).build().unwrap();
+    let run = runtime.submit::<String>("wait", "w", &()).unwrap();
+    runtime.flush().unwrap();
+    let handle = runtime.handle();
+    let (mut growth, other) = (handle.growth(run.uuid()), handle.growth(Uuid::from_random(7)));
+    let mut follower = Follower::new(&dir.0, run.uuid(), Checker::new(Some(run.uuid())));
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let follows = async move {
+            loop {
+                // At first it has no file.
+                while let Ok(Some(record)) = follower.next() {
+                    if record.kind == "Message" {
+                        return record.seq;
+                    }
+                }
+                growth.wait().await;
+            }
+        };
+        tell.send(Runtime::new().unwrap().run(follows).unwrap()).unwrap();
+    });
+    runtime.send(&run, "go", &"now").unwrap();
+    runtime.flush().unwrap();
+    assert!(told.recv_timeout(Duration::from_secs(20)).is_ok());
+    drop(other);
 }

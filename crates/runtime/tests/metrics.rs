@@ -88,6 +88,8 @@ fn a_runtime_with_a_log_tells_all_of_the_catalogue_and_nothing_else() {
         ("tiffany_wait_seconds", vec![("reason", "effect")], 1.0),
         ("tiffany_wait_seconds", vec![("reason", "queue")], 1.0),
         ("tiffany_timer_late_seconds", vec![], 1.0),
+        ("tiffany_calls_total", vec![("call", "effect")], 1.0),
+        ("tiffany_calls_total", vec![("call", "race")], 0.0),
         ("tiffany_runs", vec![("state", "over")], 1.0),
         ("tiffany_runs", vec![("state", "live")], 0.0),
         ("tiffany_queue_waiting", vec![("queue", "mail")], 0.0),

@@ -23,8 +23,25 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) fn start(home: &Home, program: &Path, arguments: &[&str]) -> Served {
+        Served::with(home, program, arguments, |_| {})
+    }
+
+    /// The same as a process that is told more.
+    pub(crate) fn with(
+        home: &Home,
+        program: &Path,
+        arguments: &[&str],
+        tell: impl FnOnce(&mut Command),
+    ) -> Served {
         let mut command = home.command(program, &["serve", "--json"]);
-        command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::null());
+        tell(&mut command);
+        command.args(arguments);
+        Served::by(command)
+    }
+
+    /// By a command that serves and tells it as JSON.
+    pub(crate) fn by(mut command: Command) -> Served {
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         let said = read_line(&mut lines);

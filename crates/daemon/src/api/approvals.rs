@@ -6,10 +6,12 @@ use axum::response::IntoResponse;
 use serde::Deserialize;
 use serde_json::json;
 use tiffany::control::{Answer, Request, Ruling};
+use tiffany::{ErrorKind, TaskError, Uuid};
 
 use crate::app::{App, unexpected};
 use crate::auth::Who;
-use crate::http::{Answered, Given, Named, given};
+use crate::error::DaemonError;
+use crate::http::{Answered, Given, Named, Problem, given};
 
 pub(super) async fn list(State(app): State<App>) -> Answered {
     match app.ask(Request::Approvals).await? {
@@ -18,39 +20,116 @@ pub(super) async fn list(State(app): State<App>) -> Answered {
     }
 }
 
-/// What somebody says.
+/// What somebody says who says yes.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Says {
+pub(super) struct Yes {
     #[serde(deserialize_with = "given")]
     choice: Option<String>,
     #[serde(deserialize_with = "given")]
     because: Option<String>,
 }
 
+/// What somebody says who says no. There is nothing to choose: who names a choice may mean another one than the last.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct No {
+    #[serde(deserialize_with = "given")]
+    because: Option<String>,
+}
+
+impl Yes {
+    fn ruling(self) -> (Ruling, Option<String>) {
+        (self.choice.map_or_else(Ruling::yes, Ruling::choice), self.because)
+    }
+}
+
+impl No {
+    fn ruling(self) -> (Ruling, Option<String>) {
+        (Ruling::no(), self.because)
+    }
+}
+
 pub(super) async fn approve(
     State(app): State<App>,
     Extension(who): Extension<Who>,
     Named((run, call)): Named<(String, String)>,
-    Given(says): Given<Says>,
+    Given(says): Given<Yes>,
 ) -> Answered {
-    let ruling = says.choice.clone().map_or_else(Ruling::yes, Ruling::choice);
-    rule(&app, &who, format!("{run}/{call}"), ruling, says).await
+    let question = question(&app, &run, &call).await?;
+    rule(&app, &who, question, says.ruling()).await
 }
 
 pub(super) async fn reject(
     State(app): State<App>,
     Extension(who): Extension<Who>,
     Named((run, call)): Named<(String, String)>,
-    Given(says): Given<Says>,
+    Given(says): Given<No>,
 ) -> Answered {
-    let ruling = says.choice.clone().map_or_else(Ruling::no, Ruling::choice);
-    rule(&app, &who, format!("{run}/{call}"), ruling, says).await
+    let question = question(&app, &run, &call).await?;
+    rule(&app, &who, question, says.ruling()).await
 }
 
-async fn rule(app: &App, who: &Who, approval: String, ruling: Ruling, says: Says) -> Answered {
+pub(super) async fn approve_only(
+    State(app): State<App>,
+    Extension(who): Extension<Who>,
+    Named(name): Named<String>,
+    Given(says): Given<Yes>,
+) -> Answered {
+    let question = named(&app, &name).await?;
+    rule(&app, &who, question, says.ruling()).await
+}
+
+pub(super) async fn reject_only(
+    State(app): State<App>,
+    Extension(who): Extension<Who>,
+    Named(name): Named<String>,
+    Given(says): Given<No>,
+) -> Answered {
+    let question = named(&app, &name).await?;
+    rule(&app, &who, question, says.ruling()).await
+}
+
+/// The id of a question: the run by any of its names, and the record.
+async fn question(app: &App, run: &str, call: &str) -> Result<String, Problem> {
+    match Uuid::parse(run) {
+        Some(_) => Ok(format!("{run}/{call}")),
+        None => Ok(format!("{}/{call}", app.find(run).await?)),
+    }
+}
+
+/// The same by one name: a whole id, in which the `/` was written as `%2F`, or a run that has only one question.
+async fn named(app: &App, name: &str) -> Result<String, Problem> {
+    if let Some((run, call)) = name.rsplit_once('/') {
+        return question(app, run, call).await;
+    }
+    let run = app.find(name).await?.to_string();
+    let open = match app.ask(Request::Approvals).await? {
+        Answer::Approvals(open) => open,
+        other => return Err(unexpected(&other)),
+    };
+    let mut ids = open.into_iter().filter(|open| open.run == run).map(|open| open.id);
+    match (ids.next(), ids.next()) {
+        (Some(only), None) => Ok(only),
+        (Some(one), Some(other)) => {
+            let message = format!("`{name}` has several open questions, such as {one} and {other}");
+            Err(DaemonError::BadRequest(message).into())
+        }
+        (None, _) => {
+            let message = format!("run {run} does not wait for an approval");
+            Err(TaskError::new(ErrorKind::NoSuchApproval, message).into())
+        }
+    }
+}
+
+async fn rule(
+    app: &App,
+    who: &Who,
+    approval: String,
+    (ruling, because): (Ruling, Option<String>),
+) -> Answered {
     let mut ruling = ruling.by(&who.name);
-    if let Some(why) = says.because {
+    if let Some(why) = because {
         ruling = ruling.because(why);
     }
     match app.ask(Request::Resolve { approval, ruling }).await? {

@@ -1,5 +1,6 @@
 //! Steps that may have happened or not, and what people say of them.
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
@@ -10,7 +11,7 @@ use tiffany::control::{Answer, Decision, Request};
 
 use crate::app::{App, unexpected};
 use crate::error::DaemonError;
-use crate::http::{Answered, Json, given};
+use crate::http::{Answered, Json, Noted, given};
 
 pub(super) async fn list(State(app): State<App>) -> Answered {
     match app.ask(Request::Doubts).await? {
@@ -32,7 +33,12 @@ pub(super) struct Decides {
     again: bool,
 }
 
-pub(super) async fn decide(State(app): State<App>, Json(decides): Json<Decides>) -> Answered {
+pub(super) async fn decide(
+    State(app): State<App>,
+    Extension(noted): Extension<Noted>,
+    Json(decides): Json<Decides>,
+) -> Answered {
+    noted.done_to(&decides.key);
     let decision = match (decides.done, decides.failed, decides.again) {
         (Some(value), None, false) => Decision::Done(value),
         (None, Some(message), false) => Decision::Failed(message),

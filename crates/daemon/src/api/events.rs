@@ -1,25 +1,29 @@
 //! What runs do while they do it: the activity log over SSE and WebSocket, on the same path. A reader that is too slow loses the oldest and is told how
-//! many; no run waits for one. Each event is made text once, however many read it.
+//! many; no run waits for one. Each event is made text once, however many read it, and what a reader can be
+//! sent at once leaves in one piece.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
-use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade};
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use futures_util::stream;
+use futures_util::{SinkExt, stream};
 use serde::Deserialize;
 use serde_json::json;
 use tiffany::pal::{Detail, Hub, Subscription, TaskId, Told, Wanted};
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, interval_at};
+use tokio::time::{Instant, interval_at, timeout};
+use tungstenite::error::ProtocolError;
 
 use super::look::detail;
-use crate::app::App;
+use crate::app::{App, Guest, Phase};
+use crate::auth::Who;
 use crate::error::DaemonError;
 use crate::http::{Answered, Named, Query};
 
@@ -35,17 +39,23 @@ pub(super) struct Which {
 
 /// So many events are sent in one piece.
 const HANDFUL: usize = 64;
+/// What is kept to read into, for each WebSocket. Clients say little more than that they are there.
+const READ_BYTES: usize = 1 << 10;
+const WRITE_BYTES: usize = 16 << 10;
 
 pub(super) async fn of_all(
     State(app): State<App>,
+    Extension(who): Extension<Who>,
     Query(which): Query<Which>,
     request: Request,
 ) -> Answered {
-    open(app, None, which, request).await
+    let guest = Guest::new(&app, who);
+    open(app, guest, None, which, request).await
 }
 
 pub(super) async fn of_run(
     State(app): State<App>,
+    Extension(who): Extension<Who>,
     Named(name): Named<String>,
     Query(which): Query<Which>,
     request: Request,
@@ -53,10 +63,17 @@ pub(super) async fn of_run(
     let run = app.find(&name).await?;
     // A run of which nothing is left has no events.
     detail(&app, run).await?;
-    open(app, Some(TaskId::Durable(run)), which, request).await
+    let guest = Guest::new(&app, who);
+    open(app, guest, Some(TaskId::Durable(run)), which, request).await
 }
 
-async fn open(app: App, run: Option<TaskId>, which: Which, request: Request) -> Answered {
+async fn open(
+    app: App,
+    guest: Guest,
+    run: Option<TaskId>,
+    which: Which,
+    request: Request,
+) -> Answered {
     let hub = app.runtime()?.activity();
     let (from, restarted) = begin(&hub, &which, request.headers());
     let mut wanted = Wanted::new().ghosts(which.ghosts.unwrap_or(true));
@@ -70,6 +87,7 @@ async fn open(app: App, run: Option<TaskId>, which: Which, request: Request) -> 
         epoch: hub.epoch(),
         events: hub.subscribe(wanted),
         app,
+        guest,
         is_over: false,
     };
     let (mut parts, _) = request.into_parts();
@@ -85,7 +103,8 @@ async fn open(app: App, run: Option<TaskId>, which: Which, request: Request) -> 
     })?;
     let place = events.app.stream()?;
     let most = events.app.limits.message_bytes;
-    let upgrade = upgrade.max_message_size(most).max_frame_size(most);
+    let upgrade = upgrade.max_message_size(most).max_frame_size(most).protocols([PROTOCOL]);
+    let upgrade = upgrade.read_buffer_size(READ_BYTES).write_buffer_size(WRITE_BYTES);
     Ok(upgrade.on_upgrade(move |socket| over_socket(socket, events, place)))
 }
 
@@ -118,24 +137,37 @@ struct Events {
     epoch: u64,
     events: Subscription,
     app: App,
+    guest: Guest,
     is_over: bool,
 }
 
 /// What is sent next.
 enum Next {
     Told(Vec<Told>),
-    /// It is over, and why.
-    End(&'static str),
+    /// It is over, and why, for a WebSocket and for people.
+    End(u16, &'static str),
 }
 
 impl Events {
     /// Waits for something to send.
     async fn next(&mut self) -> Next {
-        let first = tokio::select! {
-            told = poll_fn(|cx| self.events.poll_next(cx)) => told,
-            () = self.app.closing() => return Next::End("the daemon is ending"),
+        const ENDING: Next = Next::End(GOING_AWAY, "the daemon is ending");
+        if self.app.phase() == Phase::Closing {
+            return ENDING;
+        }
+        let first = loop {
+            if let Some(why) = self.guest.has_to_go() {
+                return Next::End(BROKEN_RULE, why);
+            }
+            tokio::select! {
+                // What is there is not waited for.
+                biased;
+                told = poll_fn(|cx| self.events.poll_next(cx)) => break told,
+                () = self.app.closing() => return ENDING,
+                () = self.guest.due() => {}
+            }
         };
-        let Some(first) = first else { return Next::End("the runtime is gone") };
+        let Some(first) = first else { return Next::End(GOING_AWAY, "the runtime is gone") };
         let mut told = vec![first];
         while told.len() < HANDFUL
             && let Some(more) = self.events.try_next()
@@ -167,10 +199,10 @@ impl Events {
         if let Some(hello) = self.hello.take() {
             return format!("event: streaming\ndata: {hello}\n\n");
         }
-        match tokio::time::timeout(ping, self.next()).await {
+        match timeout(ping, self.next()).await {
             // A line that is dead is noticed by what is sent there.
             Err(_) => ":\n\n".to_owned(),
-            Ok(Next::End(why)) => {
+            Ok(Next::End(_, why)) => {
                 self.is_over = true;
                 format!("event: end\ndata: {}\n\n", json!({ "reason": why }))
             }
@@ -182,6 +214,7 @@ impl Events {
         match told {
             Told::Event(event) => {
                 let text = self.app.texts.of(event);
+                let text = text.event();
                 format!("id: {}-{}\nevent: activity\ndata: {text}\n\n", self.epoch, event.seq)
             }
             Told::Lost { count } => {
@@ -192,18 +225,22 @@ impl Events {
 
     fn message(&self, told: &Told) -> Message {
         match told {
-            Told::Event(event) => Message::Text(Utf8Bytes::from(format!(
-                "{{\"event\":{}}}",
-                self.app.texts.of(event)
-            ))),
+            Told::Event(event) => Message::Text(self.app.texts.of(event).message()),
             Told::Lost { count } => Message::Text(json!({ "lost": count }).to_string().into()),
         }
     }
 }
 
+/// What is spoken over a WebSocket. A browser that names its token there, for want of a header, wants to be told one of the names that it gave.
+const PROTOCOL: &str = "tiffany.v1";
+
 /// Why a WebSocket is closed.
 const GOING_AWAY: u16 = 1001;
+const NOT_UNDERSTOOD: u16 = 1002;
 const BROKEN_RULE: u16 = 1008;
+const TOO_LONG: u16 = 1009;
+/// How long somebody who has said something wrong has to read why.
+const FAREWELL: Duration = Duration::from_millis(200);
 
 async fn over_socket(mut socket: WebSocket, mut events: Events, _place: OwnedSemaphorePermit) {
     let (code, why) = match talk(&mut socket, &mut events).await {
@@ -214,10 +251,27 @@ async fn over_socket(mut socket: WebSocket, mut events: Events, _place: OwnedSem
     let frame = CloseFrame { code, reason: why.into() };
     let farewell = async {
         drop(socket.send(Message::Close(Some(frame))).await);
+        // Nothing can be read any more where it is not known what comes next.
+        if matches!(code, NOT_UNDERSTOOD | TOO_LONG) {
+            return tokio::time::sleep(FAREWELL).await;
+        }
         // The other side answers, and then the line is closed in good order.
         while let Some(Ok(_)) = socket.recv().await {}
     };
-    drop(tokio::time::timeout(Duration::from_secs(1), farewell).await);
+    drop(timeout(Duration::from_secs(1), farewell).await);
+}
+
+/// What was wrong with what came. `None`: nobody is there any more.
+fn wrong(error: axum::Error) -> Option<(u16, &'static str)> {
+    let error = error.into_inner().downcast::<tungstenite::Error>().ok()?;
+    match *error {
+        tungstenite::Error::Capacity(_) => Some((TOO_LONG, "the message is too long [TFY0157]")),
+        tungstenite::Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => None,
+        tungstenite::Error::Protocol(_) | tungstenite::Error::Utf8(_) => {
+            Some((NOT_UNDERSTOOD, "this is not as WebSockets are [TFY0156]"))
+        }
+        _ => None,
+    }
 }
 
 /// Sends events until there is a reason not to. `None`: there is nobody to tell it to.
@@ -232,19 +286,23 @@ async fn talk(socket: &mut WebSocket, events: &mut Events) -> Option<(u16, &'sta
     loop {
         tokio::select! {
             next = events.next() => match next {
-                Next::End(why) => return Some((GOING_AWAY, why)),
+                Next::End(code, why) => return Some((code, why)),
                 Next::Told(all) => {
+                    // Who takes nothing for so long is gone.
+                    let patience = 2 * ping;
                     for told in &all {
-                        let sent = socket.send(events.message(told));
-                        // Who takes nothing for so long is gone.
-                        tokio::time::timeout(2 * ping, sent).await.ok()?.ok()?;
+                        let fed = socket.feed(events.message(told));
+                        timeout(patience, fed).await.ok()?.ok()?;
                     }
+                    // All of them leave together.
+                    timeout(patience, socket.flush()).await.ok()?.ok()?;
                 }
             },
             came = socket.recv() => {
-                match came?.ok()? {
-                    Message::Close(_) => return None,
-                    _ => is_awaited = false,
+                match came? {
+                    Ok(Message::Close(_)) => return None,
+                    Ok(_) => is_awaited = false,
+                    Err(error) => return wrong(error),
                 }
                 if second.elapsed() > Duration::from_secs(1) {
                     (second, said) = (Instant::now(), 0);
@@ -259,7 +317,7 @@ async fn talk(socket: &mut WebSocket, events: &mut Events) -> Option<(u16, &'sta
                     return Some((GOING_AWAY, "no answer to a ping"));
                 }
                 let sent = socket.send(Message::Ping(Bytes::new()));
-                tokio::time::timeout(ping, sent).await.ok()?.ok()?;
+                timeout(ping, sent).await.ok()?.ok()?;
             }
         }
     }

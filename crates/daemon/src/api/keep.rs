@@ -1,19 +1,20 @@
 //! Runs that are over: removed, compacted, or both by a rule. It is done on a thread of its own, in small batches, as the command line does it.
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
-use tiffany::TaskError;
 use tiffany::cli::units;
 use tiffany::control::{Answer, Request};
 use tiffany::history::Outcome;
-use tiffany::retention::{Candidate, Keeper, Pruned, Retention};
+use tiffany::retention::{Candidate, Keeper, Plan, Pruned, Retention};
+use tiffany::{TaskError, Uuid};
 
 use crate::app::{App, unexpected};
 use crate::error::DaemonError;
-use crate::http::{Answered, Json, Named, Problem, given, whole};
+use crate::http::{Answered, Json, Named, Noted, Problem, Signed, given, whole};
 
 pub(super) async fn remove(State(app): State<App>, Named(name): Named<String>) -> Answered {
     let run = app.find(&name).await?;
@@ -79,17 +80,26 @@ impl Rule {
     }
 }
 
-pub(super) async fn prune(State(app): State<App>, Json(rule): Json<Rule>) -> Answered {
+pub(super) async fn prune(
+    State(app): State<App>,
+    Extension(signed): Extension<Signed>,
+    Extension(noted): Extension<Noted>,
+    Json(rule): Json<Rule>,
+) -> Answered {
     let (retention, dry_run) = (rule.retention()?, rule.dry_run);
-    let (plan, pruned) = with_keeper(&app, move |keeper| {
-        let plan = keeper.plan(&[retention])?;
-        let pruned = match dry_run {
-            true => None,
-            false => Some(keeper.carry_out(&plan)?),
-        };
-        Ok((plan, pruned))
-    })
-    .await?;
+    if dry_run {
+        noted.does("prune_dry_run");
+    }
+    let plan = with_keeper(&app, move |keeper| keeper.plan(&[retention])).await?;
+    let pruned = match dry_run {
+        true => None,
+        false => {
+            let planned = plan.clone();
+            let done = with_keeper(&app, move |keeper| keeper.carry_out(&planned)).await;
+            written_down(&app, &signed, &plan, &done)?;
+            Some(done?)
+        }
+    };
     let runs = |all: &[Candidate]| -> Vec<Value> {
         all.iter()
             .map(|one| json!({ "run": one.run.to_string(), "id": one.id, "why": one.why.word() }))
@@ -101,6 +111,33 @@ pub(super) async fn prune(State(app): State<App>, Json(rule): Json<Rule>) -> Ans
         "done": pruned.as_ref().map(told),
     }))
     .into_response())
+}
+
+/// So many runs are named in one line of the audit.
+const NAMED: usize = 200;
+
+/// Which runs a rule has met. If it broke off, that is what came of all of them: nobody knows how far it was.
+fn written_down(
+    app: &App,
+    signed: &Signed,
+    plan: &Plan,
+    done: &Result<Pruned, Problem>,
+) -> Result<(), Problem> {
+    let outcome = done.as_ref().map_or_else(|problem| problem.code.clone(), |_| "ok".into());
+    let is_left = |run: &Uuid| {
+        let is = |pruned: &Pruned| {
+            pruned.unchanged.contains(run) || pruned.refused.iter().any(|(left, _)| left == run)
+        };
+        done.as_ref().is_ok_and(is)
+    };
+    for (did, runs) in [("remove", &plan.remove), ("compact", &plan.compact)] {
+        let runs: Vec<String> =
+            runs.iter().filter(|one| !is_left(&one.run)).map(|one| one.run.to_string()).collect();
+        for some in runs.chunks(NAMED) {
+            app.audit.write(&signed.entry(did, Some(some.join(" ")), outcome.clone()))?;
+        }
+    }
+    Ok(())
 }
 
 fn told(pruned: &Pruned) -> Value {
@@ -121,9 +158,9 @@ async fn with_keeper<T: Send + 'static>(
     app: &App,
     work: impl FnOnce(&mut Keeper) -> Result<T, TaskError> + Send + 'static,
 ) -> Result<T, Problem> {
-    app.runtime()?;
-    let dir = app.dir.clone();
-    let done = tokio::task::spawn_blocking(move || work(&mut Keeper::open(&dir)?)).await;
+    let (control, dir) = (app.runtime()?.control(), app.dir.clone());
+    // Not through the socket: there it would be the daemon that asks, not who asks the daemon.
+    let done = tokio::task::spawn_blocking(move || work(&mut Keeper::through(control, &dir))).await;
     match done {
         Ok(done) => Ok(done?),
         Err(error) => Err(DaemonError::Start(error.to_string()).into()),

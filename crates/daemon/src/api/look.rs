@@ -1,5 +1,6 @@
 //! Looking: the list of runs, one run, and how the daemon stands.
 
+use std::future::poll_fn;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -11,6 +12,7 @@ use tiffany::Uuid;
 use tiffany::control::{
     Answer, Request, RunDetail, RunQuery, SortBy, State as RunState, parse_moment,
 };
+use tiffany::pal::{Subscription, Told, Wanted};
 
 use crate::app::{App, unexpected};
 use crate::error::DaemonError;
@@ -113,11 +115,10 @@ pub(super) struct Waits {
     wait: Option<u32>,
 }
 
+/// How often one looks at a run that is waited for: that a fork is paused, for want of being allowed something, is no event.
+const PACE: Duration = Duration::from_secs(1);
 /// The longest that one waits.
 const LONGEST_WAIT: u32 = 60;
-/// How often one looks.
-const PACE: Duration = Duration::from_millis(50);
-
 pub(super) async fn show(
     State(app): State<App>,
     Named(name): Named<String>,
@@ -128,15 +129,35 @@ pub(super) async fn show(
     }
     let run = app.find(&name).await?;
     let deadline = tokio::time::Instant::now() + Duration::from_secs(wait.unwrap_or(0).into());
+    let mut events = None;
     loop {
         let detail = detail(&app, run).await?;
         let is_over = detail.summary.state != RunState::Live;
         if is_over || tokio::time::Instant::now() >= deadline {
             return Ok(axum::Json(detail).into_response());
         }
+        let Some(events) = &mut events else {
+            // What happens between the two looks is not missed.
+            let wanted = Wanted::new().run(run).ghosts(false);
+            events = Some(app.runtime()?.activity().subscribe(wanted));
+            continue;
+        };
         tokio::select! {
-            () = tokio::time::sleep(PACE) => {}
+            () = happened(events) => {}
+            () = tokio::time::sleep_until(deadline.min(tokio::time::Instant::now() + PACE)) => {}
             () = app.closing() => return Ok(axum::Json(detail).into_response()),
+        }
+    }
+}
+
+/// Waits until something happens to the run itself, and not to one of its tasks: its end, above all.
+async fn happened(events: &mut Subscription) {
+    loop {
+        match poll_fn(|cx| events.poll_next(cx)).await {
+            Some(Told::Event(event)) if event.tid.is_some() => {}
+            Some(_) => return,
+            // The runtime is gone, and who asks it is told so.
+            None => return tokio::time::sleep(PACE).await,
         }
     }
 }
@@ -168,6 +189,12 @@ pub(super) async fn status(State(app): State<App>) -> Answered {
                 "live": status.live,
                 "paused": paused.collect::<Vec<_>>(),
                 "failed": status.failed.map(|error| Problem::from(error).json()),
+                "started": app.started,
+                "versions": {
+                    "tiffany": status.version,
+                    "api": "v1",
+                    "log": tiffany::wal::LINE_VERSION,
+                },
             });
             Ok(axum::Json(all).into_response())
         }

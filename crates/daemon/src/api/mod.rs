@@ -3,12 +3,15 @@
 mod actions;
 mod approvals;
 mod chronicle;
+mod diff;
 mod doubts;
 mod events;
 mod health;
 mod keep;
 mod look;
+mod me;
 mod openapi;
+mod page;
 mod pages;
 mod records;
 mod rerun;

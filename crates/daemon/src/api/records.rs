@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
@@ -13,12 +14,13 @@ use serde::Deserialize;
 use tiffany::Uuid;
 use tiffany::control::State as RunState;
 use tiffany::history::{Chronicle, RecordPage, RecordQuery};
-use tiffany::wal::{Checker, Follower, LogError, RecordType};
+use tiffany::wal::{Checker, Follower, Growth, LogError, RecordType};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::chronicle::json;
 use super::look::detail;
-use crate::app::App;
+use crate::app::{App, Guest};
+use crate::auth::Who;
 use crate::error::DaemonError;
 use crate::http::{Answered, Named, Problem, Query};
 
@@ -86,9 +88,9 @@ const LIMIT: u64 = 1000;
 const MOST: u64 = 10_000;
 /// So many bytes are handed on in one piece.
 const PIECE: usize = 64 << 10;
-/// How often a file is looked at for more: soon at first, then not so soon.
+/// Who follows a run is told that there is more. Whether it is over is looked for besides: soon after that, then not so soon.
 const SOON: Duration = Duration::from_millis(10);
-const LATER: Duration = Duration::from_millis(250);
+const LATER: Duration = Duration::from_secs(5);
 /// How often something is sent to somebody who has nothing to read, so that a line that is dead is noticed.
 const SIGN: Duration = Duration::from_secs(15);
 
@@ -121,6 +123,7 @@ impl Form {
 
 pub(super) async fn records(
     State(app): State<App>,
+    Extension(who): Extension<Who>,
     headers: HeaderMap,
     Named(name): Named<String>,
     Query(wanted): Query<Wanted>,
@@ -149,8 +152,11 @@ pub(super) async fn records(
             let follow = wanted.follow.unwrap_or(form == Form::Events);
             let left = wanted.limit.unwrap_or(u64::MAX);
             let place = app.stream()?;
+            let growth = app.runtime()?.growth(run);
             let stream = Stream {
+                guest: Guest::new(&app, who),
                 app,
+                growth,
                 run,
                 reader: Some(reader),
                 form,
@@ -242,6 +248,8 @@ fn page_text(query: &RecordQuery, page: &RecordPage) -> Vec<u8> {
 /// Records on their way to somebody who reads them as they come.
 struct Stream {
     app: App,
+    growth: Growth,
+    guest: Guest,
     run: Uuid,
     reader: Option<Reader>,
     form: Form,
@@ -270,6 +278,9 @@ impl Stream {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             let reader = self.reader.take()?;
+            if let Some(why) = self.guest.has_to_go() {
+                return Some(self.end(why));
+            }
             if self.left == 0 {
                 return Some(self.end("limit"));
             }
@@ -298,6 +309,10 @@ impl Stream {
     async fn wait(&mut self) -> Option<Bytes> {
         tokio::select! {
             () = tokio::time::sleep(self.pace) => {}
+            () = self.growth.wait() => {
+                self.pace = SOON;
+                return None;
+            }
             () = self.app.closing() => return Some(self.end("the daemon is ending")),
         }
         self.quiet += self.pace;

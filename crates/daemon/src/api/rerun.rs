@@ -1,18 +1,24 @@
 //! Running the code of a run again: `step` and `replay`. It is done in a process of its own, so that code that loops, crashes or fills the memory
-//! harms nobody else; there are few of them at once, and each has so much time.
+//! harms nobody else; there are few of them at once, and each has so much time. What they say goes through the rules of redaction once more.
 
-use std::io::Read;
-use std::process::{Child, Command, Stdio};
+use std::io::{ErrorKind, Read};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::extract::State;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::IntoResponse;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use serde::Deserialize;
 use serde_json::Value;
+use tiffany::redact::Redactions;
 
-use crate::app::App;
-use crate::error::DaemonError;
+use crate::app::{App, Phase};
+use crate::auth::AuthError;
+use crate::error::{Crowd, DaemonError};
 use crate::http::{Answered, Named, Problem, Query};
 
 /// Where a run is to be looked at.
@@ -26,7 +32,9 @@ pub(super) async fn step(
     State(app): State<App>,
     Named(name): Named<String>,
     Query(At { at }): Query<At>,
+    headers: HeaderMap,
 ) -> Answered {
+    of_own_page(&headers)?;
     let run = app.find(&name).await?;
     let mut arguments = vec!["step".to_owned(), run.to_string()];
     if let Some(at) = at {
@@ -40,70 +48,163 @@ pub(super) async fn replay(State(app): State<App>, Named(name): Named<String>) -
     rerun(app, vec!["replay".into(), run.to_string()]).await
 }
 
+/// A page of somebody else may lead a browser to any address, and that says no `Origin`. Here that would run code.
+fn of_own_page(headers: &HeaderMap) -> Result<(), Problem> {
+    let site = headers.get("sec-fetch-site").map(|site| site.to_str().unwrap_or("?"));
+    match site {
+        None | Some("same-origin" | "none") => Ok(()),
+        Some(site) => {
+            let given = site.chars().take(100).collect();
+            Err(AuthError::Stranger { what: "the site of the page", given }.into())
+        }
+    }
+}
+
 /// What a process may say.
-const LONGEST: u64 = 64 << 20;
+const LONGEST: usize = 64 << 20;
 const PACE: Duration = Duration::from_millis(10);
 
 async fn rerun(app: App, arguments: Vec<String>) -> Answered {
-    let place = app.children.try_acquire();
-    let _place = place.map_err(|_| DaemonError::Busy(app.limits.children))?;
+    let crowded = |_| DaemonError::Busy(Crowd::Children, app.limits.children);
+    let place = Arc::clone(&app.children).try_acquire_owned().map_err(crowded)?;
     let mut command = app.again.command();
     command.args(&arguments).arg("--json");
-    let limit = app.limits.child_time;
-    let ran = tokio::task::spawn_blocking(move || run(command, limit)).await;
+    // Dropped with this, when nobody waits for the answer any more.
+    let waits = Arc::new(());
+    let is_awaited = Arc::downgrade(&waits);
+    let asked = app.clone();
+    let run = move || {
+        // The place is taken for as long as the process is there, and not for as long as somebody waits for it.
+        let _place = place;
+        let goes_on = || is_awaited.strong_count() > 0 && asked.phase() != Phase::Closing;
+        run(command, asked.limits.child_time, goes_on)
+    };
+    let ran = tokio::task::spawn_blocking(run).await;
+    drop(waits);
     let said = ran.map_err(|error| Problem::from(DaemonError::Child(error.to_string())))??;
     let kind = HeaderValue::from_static("application/json");
-    Ok(([(header::CONTENT_TYPE, kind)], said).into_response())
+    Ok(([(header::CONTENT_TYPE, kind)], said.told(&app.rules)?).into_response())
 }
 
-/// Ends a process that is not waited for any more.
-struct Reaped(Child);
+/// A process and all that it has started. They end with this.
+struct Group(Child);
 
-impl Drop for Reaped {
+impl Group {
+    /// Whether the process has ended. It is not taken leave of yet: until then its number is its own.
+    fn has_ended(&self) -> std::io::Result<bool> {
+        let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        Ok(waitid(WaitId::Pid(Pid::from_child(&self.0)), how)?.is_some())
+    }
+
+    /// Ends what is still there.
+    fn end(&mut self) -> std::io::Result<ExitStatus> {
+        kill_process_group(Pid::from_child(&self.0), Signal::KILL).ok();
+        self.0.wait()
+    }
+}
+
+impl Drop for Group {
     fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
+        drop(self.end());
     }
 }
 
-/// What the process says, if it comes to its end in time.
-fn run(mut command: Command, limit: Duration) -> Result<String, Problem> {
-    let failed = |error: std::io::Error| DaemonError::Child(error.to_string());
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = Reaped(command.spawn().map_err(failed)?);
-    let read = |pipe: Option<Box<dyn Read + Send>>| {
-        std::thread::spawn(move || {
-            let mut text = String::new();
-            // What is no text is no answer either.
-            drop(pipe.map(|pipe| pipe.take(LONGEST).read_to_string(&mut text)));
-            text
-        })
-    };
-    let out = read(child.0.stdout.take().map(|pipe| Box::new(pipe) as _));
-    let err = read(child.0.stderr.take().map(|pipe| Box::new(pipe) as _));
-    let begun = Instant::now();
-    let status = loop {
-        match child.0.try_wait().map_err(failed)? {
-            Some(status) => break status,
-            None if begun.elapsed() > limit => return Err(DaemonError::ChildSlow(limit).into()),
-            None => std::thread::sleep(PACE),
+/// What comes out of a pipe. Nobody waits for its end: others may have it open, too.
+struct Heard<P> {
+    pipe: P,
+    bytes: Vec<u8>,
+}
+
+impl<P: Read + AsFd> Heard<P> {
+    fn new(pipe: P) -> std::io::Result<Heard<P>> {
+        rustix::io::ioctl_fionbio(&pipe, true)?;
+        Ok(Heard { pipe, bytes: Vec::new() })
+    }
+
+    /// Takes what there is. `true`: there was something.
+    fn hear(&mut self) -> std::io::Result<bool> {
+        let before = self.bytes.len();
+        let room = (LONGEST + 1).saturating_sub(before) as u64;
+        match (&mut self.pipe).take(room).read_to_end(&mut self.bytes) {
+            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
+            _ if self.bytes.len() > LONGEST => {
+                Err(std::io::Error::other(format!("it says more than {LONGEST} bytes")))
+            }
+            _ => Ok(self.bytes.len() > before),
         }
-    };
-    let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
-    // What a replay found is told as JSON whether it is good or not.
-    if serde_json::from_str::<Value>(&out).is_ok() {
-        return Ok(out);
     }
-    match err.lines().find_map(error_of) {
-        Some(problem) => Err(problem),
-        None => Err(DaemonError::Child(format!("it ended with {status}")).into()),
+}
+
+/// What a process said.
+struct Said {
+    status: ExitStatus,
+    out: String,
+    err: String,
+}
+
+/// Runs a process to its end, if it comes in time and somebody still wants it.
+fn run(
+    mut command: Command,
+    limit: Duration,
+    goes_on: impl Fn() -> bool,
+) -> Result<Said, DaemonError> {
+    let failed = |error: std::io::Error| DaemonError::Child(error.to_string());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let mut group = Group(command.spawn().map_err(failed)?);
+    let no_pipe = || DaemonError::Child("it has no pipes".into());
+    let mut out = Heard::new(group.0.stdout.take().ok_or_else(no_pipe)?).map_err(failed)?;
+    let mut err = Heard::new(group.0.stderr.take().ok_or_else(no_pipe)?).map_err(failed)?;
+    let begun = Instant::now();
+    loop {
+        // In this order: what was said before the end is heard after it.
+        let has_ended = group.has_ended().map_err(failed)?;
+        let is_news = out.hear().map_err(failed)? | err.hear().map_err(failed)?;
+        match () {
+            () if has_ended => break,
+            () if begun.elapsed() > limit => return Err(DaemonError::ChildSlow(limit)),
+            () if !goes_on() => return Err(DaemonError::NotNow("is ending")),
+            () if is_news => {}
+            () => std::thread::sleep(PACE),
+        }
     }
+    // What is no text is no answer either.
+    let text = |bytes| String::from_utf8(bytes).unwrap_or_default();
+    let status = group.end().map_err(failed)?;
+    Ok(Said { status, out: text(out.bytes), err: text(err.bytes) })
+}
+
+impl Said {
+    /// The answer without what the rules take out.
+    fn told(self, rules: &Redactions) -> Result<String, Problem> {
+        // What a replay found is told as JSON whether it is good or not.
+        if let Ok(mut said) = serde_json::from_str::<Value>(&self.out) {
+            for part in MEMORY {
+                if let Some(part) = said.get_mut(part) {
+                    clean(part, rules);
+                }
+            }
+            return Ok(said.to_string());
+        }
+        match self.err.lines().find_map(|line| error_of(line, rules)) {
+            Some(problem) => Err(problem),
+            None => Err(DaemonError::Child(format!("it ended with {}", self.status)).into()),
+        }
+    }
+}
+
+/// The parts of an answer that come from the memory of a run, and not from its log.
+const MEMORY: [&str; 2] = ["tasks", "error"];
+
+fn clean(part: &mut Value, rules: &Redactions) {
+    let cleaned = serde_json::from_str(&rules.json(&part.to_string()));
+    // What the rules leave is JSON; if it were not, it would be better not to show it.
+    *part = cleaned.unwrap_or_default();
 }
 
 /// An error as the command line tells it.
-fn error_of(line: &str) -> Option<Problem> {
+fn error_of(line: &str, rules: &Redactions) -> Option<Problem> {
     let said: Value = serde_json::from_str(line).ok()?;
     let text = |name: &str| said["error"][name].as_str();
-    let (code, message, next) = (text("code")?, text("message")?, text("next")?);
+    let (code, message, next) = (text("code")?, rules.text(text("message")?), text("next")?);
     Some(Problem::new(code, 422, &format!("{message} [{code}]; {next}")))
 }

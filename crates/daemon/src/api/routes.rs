@@ -7,8 +7,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::{
-    actions, approvals, chronicle, doubts, events, health, keep, look, pages, records, rerun,
-    submit,
+    actions, approvals, chronicle, diff, doubts, events, health, keep, look, me, page, pages,
+    records, rerun, submit,
 };
 use crate::app::App;
 use crate::auth::Role;
@@ -184,8 +184,19 @@ pub(super) const ROUTES: &[Route] = &[
         .about("What was counted and measured, for Prometheus.")
         .answers(&[(200, "The metrics.", Some("Text"))]),
     get("/api/v1/status", VIEWER, handler!(look::status))
-        .about("How the runtime stands: its functions, how many runs go on, which are paused and why.")
+        .about("How the daemon stands: its version and limits, its functions, how many runs go on, which are paused and why.")
         .answers(&[(200, "How it stands.", Some("Status"))]),
+    get("/api/v1/me", VIEWER, handler!(me::me))
+        .about("Who asks, what they may do, and how that is known.")
+        .answers(&[(200, "Who.", Some("Me"))]),
+    get("/api/v1/diff", VIEWER, handler!(diff::compare))
+        .about("Two runs side by side: where they part. From their records alone.")
+        .query(&[
+            ("left", Schema::Text, "The first run."),
+            ("right", Schema::Text, "The second one."),
+            ("limit", Schema::Count(0, 10_000), "So many differences are told in full; by default 100."),
+        ])
+        .answers(&[(200, "Where they part.", Some("Diff"))]),
     get("/api/v1/runs", VIEWER, handler!(look::list))
         .about("The runs: filtered, sorted, a page at a time.")
         .query(&[
@@ -235,20 +246,12 @@ pub(super) const ROUTES: &[Route] = &[
                 "How many at most; by default 1000, or all of a stream.",
             ),
             ("follow", Schema::Yes, "Go on until the run is over; by default for events only."),
-            (
-                "order",
-                Schema::OneOf(&["asc", "desc"]),
-                "Of a page: `desc` has the last record first.",
-            ),
+            ("order", Schema::OneOf(&["asc", "desc"]), "Of a page: `desc` has the last record first."),
             ("before", Schema::Count(0, MANY), "Of a page: only records before this one."),
             ("task", Schema::Count(0, MANY), "Of a page: only records of this task."),
-            ("type", Schema::Text, "Of a page: only records of these types, separated by commas."),
+            ("type", Schema::Is("RecordTypes"), "Of a page: only records of these types, separated by commas."),
             ("failed", Schema::Yes, "Of a page: only records of failures."),
-            (
-                "text",
-                Schema::Text,
-                "Of a page: only records that have this in their line, in small or capital letters.",
-            ),
+            ("text", Schema::Text, "Of a page: only records that have this in their line, in small or capital letters."),
         ])
         .headers(&[(
             "Last-Event-ID",
@@ -263,18 +266,10 @@ pub(super) const ROUTES: &[Route] = &[
     get("/api/v1/runs/{run}/timeline", VIEWER, handler!(chronicle::timeline))
         .about("What the tasks of a run did over time: ran, or waited, and what for. From its records alone.")
         .query(&[
-            (
-                "from",
-                Schema::Count(0, MANY),
-                "From this moment on, in microseconds since the first record.",
-            ),
+            ("from", Schema::Count(0, MANY), "From this moment on, in microseconds since the first record."),
             ("to", Schema::Count(0, MANY), "Up to this one."),
-            (
-                "width",
-                Schema::Count(1, 100_000),
-                "So many pieces can be told apart: what is shorter is put together.",
-            ),
-            ("tids", Schema::Text, "Only these tasks: numbers and ranges, such as 3,5-8."),
+            ("width", Schema::Count(1, 100_000), "So many pieces can be told apart: what is shorter is put together."),
+            ("tids", Schema::Is("Tids"), "Only these tasks: numbers and ranges, such as 3,5-8."),
         ])
         .answers(&[(200, "The timeline.", Some("Timeline"))]),
     get("/api/v1/runs/{run}/effects", VIEWER, handler!(chronicle::effects))
@@ -284,22 +279,10 @@ pub(super) const ROUTES: &[Route] = &[
             ("name", Schema::Text, "Only those of this name."),
             (
                 "state",
-                Schema::OneOf(&[
-                    "queued",
-                    "running",
-                    "retrying",
-                    "refused",
-                    "completed",
-                    "failed",
-                    "left",
-                ]),
+                Schema::OneOf(&["queued", "running", "retrying", "refused", "completed", "failed", "left"]),
                 "Only those in this state; `left`: its task ended without it.",
             ),
-            (
-                "before",
-                Schema::Count(0, MANY),
-                "Only those called before this record: the `next` of a page.",
-            ),
+            ("before", Schema::Count(0, MANY), "Only those called before this record: the `next` of a page."),
             ("limit", Schema::Count(1, 10_000), "How many at most; by default 100."),
         ])
         .answers(&[(200, "A page of effects.", Some("Effects"))]),
@@ -355,7 +338,15 @@ pub(super) const ROUTES: &[Route] = &[
         .answers(&[(200, "What was decided, as it is recorded.", Some("Decided"))]),
     post("/api/v1/approvals/{run}/{call}/reject", operator("reject"), handler!(approvals::reject))
         .about("Says no to a question: the last of its choices.")
+        .body(Body::IfGiven("SaysNo"))
+        .answers(&[(200, "What was decided, as it is recorded.", Some("Decided"))]),
+    post("/api/v1/approvals/{run}/approve", operator("approve"), handler!(approvals::approve_only))
+        .about("The same for a run that has only one open question. The id of a question is a name here, too, with its `/` written as `%2F`.")
         .body(Body::IfGiven("Says"))
+        .answers(&[(200, "What was decided, as it is recorded.", Some("Decided"))]),
+    post("/api/v1/approvals/{run}/reject", operator("reject"), handler!(approvals::reject_only))
+        .about("Says no to the only open question of a run.")
+        .body(Body::IfGiven("SaysNo"))
         .answers(&[(200, "What was decided, as it is recorded.", Some("Decided"))]),
     get("/api/v1/doubts", VIEWER, handler!(doubts::list))
         .about("The steps that may have happened or not.")
@@ -376,7 +367,11 @@ pub(crate) fn router(app: &App) -> Router {
     for route in ROUTES {
         router = router.route(route.path, guarded((route.handler)(route.method), app, route.takes));
     }
-    router.fallback(no_path).method_not_allowed_fallback(no_method).with_state(app.clone())
+    router
+        .merge(page::routes())
+        .fallback(no_path)
+        .method_not_allowed_fallback(no_method)
+        .with_state(app.clone())
 }
 
 async fn no_path(request: Request) -> Response {

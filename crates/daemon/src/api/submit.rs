@@ -1,5 +1,6 @@
 //! Starting runs. The same run can be asked for as often as one likes: there is one of each id.
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
@@ -10,7 +11,7 @@ use tiffany::control::{Answer, Request};
 
 use crate::app::{App, unexpected};
 use crate::error::DaemonError;
-use crate::http::{Answered, Json, Problem, given};
+use crate::http::{Answered, Json, Noted, Problem, given};
 
 /// What a run is started with.
 #[derive(Deserialize)]
@@ -30,10 +31,12 @@ const KEY: &str = "idempotency-key";
 
 pub(super) async fn submit(
     State(app): State<App>,
+    Extension(noted): Extension<Noted>,
     headers: HeaderMap,
     Json(submit): Json<Submit>,
 ) -> Answered {
     let id = id_of(&submit, &headers)?;
+    noted.done_to(&id);
     named("the function", &submit.function)?;
     named("the id", &id)?;
     let null = || RawValue::from_string("null".into());
@@ -82,6 +85,11 @@ fn random_id() -> Result<String, Problem> {
     }
 }
 
+/// Whether a character changes the direction of the text around it, so that a name would look like another one.
+fn turns_text(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// Names are shown to people and used in addresses.
 pub(super) fn named(what: &str, name: &str) -> Result<(), Problem> {
     let wrong = match name {
@@ -89,7 +97,7 @@ pub(super) fn named(what: &str, name: &str) -> Result<(), Problem> {
         name if name.chars().nth(LONGEST).is_some() => {
             format!("has more than {LONGEST} characters")
         }
-        name => match name.chars().find(|c| c.is_control()) {
+        name => match name.chars().find(|c| c.is_control() || turns_text(*c)) {
             Some(bad) => format!("has {bad:?} in it"),
             None => return Ok(()),
         },

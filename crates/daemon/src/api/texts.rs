@@ -1,28 +1,47 @@
-//! Events as text, each made once: a thousand who watch one run read the same bytes.
+//! Events as text, each made once: a thousand who watch one run are sent the same bytes.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
+use axum::extract::ws::Utf8Bytes;
 use tiffany::pal::Activity;
 
 /// So many of the last events are kept.
 const KEPT: usize = 1024;
 
-/// The last events as text.
-pub(crate) struct Texts(Vec<Mutex<(u64, Arc<str>)>>);
+/// What a message of a WebSocket has around an event.
+const BEFORE: &str = "{\"event\":";
+const AFTER: &str = "}";
+
+/// The last events as messages of a WebSocket.
+pub(crate) struct Texts(Vec<Mutex<(u64, Utf8Bytes)>>);
+
+/// An event as a message of a WebSocket.
+pub(crate) struct Text(Utf8Bytes);
+
+impl Text {
+    /// The whole message. A copy of it is the same bytes.
+    pub(crate) fn message(self) -> Utf8Bytes {
+        self.0
+    }
+
+    /// The event alone, as JSON.
+    pub(crate) fn event(&self) -> &str {
+        &self.0[BEFORE.len()..self.0.len() - AFTER.len()]
+    }
+}
 
 impl Texts {
     pub(crate) fn new() -> Texts {
-        Texts((0..KEPT).map(|_| Mutex::new((0, "".into()))).collect())
+        Texts((0..KEPT).map(|_| Mutex::new((0, Utf8Bytes::from_static("")))).collect())
     }
 
-    /// An event as JSON.
-    pub(crate) fn of(&self, event: &Activity) -> Arc<str> {
+    pub(crate) fn of(&self, event: &Activity) -> Text {
         let place = &self.0[event.seq as usize % KEPT];
         let mut kept = place.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.0 != event.seq || kept.1.is_empty() {
             let text = serde_json::to_string(event).unwrap_or_else(|_| "null".into());
-            *kept = (event.seq, text.into());
+            *kept = (event.seq, format!("{BEFORE}{text}{AFTER}").into());
         }
-        Arc::clone(&kept.1)
+        Text(kept.1.clone())
     }
 }

@@ -36,7 +36,7 @@ pub enum AuthError {
     },
     /// The request was made by a page of somebody else, or for another host.
     #[error(
-        "{what} `{given}` is not that of this daemon [TFY0174]; open it by its own address, or list the name under `hosts` in its configuration"
+        "{what} `{given}` is not that of this daemon [TFY0174]; open it by its own address, or list the name under `hosts`, or the page under `origins`, in its configuration"
     )]
     Stranger {
         /// Which header it is.
@@ -103,6 +103,18 @@ impl AuthError {
             AuthError::TokenName(_) => "TFY0178",
             AuthError::Audit { .. } => "TFY0179",
         }
+    }
+
+    /// The same for somebody elsewhere: where files are on this machine is nothing to them.
+    #[must_use]
+    pub fn without_places(mut self) -> AuthError {
+        if let AuthError::TokenFile { file, .. }
+        | AuthError::Tls { file, .. }
+        | AuthError::Audit { file, .. } = &mut self
+        {
+            *file = file.file_name().unwrap_or_default().into();
+        }
+        self
     }
 
     /// The status of HTTP that says the same.

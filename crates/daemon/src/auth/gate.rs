@@ -1,8 +1,9 @@
 //! Who comes in, and as whom. It knows headers and certificates, and nothing of what is asked for.
 
 use std::net::SocketAddr;
+use std::time::SystemTime;
 
-use super::{AuthError, Role, Tokens};
+use super::{AuthError, Kept, Role, Tokens};
 
 /// What is known of somebody who asks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,6 +57,10 @@ pub struct Gate {
     needs_token: bool,
     /// Names by which this daemon may be asked for, in small letters, without ports.
     hosts: Vec<String>,
+    /// How this daemon is spoken to: `http` or `https`.
+    scheme: &'static str,
+    /// Whose pages may ask, besides those that it was itself asked for by this name.
+    origins: Vec<String>,
     /// Roles of those who come with a certificate.
     clients: Vec<(String, Role)>,
 }
@@ -71,7 +76,14 @@ impl Gate {
                 false => ip.to_string(),
             });
         }
-        Gate { tokens, needs_token: !ip.is_loopback(), hosts, clients: Vec::new() }
+        Gate {
+            tokens,
+            needs_token: !ip.is_loopback(),
+            hosts,
+            scheme: "http",
+            origins: Vec::new(),
+            clients: Vec::new(),
+        }
     }
 
     /// A token is needed on this machine too.
@@ -86,6 +98,18 @@ impl Gate {
         self
     }
 
+    /// TLS is spoken here.
+    pub fn tls(mut self) -> Gate {
+        self.scheme = "https";
+        self
+    }
+
+    /// Pages of this origin may ask too: `https://tiffany.example.org`, say, where a proxy has that name.
+    pub fn origin(mut self, origin: &str) -> Gate {
+        self.origins.push(origin.to_lowercase());
+        self
+    }
+
     /// Who has a certificate with this name has this role, without a token.
     pub fn client(mut self, name: &str, role: Role) -> Gate {
         self.clients.push((name.into(), role));
@@ -95,6 +119,22 @@ impl Gate {
     /// Whether a token is needed.
     pub fn needs_token(&self) -> bool {
         self.needs_token
+    }
+
+    /// Whether somebody can come in at all: by a token that is good, by a certificate, or without either.
+    pub fn lets_somebody_in(&self) -> bool {
+        let is_good = |kept: &Kept| !kept.has_expired(SystemTime::now());
+        !self.needs_token
+            || !self.clients.is_empty()
+            || self.tokens.all().is_ok_and(|all| all.iter().any(is_good))
+    }
+
+    /// An error, if somebody who was let in would not be let in now.
+    pub fn still_knows(&self, who: &Who) -> Result<(), AuthError> {
+        match &who.by {
+            By::Token(id) => self.tokens.is_good(id, who.role),
+            By::Certificate | By::Loopback => Ok(()),
+        }
     }
 
     /// Who it is, if they may come in.
@@ -131,12 +171,16 @@ impl Gate {
             _ => {}
         }
         let Some(origin) = knock.origin else { return Ok(()) };
-        let name = origin.split_once("://").map(|(_, name)| name);
-        match name {
-            Some(name) if is_ours(without_port(name)) => Ok(()),
-            // The page and the daemon have the same name, and who asks has a token.
-            Some(name) if Some(name) == knock.host && knock.authorization.is_some() => Ok(()),
-            _ => stranger("the origin", origin),
+        let origin_is = origin.to_lowercase();
+        let (scheme, name) = origin_is.split_once("://").unwrap_or_default();
+        let host = knock.host.map(str::to_lowercase).unwrap_or_default();
+        // Another port is another program's, and so is another scheme. Who has a token may be behind a proxy that speaks TLS.
+        let is_same = without_usual_port(scheme, name) == without_usual_port(scheme, &host)
+            && !host.is_empty()
+            && (scheme == self.scheme || knock.authorization.is_some());
+        match is_same || self.origins.contains(&origin_is) {
+            true => Ok(()),
+            false => stranger("the origin", origin),
         }
     }
 }
@@ -145,6 +189,12 @@ impl Gate {
 fn bearer(authorization: &str) -> Option<&str> {
     let (scheme, token) = authorization.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+}
+
+/// The port that a scheme has anyway is left out by some.
+fn without_usual_port<'a>(scheme: &str, host: &'a str) -> &'a str {
+    let usual = if scheme == "https" { ":443" } else { ":80" };
+    host.strip_suffix(usual).unwrap_or(host)
 }
 
 fn without_port(host: &str) -> &str {
@@ -191,6 +241,14 @@ mod tests {
             (None, Some("evil.example:80"), None, "TFY0174"),
             (None, host, Some("http://evil.example"), "TFY0174"),
             (None, host, Some("null"), "TFY0174"),
+            // Another program of this machine, and the same place by another name.
+            (None, Some("localhost:9"), Some("http://localhost:3000"), "TFY0174"),
+            (None, Some("localhost:9"), Some("https://localhost:9"), "TFY0174"),
+            (None, Some("localhost:9"), Some("http://127.0.0.1:9"), "TFY0174"),
+            (Some(&*bearer), Some("localhost:9"), Some("http://localhost:3000"), "TFY0174"),
+            (None, None, Some("http://"), "TFY0174"),
+            (None, host, Some("http://127.0.0.1"), "local admin"),
+            (Some(&*bearer), Some("far.example"), Some("https://far.example"), "ada operator"),
             (None, host, Some("http://127.0.0.1.evil.example"), "TFY0174"),
             (Some(&*bearer), host, Some("http://evil.example"), "TFY0174"),
             (Some(&*bearer), Some("far.example"), Some("http://far.example"), "ada operator"),
@@ -216,6 +274,25 @@ mod tests {
         for (authorization, certificate, expected) in cases {
             let host = Some("tiffany.example:80");
             let knock = Knock { authorization, host, origin: None, certificate };
+            assert_eq!(said(gate.open(knock)), expected, "{knock:?}");
+        }
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn pages_of_other_origins_ask_if_the_configuration_lists_them() {
+        let (gate, dir, _) = gate("127.0.0.1:80", "origins");
+        let gate = gate.tls().host("tiffany.example").origin("https://Shop.example:8443");
+        let cases = [
+            ("https://shop.example:8443", "local admin"),
+            ("https://shop.example", "TFY0174"),
+            ("http://shop.example:8443", "TFY0174"),
+            ("https://tiffany.example", "local admin"),
+            ("http://tiffany.example", "TFY0174"),
+        ];
+        for (origin, expected) in cases {
+            let host = Some("tiffany.example:443");
+            let knock = Knock { host, origin: Some(origin), ..Knock::default() };
             assert_eq!(said(gate.open(knock)), expected, "{knock:?}");
         }
         std::fs::remove_dir_all(dir).unwrap();

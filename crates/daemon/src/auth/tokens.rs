@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use super::token::{self, Kept, Token};
 use super::{AuthError, Role};
+use crate::private;
 
 /// The name of the file in a log directory.
 pub const TOKENS: &str = "tokens.json";
@@ -93,6 +94,19 @@ impl Tokens {
         }
     }
 
+    /// An error, if the token that has this id is not good any more, or is of less use than it was.
+    pub fn is_good(&self, id: &str, role: Role) -> Result<(), AuthError> {
+        let all = self.all()?;
+        let kept = all.iter().find(|kept| kept.id == id && kept.role >= role);
+        match kept {
+            None => Err(AuthError::BadToken),
+            Some(kept) if kept.has_expired(SystemTime::now()) => {
+                Err(AuthError::Expired(kept.name.clone()))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
     /// Makes a token for somebody. It can be had now and never again.
     pub fn add(
         &self,
@@ -147,9 +161,9 @@ impl Tokens {
         act: impl FnOnce(&mut Vec<Kept>) -> Result<R, AuthError>,
     ) -> Result<R, AuthError> {
         let failed = |error: io::Error| AuthError::file(&self.file, "written", &error);
-        let dir = self.file.parent().unwrap_or(Path::new("."));
+        let dir = private::dir_of(&self.file);
         // A token may be made before there is a log.
-        fs::create_dir_all(dir).map_err(failed)?;
+        private::make_dir(dir).map_err(failed)?;
         let dir = File::open(dir).map_err(failed)?;
         rustix::fs::flock(&dir, rustix::fs::FlockOperation::LockExclusive)
             .map_err(|error| failed(error.into()))?;
@@ -173,6 +187,8 @@ fn replace(path: &Path, dir: &File, bytes: &[u8]) -> io::Result<()> {
         _ => {}
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    // Root makes tokens for a daemon that has a user of its own.
+    private::give_to_owner_of(private::dir_of(path), &file)?;
     file.write_all(bytes)?;
     file.write_all(b"\n")?;
     file.sync_all()?;
@@ -222,6 +238,20 @@ mod tests {
         assert_eq!(code(maker.add("bob", Role::Viewer, None)), "TFY0178");
         let mode = fs::metadata(dir.0.join(TOKENS)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn the_file_belongs_to_whom_the_directory_belongs() {
+        let dir = Dir::new();
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&dir.0, Some(4711), Some(4712)).unwrap();
+        }
+        let owner = |path: &Path| fs::metadata(path).map(|it| (it.uid(), it.gid())).unwrap();
+        let tokens = Tokens::at(&dir.0);
+        for name in ["ada", "bob"] {
+            tokens.add(name, Role::Viewer, None).unwrap();
+            assert_eq!(owner(&dir.0.join(TOKENS)), owner(&dir.0));
+        }
     }
 
     #[test]

@@ -5,10 +5,13 @@ use std::time::Duration;
 use serde_json::json;
 use tiffany::cli::clap::{Arg, ArgMatches, Command, value_parser};
 use tiffany::cli::{Asked, GuestError, units};
+use tiffany::control::user_name;
 use tiffany::wal::Stamp;
 
 use super::print;
-use crate::auth::{Kept, Role, Tokens};
+use crate::audit::{AUDIT, Audit, Entry};
+use crate::auth::{AuthError, Kept, Role, Tokens};
+use crate::private;
 
 pub(super) const NAME: &str = "token";
 
@@ -52,7 +55,8 @@ pub(super) fn run(asked: &Asked<'_>) -> Result<u8, GuestError> {
     let done = match asked.matches.subcommand() {
         Some(("add", matches)) => add(asked, &tokens, matches),
         Some(("rm", matches)) => {
-            let gone = tokens.remove(text(matches, "name"))?;
+            let name = text(matches, "name");
+            let gone = written_down(asked, "token_rm", name, || tokens.remove(name))?;
             match asked.json {
                 true => print::json(&json!({ "removed": shown(&gone) })),
                 false => print::line_of(&format!("removed the token of {}", gone.name)),
@@ -67,7 +71,7 @@ fn add(asked: &Asked<'_>, tokens: &Tokens, matches: &ArgMatches) -> Result<(), G
     let role = matches.get_one::<Role>("role").copied().unwrap_or(Role::Viewer);
     let good_for = matches.get_one::<Duration>("expires").copied();
     let name = text(matches, "name");
-    let token = tokens.add(name, role, good_for)?;
+    let token = written_down(asked, "token_add", name, || tokens.add(name, role, good_for))?;
     match asked.json {
         true => print::json(&json!({ "name": name, "role": role, "token": token.reveal() })),
         false => {
@@ -76,6 +80,36 @@ fn add(asked: &Asked<'_>, tokens: &Tokens, matches: &ArgMatches) -> Result<(), G
             print::line_of(token.reveal())
         }
     }
+}
+
+/// Who may come in is changed as everything else is: not without a line in the audit.
+fn written_down<T>(
+    asked: &Asked<'_>,
+    did: &str,
+    name: &str,
+    change: impl FnOnce() -> Result<T, AuthError>,
+) -> Result<T, AuthError> {
+    let failed = |error: std::io::Error| AuthError::Audit {
+        file: asked.dir.join(AUDIT),
+        why: error.to_string(),
+    };
+    private::make_dir(&asked.dir).map_err(failed)?;
+    let audit = Audit::at(&asked.dir)?;
+    audit.has_room()?;
+    let changed = change();
+    let uid = rustix::process::getuid().as_raw();
+    audit.write(&Entry {
+        who: user_name(uid),
+        role: Role::Admin.to_string(),
+        by: format!("uid:{uid}"),
+        from: "command".into(),
+        did: did.into(),
+        to: Some(name.into()),
+        outcome: changed.as_ref().map_or_else(AuthError::code, |_| "ok").into(),
+        ..Entry::default()
+    })?;
+    audit.sync()?;
+    changed
 }
 
 fn list(asked: &Asked<'_>, all: &[Kept]) -> Result<(), GuestError> {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
+use tiffany::cli::clap::{Arg, ArgMatches, value_parser};
 use tiffany::redact::{RedactError, Redactions};
 use tiffany::retention::Retention;
 
@@ -46,6 +47,8 @@ pub struct Config {
     pub hosts: Vec<String>,
     /// Whether a token is needed on this machine too.
     pub require_token: bool,
+    /// Origins whose pages may ask, besides those of the daemon itself.
+    pub origins: Vec<String>,
     /// How long runs have, when the daemon is to end, to come to where they can be left.
     grace: Option<Span>,
     /// What this machine is called in logs.
@@ -81,6 +84,23 @@ impl ConfigError {
     }
 }
 
+impl From<RedactError> for ConfigError {
+    fn from(error: RedactError) -> ConfigError {
+        ConfigError { place: "redact".into(), why: short(&error) }
+    }
+}
+
+/// The option of all commands that names a configuration.
+pub(crate) fn option() -> Arg {
+    let option = Arg::new(OPTION).long(OPTION).value_name("FILE");
+    let option = option.value_parser(value_parser!(PathBuf));
+    option.help("The daemon's configuration: `serve` does what it says (see `config example`), other commands take its directory and its rules of redaction")
+}
+
+const OPTION: &str = "config";
+/// The variable of the environment that has more rules of redaction, one in each line. By it they come to processes that run code for a daemon.
+pub(crate) const RULES: &str = "TIFFANY_REDACT";
+
 impl Config {
     /// Reads a file. Paths in it are from where it is.
     pub fn read(file: &Path) -> Result<Config, ConfigError> {
@@ -90,6 +110,30 @@ impl Config {
         };
         let text = std::fs::read_to_string(file).map_err(failed)?;
         Config::parse(&text, file)
+    }
+
+    /// Reads the file that was typed, if one was.
+    pub(crate) fn typed(matches: &ArgMatches) -> Result<Option<Config>, ConfigError> {
+        let file = matches.get_one::<PathBuf>(OPTION);
+        file.map(|file| Config::read(file)).transpose()
+    }
+
+    /// The same with the rules of redaction that the environment has.
+    pub(crate) fn with_rules_of_env(mut self) -> Result<Config, ConfigError> {
+        if let Some(rules) = std::env::var_os(RULES) {
+            let rules = rules
+                .into_string()
+                .map_err(|_| ConfigError { place: RULES.into(), why: "it is no text".into() })?;
+            let why = |error: RedactError| ConfigError { place: RULES.into(), why: short(&error) };
+            Redactions::parse(&rules).map_err(why)?;
+            self.redact.extend(rules.lines().map(str::to_owned));
+        }
+        Ok(self)
+    }
+
+    /// The rules of redaction as [`RULES`] has them.
+    pub(crate) fn rules(&self) -> Option<String> {
+        Some(self.redact.join("\n")).filter(|rules| !rules.is_empty())
     }
 
     /// The same for a text that was read from there.
@@ -104,11 +148,18 @@ impl Config {
             };
             ConfigError { place, why: error.message().trim().replace('\n', ", ") }
         })?;
-        config.redactions().map_err(|error| {
-            let text = error.to_string();
-            let why = text.split(" [TFY").next().unwrap_or(&text).to_owned();
-            ConfigError { place: format!("{}: redact", file.display()), why }
+        config.redactions().map_err(|error| ConfigError {
+            place: format!("{}: redact", file.display()),
+            why: short(&error),
         })?;
+        if let Some(origin) = config.origins.iter().find(|origin| !is_origin(origin)) {
+            let why = format!("`{origin}` is no origin: it is like `https://tiffany.example.org`");
+            return Err(ConfigError { place: format!("{}: origins", file.display()), why });
+        }
+        config
+            .limits()
+            .check()
+            .map_err(|why| ConfigError { place: format!("{}: limits", file.display()), why })?;
         let from = file.parent().unwrap_or(Path::new(""));
         for path in config.paths() {
             *path = from.join(&*path);
@@ -141,7 +192,7 @@ impl Config {
 
     /// What is taken out of everything that is written or told.
     pub fn redactions(&self) -> Result<Redactions, RedactError> {
-        Redactions::parse(&self.redact.join("\n"))
+        Redactions::parse(&self.rules().unwrap_or_default())
     }
 
     /// How much of everything anybody may have.
@@ -160,13 +211,29 @@ impl Config {
         if self.require_token {
             gate = gate.always_needs_token();
         }
+        if self.tls.is_some() {
+            gate = gate.tls();
+        }
+        gate = self.origins.iter().fold(gate, |gate, origin| gate.origin(origin));
         gate = self.hosts.iter().fold(gate, |gate, host| gate.host(host));
         let roles: BTreeMap<String, Role> = self.tls.clone().unwrap_or_default().roles;
         roles.iter().fold(gate, |gate, (name, role)| gate.client(name, *role))
     }
 }
 
+/// An error without its code and its next step.
+fn short(error: &RedactError) -> String {
+    let text = error.to_string();
+    text.split(" [TFY").next().unwrap_or(&text).to_owned()
+}
+
 /// The line and the column of a byte.
+/// Whether it is a scheme, a name and perhaps a port, and no more: so a browser sends it.
+fn is_origin(text: &str) -> bool {
+    let name = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    name.is_some_and(|name| !name.is_empty() && !name.contains(['/', '?', '#', '@', ' ']))
+}
+
 fn place_of(text: &str, at: usize) -> (usize, usize) {
     let before = text.get(..at).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
@@ -226,6 +293,16 @@ mod tests {
             ("[[retention]]\nstate = ['over']", "unknown variant `over`"),
             ("[log]\nlevel = 'loud'", "`loud`"),
             ("redact = ['pattern (']", "t.toml: redact: the pattern `(`"),
+            ("origins = ['shop.example']", "t.toml: origins: `shop.example` is no origin"),
+            (
+                "[limits]\nwaiting = 9223372036854775807",
+                "t.toml: limits: `waiting` is 9223372036854775807, and may be from 1 to 1000000",
+            ),
+            ("[limits]\nstreams = 9223372036854775807", "limits: `streams` is 9223372036854775807"),
+            ("[limits]\nping = '0s'", "limits: `ping` is 0ns, and may be from 1ms to 1d"),
+            ("[limits]\nanswer_time = '99999999w'", "limits: `answer_time` is "),
+            ("[limits]\nconnections = 0", "limits: `connections` is 0, and may be from 1"),
+            ("[limits]\nheader_bytes = 10", "limits: `header_bytes` is 10, and may be from 8192"),
             ("[sinks.redis]\nstream = 'x'", "missing field `url`"),
             ("[sinks.kafka]\nurl = 'x'", "unknown field `kafka`"),
         ];

@@ -8,7 +8,7 @@ mod read;
 mod server;
 mod who_has;
 
-pub(crate) use door::{Takes, guarded};
+pub(crate) use door::{Noted, Signed, Takes, guarded};
 pub(crate) use problem::{Answered, Problem};
 pub(crate) use read::{Given, Json, Named, Query, given, whole};
 pub(crate) use server::{Server, bind, serve_line};

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
-use tiffany::{ErrorKind, TaskError};
+use tiffany::{ErrorKind, TaskError, redact};
 
 use crate::auth::AuthError;
 use crate::error::DaemonError;
@@ -26,7 +26,7 @@ pub(crate) struct Problem {
 pub(crate) struct Refused(pub(crate) String);
 
 impl Problem {
-    /// Takes the text of an error apart: `message [CODE]; next step`.
+    /// Takes the text of an error apart: `message [CODE]; next step`. What was sent may be in it, and so may secrets.
     pub(crate) fn new(code: &str, status: u16, text: &str) -> Problem {
         let mark = format!(" [{code}]");
         let (title, next) = match text.rsplit_once(&mark) {
@@ -36,7 +36,7 @@ impl Problem {
         Problem {
             code: code.into(),
             status,
-            title: title.into(),
+            title: redact::clean(title).into_owned(),
             next: next.into(),
             retry_after: None,
         }
@@ -85,14 +85,18 @@ impl From<DaemonError> for Problem {
 
 impl From<AuthError> for Problem {
     fn from(error: AuthError) -> Problem {
+        let error = error.without_places();
         Problem::new(error.code(), error.status(), &error.to_string())
     }
 }
 
 impl From<TaskError> for Problem {
     fn from(error: TaskError) -> Problem {
-        if let Some(kind) = kind_in(&error) {
-            let text = format!("{}; {}", error.message(), kind.next_step());
+        if let Some((kind, next)) = kind_in(&error) {
+            let text = match next {
+                "" => format!("{}; {}", error.message(), kind.next_step()),
+                _ => error.message().to_owned(),
+            };
             return Problem::new(kind.code(), status_of(kind), &text);
         }
         if error.kind() == ErrorKind::LogFailed {
@@ -102,11 +106,14 @@ impl From<TaskError> for Problem {
     }
 }
 
-/// The kind that an error of another language names at the end of its message.
-fn kind_in(error: &TaskError) -> Option<ErrorKind> {
-    let (_, code) = error.message().strip_suffix(']')?.rsplit_once(" [")?;
-    let known = ErrorKind::ALL.iter().find(|kind| kind.code() == code)?;
-    (error.kind() == ErrorKind::Failed).then_some(*known)
+/// The kind that an error of another language names after its message, and what it says to do, if it says that.
+fn kind_in(error: &TaskError) -> Option<(ErrorKind, &str)> {
+    let (_, marked) = error.message().rsplit_once(" [TFY")?;
+    let (number, next) = marked.split_once(']')?;
+    let next = if next.is_empty() { next } else { next.strip_prefix("; ")? };
+    let known =
+        ErrorKind::ALL.iter().find(|kind| kind.code().strip_prefix("TFY") == Some(number))?;
+    (error.kind() == ErrorKind::Failed).then_some((*known, next))
 }
 
 fn status_of(kind: ErrorKind) -> u16 {
@@ -153,3 +160,25 @@ impl IntoResponse for Problem {
 
 /// What a handler gives.
 pub(crate) type Answered = Result<Response, Problem>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(message: &str, code: &str, title: &str, next: &str) {
+        let problem = Problem::from(TaskError::failed(message.to_owned()));
+        assert_eq!((problem.code.as_str(), problem.title.as_str()), (code, title));
+        assert_eq!(problem.next, next);
+    }
+
+    #[test]
+    fn an_error_of_another_language_keeps_its_code_and_its_next_step() {
+        let usual = ErrorKind::Unreadable.next_step();
+        check("no `a` [TFY0035]", "TFY0035", "no `a`", usual);
+        check("no `a` [TFY0035]; let it take less", "TFY0035", "no `a`", "let it take less");
+        // What only looks like one is the text of a program.
+        check("see [TFY0035] for more", "TFY0001", "see [TFY0035] for more", "");
+        check("no `a` [TFY9999]", "TFY0001", "no `a` [TFY9999]", "");
+    }
+}

@@ -3,9 +3,10 @@
 use axum::body::Bytes;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
-use axum::http::header;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Body as _;
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 
@@ -23,11 +24,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Json<T>, Problem> {
-        let kind = request.headers().get(header::CONTENT_TYPE);
-        let kind = kind.map(|kind| String::from_utf8_lossy(kind.as_bytes()).into_owned());
-        if let Some(kind) = kind.filter(|kind| !is_json(kind)) {
-            return Err(DaemonError::NotJson(kind.chars().take(100).collect()).into());
-        }
+        is_json(request.headers())?;
         let body = body(request, app).await?;
         parse(&body).map(Json)
     }
@@ -37,24 +34,38 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for Given<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Given<T>, Problem> {
+        let is_json = is_json(request.headers());
         let body = body(request, app).await?;
         match body.is_empty() {
             true => Ok(Given(T::default())),
-            false => parse(&body).map(Given),
+            false => is_json.map_err(Problem::from).and_then(|()| parse(&body)).map(Given),
         }
     }
 }
 
-fn is_json(kind: &str) -> bool {
-    let kind = kind.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
-    // What `curl -d` says of any body.
-    kind == "application/json"
-        || kind.ends_with("+json")
-        || kind == "application/x-www-form-urlencoded"
+/// A body is JSON. A page has to say so: a form, which a page of anybody can send without being asked, cannot.
+fn is_json(headers: &HeaderMap) -> Result<(), DaemonError> {
+    let is_page = headers.contains_key(header::ORIGIN);
+    let Some(given) = headers.get(header::CONTENT_TYPE) else {
+        return if is_page { Err(DaemonError::NotJson("of no type".into())) } else { Ok(()) };
+    };
+    let given = String::from_utf8_lossy(given.as_bytes());
+    let kind = given.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+    match &*kind {
+        "application/json" => Ok(()),
+        kind if kind.ends_with("+json") => Ok(()),
+        // What `curl -d` says of any body.
+        "application/x-www-form-urlencoded" if !is_page => Ok(()),
+        _ => Err(DaemonError::NotJson(given.chars().take(100).collect())),
+    }
 }
 
 async fn body(request: Request, app: &App) -> Result<Bytes, Problem> {
     let most = app.limits.body_bytes;
+    // Who says beforehand that it is too much need not send it.
+    if request.body().size_hint().lower() > most as u64 {
+        return Err(DaemonError::TooLarge { most }.into());
+    }
     let body = Limited::new(request.into_body(), most).collect();
     match tokio::time::timeout(app.limits.body_time, body).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),

@@ -73,6 +73,15 @@ pub fn program() -> Builder {
         .register("ask", |what: String| async move {
             tiffany::durable::approve(what).await.map(|approval| approval.choice)
         })
+        .register("choose", |choices: Vec<String>| async move {
+            let approval = tiffany::durable::approve("which?").choices(choices).await?;
+            Ok::<_, TaskError>(approval.choice)
+        })
+        .register("ask_twice", |(): ()| async {
+            let first = tiffany::spawn(async { tiffany::durable::approve("one?").await }).await;
+            tiffany::durable::approve("two?").await?;
+            first.await?.map(|approval| approval.choice)
+        })
         .register("progress", |count: u64| async move {
             for done in 0..count {
                 tiffany::pal::progress(done, Some(count), "going").await;
@@ -177,15 +186,19 @@ impl Drop for House {
 
 /// Writes a request that keeps the line open.
 pub fn send(line: &mut TcpStream, method: &str, path: &str, headers: &[(&str, &str)], body: &str) {
-    let mut text = format!("{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n");
+    let mut text = format!("{method} {path} HTTP/1.1\r\n");
+    let is_given = |name: &str| headers.iter().any(|(given, _)| *given == name);
+    if !is_given("host") {
+        text.push_str("host: 127.0.0.1\r\n");
+    }
     for (name, value) in headers {
         text.push_str(&format!("{name}: {value}\r\n"));
     }
     if !body.is_empty() || method == "POST" {
-        text.push_str(&format!(
-            "content-type: application/json\r\ncontent-length: {}\r\n",
-            body.len()
-        ));
+        text.push_str(&format!("content-length: {}\r\n", body.len()));
+        if !is_given("content-type") {
+            text.push_str("content-type: application/json\r\n");
+        }
     }
     line.write_all(format!("{text}\r\n{body}").as_bytes()).unwrap();
 }

@@ -3,6 +3,7 @@
 
 use pyo3::prelude::*;
 use tiffany::binding::{Language, Wanted, Way};
+use tiffany::control::Function;
 use tiffany::kernel::{BoxCoroutine, Frame};
 use tiffany::{Site, TaskError, Time, Uuid, Value};
 
@@ -112,8 +113,17 @@ impl Language for PythonLanguage {
         "python"
     }
 
-    fn functions(&self) -> Vec<(String, Option<String>)> {
-        self.ask(|functions| functions.call_method0("listed")?.extract()).unwrap_or_default()
+    fn functions(&self) -> Vec<Function> {
+        type Listed = (String, Option<String>, Option<String>, Option<String>);
+        let listed = self.ask(|functions| functions.call_method0("listed")?.extract());
+        let listed: Vec<Listed> = listed.unwrap_or_default();
+        let function = |(name, takes, input, doc): Listed| {
+            let mut function = Function::new(&name, "python");
+            (function.takes, function.doc) = (takes, doc);
+            function.input = input.and_then(|input| serde_json::from_str(&input).ok());
+            function
+        };
+        listed.into_iter().map(function).collect()
     }
 
     fn has(&self, function: &str) -> bool {

@@ -17,8 +17,9 @@ use crate::durable::{Json, Written, encode};
 use crate::wal::Stamp;
 
 pub(crate) use open::Approvals;
+pub use ruling::user_name;
 pub use ruling::{OpenApproval, Ruling};
-pub(crate) use ruling::{Place, decided_already, no_such_approval, own_uid, user_name};
+pub(crate) use ruling::{Place, decided_already, no_such_approval, own_uid};
 
 /// The choices of a question that is given none.
 const YES_OR_NO: [&str; 2] = ["yes", "no"];

@@ -110,6 +110,14 @@ impl Ruling {
         Ruling::of(Pick::Choice(choice.into()))
     }
 
+    /// What is said, in a word.
+    pub(crate) fn word(&self) -> &'static str {
+        match self.pick {
+            Pick::Yes | Pick::Choice(_) => "approve",
+            Pick::No => "reject",
+        }
+    }
+
     fn of(pick: Pick) -> Ruling {
         Ruling { pick, by: None, uid: None, why: None }
     }
@@ -194,8 +202,8 @@ pub(crate) fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// What a user of this machine is called.
-pub(crate) fn user_name(uid: u32) -> String {
+/// What a user of this machine is called, by the number.
+pub fn user_name(uid: u32) -> String {
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let name = users.lines().find_map(|line| {
         let mut fields = line.split(':');

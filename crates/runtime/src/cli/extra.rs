@@ -1,6 +1,7 @@
 //! What another crate adds to the command line: whole commands, such as `serve`. It knows nothing of what they do.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -38,6 +39,16 @@ pub trait Extra {
 
     /// Does one of them, and gives the exit code.
     fn run(&self, asked: Asked<'_>) -> Result<u8, GuestError>;
+
+    /// Options that every command takes.
+    fn options(&self) -> Vec<clap::Arg> {
+        Vec::new()
+    }
+
+    /// What they change for the commands that there always are. Commands that are added find them in what was typed.
+    fn prepare(&self, _matches: &ArgMatches, builder: Builder) -> Result<Builder, GuestError> {
+        Ok(builder)
+    }
 }
 
 /// What was typed, and for whom.
@@ -71,10 +82,22 @@ impl Asked<'_> {
 }
 
 /// How a program is started once more.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Again {
     program: OsString,
     arguments: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+}
+
+/// What is in the environment may be secret.
+impl fmt::Debug for Again {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (program, arguments) = (&self.program, &self.arguments);
+        f.debug_struct("Again")
+            .field("program", program)
+            .field("arguments", arguments)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Again {
@@ -95,12 +118,12 @@ impl Again {
         if let Some(app) = &started.app {
             arguments.extend(["--app".into(), app.clone()]);
         }
-        Again { program, arguments }
+        Again { program, arguments, env: Vec::new() }
     }
 
     /// A program with these arguments.
     pub fn new(program: impl Into<OsString>) -> Again {
-        Again { program: program.into(), arguments: Vec::new() }
+        Again { program: program.into(), arguments: Vec::new(), env: Vec::new() }
     }
 
     /// The same with more arguments.
@@ -110,10 +133,17 @@ impl Again {
         self
     }
 
+    /// The same with a variable of the environment.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Again {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
     /// A process that is not started yet.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(&self.arguments);
+        command.args(&self.arguments).envs(self.env.iter().map(|(name, value)| (name, value)));
         command
     }
 }

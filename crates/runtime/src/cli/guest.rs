@@ -105,8 +105,8 @@ impl From<GuestError> for Shown {
 
 /// What was typed.
 pub(super) enum Typed {
-    /// One of the commands that there always are, and the file whose code it may use.
-    Command(Args, Option<OsString>),
+    /// One of the commands that there always are, the file whose code it may use, and all that was typed.
+    Command(Args, Option<OsString>, ArgMatches),
     Run(ProgramFile),
     /// A command that somebody else adds.
     Extra(Typing),
@@ -127,6 +127,8 @@ pub(super) struct Typing {
 pub(super) fn command(guest: Option<&dyn Guest>, extras: &[&dyn Extra]) -> Command {
     let command = Args::command();
     let command = command.subcommands(extras.iter().flat_map(|extra| extra.commands()));
+    let options = extras.iter().flat_map(|extra| extra.options());
+    let command = command.args(options.map(|option| option.global(true)));
     match guest {
         Some(_) => {
             let app = Arg::new(APP).long(APP).env("TIFFANY_APP").value_name("FILE").global(true);
@@ -152,7 +154,7 @@ pub(super) fn parse(
     let matches = command.try_get_matches_from_mut(arguments)?;
     let app = guest.and_then(|_| matches.get_one::<OsString>(APP).cloned());
     let read = match matches.subcommand() {
-        Some((RUN, run)) if guest.is_some() => program_file(run).map(Typed::Run),
+        Some((RUN, run)) if guest.is_some() => program_file(run, extras).map(Typed::Run),
         Some((name, typed)) if adds(extras, name).is_some() => Ok(Typed::Extra(Typing {
             name: name.to_owned(),
             matches: typed.clone(),
@@ -162,7 +164,7 @@ pub(super) fn parse(
             color: matches.get_one("color").copied().unwrap_or_default(),
             verbose: matches.get_count("verbose"),
         })),
-        _ => Args::from_arg_matches(&matches).map(|args| Typed::Command(args, app)),
+        _ => Args::from_arg_matches(&matches).map(|args| Typed::Command(args, app, matches)),
     };
     read.map_err(|error| error.format(&mut command))
 }
@@ -173,11 +175,17 @@ pub(super) fn adds<'a>(extras: &[&'a dyn Extra], name: &str) -> Option<&'a dyn E
     extras.iter().find(has).copied()
 }
 
-fn program_file(matches: &ArgMatches) -> Result<ProgramFile, clap::Error> {
-    let typed = matches.value_source("dir") == Some(ValueSource::CommandLine);
-    if typed {
-        let message = "`run` has its log in `--wal DIR`; `--dir` is for commands that look at one";
-        return Err(clap::Error::raw(ErrorKind::ArgumentConflict, message));
+fn program_file(matches: &ArgMatches, extras: &[&dyn Extra]) -> Result<ProgramFile, clap::Error> {
+    let is_typed = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
+    let refused = |message: &str| Err(clap::Error::raw(ErrorKind::ArgumentConflict, message));
+    if is_typed("dir") {
+        return refused(
+            "`run` has its log in `--wal DIR`; `--dir` is for commands that look at one",
+        );
+    }
+    let mut options = extras.iter().flat_map(|extra| extra.options());
+    if let Some(option) = options.find(|option| is_typed(option.get_id().as_str())) {
+        return refused(&format!("`run` takes no `--{}`: the program says it", option.get_id()));
     }
     let RunFile { wal, id, env, program } = RunFile::from_arg_matches(matches)?;
     let mut words = program.into_iter();

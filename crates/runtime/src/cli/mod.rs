@@ -65,6 +65,7 @@ use crate::builder::Builder;
 use crate::logging::{Format, Level};
 use args::{Args, Command};
 pub use clap;
+use clap::ArgMatches;
 pub use error::CliError;
 use error::Ending;
 pub use extra::{Again, Asked, Extra};
@@ -133,10 +134,11 @@ impl<'a> CommandLine<'a> {
         let started = |app| Started { guest, extras: &extras, app, name: name.clone(), typed };
         match guest::parse(guest, &extras, arguments) {
             Err(error) => error::usage(&error, arguments),
-            Ok(Typed::Command(args, app)) => {
+            Ok(Typed::Command(args, app, matches)) => {
                 let out = Out::new(&args);
                 let (is_json, colour) = (args.json, out.colours_errors(&args));
-                ending(dispatch(builder, args, out, &started(app)), is_json, colour)
+                let started = started(app);
+                ending(dispatch(builder, args, &matches, out, &started), is_json, colour)
             }
             Ok(Typed::Run(program)) => {
                 let ran = guest.map_or(Ok(0), |guest| guest.run(&program).map_err(Ending::from));
@@ -188,6 +190,14 @@ impl Started<'_> {
             _ => Ok(builder),
         }
     }
+
+    /// The same as the options want it that others add.
+    fn prepared(&self, matches: &ArgMatches, builder: Builder) -> Result<Builder, Ending> {
+        let mut extras = self.extras.iter();
+        let builder = extras.try_fold(builder, |builder, extra| extra.prepare(matches, builder))?;
+        builder.redactions.iter().for_each(crate::redact::install);
+        Ok(builder)
+    }
 }
 
 fn name_of(arguments: &[OsString]) -> String {
@@ -199,7 +209,13 @@ fn name_of(arguments: &[OsString]) -> String {
 /// A command's exit code, or why it stopped.
 type Done = Result<u8, Ending>;
 
-fn dispatch(builder: Builder, args: Args, out: Out, started: &Started<'_>) -> Done {
+fn dispatch(
+    builder: Builder,
+    args: Args,
+    matches: &ArgMatches,
+    out: Out,
+    started: &Started<'_>,
+) -> Done {
     log_to_stderr(args.verbose, args.json);
     let takes_code = matches!(
         args.command,
@@ -215,6 +231,7 @@ fn dispatch(builder: Builder, args: Args, out: Out, started: &Started<'_>) -> Do
             | Command::Fork(_)
     );
     let builder = if takes_code { started.with_app(builder)? } else { builder };
+    let builder = started.prepared(matches, builder)?;
     let place = Place::new(dir_of(args.dir.as_ref(), &builder), builder);
     match args.command {
         Command::Ls(options) => ls::ls(&place, out, &options),

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::args::{Args, When};
 use super::error::Ending;
 use super::{Done, json};
+use crate::redact;
 
 /// What a piece of text is, which decides its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,7 +182,9 @@ impl Out {
 
     /// A line of text, cut to the terminal.
     pub(super) fn text(&mut self, style: Style, text: &str) -> Result<(), Ending> {
-        let text = clean(text);
+        // Before it is cut: a part of a secret is not known for one.
+        let text = redact::clean(text);
+        let text = clean(&text);
         let text = super::table::cut(&text, self.width.unwrap_or(usize::MAX));
         let line = paint(self.colour, style, &text);
         self.line(&line)
@@ -189,7 +192,8 @@ impl Out {
 
     /// Text that must be read to its end: on a terminal it goes on in further lines, with a margin of so many columns.
     pub(super) fn whole(&mut self, style: Style, text: &str, margin: usize) -> Result<(), Ending> {
-        let text = clean(text);
+        let text = redact::clean(text);
+        let text = clean(&text);
         for line in super::table::wrap(&text, self.width.unwrap_or(usize::MAX), margin) {
             let line = paint(self.colour, style, &line);
             self.line(&line)?;

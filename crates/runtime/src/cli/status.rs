@@ -1,10 +1,10 @@
 //! `status`: who has the directory, what it can run, and whether anything is wrong with it.
 
 use serde_json::json;
-use tiffany_kernel::{ErrorKind, TaskError};
+use tiffany_kernel::ErrorKind;
 
 use super::Done;
-use super::error::exit;
+use super::error::{Ending, Shown, exit};
 use super::out::{Out, Style};
 use super::place::{Place, is_log};
 use super::summary::count;
@@ -13,9 +13,13 @@ use crate::control::{Control, Status};
 pub(super) fn status(place: &Place, mut out: Out) -> Done {
     is_log(&place.dir)?;
     let Some(mut control) = Control::connect(&place.dir)? else {
-        let message =
-            "no process has the log; `serve`, `resume` or a program of one's own takes it";
-        return Err(TaskError::new(ErrorKind::Unreachable, message).into());
+        let shown = Shown {
+            code: ErrorKind::Unreachable.code().into(),
+            message: format!("no process has the log in {}", place.dir.display()),
+            next: "start the program that the runs belong to, or `serve`".into(),
+            exit: exit::IN_USE,
+        };
+        return Err(Ending::Error(shown));
     };
     let status = control.status()?;
     match out.json {
@@ -39,7 +43,7 @@ pub(super) fn status(place: &Place, mut out: Out) -> Done {
     out.end(if status.failed.is_some() { exit::FAILED } else { 0 })
 }
 
-fn print(out: &mut Out, status: &Status) -> Result<(), super::error::Ending> {
+fn print(out: &mut Out, status: &Status) -> Result<(), Ending> {
     let Status { pid, version, functions, live, paused, failed } = status;
     let names: Vec<&str> = functions.iter().map(|function| function.name.as_str()).collect();
     let functions = if names.is_empty() { "none".into() } else { names.join(", ") };

@@ -15,6 +15,7 @@ use super::place::{Place, find_kept};
 use crate::durable::{Moment, TaskMoment, TimeTravel};
 use crate::history::has_failed;
 use crate::history::tasks::error_text;
+use crate::redact;
 use crate::wal::Record;
 
 pub(super) fn step(place: Place, mut out: Out, options: &Step) -> Done {
@@ -127,7 +128,25 @@ fn post_mortem(travel: &TimeTravel, moment: &Moment, mut out: Out) -> Done {
     }
 }
 
+/// A moment as it may be shown: tasks have in their memory what the rules take out of the log.
+fn without_secrets(moment: &Moment) -> Moment {
+    let mut moment = moment.clone();
+    let Some(rules) = redact::known() else { return moment };
+    for task in &mut moment.tasks {
+        for text in task.name.iter_mut().chain(&mut task.waits_for) {
+            *text = rules.text(text).into_owned();
+        }
+        let locals = task.frames.iter_mut().flat_map(|frame| &mut frame.locals);
+        for (name, value) in locals.chain(&mut task.store) {
+            *value = rules.named_text(name, value).into_owned();
+        }
+        task.error = task.error.take().map(|error| rules.error(error));
+    }
+    moment
+}
+
 fn print(out: &mut Out, travel: &TimeTravel, moment: &Moment) -> Result<(), Ending> {
+    let moment = &without_secrets(moment);
     if out.json {
         return out.json(&to_json(travel, moment));
     }

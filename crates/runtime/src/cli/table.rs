@@ -1,19 +1,25 @@
 //! Rows in columns, as wide as what is in them and not wider than the terminal.
 
+use std::borrow::Cow;
+
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::error::Ending;
 use super::out::{Out, Style, clean, paint};
 
-/// A cell: its text, and what it is.
+/// A cell: its text, how many columns that takes up, and what it is.
 pub(super) struct Cell {
     text: String,
+    width: usize,
     style: Style,
 }
 
 impl Cell {
     pub(super) fn new(style: Style, text: &str) -> Cell {
-        Cell { text: clean(text).into_owned(), style }
+        let text = clean(text).into_owned();
+        // Most of what is shown is plain, and a list may have ten thousand lines.
+        let width = if text.is_ascii() { text.len() } else { text.width() };
+        Cell { text, width, style }
     }
 }
 
@@ -50,7 +56,7 @@ impl Table {
         let mut widths: Vec<usize> = self.head.iter().map(|head| head.width()).collect();
         for row in &self.rows {
             for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.text.width());
+                *width = (*width).max(cell.width);
             }
         }
         if let Some(limit) = out.width {
@@ -70,9 +76,19 @@ fn line(row: &[Cell], widths: &[usize], colour: bool) -> String {
     let mut blank = 0;
     for (cell, width) in row.iter().zip(widths) {
         line.extend(std::iter::repeat_n(' ', blank));
-        let text = cut(&cell.text, *width);
-        line.push_str(&paint(colour && !text.is_empty(), cell.style, &text));
-        blank = width - text.width() + GAP;
+        let (text, used) = match cell.width <= *width {
+            true => (Cow::Borrowed(&cell.text), cell.width),
+            false => {
+                let short = cut(&cell.text, *width);
+                let used = short.width();
+                (Cow::Owned(short), used)
+            }
+        };
+        match colour && !text.is_empty() {
+            true => line.push_str(&paint(true, cell.style, &text)),
+            false => line.push_str(&text),
+        }
+        blank = width - used + GAP;
     }
     line.truncate(line.trim_end().len());
     line

@@ -71,6 +71,10 @@ pub(crate) struct Catalogue {
     /// The heads of runs that are paused, once they were read.
     heads: BTreeMap<Uuid, Entry>,
     functions: BTreeSet<Arc<str>>,
+    /// The runtime that writes, if one does. When it is gone, nobody waits for an answer.
+    writer: Option<Weak<()>>,
+    /// What is done between two looks.
+    rest: Box<dyn Fn() + Send>,
 }
 
 /// The thread of a catalogue. It ends with this.
@@ -82,15 +86,15 @@ pub(crate) struct Cataloguing {
 impl Cataloguing {
     /// Reads these runs, and then answers.
     pub(crate) fn start(
-        catalogue: Catalogue,
+        mut catalogue: Catalogue,
         over: Vec<(Uuid, Stand)>,
     ) -> std::io::Result<Cataloguing> {
         let (jobs, wanted) = channel();
         let alive = Arc::new(());
-        let still_there = Arc::downgrade(&alive);
+        catalogue.writer = Some(Arc::downgrade(&alive));
         std::thread::Builder::new()
             .name("tiffany-catalogue".into())
-            .spawn(move || catalogue.work(over, &wanted, &still_there))?;
+            .spawn(move || catalogue.work(over, &wanted))?;
         Ok(Cataloguing { jobs, _alive: alive })
     }
 
@@ -103,13 +107,14 @@ impl Cataloguing {
 impl Catalogue {
     pub(crate) fn new(disk: Arc<dyn Disk>, root: PathBuf) -> Catalogue {
         let (over, heads) = (BTreeMap::new(), BTreeMap::new());
-        Catalogue { disk, root, over, heads, functions: BTreeSet::new() }
+        let rest = Box::new(|| std::thread::sleep(LOOK));
+        Catalogue { disk, root, over, heads, functions: BTreeSet::new(), writer: None, rest }
     }
 
-    fn work(mut self, over: Vec<(Uuid, Stand)>, jobs: &Receiver<Job>, alive: &Weak<()>) {
+    fn work(mut self, over: Vec<(Uuid, Stand)>, jobs: &Receiver<Job>) {
         let mut later = VecDeque::new();
         for (count, (run, stand)) in over.into_iter().enumerate() {
-            self.read_over(run, stand, alive);
+            self.read_over(run, stand);
             if !count.is_multiple_of(FEW) {
                 continue;
             }
@@ -137,7 +142,7 @@ impl Catalogue {
 
     /// Reads these runs, in which nobody writes.
     pub(crate) fn read(&mut self, over: Vec<(Uuid, Stand)>) {
-        over.into_iter().for_each(|(run, stand)| self.read_over(run, stand, &Weak::new()));
+        over.into_iter().for_each(|(run, stand)| self.read_over(run, stand));
     }
 
     pub(crate) fn do_job(&mut self, job: Job) {
@@ -162,7 +167,11 @@ impl Catalogue {
         self.over.insert(run, entry);
     }
 
-    fn read_over(&mut self, run: Uuid, stand: Stand, alive: &Weak<()>) {
+    fn is_left(&self) -> bool {
+        self.writer.as_ref().is_some_and(|writer| writer.strong_count() == 0)
+    }
+
+    fn read_over(&mut self, run: Uuid, stand: Stand) {
         let entry = RunEntry {
             state: RunState::Finished,
             generation: stand.generation,
@@ -175,9 +184,9 @@ impl Catalogue {
                 Ok(glance) if glance.outcome.is_some() => {
                     return self.insert(run, Entry::of(glance, RunState::Finished));
                 }
-                _ if alive.strong_count() == 0 => return,
-                Ok(_) => std::thread::sleep(LOOK),
-                Err(error) if is_missing(&error) => std::thread::sleep(LOOK),
+                _ if self.is_left() => return,
+                Ok(_) => (self.rest)(),
+                Err(error) if is_missing(&error) => (self.rest)(),
                 Err(error) => return self.insert(run, Entry::damaged(&error)),
             }
         }
@@ -243,9 +252,10 @@ impl Catalogue {
             }
             Shown::Over(stand, outcome) => {
                 if !self.over.contains_key(&run) {
-                    self.read_over(run, stand, &Weak::new());
+                    self.read_over(run, stand);
                 }
-                let entry = self.over.get(&run).cloned().unwrap_or_else(Entry::removed);
+                // That it was not found before everybody left says nothing about the run.
+                let entry = self.over.get(&run).cloned().ok_or_else(left)?;
                 let outcome = match outcome {
                     Some(outcome) => outcome,
                     None => self.read_outcome(run)?,
@@ -278,6 +288,10 @@ enum Found<'a> {
 
 fn needs_over(query: &RunQuery) -> bool {
     State::ALL.into_iter().any(|state| state.is_over() && query.wants(state))
+}
+
+fn left() -> TaskError {
+    TaskError::new(ErrorKind::Unreachable, "the runtime has ended")
 }
 
 fn is_missing(error: &LogError) -> bool {
@@ -346,5 +360,61 @@ impl Entry {
             waits: Vec::new(),
             parent: self.parent.as_deref().copied(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::Runtime;
+    use crate::wal::{RealDisk, View};
+
+    /// A run that is over, in a directory of its own, and its file.
+    fn ended(name: &str) -> (PathBuf, Uuid, Stand, PathBuf) {
+        let dir = std::env::temp_dir().join(format!("tiffany-{name}-{}", std::process::id()));
+        drop(std::fs::remove_dir_all(&dir));
+        let echo = |value: u32| async move { Ok::<_, TaskError>(value) };
+        let builder = Runtime::builder().log_dir(&dir).register("echo", echo);
+        let mut runtime = builder.build().unwrap();
+        let run = runtime.submit::<u32>("echo", "e", &7).unwrap();
+        runtime.wait_for(&run).unwrap();
+        drop(runtime);
+        let view = View::open(Arc::new(RealDisk), &dir).unwrap();
+        let (run, entry) = view.runs().next().unwrap();
+        let file = dir.join(format!("wal/{run}.wal"));
+        (dir, run, Stand::of(&entry.chain(run)), file)
+    }
+
+    fn shown(answer: Outcome) -> RunDetail {
+        match answer {
+            Ok(Answer::Shown(detail)) => *detail,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_run_whose_file_is_not_there_yet_is_waited_for() {
+        let (dir, run, stand, file) = ended("late-file");
+        let away = file.with_extension("away");
+        std::fs::rename(&file, &away).unwrap();
+        let alive = Arc::new(());
+        let mut catalogue = Catalogue::new(Arc::new(RealDisk), dir.clone());
+        catalogue.writer = Some(Arc::downgrade(&alive));
+        catalogue.rest = Box::new(move || std::fs::rename(&away, &file).unwrap());
+        let outcome = Some(Ok("7".into()));
+        let detail = shown(catalogue.show(run, Shown::Over(stand, outcome)));
+        assert_eq!((detail.summary.id.as_str(), detail.summary.state), ("e", State::Completed));
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_runtime_that_is_gone_says_nothing_of_a_run_that_was_not_found() {
+        let (dir, run, stand, file) = ended("left-file");
+        std::fs::remove_file(file).unwrap();
+        let mut catalogue = Catalogue::new(Arc::new(RealDisk), dir.clone());
+        catalogue.writer = Some(Weak::new());
+        let error = catalogue.show(run, Shown::Over(stand, Some(Ok("7".into())))).unwrap_err();
+        assert_eq!(error.code(), "TFY0043");
+        std::fs::remove_dir_all(dir).unwrap();
     }
 }

@@ -46,7 +46,7 @@ use serde_json::value::RawValue;
 use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
 use crate::approval::Approval;
-pub use crate::approval::{OpenApproval, Ruling};
+pub use crate::approval::{OpenApproval, Ruling, user_name};
 use crate::context;
 use crate::durable::{Fork, decode, raw};
 use crate::inbox::{Inbox, Letter, Settlement};

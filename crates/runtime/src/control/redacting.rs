@@ -59,8 +59,8 @@ impl Answer {
                 Answer::Approvals(open)
             }
             Answer::Approval(mut approval) => {
-                let Approval { by, why, .. } = &mut approval;
-                why.iter_mut().chain([by]).for_each(|text| clean(text, rules));
+                let Approval { choice, by, why, .. } = &mut approval;
+                why.iter_mut().chain([choice, by]).for_each(|text| clean(text, rules));
                 Answer::Approval(approval)
             }
             Answer::Each(results) => {
@@ -89,10 +89,10 @@ impl RunDetail {
 }
 
 impl OpenApproval {
-    /// What can be chosen stays as it is: it is decided by that.
+    /// Who knows a choice that has a secret in it can still make it, by its real words.
     fn redact(&mut self, rules: &Redactions) {
         clean(&mut self.question, rules);
-        self.task.iter_mut().for_each(|name| clean(name, rules));
+        self.choices.iter_mut().chain(&mut self.task).for_each(|name| clean(name, rules));
         self.payload = self.payload.take().map(|json| cleaned(json, rules));
     }
 }

@@ -252,7 +252,7 @@ pub struct Status {
 }
 
 /// A function that runs can be started from, with what is known of it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Function {
     /// What it is called.
@@ -260,8 +260,19 @@ pub struct Function {
     /// The language of its code: `rust`, `python`.
     pub language: String,
     /// What it is given, as its language writes it: the type of its one value in Rust, its parameters in Python.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub input: Option<String>,
+    pub takes: Option<String>,
+    /// The same as a JSON Schema, if there is one.
+    pub input: Option<serde_json::Value>,
+    /// What its author says of it.
+    pub doc: Option<String>,
+}
+
+impl Function {
+    /// One of which no more is known.
+    pub fn new(name: &str, language: &str) -> Function {
+        let (name, language) = (name.to_owned(), language.to_owned());
+        Function { name, language, takes: None, input: None, doc: None }
+    }
 }
 
 /// A run that cannot go on with the program that has the log.

@@ -26,7 +26,7 @@ pub struct Seen<'a> {
     pub did: &'static str,
     /// What it was done to: a run, a promise, a step, an approval.
     pub to: Option<String>,
-    /// Why it was not done.
+    /// Why it was not done; of several, why the first was not that was not.
     pub refused: Option<&'a TaskError>,
 }
 
@@ -43,6 +43,8 @@ impl Request {
             | Request::Events(_)
             | Request::Metrics
             | Request::Doubts
+            // Nobody misses a blob that no run names.
+            | Request::Collect { .. }
             | Request::Approvals => return None,
             Request::Submit { id, .. } => ("submit", Some(id.clone())),
             Request::Send { run, .. } => ("send", Some(run.to_string())),
@@ -54,9 +56,8 @@ impl Request {
             Request::Compact { remains } => {
                 ("compact", all(&mut remains.iter().map(|one| one.run.to_string())))
             }
-            Request::Collect { .. } => ("collect", None),
             Request::Decide { key, .. } => ("decide", Some(key.clone())),
-            Request::Resolve { approval, .. } => ("resolve", Some(approval.clone())),
+            Request::Resolve { approval, ruling } => (ruling.word(), Some(approval.clone())),
         })
     }
 }
@@ -72,6 +73,11 @@ pub(super) fn seen(
     witness.may()?;
     let answer = ask(request);
     let user = user_name(uid);
-    witness.saw(&Seen { uid, user, did, to, refused: answer.as_ref().err() });
+    let refused = match &answer {
+        Err(error) => Some(error),
+        Ok(Answer::Each(each)) => each.iter().find_map(|one| one.as_ref().err()),
+        Ok(_) => None,
+    };
+    witness.saw(&Seen { uid, user, did, to, refused });
     answer
 }

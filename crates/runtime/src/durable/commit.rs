@@ -110,6 +110,7 @@ impl Runtime {
     pub(crate) fn hand_in(&mut self) {
         let Some(durable) = &mut self.durable else { return };
         if !durable.page.batch.is_empty() {
+            durable.page.tell_calls(&self.host.inbox.meters.calls);
             durable.handed_in = durable.log.submit(&mut durable.page.batch, &self.host.clock);
             durable.look_at_backlog(self.settings.log_settings.backlog_bytes);
         }

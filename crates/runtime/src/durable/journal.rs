@@ -217,6 +217,7 @@ impl Journal {
     }
 
     fn write_call(&mut self, page: &mut Page, tid: Tid, clock: Time, call: CallRecord) {
+        page.called(call.kind);
         if call.kind == CallKind::Yield {
             match self.yields.get_mut(tid) {
                 Some(count) => *count += 1,

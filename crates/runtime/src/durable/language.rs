@@ -3,6 +3,8 @@
 
 use tiffany_kernel::{BoxCoroutine, Frame, Site, TaskError, Time, Uuid, Value};
 
+use crate::control::Function;
+
 /// What a function is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
@@ -53,8 +55,8 @@ pub trait Language {
     /// What it is called, in a word.
     fn name(&self) -> &'static str;
 
-    /// The names of the functions that runs can be started from, and what each is given, if that is known.
-    fn functions(&self) -> Vec<(String, Option<String>)>;
+    /// The functions that runs can be started from, with what is known of them.
+    fn functions(&self) -> Vec<Function>;
 
     /// Whether there is such a function.
     fn has(&self, function: &str) -> bool;

@@ -33,6 +33,7 @@ impl Log {
         inline: Option<CommitTime>,
     ) -> io::Result<Log> {
         writer.committer.meters = Arc::clone(&inbox.meters.log);
+        writer.applier.followers = Arc::clone(&inbox.followers);
         match inline {
             None => {
                 let tell = move |notice| inbox.send(Letter::Logged(notice));

@@ -51,6 +51,8 @@ type Restore = dyn Fn(&str, Option<Time>) -> Result<BoxCoroutine, TaskError>;
 pub(crate) struct Registry {
     functions: BTreeMap<Rc<str>, Function>,
     agents: BTreeMap<Rc<str>, Rc<Restore>>,
+    /// What was said of functions that are registered here, or will be.
+    described: BTreeMap<String, (String, serde_json::Value)>,
     /// Who knows of others.
     pub(crate) language: Option<Rc<dyn Language>>,
 }
@@ -146,19 +148,19 @@ impl Registry {
 
     /// All functions, with what is known of them.
     pub(crate) fn list(&self) -> Vec<control::Function> {
-        let ours = self.functions.iter().map(|(name, function)| control::Function {
-            name: name.to_string(),
-            language: "rust".into(),
-            input: function.input.map(without_modules),
+        let ours = self.functions.iter().map(|(name, function)| {
+            let (doc, input) = self.described.get(&**name).cloned().unzip();
+            let takes = function.input.map(without_modules);
+            let doc = doc.filter(|doc| !doc.is_empty());
+            control::Function { takes, input, doc, ..control::Function::new(name, "rust") }
         });
-        let theirs = self.language.iter().flat_map(|language| {
-            language.functions().into_iter().map(|(name, input)| control::Function {
-                name,
-                language: language.name().into(),
-                input,
-            })
-        });
+        let theirs = self.language.iter().flat_map(|language| language.functions());
         ours.chain(theirs).collect()
+    }
+
+    /// What a function is for, and what it is given.
+    pub(crate) fn describe(&mut self, name: &str, doc: &str, input: serde_json::Value) {
+        self.described.insert(name.to_owned(), (doc.to_owned(), input));
     }
 
     /// Whether there is none.

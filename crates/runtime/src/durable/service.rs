@@ -71,11 +71,13 @@ impl Runtime {
     /// way any more. What waits for a step goes on after a restart.
     #[track_caller]
     pub fn drain(&mut self, patience: Duration) -> Result<bool, RunError> {
-        let deadline = Instant::now() + patience;
+        // None: there is more patience than time.
+        let deadline = Instant::now().checked_add(patience);
         self.effects.close();
         let _ringing = Ringing::start(self.handle())?;
         self.drive_until(Location::caller(), |runtime| {
-            !runtime.effects.is_under_way() || Instant::now() >= deadline
+            let is_late = deadline.is_some_and(|deadline| Instant::now() >= deadline);
+            !runtime.effects.is_under_way() || is_late
         })?;
         Ok(!self.effects.is_under_way())
     }

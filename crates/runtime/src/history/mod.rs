@@ -21,4 +21,5 @@ pub use diff::{
 pub use export::{ExportError, Format, export, export_to_file};
 pub(crate) use glance::Glance;
 pub use glance::Outcome;
+#[cfg(feature = "cli")]
 pub(crate) use words::{has_failed, json_value};

@@ -1,6 +1,8 @@
 //! The tasks of a run and where each of them stands, from its records alone. What follows from the code and is not
 //! written down (who holds a lock, say) it does not know.
 
+#![cfg_attr(not(feature = "cli"), allow(dead_code, reason = "the command line shows more of it"))]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -1,6 +1,8 @@
 //! A call without an answer: what it is, what it waits for, and in words. It is made from one record and knows no
 //! other.
 
+#![cfg_attr(not(feature = "cli"), allow(dead_code, reason = "the command line shows more of it"))]
+
 use serde_json::Value;
 use tiffany_kernel::CallKind;
 

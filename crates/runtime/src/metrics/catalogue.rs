@@ -31,6 +31,7 @@ catalogue! {
     AGE: Gauge "tiffany_metrics_age_seconds" [] "How old the figures are that only the loop can tell: 0, unless it has not answered in time.";
 
     TURNS: Counter "tiffany_turns_total" [] "Turns that tasks have had.";
+    CALLS: Counter "tiffany_calls_total" ["call"] "System calls that durable runs made and wrote down, by kind.";
     BUSY: Histogram "tiffany_loop_busy_seconds" [] "How long the loop was busy with tasks at a stretch, until it waited or had given some 500 turns.";
     WAITS: Counter "tiffany_loop_waits_total" [] "How often the loop waited because nobody was ready.";
     WAIT_TIME: Counter "tiffany_loop_wait_seconds_total" [] "How long it waited in all.";

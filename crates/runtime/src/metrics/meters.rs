@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use tiffany_kernel::{ErrorKind, TaskError};
+use tiffany_kernel::{CallKind, ErrorKind, TaskError};
 
 use super::Source;
 use super::disk::Disk;
@@ -20,6 +20,7 @@ const PATIENCE: Duration = Duration::from_millis(250);
 #[derive(Default)]
 pub(crate) struct Meters {
     pub(crate) turns: Counter,
+    pub(crate) calls: CallMeters,
     pub(crate) busy: Times,
     pub(crate) waits: Counter,
     pub(crate) wait_time: Counter,
@@ -42,6 +43,15 @@ pub(crate) struct Meters {
     pub(super) sources: Mutex<Vec<Source>>,
     standing: Mutex<Told>,
     told: Condvar,
+}
+
+/// Calls by their kind.
+pub(crate) struct CallMeters(pub(crate) [Counter; CallKind::ALL.len()]);
+
+impl Default for CallMeters {
+    fn default() -> CallMeters {
+        CallMeters(std::array::from_fn(|_| Counter::default()))
+    }
 }
 
 /// What the loop has said of itself.

@@ -1,6 +1,6 @@
 //! Reads all meters at one moment: each metric of the catalogue, in its order, and then those of others.
 
-use tiffany_kernel::BlockReason;
+use tiffany_kernel::{BlockReason, CallKind};
 
 use super::catalogue::{self as about, About, CATALOGUE};
 use super::disk::Disk;
@@ -83,6 +83,9 @@ impl Meters {
 
     fn read_loop(&self, sheet: &mut Sheet) {
         sheet.count(&about::TURNS, &[], self.turns.get());
+        for (kind, count) in CallKind::ALL.iter().zip(&self.calls.0) {
+            sheet.count(&about::CALLS, &[kind.tag()], count.get());
+        }
         sheet.histogram(&about::BUSY, &[], &self.busy.0);
         sheet.count(&about::WAITS, &[], self.waits.get());
         sheet.value(&about::WAIT_TIME, &[], self.wait_time.seconds());

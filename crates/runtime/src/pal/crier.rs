@@ -1,5 +1,6 @@
 //! Wakes readers that wait, on a thread of its own: however many there are, the loop only leaves a list of them. Between two rounds it rests, so that
-//! a busy run wakes its readers now and then and not for every event.
+//! a busy run wakes its readers now and then and not for every event, and the longer the more of them there are: a thousand have what
+//! is new fifty times a second, and do not take all cores from those who work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,8 +8,12 @@ use std::time::Duration;
 use super::sleeper::Sleeper;
 use crate::lock::{Condvar, Mutex};
 
-/// How long it rests after it has woken somebody.
+/// How long it rests after it has woken somebody...
 const REST: Duration = Duration::from_micros(300);
+/// ...and how much longer for each of them: about twice what a reader needs to pass on what it has read.
+const REST_EACH: Duration = Duration::from_micros(20);
+/// Nobody waits longer than this.
+const LONGEST_REST: Duration = Duration::from_millis(50);
 
 /// How long its thread waits for more.
 const IDLE: Duration = Duration::from_secs(5);
@@ -61,8 +66,9 @@ impl Crier {
             std::mem::swap(&mut awake, &mut queue.sleepers);
             if !awake.is_empty() {
                 drop(queue);
+                let rest = rest_after(awake.len());
                 awake.drain(..).for_each(|sleeper| sleeper.wake());
-                std::thread::sleep(REST);
+                std::thread::sleep(rest);
                 queue = self.queue.lock();
                 continue;
             }
@@ -74,5 +80,24 @@ impl Crier {
                 return;
             }
         }
+    }
+}
+
+/// How long it rests after so many were woken.
+fn rest_after(woken: usize) -> Duration {
+    let each = REST_EACH.saturating_mul(u32::try_from(woken).unwrap_or(u32::MAX));
+    (REST + each).min(LONGEST_REST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_reader_is_told_at_once_and_a_thousand_fifty_times_a_second() {
+        assert!(rest_after(1) < Duration::from_millis(1));
+        let rest = rest_after(1_000);
+        assert!((20..25).contains(&rest.as_millis()), "{rest:?}");
+        assert_eq!(rest_after(usize::MAX), LONGEST_REST);
     }
 }

@@ -69,7 +69,7 @@ impl Hub {
         }))
     }
 
-    /// Drawn when the hub was made. A reader that comes back and finds another one reads from the beginning: its numbers mean nothing here.
+    /// Drawn when the hub was made, below 2^53. A reader that comes back and finds another one reads from the beginning: its numbers mean nothing here.
     pub fn epoch(&self) -> u64 {
         self.0.epoch
     }

@@ -31,8 +31,12 @@ pub struct Keeper {
 impl Keeper {
     /// For the log in a directory.
     pub fn open(dir: &Path) -> Result<Keeper, TaskError> {
-        let control = Control::open(dir)?;
-        Ok(Keeper { control, dir: dir.to_path_buf(), memory: Memory::default() })
+        Ok(Keeper::through(Control::open(dir)?, dir))
+    }
+
+    /// For the log in a directory, through whoever is asked by this.
+    pub fn through(control: Control, dir: &Path) -> Keeper {
+        Keeper { control, dir: dir.to_path_buf(), memory: Memory::default() }
     }
 
     /// For a runtime of this process, from another thread.

@@ -12,6 +12,7 @@ use super::collect::Collecting;
 use super::committer::Committed;
 use super::disk::{Barrier, Disk, DiskFile, Hold, OpenMode, empty, read_from};
 use super::error::{Doing, LogError};
+use super::growth::Followers;
 use super::handles::Handles;
 use super::index::{Frame, IndexFile, RunEntry, RunState};
 use super::lock::Holding;
@@ -81,6 +82,8 @@ pub(crate) struct Applier {
     pub(crate) touched: Touched,
     /// A search for blobs that nobody names.
     pub(crate) collecting: Option<Collecting>,
+    /// Who wants to know that files have grown.
+    pub(crate) followers: Arc<Followers>,
 }
 
 /// What some batches have for one run, in one generation of its file.
@@ -148,6 +151,7 @@ impl Applier {
             rest = others;
             self.write_share(share, mine)?;
         }
+        self.followers.tell(shares.iter().map(|share| share.run));
         Ok(())
     }
 

@@ -1,9 +1,9 @@
 //! The seam between the log and the medium: what the log asks of a disk, and the real one. Its twin for
 //! tests is in `sim.rs`. It knows nothing of lines or blocks.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -179,13 +179,13 @@ pub(crate) fn empty(file: &dyn DiskFile) -> io::Result<()> {
     if file.size()? > 0 { file.set_size(0) } else { Ok(()) }
 }
 
-/// The file system of the machine.
+/// The file system of the machine. What it makes is for this user alone; what is there already keeps its rights.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
 
 impl Disk for RealDisk {
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        match std::fs::create_dir(path) {
+        match DirBuilder::new().mode(0o700).create(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
             other => other,
         }
@@ -194,6 +194,7 @@ impl Disk for RealDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
         let mut options = OpenOptions::new();
         options.read(true).write(mode != OpenMode::Read).create(mode == OpenMode::Create);
+        options.mode(0o600);
         Ok(Arc::new(RealFile(options.open(path)?)))
     }
 
@@ -250,7 +251,7 @@ impl Disk for RealDisk {
     fn lock(&self, path: &Path, owner: &str) -> io::Result<Locking> {
         let mut options = OpenOptions::new();
         // Not truncated: what is in it tells who holds the lock.
-        options.read(true).write(true).create(true).truncate(false);
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut file = options.open(path)?;
         match file.try_lock() {
             Ok(()) => {

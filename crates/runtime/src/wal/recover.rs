@@ -181,6 +181,7 @@ impl Writer {
             handles: Handles::new(settings.open_files),
             touched: Touched::default(),
             collecting: None,
+            followers: Arc::default(),
         };
         applier.mend(&segments, chained, &mut recovery)?;
         let mut committer = Committer {

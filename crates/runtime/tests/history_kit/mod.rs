@@ -50,6 +50,11 @@ impl Log {
 }
 
 impl Run {
+    /// Its lines, as they are in its file.
+    pub(crate) fn text(&self) -> String {
+        self.batch.text().to_owned()
+    }
+
     /// Lets time pass.
     pub(crate) fn later(&mut self, millis: u64) -> &mut Run {
         self.now += millis;

@@ -39,7 +39,7 @@ pub enum ChronicleError {
     Log(#[from] LogError),
     /// The run has more records than there is memory for.
     #[error(
-        "run {run} has too many records to be indexed: {records} take {bytes} bytes [TFY0194]; read them as lines, with `Accept: application/x-ndjson`, or by `tiffany log`"
+        "run {run} has too many records to be indexed: {records} take {bytes} bytes [TFY0169]; read them as lines, with `Accept: application/x-ndjson`, or by `tiffany log`"
     )]
     TooLong {
         /// The run.
@@ -56,7 +56,7 @@ impl ChronicleError {
     pub fn code(&self) -> &'static str {
         match self {
             ChronicleError::Log(error) => error.code(),
-            ChronicleError::TooLong { .. } => "TFY0194",
+            ChronicleError::TooLong { .. } => "TFY0169",
         }
     }
 }

@@ -1,0 +1,81 @@
+//! `ps`: how long `tiffany ps` takes while 10,000 runs of a daemon go on, from the start of its process to the last byte of its table: it connects to the socket in the directory, asks, and makes
+//! text of what it is told. A sample is the median of some of them; `first` is the first one of a daemon, and `http` a whole list of the same runs by `GET /api/v1/runs`.
+//!
+//! `raw` is a process of this program that says a line and ends.
+
+use std::ffi::OsString;
+use std::rc::Rc;
+use std::time::Instant;
+
+use tiffany::cli::CommandLine;
+
+use super::house::{House, read, text};
+use crate::durable::{Place, functions, output, settle};
+use crate::harness::{Better, Contender, Measure, Mode, Sample, Taken, Target};
+
+pub(super) fn measure(place: &Rc<Place>) -> Measure {
+    let place = Rc::clone(place);
+    Measure {
+        name: "ps",
+        what: "`tiffany ps` of 10,000 live runs, from process start to the last byte",
+        unit: "ms",
+        better: Better::Lower,
+        targets: vec![Target::Figure(100.0), Target::Beside("http", 100.0)],
+        rounds: 3,
+        contenders: vec![
+            Contender::fallible("tiffany", move |mode| tiffany(&place, mode)),
+            Contender::fallible("raw", |mode| {
+                let taken = (0..mode.pick(9, 1)).map(|_| timed(|| output(&["nothing"])));
+                median(taken.map(|taken| taken.map(|(took, _)| took))).map(Sample::of)
+            }),
+        ],
+    }
+}
+
+fn tiffany(place: &Place, mode: Mode) -> Taken {
+    let house = House::open(place)?;
+    let (runs, times) = mode.pick((10_000, 9), (200, 1));
+    house.submit("sleeper", "sleeper", runs)?;
+    settle();
+    let log = house.scratch.log();
+    let log = text(&log)?;
+    let ps = || {
+        let (took, printed) = timed(|| output(&["ps", log]))?;
+        let lines = printed.iter().filter(|byte| **byte == b'\n').count();
+        // There is a line of names above.
+        (lines == runs + 1).then_some(took).ok_or_else(|| format!("it printed {lines} lines"))
+    };
+    let first = ps()?;
+    let told = median((0..times).map(|_| ps()))?;
+    let list = || {
+        let path = format!("/api/v1/runs?state=live&limit={runs}");
+        let (took, page) = timed(|| house.ask("GET", &path, "", 200))?;
+        let page: serde_json::Value = read(&page)?;
+        let listed = page["runs"].as_array().map_or(0, Vec::len);
+        (listed == runs).then_some(took).ok_or_else(|| format!("{listed} runs were listed"))
+    };
+    let http = median((0..times).map(|_| list()))?;
+    Ok(Sample::of(told).beside("first", first).beside("http", http))
+}
+
+/// How many milliseconds something took, and what came of it.
+fn timed<T>(act: impl FnOnce() -> Result<T, String>) -> Result<(f64, T), String> {
+    let start = Instant::now();
+    let came = act()?;
+    Ok((start.elapsed().as_secs_f64() * 1e3, came))
+}
+
+fn median(taken: impl Iterator<Item = Result<f64, String>>) -> Result<f64, String> {
+    let mut taken = taken.collect::<Result<Vec<f64>, String>>()?;
+    taken.sort_by(f64::total_cmp);
+    Ok(taken[taken.len() / 2])
+}
+
+/// The process: the command as people have it.
+pub(crate) fn serve(log: &str) -> Result<(), String> {
+    let arguments: Vec<OsString> = ["tiffany", "--dir", log, "ps"].map(Into::into).into();
+    match CommandLine::new(functions()).extra(&tiffany_daemon::Commands).run(&arguments) {
+        0 => Ok(()),
+        code => Err(format!("`ps` ended with {code}")),
+    }
+}

@@ -1,0 +1,124 @@
+//! A program with everything in it that the dashboard shows: tasks that wait for each other, progress and output, steps
+//! that are tried again, a failure that goes through several tasks, questions to people, and as many tasks as are wanted.
+//!
+//! `cargo run -p tiffany-cli --example kitchen -- serve`, then start `dinner` or `banquet` in the browser.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde_json::json;
+use tiffany::durable::{Retry, receive, step, step_with};
+use tiffany::pal::{LogLevel, log, output, progress};
+use tiffany::{Runtime, TaskError, gather, sleep, try_spawn};
+
+const COURSES: [&str; 4] = ["soup", "salad", "roast", "cake"];
+
+/// Cooks one course: so many turns of the spoon, each a step.
+async fn cook(course: &'static str, turns: u64) -> Result<String, TaskError> {
+    log(LogLevel::Info, format!("{course} is begun")).await;
+    for turn in 1..=turns {
+        step("stir", move || {
+            std::thread::sleep(Duration::from_millis(15 + 7 * (turn % 5)));
+            Ok::<u64, String>(turn)
+        })
+        .input(&json!({ "course": course, "turn": turn }))
+        .await?;
+        progress(turn, turns, course).await;
+        output("stdout", format!("{course}: turn {turn} of {turns}\n")).await;
+        sleep(Duration::from_millis(120)).await;
+    }
+    step_with("taste", |attempt| {
+        if attempt.number() < 2 {
+            return Err("too hot to tell".to_owned());
+        }
+        Ok(())
+    })
+    .retry(Retry::times(3).first(Duration::from_millis(150)))
+    .await?;
+    log(LogLevel::Warn, format!("{course} is nearly gone")).await;
+    Ok(format!("{course} after {turns} turns"))
+}
+
+/// Four courses at once.
+async fn dinner(turns: u64) -> Result<Vec<String>, TaskError> {
+    let mut cooks = Vec::new();
+    for course in COURSES {
+        cooks.push(try_spawn(cook(course, turns)).name(course).await);
+    }
+    gather(cooks).await
+}
+
+/// Fails deep inside: the sauce is part of the roast, and the roast of the banquet.
+async fn banquet(sauce: String) -> Result<String, TaskError> {
+    let soup = try_spawn(cook("soup", 3)).name("soup").await;
+    let roast = try_spawn(async move {
+        let made = try_spawn(async move {
+            sleep(Duration::from_millis(80)).await;
+            step("reduce", move || Err::<String, String>(format!("the {sauce} is burnt")))
+                .retry(Retry::times(3).first(Duration::from_millis(40)))
+                .await
+        });
+        let made = made.name("sauce").await.await?;
+        Ok::<String, TaskError>(format!("roast with {made}"))
+    });
+    let roast = roast.name("roast").await.await?;
+    Ok(format!("{}, then {roast}", soup.await?))
+}
+
+/// Asks somebody before it spends money.
+async fn market(euros: u32) -> Result<String, TaskError> {
+    let asked = tiffany::approve(format!("Buy fish for {euros} EUR?"))
+        .choices(["yes", "only half", "no"])
+        .payload(&json!({ "euros": euros, "fish": ["trout", "pike"], "stall": 7 }));
+    let answer = asked.await?;
+    step("buy", move || Ok::<String, String>(format!("bought: {}", answer.choice))).await
+}
+
+/// Many guests, each a task that does a step and goes; the last of them stay until somebody calls `leave`.
+async fn feast(guests: u64) -> Result<u64, TaskError> {
+    let mut tables = Vec::new();
+    for guest in 0..guests {
+        let stays = guest + 3 >= guests;
+        let seat = try_spawn(async move {
+            step("eat", move || Ok::<u64, String>(guest)).pure().await?;
+            if stays {
+                receive::<serde_json::Value>("leave").await?;
+            }
+            Ok::<u64, TaskError>(guest)
+        });
+        tables.push(seat.name(if guest % 2 == 0 { "guest" } else { "child" }).await);
+    }
+    Ok(gather(tables).await?.len() as u64)
+}
+
+/// Writes so many records: steps that do nothing.
+async fn inventory(items: u64) -> Result<u64, TaskError> {
+    for item in 0..items {
+        step("count", move || Ok::<u64, String>(item)).pure().await?;
+    }
+    Ok(items)
+}
+
+/// Shows what it is given, in every place where text is shown.
+async fn label(text: String) -> Result<(), TaskError> {
+    let (shown, asked, named) = (text.clone(), text.clone(), text.clone());
+    output("stdout", format!("{text}\n")).await;
+    log(LogLevel::Error, text.clone()).await;
+    progress(1, 2, text.clone()).await;
+    let printer = try_spawn(async move {
+        tiffany::approve(format!("Print {asked}?")).payload(&asked).await?;
+        step("print", move || Err::<(), String>(format!("no paper for {shown}"))).await
+    });
+    printer.name(named).await.await
+}
+
+fn main() -> ExitCode {
+    let program = Runtime::builder()
+        .register("dinner", dinner)
+        .register("banquet", banquet)
+        .register("market", market)
+        .register("feast", feast)
+        .register("inventory", inventory)
+        .register("label", label);
+    tiffany_daemon::main(program)
+}

@@ -1,0 +1,71 @@
+// Everybody can use it: axe-core finds nothing in either theme, and everything is done by keys.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { Daemon, eventually, openWindow, violations } from './kit.mjs';
+
+const PAGES = ['/runs', '/runs?state=failed', '/runs?start=dinner', '/runs/banquet-1', '/runs/banquet-1?at=9&task=4', '/runs/banquet-1/graph', '/runs/dinner-1/timeline?task=2', '/runs/banquet-1/records?record=3', '/runs/banquet-1/effects?effect=13', '/runs/dinner-1/output', '/runs/market-1', '/runs/nothing-like-that', '/approvals', '/system', '/nowhere'];
+
+let daemon;
+before(async () => {
+  daemon = await Daemon.start();
+  await daemon.submit('banquet', 'banquet-1', 'bearnaise');
+  await daemon.submit('market', 'market-1', 60);
+  await daemon.submit('dinner', 'dinner-1', 2);
+  await daemon.reached('banquet-1', 'failed');
+  await daemon.reached('dinner-1', 'completed');
+});
+after(() => daemon.stop());
+
+for (const theme of ['light', 'dark']) {
+  for (const width of [1280, 380]) {
+    test(`axe-core finds nothing: ${theme}, ${width} pixels`, async () => {
+      const page = await openWindow(daemon, { theme, width });
+      const wrong = [];
+      for (const path of PAGES) {
+        await page.goto(path);
+        await page.locator('h1').first().waitFor({ state: 'attached' });
+        await page.waitForTimeout(path === '/system' ? 1500 : 600);
+        wrong.push(...(await violations(page)).map((one) => `${path}  ${one}`));
+        assert.equal(await page.evaluate(() => document.documentElement.scrollWidth > innerWidth), false, `${path} is wider than the window`);
+      }
+      assert.deepEqual(wrong, []);
+      assert.deepEqual(page.complaints, []);
+    });
+  }
+}
+
+test('a run is found, opened and read by keys alone', async () => {
+  const page = await openWindow(daemon);
+  await page.goto('/runs');
+  await page.getByRole('row', { name: /banquet-1/ }).waitFor();
+  await page.keyboard.press('/');
+  await page.keyboard.type('banquet');
+  await page.waitForURL('**/runs?text=banquet');
+  await page.getByRole('row', { name: /dinner-1/ }).waitFor({ state: 'detached' });
+  await page.keyboard.press('Escape');
+  await page.getByRole('grid', { name: 'Runs' }).focus();
+  await page.keyboard.press('End');
+  await page.keyboard.press('Enter');
+  await page.waitForURL('**/runs/*-*');
+  await page.getByRole('region', { name: 'Why it failed' }).waitFor();
+  await page.keyboard.press('4');
+  await page.waitForURL('**/records');
+  await page.getByRole('grid', { name: /Records/ }).focus();
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Enter');
+  await page.getByRole('region', { name: /^Record \d+$/ }).waitFor();
+  await page.keyboard.press('1');
+  await page.getByRole('treegrid', { name: 'Tasks' }).focus();
+  await page.keyboard.press('ArrowLeft');
+  await eventually(async () => assert.equal(await page.getByRole('treegrid').getByRole('row').count(), 2));
+  await page.keyboard.press('ArrowRight');
+  await eventually(async () => assert.equal(await page.getByRole('treegrid').getByRole('row').count(), 5));
+  await page.keyboard.press('?');
+  await page.getByRole('dialog', { name: 'Keys' }).waitFor();
+  await page.keyboard.press('Escape');
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await page.keyboard.press('g');
+  await page.keyboard.press('s');
+  await page.waitForURL('**/system');
+  assert.deepEqual(page.complaints, []);
+});

@@ -1,0 +1,43 @@
+// A question is decided in one of two windows, and both know.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { Daemon, openWindow } from './kit.mjs';
+
+let daemon;
+before(async () => (daemon = await Daemon.start()));
+after(() => daemon.stop());
+
+test('a question is asked, decided and recorded', async () => {
+  const [one, other] = [await openWindow(daemon), await openWindow(daemon)];
+  await one.goto('/approvals');
+  await one.getByText('Nobody is asked anything').waitFor();
+  await other.goto('/runs');
+  await daemon.submit('market', 'market-1', 60);
+  const question = one.getByRole('article', { name: 'Buy fish for 60 EUR?' });
+  await question.waitFor();
+  await question.getByText('"trout"').waitFor();
+  await other.getByRole('row', { name: /asks a person.*market-1/ }).waitFor();
+  await other.getByRole('link', { name: 'market-1' }).click();
+  await other.getByRole('article', { name: 'Buy fish for 60 EUR?' }).waitFor();
+
+  await question.getByLabel('Why').fill('half is enough');
+  await question.getByRole('button', { name: 'only half' }).click();
+  await one.getByText('Nobody is asked anything').waitFor();
+  await other.getByRole('article', { name: 'Buy fish for 60 EUR?' }).waitFor({ state: 'detached' });
+  await other.getByText('"bought: only half"').waitFor();
+
+  const { records } = await daemon.ask('GET', '/runs/market-1/records?from=1');
+  const decided = records.find((record) => record.type === 'ApprovalDecided');
+  assert.match(JSON.stringify(decided), /only half/);
+  assert.match(JSON.stringify(decided), /half is enough/);
+  assert.deepEqual([...one.complaints, ...other.complaints], []);
+});
+
+test('a rejection is the last of the choices', async () => {
+  const page = await openWindow(daemon);
+  await daemon.submit('market', 'market-2', 9);
+  await page.goto('/runs/market-2');
+  await page.getByRole('button', { name: 'no', exact: true }).click();
+  await page.getByText('"bought: no"').waitFor();
+  assert.deepEqual(page.complaints, []);
+});

@@ -1,0 +1,58 @@
+// The run at any record, a fork from there, and what is different.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { Daemon, eventually, openWindow } from './kit.mjs';
+
+let daemon;
+before(async () => {
+  daemon = await Daemon.start();
+  await daemon.submit('banquet', 'banquet-1', 'bearnaise');
+  await daemon.reached('banquet-1', 'failed');
+});
+after(() => daemon.stop());
+
+test('the tasks are as they were at a record', async () => {
+  const page = await openWindow(daemon);
+  await page.goto('/runs/banquet-1');
+  const tree = page.getByRole('treegrid', { name: 'Tasks' });
+  await tree.getByRole('row', { name: /sauce.*failed/ }).waitFor();
+  await page.getByRole('slider', { name: 'Record' }).fill('9');
+  await page.waitForURL('**/runs/banquet-1?at=9');
+  await tree.getByRole('row', { name: /roast.*waiting/ }).waitFor();
+  assert.equal(await tree.getByRole('gridcell', { name: 'failed', exact: true }).count(), 0);
+  await page.getByText('Record 9', { exact: true }).waitFor();
+  await page.keyboard.press(']');
+  await page.waitForURL('**/runs/banquet-1?at=10');
+  await page.getByRole('button', { name: 'Back to now' }).click();
+  await tree.getByRole('row', { name: /sauce.*failed/ }).waitFor();
+  assert.deepEqual(page.complaints, []);
+});
+
+test('a look inside runs the code up to there', async () => {
+  const page = await openWindow(daemon);
+  await page.goto('/runs/banquet-1?at=9&task=3');
+  await page.getByRole('button', { name: 'Store, stack and variables' }).click();
+  await page.getByRole('heading', { name: 'Stack' }).waitFor();
+  await page.getByText(/It stands at .*kitchen\.rs:\d+/).waitFor();
+  assert.deepEqual(page.complaints, []);
+});
+
+test('a fork goes its own way, and the two are compared', async () => {
+  const page = await openWindow(daemon);
+  const { records } = await daemon.ask('GET', '/runs/banquet-1/records?from=1&limit=1000');
+  const answer = records.find((record) => record.type === 'EffectResult' && record.error && record.retry_at === undefined);
+  await page.goto(`/runs/banquet-1/records?record=${answer.seq}`);
+  await page.getByRole('button', { name: 'Fork here' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Fork' });
+  await dialog.getByLabel('The answer in that record').selectOption('value');
+  await dialog.getByLabel('Value').fill('"butter"');
+  await dialog.getByLabel('Effects it may do').fill('*');
+  await dialog.getByLabel('Id').fill('banquet-mended');
+  await dialog.getByRole('button', { name: 'Fork', exact: true }).click();
+  await page.getByRole('heading', { name: 'banquet-mended' }).waitFor();
+  await page.locator('.title').getByText('completed').waitFor();
+  await page.getByRole('link', { name: 'Compare with its parent' }).click();
+  await page.getByRole('region', { name: 'Where they part' }).waitFor();
+  await eventually(async () => assert.ok((await page.getByRole('region', { name: 'Differences' }).getByRole('listitem').count()) > 0));
+  assert.deepEqual(page.complaints, []);
+});

@@ -1,0 +1,140 @@
+// One run as it is seen: what the daemon knows of it, its tasks, and what it shows while it goes on. All of it bounded.
+import { api, ApiError, problemOf } from './api';
+import { Live, type LinkState } from './live';
+import { Pace } from './pace';
+import type { Activity, Problem, RunDetail, Tasks } from './types';
+
+export interface Progress {
+  done: number;
+  total: number | null;
+  message: string;
+}
+
+/** A line of what a run shows. */
+export interface Shown {
+  seq: number;
+  ts: string;
+  tid: number | undefined;
+  stream: string;
+  text: string;
+  isGhost: boolean;
+  cut: number;
+}
+
+export const MOST_LINES = 5000;
+const MOST_PROGRESS = 2000;
+const SHOWN_STAGES = new Set(['Log', 'Output', 'WaitingForLLM', 'PreviewingPatch', 'CommittingPatch', 'Idle']);
+
+/** The line that an event is, if it is one of what a run shows. */
+export function lineOf(event: Activity): Shown | null {
+  if (!SHOWN_STAGES.has(event.stage)) return null;
+  const data = event.data ?? {};
+  const stream = event.stage === 'Output' ? String(data.stream ?? 'output') : event.stage === 'Log' ? `log ${String(data.level ?? 'info')}` : event.stage;
+  return { seq: event.seq, ts: event.ts, tid: event.tid, stream, text: event.message, isGhost: event.ghost, cut: event.cut ?? 0 };
+}
+
+export function progressOf(event: Activity): Progress | null {
+  if (event.stage !== 'Progress' || typeof event.data?.done !== 'number') return null;
+  return { done: event.data.done, total: typeof event.data.total === 'number' ? event.data.total : null, message: event.message };
+}
+
+export class RunView {
+  detail = $state.raw<RunDetail | null>(null);
+  input = $state.raw<{ value: unknown } | null>(null);
+  tasks = $state.raw<Tasks | null>(null);
+  problem = $state.raw<Problem | null>(null);
+  lines = $state.raw<Shown[]>([]);
+  /** How many lines are not kept here any more. */
+  gone = $state(0);
+  lost = $state(0);
+  progress = $state.raw<ReadonlyMap<number, Progress>>(new Map());
+  link = $state<LinkState>('connecting');
+  /** Grows with everything that happened: what else belongs to the run is old then. */
+  version = $state(0);
+  #live: Live | null = null;
+  #reader: Pace;
+  #isStopped = false;
+
+  constructor(readonly name: string) {
+    this.#reader = new Pace(() => this.#read(), 250);
+    this.#reader.poke();
+  }
+
+  stop() {
+    this.#isStopped = true;
+    this.#live?.stop();
+    this.#reader.stop();
+  }
+
+  again() {
+    this.#reader.poke();
+  }
+
+  async #read() {
+    // The tasks of a long run take a moment; what it is and why it failed does not wait for them.
+    const asked = api.tasks(this.name).then(
+      (tasks) => ({ tasks }),
+      (error: unknown) => ({ error }),
+    );
+    try {
+      const detail = await api.run(this.name);
+      if (this.#isStopped) return;
+      this.detail = detail;
+      this.problem = null;
+      this.#live ??= new Live(`/runs/${encodeURIComponent(detail.uuid)}/events`, { events: (batch) => this.#take(batch), state: (state) => (this.link = state), gap: (why) => this.#gap(why) }, { history: true });
+      await this.#readInput(detail.uuid);
+      const told = await asked;
+      if (this.#isStopped) return;
+      if ('error' in told) throw told.error;
+      this.tasks = told.tasks;
+      this.version += 1;
+    } catch (error) {
+      if (this.#isStopped) return;
+      this.problem = problemOf(error);
+      if (error instanceof ApiError && error.status === 0) setTimeout(() => this.#reader.poke(), 2000);
+    }
+  }
+
+  async #readInput(run: string) {
+    if (this.input) return;
+    const [first] = (await api.records(run, { from: 1, limit: 1 })).records;
+    if (first && 'input' in first) this.input = { value: first.input };
+  }
+
+  #gap(why: { restarted: true } | { lost: number }) {
+    if ('restarted' in why) {
+      this.lines = [];
+      this.gone = 0;
+      this.lost = 0;
+    } else {
+      this.lost += why.lost;
+    }
+    this.#reader.poke();
+  }
+
+  #take(batch: Activity[]) {
+    const lines: Shown[] = [];
+    const progress = new Map(this.progress);
+    let isOnlyShown = true;
+    for (const event of batch) {
+      const line = lineOf(event);
+      const step = progressOf(event);
+      if (line) lines.push(line);
+      else if (step && event.tid !== undefined) {
+        progress.delete(event.tid);
+        progress.set(event.tid, step);
+      } else isOnlyShown = false;
+    }
+    for (const tid of progress.keys()) {
+      if (progress.size <= MOST_PROGRESS) break;
+      progress.delete(tid);
+    }
+    this.progress = progress;
+    if (lines.length > 0) {
+      const all = [...this.lines, ...lines];
+      this.gone += Math.max(0, all.length - MOST_LINES);
+      this.lines = all.length > MOST_LINES ? all.slice(-MOST_LINES) : all;
+    }
+    if (!isOnlyShown) this.#reader.poke();
+  }
+}

@@ -1,0 +1,101 @@
+// A form made of a JSON Schema: which fields it has, and the value that they make.
+import type { Schema } from './types';
+
+export type Field =
+  | { name: string; as: 'text' | 'number' | 'integer' | 'json'; isRequired: boolean; isNullable: boolean; schema: Schema }
+  | { name: string; as: 'flag'; isRequired: boolean; isNullable: boolean; schema: Schema }
+  | { name: string; as: 'fixed'; isRequired: boolean; isNullable: boolean; schema: Schema }
+  | { name: string; as: 'choice'; choices: { value: unknown; text: string }[]; isRequired: boolean; isNullable: boolean; schema: Schema };
+
+/** The fields of an object, or one field without a name for another value. Nothing where only JSON serves. */
+export function fieldsOf(schema: Schema | null | undefined): Field[] | null {
+  if (!schema) return null;
+  if (schema.type === 'object' && schema.properties) {
+    const required = new Set(schema.required ?? []);
+    return Object.entries(schema.properties).map(([name, inner]) => fieldOf(name, inner, required.has(name)));
+  }
+  if (schema.type === 'null') return [];
+  const field = fieldOf('', schema, true);
+  return field.as === 'json' ? null : [field];
+}
+
+function typesOf(schema: Schema): string[] {
+  if (schema.type) return Array.isArray(schema.type) ? schema.type : [schema.type];
+  return (schema.anyOf ?? []).flatMap((one) => (one.type ? typesOf(one) : ['any']));
+}
+
+/** Values to choose from: listed, or one by one with a title. */
+function choicesOf(schema: Schema): { value: unknown; text: string }[] {
+  if (schema.enum) return schema.enum.map((value) => ({ value, text: typeof value === 'string' ? value : JSON.stringify(value) }));
+  const each = schema.oneOf ?? [];
+  if (!each.every((one) => one.const !== undefined)) return [];
+  return each.map((one) => ({ value: one.const, text: one.title ?? JSON.stringify(one.const) }));
+}
+
+function fieldOf(name: string, schema: Schema, isRequired: boolean): Field {
+  const types = typesOf(schema);
+  const isNullable = types.includes('null');
+  const [type, ...more] = types.filter((one) => one !== 'null');
+  const rest = { name, isRequired, isNullable, schema };
+  if (schema.const !== undefined) return { ...rest, as: 'fixed' };
+  const choices = choicesOf(schema);
+  if (choices.length > 0) return { ...rest, as: 'choice', choices };
+  if (more.length > 0) return { ...rest, as: 'json' };
+  if (type === 'boolean') return { ...rest, as: 'flag' };
+  if (type === 'string') return { ...rest, as: 'text' };
+  if (type === 'number' || type === 'integer') return { ...rest, as: type };
+  return { ...rest, as: 'json' };
+}
+
+/** What a field has at first, as it is typed. */
+export function firstText(field: Field): string {
+  const { default: first } = field.schema;
+  if (field.as === 'flag') return first === true ? 'true' : 'false';
+  if (first === undefined || first === null) return field.as === 'choice' && field.isRequired ? JSON.stringify(field.choices[0]!.value) : '';
+  return field.as === 'text' ? String(first) : JSON.stringify(first);
+}
+
+export type Made = { value: unknown } | { problems: Record<string, string> };
+
+/** The value that the fields make, or what is wrong with which of them. */
+export function valueOf(fields: readonly Field[], texts: Readonly<Record<string, string>>): Made {
+  const problems: Record<string, string> = {};
+  const made: Record<string, unknown> = {};
+  for (const field of fields) {
+    const text = texts[field.name] ?? '';
+    const one = oneValue(field, text);
+    if ('problem' in one) problems[field.name] = one.problem;
+    else if (one.value !== undefined) made[field.name] = one.value;
+  }
+  if (Object.keys(problems).length > 0) return { problems };
+  if (fields.length === 0) return { value: null };
+  return { value: fields.length === 1 && fields[0]!.name === '' ? (made[''] ?? null) : made };
+}
+
+function oneValue(field: Field, text: string): { value: unknown } | { problem: string } {
+  if (field.as === 'fixed') return { value: field.schema.const };
+  if (field.as === 'flag') return { value: text === 'true' };
+  if (text === '' && field.as !== 'text') return field.isRequired && !field.isNullable ? { problem: 'a value is needed' } : { value: field.isRequired ? null : undefined };
+  if (field.as === 'text') {
+    if (text === '' && !field.isRequired) return { value: undefined };
+    return text === '' && field.isNullable ? { value: null } : { value: text };
+  }
+  if (field.as === 'number' || field.as === 'integer') {
+    const value = Number(text);
+    if (!Number.isFinite(value)) return { problem: 'this is no number' };
+    if (field.as === 'integer' && !Number.isInteger(value)) return { problem: 'a whole number is needed' };
+    if (field.schema.minimum !== undefined && value < field.schema.minimum) return { problem: `${field.schema.minimum} at least` };
+    if (field.schema.maximum !== undefined && value > field.schema.maximum) return { problem: `${field.schema.maximum} at most` };
+    return { value };
+  }
+  return parsed(text);
+}
+
+/** JSON that was typed. */
+export function parsed(text: string): { value: unknown } | { problem: string } {
+  try {
+    return { value: JSON.parse(text) as unknown };
+  } catch (error) {
+    return { problem: `this is no JSON: ${(error as Error).message}` };
+  }
+}

@@ -1,0 +1,74 @@
+// The figures of the daemon over the last minutes. Only sums are kept of what was read before.
+import { api, problemOf } from './api';
+import { by, parse, ratePerSecond, sum, type Reading } from './metrics';
+import type { Doubt, Problem, Status } from './types';
+
+export const EVERY_MS = 2000;
+export const MOST_POINTS = 90;
+
+export interface Point {
+  at: number;
+  values: Record<string, number>;
+}
+
+const COUNTERS = ['tiffany_turns_total', 'tiffany_events_total', 'tiffany_events_lost_total', 'tiffany_loop_wait_seconds_total', 'tiffany_commit_seconds_count', 'tiffany_commit_seconds_sum', 'tiffany_commit_records_sum', 'tiffany_commit_bytes_sum', 'tiffany_runs_started_total', 'tiffany_runs_ended_total', 'process_cpu_seconds_total', 'tiffany_stuck_turns_total'];
+
+/** The sums that are drawn over time. */
+export function pointOf(reading: Reading, at: number): Point {
+  const values: Record<string, number> = {};
+  for (const name of COUNTERS) values[name] = sum(reading, name);
+  for (const { key, value } of by(reading, 'tiffany_calls_total', 'call')) values[`call ${key}`] = value;
+  for (const { key, value } of by(reading, 'tiffany_effect_attempts_total', 'step')) values[`step ${key}`] = value;
+  for (const { key, value } of by(reading, 'tiffany_effect_seconds_sum', 'step')) values[`time ${key}`] = value;
+  return { at, values };
+}
+
+/** How much a sum grew each second, between each point and the one before. */
+export function rates(points: readonly Point[], name: string): number[] {
+  return points.slice(1).map((point, index) => ratePerSecond(points[index]!.values[name] ?? 0, point.values[name] ?? 0, (point.at - points[index]!.at) / 1000));
+}
+
+export class SystemView {
+  reading = $state.raw<Reading | null>(null);
+  /** About a minute old, for quantiles of what happened since. */
+  before = $state.raw<Reading | null>(null);
+  points = $state.raw<Point[]>([]);
+  status = $state.raw<Status | null>(null);
+  doubts = $state.raw<Doubt[]>([]);
+  problem = $state.raw<Problem | null>(null);
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #older: { at: number; reading: Reading }[] = [];
+  #isStopped = false;
+
+  constructor() {
+    void this.#ask();
+  }
+
+  stop() {
+    this.#isStopped = true;
+    clearTimeout(this.#timer);
+  }
+
+  async again() {
+    try {
+      const [text, status, doubts] = await Promise.all([api.metrics(), api.status(), api.doubts()]);
+      if (this.#isStopped) return;
+      const now = performance.now();
+      const reading = parse(text);
+      this.points = [...this.points, pointOf(reading, now)].slice(-MOST_POINTS);
+      if (now - (this.#older.at(-1)?.at ?? -Infinity) > 20_000) this.#older = [...this.#older, { at: now, reading }].slice(-4);
+      this.before = this.#older[0] && this.#older[0].reading !== reading ? this.#older[0].reading : null;
+      this.reading = reading;
+      this.status = status;
+      this.doubts = doubts;
+      this.problem = null;
+    } catch (error) {
+      if (!this.#isStopped) this.problem = problemOf(error);
+    }
+  }
+
+  async #ask() {
+    if (!document.hidden) await this.again();
+    if (!this.#isStopped) this.#timer = setTimeout(() => void this.#ask(), EVERY_MS);
+  }
+}
