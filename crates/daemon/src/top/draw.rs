@@ -92,7 +92,7 @@ fn gauge_lines(top: &Top, gauges: &Gauges) -> Vec<Line<'static>> {
     }
     let took = gauges.commit_seconds.map_or_else(String::new, |s| format!(" ({:.1} ms)", s * 1e3));
     let mut third = format!(
-        "a second: {} turns {} records {} commits{took} · log {} · free {} · rss {}",
+        "/s {} turns {} records {} commits{took} · log {} · free {} · rss {}",
         rate(gauges.turns),
         rate(gauges.records),
         rate(gauges.commits),
@@ -212,7 +212,7 @@ fn tasks(frame: &mut Frame<'_>, area: Rect, top: &mut Top) {
         .tasks()
         .into_iter()
         .map(|(task, depth)| {
-            let name = task.name.as_deref().unwrap_or("-");
+            let name = task.name.as_deref().unwrap_or_else(|| root_name(top, task));
             Row::new(vec![
                 Line::from(format!("{}{} {}", "  ".repeat(depth.min(12)), task.tid, text(name))),
                 Line::from(state(top, task.state)),
@@ -223,6 +223,12 @@ fn tasks(frame: &mut Frame<'_>, area: Rect, top: &mut Top) {
     let widths = [Constraint::Fill(2), Constraint::Length(11), Constraint::Fill(3)];
     let table = Table::new(rows, widths);
     chosen(frame, below, top.chosen, &mut top.first, table, &["TASK", "STATE", "WAITS FOR"]);
+}
+
+/// A task without a name; the root is what the run was started from.
+fn root_name<'a>(top: &'a Top, task: &TaskStanding) -> &'a str {
+    let function = top.picture.run.as_ref().map_or("", |run| run.summary.function.as_str());
+    if task.parent.is_none() && task.tid == 1 { function } else { "-" }
 }
 
 fn waits(task: &TaskStanding) -> String {
@@ -399,7 +405,7 @@ fn keys_of(top: &Top) -> &'static str {
 
 const HELP: &str = "\
 ↑ ↓ PgUp PgDn g G   choose a row          Enter →   look into it
-Esc ←               back                  /         filter by id, function, UUID
+Esc ←               back                  /         filter by a text
 a   all runs, those that go on, those that failed or stand still
 s   sort by start, end, id, function
 t   where tasks stand in their code: a replay in a process of its own

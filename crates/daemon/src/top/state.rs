@@ -297,3 +297,130 @@ impl Top {
         Some(Wish::Look)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tiffany::control::RunPage;
+
+    use super::*;
+
+    const ID: [&str; 3] = ["one", "two", "three"];
+
+    /// A screen with three runs.
+    fn top() -> Top {
+        let mut top = Top::new("dir".into(), false);
+        top.picture(picture(&[1, 2, 3]));
+        top
+    }
+
+    fn picture(uuids: &[u128]) -> Picture {
+        let runs = uuids.iter().map(|uuid| {
+            let id = ID[(*uuid - 1) as usize];
+            let text = format!(
+                r#"{{"uuid":"{}","id":"{id}","function":"f","state":"live","started":""}}"#,
+                Uuid(*uuid)
+            );
+            serde_json::from_str(&text).unwrap()
+        });
+        let mut page = RunPage::default();
+        page.runs = runs.collect();
+        Picture { page, ..Picture::default() }
+    }
+
+    fn press(top: &mut Top, keys: &str) -> Vec<Option<Wish>> {
+        keys.chars().map(|key| top.key(code(key), KeyModifiers::NONE)).collect()
+    }
+
+    /// `<` is Esc, `>` is Enter.
+    fn code(key: char) -> KeyCode {
+        match key {
+            '<' => KeyCode::Esc,
+            '>' => KeyCode::Enter,
+            key => KeyCode::Char(key),
+        }
+    }
+
+    #[test]
+    fn keys_choose_enter_and_leave() {
+        let mut top = top();
+        press(&mut top, "jjjj");
+        assert_eq!(top.chosen, 2, "there is no row after the last");
+        press(&mut top, "k");
+        assert_eq!(press(&mut top, ">"), [Some(Wish::Look)]);
+        assert_eq!(top.view, View::Run(Uuid(2)));
+        assert_eq!(top.wanted().run, Some(Uuid(2)));
+        assert_eq!(press(&mut top, ">"), [None], "no task is known yet");
+        assert_eq!(press(&mut top, "t"), [Some(Wish::Stack(Uuid(2)))]);
+        assert_eq!(press(&mut top, "<"), [Some(Wish::Look)]);
+        assert_eq!((top.view, top.chosen), (View::Runs, 1), "one is where one was");
+    }
+
+    #[test]
+    fn the_run_that_is_chosen_stays_so() {
+        let mut top = top();
+        press(&mut top, "j");
+        top.picture(picture(&[3, 1, 2]));
+        assert_eq!(top.chosen, 2);
+        top.picture(picture(&[1]));
+        assert_eq!(top.chosen, 0);
+        top.picture(picture(&[]));
+        assert_eq!((top.chosen, press(&mut top, "jkG>c")), (0, vec![None; 5]));
+    }
+
+    #[test]
+    fn a_run_is_cancelled_only_if_one_is_sure() {
+        let mut top = top();
+        assert_eq!(press(&mut top, "cn"), [None, None]);
+        assert_eq!(top.mode, Mode::Look);
+        assert_eq!(press(&mut top, "c<"), [None, None]);
+        assert_eq!(press(&mut top, "jcy"), [None, None, Some(Wish::Cancel(Uuid(2)))]);
+        // What comes meanwhile does not change which one is meant.
+        press(&mut top, "c");
+        top.picture(picture(&[3]));
+        assert_eq!(press(&mut top, "y"), [Some(Wish::Cancel(Uuid(2)))]);
+    }
+
+    #[test]
+    fn a_filter_is_typed_kept_and_cleared() {
+        let mut top = top();
+        press(&mut top, "/q?c");
+        assert_eq!(top.filter, "q?c", "all keys are letters while one types");
+        assert_eq!(top.key(KeyCode::Backspace, KeyModifiers::NONE), Some(Wish::Look));
+        press(&mut top, ">");
+        assert_eq!(top.wanted().query.text.as_deref(), Some("q?"));
+        assert_eq!(press(&mut top, "<"), [Some(Wish::Look)]);
+        assert_eq!(top.wanted().query.text, None);
+    }
+
+    #[test]
+    fn lists_and_orders_go_round() {
+        let mut top = top();
+        let lists = press(&mut top, "a");
+        assert_eq!(
+            (lists, top.wanted().query.states),
+            (vec![Some(Wish::Look)], vec![State::Live, State::Paused])
+        );
+        press(&mut top, "aa");
+        assert!(top.wanted().query.states.is_empty());
+        let mut orders = Vec::new();
+        for _ in 0..4 {
+            press(&mut top, "s");
+            orders.push((top.wanted().query.sort, top.wanted().query.descending));
+        }
+        let expected = [
+            (SortBy::Ended, true),
+            (SortBy::Id, false),
+            (SortBy::Function, false),
+            (SortBy::Started, true),
+        ];
+        assert_eq!(orders, expected);
+    }
+
+    #[test]
+    fn ctrl_c_and_q_leave_at_once() {
+        let mut top = top();
+        assert_eq!(press(&mut top, "q"), [Some(Wish::Quit)]);
+        press(&mut top, "/");
+        assert_eq!(top.key(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(Wish::Quit));
+    }
+}

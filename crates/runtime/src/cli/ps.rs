@@ -1,7 +1,7 @@
 //! `ps`: what goes on at present in the process that has the directory, from its memory. The log is not read.
 
 use serde_json::json;
-use tiffany_kernel::{ErrorKind, TaskError, Time};
+use tiffany_kernel::{ErrorKind, TaskError};
 
 use super::Done;
 use super::args::Ps;

@@ -4,10 +4,6 @@ use std::time::Duration;
 
 use tiffany_kernel::Time;
 
-use crate::control::parse_moment;
-
-use tiffany_kernel::Time;
-
 use crate::clock::Clock;
 use crate::control::parse_moment;
 
