@@ -247,13 +247,27 @@ fn install_nextest(shop: &Shop) -> Result<(), String> {
 fn servers(shop: &Shop, _: &[String]) -> Result<(), String> {
     install_postgres(shop)?;
     install_redis(shop)?;
+    install_tmux(shop)?;
     python::servers(shop)
+}
+
+/// The terminal that the tests of `top` sit at.
+fn install_tmux(shop: &Shop) -> Result<(), String> {
+    if is_installed("tmux") {
+        return Ok(());
+    }
+    install_packages(shop, "tmux", &["tmux"])
+}
+
+/// Whether a program is there.
+fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|place| place.join(program).exists())
 }
 
 /// The server that the tests of Redis Streams start.
 fn install_redis(shop: &Shop) -> Result<(), String> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    if std::env::split_paths(&path).any(|place| place.join("redis-server").exists()) {
+    if is_installed("redis-server") {
         return Ok(());
     }
     install_packages(shop, "Redis", &["redis-server"])

@@ -41,6 +41,7 @@ mod serve;
 pub mod sinks;
 mod telemetry;
 pub mod tls;
+mod top;
 mod witness;
 
 use std::ffi::OsString;
@@ -62,7 +63,10 @@ pub struct Commands;
 
 impl Extra for Commands {
     fn commands(&self) -> Vec<clap::Command> {
-        [serve::command(), demo::command()].into_iter().chain(commands::all()).collect()
+        [serve::command(), top::command(), demo::command()]
+            .into_iter()
+            .chain(commands::all())
+            .collect()
     }
 
     fn run(&self, mut asked: Asked<'_>) -> Result<u8, GuestError> {
@@ -75,6 +79,7 @@ impl Extra for Commands {
         }
         match commands::run(&asked) {
             Some(done) => done,
+            None if asked.name == top::NAME => top::run(&asked),
             None => demo::run(&asked),
         }
     }

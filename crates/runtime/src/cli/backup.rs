@@ -11,7 +11,8 @@ use super::error::CliError;
 use super::out::{Out, Style};
 use super::place::{Place, is_log};
 use super::progress::Progress;
-use super::summary::{count, size};
+use super::summary::count;
+use super::units::size;
 use crate::wal::RealDisk;
 use crate::wal::backup::{self, Checked, Over, Pace, Taken};
 

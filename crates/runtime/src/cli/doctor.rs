@@ -14,8 +14,9 @@ use super::args::State;
 use super::error::{Ending, Shown, exit};
 use super::out::Out;
 use super::place::{Place, is_log};
-use super::summary::{Summary, size};
+use super::summary::Summary;
 use super::table::{Cell, Table};
+use super::units::size;
 use crate::control::{Control, Paused};
 use crate::wal::{LINE_VERSION, View, holder};
 

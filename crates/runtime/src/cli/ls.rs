@@ -9,8 +9,9 @@ use super::args::{Ls, State};
 use super::error::{Ending, exit};
 use super::out::{Out, Style};
 use super::place::{Place, find};
-use super::summary::{Summary, moment, size};
+use super::summary::{Summary, moment};
 use super::table::{Cell, Table};
+use super::units::size;
 use super::{Done, progress::Progress};
 use crate::control::RunQuery;
 

@@ -1,15 +1,16 @@
 //! `ps`: what goes on at present in the process that has the directory, from its memory. The log is not read.
 
 use serde_json::json;
-use tiffany_kernel::{ErrorKind, TaskError, Time};
+use tiffany_kernel::{ErrorKind, TaskError};
 
 use super::Done;
 use super::args::Ps;
 use super::out::{Out, Style};
 use super::place::{Place, find, is_log};
 use super::table::{Cell, Table};
+use super::units::since;
 use crate::clock::Clock;
-use crate::control::{Control, RunQuery, RunSummary, State, parse_moment};
+use crate::control::{Control, RunQuery, RunSummary, State};
 
 pub(super) fn ps(place: &Place, mut out: Out, options: &Ps) -> Done {
     is_log(&place.dir)?;
@@ -112,43 +113,5 @@ fn waits(run: &RunSummary) -> String {
     match &run.error {
         Some(error) => format!("{} [{}]", error.message, error.code),
         None => run.waits.join(", "),
-    }
-}
-
-/// How long ago a moment was.
-fn since(started: &str, now: Time) -> String {
-    match parse_moment(started) {
-        Some(then) => age(now.saturating_since(then).as_secs()),
-        None => started.to_owned(),
-    }
-}
-
-fn age(seconds: u64) -> String {
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3_600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
-        3_600..86_400 => format!("{}h{:02}m", seconds / 3_600, seconds % 3_600 / 60),
-        _ => format!("{}d{:02}h", seconds / 86_400, seconds % 86_400 / 3_600),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::age;
-
-    #[test]
-    fn an_age_has_two_units_at_most() {
-        for (seconds, expected) in [
-            (0, "0s"),
-            (59, "59s"),
-            (60, "1m00s"),
-            (3_599, "59m59s"),
-            (3_600, "1h00m"),
-            (86_399, "23h59m"),
-            (86_400, "1d00h"),
-            (1_000_000, "11d13h"),
-        ] {
-            assert_eq!(age(seconds), expected);
-        }
     }
 }

@@ -67,20 +67,6 @@ pub(super) fn moment(ts: &str) -> String {
     ts.get(..19).unwrap_or(ts).replace('T', " ")
 }
 
-/// A length for people.
-pub(super) fn size(bytes: u64) -> String {
-    let units = ["B", "kB", "MB", "GB", "TB"];
-    let (mut value, mut unit) = (bytes as f64, 0);
-    while value >= 1000.0 && unit + 1 < units.len() {
-        value /= 1000.0;
-        unit += 1;
-    }
-    match unit {
-        0 => format!("{bytes} B"),
-        _ => format!("{value:.1} {}", units[unit]),
-    }
-}
-
 /// A number of things: `1 record`, `4 records`.
 pub(super) fn count(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })

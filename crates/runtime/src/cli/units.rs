@@ -1,4 +1,4 @@
-//! Times and sizes as people type them.
+//! Times and sizes as people type and read them.
 
 use std::time::Duration;
 
@@ -58,4 +58,57 @@ pub fn bytes(text: &str) -> Result<u64, String> {
         Some((number * factor) as u64)
     });
     bytes.ok_or_else(|| "it takes a number and a unit, such as 500kB, 20MB or 1GB".into())
+}
+
+/// A length of time for people, in two units at most: `1m05s`.
+pub fn age(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{}h{:02}m", seconds / 3_600, seconds % 3_600 / 60),
+        _ => format!("{}d{:02}h", seconds / 86_400, seconds % 86_400 / 3_600),
+    }
+}
+
+/// How long it was from a moment of the log to another one.
+pub fn since(started: &str, until: Time) -> String {
+    match parse_moment(started) {
+        Some(then) => age(until.saturating_since(then).as_secs()),
+        None => started.to_owned(),
+    }
+}
+
+/// A length for people.
+pub fn size(bytes: u64) -> String {
+    let units = ["B", "kB", "MB", "GB", "TB"];
+    let (mut value, mut unit) = (bytes as f64, 0);
+    while value >= 1000.0 && unit + 1 < units.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    match unit {
+        0 => format!("{bytes} B"),
+        _ => format!("{value:.1} {}", units[unit]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::age;
+
+    #[test]
+    fn an_age_has_two_units_at_most() {
+        for (seconds, expected) in [
+            (0, "0s"),
+            (59, "59s"),
+            (60, "1m00s"),
+            (3_599, "59m59s"),
+            (3_600, "1h00m"),
+            (86_399, "23h59m"),
+            (86_400, "1d00h"),
+            (1_000_000, "11d13h"),
+        ] {
+            assert_eq!(age(seconds), expected);
+        }
+    }
 }
