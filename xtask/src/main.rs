@@ -1,5 +1,6 @@
 //! The menu of this repository: `cargo xtask` lists what one does here, `cargo xtask NAME` does it.
 
+mod dashboard;
 mod packaging;
 mod python;
 mod python_rows;
@@ -47,6 +48,16 @@ const CHORES: &[Chore] = &[
         name: "servers",
         what: "what tests of Rust talk to: PostgreSQL, Redis, NATS, schemathesis",
         run: servers,
+    },
+    Chore {
+        name: "dashboard",
+        what: "builds the page into crates/daemon/assets",
+        run: dashboard::build,
+    },
+    Chore {
+        name: "browser",
+        what: "the tests of the page in a real browser (arguments are passed to node)",
+        run: dashboard::browse,
     },
     Chore { name: "rows", what: "writes docs/src/rows.md anew from the semantic tests", run: rows },
     Chore {
@@ -210,6 +221,7 @@ fn test(shop: &Shop, _: &[String]) -> Result<(), String> {
     telemetry.args(["--test", "otlp", "--no-fail-fast"]);
     shop.step("tests of telemetry", &mut telemetry)?;
     packaging::check(shop)?;
+    dashboard::check(shop)?;
     let mistakes = ["nextest", "run", "-p", "tiffany-sim", "--features", "mutations"];
     let mut mistakes = shop.cargo(mistakes);
     mistakes.args(["-E", "binary(mutations)", "--no-fail-fast"]);
