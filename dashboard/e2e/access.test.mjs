@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Daemon, eventually, openWindow, violations } from './kit.mjs';
 
-const PAGES = ['/runs', '/runs?state=failed', '/runs?start=dinner', '/runs/banquet-1', '/runs/banquet-1?at=9&task=4', '/runs/banquet-1/graph', '/runs/dinner-1/timeline?task=2', '/runs/banquet-1/records?record=3', '/runs/banquet-1/effects?effect=13', '/runs/dinner-1/output', '/runs/market-1', '/runs/nothing-like-that', '/approvals', '/system', '/nowhere'];
+const PAGES = ['/runs', '/runs?state=failed', '/runs?start=dinner', '/runs/banquet-1', '/runs/banquet-1?at=9&task=4', '/runs/banquet-1/graph', '/runs/dinner-1/timeline?task=2', '/runs/banquet-1/records?record=3', '/runs/banquet-1/effects?effect=13', '/runs/dinner-1/output', '/runs/market-1', '/runs/nothing-like-that', '/approvals', '/system'];
 
 let daemon;
 before(async () => {

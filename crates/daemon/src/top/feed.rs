@@ -50,7 +50,7 @@ pub(super) struct RunSeen {
 }
 
 enum Letter {
-    Want(Wanted),
+    Want(Box<Wanted>),
     Cancel(Uuid),
 }
 
@@ -75,9 +75,9 @@ impl Feed {
                 // What is wanted now is looked up at once.
                 loop {
                     match asked.recv_timeout(next.saturating_duration_since(Instant::now())) {
-                        Ok(Letter::Want(new)) if new == wanted => {}
+                        Ok(Letter::Want(new)) if *new == wanted => {}
                         Ok(Letter::Want(new)) => {
-                            wanted = new;
+                            wanted = *new;
                             break;
                         }
                         Ok(Letter::Cancel(run)) => {
@@ -96,7 +96,7 @@ impl Feed {
     /// This is to be seen from now on.
     pub(super) fn want(&self, wanted: Wanted) {
         // The thread is there as long as this is.
-        drop(self.letters.send(Letter::Want(wanted)));
+        drop(self.letters.send(Letter::Want(Box::new(wanted))));
     }
 
     pub(super) fn cancel(&self, run: Uuid) {
