@@ -192,8 +192,8 @@ pub(super) const ROUTES: &[Route] = &[
     get("/api/v1/diff", VIEWER, handler!(diff::compare))
         .about("Two runs side by side: where they part. From their records alone.")
         .query(&[
-            ("left", Schema::Text, "The first run."),
-            ("right", Schema::Text, "The second one."),
+            ("left", Schema::Is("Name"), "The first run."),
+            ("right", Schema::Is("Name"), "The second one."),
             ("limit", Schema::Count(0, 10_000), "So many differences are told in full; by default 100."),
         ])
         .answers(&[(200, "Where they part.", Some("Diff"))]),
