@@ -57,8 +57,11 @@ def test_the_page_of_the_book_can_be_followed(tmp_path: Path) -> None:
         said = json.loads(daemon.line())
         assert said["functions"] == ["greet"]
         status = ask(said["url"] + "/api/v1/status")
-        greet = {"name": "greet", "language": "python", "input": "name: str"}
-        assert status["functions"] == [greet]
+        (greet,) = status["functions"]
+        assert (greet["name"], greet["language"]) == ("greet", "python")
+        assert greet["takes"] == "name: str"
+        assert greet["input"]["properties"] == {"name": {"type": "string"}}
+        assert greet["input"]["required"] == ["name"]
         runs = said["url"] + "/api/v1/runs"
         run = {"function": "greet", "id": "greet-1", "input": {"name": "Ada"}}
         assert ask(runs, run)["new"]

@@ -388,7 +388,8 @@ fn a_big_run_is_told_quickly() {
     println!("{last} records, {tasks} tasks, {} bytes: {took:?}", chronicle.memory());
     let limit = |what: &str| match (what, cfg!(debug_assertions)) {
         (_, true) => 5000,
-        ("first answer", _) => 300,
+        // Generous, for a machine that does other things too: the figures are printed.
+        ("first answer", _) => 1000,
         ("text", _) => 300,
         _ => 60,
     };

@@ -269,7 +269,10 @@ impl Tasks {
     }
 
     fn task(&mut self, tid: u64) -> &mut TaskSeen {
-        self.touched.push(tid);
+        // Mostly it is the same one again.
+        if self.touched.last() != Some(&tid) {
+            self.touched.push(tid);
+        }
         let task = self.all.entry(tid);
         let task = task.or_insert_with(|| Arc::new(TaskSeen::new(None, String::new())));
         Arc::make_mut(task)
@@ -329,6 +332,9 @@ impl Tasks {
         if let Some(key) = key {
             self.receivers.entry(key.clone()).or_default().insert((record.seq, tid));
             self.take_message(&key);
+        }
+        if targets.is_empty() {
+            return;
         }
         for target in targets {
             self.waiters.entry(target).or_default().push((tid, record.seq));

@@ -8,7 +8,7 @@ use tiffany_kernel::CallKind;
 
 use super::words::json_value;
 use crate::durable::call_word;
-use crate::wal::Record;
+use crate::wal::{Record, parse_string};
 
 /// Something that can be waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -151,28 +151,48 @@ pub(crate) fn may_wait(call: &str) -> bool {
 }
 
 pub(crate) fn about(record: &Record<'_>) -> About {
-    if record.str("call").as_deref() == Some("approve") {
-        return About::Question(question(record).0, text(record, "time"));
-    }
-    if let Some(tid) = record.uint("task") {
-        return About::Task(tid);
-    }
-    if let Some(id) = record.uint("object") {
-        return About::Object(id);
-    }
-    if let Some(items) = record.get("items") {
-        let items: Vec<Value> = serde_json::from_str(items).unwrap_or_default();
-        let item = |item: &Value| match (item["task"].as_u64(), item["object"].as_u64()) {
-            (Some(tid), _) => Some(Target::Task(tid)),
-            (None, Some(id)) => Some(Target::Object(id)),
-            _ => None,
+    // One way through the fields: there are as many of these as calls. The order is that of their meaning.
+    let mut found: Option<(u8, &str)> = None;
+    for (name, value) in record.fields() {
+        let place = match (name, value) {
+            ("call", "\"approve\"") => {
+                return About::Question(question(record).0, text(record, "time"));
+            }
+            ("task", _) => 0,
+            ("object", _) => 1,
+            ("items", _) => 2,
+            ("time", _) => 3,
+            ("key", _) => 4,
+            ("uuid", _) => 5,
+            _ => continue,
         };
-        return About::Items(items.iter().filter_map(item).collect());
+        if found.is_none_or(|(known, _)| place < known) {
+            found = Some((place, value));
+        }
     }
-    let fields = [("time", About::Until as fn(String) -> About), ("key", About::Key)];
-    let fields = fields.into_iter().chain([("uuid", About::Uuid as fn(String) -> About)]);
-    let mut found = fields.filter_map(|(field, make)| text(record, field).map(make));
-    found.next().unwrap_or(About::Nothing)
+    let Some((place, value)) = found else { return About::Nothing };
+    let known = match place {
+        0 => value.parse().ok().map(About::Task),
+        1 => value.parse().ok().map(About::Object),
+        2 => Some(About::Items(items(value))),
+        place => parse_string(value).map(|text| match place {
+            3 => About::Until(text.into_owned()),
+            4 => About::Key(text.into_owned()),
+            _ => About::Uuid(text.into_owned()),
+        }),
+    };
+    known.unwrap_or(About::Nothing)
+}
+
+/// Tasks and promises that are waited for together.
+fn items(json: &str) -> Vec<Target> {
+    let items: Vec<Value> = serde_json::from_str(json).unwrap_or_default();
+    let item = |item: &Value| match (item["task"].as_u64(), item["object"].as_u64()) {
+        (Some(tid), _) => Some(Target::Task(tid)),
+        (None, Some(id)) => Some(Target::Object(id)),
+        _ => None,
+    };
+    items.iter().filter_map(item).collect()
 }
 
 /// The question and the choices of a call that asks a person.

@@ -11,7 +11,7 @@ use super::error::{Doing, LogError};
 use super::read::{Checker, Record};
 
 /// How much is read at once.
-const CHUNK: usize = 1 << 16;
+const CHUNK: usize = 1 << 18;
 
 /// So much of a file tells its generation.
 const HEAD: usize = 256;
