@@ -23,7 +23,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 _LISTS = (list, abc.Sequence, abc.MutableSequence, abc.Iterable, abc.Collection)
 _OBJECTS = (dict, abc.Mapping, abc.MutableMapping)
-_TAGGED = {tuple: "$tuple", set: "$set", frozenset: "$frozenset"}
+_TAGGED: dict[Any, str] = {tuple: "$tuple", set: "$set", frozenset: "$frozenset"}
 
 
 @functools.lru_cache(maxsize=1024)
@@ -157,7 +157,9 @@ def _collection(kind: Any, args: tuple[Any, ...], inside: tuple[Any, ...]) -> di
 
 def _dataclass(cls: Any, inside: tuple[Any, ...]) -> dict[str, Any]:
     hints = _hints(cls)
-    properties: dict[str, Any] = {"$dataclass": {"const": names(cls.__module__, cls.__qualname__)[0]}}
+    properties: dict[str, Any] = {
+        "$dataclass": {"const": names(cls.__module__, cls.__qualname__)[0]}
+    }
     required = ["$dataclass"]
     for field in dataclasses.fields(cls):
         default = field.default

@@ -8,10 +8,12 @@ import json
 from typing import Annotated, Any, Literal, NewType
 
 import pytest
-
 from tiffany import codec, workflow
 from tiffany._schema import described, schema_of
 from tiffany._workflows import Functions
+
+#: A default that no JSON can say.
+LOCK = object()
 
 
 class Size(enum.Enum):
@@ -33,7 +35,7 @@ Euros = NewType("Euros", int)
 def parameter(hint: Any) -> dict[str, Any]:
     """The schema of a parameter with this hint."""
 
-    def function(it): ...
+    def function(it: Any) -> None: ...
 
     function.__annotations__ = {"it": hint}
     found: dict[str, Any] = schema_of(function)["properties"]["it"]
@@ -83,7 +85,7 @@ def test_enums_and_dataclasses_are_described_as_they_are_written() -> None:
 def test_defaults_names_and_the_docstring_are_there() -> None:
     @workflow(name="schema order")
     async def order(
-        item: str, size: Size = Size.LARGE, *, lock: Any = object(), count: int = 2
+        item: str, size: Size = Size.LARGE, *, lock: Any = LOCK, count: int = 2
     ) -> None:
         """Orders something."""
 

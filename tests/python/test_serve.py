@@ -21,7 +21,9 @@ def served(home: Home) -> Started:
 
 
 def program() -> str:
-    return re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[0]
+    found = re.search(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert found is not None
+    return found[1]
 
 
 def ask(address: str, body: object = None) -> Any:
