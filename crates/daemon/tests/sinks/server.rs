@@ -43,8 +43,7 @@ impl Server {
         let dir = std::env::temp_dir().join(name);
         let _ = std::fs::remove_dir_all(&dir);
         std::fs::create_dir_all(&dir).unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut server = Server { port, dir, command, process: None };
+        let mut server = Server { port: free_port(number), dir, command, process: None };
         server.run();
         server
     }
@@ -86,6 +85,14 @@ impl Drop for Server {
         self.kill();
         let _ = std::fs::remove_dir_all(&self.dir);
     }
+}
+
+/// A port that is free, and none of those that the system gives to clients: one of them that tries again and again to reach a server that is away would at last
+/// be given the server's own port, and be connected with itself.
+fn free_port(number: u32) -> u16 {
+    let first = std::process::id().wrapping_mul(31).wrapping_add(number);
+    let mut ports = (0..10_000).map(|step| 10_000 + (first.wrapping_add(step) % 20_000) as u16);
+    ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).expect("a port is free")
 }
 
 /// A password that must not be seen anywhere.
