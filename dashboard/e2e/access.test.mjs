@@ -50,6 +50,7 @@ test('a run is found, opened and read by keys alone', async () => {
   await page.getByRole('region', { name: 'Why it failed' }).waitFor();
   await page.keyboard.press('4');
   await page.waitForURL('**/records');
+  await page.getByRole('grid', { name: /Records/ }).getByRole('row').nth(3).waitFor();
   await page.getByRole('grid', { name: /Records/ }).focus();
   await page.keyboard.press('ArrowDown');
   await page.keyboard.press('Enter');
