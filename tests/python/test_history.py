@@ -318,7 +318,7 @@ def waits_for_a_message(runtime: Runtime, run: Run[Any], wal: Path) -> bool:
     runtime.flush()
     with TimeTravel(run, wal=wal) as travel:
         waits = travel.at(len(travel)).tasks[0].waits_for or ""
-        return waits.startswith("a message")
+        return waits == 'message "paid"'
 
 
 @step(name="price with tax")

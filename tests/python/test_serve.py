@@ -87,7 +87,7 @@ def test_a_program_that_a_configuration_names_leaves_signals_to_the_daemon(
 ) -> None:
     home = Home(tmp_path)
     home.write("greet.py", program())
-    home.write("tiffany.toml", 'app = "greet.py"\n')
+    home.write("tiffany.toml", 'app = "greet.py"\n[log]\nlevel = "warn"\n')
     listen = ("--listen", "127.0.0.1:0")
     with home.start("serve", "--json", "--config", "tiffany.toml", *listen) as daemon:
         assert json.loads(daemon.line())["functions"] == ["greet"]
