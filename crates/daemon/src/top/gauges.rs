@@ -68,7 +68,7 @@ pub(super) fn read(metrics: &Snapshot, before: Option<Counted>, at: Instant) -> 
             .map(|(many, busy)| busy / many),
         commits,
         backlog: value("tiffany_log_backlog_bytes", &[]),
-        log_bytes: total(metrics, "tiffany_log_bytes"),
+        log_bytes: sum(metrics, "tiffany_log_bytes"),
         disk_free: value("tiffany_disk_free_bytes", &[]),
         lost_events: value("tiffany_events_lost_total", &[]),
         memory: value("process_resident_memory_bytes", &[]),
@@ -76,7 +76,7 @@ pub(super) fn read(metrics: &Snapshot, before: Option<Counted>, at: Instant) -> 
     (gauges, now)
 }
 
-/// What all sizes of a histogram add up to.
+/// What all samples of a metric add up to: of a histogram the sizes, else the values.
 fn sum(metrics: &Snapshot, name: &str) -> f64 {
     let samples = metrics.family(name).into_iter().flat_map(|family| &family.samples);
     let sums = samples.map(|sample| match &sample.reading {
@@ -84,9 +84,4 @@ fn sum(metrics: &Snapshot, name: &str) -> f64 {
         Reading::Value(value) => *value,
     });
     sums.sum()
-}
-
-/// All values of a metric together.
-fn total(metrics: &Snapshot, name: &str) -> f64 {
-    sum(metrics, name)
 }
