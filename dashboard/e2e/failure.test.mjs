@@ -55,3 +55,27 @@ test('a link has what is filtered, and Back works', async () => {
   await page.waitForURL('**/runs?text=fine-7');
   await eventually(async () => assert.equal(await page.getByRole('row').count(), 2));
 });
+
+test('runs are found by when they began', async () => {
+  const page = await openWindow(daemon);
+  await page.goto('/runs');
+  await page.getByRole('row', { name: /fine-59/ }).waitFor();
+  await page.getByRole('combobox', { name: 'Started' }).selectOption('between…');
+  await page.getByLabel('Started before').fill('2026-01-01T00:00');
+  await page.getByLabel('Started before').blur();
+  await page.getByText('No run is like that').waitFor();
+  await page.waitForURL(/before=20/);
+  await page.getByLabel('Started before').fill('2099-01-01T00:00');
+  await page.getByLabel('Started before').blur();
+  await page.getByText('61 runs of these').waitFor();
+  await page.getByLabel('Started from').fill('2098-01-01T00:00');
+  await page.getByLabel('Started from').blur();
+  await page.getByText('No run is like that').waitFor();
+  const again = await openWindow(daemon);
+  await again.goto(page.url());
+  await again.getByText('No run is like that').waitFor();
+  assert.match(await again.getByLabel('Started from').inputValue(), /^2098-01-01T00:00/);
+  await again.getByRole('button', { name: 'Show all runs' }).click();
+  await again.getByRole('row', { name: /fine-59/ }).waitFor();
+  assert.deepEqual([...page.complaints, ...again.complaints], []);
+});

@@ -9,7 +9,7 @@ import { join, resolve } from 'node:path';
 import { after } from 'node:test';
 import { chromium } from 'playwright-core';
 
-const PROGRAM = process.env.TIFFANY_PROGRAM ?? resolve(import.meta.dirname, '../../target/debug/examples/kitchen');
+export const PROGRAM = process.env.TIFFANY_PROGRAM ?? resolve(import.meta.dirname, '../../target/debug/examples/kitchen');
 const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium';
 const FLAGS = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run'];
 const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
@@ -109,7 +109,8 @@ export async function eventually(what, patience = PATIENCE_MS) {
 
 let browser;
 export const closeBrowser = () => browser?.close();
-after(closeBrowser);
+// Programs that are no tests close it themselves.
+if (process.env.NODE_TEST_CONTEXT) after(closeBrowser);
 
 /** A window of its own: nothing is shared with others. What the page complains of is in `complaints`. */
 export async function openWindow(daemon, { theme = 'light', width = 1280, height = 900 } = {}) {
@@ -131,6 +132,22 @@ export async function openWindow(daemon, { theme = 'light', width = 1280, height
     if (!request.url().startsWith(daemon.url) && !request.url().startsWith('data:')) page.complaints.push(`a request to somebody else: ${request.url()}`);
   });
   return page;
+}
+
+/** What the tab holds after its garbage is collected, in MB: the heap with what belongs to it, its process, and how many nodes there are. */
+export async function memoryOf(page) {
+  const tab = await page.context().newCDPSession(page);
+  await tab.send('HeapProfiler.enable');
+  // What is freed by the first is often what held something else.
+  for (let time = 0; time < 3; time += 1) await tab.send('HeapProfiler.collectGarbage');
+  const { usedSize, embedderHeapUsedSize = 0, backingStorageSize = 0 } = await tab.send('Runtime.getHeapUsage');
+  const { nodes } = await tab.send('Memory.getDOMCounters');
+  await tab.detach();
+  const whole = await browser.newBrowserCDPSession();
+  const { processInfo } = await whole.send('SystemInfo.getProcessInfo');
+  await whole.detach();
+  const sizes = processInfo.filter(({ type }) => type === 'renderer').map(({ id }) => Number(/^Pss:\s+(\d+)/m.exec(readFileSync(`/proc/${id}/smaps_rollup`, 'utf8'))?.[1] ?? 0));
+  return { heap: (usedSize + embedderHeapUsedSize + backingStorageSize) / 1e6, process: Math.max(...sizes) / 1000, nodes };
 }
 
 /** What axe-core finds wrong with the page. */

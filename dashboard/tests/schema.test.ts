@@ -20,9 +20,9 @@ describe('a form of a schema', () => {
   const fields = fieldsOf(ORDER)!;
   const first = Object.fromEntries(fields.map((field) => [field.name, firstText(field)]));
 
-  it('has a field for each property', () => {
+  it('has a field for each property, those that are needed first and in their order', () => {
     expect(fields.map((field) => [field.name, field.as, field.isRequired])).toEqual([
-      ['customer', 'text', true], ['cents', 'integer', true], ['express', 'flag', false], ['size', 'choice', false], ['weight', 'number', true], ['note', 'text', false], ['items', 'json', true],
+      ['customer', 'text', true], ['cents', 'integer', true], ['weight', 'number', true], ['items', 'json', true], ['express', 'flag', false], ['size', 'choice', false], ['note', 'text', false],
     ]);
     expect(first).toEqual({ customer: '', cents: '', express: 'true', size: '"m"', weight: '', note: 'none', items: '' });
   });

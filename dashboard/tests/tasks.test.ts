@@ -42,6 +42,12 @@ describe('a failure', () => {
     expect([failure.code, failure.message, failure.at, failure.origin]).toEqual(['TFY0001', 'burnt', 'a.rs:9', 4]);
   });
 
+  it('says where it was raised, and the way there', () => {
+    const raised = { ...error(1), raised_at: 'billing.py:18', trace: ['File "billing.py", line 18, in parse'] };
+    expect(failureOf(run, [task(1, null, { error: raised })])).toMatchObject({ at: 'a.rs:9', raisedAt: 'billing.py:18', trace: raised.trace });
+    expect(failureOf(run, family)).toMatchObject({ raisedAt: null, trace: [] });
+  });
+
   it('is told without tasks too', () => {
     expect(failureOf(run, [])).toMatchObject({ message: 'burnt', chain: [], origin: null });
     expect(failureOf({ ...run, state: 'live', error: undefined }, [])).toBeNull();

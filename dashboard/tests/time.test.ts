@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ago, clock, duration, moment, span, withClocks } from '../src/lib/time';
+import { ago, clock, duration, fieldOf, moment, ofField, sinceOf, span, withClocks } from '../src/lib/time';
 
 describe('moments and durations', () => {
   it('keeps the nanoseconds of a moment', () => {
@@ -23,6 +23,19 @@ describe('moments and durations', () => {
   it('shows moments in texts as clocks do', () => {
     const at = '2026-11-17T04:02:14.693209398Z';
     expect(withClocks(`sleep until ${at}`, moment(at))).toBe(`sleep until ${clock(moment(at)).slice(0, 8)}`);
+    expect(withClocks('sleep until 2026-11-17 07:56:14Z', 0)).toBe(withClocks('sleep until 2026-11-17T07:56:14.25Z', 0));
     expect(withClocks(`sleep until ${at}`, 0)).toMatch(/^sleep until 2026-11-17 \d\d:\d\d:14$/);
+  });
+});
+
+describe('moments of a filter', () => {
+  it('are the same in a link and in a field', () => {
+    expect(fieldOf(ofField('2026-11-17T06:30'))).toBe('2026-11-17T06:30');
+    expect([fieldOf('range'), ofField(''), fieldOf('')]).toEqual(['', '', '']);
+  });
+
+  it('are so long ago, or themselves, or none', () => {
+    const now = Date.parse('2026-11-17T06:30:00Z');
+    expect([sinceOf('1h', now), sinceOf('2026-11-17T01:02:00Z', now), sinceOf('range', now), sinceOf('', now)]).toEqual(['2026-11-17T05:30:00.000Z', '2026-11-17T01:02:00Z', undefined, undefined]);
   });
 });

@@ -9,10 +9,12 @@ import signal
 import sys
 import traceback
 from types import ModuleType, TracebackType
-from typing import Any
+from typing import Any, Literal
 
 import tiffany
 from tiffany import _captured, _core, _program_file, _runtime, _workflows
+from tiffany._arguments import close_unbegun
+from tiffany._asking import Asking
 from tiffany._program_file import ProgramFileError
 from tiffany.errors import TiffanyError
 
@@ -40,6 +42,7 @@ class Host:
         id: str | None,
         env: dict[str, str],
         json: bool,
+        questions: Literal["ask", "deny", "wait"],
     ) -> int:
         """Runs a program out of a file, prints its value, and gives the exit code."""
         fix_hash_seed()
@@ -53,7 +56,9 @@ class Host:
             env_given = {key: parsed(text) if json else text for key, text in env.items()}
             settings = _settings(module, env_given)
             settings.pop("wal", None)
-            show(tiffany.run(started, wal=wal, id=id, **settings), json)
+            asking = Asking(questions)
+            show(run_asking(started, asking, wal, id, settings), json)
+            asking.tell_if_denied()
         except SystemExit as ended:
             return exit_code(ended)
         except KeyboardInterrupt:
@@ -97,6 +102,24 @@ class Host:
         return [sys.executable, *sys.orig_argv[1:]]
 
 
+def run_asking(
+    program: Any,
+    asking: Asking,
+    wal: str | os.PathLike[str] | None,
+    id: str | None,
+    settings: dict[str, Any],
+) -> Any:
+    """Runs a program as ``tiffany.run`` does, and sees to the questions that it asks people."""
+    try:
+        runtime = tiffany.Runtime(wal=wal, **settings)
+    except BaseException:
+        close_unbegun(program)
+        raise
+    # In this order: who looks for questions waits for nobody once the runtime is closed.
+    with asking.of(runtime.handle), runtime:
+        return runtime.run(program, id=id)
+
+
 def _settings(module: ModuleType, env: dict[str, Any]) -> dict[str, Any]:
     """What a file wants of its runtime, in ``tiffany_settings``, and the environment that was typed."""
     given = getattr(module, "tiffany_settings", {})
@@ -136,7 +159,9 @@ def parsed(text: str) -> Any:
         return json.loads(text)
     except ValueError as error:
         message = f"`{text}` is not JSON: {error}"
-        next_step = "a text needs quotation marks of its own: '\"tea\"'"
+        next_step = (
+            'texts and names need quotation marks of their own: \'"tea"\', \'{"item": "tea"}\''
+        )
         raise ProgramFileError("TFY0064", message, next_step, exit_code=2) from None
 
 

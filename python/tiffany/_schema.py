@@ -48,6 +48,52 @@ def described(function: Callable[..., Any]) -> tuple[str | None, str | None]:
     return text, doc
 
 
+def example(function: Callable[..., Any]) -> str:
+    """An input that a workflow takes, as one would type it: what has to be there.
+
+    >>> def order(item: str, count: int, gift: bool = False): ...
+    >>> example(order)
+    '{"item": "text", "count": 1}'
+    >>> def nothing(): ...
+    >>> example(nothing)
+    '{}'
+    """
+    try:
+        schema = schema_of(function)
+        return json.dumps(
+            {name: _example(schema["properties"][name]) for name in schema["required"]}
+        )
+    except Exception:
+        # Hints can be anything.
+        return "{}"
+
+
+_EXAMPLES: dict[str, Any] = {
+    "string": "text",
+    "integer": 1,
+    "number": 1.5,
+    "boolean": True,
+    "array": [],
+}
+
+
+def _example(schema: dict[str, Any]) -> Any:
+    """A value that fits a schema."""
+    if "const" in schema:
+        return schema["const"]
+    for several in ("anyOf", "oneOf"):
+        if several in schema:
+            return _example(schema[several][0])
+    if "enum" in schema:
+        return schema["enum"][0]
+    if schema.get("type") == "object":
+        properties = schema.get("properties", {})
+        return {name: _example(properties[name]) for name in schema.get("required", [])}
+    if schema.get("type") == "array":
+        return [_example(part) for part in schema.get("prefixItems", [])]
+    return _EXAMPLES.get(schema.get("type", ""))
+
+
 def schema_of(function: Callable[..., Any]) -> dict[str, Any]:
     """The schema of an object with the parameters of a function."""
     signature = inspect.signature(function)

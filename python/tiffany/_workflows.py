@@ -239,12 +239,13 @@ class Functions:
         if given is None:
             given = {}
         if isinstance(given, list):
+            try:
+                signature.bind(*given)
+            except TypeError as error:
+                raise _unfit(function, str(error)) from None
             return function(*given)
         if not isinstance(given, dict):
-            raise UnreadableError(
-                f"the input of `{function.__qualname__}` is a {type(given).__name__}, and no object with the names of its "
-                "parameters [TFY0035]"
-            )
+            raise _unfit(function, f"{_shown(given)} is no object with the names of its parameters")
         missing = [
             name
             for name, parameter in signature.parameters.items()
@@ -257,10 +258,7 @@ class Functions:
         if missing or unknown:
             what = [f"`{name}` is not in it" for name in missing]
             what += [f"it has no parameter `{name}`" for name in unknown]
-            raise UnreadableError(
-                f"the input does not fit `{function.__qualname__}`: {', '.join(what)} [TFY0035]; "
-                "let the function take what older versions of it were given"
-            )
+            raise _unfit(function, ", ".join(what))
         bound = inspect.BoundArguments(signature, OrderedDict(given))
         return function(*bound.args, **bound.kwargs)
 
@@ -301,6 +299,26 @@ class Functions:
     def paused(self, run: str, error: str) -> None:
         """Says that a run cannot go on."""
         _warn(f"run {run} cannot go on and is paused: {error}", PausedRunWarning)
+
+
+_LONGEST = 60
+
+
+def _shown(given: Any) -> str:
+    """An input as it was given, or what a long one is: half of a secret would not be known for one."""
+    text = json.dumps(given) if isinstance(given, (str, int, float, bool)) else repr(given)
+    return text if len(text) <= _LONGEST else f"a {type(given).__name__} of {len(text)} characters"
+
+
+def _unfit(function: Function, why: str) -> UnreadableError:
+    """The error for an input that a function does not take, with one that it does."""
+    takes = _parameters(function)
+    takes = f"({takes})" if takes else "nothing"
+    return UnreadableError(
+        f"the input does not fit `{function.__qualname__}`: {why}; it takes {takes}, "
+        f"such as {_schema.example(function)} [TFY0035]; "
+        "correct the input, or let the function take what older versions of it were given"
+    )
 
 
 _warned_of_seed = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import gc
+import os
 import sys
 from collections.abc import Generator, Iterator
 from types import TracebackType
@@ -16,11 +17,20 @@ collect_ignore_glob = ["programs/*"]
 #: So long a test may take before the process ends with the stacks of all threads.
 LONGEST_SECONDS = 120
 
+#: The real standard error: while a test runs it is captured, and what is written there by a process that ends is lost.
+_real_stderr = 2
+
+
+def pytest_configure() -> None:
+    """Nothing is captured at this moment."""
+    global _real_stderr
+    _real_stderr = os.dup(2)
+
 
 @pytest.fixture(autouse=True)
 def bounded() -> Iterator[None]:
     """A test that hangs ends the process, and shows where."""
-    faulthandler.dump_traceback_later(LONGEST_SECONDS, exit=True)
+    faulthandler.dump_traceback_later(LONGEST_SECONDS, exit=True, file=_real_stderr)
     yield
     faulthandler.cancel_dump_traceback_later()
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import pty
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -11,7 +15,7 @@ from typing import Any, TypeVar
 
 import pytest
 import tiffany
-from command_kit import Home
+from command_kit import Home, environment
 from tiffany import (
     Answer,
     Approval,
@@ -218,6 +222,80 @@ def test_the_command_submits_lists_decides_and_denies(tmp_path: Path) -> None:
         assert "`all`, by Ada: clear" in decided
         ended = waiting.end()
     assert (ended.code, ended.out) == (0, '"40 EUR"\n'), ended
+    # So that a script does not hang, also where the run is shown, and where a file is run.
+    with home.start(*submit[:-1], "--id", "r-3", "--follow", typed="") as denied:
+        ended = denied.end()
+    assert ended.code == 1 and "TFY0186" in ended.err, ended
+    [decision] = json.loads(home.run(*log, "show", "r-3", "--json").ok())["decisions"]
+    assert decision["answer"]["choice"] == "none", decision
+    assert decision["answer"]["why"].startswith("nobody was there to ask"), decision
     watched = home.run(*log, "watch", "r-2").ok()
     assert watched.endswith('"40 EUR"\n')
     assert "by Ada (uid" in home.run(*log, "show", "r-2").ok()
+
+
+RUN = """
+from tiffany import approve
+
+
+async def main() -> str:
+    answer = await approve("Refund 40 EUR?", ["all", "half", "none"])
+    return f"{answer.choice} by {answer.by}: {answer.why}"
+"""
+
+
+@pytest.mark.parametrize("log", [(), ("--wal", "log", "--id", "r-1")])
+def test_a_program_that_asks_where_nobody_is_there_is_denied_and_ends(
+    tmp_path: Path, log: tuple[str, ...]
+) -> None:
+    home = Home(tmp_path)
+    home.write("app.py", RUN)
+    with home.start("run", *log, "app.py", typed="") as denied:
+        ended = denied.end()
+    assert ended.code == 1, ended
+    assert ended.out.startswith("none by ") and "nobody was there to ask" in ended.out, ended
+    assert "denied, as nobody is there to ask: Refund 40 EUR?" in ended.err, ended
+    assert "error[TFY0186]: 1 question of the run denied" in ended.err, ended
+    if log:
+        shown = home.run("--dir", "log", "show", "r-1").ok()
+        assert '"Refund 40 EUR?": none, by ' in shown, shown
+    ended = home.run("run", "--approvals", "ask", "app.py")
+    assert ended.code == 2 and "takes a terminal" in ended.err, ended
+
+
+def test_who_lets_others_decide_waits_for_them(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.write("app.py", RUN)
+    run = ("run", "--wal", "log", "--id", "r-1", "--approvals", "wait", "app.py")
+    with home.start(*run, typed="") as waiting:
+        _until(lambda: '"r-1"' in home.run("--dir", "log", "approvals", "--json").out)
+        home.run("--dir", "log", "approve", "r-1", "--choice", "half", "--as", "Ada").ok()
+        ended = waiting.end()
+    assert (ended.code, ended.out) == (0, "half by Ada: None\n"), ended
+
+
+def test_who_sits_at_the_terminal_is_asked(tmp_path: Path) -> None:
+    Home(tmp_path).write("app.py", RUN)
+    words = [sys.executable, "-m", "tiffany", "run", "app.py"]
+    pid, seat = pty.fork()
+    if pid == 0:
+        os.chdir(tmp_path)
+        os.execve(words[0], words, environment())
+    seen = ""
+
+    def until(wanted: str) -> None:
+        nonlocal seen
+        while wanted not in seen:
+            seen += os.read(seat, 1024).decode()
+
+    try:
+        until("all / half / none (Enter leaves it open)? ")
+        os.write(seat, b"perhaps\n")
+        until("`perhaps` is none of its choices")
+        os.write(seat, b"h because so\n")
+        until("decided: `half`, because so")
+        until(": so")
+        _, status = os.waitpid(pid, 0)
+    finally:
+        os.close(seat)
+    assert os.waitstatus_to_exitcode(status) == 0, seen

@@ -164,7 +164,7 @@ def test_what_cannot_be_captured_is_told_and_leaves_nothing(home: Home) -> None:
         (["order-17", "--redact", "phone"], "TFY0138", 1),
         (["order-17", "--redact", ""], "TFY0138", 1),
         (["order-17", "--redact", "cents", "--redact", "args"], "TFY0138", 1),
-        (["order-18"], "TFY0061", 1),
+        (["order-18"], "TFY0041", 1),
         (["order-17", "--name", "../x"], "TFY0067", 2),
     ]:
         refused = capture(home, *words)

@@ -249,7 +249,7 @@ def test_the_wheel_has_every_command_of_the_binary_and_run(home: Home) -> None:
     dispatched = set(
         re.findall(r"Command::([A-Z]\w+)(?:\([a-z]\w*\)| \{ \w+ \})? =>", source.read_text())
     )
-    daemon = {"serve", "top", "demo", "token", "audit", "config"}
+    daemon = {"serve", "top", "demo", "stuck", "token", "audit", "config"}
     assert {name.lower() for name in dispatched} | daemon | {"run"} == commands
     assert home.run("--version").ok().startswith("tiffany 0.")
 

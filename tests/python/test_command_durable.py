@@ -277,7 +277,7 @@ def test_a_file_that_is_not_fit_is_an_error(home: Home, text: str, code: str, sa
         (("--dir", "wal", "resume", "order-1"), 3, "TFY0063"),
         (("--dir", "wal", "replay", "order-1"), 3, "TFY0063"),
         (("--app", "no.py", "--dir", "wal", "replay", "order-1"), 1, "TFY0070"),
-        (("--app", "app.py", "--dir", "wal", "replay", "nothing"), 1, "TFY0061"),
+        (("--app", "app.py", "--dir", "wal", "replay", "nothing"), 1, "TFY0041"),
     ],
 )
 def test_what_cannot_be_done_is_said(

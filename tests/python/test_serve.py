@@ -124,6 +124,118 @@ def test_an_input_that_does_not_fit_is_refused_with_its_code(tmp_path: Path) -> 
         stop(daemon, signal.SIGTERM)
 
 
+ORDERS = """
+from tiffany import workflow
+
+
+@workflow(name="order")
+async def order(item: str, count: int = 1) -> str:
+    return f"{count} {item}"
+"""
+
+
+def test_who_submits_a_wrong_input_is_told_once_what_the_function_takes(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.write("greet.py", ORDERS)
+    takes = 'it takes (item: str, count: int = 1), such as {"item": "text"}'
+    with served(home) as daemon:
+        daemon.line()
+        for given, what in [
+            ("40", "40 is no object with the names of its parameters"),
+            ('{"thing": "tea"}', "`item` is not in it, it has no parameter `thing`"),
+            ('["tea", 1, 2]', "too many positional arguments"),
+        ]:
+            ended = home.run("submit", "order", "--input", given)
+            assert ended.code == 1, ended
+            assert ended.err.startswith("error[TFY0035]: the input does not fit `order`: "), ended
+            assert what in ended.err and takes in ended.err, ended
+            assert ended.err.count("TFY") == 1 and "next: correct `--input`" in ended.err, ended
+        ended = home.run("submit", "order", "--input", '{"item": "text"}', "--wait")
+        assert ended.ok() == '"1 text"\n'
+        # Who writes a name that is not there is told what there is.
+        ended = home.run("submit", "ordre", "--input", "{}")
+        assert "[TFY0038]" in ended.err and "did you mean `order`?" in ended.err, ended
+        stop(daemon, signal.SIGTERM)
+
+
+FAILING = """
+import json
+
+from tiffany import step, workflow
+
+
+@step
+def read(text):
+    return json.loads(text)
+
+
+def inner(text):
+    raise ValueError(f"no {text}")
+
+
+@workflow(name="reads")
+async def reads(text: str) -> None:
+    await read(text)
+
+
+@workflow(name="raises")
+async def raises(text: str) -> None:
+    inner(text)
+"""
+
+
+def test_a_failure_is_shown_with_its_line_and_the_way_there(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.write("greet.py", FAILING)
+    raised = FAILING.splitlines().index('    raise ValueError(f"no {text}")') + 1
+    read = FAILING.splitlines().index("    return json.loads(text)") + 1
+    with served(home) as daemon:
+        url = json.loads(daemon.line())["url"]
+        for function, line, source in [
+            ("raises", raised, 'raise ValueError(f"no {text}")'),
+            ("reads", read, "return json.loads(text)"),
+        ]:
+            wait = ("--id", function, "--input", '{"text": "tea"}', "--wait")
+            ended = home.run("submit", function, *wait)
+            # The innermost line that is the program's own: not that of a module of Python's.
+            at = f"raised at {tmp_path}/greet.py:{line}"
+            assert ended.code == 1 and at in ended.err, ended
+            shown = home.run("show", function).ok()
+            assert at in shown and source in shown, shown
+            log = home.run("log", function, "--failed").ok()
+            assert at in log, log
+            assert f'     File "{tmp_path}/greet.py", line {line}, in ' in log, log
+            assert f"         {source}" in log, log
+            assert "tiffany/_" not in log, log
+            # As the page is told it.
+            with urllib.request.urlopen(f"{url}/api/v1/runs/{function}/tasks") as answer:
+                error = json.load(answer)["tasks"][0]["error"]
+            assert error["raised_at"] == f"{tmp_path}/greet.py:{line}", error
+            assert any(line.strip() == source for line in error["trace"]), error
+            # Only where it is asked for.
+            assert source not in home.run("log", function).ok()
+            again = home.run("--app", "greet.py", "replay", function).ok()
+            assert "identical" in again, again
+        stop(daemon, signal.SIGTERM)
+
+
+def test_a_secret_in_a_line_of_code_is_not_written_down(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    secret = "sk-0123456789"
+    home.write("greet.py", FAILING.replace("inner(text)\n", f"inner('{secret}')\n"))
+    home.write("tiffany.toml", 'redact = ["pattern sk-[0-9]{10}"]\n')
+    listen = ("--listen", "127.0.0.1:0", "--config", "tiffany.toml")
+    with home.start("--app", "greet.py", "serve", "--json", *listen) as daemon:
+        daemon.line()
+        ended = home.run("submit", "raises", "--id", "r", "--input", '{"text": "tea"}', "--wait")
+        assert ended.code == 1 and "raised at " in ended.err, ended
+        daemon.signal(signal.SIGTERM)
+        assert secret not in daemon.end().err
+    for file in (tmp_path / ".tiffany").rglob("*"):
+        if file.is_file():
+            assert secret.encode() not in file.read_bytes(), file
+
+
 def test_the_end_waits_for_a_step_and_blames_no_task(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.write("greet.py", STEPS)

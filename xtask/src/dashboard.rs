@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{Shop, install_packages, is_installed};
+use crate::{Shop, install_packages, is_installed, python};
+
+/// The oldest Node that builds the page.
+const OLDEST_NODE: (u32, u32) = (20, 19);
 
 /// Checks all of it.
 pub(crate) fn check(shop: &Shop) -> Result<(), String> {
@@ -14,10 +17,43 @@ pub(crate) fn check(shop: &Shop) -> Result<(), String> {
     browser(shop, &[])
 }
 
-/// The tests in a browser; arguments go to node's test runner.
+/// The tests in a browser; arguments go to node's test runner. With `--measure` the measures of the page at full size, as released.
 pub(crate) fn browse(shop: &Shop, arguments: &[String]) -> Result<(), String> {
     install(shop)?;
-    browser(shop, arguments)
+    match arguments.split_first() {
+        Some((first, rest)) if first == "--measure" => measure(shop, rest),
+        _ => browser(shop, arguments),
+    }
+}
+
+/// Measures the page in front of a daemon that is built as released; arguments go to `e2e/measure.mjs`.
+fn measure(shop: &Shop, arguments: &[String]) -> Result<(), String> {
+    install_chromium(shop)?;
+    shop.step("the programs that are measured", shop.cargo(PROGRAMS).arg("--release"))?;
+    let mut measure = npm(shop, &["run", "--silent", "measure", "--"]);
+    let program = shop.root.join("target/release/examples/kitchen");
+    crate::run(measure.args(arguments).env("TIFFANY_PROGRAM", program))
+}
+
+/// The programs that a browser looks at.
+const PROGRAMS: [&str; 10] = [
+    "build",
+    "--quiet",
+    "-p",
+    "tiffany-cli",
+    "--example",
+    "kitchen",
+    "--example",
+    "big_run",
+    "--example",
+    "many_runs",
+];
+
+fn install_chromium(shop: &Shop) -> Result<(), String> {
+    match is_installed("chromium") {
+        true => Ok(()),
+        false => install_packages(shop, "Chromium", &["chromium"]),
+    }
 }
 
 /// Builds the page into the assets that the daemon embeds.
@@ -30,15 +66,31 @@ fn place(shop: &Shop) -> PathBuf {
     shop.root.join("dashboard")
 }
 
+/// The machine's own Node, or the one that [`install`] has brought.
 fn npm(shop: &Shop, arguments: &[&str]) -> Command {
     let mut command = Command::new("npm");
     command.current_dir(place(shop)).args(arguments);
+    if !has_node() {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let places = [python::node_place(shop)].into_iter().chain(std::env::split_paths(&path));
+        command.env("PATH", std::env::join_paths(places).unwrap_or(path.clone()));
+    }
     command
 }
 
+/// Whether the machine has a Node that is new enough, and its npm.
+fn has_node() -> bool {
+    let new_enough = |version: &str| {
+        let mut parts = version.trim().trim_start_matches('v').split('.').map(str::parse);
+        matches!((parts.next(), parts.next()), (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= OLDEST_NODE)
+    };
+    let said = Command::new("node").arg("--version").output();
+    is_installed("npm") && said.is_ok_and(|said| new_enough(&String::from_utf8_lossy(&said.stdout)))
+}
+
 fn install(shop: &Shop) -> Result<(), String> {
-    if !is_installed("npm") {
-        return Err("the dashboard is checked with Node 20.19 or later, and `npm` is not there; the binary itself is built without it".into());
+    if !has_node() {
+        python::node(shop)?;
     }
     let install = ["ci", "--no-audit", "--no-fund", "--loglevel=error"];
     shop.step("what the dashboard is built with", &mut npm(shop, &install))
@@ -71,11 +123,8 @@ fn files(dir: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, String> {
 }
 
 fn browser(shop: &Shop, arguments: &[String]) -> Result<(), String> {
-    if !is_installed("chromium") {
-        install_packages(shop, "Chromium", &["chromium"])?;
-    }
-    let program = ["build", "--quiet", "-p", "tiffany-cli", "--example", "kitchen"];
-    shop.step("the program that the browser looks at", &mut shop.cargo(program))?;
+    install_chromium(shop)?;
+    shop.step("the programs that the browser looks at", &mut shop.cargo(PROGRAMS))?;
     let mut tests = npm(shop, &["run", "e2e"]);
     if !arguments.is_empty() {
         tests.arg("--").args(arguments);

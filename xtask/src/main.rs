@@ -56,7 +56,7 @@ const CHORES: &[Chore] = &[
     },
     Chore {
         name: "browser",
-        what: "the tests of the page in a real browser (arguments are passed to node)",
+        what: "the tests of the page in a real browser (arguments are passed to node; --measure: its figures)",
         run: dashboard::browse,
     },
     Chore { name: "rows", what: "writes docs/src/rows.md anew from the semantic tests", run: rows },

@@ -39,6 +39,16 @@ pub(crate) fn servers(shop: &Shop) -> Result<(), String> {
     venv(shop, &find(shop)?, "servers").map(drop)
 }
 
+/// Node for the dashboard, from its package on PyPI, where the machine has none that is new enough.
+pub(crate) fn node(shop: &Shop) -> Result<(), String> {
+    venv(shop, &find(shop)?, "node").map(drop)
+}
+
+/// Where [`node`] puts the programs.
+pub(crate) fn node_place(shop: &Shop) -> PathBuf {
+    home(shop).join("node/bin")
+}
+
 /// The wheel as it is given to people, in `target/wheels`.
 pub(crate) fn wheel(shop: &Shop, _: &[String]) -> Result<(), String> {
     let python = find(shop)?;

@@ -6,8 +6,9 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tiffany::durable::{Retry, receive, step, step_with};
+use tiffany::durable::{Retry, external_promise, receive, step, step_with};
 use tiffany::pal::{LogLevel, log, output, progress};
 use tiffany::{Runtime, TaskError, gather, sleep, try_spawn};
 
@@ -99,6 +100,75 @@ async fn inventory(items: u64) -> Result<u64, TaskError> {
     Ok(items)
 }
 
+/// A table that somebody wants.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct Table {
+    name: String,
+    guests: u32,
+    meal: String,
+    #[serde(default)]
+    outside: bool,
+    wishes: Option<String>,
+}
+
+/// Keeps a table free. What it takes is described, so that it can be asked for in a form.
+async fn reserve(table: Table) -> Result<String, TaskError> {
+    let kept = table.clone();
+    step("write down", move || Ok::<Table, String>(kept.clone())).await?;
+    let place = if table.outside { "outside" } else { "inside" };
+    Ok(format!("{} for {} at {}, {place}", table.name, table.guests, table.meal))
+}
+
+/// What [`reserve`] takes.
+fn table() -> serde_json::Value {
+    json!({
+        "type": "object",
+        "required": ["name", "guests", "meal"],
+        "properties": {
+            "name": { "type": "string", "description": "Who comes." },
+            "guests": { "type": "integer", "minimum": 1, "maximum": 12 },
+            "meal": { "enum": ["lunch", "dinner"] },
+            "outside": { "type": "boolean", "default": false },
+            "wishes": { "type": ["string", "null"] },
+        },
+    })
+}
+
+/// Waits until somebody says that the fish has come.
+async fn delivery(stall: u32) -> Result<String, TaskError> {
+    let arrived = external_promise::<String>().await;
+    let what = arrived.wait().await?;
+    Ok(format!("stall {stall} brought {what}"))
+}
+
+/// Takes money, which must not happen twice: an attempt that is cut off is in doubt, and a person decides. The first one never ends by itself.
+async fn till(euros: u32) -> Result<String, TaskError> {
+    let charge = step_with("charge", move |attempt| {
+        while attempt.number() == 1 && !attempt.is_given_up() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok::<String, String>(format!("{euros} EUR at attempt {}", attempt.number()))
+    });
+    charge.at_most_once().hold_in_doubt().await
+}
+
+/// Waits for an oven that is cold: a step that fails, and is tried again much later.
+async fn oven(degrees: u32) -> Result<(), TaskError> {
+    let heat = move || Err::<(), String>(format!("{degrees} degrees are not reached"));
+    step("heat", heat).retry(Retry::times(9).first(Duration::from_secs(3600))).await
+}
+
+/// Tells all the time what it does: so many rounds of progress, output, a line of its log and a step.
+async fn rush(rounds: u64) -> Result<u64, TaskError> {
+    for round in 1..=rounds {
+        progress(round, rounds, "orders").await;
+        output("stdout", format!("order {round} of {rounds} goes out\n")).await;
+        log(LogLevel::Info, format!("order {round} is paid")).await;
+        step("serve", move || Ok::<u64, String>(round)).pure().await?;
+    }
+    Ok(rounds)
+}
+
 /// Shows what it is given, in every place where text is shown.
 async fn label(text: String) -> Result<(), TaskError> {
     let (shown, asked, named) = (text.clone(), text.clone(), text.clone());
@@ -119,6 +189,12 @@ fn main() -> ExitCode {
         .register("market", market)
         .register("feast", feast)
         .register("inventory", inventory)
-        .register("label", label);
+        .register("label", label)
+        .register("reserve", reserve)
+        .describe("reserve", "Keeps a table free.", table())
+        .register("delivery", delivery)
+        .register("till", till)
+        .register("oven", oven)
+        .register("rush", rush);
     tiffany_daemon::main(program)
 }

@@ -76,7 +76,7 @@ fn a_program_that_changed_is_told_so_by_the_fixture() {
 fn nothing_is_written_where_something_is_wrong() {
     let home = Home::golden();
     home.run(&["capture", "toast"]).failed(3, "TFY0063");
-    home.orders(&["capture", "breakfast"]).failed(1, "TFY0061");
+    home.orders(&["capture", "breakfast"]).failed(1, "TFY0041");
     home.orders(&["capture", "toast", "--redact", "card"]).failed(1, "TFY0138");
     home.orders(&["capture", "toast", "--leave", "name"]).failed(2, "TFY0067");
     home.orders(&["capture", "toast", "--name", "../toast"]).failed(2, "TFY0067");

@@ -90,7 +90,7 @@ fn cancelled_with_and_without_a_process() {
     let cancelled = home.run(&["cancel", "b", "--json"]).ok().lines().remove(0);
     assert_eq!((&cancelled["cancelled"], &cancelled["offline"]), (&json!(true), &json!(false)));
     home.until("the second is not cancelled", || state(&home, "b") == "cancelled");
-    home.run(&["cancel", "c"]).failed(1, "TFY0061");
+    home.run(&["cancel", "c"]).failed(1, "TFY0041");
 }
 
 /// A run with a step that was cut off.
@@ -186,7 +186,7 @@ fn arguments_that_make_no_sense_change_nothing() {
     home.run(&["doubt", "decide", "x"]).failed(2, "TFY0067");
     home.run(&["doubt", "decide", "x", "--done", "{"]).failed(2, "TFY0064");
     home.run(&["query", "order-17", "status", "["]).failed(2, "TFY0064");
-    home.run(&["send", "nobody", "address", "1"]).failed(1, "TFY0061");
+    home.run(&["send", "nobody", "address", "1"]).failed(1, "TFY0041");
     assert!(home.contents() == before);
 }
 

@@ -13,7 +13,6 @@ fn one_of_each() -> Vec<CliError> {
     let text = || String::from("x");
     vec![
         CliError::NoLog("x".into()),
-        CliError::NoSuchRun(text()),
         CliError::Ambiguous { prefix: text(), runs: vec![text(), text()] },
         CliError::NeedsProgram(text()),
         CliError::BadJson { what: text(), why: text() },
@@ -35,6 +34,9 @@ fn one_of_each() -> Vec<CliError> {
         CliError::NobodyMeasures("x".into()),
     ]
 }
+
+/// Codes that older versions gave, and that are never used for anything else.
+const RETIRED: [&str; 1] = ["TFY0061"];
 
 #[test]
 fn every_error_has_its_code_and_a_next_step() {
@@ -63,7 +65,8 @@ fn every_code_has_a_section_in_the_book() {
             seen.insert(format!("TFY{number}"));
         }
     }
-    let codes: BTreeSet<String> = CliError::CODES.iter().map(ToString::to_string).collect();
+    let codes: BTreeSet<String> =
+        CliError::CODES.iter().chain(&RETIRED).map(ToString::to_string).collect();
     assert_eq!(seen, codes);
 }
 
@@ -81,6 +84,35 @@ fn help_and_version_are_no_errors() {
 }
 
 #[test]
+fn help_tells_what_holds_where_nothing_is_said() {
+    let home = Home::new();
+    let help = |arguments: &[&str]| {
+        let text = home.run(arguments).ok().stdout;
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let serve = help(&["serve", "--help"]);
+    for default in ["[default: 127.0.0.1:8787]", "[default: 10s]", "[default: .tiffany]"] {
+        assert!(serve.contains(default), "{default}: {serve}");
+    }
+    for command in ["ls", "watch", "top", "token"] {
+        let text = help(&[command, "--help"]);
+        assert!(text.contains("[default: .tiffany]"), "{command}: {text}");
+    }
+    assert!(help(&["ls", "--help"]).contains("So many of them. [default: all]"));
+}
+
+#[test]
+fn a_name_that_is_nearly_right_is_guessed() {
+    let home = Home::golden();
+    let run = home.run(&["show", "order17"]).failed(1, "TFY0041").stderr;
+    assert!(run.contains("did you mean `order-17`?"), "{run}");
+    let run = home.run(&["show", "breakfast"]).failed(1, "TFY0041").stderr;
+    assert!(!run.contains("did you mean"), "{run}");
+    let command = home.run(&["sumbit", "x"]).failed(2, "TFY0067").stderr;
+    assert!(command.contains("submit"), "{command}");
+}
+
+#[test]
 fn what_was_typed_wrong_is_told_with_a_code() {
     let home = Home::golden();
     home.run(&["lss"]).failed(2, "TFY0067");
@@ -88,6 +120,10 @@ fn what_was_typed_wrong_is_told_with_a_code() {
     home.run(&["log", "order-17", "--from", "x"]).failed(2, "TFY0067");
     home.run(&["lss", "--json"]).failed_json(2, "TFY0067");
     home.run(&["show", "--json"]).failed_json(2, "TFY0067");
+    let address = home.run(&["serve", "--listen", "8787"]).failed(2, "TFY0067").stderr;
+    assert!(address.contains("such as 127.0.0.1:8787"), "{address}");
+    let diff = home.run(&["diff", "nap-1"]).failed(2, "TFY0067").stderr;
+    assert!(diff.contains("<OTHER_RUN>"), "{diff}");
 }
 
 #[test]
@@ -108,7 +144,8 @@ fn no_log_is_an_error_and_none_is_made() {
         &["settle", "00000000-0000-4000-8000-000000000000", "1"],
         &["doubt", "decide", "x/1", "--again"],
     ] {
-        home.run(arguments).failed(1, "TFY0060");
+        let told = home.run(arguments).failed(1, "TFY0060").stderr;
+        assert!(told.contains("start `tiffany serve --app FILE --dir orders`"), "{told}");
     }
     home.orders(&["resume", "--all"]).failed(1, "TFY0060");
     home.orders(&["replay", "x"]).failed(1, "TFY0060");

@@ -137,7 +137,7 @@ fn where_there_is_no_process_no_log_or_no_run_that_is_said() {
     let home = Home::golden();
     home.run(&["events"]).failed(1, "TFY0150");
     home.run(&["events", "--json"]).failed_json(1, "TFY0150");
-    home.run(&["events", "nobody"]).failed(1, "TFY0061");
+    home.run(&["events", "nobody"]).failed(1, "TFY0041");
     home.run(&["events", "--from", "x"]).failed(2, "TFY0067");
     Home::new().run(&["events"]).failed(1, "TFY0060");
 }

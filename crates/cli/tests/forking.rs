@@ -173,7 +173,7 @@ fn what_makes_no_sense_is_told_and_leaves_nothing() {
         let arguments: Vec<&str> = ["fork", "tea"].iter().chain(arguments).copied().collect();
         home.run(&arguments).failed(code, error);
     }
-    home.run(&["fork", "coffee", "--at", "1"]).failed(1, "TFY0061");
+    home.run(&["fork", "coffee", "--at", "1"]).failed(1, "TFY0041");
     home.run(&["allow", "tea", "price"]).failed(1, "TFY0032");
     assert_eq!(home.run(&["ls", "--json"]).ok().lines().len(), 1);
     let odd = home.run(&["fork", "tea", "--at", &at, "--set-reply", "text.json", "--as-is"]).ok();

@@ -28,7 +28,7 @@ fn two_runs_are_compared_on_a_terminal_and_as_json() {
     assert_eq!((&summary["same"], &summary["differences"]), (&false.into(), &3.into()));
     let short = home.run(&["--json", "diff", "a", "c", "--limit", "1"]).lines();
     assert_eq!((short.len(), &short[3]["summary"]["differences"]), (4, &3.into()));
-    home.run(&["diff", "a", "nobody"]).failed(1, "TFY0061");
+    home.run(&["diff", "a", "nobody"]).failed(1, "TFY0041");
     home.run(&["diff", "a"]).failed(2, "TFY0067");
 }
 
@@ -119,8 +119,8 @@ fn a_backup_is_taken_while_a_process_has_the_log_and_goes_on() {
     // The log itself is in use.
     home.run(&["restore", "copy", "--to", "orders"]).failed(4, "TFY0101");
     home.run(&["restore", "copy", "--to", "orders", "--force"]).failed(4, "TFY0101");
-    let listed = home.run(&["ls"]).ok().stdout;
     holder.kill();
+    let listed = home.run(&["ls"]).ok().stdout.replace("--dir orders", "--dir again");
     home.run(&["restore", "copy", "--to", "again"]).ok();
     let again = finish(tiffany_in(&home, "again", &["ls"])).ok().stdout;
     assert_eq!(again, listed);
@@ -179,10 +179,33 @@ fn a_log_that_is_in_the_way_goes_only_if_somebody_says_so() {
     home.run(&["restore", "copy", "--to", "orders"]).failed(1, "TFY0090");
     home.run(&["show", "later"]).ok();
     home.run(&["restore", "copy", "--to", "orders", "--force"]).ok();
-    home.run(&["show", "later"]).failed(1, "TFY0061");
+    home.run(&["show", "later"]).failed(1, "TFY0041");
     home.run(&["verify"]).ok();
     // The program goes on with it.
     home.orders(&["resume", "nap-2", "--for", "20"]).ok();
+}
+
+#[test]
+fn what_a_daemon_keeps_beside_the_log_outlives_a_restore() {
+    let home = Home::golden();
+    home.run(&["backup", "--to", "copy"]).ok();
+    home.run(&["token", "add", "ada", "--role", "viewer"]).ok();
+    fs::write(home.log().join("audit.jsonl.1"), "older\n").unwrap();
+    let kept = ["audit.jsonl", "audit.jsonl.1", "tokens.json"];
+    let read = |name: &&str| fs::read(home.log().join(name)).unwrap();
+    let before: Vec<Vec<u8>> = kept.iter().map(read).collect();
+    home.run(&["restore", "copy", "--to", "orders", "--force"]).ok();
+    assert_eq!(kept.iter().map(read).collect::<Vec<_>>(), before);
+    home.run(&["verify"]).ok();
+    let audit = home.run(&["audit", "--json"]).ok().lines();
+    assert_eq!(audit[0]["did"], "token_add");
+    // Without a log nothing is in the way.
+    for part in ["commit", "wal"] {
+        fs::remove_dir_all(home.log().join(part)).unwrap();
+    }
+    home.run(&["restore", "copy", "--to", "orders"]).ok();
+    assert_eq!(kept.iter().map(read).collect::<Vec<_>>(), before);
+    home.run(&["restore", "copy", "--to", "orders"]).failed(1, "TFY0090");
 }
 
 #[test]

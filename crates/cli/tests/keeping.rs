@@ -51,7 +51,7 @@ fn rm_removes_what_is_over_and_refuses_the_rest() {
         (&json!(false), &json!("TFY0132"))
     );
     assert_eq!((state(&home, "order-17"), state(&home, "toast")), ("live".into(), "gone".into()));
-    home.run(&["rm", "nobody"]).failed(1, "TFY0061");
+    home.run(&["rm", "nobody"]).failed(1, "TFY0041");
     home.run(&["rm"]).failed(2, "TFY0067");
     home.run(&["verify"]).ok();
 }

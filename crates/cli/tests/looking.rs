@@ -60,6 +60,14 @@ fn a_directory_that_may_not_be_written_can_be_looked_at() {
     set(0o755);
     assert_eq!(refused.code, 1, "{refused:?}");
     assert!(refused.stderr.contains("TFY0104"), "{refused:?}");
+    // One that may not even be read.
+    fs::set_permissions(home.log(), fs::Permissions::from_mode(0o000)).unwrap();
+    let mut command = home.command(&program, &["ls"]);
+    as_nobody(&mut command);
+    let refused = finish(command);
+    fs::set_permissions(home.log(), fs::Permissions::from_mode(0o755)).unwrap();
+    let refused = refused.failed(1, "TFY0104").stderr;
+    assert!(refused.contains("cannot look into orders: this user may not"), "{refused}");
 }
 
 fn as_nobody(command: &mut std::process::Command) {
@@ -275,9 +283,9 @@ fn runs_are_found_by_uuid_beginning_and_id() {
     let ambiguous = home.run(&["show", "a6f7"]).failed(2, "TFY0062");
     assert_eq!(ambiguous.stderr.matches("a6f7").count(), 3, "{ambiguous:?}");
     // A letter or two name nothing by chance.
-    home.run(&["show", &uuid[..3]]).failed(1, "TFY0061");
-    home.run(&["show", "zz"]).failed(1, "TFY0061");
-    home.run(&["show", ""]).failed(1, "TFY0061");
+    home.run(&["show", &uuid[..3]]).failed(1, "TFY0041");
+    home.run(&["show", "zz"]).failed(1, "TFY0041");
+    home.run(&["show", ""]).failed(1, "TFY0041");
 }
 
 #[test]
@@ -386,7 +394,7 @@ fn runs_are_chosen_sorted_and_counted() {
     assert_eq!(ids(&["--before", "2026-11-16T04:14:19Z"]).len(), 4);
     assert_eq!(ids(&["--since", "0s"]).len(), 0);
     assert_eq!(ids(&["--forks-of", "toast"]).len(), 0);
-    home.run(&["ls", "--forks-of", "nobody"]).failed(1, "TFY0061");
+    home.run(&["ls", "--forks-of", "nobody"]).failed(1, "TFY0041");
     home.run(&["ls", "--since", "yesterday"]).failed(2, "TFY0067");
     home.run(&["ls", "--sort", "size"]).failed(2, "TFY0067");
 }

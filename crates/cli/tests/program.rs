@@ -104,7 +104,7 @@ fn resume_drives_to_the_end_and_tells_of_each() {
     home.orders(&["resume", "nap-1"]).ok();
     home.orders(&["resume"]).failed(2, "TFY0067");
     home.orders(&["resume", "--all", "--for", "-1"]).failed(2, "TFY0067");
-    home.orders(&["resume", "breakfast"]).failed(1, "TFY0061");
+    home.orders(&["resume", "breakfast"]).failed(1, "TFY0041");
 }
 
 #[test]

@@ -42,6 +42,11 @@ fn a_daemon_says_what_there_is_and_ends_when_it_is_told_to() {
     );
     let (_, shown) = served.ask("GET", "/api/v1/runs/o-1", "");
     assert_eq!((&shown["state"], &shown["function"]), (&json!("paused"), &json!("order")));
+    // To its log it is live; who has it knows better.
+    assert_eq!(home.run(&["ls", "--json"]).ok().lines()[0]["state"], "paused");
+    assert_eq!(home.run(&["ls", "--state", "live", "--json"]).ok().stdout, "");
+    let told = home.run(&["show", "o-1"]).ok().stdout;
+    assert!(told.contains("state       paused") && told.contains("TFY0038"), "{told}");
     // What is said to it waits in the log.
     let message = r#"{"name":"address","message":"here"}"#;
     assert_eq!(served.ask("POST", "/api/v1/runs/o-1/messages", message).0, 204);
@@ -94,12 +99,20 @@ fn a_port_and_a_directory_that_somebody_has_are_named_with_who_has_them() {
     assert_eq!(ran.code, 1, "{ran:?}");
     let who = format!("process {} (orders) has the port", served.child.id());
     assert!(ran.stderr.contains("TFY0155") && ran.stderr.contains(&who), "{ran:?}");
-    let ran = home.run(&["serve", "--listen", "127.0.0.1:0"]);
-    assert_eq!(ran.code, 4, "{ran:?}");
-    assert!(
-        ran.stderr.contains("TFY0101") && ran.stderr.contains(&served.child.id().to_string()),
-        "{ran:?}"
-    );
+    assert!(!other.log().exists(), "what does not start leaves nothing");
+    std::fs::create_dir(other.log()).unwrap();
+    assert_eq!(other.run(&["serve", "--listen", &served.address]).code, 1);
+    assert_eq!(std::fs::read_dir(other.log()).unwrap().count(), 0);
+    // Whoever has the directory is told first, whatever the port.
+    for address in ["127.0.0.1:0", "localhost:0", &served.address] {
+        let ran = home.run(&["serve", "--listen", address]).failed(4, "TFY0101");
+        let (pid, url) = (served.child.id(), format!("which serves http://{}", served.address));
+        let who = format!("in use by process {pid} on ");
+        assert!(ran.stderr.contains(&who) && ran.stderr.contains(&url), "{ran:?}");
+        assert!(ran.stderr.contains(" since 20"), "{ran:?}");
+    }
+    let status = home.run(&["status", "--json"]).ok().lines().remove(0);
+    assert_eq!(status["url"], format!("http://{}", served.address));
     // A socket that a killed process left is no obstacle.
     let mut served = served;
     served.child.kill().unwrap();

@@ -90,6 +90,9 @@ fn a_terminal_gets_colours_and_lines_that_fit() {
             }
         }
     }
+    // Where there is little room, a moment is short, and not cut.
+    let listed = plain(&shown(home.command(&tiffany(), &["ls"]), 80));
+    assert!(listed.contains("live, no process") && listed.contains("11-16 04:14"), "{listed}");
     let narrow = plain(&shown(home.command(&tiffany(), &["log", "toast"]), 80));
     assert!(narrow.contains('…'), "{narrow}");
     let wide = plain(&shown(home.command(&tiffany(), &["log", "toast", "--wide"]), 80));
@@ -158,7 +161,7 @@ fn colours_are_left_out_where_they_are_not_wanted() {
     assert!(!home.run(&["show", "nobody"]).stderr.contains('\x1b'));
     assert!(
         shown(home.command(&tiffany(), &["show", "nobody"]), 80)
-            .contains("\x1b[1;31merror[TFY0061]\x1b[0m")
+            .contains("\x1b[1;31merror[TFY0041]\x1b[0m")
     );
 }
 
@@ -330,7 +333,9 @@ fn who_sits_at_the_terminal_is_asked_and_may_say_why() {
     seat.until("all / half / none (Enter leaves it open)? ");
     seat.type_line("perhaps");
     seat.until("`perhaps` is none of its choices");
+    seat.until("`perhaps` is none of its choices: `all`, `half`, `none`");
     seat.type_line("h because it was half full");
+    seat.until("decided: `half`, because it was half full");
     let (seen, code) = seat.end(watching);
     assert_eq!(code, 0, "{seen}");
     assert!(seen.contains("\"20 EUR\""), "{seen}");

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-use tiffany::RuntimeHandle;
-use tiffany::Uuid;
 use tiffany::cli::Again;
 use tiffany::control::{Answer, Request};
+use tiffany::durable::run_id;
 use tiffany::redact::Redactions;
 use tiffany::wal::Stamp;
+use tiffany::{ErrorKind, RuntimeHandle, TaskError, Uuid};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::time::Instant;
 
@@ -20,6 +20,7 @@ use crate::chronicles::Chronicles;
 use crate::error::{Crowd, DaemonError};
 use crate::http::Problem;
 use crate::limits::Limits;
+use crate::stuck::Stuck;
 
 /// Where the daemon is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +59,8 @@ pub(crate) struct Inner {
     pub(crate) texts: Texts,
     /// The runs that were looked at last.
     pub(crate) chronicles: Chronicles,
+    /// What tasks have waited for for long.
+    pub(crate) stuck: Stuck,
 }
 
 impl std::ops::Deref for App {
@@ -85,6 +88,7 @@ impl App {
             changes: watch::Sender::new(0),
             texts: Texts::new(),
             chronicles: Chronicles::new(&dir),
+            stuck: Stuck::new(&dir),
             started: now(),
             dir,
             limits,
@@ -156,6 +160,19 @@ impl App {
             Answer::Found(run) => Ok(run),
             other => Err(unexpected(&other)),
         }
+    }
+
+    /// The run that something is done to. Only its whole name will do: an id that is not there may be the beginning of the UUID of another one.
+    pub(crate) async fn find_whole(&self, name: &str) -> Result<Uuid, Problem> {
+        let run = self.find(name).await?;
+        if Uuid::parse(name) == Some(run) || run_id(name) == run {
+            return Ok(run);
+        }
+        let name: String = name.chars().take(100).collect();
+        let message = format!(
+            "there is no run `{name}`; it is the beginning of {run}, and what is changed is named as a whole"
+        );
+        Err(TaskError::new(ErrorKind::NoSuchRun, message).into())
     }
 
     /// A place among the streams.

@@ -3,10 +3,12 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use tiffany::cli::Again;
-use tiffany::control::{Status, Witness};
+use tiffany::control::{Control, Status, Witness};
+use tiffany::wal::{LogError, lasting_holder};
 use tiffany::{Builder, RunError, Runtime, RuntimeHandle};
 
 use crate::api::router;
@@ -17,8 +19,8 @@ use crate::config::{Config, RULES};
 use crate::error::DaemonError;
 use crate::http::{Server, bind};
 use crate::limits::Limits;
+use crate::making::Making;
 use crate::otlp::OtlpError;
-use crate::private;
 use crate::sinks::{SinkError, Sinks};
 use crate::tls::Tls;
 
@@ -33,6 +35,8 @@ const FAREWELL: Duration = Duration::from_millis(200);
 const LAST_CHANGES: Duration = Duration::from_secs(2);
 /// How long sinks have to give on the last events.
 const LAST_EVENTS: Duration = Duration::from_secs(2);
+/// How long another daemon has to say where it is reached.
+const ANSWER: Duration = Duration::from_secs(2);
 
 /// A daemon that is not open yet.
 ///
@@ -138,17 +142,19 @@ impl Daemon {
         Daemon { again: Some(again), ..self }
     }
 
-    /// Takes the address, then the log, and brings the runs back. What is asked meanwhile is told to wait.
+    /// Sees that nobody has the log, takes the address, then the log, and brings the runs back. What is asked meanwhile is told to wait. If that fails, nothing
+    /// is left behind that was not there before.
     pub fn open(self) -> Result<Serving, ServeError> {
         let Daemon { mut builder, dir, listen, limits, grace, config, again } = self;
         let failed = |error: std::io::Error| DaemonError::Start(error.to_string());
         let limits = limits.unwrap_or_else(|| config.limits());
         limits.check().map_err(DaemonError::Start)?;
-        private::make_dir(&dir).map_err(failed)?;
-        let dir = dir.canonicalize().map_err(failed)?;
         let tls = config.tls().map(Tls::new).transpose()?;
         let has_tls = tls.is_some();
+        nobody_has(&dir)?;
         let listener = bind(listen)?;
+        let made = Making::at(&dir).map_err(|why| cannot_make(&dir, &why))?;
+        let dir = dir.canonicalize().map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let gate = config.gate(address, Tokens::at(&dir));
         let audit = Arc::new(Audit::at(&dir)?);
@@ -169,7 +175,8 @@ impl Daemon {
         let rules = config.redactions().map_err(|error| DaemonError::Start(error.to_string()))?;
         builder = builder.redact(rules.clone());
         let app = App::new(dir.clone(), limits, gate, audit, (again, rules));
-        builder = builder.witness(Arc::new(app.clone()) as Arc<dyn Witness>);
+        builder =
+            builder.url(&url(address, has_tls)).witness(Arc::new(app.clone()) as Arc<dyn Witness>);
         let server = Server::start(listener, &app, router(&app), tls)?;
         let runtime = match builder.log_dir(&dir).build() {
             Ok(runtime) => runtime,
@@ -190,6 +197,7 @@ impl Daemon {
             }
         };
         app.ready(runtime.handle());
+        made.keep();
         Ok(Serving { runtime, server, app, address, grace, has_tls, sinks })
     }
 }
@@ -218,7 +226,7 @@ impl Serving {
 
     /// The same as an address for people and programs.
     pub fn url(&self) -> String {
-        format!("http{}://{}", if self.has_tls { "s" } else { "" }, self.address)
+        url(self.address, self.has_tls)
     }
 
     /// What whoever starts it should know: that tokens travel in the clear, that nobody can get in.
@@ -278,6 +286,34 @@ impl Serving {
         self.server.stop();
         drained.and_then(|drained| said.map(|()| drained))
     }
+}
+
+fn url(address: SocketAddr, has_tls: bool) -> String {
+    format!("http{}://{address}", if has_tls { "s" } else { "" })
+}
+
+fn cannot_make(dir: &Path, why: &std::io::Error) -> DaemonError {
+    DaemonError::Start(format!("cannot make {}: {why}", dir.display()))
+}
+
+/// An error that says who has the log, since when and where that is reached, if somebody has it. It comes before anything is taken or made.
+fn nobody_has(dir: &Path) -> Result<(), RunError> {
+    let Some(holder) = lasting_holder(dir) else { return Ok(()) };
+    let url = if holder.pid == std::process::id() { None } else { url_of(dir) };
+    let at = url.map_or_else(String::new, |url| format!(", which serves {url}"));
+    Err(LogError::Locked { dir: dir.into(), owner: format!("{holder}{at}") }.into())
+}
+
+/// Where the process that has a log is reached, if it says so soon.
+fn url_of(dir: &Path) -> Option<String> {
+    let (dir, (tell, told)) = (dir.to_owned(), channel());
+    let asks = move || {
+        let url = Control::connect(&dir).ok().flatten().and_then(|mut it| it.status().ok()?.url);
+        // Whoever wanted to know may have gone on.
+        drop(tell.send(url));
+    };
+    std::thread::Builder::new().name("tiffany-who".into()).spawn(asks).ok()?;
+    told.recv_timeout(ANSWER).ok().flatten()
 }
 
 /// Whether others can read what is said.

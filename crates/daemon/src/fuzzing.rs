@@ -96,9 +96,11 @@ fn talk(said: &[u8]) -> String {
                 {
                 }
                 drop(ours.shutdown().await);
-                // A stream goes on for who has more to say and still listens.
-                let is_stream = String::from_utf8_lossy(&answer).contains("text/event-stream");
-                let patience = if is_stream { MORE } else { LONGEST };
+                // A stream goes on for who has more to say and still listens, and a WebSocket that is closed has time to be read.
+                let head = String::from_utf8_lossy(&answer);
+                let goes_on =
+                    head.contains("text/event-stream") || head.starts_with("HTTP/1.1 101");
+                let patience = if goes_on { MORE } else { LONGEST };
                 drop(timeout(patience, ours.read_to_end(&mut answer)).await);
                 String::from_utf8_lossy(&answer).into_owned()
             };

@@ -32,6 +32,7 @@ mod error;
 pub mod fuzzing;
 mod http;
 mod limits;
+mod making;
 mod notify;
 pub mod otlp;
 mod private;
@@ -39,6 +40,7 @@ mod private;
 mod scratch;
 mod serve;
 pub mod sinks;
+mod stuck;
 mod telemetry;
 pub mod tls;
 mod top;
@@ -51,6 +53,7 @@ use tiffany::Builder;
 use tiffany::cli::clap::{self, ArgMatches};
 use tiffany::cli::{Asked, CommandLine, Extra, GuestError};
 
+use commands::{audit as audit_command, config as config_command, stuck as stuck_command, token};
 use config::{Config, ConfigError};
 
 pub use daemon::{Daemon, GRACE, LISTEN, ServeError, Serving};
@@ -61,26 +64,33 @@ pub use limits::Limits;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Commands;
 
+/// A command: what it is called, what can be typed after that, and what it does.
+type Row = (&'static str, fn() -> clap::Command, fn(Asked<'_>) -> Result<u8, GuestError>);
+
+/// All commands of this crate.
+const COMMANDS: [Row; 7] = [
+    (serve::NAME, serve::command, serve::serve),
+    (top::NAME, top::command, |asked| top::run(&asked)),
+    (demo::NAME, demo::command, |asked| demo::run(&asked)),
+    (stuck_command::NAME, stuck_command::command, |asked| stuck_command::run(&asked)),
+    (token::NAME, token::command, |asked| token::run(&asked)),
+    (audit_command::NAME, audit_command::command, |asked| audit_command::run(&asked)),
+    (config_command::NAME, config_command::command, |asked| config_command::run(&asked)),
+];
+
 impl Extra for Commands {
     fn commands(&self) -> Vec<clap::Command> {
-        [serve::command(), top::command(), demo::command()]
-            .into_iter()
-            .chain(commands::all())
-            .collect()
+        COMMANDS.iter().map(|(_, command, _)| command()).collect()
     }
 
     fn run(&self, mut asked: Asked<'_>) -> Result<u8, GuestError> {
-        if asked.name == serve::NAME {
-            return serve::serve(asked);
-        }
         let config = Config::typed(asked.matches)?.unwrap_or_default();
         if let Some(dir) = config.dir.filter(|_| !asked.dir_is_given) {
             asked.dir = dir;
         }
-        match commands::run(&asked) {
-            Some(done) => done,
-            None if asked.name == top::NAME => top::run(&asked),
-            None => demo::run(&asked),
+        match COMMANDS.iter().find(|(name, ..)| *name == asked.name) {
+            Some((.., run)) => run(asked),
+            None => Ok(0),
         }
     }
 

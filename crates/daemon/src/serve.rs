@@ -16,7 +16,7 @@ use tiffany::cli::{Asked, GuestError, clean, units};
 use tiffany::{Builder, RuntimeHandle};
 
 use crate::config::Config;
-use crate::daemon::{Daemon, LISTEN, ServeError, Serving};
+use crate::daemon::{Daemon, GRACE, LISTEN, ServeError, Serving};
 use crate::error::DaemonError;
 use crate::notify;
 use crate::telemetry::Telemetry;
@@ -24,8 +24,8 @@ use crate::telemetry::Telemetry;
 /// Host the runs of a directory for others: over HTTP, and through the socket in it.
 #[derive(Args, Debug)]
 pub(crate) struct Serve {
-    /// The address to listen on, such as 127.0.0.1:8787; with port 0, one that is free.
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    /// The address to listen on; with port 0, one that is free.
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     listen: Option<SocketAddr>,
     /// How long running steps have when the daemon is told to end.
     #[arg(long, value_name = "TIME", value_parser = units::time)]
@@ -34,9 +34,29 @@ pub(crate) struct Serve {
 
 pub(crate) const NAME: &str = "serve";
 
+/// An address as people type it.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+    let numbers = match text.strip_prefix("localhost:") {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => text.to_owned(),
+    };
+    numbers.parse().map_err(|_| {
+        "it takes an address and a port, such as 127.0.0.1:8787, or 0.0.0.0:8787 for all of the machine's".into()
+    })
+}
+
 /// The command as the others see it.
 pub(crate) fn command() -> clap::Command {
+    // A configuration may say otherwise, so these are no defaults of what is typed.
+    let with = |text: String| {
+        move |arg: clap::Arg| {
+            let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+            arg.help(format!("{help} [default: {text}]"))
+        }
+    };
     Serve::augment_args(clap::Command::new(NAME))
+        .mut_arg("listen", with(LISTEN.to_string()))
+        .mut_arg("grace", with(format!("{}s", GRACE.as_secs())))
 }
 
 pub(crate) fn serve(asked: Asked<'_>) -> Result<u8, GuestError> {
@@ -56,10 +76,7 @@ pub(crate) fn serve(asked: Asked<'_>) -> Result<u8, GuestError> {
     if let (Some(file), true) = (&app, theirs.is_some()) {
         again = again.with(["--app".into(), OsString::clone(file)]);
     }
-    let dir = match (&config.dir, asked.dir_is_given) {
-        (Some(dir), false) => dir.clone(),
-        _ => asked.dir.clone(),
-    };
+    let dir = asked.dir.clone();
     let builder: Builder = theirs.unwrap_or(asked.builder);
     let listen = typed.listen.or(config.listen).unwrap_or(LISTEN);
     let mut daemon = Daemon::new(builder, dir).listen(listen).again(again);

@@ -2,10 +2,19 @@
 
 mod kit;
 
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use kit::{Dir, House, LIMIT, read_answer, read_head, read_until, send};
 use serde_json::{Value, json};
+use tiffany::binding::{Language, Wanted, Way};
+use tiffany::control::Function;
+use tiffany::kernel::{BoxCoroutine, Frame};
+use tiffany::redact::Redactions;
+use tiffany::{Site, TaskError, Uuid};
+use tiffany_daemon::Daemon;
 
 #[test]
 fn a_run_is_started_once_however_often_it_is_asked_for() {
@@ -32,7 +41,95 @@ fn a_run_is_started_once_however_often_it_is_asked_for() {
     let empty =
         house.ask("POST", "/api/v1/runs", &[("idempotency-key", "")], r#"{"function":"echo"}"#);
     assert_eq!(empty.problem(), (400, "TFY0156".into()));
+    let list = house.post("/api/v1/runs", r#"["echo","e-1",0]"#);
+    assert_eq!(list.problem(), (400, "TFY0156".into()));
     assert_eq!(house.get("/api/v1/runs").json()["total"], 4);
+}
+
+#[test]
+fn only_a_whole_name_changes_a_run() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    let run = house.submit("wait", "w", "null").json()["uuid"].as_str().unwrap().to_owned();
+    let begins = &run[..8];
+    // One may look by the beginning of a UUID.
+    assert_eq!(house.get(&format!("/api/v1/runs/{begins}")).json()["id"], "w");
+    let path = |what: &str| format!("/api/v1/runs/{begins}{what}");
+    assert_eq!(house.post(&path("/cancel"), "").problem(), (404, "TFY0041".into()));
+    let message = r#"{"name":"go","message":1}"#;
+    assert_eq!(house.post(&path("/messages"), message).problem(), (404, "TFY0041".into()));
+    assert_eq!(house.ask("DELETE", &path(""), &[], "").problem(), (404, "TFY0041".into()));
+    assert_eq!(house.post(&path("/compact"), "").problem(), (404, "TFY0041".into()));
+    assert_eq!(house.get("/api/v1/runs/w").json()["state"], "live");
+    assert_eq!(house.post(&format!("/api/v1/runs/{run}/cancel"), "").status, 204);
+    house.wait_for("w", "cancelled");
+}
+
+#[test]
+fn an_approval_is_that_of_the_run_which_is_named_whatever_that_is_called() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    for id in ["team/a", "shop", "shop/2"] {
+        house.submit("ask", id, "\"ship it?\"");
+    }
+    let open = || house.get("/api/v1/approvals").json()["approvals"].as_array().unwrap().len();
+    let begun = Instant::now();
+    while open() < 3 {
+        assert!(begun.elapsed() < LIMIT, "not all of them ask");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(house.post("/api/v1/approvals/team%2Fa/approve", "").status, 200);
+    house.wait_for("team%2Fa", "completed");
+    // This could be either, so it is neither.
+    let both = house.post("/api/v1/approvals/shop%2F2/approve", "");
+    assert_eq!(both.problem(), (400, "TFY0156".into()));
+    assert_eq!(open(), 2);
+    assert_eq!(house.post("/api/v1/approvals/shop/approve", "").status, 200);
+    house.wait_for("shop", "completed");
+}
+
+#[test]
+fn who_is_wrong_about_a_question_keeps_nobody_from_listing_runs() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    let run = house.submit("wait", "w", "null").json()["uuid"].as_str().unwrap().to_owned();
+    std::thread::scope(|scope| {
+        for number in 0..40 {
+            let path = format!("/api/v1/approvals/{run}/{}/approve", 9000 + number);
+            let house = &house;
+            scope.spawn(move || assert_eq!(house.post(&path, "").problem().0, 404));
+        }
+        // Those look again and again for what may come yet, one after the other: four seconds in all.
+        let begun = Instant::now();
+        for _ in 0..5 {
+            assert_eq!(house.get("/api/v1/runs").json()["total"], 1);
+        }
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    });
+}
+
+#[test]
+fn what_is_said_of_a_bad_input_is_short() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    let told = house.submit("steps", "s", &format!("\"{}\"", "x".repeat(1 << 20)));
+    assert_eq!(told.problem().0, 422);
+    assert!(told.body.len() < 2_000, "{} bytes", told.body.len());
+}
+
+#[test]
+fn a_secret_is_taken_out_before_a_text_is_cut() {
+    let dir = Dir::new();
+    let rules = Redactions::new().pattern("sk-[0-9]{10}").unwrap();
+    let house = House::of(&dir.0, |dir| {
+        Daemon::new(kit::program().redact(rules), dir).listen(([127, 0, 0, 1], 0).into())
+    });
+    // Who has asked once is told of later runs from memory, where secrets are what they are.
+    house.get("/api/v1/runs");
+    // A message is told up to its 300th letter, which is in the middle of the key.
+    house.submit("fail", "f", &format!("\"{}sk-0123456789\"", "y".repeat(294)));
+    let told = house.wait_for("f", "failed")["error"]["message"].as_str().unwrap().to_owned();
+    assert!(told.ends_with("y[redac…") && !told.contains("sk-"), "{told}");
 }
 
 #[test]
@@ -140,7 +237,11 @@ fn a_question_is_named_by_its_id_or_by_its_run() {
         assert_eq!(house.wait_for(run, "completed")["value"], "yes");
     }
     let over = house.post("/api/v1/approvals/a/approve", "");
-    assert_eq!(over.problem(), (404, "TFY0181".into()));
+    assert_eq!(over.problem(), (409, "TFY0182".into()));
+    assert!(over.body.contains("`a/2` is decided: local said `yes` at 20"), "{over:?}");
+    house.submit("echo", "e", "1");
+    let never = house.post("/api/v1/approvals/e/approve", "");
+    assert_eq!(never.problem(), (404, "TFY0181".into()));
     let nobody = house.post("/api/v1/approvals/nobody/reject", "");
     assert_eq!(nobody.problem(), (404, "TFY0041".into()));
     house.submit("ask_twice", "d", "null");
@@ -262,6 +363,21 @@ fn records_come_as_a_page_as_lines_and_as_events_from_any_on() {
 }
 
 #[test]
+fn lines_that_are_followed_end_with_a_reason_if_the_run_goes_on() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    house.submit("wait", "w", "null");
+    let mut follows = house.connect();
+    let lines = [("accept", "application/x-ndjson")];
+    send(&mut follows, "GET", "/api/v1/runs/w/records?follow=true", &lines, "");
+    read_head(&mut follows);
+    let mut seen = String::new();
+    read_until(&mut follows, &mut seen, "\"seq\":1,");
+    house.end();
+    read_until(&mut follows, &mut seen, "{\"end\":\"the daemon is ending\"}\n");
+}
+
+#[test]
 fn what_makes_no_sense_is_told_so() {
     let dir = Dir::new();
     let house = House::open(&dir);
@@ -330,6 +446,9 @@ fn what_makes_no_sense_is_told_so() {
     let long = "x".repeat(600);
     let answer = house.submit("echo", &long, "1");
     assert_eq!(answer.problem(), (400, "TFY0156".into()));
+    let typo = house.post("/api/v1/runs", r#"{"function":"ecko"}"#).json();
+    assert!(typo["title"].as_str().unwrap().ends_with("did you mean `echo`?"), "{typo}");
+    assert!(typo["next"].as_str().unwrap().contains("GET /api/v1/status"), "{typo}");
     let nested = "[".repeat(100_000);
     let answer = house.post("/api/v1/runs", &format!("{{\"function\":\"echo\",\"input\":{nested}"));
     assert_eq!(answer.problem(), (400, "TFY0156".into()));
@@ -403,6 +522,62 @@ fn the_daemon_ends_in_good_order_and_its_runs_go_on_in_the_next() {
     assert_eq!(starts.count(), 1);
     house.post("/api/v1/runs/v/messages", r#"{"name":"go","message":1}"#);
     house.wait_for("v", "completed");
+}
+
+/// A language whose functions are counted whenever they are listed.
+struct Counted(Arc<AtomicUsize>);
+
+impl Language for Counted {
+    fn start(&self, _: &str, _: &str, _: Wanted) -> Option<Result<BoxCoroutine, TaskError>> {
+        None
+    }
+    fn name(&self) -> &'static str {
+        "counted"
+    }
+    fn functions(&self) -> Vec<Function> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Vec::new()
+    }
+    fn has(&self, _: &str) -> bool {
+        false
+    }
+    fn note(&self) -> String {
+        "null".into()
+    }
+    fn brings_back(&self, _: &str) {}
+    fn suspects(&self, _: &str) -> Option<String> {
+        None
+    }
+    fn source(&self, _: &Site) -> Option<String> {
+        None
+    }
+    fn patched(&self, _: &str, _: Way) -> Vec<String> {
+        Vec::new()
+    }
+    fn shown(&self, _: &tiffany::Value) -> Option<String> {
+        None
+    }
+    fn frames(&self, _: &TaskError) -> Vec<Frame> {
+        Vec::new()
+    }
+    fn post_mortem(&self, _: &TaskError) -> bool {
+        false
+    }
+    fn paused(&self, _: Uuid, _: &TaskError) {}
+}
+
+#[test]
+fn whether_it_is_ready_is_told_without_listing_anything() {
+    let (dir, count) = (Dir::new(), Arc::new(AtomicUsize::new(0)));
+    let counts = Arc::clone(&count);
+    let house = House::of(&dir.0, move |dir| {
+        Daemon::new(kit::program().language(Rc::new(Counted(counts))), dir)
+    });
+    house.get("/api/v1/status");
+    let before = count.load(Ordering::SeqCst);
+    assert!(before > 0, "the status lists them");
+    assert_eq!(house.get("/readyz").json(), json!({ "status": "ready" }));
+    assert_eq!(count.load(Ordering::SeqCst), before);
 }
 
 #[test]

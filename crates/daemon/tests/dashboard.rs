@@ -40,11 +40,17 @@ fn tasks_are_told_as_they_stand_and_as_they_stood() {
     assert!(over["tasks"][0]["end"].as_u64() >= over["tasks"][0]["begin"].as_u64(), "{over}");
     let then = house.get(&format!("/api/v1/runs/w/tasks?at={}", told["last"])).json();
     assert_eq!((&then["tasks"], &then["at"]), (&told["tasks"], &told["last"]));
+    let changed = house.get(&format!("/api/v1/runs/w/tasks?since={}", told["last"])).json();
+    assert_eq!((&changed["tasks"], &changed["total"]), (&over["tasks"], &json!(1)));
+    let none = house.get(&format!("/api/v1/runs/w/tasks?since={}&limit=1", over["last"])).json();
+    assert_eq!((&none["tasks"], &none["next"]), (&json!([]), &Value::Null));
     for (query, status, code) in [
         ("at=0", 404, "TFY0115"),
         ("at=99", 404, "TFY0115"),
         ("at=x", 400, "TFY0156"),
         ("to=1", 400, "TFY0156"),
+        ("limit=0", 400, "TFY0156"),
+        ("at=1&since=1", 422, "TFY0032"),
     ] {
         let answer = house.get(&format!("/api/v1/runs/w/tasks?{query}"));
         assert_eq!(answer.problem(), (status, code.into()), "{query}");
@@ -290,4 +296,34 @@ fn the_page_is_there_for_anybody_under_its_paths_and_unknown_paths_are_refused()
         assert_eq!(house.get(path).problem(), (404, "TFY0162".into()), "{path}");
     }
     assert_eq!(house.post("/runs", "").problem(), (405, "TFY0163".into()));
+}
+
+#[test]
+fn tasks_that_wait_for_long_are_told_the_longest_first() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    house.submit("retry", "r", "null");
+    until(&house, "/api/v1/runs/r/tasks", |told| {
+        told["tasks"][0]["waits"][0]["step"]["attempt"] == 1
+    });
+    house.submit("wait", "w", "null");
+    house.submit("ask", "q", "\"why?\"");
+    house.submit("progress", "p", "100000");
+    let told = until(&house, "/api/v1/stuck?after=0", |told| told["total"] == 2);
+    let stuck = &told["stuck"];
+    assert_eq!((&stuck[0]["id"], &stuck[0]["kind"]), (&json!("r"), &json!("effect")), "{told}");
+    assert_eq!(stuck[0]["step"]["state"], "retrying", "{told}");
+    assert_eq!((&stuck[1]["id"], &stuck[1]["kind"]), (&json!("w"), &json!("message")), "{told}");
+    assert_eq!((&stuck[1]["tid"], &stuck[1]["function"]), (&json!(1), &json!("wait")));
+    assert!(stuck[1]["at"].as_str().unwrap().contains("kit/mod.rs:"), "{told}");
+    assert!(stuck[0]["since"].as_str() < stuck[1]["since"].as_str(), "{told}");
+    // A question and a sleep wait for a person and a clock; and nothing has waited for long yet.
+    assert_eq!((&told["looked_at"], &told["left_out"]), (&json!(4), &json!(0)));
+    assert_eq!(house.get("/api/v1/stuck").json()["total"], 0);
+    let first = house.get("/api/v1/stuck?after=0&limit=1").json();
+    assert_eq!((&first["total"], first["stuck"].as_array().unwrap().len()), (&json!(2), 1));
+    house.post("/api/v1/runs/w/messages", r#"{"name":"go","message":1}"#);
+    until(&house, "/api/v1/stuck?after=0", |told| told["total"] == 1);
+    assert_eq!(house.get("/api/v1/stuck?limit=0").problem(), (400, "TFY0156".into()));
+    assert_eq!(house.get("/api/v1/stuck?after=x").problem(), (400, "TFY0156".into()));
 }

@@ -214,8 +214,8 @@ impl Run {
             }
             Wait::Group { group, .. } => {
                 let members = self.in_spawn_order(self.rare.groups[group as usize].members());
-                let members: Vec<String> = members.into_iter().map(name).collect();
-                format!("group {} ({})", self.rare.groups[group as usize].id(), members.join(", "))
+                let members = some(members.into_iter().map(name));
+                format!("group {} ({members})", self.rare.groups[group as usize].id())
             }
         }
     }
@@ -247,7 +247,7 @@ impl Run {
                 format!("promise {}", self.promises[promise as usize].id())
             }
         });
-        items.collect::<Vec<String>>().join(", ")
+        some(items)
     }
 
     /// Tells those who watch of rings of tasks that wait for each other while others live.
@@ -295,5 +295,17 @@ impl Run {
             }
         }
         found.into_iter().collect()
+    }
+}
+/// So many of those that are waited for at once are named.
+const NAMED: usize = 8;
+
+/// The first few of many, and how many more there are: a task may wait for any number of others.
+fn some(names: impl ExactSizeIterator<Item = String>) -> String {
+    let more = names.len().saturating_sub(NAMED);
+    let named = names.take(NAMED).collect::<Vec<String>>().join(", ");
+    match more {
+        0 => named,
+        more => format!("{named} and {more} more"),
     }
 }

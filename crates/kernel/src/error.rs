@@ -251,6 +251,35 @@ kinds! {
     SecretName = "TFY0192", "give it a name without what the rules of redaction take out";
 }
 
+/// Where an error was raised in code of another language, and the way there. It is written down with the error, and makes no error another one: lines move.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trace {
+    /// The innermost line that is the program's own.
+    pub at: Site,
+    /// The way there as that language shows it, the innermost last.
+    pub lines: Vec<String>,
+}
+
+impl Trace {
+    /// So many lines are kept.
+    pub const MOST_LINES: usize = 40;
+    /// So many characters of each.
+    pub const LONGEST_LINE: usize = 200;
+
+    /// One that is short enough to be written down again and again: of a long way the first lines go, of a long line its end.
+    pub fn new(at: Site, lines: impl IntoIterator<Item = String>) -> Trace {
+        let mut lines: Vec<String> = lines.into_iter().collect();
+        lines.drain(..lines.len().saturating_sub(Trace::MOST_LINES));
+        for line in &mut lines {
+            if let Some((end, _)) = line.char_indices().nth(Trace::LONGEST_LINE) {
+                line.truncate(end);
+                line.push('…');
+            }
+        }
+        Trace { at, lines }
+    }
+}
+
 /// An error a task was given, or ended with.
 ///
 /// The message names the task, the call and the line, and ends with the next step:
@@ -277,9 +306,30 @@ struct Inner {
     through: Vec<TaskLabel>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
+    #[serde(default, skip_serializing_if = "Raised::is_unknown")]
+    trace: Raised,
     #[serde(skip)]
     origin: Origin,
 }
+
+/// The trace of an error, if it has one; with or without, it is the same error.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+struct Raised(Option<Box<Trace>>);
+
+impl Raised {
+    fn is_unknown(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+impl PartialEq for Raised {
+    fn eq(&self, _: &Raised) -> bool {
+        true
+    }
+}
+
+impl Eq for Raised {}
 
 /// The error as another language has it. It stays in the process, and makes no error another one.
 #[derive(Clone, Default)]
@@ -311,6 +361,7 @@ impl TaskError {
             within: Vec::new(),
             through: Vec::new(),
             detail: None,
+            trace: Raised::default(),
             origin: Origin::default(),
         }))
     }
@@ -378,6 +429,17 @@ impl TaskError {
         self.0.detail.as_deref()
     }
 
+    /// The same error, with the line of another language where it was raised, and the way there. It is written down with it.
+    pub fn with_trace(mut self, trace: Trace) -> TaskError {
+        self.0.trace = Raised(Some(Box::new(trace)));
+        self
+    }
+
+    /// Where it was raised in another language, and the way there, if that is known.
+    pub fn trace(&self) -> Option<&Trace> {
+        self.0.trace.0.as_deref()
+    }
+
     /// The same error, with what it is in another language.
     pub fn with_origin<T: Any + Send + Sync>(mut self, origin: T) -> TaskError {
         self.0.origin = Origin(Some(Arc::new(origin)));
@@ -441,6 +503,9 @@ impl fmt::Display for TaskError {
             write!(f, "{task}: ")?;
         }
         write!(f, "{}", inner.message)?;
+        if let Some(trace) = self.trace() {
+            write!(f, ", raised at {}", trace.at)?;
+        }
         if let Some((name, site)) = &inner.call {
             write!(f, ", in `{name}` at {site}")?;
         }
@@ -465,3 +530,27 @@ impl fmt::Debug for TaskError {
 }
 
 impl std::error::Error for TaskError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(line: u32) -> Site {
+        Site { file: "shop.py".into(), line }
+    }
+
+    #[test]
+    fn a_trace_is_shown_by_its_line_is_bounded_and_makes_no_other_error() {
+        let plain = TaskError::failed("no tea");
+        let lines = (0..100).map(|number| format!("{number} {}", "ä".repeat(300)));
+        let traced = plain.clone().with_trace(Trace::new(at(7), lines));
+        assert_eq!(traced.to_string(), "no tea, raised at shop.py:7 [TFY0001]");
+        let kept = traced.trace().unwrap();
+        assert_eq!(kept.lines.len(), Trace::MOST_LINES);
+        assert!(kept.lines[0].starts_with("60 ") && kept.lines[39].starts_with("99 "));
+        assert_eq!(kept.lines[0].chars().count(), Trace::LONGEST_LINE + 1);
+        // Lines move, and the error is the same.
+        assert_eq!(traced, plain);
+        assert_eq!(traced, plain.with_trace(Trace::new(at(8), [])));
+    }
+}

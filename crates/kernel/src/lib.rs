@@ -52,7 +52,7 @@ pub use census::Census;
 pub use config::{End, Events, Limits, Mode, RunConfig};
 pub use coroutine::{BoxCoroutine, Coroutine, Port, Release, Step, Unwind};
 pub use deadlock::{DeadlockError, Waiting};
-pub use error::{ErrorKind, Site, TaskError, TaskLabel, panic_text};
+pub use error::{ErrorKind, Site, TaskError, TaskLabel, Trace, panic_text};
 pub use handler::{Handler, Verdict};
 pub use id::{CallId, ObjectRef, RunId, TaskRef, Tid, Uuid, Waitable};
 pub use outbox::{Asked, CallRef, Completion, Event, EventKind, Interest, Order};

@@ -40,6 +40,7 @@ impl Guest for Host<'_, '_> {
             }
             options.set_item("env", env)?;
             options.set_item("json", program.json)?;
+            options.set_item("questions", program.questions.word())?;
             self.0.call_method("run", (), Some(&options))?.extract()
         };
         run().map_err(|error| told(py, &error))

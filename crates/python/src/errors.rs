@@ -10,8 +10,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTraceback, PyType};
-use tiffany::kernel::Frame;
-use tiffany::{ErrorKind, RunError, TaskError};
+use tiffany::kernel::{Frame, Trace};
+use tiffany::{ErrorKind, RunError, Site, TaskError, redact};
 
 use crate::{frames, traceback};
 
@@ -156,10 +156,40 @@ pub(crate) fn from_python(py: Python<'_>, error: &PyErr) -> TaskError {
     ended_with(py, error, None, None)
 }
 
+/// The same for an exception before any task is there. One of ours that was made in Python, and not of an error of the kernel, has its kind by its code.
+#[cold]
+pub(crate) fn coded_by_python(py: Python<'_>, error: &PyErr) -> TaskError {
+    let exception = error.value(py);
+    let is_known = exception.hasattr("_error").unwrap_or(false);
+    let ours = py.import("tiffany.errors").and_then(|errors| errors.getattr("TiffanyError"));
+    let is_ours = ours.and_then(|class| exception.is_instance(&class)).unwrap_or(false);
+    let code = exception.getattr("code").and_then(|code| code.extract::<String>());
+    let kind = code.ok().and_then(|code| ErrorKind::ALL.iter().find(|kind| kind.code() == code));
+    match kind.filter(|kind| is_ours && !is_known && **kind != ErrorKind::Failed) {
+        Some(kind) => {
+            let text = exception.to_string();
+            let mark = format!(" [{}]", kind.code());
+            let message = text.rsplit_once(&mark).map_or(text.as_str(), |(message, _)| message);
+            TaskError::new(*kind, message)
+        }
+        None => from_python(py, error),
+    }
+}
+
 /// Where an error was raised, if it was raised in this process.
 pub(crate) fn traceback<'py>(py: Python<'py>, error: &TaskError) -> Option<Bound<'py, PyAny>> {
     let raised = error.origin::<Raised>()?;
     Some(raised.traceback.as_ref()?.bind(py).clone().into_any())
+}
+
+/// A traceback as it is written down.
+pub(crate) fn trace(traceback: &Bound<'_, PyTraceback>) -> Option<Trace> {
+    let given = traceback.py().import("tiffany._traces").ok()?.call_method1("of", (traceback,));
+    let (file, line, lines): (String, u32, Vec<String>) = given.ok()?.extract().ok()?;
+    // What is to be taken out is looked for before lines are cut.
+    let lines = lines.iter().map(|line| redact::clean(line).into_owned());
+    // Not one of the names that are kept: code that is made while the program runs has ever new files.
+    Some(Trace::new(Site { file: file.into(), line }, lines))
 }
 
 /// The frames of the task that an error ended, the innermost last. Those of tasks that it came from are not among them.
@@ -179,12 +209,12 @@ fn ended_with(
     let exception = error.value(py);
     let boxed = || exception.getattr("_error").ok()?.cast_into::<ErrorBox>().ok();
     let known = known.or_else(|| boxed().map(|known| known.get().0.clone()));
-    let error_of_kernel = known.unwrap_or_else(|| match tiffany::binding::is_durable() {
-        true => crate::json::written(exception),
-        false => TaskError::failed(text(exception)),
-    });
     let traceback = error.traceback(py);
     traceback::shorten(traceback.as_ref());
+    let error_of_kernel = known.unwrap_or_else(|| match tiffany::binding::is_durable() {
+        true => crate::json::written(exception, traceback.as_ref()),
+        false => TaskError::failed(text(exception)),
+    });
     let traceback = traceback.map(Bound::unbind);
     let exception = exception.clone().unbind();
     error_of_kernel.with_origin(Raised { exception, traceback, came_with })

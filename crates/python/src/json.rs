@@ -3,6 +3,7 @@
 
 use pyo3::exceptions::{PyBaseException, PyException};
 use pyo3::prelude::*;
+use pyo3::types::PyTraceback;
 use serde_json::value::RawValue;
 use tiffany::{ErrorKind, TaskError};
 
@@ -49,7 +50,18 @@ pub(crate) fn exception(py: Python<'_>, detail: &str) -> Option<Py<PyAny>> {
 }
 
 /// An exception as an error that is written down. If it has a part that cannot be, the error tells of it in words.
-pub(crate) fn written(exception: &Bound<'_, PyBaseException>) -> TaskError {
+pub(crate) fn written(
+    exception: &Bound<'_, PyBaseException>,
+    traceback: Option<&Bound<'_, PyTraceback>>,
+) -> TaskError {
+    let error = untraced(exception);
+    match traceback.and_then(|traceback| errors::trace(traceback)) {
+        Some(trace) => error.with_trace(trace),
+        None => error,
+    }
+}
+
+fn untraced(exception: &Bound<'_, PyBaseException>) -> TaskError {
     let text = errors::text(exception);
     if !exception.is_instance_of::<PyException>() {
         // What ends the process or cancels a task elsewhere must not do so here.

@@ -76,6 +76,7 @@ pub struct Builder {
     activity: crate::pal::Settings,
     agent_id: String,
     node: String,
+    pub(crate) url: Option<String>,
     watchdog: Option<Duration>,
     on_stuck: OnStuck,
     pub(crate) on_unobserved: Rc<dyn Fn(&TaskError)>,
@@ -124,6 +125,7 @@ impl Builder {
             activity: crate::pal::Settings::default(),
             agent_id: String::new(),
             node: String::new(),
+            url: None,
             watchdog: Some(Duration::from_secs(1)),
             on_stuck: Arc::new(|stuck| match tracing::enabled!(target: "tiffany", Level::WARN) {
                 true => tracing::warn!(target: "tiffany", tid = stuck.tid.0, "{}", shown(stuck)),
@@ -221,6 +223,12 @@ impl Builder {
     /// Which machine this is, for the spans of the log.
     pub fn node(mut self, node: &str) -> Builder {
         self.node = node.into();
+        self
+    }
+
+    /// Where others reach this runtime over the network, for those who ask how it [stands](crate::control::Status).
+    pub fn url(mut self, url: &str) -> Builder {
+        self.url = Some(url.into());
         self
     }
 

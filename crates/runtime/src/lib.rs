@@ -59,6 +59,7 @@ mod mailbox;
 pub mod metrics;
 #[doc(hidden)]
 pub mod mutation;
+mod near;
 pub mod net;
 pub mod pal;
 mod panics;
@@ -137,8 +138,8 @@ pub use watchdog::StuckTask;
 pub mod kernel {
     pub use tiffany_kernel::{
         Asking, BoxCoroutine, CallId, Coroutine, EffectWork, Frame, GatherMode, Handlers, Message,
-        Object, ObjectRef, Permits, Port, Release, RunFailure, SpawnOptions, Step, TaskRef, Unwind,
-        Waitable, WrongType,
+        Object, ObjectRef, Permits, Port, Release, RunFailure, SpawnOptions, Step, TaskRef, Trace,
+        Unwind, Waitable, WrongType,
     };
 }
 

@@ -196,7 +196,7 @@ fn who_comes_too_late_after_a_restart_is_told_the_first_answer() {
     let too_late = |told: Result<Approval, TaskError>| {
         let error = told.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ApprovalDecided, "{error}");
-        assert!(error.message().ends_with("is decided: Ada said `half`"), "{error}");
+        assert!(error.message().contains("is decided: Ada said `half` at 20"), "{error}");
     };
     // On the log alone: of a run that is over, and of one that goes on.
     let mut control = Control::open(&dir.0).unwrap();

@@ -8,6 +8,7 @@
 mod big_run;
 mod history_kit;
 
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ use history_kit::{Log, Run};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tiffany::history::{
-    Chronicle, ChronicleError, EffectQuery, RecordPage, RecordQuery, TimelineQuery,
+    Chronicle, ChronicleError, EffectQuery, RecordPage, RecordQuery, TaskQuery, TimelineQuery,
 };
 use tiffany::wal::RecordType;
 use tiffany::{Runtime, TaskError, Uuid};
@@ -141,6 +142,43 @@ proptest! {
             at = to;
         }
         prop_assert_eq!(told(&mut bit_by_bit), told(&mut place.chronicle()));
+    }
+
+    #[test]
+    fn tasks_in_parts_and_those_that_changed_make_up_all_of_them(
+        acts in acts(),
+        limit in 1_usize..9,
+        share in 0_usize..100,
+    ) {
+        let run = written(&acts);
+        let (place, text) = (Place::new(run.uuid), run.text());
+        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        let (before, after) = lines.split_at((lines.len() * share / 100).max(1));
+        place.append(before.concat().as_bytes());
+        let mut chronicle = place.chronicle();
+        let (mut seen, mut query) = (BTreeMap::new(), TaskQuery { limit: Some(limit), ..TaskQuery::default() });
+        let take = |chronicle: &mut Chronicle, query: &mut TaskQuery, seen: &mut BTreeMap<u64, Value>| {
+            loop {
+                let part = chronicle.some_tasks(query).unwrap();
+                assert!(part.tasks.len() <= limit);
+                let told = part.tasks.into_iter().map(|task| (task.tid, serde_json::to_value(task).unwrap()));
+                seen.extend(told);
+                query.after = part.next;
+                if part.next.is_none() {
+                    return (part.last, part.total);
+                }
+            }
+        };
+        let (last, total) = take(&mut chronicle, &mut query, &mut seen);
+        prop_assert_eq!((last, total), (before.len() as u64, seen.len() as u64));
+        place.append(after.concat().as_bytes());
+        query.since = Some(last);
+        take(&mut chronicle, &mut query, &mut seen);
+        let all = chronicle.tasks(None).unwrap();
+        let all: Vec<Value> = all.tasks.into_iter().map(|task| serde_json::to_value(task).unwrap()).collect();
+        prop_assert_eq!(seen.into_values().collect::<Vec<Value>>(), all);
+        query.since = Some(lines.len() as u64);
+        prop_assert!(chronicle.some_tasks(&query).unwrap().tasks.is_empty());
     }
 
     #[test]

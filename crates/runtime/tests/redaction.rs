@@ -11,11 +11,12 @@ use serde::{Deserialize, Serialize};
 use tiffany::durable::{
     DurableAgent, Fork, StepError, patched, receive, run_id, send, step, step_with,
 };
+use tiffany::kernel::Trace;
 use tiffany::redact::{RedactError, Redactions};
 use tiffany::testing::TestScheduler;
 use tiffany::{
-    Builder, RunError, Runtime, SystemCall, TaskContext, TaskError, TaskStatus, Uuid, named, put,
-    sleep,
+    Builder, RunError, Runtime, Site, SystemCall, TaskContext, TaskError, TaskStatus, Uuid, named,
+    put, sleep,
 };
 
 const KEY: &str = "sk-0123456789";
@@ -70,6 +71,23 @@ async fn look(sees: Seen, login: Login) -> Result<Login, TaskError> {
     see(&receive::<String>("more").await?);
     receive::<()>("end").await?;
     Ok(login)
+}
+
+#[test]
+fn a_secret_in_the_lines_of_an_error_is_taken_out() {
+    let dir = Dir::new();
+    let fails = |(): ()| async {
+        let at = Site { file: "shop.py".into(), line: 7 };
+        let lines = ["File \"shop.py\", line 7".into(), format!("pay(\"{KEY}\")")];
+        Err::<(), _>(TaskError::failed("no tea").with_trace(Trace::new(at, lines)))
+    };
+    let mut runtime = dir.builder().redact(rules()).register("fails", fails).build().unwrap();
+    let run = runtime.submit::<()>("fails", "f-1", &()).unwrap();
+    assert!(runtime.wait_for(&run).is_err());
+    let uuid = run.uuid();
+    drop(runtime);
+    assert!(is_written(&dir, uuid, "TaskAbort") && is_written(&dir, uuid, "line 7"));
+    assert!(!is_written(&dir, uuid, KEY));
 }
 
 #[test]

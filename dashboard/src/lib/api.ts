@@ -1,5 +1,5 @@
 // The one way to the daemon: typed requests, and errors as the problems that it tells.
-import type { Approval, Diff, Difference, Doubt, Effects, Me, Problem, Records, RunDetail, RunPage, Status, Step, Tasks, Timeline } from './types';
+import type { Approval, Diff, Difference, Doubt, Effects, Me, Problem, Records, RunDetail, RunPage, Status, Step, StuckTasks, Tasks, Timeline } from './types';
 
 /** What the daemon said no with. */
 export class ApiError extends Error {
@@ -11,9 +11,13 @@ export class ApiError extends Error {
   }
 }
 
+/** What was typed is no good. */
+export class InputError extends Error {}
+
 /** What went wrong, in the form in which the daemon would tell it. */
 export function problemOf(error: unknown): Problem {
   if (error instanceof ApiError) return error.problem;
+  if (error instanceof InputError) return { title: error.message, code: 'input', next: 'correct it, and try again' };
   return { title: (error as Error)?.message ?? String(error), code: 'page', next: 'load the page again' };
 }
 
@@ -105,7 +109,7 @@ export const api = {
   status: () => get<Status>('/status'),
   runs: (filter: RunFilter, signal?: AbortSignal) => get<RunPage>('/runs', filter, signal),
   run: (run: string, signal?: AbortSignal) => get<RunDetail>(`/runs/${name(run)}`, {}, signal),
-  tasks: (run: string, at?: number | null, signal?: AbortSignal) => get<Tasks>(`/runs/${name(run)}/tasks`, { at }, signal),
+  tasks: (run: string, query: { at?: number; since?: number; after?: number; limit?: number } = {}, signal?: AbortSignal) => get<Tasks>(`/runs/${name(run)}/tasks`, query, signal),
   timeline: (run: string, query: { from?: number; to?: number; width?: number; tids?: string }, signal?: AbortSignal) =>
     get<Timeline>(`/runs/${name(run)}/timeline`, query, signal),
   effects: (run: string, query: { task?: string; name?: string; state?: string; before?: number; limit?: number }, signal?: AbortSignal) =>
@@ -115,6 +119,7 @@ export const api = {
   diff: async (left: string, right: string) => diffOf(await get<unknown>('/diff', { left, right })),
   approvals: async () => (await get<{ approvals: Approval[] }>('/approvals')).approvals,
   doubts: async () => (await get<{ doubts: Doubt[] }>('/doubts')).doubts,
+  stuck: (after?: string) => get<StuckTasks>('/stuck', { after }),
   metrics: async (signal?: AbortSignal) => (await ask('GET', '/metrics', undefined, signal)).text(),
 
   submit: (body: { function: string; id?: string; input?: unknown }) => post<{ uuid: string; id: string; new: boolean }>('/runs', body),

@@ -48,7 +48,9 @@ function groups(tasks: readonly Task[], most: number, apart: ReadonlySet<number>
     const alike = new Map<string, Task[]>();
     for (const task of members) {
       const key = apart.has(task.tid) ? `t${task.tid}` : `${task.name ?? task.spawned_at ?? ''}\u0000${task.state}`;
-      alike.set(key, [...(alike.get(key) ?? []), task]);
+      const there = alike.get(key);
+      if (there) there.push(task);
+      else alike.set(key, [task]);
     }
     // Even groups can be too many: the smallest of them become one.
     const room = Math.max(4, Math.floor((most - found.length) / (queue.length + 1)));
@@ -103,7 +105,11 @@ export function graphOf(tasks: readonly Task[], root: string, most = 300): Graph
 /** Leaves one under the other, parents in the middle of their children. */
 function placed(found: readonly Group[], root: string): Node[] {
   const below = new Map<string | null, Group[]>();
-  for (const group of found) below.set(group.parent, [...(below.get(group.parent) ?? []), group]);
+  for (const group of found) {
+    const there = below.get(group.parent);
+    if (there) there.push(group);
+    else below.set(group.parent, [group]);
+  }
   const nodes: Node[] = [];
   let nextY = 0;
   const place = (group: Group, level: number): number => {

@@ -2,6 +2,7 @@
 import { api, ApiError, problemOf } from './api';
 import { Live, type LinkState } from './live';
 import { Pace } from './pace';
+import { TaskList } from './tasklist';
 import type { Activity, Problem, RunDetail, Tasks } from './types';
 
 export interface Progress {
@@ -52,6 +53,7 @@ export class RunView {
   /** Grows with everything that happened: what else belongs to the run is old then. */
   version = $state(0);
   #live: Live | null = null;
+  #list = new TaskList((part) => api.tasks(this.name, part));
   #reader: Pace;
   #isStopped = false;
 
@@ -72,10 +74,14 @@ export class RunView {
 
   async #read() {
     // The tasks of a long run take a moment; what it is and why it failed does not wait for them.
-    const asked = api.tasks(this.name).then(
-      (tasks) => ({ tasks }),
-      (error: unknown) => ({ error }),
-    );
+    const tasks = this.#list
+      .read((told) => {
+        if (!this.#isStopped) this.tasks = told;
+      })
+      .then(
+        () => null,
+        (error: unknown) => ({ error }),
+      );
     try {
       const detail = await api.run(this.name);
       if (this.#isStopped) return;
@@ -83,10 +89,9 @@ export class RunView {
       this.problem = null;
       this.#live ??= new Live(`/runs/${encodeURIComponent(detail.uuid)}/events`, { events: (batch) => this.#take(batch), state: (state) => (this.link = state), gap: (why) => this.#gap(why) }, { history: true });
       await this.#readInput(detail.uuid);
-      const told = await asked;
+      const failed = await tasks;
       if (this.#isStopped) return;
-      if ('error' in told) throw told.error;
-      this.tasks = told.tasks;
+      if (failed) throw failed.error;
       this.version += 1;
     } catch (error) {
       if (this.#isStopped) return;

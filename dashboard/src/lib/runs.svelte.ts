@@ -4,6 +4,8 @@ import { Pace } from './pace';
 import type { Activity, Problem, RunState, RunSummary } from './types';
 
 export const PAGE = 200;
+/** Pages grow as one goes on, so that the end of a long list is not hundreds of questions away. */
+const LARGEST_PAGE = 5000;
 /** The states that have a count, the ones that need somebody first. */
 export const STATES: RunState[] = ['failed', 'damaged', 'paused', 'live', 'completed', 'cancelled'];
 
@@ -81,7 +83,7 @@ export class RunList {
     this.#isLoading = true;
     const epoch = this.#epoch;
     try {
-      const page = await api.runs({ ...this.#filter, limit: PAGE, after: this.#next });
+      const page = await api.runs({ ...this.#filter, limit: Math.min(LARGEST_PAGE, Math.max(PAGE, this.rows.length)), after: this.#next });
       if (epoch !== this.#epoch) return;
       const there = new Set(this.rows.map((run) => run.uuid));
       this.rows = [...this.rows, ...page.runs.filter((run) => !there.has(run.uuid))];

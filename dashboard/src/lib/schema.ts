@@ -11,8 +11,11 @@ export type Field =
 export function fieldsOf(schema: Schema | null | undefined): Field[] | null {
   if (!schema) return null;
   if (schema.type === 'object' && schema.properties) {
-    const required = new Set(schema.required ?? []);
-    return Object.entries(schema.properties).map(([name, inner]) => fieldOf(name, inner, required.has(name)));
+    // Names may come in any order; the list of those that are needed is as its author wrote it.
+    const required = schema.required ?? [];
+    const place = (field: Field) => (field.isRequired ? required.indexOf(field.name) : required.length);
+    const fields = Object.entries(schema.properties).map(([name, inner]) => fieldOf(name, inner, required.includes(name)));
+    return fields.sort((a, b) => place(a) - place(b));
   }
   if (schema.type === 'null') return [];
   const field = fieldOf('', schema, true);

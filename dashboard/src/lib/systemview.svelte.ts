@@ -1,7 +1,7 @@
 // The figures of the daemon over the last minutes. Only sums are kept of what was read before.
 import { api, problemOf } from './api';
 import { by, parse, ratePerSecond, sum, type Reading } from './metrics';
-import type { Doubt, Problem, Status } from './types';
+import type { Doubt, Problem, Status, StuckTasks } from './types';
 
 export const EVERY_MS = 2000;
 export const MOST_POINTS = 90;
@@ -35,12 +35,14 @@ export class SystemView {
   points = $state.raw<Point[]>([]);
   status = $state.raw<Status | null>(null);
   doubts = $state.raw<Doubt[]>([]);
+  stuck = $state.raw<StuckTasks>({ stuck: [], total: 0, looked_at: 0, left_out: 0 });
   problem = $state.raw<Problem | null>(null);
   #timer: ReturnType<typeof setTimeout> | undefined;
   #older: { at: number; reading: Reading }[] = [];
   #isStopped = false;
 
-  constructor() {
+  /** `waits` says how many seconds a wait may take; nothing: as the daemon has it. */
+  constructor(private readonly waits: () => string) {
     void this.#ask();
   }
 
@@ -51,7 +53,7 @@ export class SystemView {
 
   async again() {
     try {
-      const [text, status, doubts] = await Promise.all([api.metrics(), api.status(), api.doubts()]);
+      const [text, status, doubts, stuck] = await Promise.all([api.metrics(), api.status(), api.doubts(), api.stuck(this.waits())]);
       if (this.#isStopped) return;
       const now = performance.now();
       const reading = parse(text);
@@ -61,6 +63,7 @@ export class SystemView {
       this.reading = reading;
       this.status = status;
       this.doubts = doubts;
+      this.stuck = stuck;
       this.problem = null;
     } catch (error) {
       if (!this.#isStopped) this.problem = problemOf(error);

@@ -67,6 +67,9 @@ export interface Failure {
   chain: Task[];
   /** The line it came from. */
   at: string | null;
+  /** The line of the program's own code where it was raised, and the way there. */
+  raisedAt: string | null;
+  trace: string[];
   /** The task it came from. */
   origin: number | null;
 }
@@ -89,6 +92,8 @@ export function failureOf(run: RunSummary, tasks: readonly Task[]): Failure | nu
     message: run.error?.message ?? error?.message ?? 'no reason is recorded',
     chain,
     at: chain[0]?.error?.at ?? error?.at ?? null,
+    raisedAt: chain[0]?.error?.raised_at ?? error?.raised_at ?? null,
+    trace: chain[0]?.error?.trace ?? error?.trace ?? [],
     origin: error ? (error.origin ?? failed!.tid) : null,
   };
 }

@@ -55,10 +55,29 @@ export function span(text: string): number | null {
   return Number(found[1]) * unit * 1000;
 }
 
+/** A moment of a link as a field for day and time has it, by the clock here; nothing if it is none. */
+export function fieldOf(text: string): string {
+  const at = moment(text);
+  return Number.isNaN(at) ? '' : day(at).slice(0, 16).replace(' ', 'T');
+}
+
+/** What such a field has, as a link has it: the same moment everywhere. */
+export function ofField(text: string): string {
+  const at = Date.parse(text);
+  return Number.isNaN(at) ? '' : `${new Date(at).toISOString().slice(0, 16)}:00Z`;
+}
+
+/** Since when: a moment, or so long before now. */
+export function sinceOf(text: string, now: number): string | undefined {
+  const length = span(text);
+  if (length !== null) return new Date(now - length).toISOString();
+  return Number.isNaN(moment(text)) ? undefined : text;
+}
+
 /** Moments in a text as clocks have them here: `sleep until 14:02:11`. */
 export function withClocks(text: string, now: number): string {
-  return text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, (found) => {
-    const at = moment(found);
+  return text.replace(/\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?Z/g, (found) => {
+    const at = moment(found.replace(' ', 'T'));
     return Math.abs(at - now) < 43_200_000 ? clock(at).slice(0, 8) : day(at);
   });
 }

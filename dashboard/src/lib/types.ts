@@ -54,6 +54,9 @@ export interface TaskError {
   hops?: number[];
   at?: string | null;
   detail?: unknown;
+  /** The line of the program's own code where it was raised, and the way there. */
+  raised_at?: string | null;
+  trace?: string[];
 }
 
 export interface Task {
@@ -75,7 +78,11 @@ export interface Tasks {
   /** The moment of the last record that is told of. */
   now: number;
   is_over: boolean;
+  generation: number;
+  /** How many there are, told or not. */
+  total: number;
   tasks: Task[];
+  next?: number | null;
   /** Why the rest of the log cannot be read, if so. */
   unread?: string | null;
 }
@@ -181,10 +188,33 @@ export interface Approval {
 export interface Doubt {
   key: string;
   run: string;
-  run_id?: string;
+  run_id?: string | null;
   step: string;
   attempt: number;
   waits: boolean;
+}
+
+export interface StuckTask {
+  run: string;
+  id: string;
+  function: string;
+  tid: number;
+  name: string | null;
+  kind: string;
+  what: string;
+  at: string;
+  record: number;
+  step: { state: string; attempt: number } | null;
+  since: string;
+  seconds: number;
+}
+
+/** Those that wait longest first. */
+export interface StuckTasks {
+  stuck: StuckTask[];
+  total: number;
+  looked_at: number;
+  left_out: number;
 }
 
 export interface FunctionInfo {

@@ -24,7 +24,7 @@ fn bad(message: impl Into<String>) -> crate::http::Problem {
 }
 
 pub(super) async fn cancel(State(app): State<App>, Named(name): Named<String>) -> Answered {
-    let run = app.find(&name).await?;
+    let run = app.find_whole(&name).await?;
     app.ask(Request::Cancel { run }).await?;
     Ok(done())
 }
@@ -42,7 +42,7 @@ pub(super) async fn send(
     Json(Send { name: word, message }): Json<Send>,
 ) -> Answered {
     named("the message's name", &word)?;
-    let run = app.find(&name).await?;
+    let run = app.find_whole(&name).await?;
     app.ask(Request::Send { run, name: word, message }).await?;
     Ok(done())
 }
@@ -72,7 +72,7 @@ pub(super) async fn settle(
         _ => return Err(bad("either a `value` or an `error` is needed")),
     };
     let run = match run {
-        Some(name) => Some(app.find(&name).await?),
+        Some(name) => Some(app.find_whole(&name).await?),
         None => None,
     };
     match app.ask(Request::Settle { run, promise, result }).await? {
@@ -122,7 +122,7 @@ pub(super) async fn fork(
         named("the id", &id)?;
         fork = fork.id(id);
     }
-    let run = app.find(&name).await?;
+    let run = app.find_whole(&name).await?;
     match app.ask(Request::Fork { run, at: forks.at, fork }).await? {
         Answer::Forked { run, id } => {
             let place = HeaderValue::from_str(&format!("/api/v1/runs/{run}"));
@@ -146,7 +146,7 @@ pub(super) async fn allow(
     Named(name): Named<String>,
     Json(Allow { names }): Json<Allow>,
 ) -> Answered {
-    let run = app.find(&name).await?;
+    let run = app.find_whole(&name).await?;
     app.ask(Request::Allow { run, names: names.into_iter().collect() }).await?;
     Ok(done())
 }

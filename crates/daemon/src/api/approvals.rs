@@ -5,8 +5,8 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use serde::Deserialize;
 use serde_json::json;
+use tiffany::Uuid;
 use tiffany::control::{Answer, Request, Ruling};
-use tiffany::{ErrorKind, TaskError, Uuid};
 
 use crate::app::{App, unexpected};
 use crate::auth::Who;
@@ -94,16 +94,26 @@ pub(super) async fn reject_only(
 async fn question(app: &App, run: &str, call: &str) -> Result<String, Problem> {
     match Uuid::parse(run) {
         Some(_) => Ok(format!("{run}/{call}")),
-        None => Ok(format!("{}/{call}", app.find(run).await?)),
+        None => Ok(format!("{}/{call}", app.find_whole(run).await?)),
     }
 }
 
-/// The same by one name: a whole id, in which the `/` was written as `%2F`, or a run that has only one question.
+/// The same by one name: a whole id, in which the `/` was written as `%2F`, or a run that has only one question. There may be a `/` in what a run is called.
 async fn named(app: &App, name: &str) -> Result<String, Problem> {
-    if let Some((run, call)) = name.rsplit_once('/') {
+    let part = name.rsplit_once('/');
+    if let Some((run, call)) = part.filter(|(run, _)| Uuid::parse(run).is_some()) {
         return question(app, run, call).await;
     }
-    let run = app.find(name).await?.to_string();
+    let run = match (app.find_whole(name).await, part) {
+        (Err(_), Some((run, call))) => return question(app, run, call).await,
+        (Ok(whole), Some((run, _))) if app.find_whole(run).await.is_ok() => {
+            let message = format!(
+                "`{name}` is a run, and `{run}` is one too; name the question by UUID and record, such as {whole}/7"
+            );
+            return Err(DaemonError::BadRequest(message).into());
+        }
+        (found, _) => found?.to_string(),
+    };
     let open = match app.ask(Request::Approvals).await? {
         Answer::Approvals(open) => open,
         other => return Err(unexpected(&other)),
@@ -115,10 +125,8 @@ async fn named(app: &App, name: &str) -> Result<String, Problem> {
             let message = format!("`{name}` has several open questions, such as {one} and {other}");
             Err(DaemonError::BadRequest(message).into())
         }
-        (None, _) => {
-            let message = format!("run {run} does not wait for an approval");
-            Err(TaskError::new(ErrorKind::NoSuchApproval, message).into())
-        }
+        // Who is asked knows whether its last question is decided, and by whom.
+        (None, _) => Ok(run),
     }
 }
 

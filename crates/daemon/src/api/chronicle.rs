@@ -1,5 +1,6 @@
 //! What the records of a run tell, as a page shows it: its tasks at any record, its timeline, its effects. No code is run for it.
 
+use std::pin::pin;
 use std::time::SystemTime;
 
 use axum::body::Body;
@@ -7,7 +8,7 @@ use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use tiffany::history::{EffectQuery, TimelineQuery};
+use tiffany::history::{EffectQuery, TaskQuery, TimelineQuery};
 use tiffany::{ErrorKind, TaskError};
 
 use super::look::detail;
@@ -38,24 +39,43 @@ async fn ask<T: Send + 'static>(
     + 'static,
 ) -> Result<T, Problem> {
     let run = app.find(name).await?;
-    // A run that was removed says so.
-    detail(app, run).await?;
-    app.chronicles.ask(run, app.limits.answer_time, question).await
+    // Both read the log of a run of which nothing is known yet, so both begin at once.
+    let mut known = pin!(detail(app, run));
+    let mut answer = pin!(app.chronicles.ask(run, app.limits.answer_time, question));
+    tokio::select! {
+        biased;
+        // A run that was removed says so, and is not looked for in vain.
+        known = &mut known => known.map(drop)?,
+        answer = &mut answer => return known.await.and(answer),
+    }
+    answer.await
 }
 
-/// At which record.
+/// Which tasks, and at which record.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct At {
+pub(super) struct Tasks {
     at: Option<u64>,
+    since: Option<u64>,
+    after: Option<u64>,
+    limit: Option<u64>,
 }
 
 pub(super) async fn tasks(
     State(app): State<App>,
     Named(name): Named<String>,
-    Query(At { at }): Query<At>,
+    Query(Tasks { at, since, after, limit }): Query<Tasks>,
 ) -> Answered {
-    ask(&app, &name, move |chronicle| Ok(text(&chronicle.tasks(at)?))).await.map(json)
+    if at.is_some() && since.is_some() {
+        let message = "`since` is about now, and goes without `at`";
+        return Err(TaskError::new(ErrorKind::BadArgument, message).into());
+    }
+    if limit.is_some_and(|limit| !(1..=MOST).contains(&limit)) {
+        return Err(bad(format!("`limit` is between 1 and {MOST}")));
+    }
+    let limit = limit.map(|limit| usize::try_from(limit).unwrap_or(1));
+    let query = TaskQuery { at, since, after, limit };
+    ask(&app, &name, move |chronicle| Ok(text(&chronicle.some_tasks(&query)?))).await.map(json)
 }
 
 /// Which part of a timeline.

@@ -4,20 +4,36 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
-use tiffany::control::{Answer, Decision, Request};
+use tiffany::control::{Answer, Decision, Doubt, Request};
 
+use super::look::detail;
 use crate::app::{App, unexpected};
 use crate::error::DaemonError;
 use crate::http::{Answered, Json, Noted, given};
 
 pub(super) async fn list(State(app): State<App>) -> Answered {
-    match app.ask(Request::Doubts).await? {
-        Answer::Doubts(doubts) => Ok(axum::Json(json!({ "doubts": doubts })).into_response()),
-        other => Err(unexpected(&other)),
+    let doubts = match app.ask(Request::Doubts).await? {
+        Answer::Doubts(doubts) => doubts,
+        other => return Err(unexpected(&other)),
+    };
+    let mut told = Vec::with_capacity(doubts.len());
+    for doubt in doubts {
+        // People know a run by its id.
+        let id = detail(&app, doubt.run).await.ok().map(|detail| detail.summary.id);
+        told.push(Told { doubt, run_id: id });
     }
+    Ok(axum::Json(json!({ "doubts": told })).into_response())
+}
+
+/// A step in doubt, with the id of its run if that is known.
+#[derive(Serialize)]
+struct Told {
+    #[serde(flatten)]
+    doubt: Doubt,
+    run_id: Option<String>,
 }
 
 /// What somebody says of one.

@@ -17,7 +17,7 @@ use crate::error::DaemonError;
 use crate::http::{Answered, Json, Named, Noted, Problem, Signed, given, whole};
 
 pub(super) async fn remove(State(app): State<App>, Named(name): Named<String>) -> Answered {
-    let run = app.find(&name).await?;
+    let run = app.find_whole(&name).await?;
     match app.ask(Request::Remove { runs: vec![run] }).await? {
         Answer::Each(each) => match each.into_iter().next() {
             Some(Err(error)) => Err(error.into()),
@@ -28,7 +28,7 @@ pub(super) async fn remove(State(app): State<App>, Named(name): Named<String>) -
 }
 
 pub(super) async fn compact(State(app): State<App>, Named(name): Named<String>) -> Answered {
-    let run = app.find(&name).await?;
+    let run = app.find_whole(&name).await?;
     let pruned = with_keeper(&app, move |keeper| keeper.compact(&[run])).await?;
     if let Some((_, error)) = pruned.refused.first() {
         return Err(error.clone().into());

@@ -16,6 +16,7 @@ mod pages;
 mod records;
 mod rerun;
 mod routes;
+mod stuck;
 mod submit;
 mod texts;
 

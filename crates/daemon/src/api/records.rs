@@ -346,7 +346,9 @@ impl Stream {
             Form::Events => {
                 format!("event: end\ndata: {}\n\n", serde_json::json!({ "reason": why })).into()
             }
-            _ => Bytes::new(),
+            // Who reads lines knows these by what was asked for, and by the run.
+            _ if matches!(why, "over" | "limit") => Bytes::new(),
+            _ => format!("{}\n", serde_json::json!({ "end": why })).into(),
         }
     }
 

@@ -8,7 +8,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::{
     actions, approvals, chronicle, diff, doubts, events, health, keep, look, me, page, pages,
-    records, rerun, submit,
+    records, rerun, stuck, submit,
 };
 use crate::app::App;
 use crate::auth::Role;
@@ -261,7 +261,12 @@ pub(super) const ROUTES: &[Route] = &[
         .answers(&[(200, "The records.", Some("Records"))]),
     get("/api/v1/runs/{run}/tasks", VIEWER, handler!(chronicle::tasks))
         .about("The tasks of a run, where they stand or stood at a record: from its records alone.")
-        .query(&[("at", Schema::Count(1, MANY), "The record; by default the last one.")])
+        .query(&[
+            ("at", Schema::Count(1, MANY), "The record; by default the last one."),
+            ("since", Schema::Count(0, MANY), "Only those that changed after this record; not with `at`."),
+            ("after", Schema::Count(0, MANY), "Only those with a higher number: the `next` of a page."),
+            ("limit", Schema::Count(1, 10_000), "How many at most; by default all."),
+        ])
         .answers(&[(200, "The tasks.", Some("Tasks"))]),
     get("/api/v1/runs/{run}/timeline", VIEWER, handler!(chronicle::timeline))
         .about("What the tasks of a run did over time: ran, or waited, and what for. From its records alone.")
@@ -348,6 +353,13 @@ pub(super) const ROUTES: &[Route] = &[
         .about("Says no to the only open question of a run.")
         .body(Body::IfGiven("SaysNo"))
         .answers(&[(200, "What was decided, as it is recorded.", Some("Decided"))]),
+    get("/api/v1/stuck", VIEWER, handler!(stuck::list))
+        .about("Tasks of runs that go on which have waited for long for something that neither a clock nor a person decides, the longest first: from the records alone.")
+        .query(&[
+            ("after", Schema::Count(0, MANY), "Seconds that any wait may take; by default 300 for steps, locks and descriptors, 3600 for messages and promises."),
+            ("limit", Schema::Count(1, 1_000), "How many at most; by default 100."),
+        ])
+        .answers(&[(200, "The tasks.", Some("Stuck"))]),
     get("/api/v1/doubts", VIEWER, handler!(doubts::list))
         .about("The steps that may have happened or not.")
         .answers(&[(200, "The steps.", Some("Doubts"))]),

@@ -7,6 +7,7 @@ use axum::response::IntoResponse;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
+use tiffany::ErrorKind;
 use tiffany::control::{Answer, Request};
 
 use crate::app::{App, unexpected};
@@ -45,7 +46,7 @@ pub(super) async fn submit(
         None => null().map_err(|error| DaemonError::BadRequest(error.to_string()))?,
     };
     let request = Request::Submit { function: submit.function, id: id.clone(), input };
-    match app.ask(request).await? {
+    match app.ask(request).await.map_err(for_who_submits)? {
         Answer::Run { run, is_new } => {
             let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
             let place = HeaderValue::from_str(&format!("/api/v1/runs/{run}"));
@@ -54,6 +55,16 @@ pub(super) async fn submit(
             Ok((status, [(header::LOCATION, place)], axum::Json(body)).into_response())
         }
         other => Err(unexpected(&other)),
+    }
+}
+
+/// What to do about a function that is not there is another thing for who submits than for who writes the program.
+fn for_who_submits(problem: Problem) -> Problem {
+    match problem.code == ErrorKind::Unregistered.code() {
+        true => problem.with_next(
+            "give the name of a function that is there: `GET /api/v1/status` lists them; to add one, let the program of the daemon register it, or give the file that has it by `--app`",
+        ),
+        false => problem,
     }
 }
 

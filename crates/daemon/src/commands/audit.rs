@@ -7,12 +7,12 @@ use tiffany::cli::{Asked, GuestError};
 use super::print;
 use crate::audit::{AUDIT, Written, read};
 
-pub(super) const NAME: &str = "audit";
+pub(crate) const NAME: &str = "audit";
 
 /// The exit code if a line is not what was written.
 const DAMAGED: u8 = 1;
 
-pub(super) fn command() -> Command {
+pub(crate) fn command() -> Command {
     Command::new(NAME)
         .about("Show what was changed through the daemon, by whom, and check that no line was changed or taken out")
         .arg(
@@ -23,7 +23,7 @@ pub(super) fn command() -> Command {
         )
 }
 
-pub(super) fn run(asked: &Asked<'_>) -> Result<u8, GuestError> {
+pub(crate) fn run(asked: &Asked<'_>) -> Result<u8, GuestError> {
     let file = asked.dir.join(AUDIT);
     let text = match std::fs::read(&file) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),

@@ -10,9 +10,9 @@ use super::print;
 use crate::config::{Config, EXAMPLE};
 use crate::tls::Tls;
 
-pub(super) const NAME: &str = "config";
+pub(crate) const NAME: &str = "config";
 
-pub(super) fn command() -> Command {
+pub(crate) fn command() -> Command {
     let file = Arg::new("file").value_name("FILE").required(true);
     let file = file.value_parser(value_parser!(PathBuf)).help("The file.");
     Command::new(NAME)
@@ -27,7 +27,7 @@ pub(super) fn command() -> Command {
         )
 }
 
-pub(super) fn run(asked: &Asked<'_>) -> Result<u8, GuestError> {
+pub(crate) fn run(asked: &Asked<'_>) -> Result<u8, GuestError> {
     let Some(("check", matches)) = asked.matches.subcommand() else {
         return print::write(EXAMPLE).map(|()| 0);
     };

@@ -1,28 +1,20 @@
-//! Commands that need no server: who may come in, what was changed, and what a configuration says. Each gives what can be typed, and does it.
+//! Commands that need no server: who may come in, what was changed, what a configuration says, and which tasks are stuck. Each gives what can be typed, and does it.
 
-mod audit;
-mod config;
+pub(crate) mod audit;
+pub(crate) mod config;
 mod print;
-mod token;
+pub(crate) mod stuck;
+pub(crate) mod token;
 
-use tiffany::cli::{Asked, GuestError, clap};
+use tiffany::TaskError;
+use tiffany::cli::GuestError;
 
 use crate::auth::AuthError;
 use crate::config::ConfigError;
 
-/// What can be typed.
-pub(crate) fn all() -> Vec<clap::Command> {
-    vec![token::command(), audit::command(), config::command()]
-}
-
-/// Does one of them. `None`: it is another one.
-pub(crate) fn run(asked: &Asked<'_>) -> Option<Result<u8, GuestError>> {
-    match asked.name {
-        token::NAME => Some(token::run(asked)),
-        audit::NAME => Some(audit::run(asked)),
-        config::NAME => Some(config::run(asked)),
-        _ => None,
-    }
+/// What the process that has the directory, or the log, says no by.
+pub(crate) fn refused(error: &TaskError) -> GuestError {
+    GuestError { code: error.code().into(), text: error.to_string(), exit: None }
 }
 
 impl From<AuthError> for GuestError {

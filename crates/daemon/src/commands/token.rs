@@ -13,9 +13,9 @@ use crate::audit::{AUDIT, Audit, Entry};
 use crate::auth::{AuthError, Kept, Role, Tokens};
 use crate::private;
 
-pub(super) const NAME: &str = "token";
+pub(crate) const NAME: &str = "token";
 
-pub(super) fn command() -> Command {
+pub(crate) fn command() -> Command {
     let name = || Arg::new("name").value_name("NAME").required(true);
     let roles = "What its owner may do: viewer looks, operator starts and steers runs, admin also removes them.";
     Command::new(NAME)
@@ -50,7 +50,7 @@ pub(super) fn command() -> Command {
         )
 }
 
-pub(super) fn run(asked: &Asked<'_>) -> Result<u8, GuestError> {
+pub(crate) fn run(asked: &Asked<'_>) -> Result<u8, GuestError> {
     let tokens = Tokens::at(&asked.dir);
     let done = match asked.matches.subcommand() {
         Some(("add", matches)) => add(asked, &tokens, matches),

@@ -38,7 +38,7 @@ struct Demo {
     #[arg(long)]
     headless: bool,
     /// Where its daemon listens; by default port 8787, or one that is free.
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::serve::address)]
     listen: Option<SocketAddr>,
 }
 

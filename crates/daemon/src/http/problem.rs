@@ -42,6 +42,11 @@ impl Problem {
         }
     }
 
+    /// The same with another next step.
+    pub(crate) fn with_next(self, next: &str) -> Problem {
+        Problem { next: next.into(), ..self }
+    }
+
     pub(crate) fn title(&self) -> &str {
         &self.title
     }

@@ -83,6 +83,10 @@ async fn body(request: Request, app: &App) -> Result<Bytes, Problem> {
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    // What is read would take a list for the fields in their order.
+    if body.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| *byte == b'[') {
+        return Err(DaemonError::BadRequest("the body is a list, and no object".into()).into());
+    }
     serde_json::from_slice(body)
         .map_err(|error| DaemonError::BadRequest(format!("the body: {error}")).into())
 }

@@ -67,7 +67,7 @@ fn state(top: &Top, word: &str) -> Span<'static> {
 fn head_lines(top: &Top) -> Vec<Line<'static>> {
     let who = match (top.is_new, top.picture.pid) {
         (true, _) => "looking …".to_owned(),
-        (_, Some(pid)) => format!("process {pid} has it"),
+        (_, Some(pid)) => format!("process {pid} has it{}", memory(top)),
         (_, None) => "no process has it: this is what the log has".to_owned(),
     };
     let first = Line::from(vec![
@@ -81,6 +81,12 @@ fn head_lines(top: &Top) -> Vec<Line<'static>> {
     }
 }
 
+/// The memory of the process, if it says so.
+fn memory(top: &Top) -> String {
+    let gauges = top.picture.gauges.as_ref();
+    gauges.map_or_else(String::new, |gauges| format!(", {}", bytes(gauges.memory)))
+}
+
 fn gauge_lines(top: &Top, gauges: &Gauges) -> Vec<Line<'static>> {
     let rate = |rate: Option<f64>| rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}"));
     let mut second = format!(
@@ -92,13 +98,12 @@ fn gauge_lines(top: &Top, gauges: &Gauges) -> Vec<Line<'static>> {
     }
     let took = gauges.commit_seconds.map_or_else(String::new, |s| format!(" ({:.1} ms)", s * 1e3));
     let mut third = format!(
-        "/s {} turns {} records {} commits{took} · log {} · free {} · rss {}",
+        "/s {} turns {} records {} commits{took} · log {} · disk {} free",
         rate(gauges.turns),
         rate(gauges.records),
         rate(gauges.commits),
         bytes(gauges.log_bytes),
         bytes(gauges.disk_free),
-        bytes(gauges.memory),
     );
     if gauges.backlog > 1e6 {
         third.push_str(&format!(" · behind {}", bytes(gauges.backlog)));
@@ -309,12 +314,15 @@ fn about(top: &Top, task: &TaskStanding) -> Vec<Line<'static>> {
         lines.push(Line::from(format!("  {}  at {}", text(&wait.what), text(&wait.at))));
     }
     if let Some(error) = &task.error {
-        lines.extend(
-            error
-                .text
-                .lines()
-                .map(|line| Line::from(paint(top, Color::Red, format!("  {}", text(line))))),
-        );
+        let red = |line: String| Line::from(paint(top, Color::Red, format!("  {}", text(&line))));
+        // What happened and where comes first: a narrow screen has no room for more.
+        let message = format!("{} [{}]", error.message, error.code);
+        lines.extend(message.lines().map(|line| red(line.to_owned())));
+        let raised = error.raised_at.iter().map(|at| format!("raised at {at}"));
+        let called = error.at.iter().map(|at| format!("called at {at}"));
+        let through = error.hops.iter().map(u64::to_string).collect::<Vec<_>>();
+        let through = (!through.is_empty()).then(|| format!("through task {}", through.join(", ")));
+        lines.extend(raised.chain(called).chain(through).map(red));
     }
     match (&top.stack, top.is_replaying) {
         (_, true) => lines.push(Line::from(dim(top, "  its stack: a replay is under way …"))),
@@ -335,16 +343,12 @@ fn frames(top: &Top, tid: u64, told: &Value) -> Vec<Line<'static>> {
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut lines = vec![Line::from(dim(top, "  stack, as a replay has it"))];
     for frame in task["frames"].as_array().into_iter().flatten() {
-        lines.push(Line::from(format!(
-            "    {} at {}",
-            text(&word(&frame["function"])),
-            text(&word(&frame["at"]))
-        )));
-        for (name, value) in frame["variables"].as_object().into_iter().flatten() {
-            lines.push(Line::from(dim(
-                top,
-                format!("      {} = {}", text(name), text(&value.to_string())),
-            )));
+        let (function, file) = (word(&frame["function"]), word(&frame["file"]));
+        let place = format!("    {} at {}:{}", text(&function), text(&file), frame["line"]);
+        lines.push(Line::from(place));
+        for (name, value) in frame["locals"].as_object().into_iter().flatten() {
+            let told = format!("      {} = {}", text(name), text(&word(value)));
+            lines.push(Line::from(dim(top, told)));
         }
     }
     if lines.len() == 1 {
@@ -394,7 +398,7 @@ fn keys_of(top: &Top) -> &'static str {
     match (&top.mode, top.view) {
         (Mode::Type, _) => "Enter keeps it  Esc clears it",
         (_, View::Runs) => {
-            "↑↓ choose  Enter tasks  / filter  a all, going on, failed  s sort  c cancel  ? q"
+            "↑↓ choose  Enter tasks  / filter  a which  s sort  c cancel  ? help  q quit"
         }
         (_, View::Run(_)) => {
             "↑↓ choose  Enter records  t stacks  c cancel  Esc back  ? help  q quit"

@@ -17,6 +17,7 @@ use tiffany::cli::clap::{self, Args, FromArgMatches};
 use tiffany::cli::{Asked, GuestError, units};
 use tiffany::control::Control;
 
+use crate::commands::refused;
 use feed::Feed;
 use state::{Top, Wish};
 
@@ -49,11 +50,7 @@ pub(crate) fn run(asked: &Asked<'_>) -> Result<u8, GuestError> {
     }
     let dir: PathBuf = asked.dir.clone();
     // A directory without a log has nothing to show.
-    Control::open(&dir).map_err(|error| GuestError {
-        code: error.code().into(),
-        text: error.to_string(),
-        exit: None,
-    })?;
+    Control::open(&dir).map_err(|error| refused(&error))?;
     let feed = Feed::start(dir.clone(), typed.every.max(Duration::from_millis(100)));
     let feed = feed.map_err(|error| failed(&error))?;
     let top = Top::new(dir.display().to_string(), asked.colour);

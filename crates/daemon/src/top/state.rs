@@ -3,7 +3,7 @@
 use ratatui::crossterm::event::{KeyCode, KeyModifiers};
 use serde_json::Value;
 use tiffany::Uuid;
-use tiffany::control::{RunQuery, SortBy, State};
+use tiffany::control::{RunQuery, RunSummary, SortBy, State};
 use tiffany::history::TaskStanding;
 
 use super::feed::{Picture, Wanted, tree};
@@ -120,7 +120,7 @@ impl Top {
 
     /// Takes in what was seen. The run that was chosen stays chosen, wherever it stands now.
     pub(super) fn picture(&mut self, picture: Picture) {
-        let before = self.chosen_run().map(|(run, _)| run);
+        let before = self.chosen_run().map(|run| run.uuid);
         self.picture = picture;
         self.is_new = false;
         if let (View::Runs, Some(run)) = (self.view, before)
@@ -158,12 +158,11 @@ impl Top {
         tasks.tasks.iter().find(|task| task.tid == tid)
     }
 
-    fn chosen_run(&self) -> Option<(Uuid, &str)> {
-        let run = match self.view {
-            View::Runs => self.picture.page.runs.get(self.chosen)?,
-            _ => &self.picture.run.as_ref()?.summary,
-        };
-        Some((run.uuid, if run.id.is_empty() { "?" } else { &run.id }))
+    fn chosen_run(&self) -> Option<&RunSummary> {
+        match self.view {
+            View::Runs => self.picture.page.runs.get(self.chosen),
+            _ => Some(&self.picture.run.as_ref()?.summary),
+        }
     }
 
     /// How many rows can be chosen.
@@ -209,8 +208,11 @@ impl Top {
             KeyCode::Enter | KeyCode::Right => return self.enter(),
             KeyCode::Esc | KeyCode::Left | KeyCode::Backspace => return self.leave(),
             KeyCode::Char('c') => {
-                if let Some((run, id)) = self.chosen_run() {
-                    self.mode = Mode::Sure(run, id.to_owned());
+                // What is over stays as it is.
+                let goes_on = |run: &&RunSummary| matches!(run.state, State::Live | State::Paused);
+                if let Some(run) = self.chosen_run().filter(goes_on) {
+                    let id = if run.id.is_empty() { "?" } else { &run.id };
+                    self.mode = Mode::Sure(run.uuid, id.to_owned());
                 }
             }
             KeyCode::Char('t') => {
@@ -244,7 +246,7 @@ impl Top {
 
     fn enter(&mut self) -> Option<Wish> {
         let next = match self.view {
-            View::Runs => View::Run(self.chosen_run()?.0),
+            View::Runs => View::Run(self.chosen_run()?.uuid),
             View::Run(run) => View::Task(run, self.tasks().get(self.chosen)?.0.tid),
             View::Task(..) => return None,
         };

@@ -274,7 +274,7 @@ impl Control {
 /// What a promise fails with: an exception, or a text.
 pub(crate) fn failure(error: Bound<'_, PyAny>) -> TaskError {
     match error.cast::<pyo3::exceptions::PyBaseException>() {
-        Ok(exception) => json::written(exception),
+        Ok(exception) => json::written(exception, None),
         Err(_) => {
             TaskError::failed(error.str().map_or_else(|_| "failed".into(), |t| t.to_string()))
         }

@@ -86,7 +86,7 @@ impl Language for PythonLanguage {
     ) -> Option<Result<BoxCoroutine, TaskError>> {
         Python::attach(|py| {
             let root = root(self.functions.bind(py), function, input, wanted);
-            root.map_err(|error| errors::from_python(py, &error)).transpose()
+            root.map_err(|error| errors::coded_by_python(py, &error)).transpose()
         })
     }
 

@@ -109,7 +109,8 @@ impl Work {
     /// What the function returned, in words.
     pub(super) fn result(&self, value: &Bound<'_, PyAny>) -> Result<String, StepError> {
         // What cannot be written down will not be able to next time.
-        json::encode(value).map_err(|error| StepError::last(json::written(error.value(value.py()))))
+        let py = value.py();
+        json::encode(value).map_err(|error| StepError::last(json::written(error.value(py), None)))
     }
 
     /// What it raised, in words, and whether another attempt is worth it.
@@ -127,7 +128,7 @@ impl Work {
         let written = match error.is_instance_of::<PyException>(py) {
             true => {
                 say_where(py, error);
-                json::written(exception)
+                json::written(exception, error.traceback(py).as_ref())
             }
             // What ends the process, or a task elsewhere, must not do so in the run.
             false => ended_by(&errors::text(exception)),

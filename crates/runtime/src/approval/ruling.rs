@@ -6,6 +6,7 @@ use tiffany_kernel::{ErrorKind, TaskError, Time};
 
 use super::{Approval, Question, moment};
 use crate::durable::decode;
+use crate::wal::{Stamp, to_the_second};
 
 /// So long a name or a reason may be, in bytes.
 const LONGEST_NAME: usize = 256;
@@ -223,8 +224,13 @@ pub(crate) fn no_such_approval(id: &str) -> TaskError {
 
 /// The error for one who comes too late.
 pub(crate) fn decided_already(id: &str, first: &Approval) -> TaskError {
-    let Approval { choice, by, .. } = first;
-    let message = format!("the approval `{id}` is decided: {by} said `{choice}`");
+    let Approval { choice, by, why, at, .. } = first;
+    let when = match *at {
+        Time::ZERO => String::new(),
+        at => format!(" at {}", to_the_second(Stamp::from_unix_nanos(at.as_nanos()).as_str())),
+    };
+    let why = why.as_deref().map_or_else(String::new, |why| format!(": {why}"));
+    let message = format!("the approval `{id}` is decided: {by} said `{choice}`{when}{why}");
     TaskError::new(ErrorKind::ApprovalDecided, message)
 }
 

@@ -2,10 +2,11 @@
 //! where none has it, in the log.
 
 use serde_json::json;
-use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
+use tiffany_kernel::{ErrorKind, TaskError, Time};
 
 use super::Done;
 use super::args::{Approvals, Approve, Approved, Reject};
+use super::driver::quoted;
 use super::error::{CliError, Ending};
 use super::out::{Out, Style};
 use super::place::{Place, find, is_log};
@@ -44,11 +45,38 @@ pub(super) fn list(place: &Place, mut out: Out, options: &Approvals) -> Done {
         true => out.text(Style::Good, "nobody waits for an approval")?,
         false => {
             table.print(&mut out)?;
-            let next = "`approve ID` says yes, `approve ID --choice CHOICE` chooses, `reject ID` says no; `--json` shows what belongs to a question";
-            out.text(Style::Dim, next)?;
+            for line in how_to_decide(&open) {
+                out.text(Style::Dim, &line)?;
+            }
         }
     }
     out.end(0)
+}
+
+/// Commands that work as they stand: for a question with two choices, and for one with more.
+fn how_to_decide(open: &[OpenApproval]) -> Vec<String> {
+    let (simple, other): (Vec<_>, Vec<_>) = open.iter().partition(|open| open.choices.len() == 2);
+    let id = |of: &[&OpenApproval]| match of {
+        [only] => only.id.clone(),
+        _ => "ID".to_owned(),
+    };
+    let mut lines = Vec::new();
+    if let [first, ..] = &simple[..] {
+        let (id, choices) = (id(&simple), &first.choices);
+        let says = simple.iter().all(|open| open.choices == *choices);
+        let (yes, no) = if says { (&*choices[0], &*choices[1]) } else { ("yes", "no") };
+        lines.push(format!("`approve {id}` says {yes}, `reject {id}` says {no}"));
+    }
+    if let [first, ..] = &other[..] {
+        let rest = first.choices.iter().skip(1).map(|choice| format!("`{}`", quoted(choice)));
+        let rest: Vec<String> = rest.collect();
+        let first_choice = first.choices.first().map_or("", String::as_str);
+        let (id, choice) = (&first.id, quoted(first_choice));
+        let or: String = rest.iter().map(|choice| format!(" or {choice}")).collect();
+        lines.push(format!("`approve {id} --choice {choice}`{or} chooses"));
+    }
+    lines.push("`--json` shows what belongs to a question".into());
+    lines
 }
 
 pub(super) fn approve(place: &Place, out: Out, options: &Approve) -> Done {
@@ -94,8 +122,17 @@ fn which(place: &Place, name: Option<&str>) -> Result<String, Ending> {
         None => None,
         Some(name) => match name.rsplit_once('/') {
             Some(_) if Key::parse(name).is_some() => return Ok(name.to_owned()),
-            // The run by any of its names, and the record.
-            Some((run, record)) => return Ok(format!("{}/{record}", find(&view, run)?)),
+            // There may be a `/` in what a run is called; else it is the run by any of its names, and the record.
+            Some((run, record)) => match (find(&view, name), find(&view, run)) {
+                (Ok(whole), Ok(part)) => {
+                    let message = format!(
+                        "`{name}` is a run, and `{run}` is one too; name the question by UUID and record: {whole}/… or {part}/{record}"
+                    );
+                    return Err(TaskError::new(ErrorKind::BadArgument, message).into());
+                }
+                (Ok(whole), Err(_)) => Some(whole),
+                (Err(_), part) => return Ok(format!("{}/{record}", part?)),
+            },
             None => Some(find(&view, name)?),
         },
     };
@@ -105,7 +142,8 @@ fn which(place: &Place, name: Option<&str>) -> Result<String, Ending> {
     }
     match (open.as_slice(), run) {
         ([one], _) => Ok(one.id.clone()),
-        ([], Some(run)) => Err(no_question(run).into()),
+        // Who is asked knows whether its last question is decided, and by whom.
+        ([], Some(run)) => Ok(run.to_string()),
         ([], None) => {
             let message = "nobody waits for an approval";
             Err(TaskError::new(ErrorKind::NoSuchApproval, message).into())
@@ -119,11 +157,6 @@ fn which(place: &Place, name: Option<&str>) -> Result<String, Ending> {
             Err(CliError::SeveralApprovals { what, ids }.into())
         }
     }
-}
-
-fn no_question(run: Uuid) -> TaskError {
-    let message = format!("run {run} does not wait for an approval");
-    TaskError::new(ErrorKind::NoSuchApproval, message)
 }
 
 /// The questions that are open: as the process knows them that has the log, or as the log has them.

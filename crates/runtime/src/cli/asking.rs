@@ -166,15 +166,22 @@ impl<'a> Questions<'a> {
             eprintln!("it stays open: `approve` and `reject` decide it");
             return Ok(());
         }
-        let Some(choice) = pick(&approval.choices, choice) else {
-            eprintln!("`{}` is none of its choices", clean(choice));
-            self.to_ask.push_front((record, approval));
-            return Ok(());
+        let choice = match pick(&approval.choices, choice) {
+            Ok(choice) => choice,
+            Err(why) => {
+                eprintln!("{why}");
+                self.to_ask.push_front((record, approval));
+                return Ok(());
+            }
         };
         let ruling = Ruling::choice(choice);
         let ruling = why.map_or(ruling.clone(), |why| ruling.because(why));
         match self.resolve(&approval, ruling) {
-            Ok(true) => Ok(()),
+            Ok(true) => {
+                let why = why.map_or_else(String::new, |why| format!(", because {}", clean(why)));
+                eprintln!("decided: `{}`{why}", clean(choice));
+                Ok(())
+            }
             Ok(false) => {
                 eprintln!("somebody else was faster");
                 Ok(())
@@ -184,15 +191,32 @@ impl<'a> Questions<'a> {
     }
 }
 
-/// The choice that is meant: as it is written, or by its beginning, if that is clear.
-fn pick<'a>(choices: &'a [String], typed: &str) -> Option<&'a str> {
-    let is_it = |choice: &&String| choice.eq_ignore_ascii_case(typed);
-    if let Some(choice) = choices.iter().find(is_it) {
-        return Some(choice);
+/// The choice that is meant: as it is written, or by its beginning, if that is clear. Otherwise what is not clear about it.
+fn pick<'a>(choices: &'a [String], typed: &str) -> Result<&'a str, String> {
+    if let Some(choice) = choices.iter().find(|choice| *choice == typed) {
+        return Ok(choice);
     }
-    let typed = typed.to_lowercase();
-    let mut fitting = choices.iter().filter(|choice| choice.to_lowercase().starts_with(&typed));
-    fitting.next().filter(|_| fitting.next().is_none()).map(String::as_str)
+    let lower = typed.to_lowercase();
+    let whole = |choice: &&String| choice.to_lowercase() == lower;
+    let begins = |choice: &&String| choice.to_lowercase().starts_with(&lower);
+    let mut fitting: Vec<&String> = choices.iter().filter(whole).collect();
+    if fitting.is_empty() {
+        fitting = choices.iter().filter(begins).collect();
+    }
+    let named = |choices: &mut dyn Iterator<Item = &String>, or: &str| {
+        choices.map(|choice| format!("`{}`", clean(choice))).collect::<Vec<_>>().join(or)
+    };
+    match fitting.as_slice() {
+        [one] => Ok(one),
+        [] => {
+            let all = named(&mut choices.iter(), ", ");
+            Err(format!("`{}` is none of its choices: {all}", clean(typed)))
+        }
+        several => {
+            let which = named(&mut several.iter().copied(), " or ");
+            Err(format!("`{}` could be {which}: type more of it", clean(typed)))
+        }
+    }
 }
 
 /// The lines of standard input, as they are typed.
@@ -217,14 +241,17 @@ mod tests {
 
     #[test]
     fn a_choice_is_named_whole_or_by_a_beginning_that_is_clear() {
-        let choices = ["pay", "pay half", "keep"].map(str::to_owned);
+        let choices = ["pay", "pay half", "keep", "Go", "go"].map(str::to_owned);
+        let none = "is none of its choices: `pay`, `pay half`, `keep`, `Go`, `go`";
         for (typed, expected) in [
-            ("pay", Some("pay")),
-            ("PAY HALF", Some("pay half")),
-            ("k", Some("keep")),
-            ("pa", None),
-            ("x", None),
-            ("keeper", None),
+            ("pay", Ok("pay")),
+            ("PAY HALF", Ok("pay half")),
+            ("k", Ok("keep")),
+            ("go", Ok("go")),
+            ("pa", Err("`pa` could be `pay` or `pay half`: type more of it".to_owned())),
+            ("GO", Err("`GO` could be `Go` or `go`: type more of it".to_owned())),
+            ("x", Err(format!("`x` {none}"))),
+            ("keeper", Err(format!("`keeper` {none}"))),
         ] {
             assert_eq!(pick(&choices, typed), expected, "{typed}");
         }

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use serde_json::json;
 use tiffany_kernel::{ErrorKind, TaskError};
 
+use super::driver;
 use super::out::{Style, clean, paint};
 use crate::durable::capture::CaptureError;
 use crate::error::RunError;
@@ -35,11 +36,8 @@ pub(super) mod exit {
 #[non_exhaustive]
 pub enum CliError {
     /// There is no log in the directory.
-    #[error("there is no log in {} [TFY0060]; give its directory with `--dir`, or by TIFFANY_DIR", .0.display())]
+    #[error("there is no log in {} [TFY0060]; give its directory with `--dir`, or by TIFFANY_DIR; to begin one there, {}", .0.display(), driver::start(.0))]
     NoLog(PathBuf),
-    /// There is no such run.
-    #[error("there is no run `{0}` [TFY0061]; `ls` lists the runs, by UUID and by id")]
-    NoSuchRun(String),
     /// Several runs are called so.
     #[error("`{prefix}` is the beginning of several runs: {} [TFY0062]; give more of the UUID", .runs.join(", "))]
     Ambiguous {
@@ -55,7 +53,7 @@ pub enum CliError {
     NeedsProgram(String),
     /// An argument is not JSON.
     #[error(
-        "`{what}` is not JSON: {why} [TFY0064]; a text needs quotation marks of its own: '\"tea\"'"
+        "`{what}` is not JSON: {why} [TFY0064]; texts and names need quotation marks of their own: '\"tea\"', '{{\"item\": \"tea\"}}'"
     )]
     BadJson {
         /// What was given.
@@ -123,7 +121,7 @@ pub enum CliError {
     Denied(String),
     /// A run was to be started, and no process has the directory.
     #[error(
-        "no process has {}, so nobody could run `{function}` [TFY0187]; start one, or give `--wait` to a command line that has the function, which runs it here", .dir.display()
+        "no process has {}, so nobody could run `{function}` [TFY0187]; {}, and submit again; or give `--wait` to a command line that has the function, which runs it here", .dir.display(), driver::start(.dir)
     )]
     NobodyRuns {
         /// The function.
@@ -146,7 +144,7 @@ pub enum CliError {
     DamagedInLog(String),
     /// No process has the log, so there is none whose metrics could be told.
     #[error(
-        "metrics are those of a process, and none has the log in {} [TFY0195]; start the program that the runs belong to", .0.display()
+        "metrics are those of a process, and none has the log in {} [TFY0195]; {}", .0.display(), driver::start(.0)
     )]
     NobodyMeasures(PathBuf),
 }
@@ -154,16 +152,15 @@ pub enum CliError {
 impl CliError {
     /// All codes, in order.
     pub const CODES: &[&str] = &[
-        "TFY0060", "TFY0061", "TFY0062", "TFY0063", "TFY0064", "TFY0065", "TFY0066", "TFY0067",
-        "TFY0068", "TFY0069", "TFY0081", "TFY0082", "TFY0083", "TFY0084", "TFY0085", "TFY0123",
-        "TFY0185", "TFY0186", "TFY0187", "TFY0188", "TFY0195",
+        "TFY0060", "TFY0062", "TFY0063", "TFY0064", "TFY0065", "TFY0066", "TFY0067", "TFY0068",
+        "TFY0069", "TFY0081", "TFY0082", "TFY0083", "TFY0084", "TFY0085", "TFY0123", "TFY0185",
+        "TFY0186", "TFY0187", "TFY0188", "TFY0195",
     ];
 
     /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
             CliError::NoLog(_) => "TFY0060",
-            CliError::NoSuchRun(_) => "TFY0061",
             CliError::Ambiguous { .. } => "TFY0062",
             CliError::NeedsProgram(_) => "TFY0063",
             CliError::BadJson { .. } => "TFY0064",
@@ -249,11 +246,17 @@ impl From<CaptureError> for Shown {
 
 impl From<TaskError> for Shown {
     fn from(error: TaskError) -> Shown {
-        let exit = match error.kind() {
-            ErrorKind::Unreachable => exit::IN_USE,
-            _ => exit::FAILED,
+        if error.kind() != ErrorKind::Unreachable {
+            return Shown::new(error.code(), &error, exit::FAILED);
+        }
+        // Who types a command does not drive a runtime.
+        let next = match error.message().starts_with("no process has ") {
+            true => "start the program that has the functions, or `serve`, and do it again",
+            false => {
+                "`status` and `doctor` tell who has the directory; do it again when that answers, as the same user, or end it"
+            }
         };
-        Shown::new(error.code(), &error, exit)
+        Shown { next: next.into(), ..Shown::new(error.code(), &error, exit::IN_USE) }
     }
 }
 
@@ -327,6 +330,12 @@ pub(super) fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
     }
     let is_json = arguments.iter().any(|argument| argument == "--json");
     let text = error.render().to_string();
+    // Who types nothing more wants to know what there is.
+    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand && !is_json
+    {
+        let _ = std::io::stderr().write_all(text.as_bytes());
+        return exit::USAGE;
+    }
     if !is_json {
         let colour = super::out::colours_errors();
         let head = paint(colour, Style::Bad, "error[TFY0067]");

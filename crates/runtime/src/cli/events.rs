@@ -7,7 +7,8 @@ use tiffany_kernel::{ErrorKind, Uuid};
 
 use super::Done;
 use super::args::Events;
-use super::error::Ending;
+use super::driver;
+use super::error::{Ending, Shown};
 use super::out::{Out, Style, clean, paint};
 use super::place::{Place, find_kept, is_log};
 use crate::control::{Control, Next, Watching, no_activity};
@@ -39,7 +40,12 @@ pub(super) fn events(place: &Place, mut out: Out, options: &Events) -> Done {
     wanted.run = run.map(Into::into);
     wanted.detail = if options.all { Detail::All } else { Detail::Notable };
     let mut reading = Reading { wanted, epoch: None, run };
-    let Some(mut watching) = reading.connect(place)? else { return Err(no_activity().into()) };
+    let Some(mut watching) = reading.connect(place)? else {
+        let mut shown = Shown::from(no_activity());
+        let start = driver::start(&place.dir);
+        shown.next = format!("{start}; what is written down of the runs is shown by `log`");
+        return Err(Ending::Error(shown));
+    };
     if !out.json {
         reading.head(&mut out)?;
     }

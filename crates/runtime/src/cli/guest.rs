@@ -3,13 +3,13 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args as _, Command, CommandFactory, FromArgMatches};
 
-use super::args::{Args, RunFile, When};
+use super::args::{AboutApprovals, Args, RunFile, When};
 use super::error::{Shown, exit};
 use super::extra::Extra;
 use crate::builder::Builder;
@@ -45,6 +45,30 @@ pub struct ProgramFile {
     pub env: Vec<(String, String)>,
     /// Arguments and values are JSON, and so is what is printed.
     pub json: bool,
+    /// What is done about its questions to people.
+    pub questions: OnQuestion,
+}
+
+/// What is done about a question that a program asks people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnQuestion {
+    /// Who sits at the terminal is asked.
+    Ask,
+    /// It is denied, so that nothing hangs where nobody is there.
+    Deny,
+    /// It waits until somebody else decides.
+    Wait,
+}
+
+impl OnQuestion {
+    /// What it is called where it is typed.
+    pub fn word(self) -> &'static str {
+        match self {
+            OnQuestion::Ask => "ask",
+            OnQuestion::Deny => "deny",
+            OnQuestion::Wait => "wait",
+        }
+    }
 }
 
 /// What a test is about.
@@ -124,8 +148,11 @@ pub(super) struct Typing {
 }
 
 /// All that can be typed.
-pub(super) fn command(guest: Option<&dyn Guest>, extras: &[&dyn Extra]) -> Command {
+pub(super) fn command(guest: Option<&dyn Guest>, extras: &[&dyn Extra], dir: &Path) -> Command {
+    // A configuration may say otherwise, so it is no default of what is typed.
     let command = Args::command();
+    let command = command
+        .mut_arg("dir", |arg| arg.help(format!("The log directory. [default: {}]", dir.display())));
     let command = command.subcommands(extras.iter().flat_map(|extra| extra.commands()));
     let options = extras.iter().flat_map(|extra| extra.options());
     let command = command.args(options.map(|option| option.global(true)));
@@ -149,8 +176,9 @@ pub(super) fn parse(
     guest: Option<&dyn Guest>,
     extras: &[&dyn Extra],
     arguments: &[OsString],
+    dir: &Path,
 ) -> Result<Typed, clap::Error> {
-    let mut command = command(guest, extras);
+    let mut command = command(guest, extras, dir);
     let matches = command.try_get_matches_from_mut(arguments)?;
     let app = guest.and_then(|_| matches.get_one::<OsString>(APP).cloned());
     let read = match matches.subcommand() {
@@ -187,7 +215,13 @@ fn program_file(matches: &ArgMatches, extras: &[&dyn Extra]) -> Result<ProgramFi
     if let Some(option) = options.find(|option| is_typed(option.get_id().as_str())) {
         return refused(&format!("`run` takes no `--{}`: the program says it", option.get_id()));
     }
-    let RunFile { wal, id, env, program } = RunFile::from_arg_matches(matches)?;
+    let RunFile { wal, id, env, approvals, program } = RunFile::from_arg_matches(matches)?;
+    let questions = match approvals.manner(AboutApprovals::Deny) {
+        Ok(AboutApprovals::Ask) => OnQuestion::Ask,
+        Ok(AboutApprovals::Deny) => OnQuestion::Deny,
+        Ok(AboutApprovals::Wait) => OnQuestion::Wait,
+        Err(_) => return refused("`--approvals ask` takes a terminal as standard input"),
+    };
     let mut words = program.into_iter();
     Ok(ProgramFile {
         program: words.next().unwrap_or_default(),
@@ -196,5 +230,6 @@ fn program_file(matches: &ArgMatches, extras: &[&dyn Extra]) -> Result<ProgramFi
         id,
         env,
         json: matches.get_flag("json"),
+        questions,
     })
 }

@@ -210,7 +210,7 @@ impl Plan {
             let call = call_word(next.call);
             self.steps.push(format!("task {}: then {call}{name} at {}", next.tid, next.at));
             self.upcoming.push(json!({
-                "task": next.tid.0, "call": next.call, "name": next.name, "at": next.at,
+                "tid": next.tid.0, "call": next.call, "name": next.name, "at": next.at,
             }));
         }
         Ok(())

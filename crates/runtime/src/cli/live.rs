@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use tiffany_kernel::Tid;
+use tiffany_kernel::{Tid, Time};
 
 use crate::history::tasks::{Seen, TaskSeen, Tasks, error_text};
+use crate::history::waiting::Waiting;
 use crate::pal::{Activity, Stage};
 use crate::wal::{Record, RecordType};
 
@@ -117,11 +118,20 @@ impl Row<'_> {
         self.task.name.as_ref().map_or(String::new(), |name| format!(" `{name}`"))
     }
 
-    /// Where it stands and what it waits for, in words.
+    /// Where it stands and what it waits for, in words that stay the same until that changes.
     pub(super) fn what(&self) -> String {
+        self.words(Waiting::what)
+    }
+
+    /// The same at a moment.
+    pub(super) fn what_at(&self, now: Time) -> String {
+        self.words(|waiting| waiting.what_at(now))
+    }
+
+    fn words(&self, say: impl Fn(&Waiting) -> String) -> String {
         let waits = self.task.waits.values().filter(|waiting| !waiting.maybe_over);
         let mut parts: Vec<String> = self.bar.iter().map(|bar| bar.text()).collect();
-        parts.extend(waits.map(|waiting| waiting.what()));
+        parts.extend(waits.map(say));
         parts.extend(self.task.error.as_ref().map(error_text));
         parts.join("; ")
     }

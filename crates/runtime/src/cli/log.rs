@@ -11,7 +11,7 @@ use super::out::{Out, Style, clean, paint};
 use super::place::{Place, find_kept};
 use crate::durable::call_word;
 use crate::history::has_failed;
-use crate::history::tasks::{Tasks, error_text};
+use crate::history::tasks::{Tasks, error_text, trace_lines};
 use crate::wal::{Checker, Follower, LogError, Record, RecordType, RunState, View};
 
 /// How often the file of a run is looked at for more.
@@ -159,8 +159,23 @@ impl Lines<'_> {
         let style = if has_failed(record) { Style::Bad } else { Style::Plain };
         let dim = paint(out.colour, Style::Dim, &head);
         let line = format!("{dim}{kind}{}", paint(out.colour, style, &what));
-        out.line(line.trim_end())
+        out.line(line.trim_end())?;
+        match self.options.failed {
+            true => print_trace(out, record),
+            false => Ok(()),
+        }
     }
+}
+
+/// The way to where something failed, under its line.
+fn print_trace(out: &mut Out, record: &Record<'_>) -> Result<(), Ending> {
+    let Some(error) = record.get("error") else { return Ok(()) };
+    let room = out.width.map_or(usize::MAX, |limit| limit.saturating_sub(5).max(1));
+    for line in trace_lines(&super::json::value(error)) {
+        let line = super::table::cut(&clean(&line), room);
+        out.line(&paint(out.colour, Style::Dim, &format!("     {line}")))?;
+    }
+    Ok(())
 }
 
 fn digits(mut number: u64) -> usize {

@@ -6,14 +6,18 @@ use serde_json::json;
 use tiffany_kernel::Uuid;
 
 use super::args::{Ls, State};
+use super::driver;
 use super::error::{Ending, exit};
 use super::out::{Out, Style};
 use super::place::{Place, find};
-use super::summary::{Summary, moment};
+use super::summary::{Summary, count, moment, short_moment};
 use super::table::{Cell, Table};
 use super::units::size;
 use super::{Done, progress::Progress};
 use crate::control::RunQuery;
+
+/// A screen with so many columns has room for lengths and whole moments.
+const WIDE: usize = 100;
 
 pub(super) fn ls(place: &Place, mut out: Out, options: &Ls) -> Done {
     let sight = place.look_anyhow()?;
@@ -29,17 +33,31 @@ pub(super) fn ls(place: &Place, mut out: Out, options: &Ls) -> Done {
         runs.push(summary);
     }
     drop(progress);
+    let is_live = |run: &Summary| run.state == State::Live;
+    let process = runs.iter().any(is_live).then(|| driver::process(&place.dir)).flatten();
+    if process.is_some() {
+        let paused = driver::paused(&place.dir);
+        let stand = |run: &&mut Summary| is_live(run) && paused.contains_key(&run.run);
+        runs.iter_mut().filter(stand).for_each(|run| run.state = State::Paused);
+    }
     let query = query(options, |name| find(view, name))?;
     let mut rows = query.look()?.all(runs.iter().map(Summary::row));
     rows.truncate(options.limit.unwrap_or(usize::MAX));
     let runs: Vec<&Summary> = rows.into_iter().map(|row| row.what).collect();
-    match out.json {
-        true => {
-            for summary in &runs {
-                out.json(&json(summary))?;
-            }
+    if out.json {
+        for summary in &runs {
+            out.json(&json(summary, process))?;
         }
-        false => print(&mut out, &runs, &ids)?,
+    } else {
+        print(&mut out, &runs, &ids, process)?;
+        let still = runs.iter().filter(|run| is_live(run)).count() as u64;
+        if still > 0 && process.is_none() {
+            let (many, stand) =
+                (count(still, "live run"), if still == 1 { "stands" } else { "stand" });
+            let next = driver::start(&place.dir);
+            let text = format!("no process has the log, so {many} {stand} still; {next}");
+            out.whole(Style::Dim, &text, 0)?;
+        }
     }
     out.end(if sight.trouble.is_some() { exit::FAILED } else { 0 })
 }
@@ -67,12 +85,13 @@ fn query(
 }
 
 /// The part of a run's description that `ls` and `show` have in common.
-pub(super) fn json(summary: &Summary) -> serde_json::Value {
+pub(super) fn json(summary: &Summary, process: Option<u32>) -> serde_json::Value {
     json!({
         "run": summary.run.to_string(),
         "id": summary.id,
         "function": summary.function,
         "state": summary.state.word(),
+        "pid": process.filter(|_| summary.state == State::Live),
         "records": summary.entry.seq,
         "bytes": summary.entry.len,
         "generation": summary.entry.generation,
@@ -84,27 +103,39 @@ pub(super) fn json(summary: &Summary) -> serde_json::Value {
     })
 }
 
-fn print(out: &mut Out, runs: &[&Summary], ids: &BTreeMap<Uuid, String>) -> Result<(), Ending> {
-    let mut head = vec!["RUN", "ID", "FUNCTION", "STATE", "RECORDS", "SIZE", "STARTED", "CHANGED"];
+fn print(
+    out: &mut Out,
+    runs: &[&Summary],
+    ids: &BTreeMap<Uuid, String>,
+    process: Option<u32>,
+) -> Result<(), Ending> {
+    let is_narrow = out.width.is_some_and(|width| width < WIDE);
+    let mut head = vec!["RUN", "ID", "FUNCTION", "STATE"];
+    head.extend(["RECORDS", "SIZE"].iter().filter(|_| !is_narrow));
+    head.extend(["STARTED", "CHANGED"]);
     let has_forks = runs.iter().any(|summary| summary.fork.is_some());
     if has_forks {
         head.push("FORK OF");
     }
     let mut table = Table::new(&head);
+    let when = if is_narrow { short_moment } else { moment };
     for summary in runs {
         let run = summary.run.to_string();
-        let state = summary.state.word();
+        let state = match (summary.state, process) {
+            (State::Live, None) => "live, no process",
+            (state, _) => state.word(),
+        };
         let mut row = vec![
             // Eight digits are enough to name a run, unless the whole is wanted.
             if out.width.is_some() { run[..8].into() } else { run.into() },
             Cell::from(&summary.id),
             Cell::from(&summary.function),
             Cell::new(Style::of_state(state), state),
-            summary.entry.seq.to_string().into(),
-            size(summary.entry.len).into(),
-            moment(&summary.started).into(),
-            moment(&summary.changed).into(),
         ];
+        if !is_narrow {
+            row.extend([summary.entry.seq.to_string().into(), size(summary.entry.len).into()]);
+        }
+        row.extend([when(&summary.started).into(), when(&summary.changed).into()]);
         if has_forks {
             row.push(match summary.fork {
                 Some((parent, at)) => {

@@ -25,6 +25,7 @@ mod check;
 mod diff;
 mod doctor;
 mod doubt;
+mod driver;
 mod error;
 mod events;
 mod export;
@@ -69,7 +70,7 @@ use clap::ArgMatches;
 pub use error::CliError;
 use error::Ending;
 pub use extra::{Again, Asked, Extra};
-pub use guest::{Guest, GuestError, ProgramFile, TestFile, TestOf};
+pub use guest::{Guest, GuestError, OnQuestion, ProgramFile, TestFile, TestOf};
 use guest::{Typed, Typing};
 use out::Out;
 use place::Place;
@@ -132,7 +133,7 @@ impl<'a> CommandLine<'a> {
         let typed = arguments.len().saturating_sub(1);
         let name = name_of(arguments);
         let started = |app| Started { guest, extras: &extras, app, name: name.clone(), typed };
-        match guest::parse(guest, &extras, arguments) {
+        match guest::parse(guest, &extras, arguments, &dir_of(None, &builder)) {
             Err(error) => error::usage(&error, arguments),
             Ok(Typed::Command(args, app, matches)) => {
                 let out = Out::new(&args);
@@ -269,7 +270,7 @@ fn dispatch(
         Command::Status => status::status(&place, out),
         Command::Metrics(options) => metrics::metrics(&place, out, &options),
         Command::Doctor => doctor::doctor(&place, out),
-        Command::Completions { shell } => completions(out, shell, started),
+        Command::Completions { shell } => completions(out, shell, started, &place.dir),
     }
 }
 
@@ -322,8 +323,13 @@ pub fn json_line(value: &impl serde::Serialize) -> String {
 }
 
 /// The script by which a shell completes the commands of this program.
-fn completions(mut out: Out, shell: clap_complete::Shell, started: &Started<'_>) -> Done {
-    let mut command = guest::command(started.guest, started.extras);
+fn completions(
+    mut out: Out,
+    shell: clap_complete::Shell,
+    started: &Started<'_>,
+    dir: &std::path::Path,
+) -> Done {
+    let mut command = guest::command(started.guest, started.extras, dir);
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, &started.name, &mut script);
     out.raw(&script)?;

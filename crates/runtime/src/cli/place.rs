@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tiffany_kernel::Uuid;
+use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
 use super::error::{CliError, Ending, Shown};
+use super::summary::Summary;
 use crate::builder::Builder;
 use crate::control::SHORTEST;
 use crate::durable::{run_removed, uuid_of};
+use crate::near::near;
 use crate::runtime::Runtime;
 use crate::wal::{LogError, RealDisk, RunState, View};
 
@@ -80,7 +82,13 @@ pub(super) fn is_log(dir: &Path) -> Result<(), Ending> {
     let has = |name: &str| std::fs::metadata(dir.join(name));
     match (has("commit"), has("wal")) {
         (Err(error), Err(_)) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            Err(LogError::io("look into", dir, &error).into())
+            let shown = Shown::from(LogError::io("look into", dir, &error));
+            Err(Ending::Error(Shown {
+                message: format!("cannot look into {}: this user may not", dir.display()),
+                next: "do it as the user that the directory belongs to, or check its permissions"
+                    .into(),
+                ..shown
+            }))
         }
         (Err(_), Err(_)) => Err(CliError::NoLog(dir.to_path_buf()).into()),
         _ => Ok(()),
@@ -105,13 +113,28 @@ pub(super) fn find(view: &View, name: &str) -> Result<Uuid, Ending> {
         false => Vec::new(),
     };
     match fitting.as_slice() {
-        [] => Err(CliError::NoSuchRun(name.into()).into()),
+        [] => Err(no_such_run(view, name)),
         [one] => Ok(*one),
         several => {
             let runs = several.iter().take(4).map(Uuid::to_string).collect();
             Err(CliError::Ambiguous { prefix: name.into(), runs }.into())
         }
     }
+}
+
+/// So many runs are looked at for one that may have been meant.
+const LOOKED_AT: usize = 2_000;
+
+fn no_such_run(view: &View, name: &str) -> Ending {
+    let there = view.runs().filter(|(_, entry)| entry.state != RunState::Removed);
+    let ids = there.take(LOOKED_AT).map(|(run, entry)| Summary::read(view, run, entry).id);
+    let meant = near(name, ids).map_or_else(String::new, |id| format!("; did you mean `{id}`?"));
+    let mut shown = Shown::from(TaskError::new(
+        ErrorKind::NoSuchRun,
+        format!("there is no run `{name}` in {}{meant}", view.root().display()),
+    ));
+    shown.next = "`ls` lists the runs, by UUID and by id".into();
+    Ending::Error(shown)
 }
 
 /// Finds a run that has records.

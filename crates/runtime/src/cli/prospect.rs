@@ -1,7 +1,7 @@
 //! What would become of a call that waits if its run went on now, in words. It knows the records, and nothing of the code.
 
 use crate::history::waiting::{About, Waiting};
-use crate::wal::Stamp;
+use crate::wal::{Stamp, to_the_second};
 
 /// The time, as records have it.
 pub(super) fn now() -> String {
@@ -25,6 +25,7 @@ pub(super) fn would_happen(waiting: &Waiting, tid: u64, now: &str) -> (String, b
                     (format!("step `{name}` would be in doubt: it began and has no result"), true)
                 }
                 (Some(at), ..) if at.as_str() > now => {
+                    let at = to_the_second(at);
                     (format!("step `{name}` would be tried again at {at}"), false)
                 }
                 (_, _, 0) => (format!("step `{name}` would begin"), true),
@@ -34,7 +35,7 @@ pub(super) fn would_happen(waiting: &Waiting, tid: u64, now: &str) -> (String, b
             }
         }
         (None, About::Until(time)) if time.as_str() <= now => {
-            (format!("{} is over since {time}", waiting.call), true)
+            (format!("{} is over since {}", waiting.call, to_the_second(time)), true)
         }
         _ => (waiting.what(), false),
     };

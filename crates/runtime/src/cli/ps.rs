@@ -1,42 +1,75 @@
 //! `ps`: what goes on at present in the process that has the directory, from its memory. The log is not read.
 
-use serde_json::json;
-use tiffany_kernel::{ErrorKind, TaskError};
+use serde_json::{Value, json};
+use tiffany_kernel::ErrorKind;
 
 use super::Done;
 use super::args::Ps;
+use super::driver;
+use super::error::{Ending, Shown, exit};
 use super::out::{Out, Style};
 use super::place::{Place, find, is_log};
+use super::summary::count;
 use super::table::{Cell, Table};
 use super::units::since;
 use crate::clock::Clock;
 use crate::control::{Control, RunQuery, RunSummary, State};
+use crate::wal::RunState;
 
-pub(super) fn ps(place: &Place, mut out: Out, options: &Ps) -> Done {
+pub(super) fn ps(place: &Place, out: Out, options: &Ps) -> Done {
     is_log(&place.dir)?;
     let Some(mut control) = Control::connect(&place.dir)? else {
-        return match (&options.run, out.json) {
-            (Some(_), _) => {
-                let message = "no process has the log, so nothing goes on; `show` tells what the log has of a run";
-                Err(TaskError::new(ErrorKind::Unreachable, message).into())
-            }
-            (None, true) => out.end(0),
-            (None, false) => {
-                out.text(
-                    Style::Dim,
-                    "no process has the log, so nothing goes on; `ls` lists the runs",
-                )?;
-                out.end(0)
-            }
-        };
+        return nobody(place, out, options);
     };
+    let process = driver::process(&place.dir);
     match &options.run {
-        Some(name) => tasks(place, out, &mut control, name),
-        None => runs(out, &mut control, options),
+        Some(name) => tasks(place, out, (&mut control, process), name),
+        None => runs(out, (&mut control, process), options),
     }
 }
 
-fn runs(mut out: Out, control: &mut Control, options: &Ps) -> Done {
+/// No process has the log: nothing goes on.
+fn nobody(place: &Place, mut out: Out, options: &Ps) -> Done {
+    let view = place.look()?;
+    let next = driver::start(&place.dir);
+    if let Some(name) = &options.run {
+        let run = find(&view, name)?;
+        let shown = Shown {
+            code: ErrorKind::Unreachable.code().into(),
+            message: format!("no process has the log, so run {run} does not go on"),
+            next: format!("{next}; `show` tells what the log has of it"),
+            exit: exit::IN_USE,
+        };
+        return Err(Ending::Error(shown));
+    }
+    let live = view.runs().filter(|(_, entry)| entry.state == RunState::Live).count() as u64;
+    if out.json {
+        out.json(&json!({ "pid": null, "live": live, "next": next }))?;
+        return out.end(0);
+    }
+    let text = match live {
+        0 => "no process has the log, and there is no run that could go on".to_owned(),
+        live => {
+            let (runs, stand) =
+                (count(live, "live run"), if live == 1 { "stands" } else { "stand" });
+            format!("no process has the log, so nothing goes on: {runs} {stand} still; {next}")
+        }
+    };
+    out.whole(Style::Dim, &text, 0)?;
+    out.end(0)
+}
+
+/// A run in one line, by the names that all commands have for its parts.
+fn json_of(run: &RunSummary, process: Option<u32>) -> Value {
+    json!({
+        "run": run.uuid.to_string(), "id": run.id, "function": run.function,
+        "state": run.state.word(), "pid": process, "started": run.started, "tasks": run.tasks,
+        "waits": run.waits, "error": run.error,
+        "fork": run.parent.map(|parent| json!({ "run": parent.run.to_string(), "at": parent.at })),
+    })
+}
+
+fn runs(mut out: Out, (control, process): (&mut Control, Option<u32>), options: &Ps) -> Done {
     let query = RunQuery {
         states: vec![State::Live, State::Paused],
         function: options.function.clone(),
@@ -45,7 +78,7 @@ fn runs(mut out: Out, control: &mut Control, options: &Ps) -> Done {
     };
     let page = control.runs(&query)?;
     if out.json {
-        page.runs.iter().try_for_each(|run| out.json(run))?;
+        page.runs.iter().try_for_each(|run| out.json(&json_of(run, process)))?;
         return out.end(0);
     }
     let now = Clock::system().now();
@@ -74,7 +107,12 @@ fn runs(mut out: Out, control: &mut Control, options: &Ps) -> Done {
     out.end(0)
 }
 
-fn tasks(place: &Place, mut out: Out, control: &mut Control, name: &str) -> Done {
+fn tasks(
+    place: &Place,
+    mut out: Out,
+    (control, process): (&mut Control, Option<u32>),
+    name: &str,
+) -> Done {
     let run = find(&place.look()?, name)?;
     let detail = control.show(run)?;
     if out.json {
@@ -82,7 +120,8 @@ fn tasks(place: &Place, mut out: Out, control: &mut Control, name: &str) -> Done
             let uuid = run.to_string();
             out.json(&json!({
                 "run": uuid, "tid": task.tid, "name": task.name, "state": task.state,
-                "waits_for": task.waits_for, "at": task.at,
+                "waits": task.waits_for.iter().collect::<Vec<_>>(), "at": task.at,
+                "pid": process,
             }))?;
         }
         return out.end(0);

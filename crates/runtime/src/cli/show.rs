@@ -1,13 +1,15 @@
 //! `show`: one run, its tasks, and where each of them stands.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use tiffany_kernel::{TaskState, Uuid};
+use tiffany_kernel::{TaskError, TaskState, Uuid};
 use unicode_width::UnicodeWidthStr;
 
 use super::Done;
 use super::args::{Show, State};
+use super::driver;
 use super::error::{Ending, Shown, exit};
 use super::fork::forks_of;
 use super::out::{Out, Style, clean, paint};
@@ -16,7 +18,7 @@ use super::summary::{Summary, count, moment};
 use super::table::{cut, wrap};
 use super::units::size;
 use crate::durable::{Until, run_removed, script};
-use crate::history::tasks::{Decision, TaskSeen, Tasks, error_text};
+use crate::history::tasks::{Decision, TaskSeen, Tasks, error_text, trace_lines};
 use crate::history::waiting::Waiting;
 use crate::wal::{LogError, View};
 
@@ -31,6 +33,8 @@ pub(super) fn show(place: Place, mut out: Out, options: &Show) -> Done {
     sight.warn();
     let view = &sight.view;
     let run = find(view, &options.run)?;
+    let process = driver::process(&place.dir);
+    let dir = place.dir.clone();
     let entry = view.run(run).ok_or(LogError::UnknownRun(run))?;
     let mut summary = Summary::read(view, run, entry);
     if summary.state == State::Removed {
@@ -41,12 +45,26 @@ pub(super) fn show(place: Place, mut out: Out, options: &Show) -> Done {
     if damage.is_some() {
         summary.state = State::Damaged;
     }
+    let mut paused = driver::paused(&dir);
+    let paused = paused.remove(&run).filter(|_| summary.state == State::Live);
+    if paused.is_some() {
+        summary.state = State::Paused;
+    }
     let registered = place.builder.registry.has(&tasks.function);
     let has_all = damage.is_none() && summary.compacted.is_none();
     let may_replay = registered && !options.records && has_all;
     let exact = if may_replay { rehearse(place, view, run)? } else { Ok(BTreeMap::new()) };
     let forks = forks_of(view, run);
-    let facts = Facts { summary, tasks, damage: damage.map(Shown::from), exact, forks };
+    let facts = Facts {
+        summary,
+        tasks,
+        damage: damage.map(Shown::from),
+        paused,
+        exact,
+        forks,
+        process,
+        dir,
+    };
     match out.json {
         true => out.json(&facts.json())?,
         false => facts.print(&mut out)?,
@@ -89,10 +107,15 @@ struct Facts {
     summary: Summary,
     tasks: Tasks,
     damage: Option<Shown>,
+    /// Why the process that has it does not drive it.
+    paused: Option<TaskError>,
     /// What a replay says, or why it could not; empty without one.
     exact: Exactly,
     /// What was forked from it.
     forks: BTreeMap<(u64, Uuid), Summary>,
+    /// Who drives it, and where.
+    process: Option<u32>,
+    dir: PathBuf,
 }
 
 impl Facts {
@@ -109,7 +132,7 @@ impl Facts {
     }
 
     fn json(&self) -> Value {
-        let mut all = super::ls::json(&self.summary);
+        let mut all = super::ls::json(&self.summary, self.process);
         let tasks: Vec<Value> =
             self.tasks.all.iter().map(|(tid, task)| self.task_json(*tid, task)).collect();
         let promises: Vec<Value> = self
@@ -117,7 +140,7 @@ impl Facts {
             .promises
             .iter()
             .map(|(uuid, promise)| {
-                json!({ "promise": uuid, "task": promise.tid, "record": promise.record, "at": promise.at })
+                json!({ "promise": uuid, "tid": promise.tid, "record": promise.record, "at": promise.at })
             })
             .collect();
         let forks = self.forks.values().map(|fork| {
@@ -185,7 +208,20 @@ impl Facts {
         fact("run", &summary.run.to_string(), Style::Head)?;
         fact("id", &summary.id, Style::Plain)?;
         fact("function", &summary.function, Style::Plain)?;
-        fact("state", state, Style::of_state(state))?;
+        match (summary.state, self.process) {
+            (State::Live, None) => {
+                let still = "live, but no process has the log, so the run stands still";
+                fact("state", still, Style::Bad)?;
+                fact("next", &driver::start(&self.dir), Style::Bad)?;
+            }
+            (State::Live, Some(pid)) => {
+                fact("state", &format!("live, in process {pid}"), Style::of_state(state))?;
+            }
+            _ => fact("state", state, Style::of_state(state))?,
+        }
+        if let Some(why) = &self.paused {
+            fact("why", &why.to_string(), Style::Bad)?;
+        }
         for name in tasks.refused() {
             let refused = format!("`{name}`: its parent has no answer, and it is not allowed");
             fact("refused", &refused, Style::Bad)?;
@@ -220,7 +256,12 @@ impl Facts {
         }
         match &tasks.outcome {
             Some(Ok(value)) => fact("value", &value.to_string(), Style::Good)?,
-            Some(Err(error)) => fact("error", &error_text(error), Style::Bad)?,
+            Some(Err(error)) => {
+                fact("error", &error_text(error), Style::Bad)?;
+                for line in trace_lines(error) {
+                    fact("", &line, Style::Dim)?;
+                }
+            }
             None => {}
         }
         if let Some(damage) = &self.damage {
@@ -321,6 +362,7 @@ pub(super) fn waiting_json(record: u64, waiting: &Waiting) -> Value {
         "what": waiting.what(),
         "at": waiting.at,
         "since": waiting.since,
+        "until": waiting.until(),
         "maybe_over": waiting.maybe_over,
     })
 }

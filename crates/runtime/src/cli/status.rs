@@ -4,6 +4,7 @@ use serde_json::json;
 use tiffany_kernel::ErrorKind;
 
 use super::Done;
+use super::driver;
 use super::error::{Ending, Shown, exit};
 use super::out::{Out, Style};
 use super::place::{Place, is_log};
@@ -16,7 +17,7 @@ pub(super) fn status(place: &Place, mut out: Out) -> Done {
         let shown = Shown {
             code: ErrorKind::Unreachable.code().into(),
             message: format!("no process has the log in {}", place.dir.display()),
-            next: "start the program that the runs belong to, or `serve`".into(),
+            next: driver::start(&place.dir),
             exit: exit::IN_USE,
         };
         return Err(Ending::Error(shown));
@@ -34,7 +35,7 @@ pub(super) fn status(place: &Place, mut out: Out) -> Done {
                 .as_ref()
                 .map(|error| json!({ "code": error.code(), "message": error.message() }));
             out.json(&json!({
-                "pid": status.pid, "version": status.version, "functions": status.functions,
+                "pid": status.pid, "url": status.url, "version": status.version, "functions": status.functions,
                 "live": status.live, "paused": paused, "failed": failed,
             }))?;
         }
@@ -44,10 +45,13 @@ pub(super) fn status(place: &Place, mut out: Out) -> Done {
 }
 
 fn print(out: &mut Out, status: &Status) -> Result<(), Ending> {
-    let Status { pid, version, functions, live, paused, failed } = status;
+    let Status { pid, version, functions, url, live, paused, failed } = status;
     let names: Vec<&str> = functions.iter().map(|function| function.name.as_str()).collect();
     let functions = if names.is_empty() { "none".into() } else { names.join(", ") };
     out.text(Style::Plain, &format!("process    {pid}, tiffany {version}"))?;
+    if let Some(url) = url {
+        out.text(Style::Plain, &format!("http       {url}"))?;
+    }
     out.text(Style::Plain, &format!("functions  {functions}"))?;
     out.text(Style::Plain, &format!("runs       {live} go on, {} paused", paused.len()))?;
     for paused in paused {

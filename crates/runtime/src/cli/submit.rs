@@ -12,13 +12,14 @@ use tiffany_kernel::{ErrorKind, TaskError};
 use super::Done;
 use super::args::{AboutApprovals, Submit};
 use super::change::parse;
-use super::error::{CliError, Ending};
+use super::error::{CliError, Ending, Shown};
 use super::out::{Out, Style};
 use super::place::Place;
 use super::resume;
 use super::watch::{Manner, see};
 use crate::control::{Answer, Control, Request};
 use crate::durable::uuid_of;
+use crate::error::RunError;
 use crate::host::Entropy;
 
 pub(super) fn submit(place: Place, out: Out, options: &Submit) -> Done {
@@ -57,7 +58,7 @@ fn there(
 ) -> Done {
     let function = options.function.clone();
     let submit = Request::Submit { function, id: id.clone(), input };
-    let (run, is_new) = match control.ask(submit)? {
+    let (run, is_new) = match control.ask(submit).map_err(for_who_submits)? {
         Answer::Run { run, is_new } => (run, is_new),
         other => return Err(crate::control::unexpected(&other).into()),
     };
@@ -83,10 +84,15 @@ fn here(
     (manner, approvals): (Manner, AboutApprovals),
 ) -> Done {
     let stop = resume::stop_flag()?;
+    let function = place.builder.registry.meant(&options.function).map_err(for_who_submits)?;
     let run = uuid_of(&id);
     let dir = place.dir.clone();
     let mut runtime = place.builder.only(run).log_dir(&dir).build()?;
-    let _started = runtime.submit::<Box<RawValue>>(&options.function, &id, &input)?;
+    let started = runtime.submit::<Box<RawValue>>(&function, &id, &input);
+    started.map_err(|error| match error {
+        RunError::Failed(error) => for_who_submits(error),
+        error => error.into(),
+    })?;
     runtime.flush()?;
     let form = out.into_form()?;
     let (seen, is_over) = (Arc::clone(&stop), Arc::new(AtomicBool::new(false)));
@@ -112,6 +118,25 @@ fn here(
     });
     driven?;
     ended
+}
+
+/// What to do about an error is another thing for who submits than for who writes the program.
+fn for_who_submits(error: TaskError) -> Ending {
+    let next = match error.kind() {
+        ErrorKind::Unregistered => Some(
+            "give the name of a function that is there: `status` lists those of the process that has the directory; to add one, \
+             let the program register it, or in Python give the file that has it by `--app` to `serve`",
+        ),
+        ErrorKind::Unreadable => {
+            Some("correct `--input`; `status --json` tells what each function takes")
+        }
+        _ => None,
+    };
+    let mut shown = Shown::from(error);
+    if let Some(next) = next {
+        shown.next = next.into();
+    }
+    Ending::Error(shown)
 }
 
 /// The input of a run: JSON, out of a file, or out of standard input.

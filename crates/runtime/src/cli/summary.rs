@@ -5,7 +5,7 @@ use tiffany_kernel::Uuid;
 use super::args::State;
 use crate::control::{Row, parse_moment};
 use crate::history::Glance;
-use crate::wal::{RunEntry, RunState, View};
+use crate::wal::{RunEntry, RunState, View, to_the_second};
 
 /// What `ls` tells of a run.
 #[derive(Clone, Debug)]
@@ -64,7 +64,12 @@ impl Summary {
 
 /// A moment for people: `2026-11-05 09:41:00`.
 pub(super) fn moment(ts: &str) -> String {
-    ts.get(..19).unwrap_or(ts).replace('T', " ")
+    to_the_second(ts)
+}
+
+/// The same where there is little room: `11-05 09:41`.
+pub(super) fn short_moment(ts: &str) -> String {
+    ts.get(5..16).map_or_else(|| ts.to_owned(), |short| short.replace('T', " "))
 }
 
 /// A number of things: `1 record`, `4 records`.

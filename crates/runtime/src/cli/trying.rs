@@ -100,7 +100,7 @@ fn to_json(tried: &Trial, first: &First, apart: Option<&Shown>) -> Value {
     let upcoming: Vec<Value> = tried
         .upcoming
         .iter()
-        .map(|call| json!({ "task": call.tid.0, "call": call.call, "name": call.name, "at": call.at }))
+        .map(|call| json!({ "tid": call.tid.0, "call": call.call, "name": call.name, "at": call.at }))
         .collect();
     let outcome = match &tried.outcome {
         Some(Ok(value)) => json!({ "value": super::json::value(value) }),

@@ -62,12 +62,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
 
 /// A length of time for people, in two units at most: `1m05s`.
 pub fn age(seconds: u64) -> String {
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3_600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
-        3_600..86_400 => format!("{}h{:02}m", seconds / 3_600, seconds % 3_600 / 60),
-        _ => format!("{}d{:02}h", seconds / 86_400, seconds % 86_400 / 3_600),
-    }
+    crate::history::waiting::age(seconds)
 }
 
 /// How long it was from a moment of the log to another one.

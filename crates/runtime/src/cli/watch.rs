@@ -14,12 +14,13 @@ use tiffany_kernel::Uuid;
 use super::Done;
 use super::args::{AboutApprovals, Watch};
 use super::asking::Questions;
+use super::driver;
 use super::error::{CliError, Ending, Shown, exit};
 use super::live::{Live, Row};
 use super::out::{Out, Style, clean, paint};
 use super::place::{Place, find_kept};
 use super::screen::Screen;
-use super::table::cut;
+use super::table::{cut, wrap};
 use crate::clock::Clock;
 use crate::control::{Control, Next, State};
 use crate::durable::script;
@@ -74,11 +75,16 @@ pub(super) fn see(
     let mut follower = Follower::new(&place.dir, run, reader.checker().clone());
     drop(view);
     let mut looked = Instant::now();
+    let mut process = driver::process(&place.dir);
     loop {
         let is_there = read_on(&mut follower, &mut live)?;
+        let is_over = live.tasks.is_over();
+        if !is_over {
+            showing.driven_by(&mut out, run, process, &place.dir)?;
+        }
         let is_asked = questions.look(&live.questions())?;
         showing.update(&mut out, &live, is_asked)?;
-        if live.tasks.is_over() {
+        if is_over {
             break;
         }
         if stop.load(Ordering::Relaxed) {
@@ -90,6 +96,8 @@ pub(super) fn see(
         }
         if looked.elapsed() >= LOOK {
             looked = Instant::now();
+            // What it wrote last is read before anybody is told that it is gone.
+            process = driver::process(&place.dir);
             if !is_there {
                 find_kept(&place.look()?, &run.to_string())?;
             }
@@ -190,11 +198,58 @@ struct Showing {
     /// What was last said of each task.
     said: BTreeMap<u64, String>,
     turn: usize,
+    /// The process that drives the run, once it was looked for.
+    process: Option<Option<u32>>,
+    /// What is said while there is none.
+    stands_still: Option<String>,
 }
 
 impl Showing {
     fn new(manner: Manner) -> Showing {
-        Showing { manner, screen: Screen::default(), said: BTreeMap::new(), turn: 0 }
+        let (screen, said) = (Screen::default(), BTreeMap::new());
+        Showing { manner, screen, said, turn: 0, process: None, stands_still: None }
+    }
+
+    /// Says that nobody drives the run, and when somebody does again.
+    fn driven_by(
+        &mut self,
+        out: &mut Out,
+        run: Uuid,
+        process: Option<u32>,
+        dir: &Path,
+    ) -> Result<(), Ending> {
+        let before = self.process.replace(process);
+        if before == Some(process) || (before.is_none() && process.is_some()) {
+            return Ok(());
+        }
+        let text = match process {
+            Some(pid) => format!("process {pid} has the log, and the run goes on"),
+            None => {
+                let next = driver::start(dir);
+                format!("no process has the log, so the run stands still; {next}")
+            }
+        };
+        self.stands_still = process.is_none().then(|| text.clone());
+        match self.manner {
+            _ if out.json => {
+                out.json(&json!({ "run": run.to_string(), "pid": process }))?;
+                out.flush()
+            }
+            Manner::End => {
+                eprintln!("tiffany: {}", clean(&text));
+                Ok(())
+            }
+            Manner::Lines => {
+                out.text(Style::Head, &format!("{}  {text}", time()))?;
+                out.flush()
+            }
+            // It stands in the tree for as long as it is so.
+            Manner::Tree if process.is_none() => Ok(()),
+            Manner::Tree => {
+                self.screen.clear(out)?;
+                out.text(Style::Dim, &text)
+            }
+        }
     }
 
     fn update(&mut self, out: &mut Out, live: &Live, is_asked: bool) -> Result<(), Ending> {
@@ -213,6 +268,7 @@ impl Showing {
 
     /// Writes what is new.
     fn changes(&mut self, out: &mut Out, live: &Live) -> Result<(), Ending> {
+        let now = Clock::system().now();
         for row in live.rows() {
             let text = format!("{}  {}", row.task.word(), row.what());
             if self.said.get(&row.tid).is_some_and(|said| *said == text) {
@@ -221,8 +277,9 @@ impl Showing {
             match out.json {
                 true => out.json(&row.json())?,
                 false => {
-                    let line = format!("{}  {}{}  {text}", time(), row.tid, row.name());
-                    out.text(Style::of_state(row.task.word()), line.trim_end())?;
+                    let (word, what) = (row.task.word(), row.what_at(now));
+                    let line = format!("{}  {}{}  {word}  {what}", time(), row.tid, row.name());
+                    out.text(Style::of_state(word), line.trim_end())?;
                 }
             }
             self.said.insert(row.tid, text);
@@ -233,12 +290,15 @@ impl Showing {
     fn draw(&mut self, out: &mut Out, live: &Live) -> Result<(), Ending> {
         self.turn += 1;
         let rows = live.rows();
-        let room = out.height().saturating_sub(3).max(1);
+        let still = self.stands_still.as_deref().map(clean);
+        let still = still.map_or_else(Vec::new, |text| wrap(&text, out.width.unwrap_or(80), 0));
+        let room = out.height().saturating_sub(3 + still.len()).max(1);
         let is_over = |row: &Row<'_>| row.task.state != Seen::Going;
         // Where not all have room, those that are over need none.
         let hides = rows.len() > room;
         let shown: Vec<&Row<'_>> = rows.iter().filter(|row| !hides || !is_over(row)).collect();
         let mut lines = vec![self.head(out, live)];
+        lines.extend(still.iter().map(|line| paint(out.colour, Style::Bad, line)));
         lines.extend(shown.iter().take(room).map(|row| self.line(out, row)));
         let left = rows.len() - shown.len().min(room);
         if left > 0 {
@@ -261,9 +321,11 @@ impl Showing {
             Seen::Going if row.task.waits.values().any(|waiting| waiting.call == "approve") => {
                 ('?', Style::Head)
             }
+            Seen::Going if self.stands_still.is_some() => ('·', Style::Dim),
             Seen::Going => (SPINNER[self.turn % SPINNER.len()], Style::Busy),
         };
-        let plain = format!("{}{mark} {}{}  {}", row.lead, row.tid, row.name(), row.what());
+        let what = row.what_at(Clock::system().now());
+        let plain = format!("{}{mark} {}{}  {what}", row.lead, row.tid, row.name());
         let plain = cut(&clean(plain.trim_end()), out.width.unwrap_or(usize::MAX));
         plain.replacen(mark, &paint(out.colour, style, &mark.to_string()), 1)
     }
@@ -289,7 +351,7 @@ impl Showing {
 /// The time of day.
 fn time() -> String {
     let stamp = Stamp::from_unix_nanos(Clock::system().now().as_nanos());
-    stamp.as_str().get(11..23).unwrap_or_default().to_owned()
+    stamp.as_str().get(11..19).unwrap_or_default().to_owned()
 }
 
 /// While this lives, somebody listens.

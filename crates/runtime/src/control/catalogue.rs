@@ -14,13 +14,15 @@ use super::request::{Answer, Outcome, Tell};
 use super::summary::{
     ErrorSummary, Parent, Row, RunDetail, RunPage, RunQuery, RunSummary, State, moment,
 };
-use crate::durable::{Stand, log_failed, read_script, why_not_open};
+use crate::durable::{Stand, log_failed, read_outcome, why_not_open};
 use crate::history::Glance;
 use crate::wal::{Disk, LogError, RunEntry, RunState, Stamp};
 
 /// A run that ended a moment ago may not be in its file yet. So often it is looked for, with so much time between.
 const LOOKS: usize = 100;
 const LOOK: Duration = Duration::from_millis(20);
+/// The same where there may be nothing to look for.
+const FEW_LOOKS: usize = 5;
 /// So many files are read before one looks who asks.
 const FEW: usize = 64;
 
@@ -64,12 +66,18 @@ pub(crate) enum Job {
     NotOpen(String, Tell),
 }
 
+/// So many outcomes are kept, and none that is longer.
+const OUTCOMES: usize = 32;
+const LONGEST_KEPT: usize = 1 << 16;
+
 pub(crate) struct Catalogue {
     disk: Arc<dyn Disk>,
     root: PathBuf,
     over: BTreeMap<Uuid, Entry>,
     /// The heads of runs that are paused, once they were read.
     heads: BTreeMap<Uuid, Entry>,
+    /// What came of the runs that were looked at last: it takes a whole log to know it.
+    outcomes: VecDeque<(Uuid, Result<Arc<str>, TaskError>)>,
     functions: BTreeSet<Arc<str>>,
     /// The runtime that writes, if one does. When it is gone, nobody waits for an answer.
     writer: Option<Weak<()>>,
@@ -80,6 +88,8 @@ pub(crate) struct Catalogue {
 /// The thread of a catalogue. It ends with this.
 pub(crate) struct Cataloguing {
     jobs: Sender<Job>,
+    /// Questions that are not open are looked up in whole logs: who lists runs does not wait for that.
+    not_open: Sender<(String, Tell)>,
     _alive: Arc<()>,
 }
 
@@ -92,23 +102,34 @@ impl Cataloguing {
         let (jobs, wanted) = channel();
         let alive = Arc::new(());
         catalogue.writer = Some(Arc::downgrade(&alive));
+        let mut decided = Catalogue::new(Arc::clone(&catalogue.disk), catalogue.root.clone());
+        decided.writer.clone_from(&catalogue.writer);
+        let (not_open, asked) = channel::<(String, Tell)>();
         std::thread::Builder::new()
             .name("tiffany-catalogue".into())
             .spawn(move || catalogue.work(over, &wanted))?;
-        Ok(Cataloguing { jobs, _alive: alive })
+        std::thread::Builder::new().name("tiffany-decided".into()).spawn(move || {
+            for (approval, tell) in asked {
+                tell.tell(Err(decided.why_not_open(&approval)));
+            }
+        })?;
+        Ok(Cataloguing { jobs, not_open, _alive: alive })
     }
 
     pub(crate) fn send(&self, job: Job) {
         // A thread that has panicked answers nobody, and who asks is told that by what is dropped here.
-        drop(self.jobs.send(job));
+        match job {
+            Job::NotOpen(approval, tell) => drop(self.not_open.send((approval, tell))),
+            job => drop(self.jobs.send(job)),
+        }
     }
 }
 
 impl Catalogue {
     pub(crate) fn new(disk: Arc<dyn Disk>, root: PathBuf) -> Catalogue {
-        let (over, heads) = (BTreeMap::new(), BTreeMap::new());
-        let rest = Box::new(|| std::thread::sleep(LOOK));
-        Catalogue { disk, root, over, heads, functions: BTreeSet::new(), writer: None, rest }
+        let (over, heads, functions) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        let (outcomes, rest) = (VecDeque::new(), Box::new(|| std::thread::sleep(LOOK)));
+        Catalogue { disk, root, over, heads, outcomes, functions, writer: None, rest }
     }
 
     fn work(mut self, over: Vec<(Uuid, Stand)>, jobs: &Receiver<Job>) {
@@ -148,13 +169,27 @@ impl Catalogue {
     pub(crate) fn do_job(&mut self, job: Job) {
         match job {
             Job::Over(run, entry) => self.insert(run, *entry),
-            Job::Removed(runs) => runs.iter().for_each(|run| drop(self.over.remove(run))),
+            Job::Removed(runs) => {
+                runs.iter().for_each(|run| drop(self.over.remove(run)));
+                self.outcomes.retain(|(run, _)| !runs.contains(run));
+            }
             Job::List(listing, tell) => tell.tell(self.list(*listing)),
             Job::Show(run, shown, tell) => tell.tell(self.show(run, shown)),
-            Job::NotOpen(approval, tell) => {
-                tell.tell(Err(why_not_open(&*self.disk, &self.root, &approval)));
-            }
+            Job::NotOpen(approval, tell) => tell.tell(Err(self.why_not_open(&approval))),
         }
+    }
+
+    /// Why a question is not open. An answer that was given a moment ago may not be in its file yet.
+    fn why_not_open(&self, approval: &str) -> TaskError {
+        let mut why = why_not_open(&*self.disk, &self.root, approval);
+        for _ in 0..FEW_LOOKS {
+            if why.kind() != ErrorKind::NoSuchApproval || self.is_left() {
+                break;
+            }
+            (self.rest)();
+            why = why_not_open(&*self.disk, &self.root, approval);
+        }
+        why
     }
 
     fn insert(&mut self, run: Uuid, mut entry: Entry) {
@@ -258,7 +293,7 @@ impl Catalogue {
                 let entry = self.over.get(&run).cloned().ok_or_else(left)?;
                 let outcome = match outcome {
                     Some(outcome) => outcome,
-                    None => self.read_outcome(run)?,
+                    None => self.outcome(run)?,
                 };
                 (entry, outcome.ok())
             }
@@ -269,9 +304,22 @@ impl Catalogue {
         Ok(Answer::Shown(Box::new(detail)))
     }
 
+    /// What came of a run that is over, which stays so.
+    fn outcome(&mut self, run: Uuid) -> Result<Result<Arc<str>, TaskError>, TaskError> {
+        if let Some((_, known)) = self.outcomes.iter().find(|(known, _)| *known == run) {
+            return Ok(known.clone());
+        }
+        let outcome = self.read_outcome(run)?;
+        if outcome.as_ref().map_or(true, |json| json.len() <= LONGEST_KEPT) {
+            self.outcomes.truncate(OUTCOMES - 1);
+            self.outcomes.push_front((run, outcome.clone()));
+        }
+        Ok(outcome)
+    }
+
     fn read_outcome(&self, run: Uuid) -> Result<Result<Arc<str>, TaskError>, TaskError> {
-        let script = read_script(&*self.disk, &self.root, run, |_| false).map_err(log_failed)?;
-        Ok(match script.outcome {
+        let outcome = read_outcome(&*self.disk, &self.root, run).map_err(log_failed)?;
+        Ok(match outcome {
             Some(Ok(json)) => Ok(json.into()),
             Some(Err(error)) => Err(error),
             None => Err(TaskError::new(ErrorKind::LogFailed, "its log has no end")),

@@ -161,6 +161,15 @@ impl Control {
         matches!(self.0, Way::Offline(_))
     }
 
+    /// The number of the process that has the log, as the system says, if it is another one that is asked.
+    #[cfg(feature = "cli")]
+    pub(crate) fn peer(&self) -> Option<u32> {
+        match &self.0 {
+            Way::Socket(client) => client.peer(),
+            Way::Here(..) | Way::Offline(_) => None,
+        }
+    }
+
     /// How the runtime stands.
     pub fn status(&mut self) -> Result<Status, TaskError> {
         match self.ask(Request::Status)? {

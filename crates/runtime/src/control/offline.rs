@@ -132,10 +132,12 @@ impl Offline {
                 pid: std::process::id(),
                 version: env!("CARGO_PKG_VERSION").into(),
                 functions: Vec::new(),
+                url: None,
                 live: 0,
                 paused: Vec::new(),
                 failed: None,
             })),
+            Request::Health => Ok(Answer::Done),
             Request::Runs(query) => self.catalogue().list(self.listing(query)),
             Request::Find { name } => self.find(&name).map(Answer::Found),
             Request::Show { run } => self.show(run),
@@ -238,7 +240,9 @@ impl Offline {
                 Ok(Answer::Approvals(approvals))
             }
             Request::Resolve { approval, ruling } => {
-                let run = Key::parse(&approval).ok_or_else(|| no_such_approval(&approval))?.run;
+                let Some(Key { run, .. }) = Key::parse(&approval) else {
+                    return Err(why_not_open(&*self.disk, &self.root, &approval));
+                };
                 let ruling = ruling.asked_by_user(own_uid());
                 let ruled = match self.shelved(run) {
                     Ok(mut shelved) => shelved.resolve(page, clock, &approval, ruling),

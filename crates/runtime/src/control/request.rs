@@ -25,6 +25,8 @@ use crate::wal::Collected;
 pub enum Request {
     /// How the runtime stands: [`Answer::Status`].
     Status,
+    /// Whether it answers and can write: [`Answer::Done`], or why the log has failed. Nothing is counted or listed for it.
+    Health,
     /// The runs there are: [`Answer::Runs`].
     Runs(RunQuery),
     /// The run that is called so: by its UUID, the beginning of that, or its id: [`Answer::Found`].
@@ -242,6 +244,9 @@ pub struct Status {
     pub version: String,
     /// The functions it has registered; none if nobody has the directory.
     pub functions: Vec<Function>,
+    /// Where it is reached over the network, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
     /// How many runs go on in it.
     pub live: usize,
     /// Runs that cannot go on, and why.

@@ -208,6 +208,13 @@ impl Client {
         }
     }
 
+    /// The number of the process that listens, as the system says.
+    #[cfg(feature = "cli")]
+    pub(super) fn peer(&self) -> Option<u32> {
+        let peer = rustix::net::sockopt::socket_peercred(self.reader.get_ref()).ok()?;
+        u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
+    }
+
     pub(super) fn ask(&mut self, request: &Request) -> Result<Answer, TaskError> {
         let answer = write_line(self.reader.get_ref(), request)
             .and_then(|()| read_line(&mut self.reader))

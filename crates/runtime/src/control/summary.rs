@@ -9,6 +9,7 @@ use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
 
 use super::request::{maybe_text, text, texts};
 use crate::history::Outcome;
+use crate::redact;
 use crate::wal::Stamp;
 
 /// Where a run stands.
@@ -16,7 +17,7 @@ use crate::wal::Stamp;
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It goes on.
+    /// It is not over: it goes on, if a process has the log.
     Live,
     /// It cannot go on with the program that has the log, or may not.
     Paused,
@@ -124,8 +125,10 @@ const LONGEST_MESSAGE: usize = 300;
 
 impl From<&TaskError> for ErrorSummary {
     fn from(error: &TaskError) -> ErrorSummary {
-        let mut message: String = error.message().chars().take(LONGEST_MESSAGE).collect();
-        if message.len() < error.message().len() {
+        // What is to be taken out is looked for before it is cut: the beginning of a secret is found by nobody.
+        let whole = redact::clean(error.message());
+        let mut message: String = whole.chars().take(LONGEST_MESSAGE).collect();
+        if message.len() < whole.len() {
             message.push('…');
         }
         ErrorSummary { code: error.code().into(), message }

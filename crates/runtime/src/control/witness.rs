@@ -36,6 +36,7 @@ impl Request {
         let all = |runs: &mut dyn Iterator<Item = String>| Some(runs.collect::<Vec<_>>().join(" "));
         Some(match self {
             Request::Status
+            | Request::Health
             | Request::Runs(_)
             | Request::Find { .. }
             | Request::Show { .. }

@@ -65,7 +65,7 @@ pub use resume::rehearsal::Upcoming;
 #[cfg(feature = "cli")]
 pub(crate) use resume::rehearsal::{Rehearsal, Until};
 pub(crate) use resume::replay::Sources;
-pub(crate) use resume::resuming::{compacted, fetch, log_failed, read_script};
+pub(crate) use resume::resuming::{compacted, fetch, log_failed, read_outcome, read_script};
 #[cfg(feature = "cli")]
 pub(crate) use resume::survey::Standing;
 #[cfg(feature = "cli")]

@@ -16,7 +16,9 @@ use super::json::{Json, decode, encode};
 use super::language::{Language, Wanted};
 use crate::control;
 use crate::future_task::{FutureTask, Output, into_task_error, panic_error};
+use crate::near::near;
 use crate::panics;
+use crate::redact;
 
 /// So many functions are named to somebody who asked for one that is not there.
 const NAMED: usize = 10;
@@ -204,7 +206,13 @@ impl Registry {
                 format!("there {} {}{more}", if many == 1 { "is" } else { "are" }, first.join(", "))
             }
         };
-        let message = format!("no function `{name}` is registered; {there}");
+        let short = |full: &str| full.rsplit_once(':').map(|(_, short)| short.to_owned());
+        let is_clear =
+            |one: &String| names.iter().filter(|all| short(all).as_ref() == Some(one)).count() == 1;
+        let shorts = names.iter().filter_map(|full| short(full)).filter(is_clear);
+        let meant = near(name, names.iter().cloned().chain(shorts));
+        let meant = meant.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
+        let message = format!("no function `{name}` is registered; {there}{meant}");
         Err(TaskError::new(ErrorKind::Unregistered, message))
     }
 
@@ -221,7 +229,11 @@ impl Registry {
                         panic_error(payload, &what).message(),
                     ))
                 });
-                Ok(Root { coroutine: started?, at, is_agent: *is_agent })
+                let coroutine = started.map_err(|error| match wanted {
+                    Wanted::New => of_input(name, error),
+                    Wanted::Again => error,
+                })?;
+                Ok(Root { coroutine, at, is_agent: *is_agent })
             }
             None => {
                 let other = self.language.as_ref();
@@ -233,6 +245,29 @@ impl Registry {
                 Err(TaskError::new(ErrorKind::Unregistered, message))
             }
         }
+    }
+}
+
+/// So much is said of an input that cannot be read, which is part of what is said.
+const LONGEST: usize = 600;
+
+/// The beginning of a long text, without what is to be taken out of it.
+fn in_short(text: &str) -> String {
+    let whole = redact::clean(text);
+    let short: String = whole.chars().take(LONGEST).collect();
+    if short.len() < whole.len() { format!("{short}…") } else { short }
+}
+
+/// An input that cannot be read was not written down before: somebody gave it a moment ago.
+fn of_input(name: &str, error: TaskError) -> TaskError {
+    let read = error.message().strip_prefix("what was written down is no ");
+    match read.and_then(|rest| rest.split_once(" at `")) {
+        Some((wanted, rest)) => {
+            let wanted = without_modules(wanted);
+            let message = format!("the input of `{name}` is no {wanted} at `{rest}");
+            TaskError::new(error.kind(), in_short(&message))
+        }
+        None => error,
     }
 }
 

@@ -170,6 +170,7 @@ impl Runtime {
         }
         match request {
             Request::Status => Ok(Answer::Status(self.status())),
+            Request::Health => self.log_failure().map_or(Ok(Answer::Done), |e| Err(log_failed(e))),
             Request::Runs(query) => self.runs(&query).map(Answer::Runs).map_err(into_task_error),
             Request::Find { name } => self.find_run(&name).map(Answer::Found),
             Request::Show { run } => {
@@ -301,6 +302,7 @@ impl Runtime {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").into(),
             functions: self.settings.registry.list(),
+            url: self.settings.url.clone(),
             live: self.durable.as_ref().map_or(0, live),
             paused: self.paused(),
             failed: self.log_failure().map(log_failed),

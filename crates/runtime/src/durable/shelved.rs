@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tiffany_kernel::{CallKind, TaskError, Tid, Time, Uuid, Value};
+use tiffany_kernel::{CallKind, ErrorKind, TaskError, Tid, Time, Uuid, Value};
 
 use super::fork::no_fork;
 use super::journal::Journal;
@@ -235,9 +235,36 @@ fn open_approval(
 
 /// Why a question is not open: the error has the first answer, if the run's log has one.
 pub(crate) fn why_not_open(disk: &dyn Disk, root: &Path, approval: &str) -> TaskError {
+    if let Some(run) = Uuid::parse(approval) {
+        return why_none_is_open(disk, root, run);
+    }
     match first_answer(disk, root, approval) {
         Some(first) => decided_already(approval, &first),
         None => no_such_approval(approval),
+    }
+}
+
+/// Why a run has no open question: the last one that it had is decided, or it had none.
+fn why_none_is_open(disk: &dyn Disk, root: &Path, run: Uuid) -> TaskError {
+    let none = |name: &str| {
+        let message = format!("run `{name}` does not wait for an approval");
+        TaskError::new(ErrorKind::NoSuchApproval, message)
+    };
+    let Ok(script) = read_script(disk, root, run, |_| false) else {
+        // It is too new for a file of its own.
+        return none(&run.to_string());
+    };
+    let decided = script.told.iter().rev().find_map(|told| match &told.what {
+        What::Decided { of, answer: Ok(answer) } => Some((*of, answer)),
+        _ => None,
+    });
+    let decided = decided.and_then(|(of, answer)| {
+        let answer: Approval = decode(&answer.borrow::<Json>()?.0).ok()?;
+        Some((format!("{}/{of}", script.beginning.id), answer))
+    });
+    match decided {
+        Some((last, answer)) => decided_already(&last, &answer),
+        None => none(&script.beginning.id),
     }
 }
 

@@ -12,8 +12,8 @@ mod words;
 
 pub use chronicle::{
     Attempt, Chronicle, ChronicleError, EffectPage, EffectQuery, EffectSeen, EffectsOfName,
-    ErrorStanding, LaneShown, RecordPage, RecordQuery, SliceShown, StepStanding, TaskStanding,
-    TasksStanding, Timeline, TimelineQuery, WaitStanding,
+    ErrorStanding, LaneShown, RecordPage, RecordQuery, SliceShown, StepStanding, TaskQuery,
+    TaskStanding, TasksStanding, Timeline, TimelineQuery, WaitStanding,
 };
 pub use diff::{
     Call, Change, Diff, DiffSettings, Difference, DifferenceKind, Parting, Side, TaskEnds, diff,

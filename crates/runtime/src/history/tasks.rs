@@ -478,10 +478,39 @@ fn plain(value: Value) -> Value {
     }
 }
 
+/// The way to where an error of the log was raised, if it has that.
+pub(crate) fn trace_lines(error: &Value) -> Vec<String> {
+    let lines = error["trace"]["lines"].as_array().into_iter().flatten();
+    lines.filter_map(|line| line.as_str().map(str::to_owned)).collect()
+}
+
 /// An error of the log in words.
 pub(crate) fn error_text(error: &Value) -> String {
     match serde_json::from_value::<TaskError>(error.clone()) {
         Ok(error) => error.to_string(),
         Err(_) => error.as_str().map_or_else(|| error.to_string(), str::to_owned),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tiffany_kernel::{Site, Trace};
+
+    use super::*;
+
+    #[test]
+    fn an_error_of_an_older_log_has_no_trace_and_one_without_is_written_as_before() {
+        let old = r#"{"kind":"Failed","message":"no tea","task":null,"call":null,"within":[],"through":[]}"#;
+        let read: TaskError = serde_json::from_str(old).unwrap();
+        assert_eq!(read.trace(), None);
+        assert_eq!(serde_json::to_string(&read).unwrap(), old);
+        assert_eq!(trace_lines(&json_value(old)), Vec::<String>::new());
+        let at = Site { file: "shop.py".into(), line: 7 };
+        let traced = read.with_trace(Trace::new(at, ["File \"shop.py\", line 7".into()]));
+        let text = serde_json::to_string(&traced).unwrap();
+        let read: TaskError = serde_json::from_str(&text).unwrap();
+        assert_eq!(read.trace(), traced.trace());
+        assert_eq!(trace_lines(&json_value(&text)), ["File \"shop.py\", line 7"]);
+        assert_eq!(error_text(&json_value(&text)), "no tea, raised at shop.py:7 [TFY0001]");
     }
 }

@@ -4,11 +4,11 @@
 #![cfg_attr(not(feature = "cli"), allow(dead_code, reason = "the command line shows more of it"))]
 
 use serde_json::Value;
-use tiffany_kernel::CallKind;
+use tiffany_kernel::{CallKind, Time};
 
 use super::words::json_value;
 use crate::durable::call_word;
-use crate::wal::{Record, parse_string};
+use crate::wal::{Record, Stamp, parse_string, to_the_second};
 
 /// Something that can be waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,6 +57,25 @@ pub(crate) struct StepSeen {
 impl Waiting {
     /// The call in words.
     pub(crate) fn what(&self) -> String {
+        self.words(None)
+    }
+
+    /// The same at a moment: how long it goes on, instead of until when.
+    pub(crate) fn what_at(&self, now: Time) -> String {
+        self.words(Some(now))
+    }
+
+    /// Until when it waits, if it is known.
+    pub(crate) fn until(&self) -> Option<&str> {
+        match (&self.about, &self.step) {
+            (About::Until(time) | About::Question(_, Some(time)), _) => Some(time),
+            (_, Some(step)) => step.retry_at.as_deref(),
+            _ => None,
+        }
+    }
+
+    fn words(&self, now: Option<Time>) -> String {
+        let left = |time: &str| now.and_then(|now| left(time, now));
         let call = match &self.name {
             Some(name) => format!("{} `{name}`", self.word()),
             None => self.word().to_owned(),
@@ -71,15 +90,31 @@ impl Waiting {
                     Target::Task(tid) => format!("task {tid}"),
                     Target::Object(id) => format!("object {id}"),
                 };
-                format!(" of {}", items.iter().map(item).collect::<Vec<_>>().join(", "))
+                let named = items.iter().take(NAMED).map(item).collect::<Vec<_>>().join(", ");
+                match items.len().saturating_sub(NAMED) {
+                    0 => format!(" of {named}"),
+                    more => format!(" of {named} and {more} more"),
+                }
             }
-            About::Until(time) => format!(" until {time}"),
+            About::Until(time) => match left(time) {
+                Some(left) if self.call.starts_with("sleep") => {
+                    return match left.as_str() {
+                        NOTHING => "sleep is over".into(),
+                        left => format!("sleeps {left} more"),
+                    };
+                }
+                Some(left) => format!(", {left} more"),
+                None => format!(" until {}", clock(time)),
+            },
             About::Key(key) => format!(" `{key}`"),
             About::Uuid(uuid) => format!(" {uuid}"),
             About::Question(question, None) => format!(" {question:?}"),
-            About::Question(question, Some(until)) => format!(" {question:?} until {until}"),
+            About::Question(question, Some(until)) => match left(until) {
+                Some(left) => format!(" {question:?}, {left} left"),
+                None => format!(" {question:?} until {}", clock(until)),
+            },
         };
-        format!("{call}{about}{}", self.step.as_ref().map(StepSeen::what).unwrap_or_default())
+        format!("{call}{about}{}", self.step.as_ref().map(|s| s.what(now)).unwrap_or_default())
     }
 
     /// The tasks and promises it waits for.
@@ -98,7 +133,7 @@ impl Waiting {
 }
 
 impl StepSeen {
-    fn what(&self) -> String {
+    fn what(&self, now: Option<Time>) -> String {
         let kind = match self.kind.as_str() {
             "idempotent" => String::new(),
             kind => format!(" ({kind})"),
@@ -108,7 +143,11 @@ impl StepSeen {
         }
         match (&self.retry_at, self.attempt) {
             (Some(at), attempt) => {
-                format!("{kind}, attempt {attempt} failed, the next one at {at}")
+                let next = match now.and_then(|now| left(at, now)) {
+                    Some(left) => format!("in {left}"),
+                    None => format!("at {}", clock(at)),
+                };
+                format!("{kind}, attempt {attempt} failed, the next one {next}")
             }
             (None, 0) => format!("{kind}, in its queue"),
             (None, attempt) => format!("{kind}, attempt {attempt} begun, no result yet"),
@@ -118,6 +157,37 @@ impl StepSeen {
     /// Whether nobody could know what became of it, if its process is gone.
     pub(crate) fn would_be_in_doubt(&self) -> bool {
         self.kind == "at_most_once" && self.is_open
+    }
+}
+
+/// So many of those that are waited for at once are named: there may be any number of them.
+const NAMED: usize = 8;
+
+/// A moment to the second, of which whoever shows it elsewhere knows the time zone.
+fn clock(ts: &str) -> String {
+    format!("{}Z", to_the_second(ts))
+}
+
+/// What is left of a time that is over.
+const NOTHING: &str = "0.0 s";
+
+/// How long it is until a moment, for people: `3.2 s`, `4m05s`.
+fn left(until: &str, now: Time) -> Option<String> {
+    let until = Time::from_nanos(Stamp::parse(until)?.unix_nanos());
+    let left = until.saturating_since(now);
+    Some(match left.as_secs() {
+        0..60 => format!("{:.1} s", left.as_secs_f64()),
+        seconds => age(seconds),
+    })
+}
+
+/// A length of time for people, in two units at most: `1m05s`.
+pub(crate) fn age(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{}h{:02}m", seconds / 3_600, seconds % 3_600 / 60),
+        _ => format!("{}d{:02}h", seconds / 86_400, seconds % 86_400 / 3_600),
     }
 }
 
@@ -205,4 +275,34 @@ pub(crate) fn question(record: &Record<'_>) -> (String, Vec<String>) {
 
 pub(crate) fn text(record: &Record<'_>, field: &str) -> Option<String> {
     record.str(field).map(|text| text.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(call: &str, about: About) -> Waiting {
+        let (call, at, since) = (call.to_owned(), String::new(), String::new());
+        Waiting { call, name: None, about, at, since, maybe_over: false, step: None }
+    }
+
+    #[test]
+    fn a_moment_is_told_to_the_second_and_a_wait_by_how_long_it_goes_on() {
+        const UNTIL: &str = "2026-11-05T09:41:03.250000001Z";
+        let now = |text: &str| Time::from_nanos(Stamp::parse(text).unwrap().unix_nanos());
+        let sleep = waiting("sleep", About::Until(UNTIL.into()));
+        assert_eq!(sleep.what(), "sleep until 2026-11-05 09:41:03Z");
+        assert_eq!(sleep.until(), Some(UNTIL));
+        for (moment, expected) in [
+            ("2026-11-05T09:41:00.000000000Z", "sleeps 3.3 s more"),
+            ("2026-11-05T09:39:00.000000000Z", "sleeps 2m03s more"),
+            ("2026-11-05T10:00:00.000000000Z", "sleep is over"),
+        ] {
+            assert_eq!(sleep.what_at(now(moment)), expected);
+        }
+        let asks = waiting("approve", About::Question("ship?".into(), Some(UNTIL.into())));
+        assert_eq!(asks.what(), "approve \"ship?\" until 2026-11-05 09:41:03Z");
+        let told = asks.what_at(now("2026-11-05T09:41:00.000000000Z"));
+        assert_eq!(told, "approve \"ship?\", 3.3 s left");
+    }
 }

@@ -118,6 +118,7 @@ impl Walk<'_, '_> {
                 "call" if self.goes_everywhere() => self.words(member, marked, each),
                 "task" | "through" => self.labels(member, marked, each),
                 "detail" => self.detail(member, marked, each),
+                "trace" => self.trace(member, marked, each),
                 _ => {}
             }
         }
@@ -197,6 +198,14 @@ impl Walk<'_, '_> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// The way to where an error was raised: lines of code, which may have secrets in them.
+    fn trace(&mut self, node: &mut Node<'_>, marked: bool, each: Each<'_>) {
+        let Node::Map(members) = node else { return };
+        for (_, member) in members.iter_mut().filter(|(name, _)| name == "lines") {
+            self.words(member, marked, each);
         }
     }
 

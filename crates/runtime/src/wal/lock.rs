@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::json::{Fields, parse_string, push_string, push_u64};
-use super::stamp::Stamp;
+use super::stamp::{Stamp, to_the_second};
 
 /// How long a process holds a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub struct Holder {
 
 impl std::fmt::Display for Holder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "process {} on {} since {}", self.pid, self.host, self.since)
+        write!(f, "process {} on {} since {}", self.pid, self.host, to_the_second(&self.since))
     }
 }
 
@@ -89,14 +89,27 @@ fn read_note(note: &str) -> Option<Holder> {
 /// }
 /// ```
 pub fn holder(root: &Path) -> Option<Holder> {
+    held(root).map(|(holder, _)| holder)
+}
+
+/// The same, unless it only writes something down and lets go: such a process runs nothing.
+pub fn lasting_holder(root: &Path) -> Option<Holder> {
+    held(root).filter(|(_, holding)| *holding == Holding::ForLong).map(|(holder, _)| holder)
+}
+
+fn held(root: &Path) -> Option<(Holder, Holding)> {
     let path = root.join("lock");
     let file = std::fs::metadata(&path).ok()?;
-    let note = read_note(&std::fs::read_to_string(&path).unwrap_or_default());
+    let text = std::fs::read_to_string(&path).unwrap_or_default();
+    let note = read_note(&text);
     let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
     let pid = locks.lines().find_map(|line| held_by(line, &file, note.as_ref()))?;
+    let holding = if is_brief(&text) { Holding::Briefly } else { Holding::ForLong };
     match note.filter(|note| note.pid == pid) {
-        Some(note) => Some(note),
-        None => Some(Holder { pid, host: "this machine".into(), since: "just now".into() }),
+        Some(note) => Some((note, holding)),
+        None => {
+            Some((Holder { pid, host: "this machine".into(), since: "just now".into() }, holding))
+        }
     }
 }
 

@@ -6,6 +6,11 @@ use super::json::two_digits;
 const LENGTH: usize = 30;
 const DAY_SECS: u64 = 86_400;
 
+/// A moment of a line for people, to the second: `2026-11-05 09:41:00`. What is no moment is given as it is.
+pub(crate) fn to_the_second(ts: &str) -> String {
+    ts.get(..19).unwrap_or(ts).replace('T', " ")
+}
+
 /// A moment, formatted once and used for all lines of a round.
 ///
 /// ```

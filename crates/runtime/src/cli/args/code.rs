@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use super::live::ToDoAboutApprovals;
 use clap::{ArgGroup, Args as ClapArgs};
 
 #[derive(Debug, ClapArgs)]
@@ -127,6 +128,8 @@ pub(in crate::cli) struct RunFile {
     /// Something that its tasks can ask for. May be repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     pub(in crate::cli) env: Vec<(String, String)>,
+    #[command(flatten)]
+    pub(in crate::cli) approvals: ToDoAboutApprovals,
     /// The file, the function in it (by default `main`), and what that is given: texts, or JSON with `--json`.
     #[arg(value_names = ["FILE[:NAME]", "ARGS"], required = true, num_args = 1.., trailing_var_arg = true)]
     pub(in crate::cli) program: Vec<OsString>,

@@ -47,7 +47,7 @@ pub(in crate::cli) struct Watch {
 #[derive(Clone, Copy, Debug, ClapArgs)]
 pub(in crate::cli) struct ToDoAboutApprovals {
     /// What to do about its questions: `ask` who sits at the terminal, `deny` them, or `wait` until somebody else decides. Without it: `ask`, if standard
-    /// input is a terminal; otherwise `submit` denies them, and `watch` waits.
+    /// input is a terminal; otherwise `submit` and `run` deny them, and `watch` waits.
     #[arg(long, value_name = "WHAT")]
     pub(in crate::cli) approvals: Option<AboutApprovals>,
     /// The same as `--approvals deny`.

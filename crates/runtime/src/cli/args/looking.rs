@@ -11,8 +11,10 @@ use clap::{Args as ClapArgs, ValueEnum};
 #[derive(Debug, ClapArgs)]
 pub(in crate::cli) struct Diff {
     /// A UUID, the beginning of one, or the id the run was started with.
+    #[arg(value_name = "RUN")]
     pub(in crate::cli) a: String,
     /// The other run.
+    #[arg(value_name = "OTHER_RUN")]
     pub(in crate::cli) b: String,
     /// The directory of the other run, if it is in another one.
     #[arg(long, value_name = "DIR")]
@@ -73,7 +75,7 @@ pub(in crate::cli) struct Ls {
     /// The other way round.
     #[arg(long)]
     pub(in crate::cli) reverse: bool,
-    /// So many of them.
+    /// So many of them. [default: all]
     #[arg(long, value_name = "NUMBER")]
     pub(in crate::cli) limit: Option<usize>,
     /// Removed runs too, of which only the UUID is known.
@@ -106,7 +108,7 @@ pub(in crate::cli) struct Log {
     /// Up to this record.
     #[arg(long, value_name = "SEQ")]
     pub(in crate::cli) to: Option<u64>,
-    /// Only what failed.
+    /// Only what failed, each with the way to the line where that is recorded.
     #[arg(long)]
     pub(in crate::cli) failed: bool,
     /// Go on with records as they are written, until the run is over.

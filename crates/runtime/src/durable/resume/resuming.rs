@@ -32,7 +32,7 @@ use crate::pal::Data;
 use crate::redact::shown;
 use crate::runtime::Runtime;
 use crate::trace::Who;
-use crate::wal::{Chain, Disk, LogError, Payload, RunReader, read_blob};
+use crate::wal::{Chain, Disk, LogError, Payload, RecordType, RunReader, read_blob};
 
 impl Runtime {
     /// Brings a run back to where its log ends.
@@ -499,6 +499,28 @@ pub(crate) fn read_script(
         }
     }
     Ok(script)
+}
+
+/// How the root of a run ended, if it did: the log is read and checked to its end, and nothing else of it is kept.
+pub(crate) fn read_outcome(
+    disk: &dyn Disk,
+    root: &Path,
+    uuid: Uuid,
+) -> Result<Option<Result<String, TaskError>>, LogError> {
+    let mut reader = RunReader::open(disk, root, uuid, None)?;
+    let mut ended = None;
+    while let Some(record) = reader.next() {
+        let record = record?;
+        let kind = record.record_type();
+        let is_end = matches!(
+            kind,
+            Some(RecordType::TaskExit | RecordType::TaskAbort | RecordType::TaskCancel)
+        );
+        if is_end && record.tid == Tid(1) {
+            ended = Some(script::outcome(&record, &|payload| fetch(disk, root, payload))?);
+        }
+    }
+    Ok(ended)
 }
 
 /// Reads a payload that is in a file of its own.

@@ -522,7 +522,10 @@ fn written(record: &Record<'_>, field: &str, fetch: Fetch<'_>) -> Result<Value, 
     Ok(Value::new(Json::new(json)))
 }
 
-fn outcome(record: &Record<'_>, fetch: Fetch<'_>) -> Result<Result<String, TaskError>, LogError> {
+pub(super) fn outcome(
+    record: &Record<'_>,
+    fetch: Fetch<'_>,
+) -> Result<Result<String, TaskError>, LogError> {
     match payload(record, "error", fetch)? {
         Some(error) => Ok(Err(decode(&error).unwrap_or_else(|unreadable| unreadable))),
         None => Ok(Ok(payload(record, "value", fetch)?.unwrap_or_else(|| "null".into()))),

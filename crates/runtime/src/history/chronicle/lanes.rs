@@ -30,7 +30,7 @@ pub(super) enum Doing {
 }
 
 impl Doing {
-    fn word(self) -> &'static str {
+    pub(super) fn word(self) -> &'static str {
         match self {
             Doing::Run => "run",
             Doing::Ready => "ready",
@@ -47,7 +47,7 @@ impl Doing {
         }
     }
 
-    fn of_wait(waiting: &Waiting) -> Doing {
+    pub(super) fn of_wait(waiting: &Waiting) -> Doing {
         match waiting.call.as_str() {
             "effect" => Doing::Effect,
             "approve" => Doing::Approval,
@@ -90,6 +90,8 @@ struct Mark {
 pub(super) struct Lane {
     pub(super) begin: u64,
     pub(super) end: Option<u64>,
+    /// The last record that changed something about the task.
+    pub(super) changed: u64,
     marks: Vec<Mark>,
 }
 
@@ -117,6 +119,7 @@ impl Lanes {
             let Some(task) = tasks.all.get(tid) else { continue };
             let lane = self.all.entry(*tid);
             let lane = lane.or_insert_with(|| Lane { begin: at, ..Lane::default() });
+            lane.changed = seq;
             let before = lane.marks.len();
             match task.state {
                 Seen::Going => lane.mark(at, Doing::of_task(task, seq)),

@@ -17,7 +17,9 @@ use tiffany_kernel::Uuid;
 pub use self::effects::{Attempt, EffectPage, EffectQuery, EffectSeen, EffectsOfName};
 pub use self::index::{RecordPage, RecordQuery};
 pub use self::lanes::{LaneShown, SliceShown, Timeline, TimelineQuery};
-pub use self::standing::{ErrorStanding, StepStanding, TaskStanding, TasksStanding, WaitStanding};
+pub use self::standing::{
+    ErrorStanding, StepStanding, TaskQuery, TaskStanding, TasksStanding, WaitStanding,
+};
 
 use self::effects::Effects;
 use self::index::{Entry, Index};
@@ -197,8 +199,13 @@ impl Chronicle {
 
     /// The tasks as they stand now, or as they stood at a record.
     pub fn tasks(&mut self, at: Option<u64>) -> Result<TasksStanding, ChronicleError> {
+        self.some_tasks(&TaskQuery { at, ..TaskQuery::default() })
+    }
+
+    /// Some of the tasks: a part of very many, or those that changed.
+    pub fn some_tasks(&mut self, query: &TaskQuery) -> Result<TasksStanding, ChronicleError> {
         let run = self.run;
-        self.answer(|known, lines| known.tasks_at(run, at, lines))
+        self.answer(|known, lines| known.tasks_at(run, query, lines))
     }
 
     /// What tasks did, over time.

@@ -7,12 +7,26 @@ use serde_json::Value;
 use tiffany_kernel::{TaskError, Uuid};
 
 use super::Known;
+use super::lanes::Doing;
 use super::lines::{Going, Lines, Moved};
 use crate::history::tasks::{Seen, TaskSeen, Tasks, error_text};
 use crate::history::waiting::{StepSeen, Target, Waiting};
 use crate::wal::LogError;
 
-/// All tasks of a run at a record.
+/// Which tasks are wanted. All that is asked for must be so.
+#[derive(Clone, Debug, Default)]
+pub struct TaskQuery {
+    /// As they stood at this record; by default as they stand.
+    pub at: Option<u64>,
+    /// Only those that something changed about after this record. It is about now, and goes without `at`.
+    pub since: Option<u64>,
+    /// Only those with a higher number.
+    pub after: Option<u64>,
+    /// So many at most; by default all.
+    pub limit: Option<usize>,
+}
+
+/// The tasks of a run at a record.
 #[derive(Clone, Debug, Serialize)]
 pub struct TasksStanding {
     /// The record.
@@ -27,8 +41,12 @@ pub struct TasksStanding {
     pub generation: u32,
     /// Whether every task was over.
     pub is_over: bool,
+    /// How many tasks there are, whether they are told or not.
+    pub total: u64,
     /// In the order of their numbers.
     pub tasks: Vec<TaskStanding>,
+    /// Give it as `after` to have those that come next. `None`: there are no more.
+    pub next: Option<u64>,
     /// Why there is more than could be read, if there is.
     pub unread: Option<String>,
 }
@@ -65,6 +83,8 @@ pub struct WaitStanding {
     pub record: u64,
     /// Its word in the log.
     pub call: String,
+    /// What it waits for: sleep, effect, join, promise, message, approval, lock, io or other.
+    pub kind: &'static str,
     /// The name of a step.
     pub name: Option<String>,
     /// The call in words.
@@ -109,20 +129,24 @@ pub struct ErrorStanding {
     pub hops: Vec<u64>,
     /// The line of the call that failed.
     pub at: Option<String>,
-    /// More of it, such as a traceback.
+    /// What it is in the language of the program.
     pub detail: Option<String>,
+    /// The line of the program's own code where it was raised, if that is known.
+    pub raised_at: Option<String>,
+    /// The way there as that language shows it, the innermost last.
+    pub trace: Vec<String>,
 }
 
 impl Known {
     pub(super) fn tasks_at(
         &self,
         run: Uuid,
-        at: Option<u64>,
+        query: &TaskQuery,
         lines: &Lines<'_>,
     ) -> Result<TasksStanding, Moved> {
         let last = self.index.len();
-        let Some(at) = at.filter(|at| *at != last) else {
-            return Ok(self.standing(&self.tasks, last));
+        let Some(at) = query.at.filter(|at| *at != last) else {
+            return Ok(self.standing(&self.tasks, last, query));
         };
         if at == 0 || at > last {
             return Err(LogError::NoRecord { run, seq: at, records: last }.into());
@@ -132,11 +156,20 @@ impl Known {
             tasks.add(record);
             Going::On
         })?;
-        Ok(self.standing(&tasks, at))
+        Ok(self.standing(&tasks, at, query))
     }
 
-    fn standing(&self, tasks: &Tasks, at: u64) -> TasksStanding {
-        let all = tasks.all.iter().map(|(tid, task)| self.task(*tid, task));
+    fn standing(&self, tasks: &Tasks, at: u64, query: &TaskQuery) -> TasksStanding {
+        let has_changed = |tid: &u64| {
+            let changed = self.lanes.get(*tid).map_or(0, |lane| lane.changed);
+            query.since.is_none_or(|since| changed > since)
+        };
+        let first = query.after.map_or(0, |after| after.saturating_add(1));
+        let mut wanted = tasks.all.range(first..).filter(|(tid, _)| has_changed(tid));
+        let limit = query.limit.unwrap_or(usize::MAX);
+        let told: Vec<TaskStanding> =
+            wanted.by_ref().take(limit).map(|(tid, task)| self.task(*tid, task)).collect();
+        let next = wanted.next().and_then(|_| told.last()).map(|last| last.tid);
         TasksStanding {
             at,
             now: self.last_at,
@@ -144,7 +177,9 @@ impl Known {
             started: self.started.clone(),
             generation: self.generation,
             is_over: tasks.is_over(),
-            tasks: all.collect(),
+            total: tasks.all.len() as u64,
+            tasks: told,
+            next,
             unread: self.unread.as_ref().map(ToString::to_string),
         }
     }
@@ -175,6 +210,7 @@ impl Known {
         WaitStanding {
             record,
             call: waiting.call.clone(),
+            kind: Doing::of_wait(waiting).word(),
             name: waiting.name.clone(),
             what: waiting.what(),
             since: self.moment(&waiting.since),
@@ -215,6 +251,8 @@ impl ErrorStanding {
                 hops: error.through().iter().map(|task| task.tid.0).collect(),
                 at: error.call_site().map(ToString::to_string),
                 detail: error.detail().map(str::to_owned),
+                raised_at: error.trace().map(|trace| trace.at.to_string()),
+                trace: error.trace().map_or_else(Vec::new, |trace| trace.lines.clone()),
             },
             // A code alone, or an error of a version that this one does not know.
             Err(_) => ErrorStanding {
@@ -225,6 +263,8 @@ impl ErrorStanding {
                 hops: Vec::new(),
                 at: None,
                 detail: None,
+                raised_at: None,
+                trace: Vec::new(),
             },
         }
     }

@@ -145,9 +145,16 @@ impl Replacing {
     }
 }
 
+/// Whether a daemon keeps a file of this name beside the log: what was done through it, old files of that included, and who may come in. It is no part of a
+/// log, and no restore touches it.
+pub(super) fn is_of_daemon(name: &str) -> bool {
+    name == "tokens.json" || name.starts_with("audit.jsonl")
+}
+
 /// Something in a directory that is no part of a log, and where it is.
 pub(super) fn stranger(disk: &dyn Disk, root: &Path) -> Option<PathBuf> {
-    let is_root = |name: &str| matches!(name, "lock" | "redacted" | "restoring");
+    let is_root =
+        |name: &str| matches!(name, "lock" | "redacted" | "restoring") || is_of_daemon(name);
     let is_commit = |name: &str| {
         let name = name.strip_suffix(".new").unwrap_or(name);
         name == "index" || Segment::parse_name(name).is_some()

@@ -17,7 +17,7 @@ use super::copy::Lines;
 use super::error::BackupError;
 use super::manifest::{End, Kept, Manifest};
 use super::pace::Pace;
-use super::replace::{Replacing, stranger};
+use super::replace::{Replacing, is_of_daemon, stranger};
 use super::sink::Sink;
 use super::{Checked, Shelf, lock};
 
@@ -105,7 +105,8 @@ fn first_file(disk: &dyn Disk, root: &Path) -> Option<String> {
     let Places { commit, wal, blobs, .. } = Places::new(root);
     let files = |dir: &Path| disk.list(dir).unwrap_or_default().into_iter().map(|(name, _)| name);
     let inside = [commit, wal, blobs].into_iter().flat_map(|dir| files(&dir));
-    files(root).filter(|name| name != "lock").chain(inside).next()
+    let others = |name: &String| name != "lock" && !is_of_daemon(name);
+    files(root).filter(others).chain(inside).next()
 }
 
 struct Restoring {

@@ -1,0 +1,43 @@
+//! Tasks that wait for long, of all runs that go on.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::Response;
+use serde::Deserialize;
+use tiffany::control::{Answer, Request};
+
+use super::chronicle::{json, text};
+use crate::app::{App, unexpected};
+use crate::error::DaemonError;
+use crate::http::{Problem, Query};
+use crate::stuck::live;
+
+/// Which of them.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Which {
+    after: Option<u64>,
+    limit: Option<u64>,
+}
+
+const LIMIT: u64 = 100;
+const MOST: u64 = 1_000;
+
+pub(super) async fn list(
+    State(app): State<App>,
+    Query(Which { after, limit }): Query<Which>,
+) -> Result<Response, Problem> {
+    let limit = limit.unwrap_or(LIMIT);
+    if !(1..=MOST).contains(&limit) {
+        return Err(DaemonError::BadRequest(format!("`limit` is between 1 and {MOST}")).into());
+    }
+    let page = match app.ask(Request::Runs(live())).await? {
+        Answer::Runs(page) => page,
+        other => return Err(unexpected(&other)),
+    };
+    let (asked, after) = (app.clone(), after.map(Duration::from_secs));
+    let limit = usize::try_from(limit).unwrap_or(1);
+    let look = move || text(&asked.stuck.look(&page, after, limit));
+    app.chronicles.at_leisure(app.limits.answer_time, look).await.map(json)
+}

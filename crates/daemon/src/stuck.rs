@@ -1,0 +1,191 @@
+//! Tasks that have waited for long for something that neither a clock nor a person decides, from the records of runs that go on. What was read of a run is kept
+//! until its file has grown; it runs no code and asks no run.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use serde::Serialize;
+use tiffany::Uuid;
+use tiffany::control::{RunPage, RunQuery, RunSummary, SortBy, State};
+use tiffany::history::{Chronicle, StepStanding, TaskStanding, TasksStanding, WaitStanding};
+use tiffany::wal::Stamp;
+
+/// How long a step, a lock or a descriptor may take before its task counts as stuck.
+const INSIDE: Duration = Duration::from_secs(5 * 60);
+/// The same for what the outside has to send: messages and promises.
+const OUTSIDE: Duration = Duration::from_secs(60 * 60);
+/// A long run that goes on is not read anew more often than this.
+const PACE: Duration = Duration::from_secs(10);
+/// A run whose file is no larger is not long.
+const SMALL: u64 = 1 << 18;
+/// Runs whose files are larger are left out.
+const LARGEST: u64 = 32 << 20;
+/// So many bytes are read for one answer.
+const MOST_READ: u64 = 64 << 20;
+
+/// What is known of the runs that go on.
+pub(crate) struct Stuck {
+    dir: PathBuf,
+    seen: Mutex<HashMap<Uuid, Seen>>,
+}
+
+/// The waits of a run when its file was that long.
+struct Seen {
+    bytes: u64,
+    read: Instant,
+    waits: Vec<Waits>,
+}
+
+/// A task and what it waits for.
+#[derive(Clone)]
+struct Waits {
+    tid: u64,
+    name: Option<String>,
+    wait: WaitStanding,
+    since_us: u64,
+}
+
+/// A task that waits for long.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct StuckTask {
+    pub(crate) run: String,
+    pub(crate) id: String,
+    pub(crate) function: String,
+    pub(crate) tid: u64,
+    pub(crate) name: Option<String>,
+    kind: &'static str,
+    pub(crate) what: String,
+    pub(crate) at: String,
+    record: u64,
+    step: Option<StepStanding>,
+    since: String,
+    pub(crate) seconds: u64,
+}
+
+/// Those that wait longest first, and how many runs were looked at for that.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct StuckTasks {
+    pub(crate) stuck: Vec<StuckTask>,
+    pub(crate) total: usize,
+    pub(crate) looked_at: usize,
+    pub(crate) left_out: usize,
+}
+
+/// Runs that go on; those that began long ago are the first that can have waited for long.
+pub(crate) fn live() -> RunQuery {
+    RunQuery {
+        states: vec![State::Live],
+        sort: SortBy::Started,
+        descending: false,
+        limit: RunQuery::MOST,
+        ..RunQuery::default()
+    }
+}
+
+impl Stuck {
+    pub(crate) fn new(dir: &Path) -> Stuck {
+        Stuck { dir: dir.to_path_buf(), seen: Mutex::default() }
+    }
+
+    /// Looks at runs that go on. `after` takes the place of how long each kind of wait may take.
+    pub(crate) fn look(&self, page: &RunPage, after: Option<Duration>, limit: usize) -> StuckTasks {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let now_us = now.map_or(0, |now| now.as_micros() as u64);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut before = std::mem::take(&mut *seen);
+        let (mut all, mut found) = (StuckTasks::default(), Vec::new());
+        let mut left = MOST_READ;
+        all.left_out = usize::try_from(page.total).unwrap_or(usize::MAX);
+        for run in &page.runs {
+            let known = before.remove(&run.uuid);
+            let Some(known) = self.known(run.uuid, known, &mut left) else {
+                continue;
+            };
+            all.looked_at += 1;
+            all.left_out = all.left_out.saturating_sub(1);
+            let stuck = known.waits.iter().filter_map(|waits| {
+                let waited = Duration::from_micros(now_us.saturating_sub(waits.since_us));
+                let is_long = waited >= after.or_else(|| waits.patience())?;
+                is_long.then(|| waits.stuck(run, waited))
+            });
+            found.extend(stuck);
+            seen.insert(run.uuid, known);
+        }
+        found.sort_by(|a, b| {
+            a.since.cmp(&b.since).then_with(|| (&a.run, a.tid).cmp(&(&b.run, b.tid)))
+        });
+        all.total = found.len();
+        found.truncate(limit);
+        StuckTasks { stuck: found, ..all }
+    }
+
+    /// What a run waits for: as it was known, if its file is the same; else from its file, if there is time left for that.
+    fn known(&self, run: Uuid, known: Option<Seen>, left: &mut u64) -> Option<Seen> {
+        let bytes = std::fs::metadata(self.dir.join(format!("wal/{run}.wal"))).ok()?.len();
+        let is_fresh = |known: &Seen| bytes > SMALL && known.read.elapsed() < PACE;
+        let known = known.filter(|known| known.bytes == bytes || is_fresh(known));
+        if known.is_some() {
+            return known;
+        }
+        if bytes > LARGEST {
+            return None;
+        }
+        *left = left.checked_sub(bytes)?;
+        let tasks = Chronicle::new(&self.dir, run).tasks(None).ok()?;
+        Some(Seen { bytes, read: Instant::now(), waits: waits_of(&tasks) })
+    }
+}
+
+/// The tasks that only wait for what may never come. One that also sleeps, asks a person or waits for other tasks goes on by these.
+fn waits_of(tasks: &TasksStanding) -> Vec<Waits> {
+    let started = Stamp::parse(&tasks.started).map_or(0, |stamp| stamp.unix_nanos() / 1000);
+    let waits = |task: &TaskStanding| {
+        let mut open = task.waits.iter().filter(|wait| !wait.maybe_over);
+        if !open.clone().all(|wait| patience_for(wait).is_some()) {
+            return None;
+        }
+        let wait = open.next_back()?.clone();
+        let since_us = started + wait.since;
+        Some(Waits { tid: task.tid, name: task.name.clone(), wait, since_us })
+    };
+    tasks.tasks.iter().filter_map(waits).collect()
+}
+
+/// How long a wait may take; `None`: as long as it likes.
+fn patience_for(wait: &WaitStanding) -> Option<Duration> {
+    match wait.kind {
+        // What a fork was refused comes by itself never.
+        "effect" if wait.step.as_ref().is_some_and(|step| step.state == "refused") => {
+            Some(Duration::ZERO)
+        }
+        "effect" | "lock" | "io" | "other" => Some(INSIDE),
+        "message" | "promise" => Some(OUTSIDE),
+        _ => None,
+    }
+}
+
+impl Waits {
+    fn patience(&self) -> Option<Duration> {
+        patience_for(&self.wait)
+    }
+
+    fn stuck(&self, run: &RunSummary, waited: Duration) -> StuckTask {
+        let Waits { tid, name, wait, since_us } = self;
+        StuckTask {
+            run: run.uuid.to_string(),
+            id: run.id.clone(),
+            function: run.function.clone(),
+            tid: *tid,
+            name: name.clone(),
+            kind: wait.kind,
+            what: wait.what.clone(),
+            at: wait.at.clone(),
+            record: wait.record,
+            step: wait.step.clone(),
+            since: Stamp::from_unix_nanos(since_us * 1000).as_str().to_owned(),
+            seconds: waited.as_secs(),
+        }
+    }
+}

@@ -1,0 +1,155 @@
+// Runs are steered from the page: messages, promises, many at once, replay, and steps that nobody but a person can decide on.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { Daemon, eventually, openWindow } from './kit.mjs';
+
+let daemon;
+before(async () => (daemon = await Daemon.start()));
+after(() => daemon.stop());
+
+async function choose(page, what) {
+  await page.getByRole('button', { name: 'More' }).click();
+  await page.getByRole('menuitem', { name: what }).click();
+}
+
+const stateOf = (page, state) => page.locator('.title').getByText(state, { exact: true });
+
+test('a message is sent, and another window sees what it does', async () => {
+  const [one, other] = [await openWindow(daemon), await openWindow(daemon)];
+  await daemon.submit('feast', 'feast-1', 6);
+  await other.goto('/runs');
+  await other.getByRole('row', { name: /live.*feast-1/ }).waitFor();
+  await one.goto('/runs/feast-1');
+  const waiting = one.getByRole('treegrid', { name: 'Tasks' }).getByRole('row', { name: /waiting.*receive.*leave/ });
+  await eventually(async () => assert.equal(await waiting.count(), 3));
+  for (let left = 3; left > 0; left -= 1) {
+    await choose(one, 'Send a message…');
+    const dialog = one.getByRole('dialog', { name: 'Send a message' });
+    if (left === 3) {
+      // A message is JSON, and what is none is not sent.
+      await dialog.getByLabel('Name').fill('leave');
+      await dialog.getByLabel('Message').fill('{ good');
+      await dialog.getByRole('button', { name: 'Send' }).click();
+      await dialog.getByText('this is no JSON').waitFor();
+    }
+    await dialog.getByLabel('Name').fill('leave');
+    await dialog.getByLabel('Message').fill('{ "hat": 3 }');
+    await dialog.getByRole('button', { name: 'Send' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    await eventually(async () => assert.equal(await waiting.count(), left - 1));
+  }
+  await stateOf(one, 'completed').waitFor();
+  await other.getByRole('row', { name: /completed.*feast-1/ }).waitFor();
+  const { records } = await daemon.ask('GET', '/runs/feast-1/records?type=Message&limit=9');
+  assert.equal(records.length, 3);
+  assert.deepEqual([...one.complaints, ...other.complaints], []);
+});
+
+test('a promise is settled with a value, and one with an error', async () => {
+  const page = await openWindow(daemon);
+  await daemon.submit('delivery', 'delivery-1', 7);
+  await page.goto('/runs/delivery-1');
+  await choose(page, 'Settle a promise…');
+  const dialog = page.getByRole('dialog', { name: 'Settle a promise' });
+  await dialog.getByLabel('Value').fill('"trout"');
+  await dialog.getByRole('button', { name: 'Settle' }).click();
+  await page.getByRole('region', { name: 'Value' }).getByText('"stall 7 brought trout"').waitFor();
+  await daemon.submit('delivery', 'delivery-2', 8);
+  await page.goto('/runs/delivery-2');
+  await choose(page, 'Settle a promise…');
+  await dialog.getByLabel('settle it with an error').check();
+  await dialog.getByLabel('Message of the error').fill('the van broke down');
+  await dialog.getByRole('button', { name: 'Settle' }).click();
+  await page.getByRole('region', { name: 'Why it failed' }).getByText('the van broke down').first().waitFor();
+  assert.deepEqual(page.complaints, []);
+});
+
+test('several runs are cancelled together, and no other', async () => {
+  const [page, other] = [await openWindow(daemon), await openWindow(daemon)];
+  for (const id of ['many-1', 'many-2', 'many-3', 'kept-1']) await daemon.submit('market', id, 5);
+  await page.goto('/runs?state=live');
+  await other.goto('/runs?text=many');
+  for (const id of ['many-1', 'many-2', 'many-3']) await page.getByRole('checkbox', { name: `Select ${id}` }).check();
+  await page.getByText('3 selected').waitFor();
+  await page.getByRole('button', { name: 'Cancel 3' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Cancel 3 runs?' });
+  await dialog.getByRole('button', { name: 'Keep them' }).click();
+  assert.equal((await daemon.ask('GET', '/runs/many-1')).state, 'live');
+  await page.getByRole('button', { name: 'Cancel 3' }).click();
+  await dialog.getByRole('button', { name: 'Cancel 3 runs' }).click();
+  await page.getByText('3 runs asked to stop').waitFor();
+  for (const id of ['many-1', 'many-2', 'many-3']) {
+    await daemon.reached(id, 'cancelled');
+    await other.getByRole('row', { name: new RegExp(`cancelled.*${id}`) }).waitFor();
+    await page.getByRole('row', { name: new RegExp(id) }).waitFor({ state: 'detached' });
+  }
+  assert.equal((await daemon.ask('GET', '/runs/kept-1')).state, 'live');
+  assert.deepEqual([...page.complaints, ...other.complaints], []);
+});
+
+test('a run is replayed against its log', async () => {
+  const page = await openWindow(daemon);
+  await daemon.submit('inventory', 'inventory-1', 3);
+  await daemon.reached('inventory-1', 'completed');
+  const before = (await daemon.ask('GET', '/runs/inventory-1/tasks')).last;
+  await page.goto('/runs/inventory-1');
+  await choose(page, 'Replay against its log…');
+  const dialog = page.getByRole('dialog', { name: 'Replay' });
+  await dialog.getByRole('button', { name: 'Replay' }).click();
+  await dialog.getByText('The code does what the log has: 3 calls, all the same.').waitFor();
+  await dialog.getByText('"verdict": "identical"').waitFor();
+  assert.equal((await daemon.ask('GET', '/runs/inventory-1/tasks')).last, before);
+  assert.deepEqual(page.complaints, []);
+});
+
+test('a step in doubt is decided: it happened, it failed, or once more', async () => {
+  const page = await openWindow(daemon);
+  for (const id of ['till-1', 'till-2', 'till-3']) await daemon.submit('till', id, 12);
+  for (const id of ['till-1', 'till-2', 'till-3']) {
+    await eventually(async () => assert.equal((await daemon.ask('GET', `/runs/${id}/effects`)).effects[0]?.state, 'running'));
+  }
+  await daemon.end('SIGKILL');
+  await daemon.begin();
+  await page.goto('/system');
+  const needs = page.getByRole('region', { name: 'What needs somebody' });
+  const doubts = needs.getByText('may have happened or not');
+  await eventually(async () => assert.equal(await doubts.count(), 3));
+  const uuids = {};
+  for (const id of ['till-1', 'till-2', 'till-3']) uuids[id] = (await daemon.ask('GET', `/runs/${id}`)).uuid;
+  const about = (id) => needs.locator('.doubt').filter({ has: page.locator(`a[href="/runs/${uuids[id]}"]`) });
+  await about('till-1').getByRole('textbox').fill('"12 EUR, says the bank"');
+  await about('till-1').getByRole('button', { name: 'It happened' }).click();
+  await eventually(async () => assert.equal(await doubts.count(), 2));
+  await about('till-2').getByRole('textbox').fill('the bank knows nothing of it');
+  await about('till-2').getByRole('button', { name: 'It failed' }).click();
+  await eventually(async () => assert.equal(await doubts.count(), 1));
+  await about('till-3').getByRole('button', { name: 'Do it again' }).click();
+  await eventually(async () => assert.equal(await doubts.count(), 0));
+  assert.equal((await daemon.reached('till-1', 'completed')).value, '12 EUR, says the bank');
+  assert.match((await daemon.reached('till-2', 'failed')).error.message, /the bank knows nothing of it/);
+  assert.match((await daemon.reached('till-3', 'completed')).value, /12 EUR at attempt [23]/);
+  assert.deepEqual(page.complaints, []);
+});
+
+test('stuck tasks come first on the page of the system, the longest first', async () => {
+  const page = await openWindow(daemon);
+  await daemon.submit('oven', 'oven-1', 300);
+  await eventually(async () => assert.equal((await daemon.ask('GET', '/runs/oven-1/effects')).effects[0]?.state, 'retrying'));
+  await daemon.submit('delivery', 'delivery-3', 9);
+  await page.goto('/system');
+  const needs = page.getByRole('region', { name: 'What needs somebody' });
+  await needs.getByText('no task is stuck').waitFor();
+  await needs.getByLabel('Tasks that wait').selectOption('at all');
+  await page.waitForURL('**/system?waits=0');
+  const rows = needs.getByRole('table', { name: 'Stuck tasks' }).getByRole('row');
+  await eventually(async () => assert.equal(await rows.count(), 3));
+  const [, first, second] = await rows.allInnerTexts();
+  assert.match(first, /heat.*attempt 1 failed[\s\S]*task 1[\s\S]*oven-1/);
+  assert.match(second, /promise[\s\S]*delivery-3/);
+  await needs.getByRole('link', { name: 'oven-1' }).click();
+  await page.getByRole('heading', { name: 'oven-1' }).waitFor();
+  await page.goBack();
+  await needs.getByRole('row', { name: /oven-1/ }).getByRole('link', { name: 'task 1' }).click();
+  await page.getByRole('region', { name: /Task 1|task 1/ }).first().waitFor();
+  assert.deepEqual(page.complaints, []);
+});
