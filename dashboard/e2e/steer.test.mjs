@@ -131,6 +131,23 @@ test('a step in doubt is decided: it happened, it failed, or once more', async (
   assert.deepEqual(page.complaints, []);
 });
 
+test('who lets nobody else go on is named while it does, and afterwards', async () => {
+  const page = await openWindow(daemon);
+  await page.goto('/system');
+  await page.getByRole('region', { name: 'What needs somebody' }).waitFor();
+  const submitted = daemon.submit('stare', 'stare-1', 5000);
+  const kept = page.getByRole('region', { name: 'What keeps everything' });
+  await kept.getByText(/has kept its turn for/).waitFor();
+  assert.match(await kept.innerText(), /task 1 of run [\da-f]{8}\s+has kept its turn for [\d.]+ s,\s+and nothing else goes on meanwhile: see the lines from examples\/kitchen\.rs:\d+ on/);
+  await submitted;
+  await kept.waitFor({ state: 'detached' });
+  const needs = page.getByRole('region', { name: 'What needs somebody' });
+  await needs.getByText(/kept its turn for/).waitFor();
+  await needs.getByRole('link', { name: 'task 1' }).first().click();
+  await page.getByRole('heading', { name: 'stare-1' }).waitFor();
+  assert.deepEqual(page.complaints, []);
+});
+
 test('stuck tasks come first on the page of the system, the longest first', async () => {
   const page = await openWindow(daemon);
   await daemon.submit('oven', 'oven-1', 300);
@@ -138,10 +155,11 @@ test('stuck tasks come first on the page of the system, the longest first', asyn
   await daemon.submit('delivery', 'delivery-3', 9);
   await page.goto('/system');
   const needs = page.getByRole('region', { name: 'What needs somebody' });
-  await needs.getByText('no task is stuck').waitFor();
+  const rows = needs.getByRole('table', { name: 'Stuck tasks' }).getByRole('row');
+  await needs.waitFor();
+  assert.equal(await rows.count(), 0);
   await needs.getByLabel('Tasks that wait').selectOption('at all');
   await page.waitForURL('**/system?waits=0');
-  const rows = needs.getByRole('table', { name: 'Stuck tasks' }).getByRole('row');
   await eventually(async () => assert.equal(await rows.count(), 3));
   const [, first, second] = await rows.allInnerTexts();
   assert.match(first, /heat.*attempt 1 failed[\s\S]*task 1[\s\S]*oven-1/);

@@ -125,9 +125,10 @@ fn files(dir: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, String> {
 fn browser(shop: &Shop, arguments: &[String]) -> Result<(), String> {
     install_chromium(shop)?;
     shop.step("the programs that the browser looks at", &mut shop.cargo(PROGRAMS))?;
-    let mut tests = npm(shop, &["run", "e2e"]);
-    if !arguments.is_empty() {
-        tests.arg("--").args(arguments);
-    }
+    let mut tests = match arguments.is_empty() {
+        true => npm(shop, &["run", "e2e"]),
+        false => npm(shop, &["exec", "--", "node", "--test", "--test-concurrency=1"]),
+    };
+    tests.args(arguments);
     shop.step("tests in a browser", &mut tests)
 }

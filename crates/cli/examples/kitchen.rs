@@ -158,6 +158,13 @@ async fn oven(degrees: u32) -> Result<(), TaskError> {
     step("heat", heat).retry(Retry::times(9).first(Duration::from_secs(3600))).await
 }
 
+/// Looks at the roast and lets nobody else do anything meanwhile: work that belongs into a step.
+async fn stare(millis: u64) -> Result<(), TaskError> {
+    log(LogLevel::Info, "nobody talks to the cook").await;
+    std::thread::sleep(Duration::from_millis(millis));
+    Ok(())
+}
+
 /// Tells all the time what it does: so many rounds of progress, output, a line of its log and a step.
 async fn rush(rounds: u64) -> Result<u64, TaskError> {
     for round in 1..=rounds {
@@ -195,6 +202,7 @@ fn main() -> ExitCode {
         .register("delivery", delivery)
         .register("till", till)
         .register("oven", oven)
-        .register("rush", rush);
+        .register("rush", rush)
+        .register("stare", stare);
     tiffany_daemon::main(program)
 }

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use tiffany::cli::Again;
-use tiffany::control::{Answer, Request};
+use tiffany::control::{Answer, LongTurn, Request};
 use tiffany::durable::run_id;
 use tiffany::redact::Redactions;
 use tiffany::wal::Stamp;
@@ -21,6 +21,9 @@ use crate::error::{Crowd, DaemonError};
 use crate::http::Problem;
 use crate::limits::Limits;
 use crate::stuck::Stuck;
+
+/// How often it is looked whether a turn keeps the loop, while an answer is waited for.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Where the daemon is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +149,22 @@ impl App {
         match tokio::time::timeout(patience, told).await {
             Ok(Ok(answer)) => Ok(answer?),
             Ok(Err(_)) => Err(DaemonError::NotNow("is ending").into()),
-            Err(_) => Err(DaemonError::NoAnswer(patience).into()),
+            Err(_) => {
+                let turn = self.turn_that_is_kept().map(|turn| turn.to_string());
+                Err(DaemonError::NoAnswer { patience, turn }.into())
+            }
+        }
+    }
+
+    /// The turn that keeps the loop from everything else, if there is one. The loop is not asked.
+    pub(crate) fn turn_that_is_kept(&self) -> Option<LongTurn> {
+        self.runtime.get()?.long_turns().pop().filter(|turn| !turn.is_over)
+    }
+
+    /// Comes back when a turn keeps the loop.
+    pub(crate) async fn turn_is_kept(&self) {
+        while self.turn_that_is_kept().is_none() {
+            tokio::time::sleep(LOOK).await;
         }
     }
 

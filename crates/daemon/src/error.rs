@@ -57,9 +57,16 @@ pub enum DaemonError {
     NotNow(&'static str),
     /// The runtime has not answered.
     #[error(
-        "the runtime has not answered for {0:?} [TFY0160]; a task may keep its turn: see the log of the daemon; it may still do it later"
+        "the runtime has not answered for {patience:?}{} [TFY0160]; {}; it may still do it later",
+        .turn.iter().map(|turn| format!(": {turn}")).collect::<String>(),
+        if .turn.is_some() { "long work belongs into a step" } else { "a task may keep its turn: see the log of the daemon" }
     )]
-    NoAnswer(Duration),
+    NoAnswer {
+        /// How long it was waited for.
+        patience: Duration,
+        /// The turn that keeps it, if that is known.
+        turn: Option<String>,
+    },
     /// More is asked for than is answered.
     #[error("more than {1} {0} [TFY0161]; wait a little, and do it again")]
     Busy(Crowd, usize),
@@ -140,7 +147,7 @@ impl DaemonError {
             DaemonError::TooLarge { .. } => "TFY0157",
             DaemonError::TooMany { .. } => "TFY0158",
             DaemonError::NotNow(_) => "TFY0159",
-            DaemonError::NoAnswer(_) => "TFY0160",
+            DaemonError::NoAnswer { .. } => "TFY0160",
             DaemonError::Busy(..) => "TFY0161",
             DaemonError::NoPath(_) => "TFY0162",
             DaemonError::NoMethod(_) => "TFY0163",
@@ -166,7 +173,7 @@ impl DaemonError {
             DaemonError::HeadTooLarge { .. } => 431,
             DaemonError::Child(_) => 502,
             DaemonError::NotNow(_) | DaemonError::Busy(..) => 503,
-            DaemonError::NoAnswer(_) | DaemonError::ChildSlow(_) => 504,
+            DaemonError::NoAnswer { .. } | DaemonError::ChildSlow(_) => 504,
             DaemonError::Demo(_) | DaemonError::Listen { .. } | DaemonError::Start(_) => 500,
         }
     }

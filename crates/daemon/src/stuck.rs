@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde::Serialize;
 use tiffany::Uuid;
-use tiffany::control::{RunPage, RunQuery, RunSummary, SortBy, State};
+use tiffany::control::{LongTurn, RunPage, RunQuery, RunSummary, SortBy, State};
 use tiffany::history::{Chronicle, StepStanding, TaskStanding, TasksStanding, WaitStanding};
 use tiffany::wal::Stamp;
 
@@ -71,6 +71,16 @@ pub(crate) struct StuckTasks {
     pub(crate) total: usize,
     pub(crate) looked_at: usize,
     pub(crate) left_out: usize,
+    /// Tasks that did not wait at all, and let nobody else go on; the last one first.
+    pub(crate) turns: Vec<LongTurn>,
+}
+
+impl StuckTasks {
+    /// The same with turns that were kept, the oldest of which comes first here.
+    pub(crate) fn with_turns(self, mut turns: Vec<LongTurn>) -> StuckTasks {
+        turns.reverse();
+        StuckTasks { turns, ..self }
+    }
 }
 
 /// Runs that go on; those that began long ago are the first that can have waited for long.

@@ -5,6 +5,7 @@ mod kit;
 
 use kit::{Dir, House, program};
 use serde_json::{Value, json};
+use tiffany::control::Control;
 use tiffany_daemon::Daemon;
 use tiffany_daemon::auth::{Role, Tokens};
 use tiffany_daemon::config::Config;
@@ -296,6 +297,26 @@ fn the_page_is_there_for_anybody_under_its_paths_and_unknown_paths_are_refused()
         assert_eq!(house.get(path).problem(), (404, "TFY0162".into()), "{path}");
     }
     assert_eq!(house.post("/runs", "").problem(), (405, "TFY0163".into()));
+}
+
+#[test]
+fn a_task_that_lets_nobody_go_on_is_told_while_it_does() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    assert_eq!(house.get("/api/v1/stuck").json()["turns"], json!([]));
+    let run = house.submit("stare", "s", "2500").json()["uuid"].as_str().unwrap().to_owned();
+    // The loop does not answer now; who asks is told who keeps it, at once.
+    let told = until(&house, "/api/v1/stuck", |told| told["turns"][0]["is_over"] == false);
+    let turn = &told["turns"][0];
+    assert_eq!((&turn["run"], &turn["tid"]), (&json!(run), &json!(1)), "{told}");
+    assert!(turn["at"].as_str().unwrap().contains("kit/mod.rs:"), "{told}");
+    assert!(turn["seconds"].as_f64().unwrap() >= 1.0, "{told}");
+    let said = Control::connect(&dir.0).unwrap().unwrap().long_turns().unwrap();
+    assert!(said[0].to_string().contains(&format!("task 1 of run {run} has kept its turn")));
+    let told = until(&house, "/api/v1/stuck", |told| told["turns"][0]["is_over"] == true);
+    let seconds = told["turns"][0]["seconds"].as_f64().unwrap();
+    assert!((2.0..10.0).contains(&seconds), "{told}");
+    assert_eq!(told["turns"].as_array().unwrap().len(), 1, "{told}");
 }
 
 #[test]

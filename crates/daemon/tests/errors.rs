@@ -15,7 +15,7 @@ fn one_of_each() -> Vec<DaemonError> {
         DaemonError::TooLarge { most: 1 },
         DaemonError::TooMany { what: text(), wait: Duration::from_millis(1) },
         DaemonError::NotNow("is ending"),
-        DaemonError::NoAnswer(Duration::from_secs(1)),
+        DaemonError::NoAnswer { patience: Duration::from_secs(1), turn: None },
         DaemonError::Busy(Crowd::Requests, 1),
         DaemonError::NoPath(text()),
         DaemonError::NoMethod(text()),

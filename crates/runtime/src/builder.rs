@@ -505,7 +505,8 @@ impl Builder {
                 stuck.add(1);
                 show(task);
             });
-            Arc::new(Watched::new(pulse, patience, on_stuck))
+            let turns = Arc::clone(&host.inbox.meters.long_turns);
+            Arc::new(Watched::new(pulse, patience, on_stuck, turns))
         });
         let log_dir = self.log_dir.clone();
         Ok((Runtime::with_host(host, self, watched), log_dir))

@@ -85,6 +85,16 @@ impl Context {
         LevelFilter::current() != LevelFilter::OFF
     }
 
+    /// Tasks have their turns, and what comes after them is nobody's.
+    #[inline]
+    pub(crate) fn take_turns<T>(&self, turns: impl FnOnce(&Port) -> T) -> T {
+        let taken = turns(&self.port);
+        if let Some(pulse) = self.pulse.get() {
+            pulse.end_turns();
+        }
+        taken
+    }
+
     /// The span of the task that has its turn.
     pub(crate) fn task_span(&self) -> Option<Span> {
         self.host.borrow().as_ref()?.tracer.task_span(self.port.task())

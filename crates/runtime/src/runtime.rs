@@ -408,7 +408,8 @@ impl Runtime {
         // With another run in line, this one has a round; alone it may go on until it is time for news.
         let turns = if self.next.is_some() { 1 } else { TURNS_PER_POLL };
         let run = &mut self.runs[place].run;
-        self.turns_since_poll += context::with(|context| run.rounds(&context.port, now, turns));
+        self.turns_since_poll +=
+            context::with(|context| context.take_turns(|port| run.rounds(port, now, turns)));
         self.after_turns(place);
     }
 

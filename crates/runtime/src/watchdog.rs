@@ -3,14 +3,14 @@
 //!
 //! This file has `unsafe` code because a line of source is told to another thread by its address.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use tiffany_kernel::{ErrorKind, RunId, Site, TaskRef, Tid, panic_text};
+use tiffany_kernel::{ErrorKind, RunId, Site, TaskRef, Tid, Uuid, panic_text};
 
 use crate::lock::{Condvar, Mutex, MutexGuard};
 
@@ -24,6 +24,9 @@ pub(crate) struct Pulse {
     last_call: AtomicPtr<Location<'static>>,
 }
 
+/// No task has this number: the loop is at work itself.
+const NOBODY: u64 = 0;
+
 impl Pulse {
     /// Threads that run tasks are few, so theirs are kept as long as the process lives.
     pub(crate) fn of_new_thread() -> &'static Pulse {
@@ -35,11 +38,23 @@ impl Pulse {
 
     #[inline]
     pub(crate) fn begin_turn(&self, task: TaskRef, spawned_at: &'static Location<'static>) {
-        // One thread writes, so this needs no atomic addition.
-        self.turns.store(self.turns.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.count();
         self.run.store(task.run.0, Ordering::Relaxed);
         self.tid.store(task.tid.0, Ordering::Relaxed);
         self.spawned_at.store(std::ptr::from_ref(spawned_at).cast_mut(), Ordering::Relaxed);
+    }
+
+    /// What the thread does from now on, it does for no task.
+    #[inline]
+    pub(crate) fn end_turns(&self) {
+        self.tid.store(NOBODY, Ordering::Relaxed);
+        self.count();
+    }
+
+    /// One thread writes, so this needs no atomic addition.
+    #[inline]
+    fn count(&self) {
+        self.turns.store(self.turns.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     #[inline]
@@ -59,6 +74,8 @@ impl Pulse {
 pub struct StuckTask {
     /// Its run.
     pub run: RunId,
+    /// The identity of that, if it is durable.
+    pub uuid: Option<Uuid>,
     /// Its number.
     pub tid: Tid,
     /// Its name, if it has one.
@@ -77,6 +94,9 @@ impl fmt::Display for StuckTask {
         if let Some(name) = &self.name {
             write!(f, " `{name}`")?;
         }
+        if let Some(uuid) = &self.uuid {
+            write!(f, " of run {uuid}")?;
+        }
         if let Some(site) = &self.spawned_at {
             write!(f, " (spawned at {site})")?;
         }
@@ -91,22 +111,91 @@ impl fmt::Display for StuckTask {
 /// What is done about a stuck task. It is called on the watchdog's thread.
 pub(crate) type OnStuck = Arc<dyn Fn(&StuckTask) + Send + Sync>;
 
+/// A turn that took so long that the watchdog reported it.
+#[derive(Clone, Debug)]
+pub(crate) struct Long {
+    pub(crate) task: StuckTask,
+    /// When it was seen first.
+    pub(crate) since: SystemTime,
+    /// The task has its turn no longer.
+    pub(crate) is_over: bool,
+}
+
+impl Long {
+    /// How long one runs that is not over is told as of now.
+    fn measure(&mut self) {
+        if let Some(running_for) = self.since.elapsed().ok().filter(|_| !self.is_over) {
+            self.task.running_for = running_for;
+        }
+    }
+}
+
+/// The last such turns of a runtime, for those who ask while its loop does not answer.
+#[derive(Default)]
+pub(crate) struct LongTurns(Mutex<VecDeque<Long>>);
+
+impl LongTurns {
+    const MOST: usize = 32;
+
+    fn add(&self, task: StuckTask) {
+        let mut turns = self.0.lock();
+        if turns.len() == LongTurns::MOST {
+            turns.pop_front();
+        }
+        let now = SystemTime::now();
+        let since = now.checked_sub(task.running_for).unwrap_or(now);
+        turns.push_back(Long { task, since, is_over: false });
+    }
+
+    /// The last one is over, if it was not.
+    fn end(&self) {
+        if let Some(last) = self.0.lock().back_mut() {
+            last.measure();
+            last.is_over = true;
+        }
+    }
+
+    /// The oldest first.
+    pub(crate) fn list(&self) -> Vec<Long> {
+        let mut turns = self.0.lock();
+        turns.iter_mut().for_each(Long::measure);
+        turns.iter().cloned().collect()
+    }
+}
+
 /// One runtime, as the watchdog knows it.
 pub(crate) struct Watched {
     pulse: &'static Pulse,
     patience: Duration,
     on_stuck: OnStuck,
+    turns: Arc<LongTurns>,
     awake: AtomicBool,
     names: Mutex<BTreeMap<(RunId, Tid), String>>,
+    uuids: Mutex<BTreeMap<RunId, Uuid>>,
 }
 
 /// A runtime is awake while this lives.
 pub(crate) struct Awake(Arc<Watched>);
 
 impl Watched {
-    pub(crate) fn new(pulse: &'static Pulse, patience: Duration, on_stuck: OnStuck) -> Watched {
-        let (awake, names) = (AtomicBool::new(false), Mutex::default());
-        Watched { pulse, patience, on_stuck, awake, names }
+    pub(crate) fn new(
+        pulse: &'static Pulse,
+        patience: Duration,
+        on_stuck: OnStuck,
+        turns: Arc<LongTurns>,
+    ) -> Watched {
+        let (names, uuids) = (Mutex::default(), Mutex::default());
+        Watched { pulse, patience, on_stuck, turns, awake: AtomicBool::new(false), names, uuids }
+    }
+
+    /// Tells the watchdog what a durable run is called.
+    pub(crate) fn run_begins(&self, run: RunId, uuid: Uuid) {
+        self.uuids.lock().insert(run, uuid);
+    }
+
+    /// The run is forgotten.
+    pub(crate) fn run_ends(&self, run: RunId) {
+        self.uuids.lock().remove(&run);
     }
 
     /// Tells the watchdog what a task is called; `None`: it is over.
@@ -144,6 +233,7 @@ impl Watched {
 impl Drop for Awake {
     fn drop(&mut self) {
         dog().watched.lock().retain(|other| !Arc::ptr_eq(other, &self.0));
+        self.0.turns.end();
     }
 }
 
@@ -201,33 +291,38 @@ impl Dog {
             let mut next_look = None;
             let mut reports = Vec::new();
             seen.retain(|key, _| watched.iter().any(|one| Arc::as_ptr(one) as usize == *key));
-            for one in watched.iter().filter(|one| one.awake.load(Ordering::SeqCst)) {
-                let turn = one.pulse.turns.load(Ordering::Relaxed);
+            for one in watched.iter() {
                 let key = Arc::as_ptr(one) as usize;
-                let entry = seen.entry(key).or_insert(Seen { turn, since: now, reported: false });
-                if entry.turn != turn {
-                    *entry = Seen { turn, since: now, reported: false };
+                let turn = one.pulse.turns.load(Ordering::Relaxed);
+                let is_awake = one.awake.load(Ordering::SeqCst);
+                if let Some(last) = seen.get(&key).filter(|last| last.turn != turn || !is_awake) {
+                    if last.reported {
+                        one.turns.end();
+                    }
+                    seen.remove(&key);
                 }
+                if !is_awake {
+                    continue;
+                }
+                let entry = seen.entry(key).or_insert(Seen { turn, since: now, reported: false });
                 let running_for = now - entry.since;
-                if running_for >= one.patience && !entry.reported {
+                let is_long = running_for >= one.patience && !entry.reported;
+                if is_long && one.pulse.tid.load(Ordering::Relaxed) != NOBODY {
                     entry.reported = true;
-                    reports.push((Arc::clone(one), running_for));
+                    reports.push((Arc::clone(one), one.notice(running_for)));
                 }
                 let look = (one.patience / 4).max(Duration::from_millis(5));
                 next_look = Some(next_look.map_or(look, |soonest: Duration| soonest.min(look)));
             }
             // What is done about them is user code, which may start a runtime itself.
             MutexGuard::unlocked(&mut watched, || {
-                reports.into_iter().for_each(|(one, running_for)| one.report(running_for));
+                reports.into_iter().for_each(|(one, stuck)| one.report(&stuck));
             });
             match next_look {
                 Some(look) => {
                     self.bell.wait_for(&mut watched, look);
                 }
-                None => {
-                    seen.clear();
-                    self.sleep(&mut watched);
-                }
+                None => self.sleep(&mut watched),
             }
         }
     }
@@ -244,17 +339,24 @@ impl Dog {
 }
 
 impl Watched {
-    fn report(&self, running_for: Duration) {
+    /// Whose turn it is. Nobody leaves meanwhile, so that the end of the turn is not missed.
+    fn notice(&self, running_for: Duration) -> StuckTask {
         let (run, tid) = (
             RunId(self.pulse.run.load(Ordering::Relaxed)),
             Tid(self.pulse.tid.load(Ordering::Relaxed)),
         );
         let name = self.names.lock().get(&(run, tid)).cloned();
+        let uuid = self.uuids.lock().get(&run).copied();
         let spawned_at = Pulse::line(&self.pulse.spawned_at);
         let last_call = Pulse::line(&self.pulse.last_call);
-        let stuck = StuckTask { run, tid, name, spawned_at, last_call, running_for };
+        let stuck = StuckTask { run, uuid, tid, name, spawned_at, last_call, running_for };
+        self.turns.add(stuck.clone());
+        stuck
+    }
+
+    fn report(&self, stuck: &StuckTask) {
         // It is user code, and there is one watchdog for all.
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (self.on_stuck)(&stuck))) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (self.on_stuck)(stuck))) {
             panic_text(payload);
         }
     }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use tiffany::control::Request;
 use tiffany::{Runtime, StuckTask, sleep, spawn, yield_now};
 
 fn spin(duration: Duration) {
@@ -75,4 +76,40 @@ fn many_short_turns_are_not_reported() {
         })
         .unwrap();
     assert!(reports.lock().unwrap().is_empty());
+}
+
+#[test]
+fn what_the_loop_does_itself_is_no_task_s_doing() {
+    let (mut runtime, reports) = runtime_with_reports(Duration::from_millis(30));
+    let handle = runtime.handle();
+    runtime
+        .run(async move {
+            // Who asks is called back by the loop.
+            handle.ask(Request::Status, |_| spin(Duration::from_millis(300)));
+            sleep(Duration::from_millis(1)).await;
+        })
+        .unwrap();
+    assert!(reports.lock().unwrap().is_empty(), "{reports:?}");
+}
+
+#[test]
+fn the_last_long_turns_are_known_without_the_loop() {
+    let (mut runtime, _) = runtime_with_reports(Duration::from_millis(50));
+    let handle = runtime.handle();
+    assert!(handle.long_turns().is_empty());
+    let within = handle.clone();
+    let seen = runtime.run(async move {
+        yield_now().await;
+        spin(Duration::from_millis(300));
+        within.long_turns()
+    });
+    let [turn] = &seen.unwrap()[..] else { panic!("one turn is long") };
+    assert!(!turn.is_over && turn.tid == 1 && turn.run.is_none(), "{turn:?}");
+    assert!(turn.seconds > 0.05, "{turn:?}");
+    for _ in 0..40 {
+        runtime.run(async { spin(Duration::from_millis(120)) }).unwrap();
+    }
+    let turns = handle.long_turns();
+    assert_eq!(turns.len(), 32, "no more are kept");
+    assert!(turns.iter().all(|turn| turn.is_over), "{turns:?}");
 }

@@ -11,7 +11,7 @@ export interface Point {
   values: Record<string, number>;
 }
 
-const COUNTERS = ['tiffany_turns_total', 'tiffany_events_total', 'tiffany_events_lost_total', 'tiffany_loop_wait_seconds_total', 'tiffany_commit_seconds_count', 'tiffany_commit_seconds_sum', 'tiffany_commit_records_sum', 'tiffany_commit_bytes_sum', 'tiffany_runs_started_total', 'tiffany_runs_ended_total', 'process_cpu_seconds_total', 'tiffany_stuck_turns_total'];
+const COUNTERS = ['tiffany_turns_total', 'tiffany_events_total', 'tiffany_events_lost_total', 'tiffany_loop_wait_seconds_total', 'tiffany_commit_seconds_count', 'tiffany_commit_seconds_sum', 'tiffany_commit_records_sum', 'tiffany_commit_bytes_sum', 'tiffany_runs_started_total', 'tiffany_runs_ended_total', 'process_cpu_seconds_total'];
 
 /** The sums that are drawn over time. */
 export function pointOf(reading: Reading, at: number): Point {
@@ -35,8 +35,10 @@ export class SystemView {
   points = $state.raw<Point[]>([]);
   status = $state.raw<Status | null>(null);
   doubts = $state.raw<Doubt[]>([]);
-  stuck = $state.raw<StuckTasks>({ stuck: [], total: 0, looked_at: 0, left_out: 0 });
+  stuck = $state.raw<StuckTasks>({ stuck: [], total: 0, looked_at: 0, left_out: 0, turns: [] });
   problem = $state.raw<Problem | null>(null);
+  /** The turn that keeps everything else from going on now. */
+  readonly kept = $derived(this.stuck.turns.find((turn) => !turn.is_over) ?? null);
   #timer: ReturnType<typeof setTimeout> | undefined;
   #older: { at: number; reading: Reading }[] = [];
   #isStopped = false;
@@ -53,7 +55,13 @@ export class SystemView {
 
   async again() {
     try {
-      const [text, status, doubts, stuck] = await Promise.all([api.metrics(), api.status(), api.doubts(), api.stuck(this.waits())]);
+      const stuck = await api.stuck(this.waits());
+      if (this.#isStopped) return;
+      this.stuck = stuck;
+      this.problem = null;
+      // While a task keeps its turn nobody else is answered.
+      if (this.kept) return;
+      const [text, status, doubts] = await Promise.all([api.metrics(), api.status(), api.doubts()]);
       if (this.#isStopped) return;
       const now = performance.now();
       const reading = parse(text);
@@ -63,8 +71,6 @@ export class SystemView {
       this.reading = reading;
       this.status = status;
       this.doubts = doubts;
-      this.stuck = stuck;
-      this.problem = null;
     } catch (error) {
       if (!this.#isStopped) this.problem = problemOf(error);
     }

@@ -209,12 +209,24 @@ export interface StuckTask {
   seconds: number;
 }
 
-/** Those that wait longest first. */
+/** A turn that took so long that nothing else went on. */
+export interface LongTurn {
+  run: string | null;
+  tid: number;
+  name: string | null;
+  at: string | null;
+  since: string;
+  seconds: number;
+  is_over: boolean;
+}
+
+/** Those that wait longest first; turns the last one first. */
 export interface StuckTasks {
   stuck: StuckTask[];
   total: number;
   looked_at: number;
   left_out: number;
+  turns: LongTurn[];
 }
 
 export interface FunctionInfo {

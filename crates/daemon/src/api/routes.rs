@@ -354,7 +354,7 @@ pub(super) const ROUTES: &[Route] = &[
         .body(Body::IfGiven("SaysNo"))
         .answers(&[(200, "What was decided, as it is recorded.", Some("Decided"))]),
     get("/api/v1/stuck", VIEWER, handler!(stuck::list))
-        .about("Tasks of runs that go on which have waited for long for something that neither a clock nor a person decides, the longest first: from the records alone.")
+        .about("Tasks of runs that go on which have waited for long for something that neither a clock nor a person decides, the longest first, from the records alone; and turns that took so long that nothing else went on.")
         .query(&[
             ("after", Schema::Count(0, MANY), "Seconds that any wait may take; by default 300 for steps, locks and descriptors, 3600 for messages and promises."),
             ("limit", Schema::Count(1, 1_000), "How many at most; by default 100."),

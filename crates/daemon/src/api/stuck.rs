@@ -1,4 +1,4 @@
-//! Tasks that wait for long, of all runs that go on.
+//! Tasks that wait for long, of all runs that go on, and those that keep all others waiting.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::chronicle::{json, text};
 use crate::app::{App, unexpected};
 use crate::error::DaemonError;
 use crate::http::{Problem, Query};
-use crate::stuck::live;
+use crate::stuck::{StuckTasks, live};
 
 /// Which of them.
 #[derive(Default, Deserialize)]
@@ -32,12 +32,20 @@ pub(super) async fn list(
     if !(1..=MOST).contains(&limit) {
         return Err(DaemonError::BadRequest(format!("`limit` is between 1 and {MOST}")).into());
     }
-    let page = match app.ask(Request::Runs(live())).await? {
-        Answer::Runs(page) => page,
-        other => return Err(unexpected(&other)),
+    let runtime = app.runtime()?;
+    let page = tokio::select! {
+        answer = app.ask(Request::Runs(live())) => match answer? {
+            Answer::Runs(page) => page,
+            other => return Err(unexpected(&other)),
+        },
+        // Who waits is not known before the loop answers; who keeps it from that is.
+        () = app.turn_is_kept() => {
+            return Ok(json(text(&StuckTasks::default().with_turns(runtime.long_turns()))));
+        }
     };
+    let turns = runtime.long_turns();
     let (asked, after) = (app.clone(), after.map(Duration::from_secs));
     let limit = usize::try_from(limit).unwrap_or(1);
-    let look = move || text(&asked.stuck.look(&page, after, limit));
+    let look = move || text(&asked.stuck.look(&page, after, limit).with_turns(turns));
     app.chronicles.at_leisure(app.limits.answer_time, look).await.map(json)
 }

@@ -1,10 +1,10 @@
-//! `stuck`: tasks that have waited for long, of all runs that go on, from the log alone.
+//! `stuck`: tasks that have waited for long, of all runs that go on, from the log alone; and the task that keeps all others waiting, from the process.
 
 use std::time::Duration;
 
 use tiffany::cli::clap::{self, Args, FromArgMatches};
 use tiffany::cli::{Asked, GuestError, units};
-use tiffany::control::Control;
+use tiffany::control::{Control, LongTurn};
 
 use super::{print, refused};
 use crate::stuck::{Stuck, StuckTask, live};
@@ -36,6 +36,10 @@ pub(crate) fn run(asked: &Asked<'_>) -> Result<u8, GuestError> {
         Some(control) => control,
         None => Control::open(&asked.dir).map_err(|error| refused(&error))?,
     };
+    let kept = control.long_turns().map_err(|error| refused(&error))?;
+    if let Some(turn) = kept.last().filter(|turn| !turn.is_over) {
+        return keeps(turn, asked.json);
+    }
     let page = control.runs(&live()).map_err(|error| refused(&error))?;
     let limit = usize::try_from(typed.limit).unwrap_or(usize::MAX);
     let found = Stuck::new(&asked.dir).look(&page, typed.after, limit);
@@ -56,6 +60,16 @@ pub(crate) fn run(asked: &Asked<'_>) -> Result<u8, GuestError> {
         let left_out = runs(found.left_out);
         print::line_of(&format!("{left_out} not looked into: too many, or too large a log"))?;
     }
+    Ok(0)
+}
+
+/// The one task that has its turn: the loop does not answer for any other.
+fn keeps(turn: &LongTurn, as_json: bool) -> Result<u8, GuestError> {
+    if as_json {
+        return print::json(turn).map(|()| 0);
+    }
+    print::line_of(&format!("{turn}, and nothing else goes on meanwhile"))?;
+    print::line_of("next: end the process, which loses nothing, and put the long work into a step")?;
     Ok(0)
 }
 

@@ -60,6 +60,12 @@ pub fn program() -> Builder {
             })
             .await
         })
+        .register("stare", |millis: u64| async move {
+            tiffany::yield_now().await;
+            // What nobody should do: the loop is kept.
+            std::thread::sleep(Duration::from_millis(millis));
+            Ok::<u64, TaskError>(millis)
+        })
         .register("steps", |count: u64| async move {
             for number in 0..count {
                 step("one", move || Ok::<u64, String>(number)).pure().await?;

@@ -33,6 +33,7 @@ mod request;
 mod socket;
 mod streaming;
 mod summary;
+mod turns;
 mod witness;
 
 use std::path::Path;
@@ -66,6 +67,7 @@ pub use summary::{
     parse_moment,
 };
 pub(crate) use summary::{Row, find_named, moment};
+pub use turns::LongTurn;
 pub use witness::{Seen, Witness};
 
 /// How long an answer is waited for.
@@ -309,6 +311,14 @@ impl Control {
         }
     }
 
+    /// The last turns that took so long that nothing else went on, the oldest first. It is answered while one of them does, too.
+    pub fn long_turns(&mut self) -> Result<Vec<LongTurn>, TaskError> {
+        match self.ask(Request::LongTurns)? {
+            Answer::LongTurns(turns) => Ok(turns),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     /// The steps that are in doubt.
     pub fn doubts(&mut self) -> Result<Vec<Doubt>, TaskError> {
         match self.ask(Request::Doubts)? {
@@ -398,9 +408,11 @@ fn not_on_the_loop() -> Result<(), TaskError> {
 /// Asks a runtime of this process, which another thread drives.
 pub(crate) fn ask_here(inbox: &Inbox, request: Request) -> Result<Answer, TaskError> {
     let gone = || TaskError::new(ErrorKind::Unreachable, "the runtime is gone");
-    if let Request::Metrics = request {
-        // They are wanted most when the loop does not answer.
-        return Ok(Answer::Metrics(metrics::read(inbox)));
+    // These are wanted most when the loop does not answer.
+    match request {
+        Request::Metrics => return Ok(Answer::Metrics(metrics::read(inbox))),
+        Request::LongTurns => return Ok(Answer::LongTurns(turns::long_turns(inbox))),
+        _ => {}
     }
     let (tell, told) = Tell::waited_for();
     inbox.send(Letter::Request(request, tell));
@@ -408,9 +420,10 @@ pub(crate) fn ask_here(inbox: &Inbox, request: Request) -> Result<Answer, TaskEr
         Ok(answer) => answer,
         Err(RecvTimeoutError::Disconnected) => Err(gone()),
         Err(RecvTimeoutError::Timeout) => {
+            let why = turns::who_keeps_it(inbox);
+            let why = why.unwrap_or_else(|| "it is not driven, or a task keeps its turn".into());
             let message = format!(
-                "the runtime has not answered for {PATIENCE:?}: it is not driven, or a task keeps its turn; \
-                 it may still do it later"
+                "the runtime has not answered for {PATIENCE:?}: {why}; it may still do it later"
             );
             Err(TaskError::new(ErrorKind::Unreachable, message))
         }

@@ -151,6 +151,8 @@ impl Offline {
             Request::Metrics => {
                 Err(needs_process("metrics are those of a process, and none has the log"))
             }
+            // Nobody has a turn.
+            Request::LongTurns => Ok(Answer::LongTurns(Vec::new())),
             Request::Send { run, name, message } => {
                 self.shelved(run)?.send(page, clock, &name, &message);
                 Ok(Answer::Done)

@@ -34,6 +34,7 @@ impl Answer {
             | Answer::Found(_)
             // What has labels takes secrets out of them.
             | Answer::Metrics(_)
+            | Answer::LongTurns(_)
             | Answer::Collection(..) => self,
             Answer::Status(mut status) => {
                 for paused in &mut status.paused {

@@ -10,6 +10,7 @@ use tiffany_kernel::{TaskError, Uuid, Value};
 
 use super::streaming::Beginning;
 use super::summary::{RunDetail, RunPage, RunQuery};
+use super::turns::LongTurn;
 use crate::approval::{Approval, OpenApproval, Ruling};
 use crate::durable::{Fork, Json, compact};
 use crate::inbox::Settlement;
@@ -122,6 +123,8 @@ pub enum Request {
     Events(Wanted),
     /// What the runtime has counted and measured: [`Answer::Metrics`].
     Metrics,
+    /// The last turns that kept the loop for long: [`Answer::LongTurns`].
+    LongTurns,
     /// The steps that are in doubt: [`Answer::Doubts`].
     Doubts,
     /// Decides on one of them.
@@ -204,6 +207,8 @@ pub enum Answer {
     Approval(Approval),
     /// What was counted and measured.
     Metrics(Snapshot),
+    /// Turns that kept the loop for long, the oldest first.
+    LongTurns(Vec<LongTurn>),
     /// For each run that was named, in that order.
     Each(Vec<Result<(), TaskError>>),
     /// The number of a collection, and what came of it if it is over.

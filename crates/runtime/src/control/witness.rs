@@ -43,6 +43,7 @@ impl Request {
             | Request::Question { .. }
             | Request::Events(_)
             | Request::Metrics
+            | Request::LongTurns
             | Request::Doubts
             // Nobody misses a blob that no run names.
             | Request::Collect { .. }

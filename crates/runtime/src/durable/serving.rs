@@ -243,6 +243,7 @@ impl Runtime {
                 Err(TaskError::new(ErrorKind::BadArgument, message))
             }
             Request::Metrics => Ok(Answer::Metrics(self.metrics())),
+            Request::LongTurns => Ok(Answer::LongTurns(self.handle().long_turns())),
             Request::Doubts => Ok(Answer::Doubts(self.doubts())),
             Request::Approvals => Ok(Answer::Approvals(self.approvals())),
             Request::Resolve { approval, ruling } => {

@@ -13,6 +13,7 @@ use super::standing::Standing;
 use crate::error::RunError;
 use crate::lock::{Condvar, Mutex};
 use crate::pal::Hub;
+use crate::watchdog::LongTurns;
 
 /// How long the loop may take to say how it stands before what it said last is told instead.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -26,6 +27,7 @@ pub(crate) struct Meters {
     pub(crate) wait_time: Counter,
     pub(crate) timer_late: Times,
     pub(crate) stuck: Arc<Counter>,
+    pub(crate) long_turns: Arc<LongTurns>,
     pub(crate) started_durable: Counter,
     pub(crate) started_ephemeral: Counter,
     pub(crate) runs: Named<RunMeters>,

@@ -58,13 +58,24 @@ impl Runtime {
             config.events = config.events.max(Events::Tasks);
         }
         context::with(|context| context.live_runs.borrow_mut().insert(id));
+        if let (Some(watched), Who::Durable { uuid, .. }) = (&self.watched, who) {
+            watched.run_begins(id, uuid);
+        }
         (id, config)
     }
 
     /// It did not come to be.
     pub(crate) fn forget_number(&self, id: RunId) {
-        context::with(|context| context.live_runs.borrow_mut().remove(&id));
+        self.is_gone(id);
         self.host.tracer.forget_run(id);
+    }
+
+    /// No task of this run has a turn any more.
+    fn is_gone(&self, id: RunId) {
+        context::with(|context| context.live_runs.borrow_mut().remove(&id));
+        if let Some(watched) = &self.watched {
+            watched.run_ends(id);
+        }
     }
 
     /// Puts a new run where another was, which is left by its root and forgotten. Gives the messages that nobody has taken there.
@@ -98,7 +109,7 @@ impl Runtime {
 
     /// What others know of a run is forgotten.
     fn forget_traces(&mut self, id: RunId) {
-        context::with(|context| context.live_runs.borrow_mut().remove(&id));
+        self.is_gone(id);
         self.stalled.remove(&id);
         self.host.inbox.forget_run(id);
         self.host.questions.forget_run(id);

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tiffany_kernel::{
-    CallKind, Completion, ErrorKind, LogLevel, Mode, Order, RecordKind, Recording, RunFailure,
-    RunId, Stage, TaskError, Tid, Uuid, Value,
+    CallKind, Completion, ErrorKind, LogLevel, Mode, Order, Port, RecordKind, Recording,
+    RunFailure, RunId, Stage, TaskError, Tid, Uuid, Value,
 };
 
 use super::divergence::{Cause, Divergence, Trial};
@@ -363,11 +363,11 @@ impl Runtime {
             context::with(|context| match by_turns {
                 true if goes_on => {}
                 true => run.begin_round(&context.port, None),
-                false => drop(run.rounds(&context.port, None, 1)),
+                false => drop(context.take_turns(|port| run.rounds(port, None, 1))),
             });
             loop {
-                let goes_on =
-                    by_turns && context::with(|context| run.step_round(&context.port, None));
+                let step = |port: &Port| run.step_round(port, None);
+                let goes_on = by_turns && context::with(|context| context.take_turns(step));
                 run.take_orders().into_iter().for_each(|order| replay.keep(order));
                 self.feed.add_ghosts(&self.host.hub, uuid.into(), run);
                 for record in run.take_records() {
