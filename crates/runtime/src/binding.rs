@@ -235,7 +235,7 @@ pub fn settle(
 
 /// Whether a runtime has an external promise that is known by this UUID, and if so, whether it is durable.
 pub fn knows_promise(home: &crate::RuntimeHandle, uuid: tiffany_kernel::Uuid) -> Option<bool> {
-    home.inbox().knows(uuid)
+    home.inbox().promises().is_durable(uuid)
 }
 
 /// Whether the task being resumed belongs to a durable run.

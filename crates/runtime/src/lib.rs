@@ -41,6 +41,7 @@ pub mod control;
 mod current;
 pub mod durable;
 mod error;
+mod external;
 pub mod fs;
 mod future_task;
 mod group;

@@ -531,7 +531,9 @@ impl Runtime {
                 self.close_question(call);
                 self.abort_step(call);
             }
-            Order::Announce(uuid, promise) => self.host.inbox.announce(uuid, promise.run, false),
+            Order::Announce(uuid, promise) => {
+                self.host.inbox.promises().add(uuid, promise.run, false)
+            }
             Order::Name(tid, name) => {
                 if let Some(watched) = &self.watched {
                     watched.name(id, tid, name.as_deref());

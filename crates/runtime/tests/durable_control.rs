@@ -560,6 +560,44 @@ fn a_promise_is_known_as_soon_as_its_run_is_brought_back() {
     assert_eq!(runtime.wait_for(&run).unwrap(), "early");
 }
 
+/// "…the first answer wins, later ones are ignored and counted": also those that come when the run is over, as those of somebody who delivers twice.
+#[test]
+fn an_answer_that_comes_after_the_end_of_its_run_is_ignored() {
+    static WAITED: Mutex<Vec<Uuid>> = Mutex::new(Vec::new());
+    async fn waiter(_: ()) -> Result<String, TaskError> {
+        let promise = external_promise::<String>().await;
+        WAITED.lock().unwrap().push(promise.uuid());
+        promise.wait().await
+    }
+    let dir = Dir::new();
+    let mut runtime = dir.builder().register("waiter", waiter).build().unwrap();
+    let run = runtime.submit::<String>("waiter", "a", &()).unwrap();
+    runtime.run(sleep(ms(100))).unwrap();
+    let promise = *WAITED.lock().unwrap().last().unwrap();
+    let (mut control, uuid) = (runtime.handle().control(), run.uuid());
+    beside(&mut runtime, move || control.settle(promise, &"first").unwrap());
+    assert_eq!(runtime.wait_for(&run).unwrap(), "first");
+    let mut control = runtime.handle().control();
+    beside(&mut runtime, move || {
+        assert_eq!(control.settle(promise, &"second").unwrap(), Settlement::Ignored);
+        assert_eq!(control.settle_in(uuid, promise, &"third").unwrap(), Settlement::Ignored);
+        let nobody = control.settle(Uuid(7), &"x").unwrap_err();
+        assert_eq!(nobody.code(), "TFY0010");
+    });
+    assert_eq!(runtime.metrics().value("tiffany_promise_ignored_total", &[]), Some(2.0));
+
+    // Nobody ever answered, and the run is over: that is no second answer.
+    let other = runtime.submit::<String>("waiter", "b", &()).unwrap();
+    runtime.run(sleep(ms(100))).unwrap();
+    let (promise, uuid) = (*WAITED.lock().unwrap().last().unwrap(), other.uuid());
+    let mut control = runtime.handle().control();
+    beside(&mut runtime, move || control.cancel(uuid).unwrap());
+    runtime.wait_for(&other).unwrap_err();
+    let mut control = runtime.handle().control();
+    let late = beside(&mut runtime, move || control.settle(promise, &"late").unwrap_err());
+    assert!(late.to_string().contains("is over, and nobody waits for it any more"), "{late}");
+}
+
 /// What is said to a run that nobody has comes after everything that its log has, and not just after its last call to
 /// the world.
 #[test]

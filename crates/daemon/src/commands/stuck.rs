@@ -36,7 +36,8 @@ pub(crate) fn run(asked: &Asked<'_>) -> Result<u8, GuestError> {
         Some(control) => control,
         None => Control::open(&asked.dir).map_err(|error| refused(&error))?,
     };
-    let kept = control.long_turns().map_err(|error| refused(&error))?;
+    // A process of an older version does not know this question.
+    let kept = control.long_turns().unwrap_or_default();
     if let Some(turn) = kept.last().filter(|turn| !turn.is_over) {
         return keeps(turn, asked.json);
     }
@@ -69,7 +70,9 @@ fn keeps(turn: &LongTurn, as_json: bool) -> Result<u8, GuestError> {
         return print::json(turn).map(|()| 0);
     }
     print::line_of(&format!("{turn}, and nothing else goes on meanwhile"))?;
-    print::line_of("next: end the process, which loses nothing, and put the long work into a step")?;
+    print::line_of(
+        "next: end the process, which loses nothing, and put the long work into a step",
+    )?;
     Ok(0)
 }
 

@@ -99,7 +99,7 @@ impl Runtime {
             }
             Order::Commit(call) => durable.held.push(Held::Committed(call)),
             Order::Announce(uuid, promise) if Mutation::PromiseBeforeCommit.is_on() => {
-                self.host.inbox.announce(uuid, promise.run, true);
+                self.host.inbox.promises().add(uuid, promise.run, true);
             }
             Order::Announce(uuid, promise) => durable.held.push(Held::Announce(uuid, promise)),
             other => self.execute(id, other),
@@ -221,7 +221,7 @@ impl Runtime {
             }
             // Its run may have begun anew since.
             Held::Announce(uuid, promise) if self.places.contains_key(&promise.run) => {
-                self.host.inbox.announce(uuid, promise.run, true);
+                self.host.inbox.promises().add(uuid, promise.run, true);
             }
             Held::Announce(..) => {}
             Held::Over(id) => self.end_durable(id),

@@ -127,7 +127,7 @@ impl Runtime {
                     return tell.tell(Err(no_such_run(uuid)));
                 };
                 let error = self.refusal(uuid);
-                let promises = self.host.inbox.open_promises().into_iter();
+                let promises = self.host.inbox.promises().open().collect::<Vec<_>>().into_iter();
                 let promises = promises.filter(|(_, run)| run == id).map(|(promise, _)| promise);
                 let detail = RunDetail {
                     summary: summary(&hosted.run, hosting, error.as_ref()),

@@ -315,7 +315,7 @@ impl Runtime {
 
     /// Promises of durable runs that wait for somebody, each after its run.
     pub(crate) fn open_promises(&self) -> Vec<(Uuid, Uuid)> {
-        let open = self.host.inbox.open_promises().into_iter();
+        let open = self.host.inbox.promises().open().collect::<Vec<_>>().into_iter();
         open.filter_map(|(promise, run)| {
             let hosting = self.runs[*self.places.get(&run)?].hosting.as_ref()?;
             Some((hosting.journal.run(), promise))

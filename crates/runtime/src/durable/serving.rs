@@ -18,7 +18,7 @@ use super::runs::{DurableRun, Known, uuid_of};
 use crate::approval::{Approval, OpenApproval, Ruling, no_such_approval};
 use crate::control::{Answer, Decision, Doubt, Paused, Request, Status, Tell};
 use crate::error::RunError;
-use crate::inbox::unknown;
+use crate::inbox::{Settlement, unknown};
 use crate::runtime::Runtime;
 
 impl Runtime {
@@ -321,21 +321,27 @@ impl Runtime {
             // What is paused may be written to.
             Err(error) => match self.is_shelved(named) {
                 true => None,
-                false => return Err(error),
+                false => return self.settle_late(promise, error),
             },
         };
         let has_log = self.durable.is_some();
-        let claimed = live.and_then(|of| self.host.inbox.claim(promise, of, has_log));
+        let claimed = live.and_then(|of| self.host.inbox.promises().claim(promise, of, has_log));
         if let Some((run, settlement)) = claimed {
             if self.has_ended(run) {
-                return Err(unknown(promise));
+                return match settlement {
+                    Settlement::Ignored => Ok(self.ignore_answer()),
+                    Settlement::Accepted => Err(nobody_waits(promise)),
+                };
             }
             let result = match result {
                 Ok(value) => Ok(Value::new(Json::new(compact(value.get())))),
                 Err(error) => Err(error),
             };
             self.complete(run, Completion::Settle(promise, result));
-            return Ok(Answer::Settled(settlement));
+            return match settlement {
+                Settlement::Accepted => Ok(Answer::Settled(settlement)),
+                Settlement::Ignored => Ok(self.ignore_answer()),
+            };
         }
         let clock = self.host.clock.now();
         let Some(durable) = &mut self.durable else { return Err(unknown(promise)) };
@@ -347,7 +353,25 @@ impl Runtime {
         let settled = shelved.find_map(|shelved| {
             shelved.settle(&mut durable.page, clock, (promise, named.is_some()), &result)
         });
-        settled.map(Answer::Settled).ok_or_else(|| self.unknown_promise(promise))
+        match settled {
+            Some(settlement) => Ok(Answer::Settled(settlement)),
+            None => self.settle_late(promise, self.unknown_promise(promise)),
+        }
+    }
+
+    /// Settles a promise that no run has any more. One that had its answer has it still, and another one is ignored; one that a fork has too is left to it.
+    fn settle_late(&self, promise: Uuid, otherwise: TaskError) -> Result<Answer, TaskError> {
+        let promises = self.host.inbox.promises();
+        match promises.was_settled(promise).filter(|_| promises.sharing(promise).is_empty()) {
+            Some(true) => Ok(self.ignore_answer()),
+            Some(false) => Err(nobody_waits(promise)),
+            None => Err(otherwise),
+        }
+    }
+
+    fn ignore_answer(&self) -> Answer {
+        self.host.inbox.meters.ignored.add(1);
+        Answer::Settled(Settlement::Ignored)
     }
 
     fn is_shelved(&self, run: Option<Uuid>) -> bool {
@@ -358,7 +382,7 @@ impl Runtime {
 
     /// The error for a promise that is not known, which names the forks that have it.
     fn unknown_promise(&self, promise: Uuid) -> TaskError {
-        let forks = self.host.inbox.sharing(promise).into_iter().filter_map(|id| {
+        let forks = self.host.inbox.promises().sharing(promise).into_iter().filter_map(|id| {
             let hosting = self.runs[*self.places.get(&id)?].hosting.as_ref()?;
             Some(hosting.journal.run().to_string())
         });
@@ -449,6 +473,12 @@ pub(crate) fn run_over(uuid: Uuid) -> TaskError {
 pub(crate) fn run_removed(uuid: Uuid) -> TaskError {
     let message = format!("run {uuid} was removed, and what came of it is gone");
     TaskError::new(ErrorKind::RunRemoved, message)
+}
+
+/// The error for an answer that nobody waits for any more.
+fn nobody_waits(promise: Uuid) -> TaskError {
+    let message = format!("the run of promise {promise} is over, and nobody waits for it any more");
+    TaskError::new(ErrorKind::UnknownPromise, message)
 }
 
 pub(crate) fn no_such_run(uuid: Uuid) -> TaskError {

@@ -61,6 +61,7 @@ catalogue! {
     EFFECT_TIME: Histogram "tiffany_effect_seconds" ["step"] "How long attempts at steps took.";
     EFFECTS: Gauge "tiffany_effects" ["state"] "Steps that are not over: queued, retrying, in_doubt, committing or running.";
     LATE: Counter "tiffany_effect_late_total" [] "Results of steps that came when nobody waited for them any more.";
+    IGNORED: Counter "tiffany_promise_ignored_total" [] "Answers to durable promises that had one already.";
     QUEUE_WAITING: Gauge "tiffany_queue_waiting" ["queue"] "Steps that wait in a named queue.";
     QUEUE_RUNNING: Gauge "tiffany_queue_running" ["queue"] "Steps that have left a named queue and are under way.";
     WAIT_BY: Histogram "tiffany_wait_seconds" ["reason"] "How long was waited for the host: effect (a step, from call to answer), queue (a place in a named queue), commit (records that something depends on) or approval (a person, from question to answer).";

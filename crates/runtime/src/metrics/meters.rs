@@ -38,6 +38,7 @@ pub(crate) struct Meters {
     pub(crate) divergences: Counter,
     pub(crate) effects: Named<EffectMeters>,
     pub(crate) late: Counter,
+    pub(crate) ignored: Counter,
     pub(crate) waited: Waited,
     pub(crate) log: Arc<LogMeters>,
     pub(crate) disk: OnceLock<Disk>,

@@ -124,6 +124,7 @@ impl Meters {
             sheet.histogram(&about::EFFECT_TIME, &[step], &meters.time.0);
         });
         sheet.count(&about::LATE, &[], self.late.get());
+        sheet.count(&about::IGNORED, &[], self.ignored.get());
     }
 }
 

@@ -44,7 +44,7 @@ impl Runtime {
             census,
             ready_runs: self.runs_in_line(),
             ephemeral: self.runs.iter().filter(|(_, hosted)| hosted.hosting.is_none()).count(),
-            promises: self.host.inbox.open_promise_count(),
+            promises: self.host.inbox.promises().open().count(),
             pool_threads,
             pool_waiting,
             effects: self.effects.states(),

@@ -111,7 +111,7 @@ impl Runtime {
     fn forget_traces(&mut self, id: RunId) {
         self.is_gone(id);
         self.stalled.remove(&id);
-        self.host.inbox.forget_run(id);
+        self.host.inbox.promises().forget_run(id);
         self.host.questions.forget_run(id);
         self.forget_steps(id);
         self.approvals.forget_run(id);

@@ -442,11 +442,11 @@ impl Runtime {
         let branch = hosting.and_then(|hosting| hosting.branch.as_ref());
         let is_shared = branch.is_some_and(|branch| branch.shares(uuid));
         match is_shared {
-            true => self.host.inbox.announce_shared(uuid, run),
-            false => self.host.inbox.announce(uuid, run, true),
+            true => self.host.inbox.promises().add_shared(uuid, run),
+            false => self.host.inbox.promises().add(uuid, run, true),
         }
         if is_settled && !Mutation::SettlementForgotten.is_on() {
-            self.host.inbox.claim(uuid, Some(run), true);
+            self.host.inbox.promises().claim(uuid, Some(run), true);
         }
     }
 }

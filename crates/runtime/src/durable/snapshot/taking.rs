@@ -124,7 +124,7 @@ impl Runtime {
             let number = number.filter(|_| call.kind == CallKind::Effect);
             hosting.journal.write_again(page, (tid, clock), call, number);
         }
-        self.host.inbox.keep_promises(hosted.run.id(), &promises);
+        self.host.inbox.promises().keep(hosted.run.id(), &promises);
         hosting.snapshot_at = hosting.journal.chain.seq() + self.settings.snapshot_every;
         Ok(())
     }
