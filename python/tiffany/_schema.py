@@ -97,7 +97,7 @@ def _example(schema: dict[str, Any]) -> Any:
 def schema_of(function: Callable[..., Any]) -> dict[str, Any]:
     """The schema of an object with the parameters of a function."""
     signature = inspect.signature(function)
-    hints = _hints(function)
+    hints = hints_of(function)
     properties: dict[str, Any] = {}
     required: list[str] = []
     for name, parameter in signature.parameters.items():
@@ -124,7 +124,8 @@ def schema_of(function: Callable[..., Any]) -> dict[str, Any]:
     }
 
 
-def _hints(function: Any) -> dict[str, Any]:
+def hints_of(function: Any) -> dict[str, Any]:
+    """What a function or a class says of its parameters or fields; nothing if that cannot be read."""
     inner = function if inspect.isclass(function) else inspect.unwrap(function)
     try:
         return typing.get_type_hints(inner, include_extras=True)
@@ -202,11 +203,11 @@ def _collection(kind: Any, args: tuple[Any, ...], inside: tuple[Any, ...]) -> di
 
 
 def _dataclass(cls: Any, inside: tuple[Any, ...]) -> dict[str, Any]:
-    hints = _hints(cls)
+    hints = hints_of(cls)
     properties: dict[str, Any] = {
         "$dataclass": {"const": names(cls.__module__, cls.__qualname__)[0]}
     }
-    required = ["$dataclass"]
+    required: list[str] = []
     for field in dataclasses.fields(cls):
         default = field.default
         if default is dataclasses.MISSING and field.default_factory is not dataclasses.MISSING:

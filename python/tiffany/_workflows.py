@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from types import CodeType, FrameType, ModuleType
 from typing import Any, TypeVar, overload
 
-from tiffany import _agents, _core, _schema
+from tiffany import _agents, _core, _inputs, _schema
 from tiffany._arguments import bad, known_names_only, several
 from tiffany._names import modules, names
 from tiffany.errors import (
@@ -233,17 +233,16 @@ class Functions:
             found = _at_module_level(name)
         return found
 
-    def program(self, function: Function, given: Any) -> Any:
+    def program(self, function: Function, given: Any, is_asked: bool) -> Any:
         """The program of a function with this input: an object with its parameters."""
         signature = _signature(function)
         if given is None:
             given = {}
         if isinstance(given, list):
             try:
-                signature.bind(*given)
+                given = dict(signature.bind(*given).arguments)
             except TypeError as error:
                 raise _unfit(function, str(error)) from None
-            return function(*given)
         if not isinstance(given, dict):
             raise _unfit(function, f"{_shown(given)} is no object with the names of its parameters")
         missing = [
@@ -259,6 +258,10 @@ class Functions:
             what = [f"`{name}` is not in it" for name in missing]
             what += [f"it has no parameter `{name}`" for name in unknown]
             raise _unfit(function, ", ".join(what))
+        try:
+            given = _inputs.fitted(function, given, checks=is_asked)
+        except _inputs.Unfit as error:
+            raise _unfit(function, str(error)) from None
         bound = inspect.BoundArguments(signature, OrderedDict(given))
         return function(*bound.args, **bound.kwargs)
 

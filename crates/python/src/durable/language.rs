@@ -47,7 +47,8 @@ fn root(
     }
     let py = functions.py();
     let input = crate::json::decode(py, input)?;
-    let program = functions.call_method1("program", (&function, input))?;
+    let given = (&function, input, wanted == Wanted::Asked);
+    let program = functions.call_method1("program", given)?;
     if let Some(kind) = kind(&function)? {
         return Ok(Some(agent::coroutine(program, kind, None)));
     }

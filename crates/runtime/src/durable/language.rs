@@ -8,8 +8,10 @@ use crate::control::Function;
 /// What a function is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// To start a run.
+    /// To start a run, by the program itself.
     New,
+    /// To start a run that somebody else asks for: what it is given comes from outside.
+    Asked,
     /// To bring one back, or to let it begin anew.
     Again,
 }

@@ -230,7 +230,7 @@ impl Registry {
                     ))
                 });
                 let coroutine = started.map_err(|error| match wanted {
-                    Wanted::New => of_input(name, error),
+                    Wanted::New | Wanted::Asked => of_input(name, error),
                     Wanted::Again => error,
                 })?;
                 Ok(Root { coroutine, at, is_agent: *is_agent })

@@ -120,7 +120,7 @@ impl Runtime {
         input: &impl Serialize,
     ) -> Result<DurableRun<T>, RunError> {
         let input = encode(input).map_err(RunError::Failed)?;
-        let uuid = self.submit_json(function, id, &input)?;
+        let uuid = self.submit_json(function, id, &input, Wanted::New)?;
         Ok(DurableRun { uuid, value: PhantomData })
     }
 
@@ -129,6 +129,7 @@ impl Runtime {
         function: &str,
         id: &str,
         input: &str,
+        wanted: Wanted,
     ) -> Result<Uuid, RunError> {
         let Some(durable) = &mut self.durable else { return Err(no_log()) };
         if let Some(error) = &durable.failed {
@@ -142,7 +143,7 @@ impl Runtime {
             self.check_same(uuid, id, function, input)?;
             return Ok(uuid);
         }
-        let root = self.settings.registry.start(function, input, Wanted::New);
+        let root = self.settings.registry.start(function, input, wanted);
         let root = root.map_err(RunError::Failed)?;
         let seed = self.host.entropy.seed_of(uuid);
         let recording = self.settings.recording;

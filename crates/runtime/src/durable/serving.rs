@@ -13,6 +13,7 @@ use super::commit::Held;
 use super::hosting::{Durable, no_log_here};
 use super::json::{Json, compact, decode, encode};
 use super::key::Key;
+use super::language::Wanted;
 use super::resume::resuming::log_failed;
 use super::runs::{DurableRun, Known, uuid_of};
 use crate::approval::{Approval, OpenApproval, Ruling, no_such_approval};
@@ -186,7 +187,7 @@ impl Runtime {
                     Err(_) if !is_new => function,
                     Err(error) => return Err(error),
                 };
-                let submitted = self.submit_json(&function, &id, &compact(input.get()));
+                let submitted = self.submit_json(&function, &id, &compact(input.get()), Wanted::Asked);
                 submitted.map(|run| Answer::Run { run, is_new }).map_err(into_task_error)
             }
             Request::Send { run, name, message } => {
