@@ -44,6 +44,9 @@ fn a_daemon_says_what_there_is_and_ends_when_it_is_told_to() {
     assert_eq!((&shown["state"], &shown["function"]), (&json!("paused"), &json!("order")));
     // To its log it is live; who has it knows better.
     assert_eq!(home.run(&["ls", "--json"]).ok().lines()[0]["state"], "paused");
+    let inspected = home.run(&["inspect", "--json"]);
+    let plan = &inspected.lines()[0]["unfinished"][0];
+    assert_eq!((inspected.code, &plan["verdict"]), (1, &json!("paused")), "{plan}");
     assert_eq!(home.run(&["ls", "--state", "live", "--json"]).ok().stdout, "");
     let told = home.run(&["show", "o-1"]).ok().stdout;
     assert!(told.contains("state       paused") && told.contains("TFY0038"), "{told}");

@@ -51,6 +51,13 @@ async fn page(uri: Uri, headers: HeaderMap) -> Answered {
     file("index.html", &uri, &headers)
 }
 
+/// The page, where there is none: it says so itself.
+pub(super) fn nowhere(uri: &Uri) -> Response {
+    let mut response = file("index.html", uri, &HeaderMap::new()).into_response();
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response
+}
+
 async fn asset(Named(name): Named<String>, uri: Uri, headers: HeaderMap) -> Answered {
     file(&name, &uri, &headers)
 }

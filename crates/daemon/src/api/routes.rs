@@ -3,6 +3,7 @@
 
 use axum::Router;
 use axum::extract::Request;
+use axum::http::{Method, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 
@@ -386,7 +387,13 @@ pub(crate) fn router(app: &App) -> Router {
         .with_state(app.clone())
 }
 
+/// A person who went astray is given a page that says so, and a program a problem.
 async fn no_path(request: Request) -> Response {
+    let accepted = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    let is_person = accepted.is_some_and(|accepted| accepted.contains("text/html"));
+    if is_person && request.method() == Method::GET && !request.uri().path().starts_with("/api/") {
+        return page::nowhere(request.uri());
+    }
     let path = request.uri().path().chars().take(200).collect();
     Problem::from(DaemonError::NoPath(path)).into_response()
 }

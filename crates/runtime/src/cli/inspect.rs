@@ -6,6 +6,7 @@ use tiffany_kernel::Uuid;
 
 use super::Done;
 use super::args::{Inspect, State};
+use super::driver;
 use super::error::{Ending, Shown, exit};
 use super::out::{Out, Style};
 use super::place::{Place, find_all};
@@ -38,6 +39,8 @@ pub(super) fn inspect(place: Place, mut out: Out, options: &Inspect) -> Done {
     let has_program = place.has_program();
     let registry = place.builder.registry.clone();
     let mut room = if has_program { Some(place.rehearsal_room()?) } else { None };
+    let dir = view.root().to_owned();
+    let mut paused = view.holder().map(|_| driver::paused(&dir)).unwrap_or_default();
     let mut plans = Vec::new();
     for run in runs {
         let Some(entry) = view.run(run).filter(|entry| entry.state == RunState::Live) else {
@@ -45,7 +48,12 @@ pub(super) fn inspect(place: Place, mut out: Out, options: &Inspect) -> Done {
         };
         let summary = Summary::read(&view, run, entry);
         let known = registry.has(&summary.function);
-        plans.push(plan(&view, run, summary, room.as_mut().filter(|_| known), has_program)?);
+        let mut plan = plan(&view, run, summary, room.as_mut().filter(|_| known), has_program)?;
+        // What the process says of it is what happens now.
+        if let Some(error) = paused.remove(&run).filter(|_| plan.why.is_none()) {
+            plan.pause(error.into());
+        }
+        plans.push(plan);
     }
     let mending = match view.holder() {
         // It is what that process is about to write.
