@@ -46,6 +46,8 @@ fn a_failed_run_is_forked_with_another_answer_and_driven_to_its_end() {
     let (parent, shown) = (show(&home, "toast"), show(&home, &id));
     assert_eq!(shown["fork"], json!({ "run": parent["run"], "at": at.parse::<u64>().unwrap() }));
     assert_eq!(parent["fork"], Value::Null);
+    // What it was before was its parent's.
+    assert!(shown["started"].as_str() > parent["changed"].as_str(), "{shown}");
     assert_eq!(parent["forks"][0]["run"], fork);
     let text = home.run(&["show", &id]).ok().stdout;
     let from = format!("from {} at {at}", parent["run"].as_str().unwrap());

@@ -114,6 +114,10 @@ impl Glance {
                 }
                 "fork" => {
                     self.fork = fork(value);
+                    // What was before that was its parent's.
+                    if let Some(ts) = forked_at(value) {
+                        self.started = ts;
+                    }
                     if entry.generation == 1 {
                         return true;
                     }
@@ -185,6 +189,12 @@ const FORK: &str = ",\"fork\":";
 fn fork(json: &str) -> Option<(Uuid, u64)> {
     let fork: serde_json::Value = serde_json::from_str(json).ok()?;
     Some((Uuid::parse(fork["run"].as_str()?)?, fork["at"].as_u64()?))
+}
+
+/// When it was; logs of older versions do not say.
+fn forked_at(json: &str) -> Option<String> {
+    let fork: serde_json::Value = serde_json::from_str(json).ok()?;
+    fork["ts"].as_str().map(str::to_owned)
 }
 
 /// Whether the last lines of a fork say that it may not do what it needs.

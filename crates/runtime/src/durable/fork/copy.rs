@@ -104,7 +104,7 @@ pub(crate) fn copy(
         match &mut begun {
             None => {
                 let batch = empty.take().unwrap_or_default();
-                begun = Some(Copying::begin(&record, run, at, fork, batch, &is_free)?);
+                begun = Some(Copying::begin(&record, run, at, fork, (batch, clock), &is_free)?);
             }
             Some(copying) if records == at && fork.reply.is_some() => {
                 copying.change(&record, fork, source)?;
@@ -145,7 +145,7 @@ impl Copying {
         parent: Uuid,
         at: u64,
         fork: &Fork,
-        mut batch: Batch,
+        (mut batch, clock): (Batch, Time),
         is_free: &dyn Fn(&str) -> Option<u64>,
     ) -> Result<Copying, TaskError> {
         if record.record_type() != Some(RecordType::RunStart) {
@@ -164,7 +164,11 @@ impl Copying {
         };
         let mut chain = Chain::new(uuid_of(&id));
         let generation = record.uint("gen").unwrap_or(1);
-        let comes_from = format!("{{\"run\":\"{parent}\",\"at\":{at},\"gen\":{generation}}}");
+        let ts = Stamp::from_unix_nanos(clock.as_nanos());
+        let comes_from = format!(
+            "{{\"run\":\"{parent}\",\"at\":{at},\"gen\":{generation},\"ts\":\"{}\"}}",
+            ts.as_str()
+        );
         let mut line = begin_line(&mut batch, &mut chain, record);
         for (name, value) in record.fields() {
             line = match name {

@@ -200,7 +200,9 @@ impl Runtime {
             config.seed += 1;
         }
         let continued = beginning.continued.as_ref();
-        let since = continued.and_then(Continued::since).unwrap_or(beginning.started);
+        let forked = script.forks.last().and_then(|fork| fork.clock);
+        let since = forked.or_else(|| continued.and_then(Continued::since));
+        let since = since.unwrap_or(beginning.started);
         // Its tables count these, too.
         let calls_taken_over = snapshot.as_ref().map_or(0, |snapshot| snapshot.calls);
         let calls_taken_over =

@@ -94,6 +94,8 @@ pub(crate) struct ForkPoint {
     /// How many random numbers it had drawn since the last fork, and where they come from after that.
     pub(crate) draws: u64,
     pub(crate) seed: u64,
+    /// When that was.
+    pub(crate) clock: Option<Time>,
 }
 
 /// What the log knows of the attempts at an effect.
@@ -362,7 +364,8 @@ impl Script {
         let Some(parent) = record.str("run").and_then(|text| Uuid::parse(&text)) else { return };
         let (at, draws) = (record.uint("at").unwrap_or(0), std::mem::take(&mut self.draws));
         let seed = record.str("seed").and_then(|text| text.parse().ok()).unwrap_or(0);
-        self.forks.push(ForkPoint { parent, at, draws, seed });
+        let clock = record.stamp().map(|stamp| Time::from_nanos(stamp.unix_nanos()));
+        self.forks.push(ForkPoint { parent, at, draws, seed, clock });
         self.allowed = allowed(record).into_iter().collect();
         self.inherited = self.promises.clone();
         self.begun.values_mut().for_each(|begun| begun.is_refused = false);
