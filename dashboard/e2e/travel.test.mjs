@@ -44,6 +44,18 @@ test('a fork goes its own way, and the two are compared', async () => {
   await page.goto(`/runs/banquet-1/records?record=${answer.seq}`);
   await page.getByRole('button', { name: 'Fork here' }).click();
   const dialog = page.getByRole('dialog', { name: 'Fork' });
+  // One sees what is to be another.
+  await dialog.getByText(/the answer is the error the .*is burnt/).waitFor();
+  await dialog.getByRole('spinbutton', { name: 'Record' }).fill('1');
+  await dialog.getByText('RunStart answers nothing').waitFor();
+  assert.equal(await dialog.getByLabel('The answer in that record').count(), 0);
+  const value = records.find((record) => record.type === 'EffectResult' && record.value === 1);
+  await dialog.getByRole('spinbutton', { name: 'Record' }).fill(String(value.seq));
+  await dialog.getByText('the answer is 1').waitFor();
+  await dialog.getByLabel('The answer in that record').selectOption('value');
+  assert.equal(await dialog.getByLabel('Value').inputValue(), '1');
+  await dialog.getByRole('spinbutton', { name: 'Record' }).fill(String(answer.seq));
+  await dialog.getByText(/the answer is the error/).waitFor();
   await dialog.getByLabel('The answer in that record').selectOption('value');
   await dialog.getByLabel('Value').fill('"butter"');
   await dialog.getByLabel('Effects it may do').fill('*');

@@ -36,6 +36,14 @@ export function says(record: LogRecord): string {
   return parts.join('  ');
 }
 
+const ANSWERS = new Set(['EffectResult', 'ApprovalDecided', 'PromiseSettled', 'Message']);
+
+/** The answer that a record has, which a fork can have another one in place of. */
+export function answerOf(record: LogRecord): { kind: 'value'; value: unknown } | { kind: 'error'; message: string } | null {
+  if (!ANSWERS.has(record.type)) return null;
+  return isFailure(record) ? { kind: 'error', message: errorText(record.error) } : { kind: 'value', value: record.value ?? null };
+}
+
 /** The record of the call that this one answers. */
 export function answers(record: LogRecord): number | null {
   return typeof record.of === 'number' ? record.of : null;
