@@ -37,6 +37,9 @@ pub(super) fn events(place: &Place, mut out: Out, options: &Events) -> Done {
         }
     };
     let mut wanted = Wanted::new().from(options.from.unwrap_or(0)).ghosts(!options.no_ghosts);
+    if options.new {
+        wanted.from = None;
+    }
     wanted.run = run.map(Into::into);
     wanted.detail = if options.all { Detail::All } else { Detail::Notable };
     let mut reading = Reading { wanted, epoch: None, run };

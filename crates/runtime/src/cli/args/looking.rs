@@ -126,6 +126,9 @@ pub(in crate::cli) struct Events {
     /// From this event on.
     #[arg(long, value_name = "SEQ")]
     pub(in crate::cli) from: Option<u64>,
+    /// Nothing of what has happened: only what happens from now on.
+    #[arg(long, requires = "follow", conflicts_with = "from")]
+    pub(in crate::cli) new: bool,
     /// Every turn of every task too: who runs, waits and is woken.
     #[arg(long)]
     pub(in crate::cli) all: bool,
