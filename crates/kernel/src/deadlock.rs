@@ -240,14 +240,25 @@ impl Run {
         }
     }
 
+    /// Those that are not over: of a thousand, the one that hangs.
     fn describe_set(&self, set: u32, name: impl Fn(u32) -> String) -> String {
-        let items = self.sets[set as usize].items.iter().map(|item| match item.on {
+        let items = &self.sets[set as usize].items;
+        let is_open = |on: Found| match on {
+            Found::Task(task) => !self.tasks[task as usize].state().is_terminal(),
+            Found::Promise(promise) => self.promises[promise as usize].end().is_none(),
+        };
+        let open: Vec<Found> = items.iter().map(|item| item.on).filter(|on| is_open(*on)).collect();
+        let over = items.len() - open.len();
+        let open = some(open.into_iter().map(|on| match on {
             Found::Task(task) => name(task),
             Found::Promise(promise) => {
                 format!("promise {}", self.promises[promise as usize].id())
             }
-        });
-        some(items)
+        }));
+        match over {
+            0 => open,
+            over => format!("{open} ({over} more are over)"),
+        }
     }
 
     /// Tells those who watch of rings of tasks that wait for each other while others live.

@@ -375,7 +375,8 @@ impl Builder {
         self
     }
 
-    /// Says of a function what it is for and what it is given, as a JSON Schema: the daemon shows it to those who start runs.
+    /// Says of a function what it is for and what it is given, as a JSON Schema: the daemon shows it to those who start runs, and refuses them what does not
+    /// fit. (It knows types, members, lists, bounds and choices of JSON Schema, and passes over the rest.)
     ///
     /// ```
     /// use serde_json::json;

@@ -2,7 +2,7 @@
 //! "Logging".
 
 use std::borrow::Cow;
-use std::fmt;
+use std::{fmt, io};
 
 use serde_json::{Map, Value};
 pub use tracing::Level;
@@ -51,13 +51,46 @@ pub fn layer<S>(format: Format, level: Level) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
 {
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let lines = tracing_subscriber::fmt::layer();
     let level = LevelFilter::from_level(level);
     match format {
-        Format::Text => lines.fmt_fields(Redacted(DefaultFields::new())).with_filter(level).boxed(),
-        Format::Json => {
-            lines.fmt_fields(JsonSpans).event_format(JsonLines).with_filter(level).boxed()
+        Format::Text => lines
+            .with_writer(|| Indented(std::io::stderr()))
+            .fmt_fields(Redacted(DefaultFields::new()))
+            .with_filter(level)
+            .boxed(),
+        Format::Json => lines
+            .with_writer(std::io::stderr)
+            .fmt_fields(JsonSpans)
+            .event_format(JsonLines)
+            .with_filter(level)
+            .boxed(),
+    }
+}
+
+/// Writes events of several lines so that only the first begins where lines begin: what a task says cannot pass for a line of the log.
+struct Indented<W>(W);
+
+impl<W: io::Write> io::Write for Indented<W> {
+    /// It is given whole events.
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let (text, end) = match event.strip_suffix(b"\n") {
+            Some(text) => (text, &b"\n"[..]),
+            None => (event, &b""[..]),
+        };
+        let mut lines = text.split(|byte| *byte == b'\n');
+        let mut written = lines.next().unwrap_or_default().to_vec();
+        for line in lines {
+            written.extend_from_slice(b"\n    | ");
+            written.extend_from_slice(line);
         }
+        written.extend_from_slice(end);
+        self.0.write_all(&written)?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
     }
 }
 
@@ -250,6 +283,27 @@ impl Visit for Fields {
         match field.name() {
             "message" => self.message = format!("{value:?}"),
             _ => self.set(field, format!("{value:?}").into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::Indented;
+
+    #[test]
+    fn what_a_task_says_cannot_pass_for_a_line_of_the_log() {
+        for (event, expected) in [
+            ("one\n", "one\n"),
+            ("one\nERROR two\n\nthree\n", "one\n    | ERROR two\n    | \n    | three\n"),
+            ("no end\nof line", "no end\n    | of line"),
+            ("", ""),
+        ] {
+            let mut written = Vec::new();
+            Indented(&mut written).write_all(event.as_bytes()).unwrap();
+            assert_eq!(String::from_utf8(written).unwrap(), expected);
         }
     }
 }

@@ -15,9 +15,10 @@ use std::time::{Duration, Instant};
 use durable_kit::{Dir, ms};
 use tiffany::control::{Control, Decision};
 use tiffany::durable::{external_promise, on_question, receive, step, step_with};
-use tiffany::race;
+use tiffany::history::Chronicle;
 use tiffany::wal::Settings;
 use tiffany::{Builder, Runtime, Settlement, TaskError, Uuid, sleep, spawn, try_spawn, yield_now};
+use tiffany::{gather, race};
 
 /// Takes words until one is empty, and says meanwhile which came.
 async fn listener(_: ()) -> Result<Vec<String>, TaskError> {
@@ -596,6 +597,67 @@ fn an_answer_that_comes_after_the_end_of_its_run_is_ignored() {
     let mut control = runtime.handle().control();
     let late = beside(&mut runtime, move || control.settle(promise, &"late").unwrap_err());
     assert!(late.to_string().contains("is over, and nobody waits for it any more"), "{late}");
+}
+
+/// An input that is not as it was described is refused to others before a run begins; the program itself gives what it likes.
+#[test]
+fn what_others_give_a_function_is_as_it_was_described() {
+    async fn seat(guests: serde_json::Value) -> Result<serde_json::Value, TaskError> {
+        Ok(guests)
+    }
+    let dir = Dir::new();
+    let schema = serde_json::json!({ "type": "integer", "maximum": 12 });
+    let builder = dir.builder().register("seat", seat).describe("seat", "Seats guests.", schema);
+    let mut runtime = builder.build().unwrap();
+    let mut control = runtime.handle().control();
+    let (refused, taken) = beside(&mut runtime, move || {
+        (control.submit("seat", "a", &99).unwrap_err(), control.submit("seat", "b", &9))
+    });
+    assert_eq!(refused.code(), "TFY0035");
+    assert!(refused.to_string().contains("it is at most 12, not 99"), "{refused}");
+    taken.unwrap();
+    let own = runtime.submit::<u32>("seat", "c", &99).unwrap();
+    assert_eq!(runtime.wait_for(&own).unwrap(), 99);
+
+    let mut control = runtime.handle().control();
+    let shown = beside(&mut runtime, move || control.show(tiffany::durable::run_id("a")));
+    assert_eq!(shown.unwrap_err().code(), "TFY0041", "nothing began");
+}
+
+/// Of many that are waited for together, those are named that are not over, however many the others are; and from the log, too.
+#[test]
+fn of_many_tasks_the_one_that_hangs_is_named() {
+    const MANY: u64 = 6000;
+    async fn crowd(_: ()) -> Result<u64, TaskError> {
+        let mut all = Vec::new();
+        for number in 0..MANY {
+            all.push(
+                try_spawn(async move {
+                    if number == MANY - 1 {
+                        receive::<()>("go").await?;
+                    }
+                    Ok::<u64, TaskError>(number)
+                })
+                .await,
+            );
+        }
+        Ok(gather(all).await?.len() as u64)
+    }
+    let dir = Dir::new();
+    let mut runtime = dir.builder().register("crowd", crowd).build().unwrap();
+    let run = runtime.submit::<u64>("crowd", "a", &()).unwrap();
+    runtime.run(sleep(ms(300))).unwrap();
+    let (mut control, uuid) = (runtime.handle().control(), run.uuid());
+    let detail = beside(&mut runtime, move || control.show(uuid).unwrap());
+    let waits = detail.tasks[0].waits_for.clone().unwrap();
+    assert!(
+        waits.starts_with("all of task 6001") && waits.contains("5999 more are over"),
+        "{waits}"
+    );
+    drop(runtime);
+    let told = Chronicle::new(&dir.0, uuid).tasks(None).unwrap();
+    let root = &told.tasks[0].waits[0];
+    assert_eq!((root.what.as_str(), root.on.len()), ("gather of task 6001", 6000));
 }
 
 /// What is said to a run that nobody has comes after everything that its log has, and not just after its last call to

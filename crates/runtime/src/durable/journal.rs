@@ -477,7 +477,8 @@ fn write_about<'a>(line: Line<'a>, about: &About) -> Line<'a> {
         About::Child(tid, Some(name)) => line.uint("child", tid.0).str("name", name),
         About::Task(tid) => line.uint("task", tid.0),
         About::Object(id) => line.uint("object", *id),
-        About::Several(items) => line.json("items", &waitables(items)),
+        // Never in a blob, however many they are: who looks at a log wants to see who waits for whom.
+        About::Several(items) => line.piece(&format!(",\"items\":{}", waitables(items))),
         About::Key(key) => line.str("key", key),
         About::Time(time) => line.plain("time", Stamp::from_unix_nanos(time.as_nanos()).as_str()),
         // As text, because not every reader of JSON keeps 64 bits.

@@ -25,6 +25,7 @@ mod question;
 mod registry;
 mod resume;
 mod runs;
+mod schema;
 mod service;
 mod serving;
 mod shelved;

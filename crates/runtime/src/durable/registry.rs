@@ -14,6 +14,7 @@ use tiffany_kernel::{BoxCoroutine, ErrorKind, Step, TaskError, Time, Value};
 use super::agent::{self, DurableAgent};
 use super::json::{Json, decode, encode};
 use super::language::{Language, Wanted};
+use super::schema;
 use crate::control;
 use crate::future_task::{FutureTask, Output, into_task_error, panic_error};
 use crate::near::near;
@@ -165,6 +166,18 @@ impl Registry {
         self.described.insert(name.to_owned(), (doc.to_owned(), input));
     }
 
+    /// An error if somebody else asks for a run with an input that is not as it was described.
+    fn check(&self, name: &str, input: &str) -> Result<(), TaskError> {
+        let Some((_, schema)) = self.described.get(name) else { return Ok(()) };
+        match schema::misfit(schema, &decode(input)?) {
+            None => Ok(()),
+            Some(why) => {
+                let message = format!("the input of `{name}` is not as it has to be: {why}");
+                Err(TaskError::new(ErrorKind::Unreadable, message))
+            }
+        }
+    }
+
     /// Whether there is none.
     #[cfg(feature = "cli")]
     pub(crate) fn is_empty(&self) -> bool {
@@ -221,6 +234,9 @@ impl Registry {
     pub(crate) fn start(&self, name: &str, input: &str, wanted: Wanted) -> Result<Root, TaskError> {
         match self.functions.get(name) {
             Some(Function { start, is_agent, at, .. }) => {
+                if wanted == Wanted::Asked {
+                    self.check(name, input)?;
+                }
                 // Reading the input is code of the user's too; a panic in it is this run's alone.
                 let started = panics::noting(|| start(input)).unwrap_or_else(|payload| {
                     let what = format!("reading the input of `{name}` panicked");

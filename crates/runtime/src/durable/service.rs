@@ -45,7 +45,15 @@ impl Runtime {
     pub fn serve_while(&mut self, goes_on: impl Fn(&Runtime) -> bool) -> Result<(), RunError> {
         let at = Location::caller();
         match self.drive_until(at, |runtime| !goes_on(runtime)) {
-            Err(RunError::Log(_)) => self.only_answer(at, goes_on),
+            Err(RunError::Log(error)) => {
+                // It stays, and must not be silent about it.
+                if !tracing::enabled!(target: "tiffany", tracing::Level::ERROR) {
+                    eprintln!(
+                        "tiffany: the log has failed, and nothing is written any more: {error}"
+                    );
+                }
+                self.only_answer(at, goes_on)
+            }
             driven => driven,
         }
     }

@@ -187,7 +187,8 @@ impl Runtime {
                     Err(_) if !is_new => function,
                     Err(error) => return Err(error),
                 };
-                let submitted = self.submit_json(&function, &id, &compact(input.get()), Wanted::Asked);
+                let submitted =
+                    self.submit_json(&function, &id, &compact(input.get()), Wanted::Asked);
                 submitted.map(|run| Answer::Run { run, is_new }).map_err(into_task_error)
             }
             Request::Send { run, name, message } => {

@@ -326,8 +326,8 @@ impl Tasks {
             _ => None,
         };
         let (since, maybe_over) = (record.ts.to_owned(), false);
-        let waiting = Waiting { call, name, about, at, since, maybe_over, step };
-        let targets = waiting.targets();
+        let waiting = Waiting { call, name, about, at, since, maybe_over, step, passed: 0 };
+        let targets = waiting.targets().into_owned();
         self.task(tid).waits.insert(record.seq, waiting);
         if let Some(key) = key {
             self.receivers.entry(key.clone()).or_default().insert((record.seq, tid));
@@ -450,12 +450,18 @@ impl Tasks {
             Target::Object(id) => self.settled.contains(id),
         };
         let targets = waiting.targets();
+        // Whoever is over stays so: with ten thousand, each is looked at once.
+        let passed = targets.iter().skip(waiting.passed).take_while(|target| is_over(target));
+        let passed = waiting.passed + passed.count();
         let done = match waiting.call.as_str() {
             "race" => targets.iter().any(is_over),
-            _ => !targets.is_empty() && targets.iter().all(is_over),
+            _ => !targets.is_empty() && passed == targets.len(),
         };
+        let task = self.task(tid);
         if done {
-            self.task(tid).waits.remove(&record);
+            task.waits.remove(&record);
+        } else if let Some(waiting) = task.waits.get_mut(&record) {
+            waiting.passed = passed;
         }
     }
 }

@@ -3,6 +3,9 @@
 
 #![cfg_attr(not(feature = "cli"), allow(dead_code, reason = "the command line shows more of it"))]
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use serde_json::Value;
 use tiffany_kernel::{CallKind, Time};
 
@@ -28,6 +31,8 @@ pub(crate) struct Waiting {
     /// The task has done something since: it may have taken this back.
     pub(crate) maybe_over: bool,
     pub(crate) step: Option<StepSeen>,
+    /// Of what it waits for together, so many are over, from the first on.
+    pub(crate) passed: usize,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -36,7 +41,7 @@ pub(crate) enum About {
     Task(u64),
     Object(u64),
     Promise(u64, String),
-    Items(Vec<Target>),
+    Items(Arc<[Target]>),
     Until(String),
     Key(String),
     Uuid(String),
@@ -90,8 +95,10 @@ impl Waiting {
                     Target::Task(tid) => format!("task {tid}"),
                     Target::Object(id) => format!("object {id}"),
                 };
-                let named = items.iter().take(NAMED).map(item).collect::<Vec<_>>().join(", ");
-                match items.len().saturating_sub(NAMED) {
+                let left = &items[self.passed.min(items.len())..];
+                let named = left.iter().take(NAMED).map(item).collect::<Vec<_>>().join(", ");
+                match left.len().saturating_sub(NAMED) {
+                    0 if items.is_empty() => " of many".into(),
                     0 => format!(" of {named}"),
                     more => format!(" of {named} and {more} more"),
                 }
@@ -118,12 +125,12 @@ impl Waiting {
     }
 
     /// The tasks and promises it waits for.
-    pub(crate) fn targets(&self) -> Vec<Target> {
+    pub(crate) fn targets(&self) -> Cow<'_, [Target]> {
         match (&self.about, self.call.as_str()) {
-            (About::Task(tid), "wait" | "wait_task") => vec![Target::Task(*tid)],
-            (About::Object(id) | About::Promise(id, _), "wait") => vec![Target::Object(*id)],
-            (About::Items(items), "race" | "gather") => items.clone(),
-            _ => Vec::new(),
+            (About::Task(tid), "wait" | "wait_task") => vec![Target::Task(*tid)].into(),
+            (About::Object(id) | About::Promise(id, _), "wait") => vec![Target::Object(*id)].into(),
+            (About::Items(items), "race" | "gather") => Cow::Borrowed(items),
+            _ => Cow::default(),
         }
     }
 
@@ -255,7 +262,7 @@ pub(crate) fn about(record: &Record<'_>) -> About {
 }
 
 /// Tasks and promises that are waited for together.
-fn items(json: &str) -> Vec<Target> {
+fn items(json: &str) -> Arc<[Target]> {
     let items: Vec<Value> = serde_json::from_str(json).unwrap_or_default();
     let item = |item: &Value| match (item["task"].as_u64(), item["object"].as_u64()) {
         (Some(tid), _) => Some(Target::Task(tid)),
@@ -283,7 +290,7 @@ mod tests {
 
     fn waiting(call: &str, about: About) -> Waiting {
         let (call, at, since) = (call.to_owned(), String::new(), String::new());
-        Waiting { call, name: None, about, at, since, maybe_over: false, step: None }
+        Waiting { call, name: None, about, at, since, maybe_over: false, step: None, passed: 0 }
     }
 
     #[test]

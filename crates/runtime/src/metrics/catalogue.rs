@@ -77,7 +77,7 @@ catalogue! {
     DISK_SIZE: Gauge "tiffany_disk_size_bytes" [] "Size of the log's disk.";
 
     EVENTS: Counter "tiffany_events_total" [] "Events of the activity log that were published.";
-    EVENTS_LOST: Counter "tiffany_events_lost_total" [] "Events that readers were told they had lost, because they were too slow or came too late.";
+    EVENTS_LOST: Counter "tiffany_events_lost_total" [] "Events that readers lost, because they were too slow.";
     EVENT_READERS: Gauge "tiffany_event_readers" [] "Readers of the activity log.";
     EVENT_BYTES: Gauge "tiffany_event_bytes" [] "Bytes of events that are kept.";
 

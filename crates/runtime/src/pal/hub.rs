@@ -42,7 +42,7 @@ pub(super) struct Shared {
 pub struct Counts {
     /// Events that were published.
     pub published: u64,
-    /// Events that readers were told they had lost.
+    /// Events that readers were too slow for. What was gone when they came is told to them, and not counted here.
     pub lost: u64,
     /// Readers at present.
     pub readers: usize,

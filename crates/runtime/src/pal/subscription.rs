@@ -139,7 +139,6 @@ impl Subscription {
         let from = wanted.from.unwrap_or(next_seq);
         let (notable, gone) = lane.notable.from(from, wanted.ghosts);
         let (turns, _) = lane.turns.from(from, wanted.ghosts);
-        state.lost += gone;
         state.turn_lanes += usize::from(is_first);
         drop(guard);
         let taken = (gone > 0).then_some(Taken::Lost(gone)).into_iter().collect();

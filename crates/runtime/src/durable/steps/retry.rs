@@ -43,9 +43,10 @@ impl Retry {
         Retry { attempts, first, factor: 2.0, max, jitter: 0.1, hopeless: Vec::new() }
     }
 
-    /// How long it waits after the first failure.
+    /// How long it waits after the first failure. The longest wait is at least that.
     pub fn first(mut self, wait: Duration) -> Retry {
         self.first = wait;
+        self.max = self.max.max(wait);
         self
     }
 
@@ -134,6 +135,15 @@ pub(crate) fn mixed(seed: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_first_wait_that_is_long_is_not_cut() {
+        let hour = Duration::from_secs(3600);
+        assert_eq!(Retry::times(3).first(hour).max, hour);
+        let (minute, second) = (Duration::from_secs(60), Duration::from_secs(1));
+        assert_eq!(Retry::times(3).first(second).max, minute);
+        assert_eq!(Retry::times(3).first(hour).max(minute).max, minute, "who says so means it");
+    }
 
     #[test]
     fn waits_grow_up_to_the_longest() {
