@@ -343,7 +343,7 @@ fn where_tasks_stand_is_told_from_the_records_and_more_exactly_by_the_code() {
         ["waiting", "completed", "failed", "waiting", "waiting", "waiting"],
         "{found:?}"
     );
-    assert_eq!(found[0].2, "gather of task 2, task 4, task 5, task 6");
+    assert_eq!(found[0].2, "gather of task 4, task 5, task 6", "those that are not over");
     assert!(found[3].2.starts_with("sleep until 2"), "{found:?}");
     assert_eq!(found[4].2, "receive_message `news`");
     assert!(
@@ -397,4 +397,32 @@ fn runs_are_chosen_sorted_and_counted() {
     home.run(&["ls", "--forks-of", "nobody"]).failed(1, "TFY0041");
     home.run(&["ls", "--since", "yesterday"]).failed(2, "TFY0067");
     home.run(&["ls", "--sort", "size"]).failed(2, "TFY0067");
+}
+
+#[test]
+fn steps_are_listed_with_their_attempts() {
+    let home = Home::golden();
+    let light = home.run(&["effects", "toast", "--json"]).ok().lines().remove(0);
+    assert_eq!((&light["name"], &light["state"]), (&"light".into(), &"failed".into()));
+    assert_eq!(light["attempts"].as_array().unwrap().len(), 1);
+    // What a crash left in the commit log is not in the file of the run yet.
+    let told = home.run(&["effects", "pay-1"]).ok().stdout;
+    assert!(told.contains("the last records of this run are in the commit log only"), "{told}");
+    let failed = home.run(&["effects", "toast", "--state", "failed"]).ok().stdout;
+    assert!(failed.contains("failed") && failed.contains("on fire"), "{failed}");
+    assert_eq!(home.run(&["effects", "toast", "--state", "queued", "--json"]).ok().stdout, "");
+    home.run(&["effects", "toast", "--state", "happy"]).failed(2, "TFY0067");
+    home.run(&["effects", "nobody"]).failed(1, "TFY0041");
+}
+
+#[test]
+fn a_long_value_is_written_as_it_is() {
+    let home = Home::new();
+    let long = format!("\"{}\"", "tea ".repeat(20_000));
+    assert_eq!(home.start("burn", "long", &long, "").code, 1);
+    let start = home.run(&["log", "long", "--type", "RunStart", "--json"]).ok().lines().remove(0);
+    let hash = start["input"]["$blob"].as_str().unwrap();
+    assert_eq!(home.run(&["blob", hash]).ok().stdout, long);
+    home.run(&["blob", &"0".repeat(hash.len())]).failed(1, "TFY0111");
+    home.run(&["blob", "../tokens"]).failed(1, "TFY0032");
 }

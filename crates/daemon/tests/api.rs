@@ -596,3 +596,36 @@ fn metrics_and_health_are_there() {
     assert_eq!(status["limits"]["body_bytes"], 8 << 20);
     assert_eq!(status["limits"]["header_time"], 15.0);
 }
+
+#[test]
+fn a_long_value_is_read_by_its_hash() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    let long = "long ".repeat(40_000);
+    house.submit("echo", "e", &format!("{{\"text\":\"{long}\"}}"));
+    house.wait_for("e", "completed");
+    let input =
+        house.get("/api/v1/runs/e/records?from=1&limit=1").json()["records"][0]["input"].clone();
+    let hash = input["$blob"].as_str().unwrap();
+    let path = format!("/api/v1/runs/e/blobs/{hash}");
+    // Blobs come to their files behind the log.
+    let mut told = house.get(&path);
+    for _ in 0..500 {
+        if told.status == 200 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        told = house.get(&path);
+    }
+    assert_eq!(told.header("content-type"), Some("application/json"));
+    assert_eq!(told.json()["text"], long);
+    let other = "0".repeat(hash.len());
+    assert_eq!(
+        house.get(&format!("/api/v1/runs/e/blobs/{other}")).problem(),
+        (404, "TFY0111".into())
+    );
+    for bad in ["x", "..%2f..%2ftokens", "%00"] {
+        assert_eq!(house.get(&format!("/api/v1/runs/e/blobs/{bad}")).problem().0, 400, "{bad}");
+    }
+    assert_eq!(house.get(&format!("/api/v1/runs/nobody/blobs/{hash}")).problem().0, 404);
+}

@@ -2,6 +2,7 @@
 
 mod actions;
 mod approvals;
+mod blobs;
 mod chronicle;
 mod diff;
 mod doubts;

@@ -125,6 +125,7 @@ fn content(name: &str) -> Value {
         "Html" => json!({ "text/html": of(name) }),
         "Text" => json!({ "text/plain": of(name) }),
         "Events" => json!({ "text/event-stream": of(name) }),
+        "Value" => json!({ "application/json": of(name), "application/octet-stream": {} }),
         "Problem" => json!({ "application/problem+json": of(name) }),
         "Records" => json!({
             "application/json": of(name),

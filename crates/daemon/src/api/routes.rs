@@ -8,8 +8,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::{
-    actions, approvals, chronicle, diff, doubts, events, health, keep, look, me, page, pages,
-    records, rerun, stuck, submit,
+    actions, approvals, blobs, chronicle, diff, doubts, events, health, keep, look, me, page,
+    pages, records, rerun, stuck, submit,
 };
 use crate::app::App;
 use crate::auth::Role;
@@ -292,6 +292,9 @@ pub(super) const ROUTES: &[Route] = &[
             ("limit", Schema::Count(1, 10_000), "How many at most; by default 100."),
         ])
         .answers(&[(200, "A page of effects.", Some("Effects"))]),
+    get("/api/v1/runs/{run}/blobs/{hash}", VIEWER, handler!(blobs::show))
+        .about("A long value, which records name by its hash (`$blob`), as it was written: JSON, or bytes.")
+        .answers(&[(200, "The value.", Some("Value"))]),
     get("/api/v1/events", VIEWER, handler!(events::of_all))
         .about("What all runs do while they do it, as events (SSE), or as a WebSocket on the same path.")
         .query(EVENTS)

@@ -26,6 +26,7 @@ mod diff;
 mod doctor;
 mod doubt;
 mod driver;
+mod effects;
 mod error;
 mod events;
 mod export;
@@ -238,6 +239,8 @@ fn dispatch(
         Command::Ls(options) => ls::ls(&place, out, &options),
         Command::Show(options) => show::show(place, out, &options),
         Command::Log(options) => log::log(&place, out, &options),
+        Command::Effects(options) => effects::effects(&place, out, &options),
+        Command::Blob(options) => effects::blob(&place, out, &options),
         Command::Events(options) => events::events(&place, out, &options),
         Command::Verify(options) => verify::verify(&place, out, &options),
         Command::Inspect(options) => inspect::inspect(place, out, &options),

@@ -6,6 +6,8 @@ use tiffany_kernel::Time;
 
 use crate::cli::units;
 use crate::control::{SortBy, State};
+use crate::history::EffectQuery;
+use clap::builder::PossibleValuesParser;
 use clap::{Args as ClapArgs, ValueEnum};
 
 #[derive(Debug, ClapArgs)]
@@ -135,6 +137,30 @@ pub(in crate::cli) struct Events {
     /// Not what happens again while a run is brought back.
     #[arg(long)]
     pub(in crate::cli) no_ghosts: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(in crate::cli) struct Effects {
+    /// A UUID, the beginning of one, or the id the run was started with.
+    pub(in crate::cli) run: String,
+    /// Only those of this task.
+    #[arg(long, value_name = "NUMBER")]
+    pub(in crate::cli) task: Option<u64>,
+    /// Only those of this name.
+    #[arg(long, value_name = "STEP")]
+    pub(in crate::cli) name: Option<String>,
+    /// Only those in this state; `left`: its task ended without it.
+    #[arg(long, value_parser = PossibleValuesParser::new(EffectQuery::STATES))]
+    pub(in crate::cli) state: Option<String>,
+    /// How many to list at the most.
+    #[arg(long, value_name = "N", default_value = "100")]
+    pub(in crate::cli) limit: usize,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(in crate::cli) struct Blob {
+    /// Its hash.
+    pub(in crate::cli) hash: String,
 }
 
 #[derive(Debug, ClapArgs)]

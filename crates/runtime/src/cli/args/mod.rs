@@ -18,7 +18,7 @@ pub(super) use live::{
     AboutApprovals, Approvals, Approve, Approved, Ps, Reject, Submit, ToDoAboutApprovals, Watch,
 };
 pub(super) use looking::{
-    Diff, Events, Export, ExportFormat, Inspect, Log, Ls, Metrics, Show, Verify,
+    Blob, Diff, Effects, Events, Export, ExportFormat, Inspect, Log, Ls, Metrics, Show, Verify,
 };
 
 /// Looks at a log directory of durable runs, and changes what waits there.
@@ -63,6 +63,10 @@ pub(super) enum Command {
     Show(Show),
     /// Print the records of a run.
     Log(Log),
+    /// List the steps of a run with their attempts, the newest first.
+    Effects(Effects),
+    /// Print a long value, which records name by its hash (`$blob`).
+    Blob(Blob),
     /// Print what runs are doing, as the process that has the directory tells it.
     Events(Events),
     /// Check every checksum: index, commit log, runs, blobs.

@@ -1,0 +1,87 @@
+//! `effects`: the steps of a run with their attempts, and `blob`: a long value that is kept beside the lines. From the log alone.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tiffany_kernel::{ErrorKind, TaskError};
+
+use super::Done;
+use super::args::{Blob, Effects};
+use super::error::Ending;
+use super::out::{Out, Style};
+use super::place::{Place, find_kept};
+use super::table::{Cell, Table};
+use crate::history::{Chronicle, ChronicleError, EffectQuery, EffectSeen};
+use crate::wal::BlobHash;
+
+pub(super) fn effects(place: &Place, mut out: Out, options: &Effects) -> Done {
+    let view = place.look()?;
+    let run = find_kept(&view, &options.run)?;
+    let query = EffectQuery {
+        task: options.task,
+        name: options.name.clone(),
+        state: options.state.clone(),
+        before: None,
+        limit: options.limit,
+    };
+    let page = Chronicle::new(&place.dir, run).effects(&query).map_err(unread)?;
+    if out.json {
+        page.effects.iter().try_for_each(|effect| out.json(&json!(effect)))?;
+        return out.end(0);
+    }
+    let mut table = Table::new(&["RECORD", "TASK", "STEP", "STATE", "ATTEMPTS", "TOOK", "ERROR"]);
+    for effect in &page.effects {
+        let style = match effect.state {
+            "completed" => Style::Good,
+            "failed" | "refused" => Style::Bad,
+            _ => Style::Busy,
+        };
+        let error = effect.attempts.iter().rev().find_map(|attempt| attempt.error.as_ref());
+        table.row(vec![
+            Cell::new(Style::Plain, &effect.record.to_string()),
+            Cell::new(Style::Plain, &effect.tid.to_string()),
+            Cell::new(Style::Plain, &effect.name),
+            Cell::new(style, effect.state),
+            Cell::new(Style::Plain, &effect.attempts.len().to_string()),
+            Cell::new(Style::Plain, &took(effect)),
+            Cell::new(Style::Dim, error.map_or("", |error| &error.message)),
+        ]);
+    }
+    table.print(&mut out)?;
+    if view.recovery().completed.contains(&run) {
+        let note = "the last records of this run are in the commit log only, and not told here; opening the log brings them to its file";
+        out.text(Style::Busy, note)?;
+    }
+    if page.matched > page.effects.len() as u64 {
+        let more = page.matched - page.effects.len() as u64;
+        out.text(Style::Dim, &format!("{more} before these; `--limit` lists them"))?;
+    }
+    out.end(0)
+}
+
+/// From the beginning of its first attempt to the end of its last.
+fn took(effect: &EffectSeen) -> String {
+    let begin = effect.attempts.first().map(|attempt| attempt.begin);
+    let end = effect.attempts.last().and_then(|attempt| attempt.end);
+    begin.zip(end).map_or_else(String::new, |(begin, end)| {
+        format!("{:.1?}", Duration::from_micros(end.saturating_sub(begin)))
+    })
+}
+
+fn unread(error: ChronicleError) -> Ending {
+    match error {
+        ChronicleError::Log(error) => error.into(),
+        error => TaskError::new(ErrorKind::BadArgument, error.to_string()).into(),
+    }
+}
+
+/// Writes a value as it was written, whatever its bytes are.
+pub(super) fn blob(place: &Place, mut out: Out, options: &Blob) -> Done {
+    let Some(hash) = BlobHash::parse(&options.hash) else {
+        let message = "the name of a value is its hash, as `$blob` has it in a record";
+        return Err(TaskError::new(ErrorKind::BadArgument, message).into());
+    };
+    let bytes = place.look()?.blob(hash)?;
+    out.raw(&bytes)?;
+    out.end(0)
+}
