@@ -308,3 +308,34 @@ fn killed_under_load_it_loses_nothing_that_it_has_acknowledged_and_watchers_catc
     is_over.store(true, Ordering::SeqCst);
     watches.join().unwrap();
 }
+
+#[test]
+fn what_is_done_while_the_daemon_is_away_is_in_its_audit_too() {
+    let home = Home::new();
+    let served = Served::start(&home, &orders(), &FREE);
+    served.ask("POST", "/api/v1/runs", r#"{"function":"nap","id":"n","input":600}"#);
+    served.ask("POST", "/api/v1/runs", r#"{"function":"nap","id":"short","input":0.01}"#);
+    served.ask("GET", "/api/v1/runs/short?wait=10", "");
+    served.signal("-TERM");
+    served.end();
+    home.run(&["send", "n", "word", "1"]).ok();
+    home.run(&["cancel", "n"]).ok();
+    home.run(&["rm", "short"]).ok();
+    home.run(&["approve", "n/9"]).failed(1, "TFY0181");
+    let lines = home.run(&["audit", "--json"]).ok().lines();
+    let by_hand = lines.iter().filter(|line| line["from"] == "log");
+    let told: Vec<(&str, &str)> = by_hand
+        .map(|line| (line["did"].as_str().unwrap(), line["outcome"].as_str().unwrap()))
+        .collect();
+    // What was refused, too.
+    let expected = [("send", "ok"), ("cancel", "ok"), ("remove", "ok"), ("approve", "TFY0181")];
+    assert_eq!(told, expected, "{lines:?}");
+}
+
+#[test]
+fn a_log_that_no_daemon_ever_had_is_given_no_audit() {
+    let home = Home::new();
+    home.start("nap", "n", "600", "0.2").ok();
+    home.run(&["cancel", "n"]).ok();
+    assert!(!home.log().join("audit.jsonl").exists());
+}

@@ -47,11 +47,14 @@ mod top;
 mod witness;
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use tiffany::Builder;
 use tiffany::cli::clap::{self, ArgMatches};
 use tiffany::cli::{Asked, CommandLine, Extra, GuestError};
+use tiffany::control::Witness;
 
 use commands::{audit as audit_command, config as config_command, stuck as stuck_command, token};
 use config::{Config, ConfigError};
@@ -92,6 +95,13 @@ impl Extra for Commands {
             Some((.., run)) => run(asked),
             None => Ok(0),
         }
+    }
+
+    /// Where a daemon was, its audit has what is done without it, too.
+    fn witness(&self, dir: &Path) -> Option<Arc<dyn Witness>> {
+        let audit =
+            dir.join(audit::AUDIT).exists().then(|| audit::Audit::at(dir).ok()).flatten()?;
+        Some(Arc::new(witness::ByHand(audit)))
     }
 
     fn options(&self) -> Vec<clap::Arg> {

@@ -100,7 +100,7 @@ fn decide(place: &Place, mut out: Out, of: &Approved, mut ruling: Ruling) -> Don
         ruling = ruling.because(why);
     }
     let id = which(place, of.question.as_deref())?;
-    let mut control = Control::open(&place.dir)?;
+    let mut control = place.control()?;
     let decided = control.resolve(&id, ruling)?;
     let offline = control.is_offline();
     if out.json {

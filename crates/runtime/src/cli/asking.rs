@@ -12,7 +12,7 @@ use super::args::{AboutApprovals, ToDoAboutApprovals};
 use super::error::{CliError, Ending};
 use super::out::clean;
 use super::place::Place;
-use crate::control::{Control, OpenApproval, Ruling};
+use crate::control::{OpenApproval, Ruling};
 
 /// Why a question is denied.
 const NOBODY: &str = "nobody was there to ask: the command that waits for the run had no terminal, or was told to deny";
@@ -118,7 +118,7 @@ impl<'a> Questions<'a> {
 
     /// `false`: somebody else was faster.
     fn resolve(&self, approval: &OpenApproval, ruling: Ruling) -> Result<bool, TaskError> {
-        let decided = Control::open(&self.place.dir)?.resolve(&approval.id, ruling);
+        let decided = self.place.control()?.resolve(&approval.id, ruling);
         match decided.map_err(|error| (error.kind(), error)) {
             Ok(_) => Ok(true),
             Err((

@@ -34,7 +34,7 @@ pub(super) fn when(control: &Control) -> &'static str {
 pub(super) fn send(place: &Place, mut out: Out, options: &Send) -> Done {
     let message = parse(&options.message)?;
     let run = find_run(place, &options.run)?;
-    let mut control = Control::open(&place.dir)?;
+    let mut control = place.control()?;
     control.send(run, &options.name, &message)?;
     let (name, offline) = (&options.name, control.is_offline());
     match out.json {
@@ -54,7 +54,7 @@ pub(super) fn settle(place: &Place, mut out: Out, options: &Settle) -> Done {
     let value = options.value.as_deref().map(parse).transpose()?;
     is_log(&place.dir)?;
     let run = options.run.as_deref().map(|name| find_run(place, name)).transpose()?;
-    let mut control = Control::open(&place.dir)?;
+    let mut control = place.control()?;
     let settlement = match (&options.fail, value, run) {
         (Some(message), _, None) => control.fail(promise, message)?,
         (Some(message), _, Some(run)) => control.fail_in(run, promise, message)?,
@@ -82,7 +82,7 @@ pub(super) fn settle(place: &Place, mut out: Out, options: &Settle) -> Done {
 
 pub(super) fn cancel(place: &Place, mut out: Out, options: &Cancel) -> Done {
     let run = find_run(place, &options.run)?;
-    let mut control = Control::open(&place.dir)?;
+    let mut control = place.control()?;
     control.cancel(run)?;
     let offline = control.is_offline();
     match out.json {
@@ -97,7 +97,7 @@ pub(super) fn cancel(place: &Place, mut out: Out, options: &Cancel) -> Done {
 pub(super) fn query(place: &Place, mut out: Out, options: &Query) -> Done {
     let input = parse(options.input.as_deref().unwrap_or("null"))?;
     let run = find_run(place, &options.run)?;
-    let mut control = Control::open(&place.dir)?;
+    let mut control = place.control()?;
     let answer: Box<RawValue> = control.question(run, &options.name, &input)?;
     match out.json {
         true => out

@@ -79,7 +79,7 @@ fn list(place: &Place, mut out: Out) -> Done {
 fn decide(place: &Place, mut out: Out, options: &Decide) -> Done {
     let decision = decision(options)?;
     is_log(&place.dir)?;
-    let mut control = Control::open(&place.dir)?;
+    let mut control = place.control()?;
     let word = decision.word();
     control.decide(&options.key, decision)?;
     let (key, offline) = (&options.key, control.is_offline());

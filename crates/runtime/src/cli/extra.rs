@@ -2,14 +2,16 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use clap::ArgMatches;
 
 use super::Started;
 use super::guest::GuestError;
 use crate::builder::Builder;
+use crate::control::Witness;
 
 /// Commands that another crate adds.
 ///
@@ -39,6 +41,11 @@ pub trait Extra {
 
     /// Does one of them, and gives the exit code.
     fn run(&self, asked: Asked<'_>) -> Result<u8, GuestError>;
+
+    /// Who sees what commands change in this directory where no process has it.
+    fn witness(&self, _dir: &Path) -> Option<Arc<dyn Witness>> {
+        None
+    }
 
     /// Options that every command takes.
     fn options(&self) -> Vec<clap::Arg> {

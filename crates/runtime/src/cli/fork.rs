@@ -16,7 +16,6 @@ use super::out::{Out, Style};
 use super::place::{Place, find};
 use super::resume::resume_only;
 use super::summary::Summary;
-use crate::control::Control;
 use crate::durable;
 use crate::wal::{LogError, View};
 
@@ -32,7 +31,7 @@ pub(super) fn fork(place: Place, mut out: Out, options: &Fork) -> Done {
         return Err(LogError::Locked { dir, owner }.into());
     }
     drop(view);
-    let mut control = Control::open(&place.dir)?;
+    let mut control = place.control()?;
     let fork = control.fork(run, options.at, wanted)?;
     let offline = control.is_offline();
     drop(control);
@@ -94,7 +93,7 @@ fn read(file: &Path) -> Result<String, Ending> {
 
 pub(super) fn allow(place: &Place, mut out: Out, options: &Allow) -> Done {
     let run = find(&place.look()?, &options.run)?;
-    let mut control = Control::open(&place.dir)?;
+    let mut control = place.control()?;
     control.allow(run, &options.names)?;
     let offline = control.is_offline();
     match out.json {

@@ -12,7 +12,7 @@ use super::summary::{count, moment};
 use super::table::{Cell, Table};
 use super::units::size;
 use crate::history::Outcome;
-use crate::retention::{Candidate, Keeper, Plan, Pruned, Retention, plan_of};
+use crate::retention::{Candidate, Plan, Pruned, Retention, plan_of};
 use crate::wal::{Collected, RunState};
 
 pub(super) fn rm(place: &Place, mut out: Out, options: &Rm) -> Done {
@@ -20,7 +20,7 @@ pub(super) fn rm(place: &Place, mut out: Out, options: &Rm) -> Done {
     let runs = options.runs.iter().map(|name| find(&view, name));
     let runs = runs.collect::<Result<Vec<Uuid>, Ending>>()?;
     drop(view);
-    let mut keeper = Keeper::open(&place.dir)?;
+    let mut keeper = place.keeper()?;
     let mut refused = Vec::new();
     let mut removed = 0;
     for run in runs {
@@ -53,7 +53,7 @@ pub(super) fn compact(place: &Place, mut out: Out, options: &Compact) -> Done {
         }
     };
     drop(view);
-    let mut keeper = Keeper::open(&place.dir)?;
+    let mut keeper = place.keeper()?;
     let mut pruned = keeper.compact(&runs)?;
     if pruned.compacted > 0 {
         pruned.collected = keeper.collect_blobs()?;
@@ -109,7 +109,7 @@ pub(super) fn prune(place: &Place, mut out: Out, options: &Prune) -> Done {
         return out.end(0);
     }
     drop(view);
-    let mut keeper = Keeper::open(&place.dir)?;
+    let mut keeper = place.keeper()?;
     let plan = keeper.plan(&[rule])?;
     let pruned = keeper.carry_out(&plan)?;
     match out.json {

@@ -234,7 +234,9 @@ fn dispatch(
     );
     let builder = if takes_code { started.with_app(builder)? } else { builder };
     let builder = started.prepared(matches, builder)?;
-    let place = Place::new(dir_of(args.dir.as_ref(), &builder), builder);
+    let dir = dir_of(args.dir.as_ref(), &builder);
+    let witness = started.extras.iter().find_map(|extra| extra.witness(&dir));
+    let place = Place::new(dir, builder).witnessed_by(witness);
     match args.command {
         Command::Ls(options) => ls::ls(&place, out, &options),
         Command::Show(options) => show::show(place, out, &options),

@@ -8,15 +8,18 @@ use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 use super::error::{CliError, Ending, Shown};
 use super::summary::Summary;
 use crate::builder::Builder;
-use crate::control::SHORTEST;
+use crate::control::{Control, SHORTEST, Witness};
 use crate::durable::{run_removed, uuid_of};
 use crate::near::near;
+use crate::retention::Keeper;
 use crate::runtime::Runtime;
 use crate::wal::{LogError, RealDisk, RunState, View};
 
 pub(super) struct Place {
     pub(super) dir: PathBuf,
     pub(super) builder: Builder,
+    /// Who sees what is changed where no process has the log.
+    witness: Option<Arc<dyn Witness>>,
 }
 
 /// What is in the directory, as well as it can be read.
@@ -28,7 +31,26 @@ pub(super) struct Sight {
 
 impl Place {
     pub(super) fn new(dir: PathBuf, builder: Builder) -> Place {
-        Place { dir, builder }
+        Place { dir, builder, witness: None }
+    }
+
+    /// What is changed here is seen by somebody.
+    pub(super) fn witnessed_by(self, witness: Option<Arc<dyn Witness>>) -> Place {
+        Place { witness, ..self }
+    }
+
+    /// The log, to be changed.
+    pub(super) fn control(&self) -> Result<Control, TaskError> {
+        let control = Control::open(&self.dir)?;
+        Ok(match &self.witness {
+            Some(witness) => control.witnessed_by(Arc::clone(witness)),
+            None => control,
+        })
+    }
+
+    /// The same, for runs that are over.
+    pub(super) fn keeper(&self) -> Result<Keeper, TaskError> {
+        Ok(Keeper::through(self.control()?, &self.dir))
     }
 
     /// Whether there is a program behind the command line.

@@ -107,6 +107,14 @@ impl Control {
         }
     }
 
+    /// What this changes on a log that no process has is seen by somebody, as the process sees it that has one: see [`Builder::witness`](crate::Builder::witness).
+    pub fn witnessed_by(mut self, witness: Arc<dyn Witness>) -> Control {
+        if let Way::Offline(offline) = &mut self.0 {
+            offline.witness = Some(witness);
+        }
+        self
+    }
+
     /// The process that has the log in a directory, if one has it and listens. The log itself is not touched.
     pub fn connect(dir: &Path) -> Result<Option<Control>, TaskError> {
         Ok(Client::connect(dir)?.map(|client| Control(Way::Socket(client))))

@@ -10,6 +10,7 @@ use super::catalogue::{Catalogue, Listing, Shown};
 use super::no_activity;
 use super::request::{Answer, Decision, Request, Status};
 use super::summary::{RunQuery, State, find_named};
+use super::witness::{Witness, seen};
 use crate::approval::{no_such_approval, own_uid};
 use crate::clock::Clock;
 use crate::durable::{
@@ -34,6 +35,8 @@ pub(super) struct Offline {
     /// Runs that forks need, once somebody wanted to know, and the last collection of blobs.
     needed: Option<Arc<Needed>>,
     collected: Option<Collected>,
+    /// Who sees what is changed.
+    pub(super) witness: Option<Arc<dyn Witness>>,
 }
 
 /// Why a log cannot be had.
@@ -65,7 +68,7 @@ impl Offline {
         match Writer::open_for(Holding::Briefly, Arc::clone(&disk), root, settings) {
             Ok((writer, _)) => {
                 let (writer, root) = (Some(writer), root.into());
-                Ok(Offline { writer, disk, root, needed: None, collected: None })
+                Ok(Offline { writer, disk, root, needed: None, collected: None, witness: None })
             }
             Err(error @ LogError::Locked { .. }) => Err(Refused::InUse(error)),
             Err(error) => Err(Refused::Broken(log_failed(error))),
@@ -73,6 +76,11 @@ impl Offline {
     }
 
     pub(super) fn ask(&mut self, request: Request) -> Result<Answer, TaskError> {
+        let (witness, uid) = (self.witness.clone(), own_uid());
+        seen(witness.as_deref(), uid, request, |request| self.carry_out(request))
+    }
+
+    fn carry_out(&mut self, request: Request) -> Result<Answer, TaskError> {
         let clock = Clock::system().now();
         let rules = self.rules_for(&request)?;
         let mut page = Page::new(Batch::new());
