@@ -155,7 +155,7 @@ impl Lane {
     fn slices(&self, from: u64, to: u64, least: u64) -> Vec<SliceShown> {
         let first = self.marks.partition_point(|mark| mark.at <= from).saturating_sub(1);
         let mut shown: Vec<SliceShown> = Vec::new();
-        let mut small: Option<SliceShown> = None;
+        let mut small: Option<Together> = None;
         for (place, mark) in self.marks.iter().enumerate().skip(first) {
             let end = self.marks.get(place + 1).map(|next| next.at).or(self.end);
             if mark.at > to {
@@ -169,25 +169,56 @@ impl Lane {
                 SliceShown { from: mark.at, to: end, doing: mark.doing, record: mark.record };
             let is_long = end.is_none_or(|end| end - mark.at >= least);
             match (&mut small, is_long) {
-                (None, false) => small = Some(slice),
-                (Some(together), false) => {
-                    together.to = slice.to;
-                    if together.doing != slice.doing {
-                        together.doing = Doing::Mixed;
-                    }
-                }
+                (None, false) => small = Some(Together::new(slice)),
+                (Some(together), false) => together.add(slice),
                 (_, true) => {
-                    shown.extend(small.take());
+                    shown.extend(small.take().map(Together::shown));
                     shown.push(slice);
                 }
             }
-            if small.is_some_and(|small| small.to.is_some_and(|to| to - small.from >= least)) {
-                shown.extend(small.take());
+            if small.as_ref().is_some_and(|small| small.took() >= least) {
+                shown.extend(small.take().map(Together::shown));
             }
         }
-        shown.extend(small);
+        shown.extend(small.map(Together::shown));
         shown
     }
+}
+
+/// Pieces that are too short to be told apart.
+struct Together {
+    slice: SliceShown,
+    /// What took how much of it.
+    parts: Vec<(Doing, u64)>,
+}
+
+impl Together {
+    fn new(slice: SliceShown) -> Together {
+        Together { slice, parts: vec![(slice.doing, took(&slice))] }
+    }
+
+    fn add(&mut self, slice: SliceShown) {
+        self.slice.to = slice.to;
+        match self.parts.iter_mut().find(|(doing, _)| *doing == slice.doing) {
+            Some((_, time)) => *time += took(&slice),
+            None => self.parts.push((slice.doing, took(&slice))),
+        }
+    }
+
+    fn took(&self) -> u64 {
+        took(&self.slice)
+    }
+
+    /// What took more than half of the time stands for all of it.
+    fn shown(self) -> SliceShown {
+        let most = self.parts.iter().max_by_key(|(_, time)| *time);
+        let most = most.filter(|(_, time)| time * 2 > self.took() || self.parts.len() == 1);
+        SliceShown { doing: most.map_or(Doing::Mixed, |(doing, _)| *doing), ..self.slice }
+    }
+}
+
+fn took(slice: &SliceShown) -> u64 {
+    slice.to.map_or(0, |to| to - slice.from)
 }
 
 /// What of a timeline is wanted.
