@@ -19,6 +19,7 @@ test('a question is asked, decided and recorded', async () => {
   await other.getByRole('row', { name: /asks a person.*market-1/ }).waitFor();
   await other.getByRole('link', { name: 'market-1' }).click();
   await other.getByRole('article', { name: 'Buy fish for 60 EUR?' }).waitFor();
+  await other.locator('.title').getByText('asks a person').waitFor();
 
   await question.getByLabel('Why').fill('half is enough');
   await question.getByRole('button', { name: 'only half' }).click();
