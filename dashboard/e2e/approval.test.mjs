@@ -19,6 +19,7 @@ test('a question is asked, decided and recorded', async () => {
   await other.getByRole('row', { name: /asks a person.*market-1/ }).waitFor();
   await other.getByRole('link', { name: 'market-1' }).click();
   await other.getByRole('article', { name: 'Buy fish for 60 EUR?' }).waitFor();
+  await other.locator('.title').getByText('asks a person').waitFor();
 
   await question.getByLabel('Why').fill('half is enough');
   await question.getByRole('button', { name: 'only half' }).click();
@@ -39,5 +40,21 @@ test('a rejection is the last of the choices', async () => {
   await page.goto('/runs/market-2');
   await page.getByRole('button', { name: 'no', exact: true }).click();
   await page.getByText('"bought: no"').waitFor();
+  assert.deepEqual(page.complaints, []);
+});
+
+test('long ids and questions stay on the page', async () => {
+  const page = await openWindow(daemon, { width: 380 });
+  const id = 'x'.repeat(512);
+  await daemon.submit('label', id, 'words '.repeat(500));
+  await page.goto('/approvals');
+  const question = page.getByRole('article');
+  await question.getByRole('link', { name: /^x+…$/ }).waitFor();
+  assert.equal(await question.getByRole('link').getAttribute('title'), id);
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 380);
+  const short = (await question.getByRole('heading').innerText()).length;
+  await question.getByRole('button', { name: /^Show all 3,\d+ characters$/ }).click();
+  const whole = (await question.getByRole('heading').innerText()).length;
+  assert.ok(short < 310 && whole > 2900, `${short} then ${whole}`);
   assert.deepEqual(page.complaints, []);
 });

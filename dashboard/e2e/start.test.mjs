@@ -35,6 +35,14 @@ test('the form has a field for everything the function takes, and the run gets w
   assert.deepEqual(page.complaints, []);
 });
 
+test('a function without a schema says what it takes', async () => {
+  const page = await openWindow(daemon);
+  const dialog = await form(page);
+  await dialog.getByLabel('Function').selectOption('dinner');
+  await dialog.getByText('It takes u64, as JSON.').waitFor();
+  assert.deepEqual(page.complaints, []);
+});
+
 test('bad input is said at its field, and nothing is started', async () => {
   const page = await openWindow(daemon);
   const dialog = await form(page);

@@ -22,6 +22,7 @@ test('a viewer looks, live, and can do nothing', async () => {
   const page = await openWindow(daemon);
   await page.goto('/runs/market-1');
   await page.getByRole('heading', { name: 'This daemon asks for a token' }).waitFor();
+  assert.equal(await page.getByLabel('Token').evaluate((node) => node === document.activeElement), true);
   assert.deepEqual(await violations(page), []);
   await enter(page, 'tfy_wrong');
   await page.getByRole('alert').getByText('TFY0171').waitFor();

@@ -79,6 +79,7 @@ async function post<T>(path: string, body: unknown = {}): Promise<T> {
 }
 
 const name = encodeURIComponent;
+const blobPath = (run: string, hash: string) => `/api/v1/runs/${name(run)}/blobs/${name(hash)}`;
 
 export interface RunFilter extends Query {
   state?: string;
@@ -116,6 +117,9 @@ export const api = {
     get<Effects>(`/runs/${name(run)}/effects`, query, signal),
   records: (run: string, filter: RecordFilter, signal?: AbortSignal) => get<Records>(`/runs/${name(run)}/records`, filter, signal),
   step: (run: string, at: number, signal?: AbortSignal) => get<Step>(`/runs/${name(run)}/step`, { at }, signal),
+  blobPath,
+  blob: async (run: string, hash: string) => (await ask('GET', blobPath(run, hash))).json() as Promise<unknown>,
+  blobFile: async (run: string, hash: string) => (await ask('GET', blobPath(run, hash))).blob(),
   diff: async (left: string, right: string) => diffOf(await get<unknown>('/diff', { left, right })),
   approvals: async () => (await get<{ approvals: Approval[] }>('/approvals')).approvals,
   doubts: async () => (await get<{ doubts: Doubt[] }>('/doubts')).doubts,

@@ -3,7 +3,7 @@ import { api, ApiError, problemOf } from './api';
 import { Live, type LinkState } from './live';
 import { Pace } from './pace';
 import { TaskList } from './tasklist';
-import type { Activity, Problem, RunDetail, Tasks } from './types';
+import type { Activity, Doubt, Problem, RunDetail, Tasks } from './types';
 
 export interface Progress {
   done: number;
@@ -43,6 +43,8 @@ export class RunView {
   detail = $state.raw<RunDetail | null>(null);
   input = $state.raw<{ value: unknown } | null>(null);
   tasks = $state.raw<Tasks | null>(null);
+  /** Its steps that somebody has to decide on. */
+  doubts = $state.raw<Doubt[]>([]);
   problem = $state.raw<Problem | null>(null);
   lines = $state.raw<Shown[]>([]);
   /** How many lines are not kept here any more. */
@@ -88,7 +90,7 @@ export class RunView {
       this.detail = detail;
       this.problem = null;
       this.#live ??= new Live(`/runs/${encodeURIComponent(detail.uuid)}/events`, { events: (batch) => this.#take(batch), state: (state) => (this.link = state), gap: (why) => this.#gap(why) }, { history: true });
-      await this.#readInput(detail.uuid);
+      await Promise.all([this.#readInput(detail.uuid), this.#readDoubts(detail)]);
       const failed = await tasks;
       if (this.#isStopped) return;
       if (failed) throw failed.error;
@@ -104,6 +106,12 @@ export class RunView {
     if (this.input) return;
     const [first] = (await api.records(run, { from: 1, limit: 1 })).records;
     if (first && 'input' in first) this.input = { value: first.input };
+  }
+
+  async #readDoubts({ uuid, state }: RunDetail) {
+    // A run that is over has none.
+    const all = state === 'live' || state === 'paused' ? await api.doubts() : [];
+    if (!this.#isStopped) this.doubts = all.filter((one) => one.run === uuid);
   }
 
   #gap(why: { restarted: true } | { lost: number }) {

@@ -47,6 +47,12 @@ export function look(state: string): Look {
   return LOOKS[state] ?? { tone: 'quiet', glyph: RING };
 }
 
+/** What a run is shown as: one that goes on and has questions open asks a person. */
+export function shownAs(state: string, asks: boolean): string {
+  return asks && state === 'live' ? 'approval' : state;
+}
+
 export function word(state: string): string {
+  if (state === 'approval') return 'asks a person';
   return state.replaceAll('_', ' ');
 }

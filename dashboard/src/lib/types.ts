@@ -233,6 +233,8 @@ export interface FunctionInfo {
   name: string;
   language?: string | null;
   input?: Schema | null;
+  /** The type of its input as its language has it, where that is known. */
+  takes?: string | null;
   doc?: string | null;
 }
 

@@ -1,0 +1,15 @@
+// Cells of a heat map over time.
+
+/** Two readings for a cell, the last one at the end; nothing where none was read yet. */
+export function cellsOf(rates: readonly number[], cells: number): (number | null)[] {
+  const first = rates.length - cells * 2;
+  return Array.from({ length: cells }, (_, index) => {
+    const there = [rates[first + index * 2], rates[first + index * 2 + 1]].filter((one) => one !== undefined);
+    return there.length > 0 ? there.reduce((all, one) => all + one, 0) / there.length : null;
+  });
+}
+
+/** How strong the colour is. The root keeps the quiet ones in sight. */
+export function heat(value: number, most: number): number {
+  return value <= 0 ? 0 : 0.15 + 0.85 * Math.sqrt(value / most);
+}
