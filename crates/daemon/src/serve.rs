@@ -159,7 +159,7 @@ fn greet(serving: &Serving, json: bool) {
     }
     if status.functions.is_empty() {
         print(
-            "  no functions: nothing can be started here; give the program by `--app`, or use one that has its own",
+            "  no functions: nothing can be started here; mark those of a file of Python with `@workflow` and give it by `--app`, or use a program that registers its own",
         );
     }
 }

@@ -257,7 +257,7 @@ impl Run {
         }));
         match over {
             0 => open,
-            over => format!("{open} ({over} more are over)"),
+            over => format!("{open} ({over} of {} over)", items.len()),
         }
     }
 

@@ -651,7 +651,7 @@ fn of_many_tasks_the_one_that_hangs_is_named() {
     let detail = beside(&mut runtime, move || control.show(uuid).unwrap());
     let waits = detail.tasks[0].waits_for.clone().unwrap();
     assert!(
-        waits.starts_with("all of task 6001") && waits.contains("5999 more are over"),
+        waits.starts_with("all of task 6001") && waits.contains("(5999 of 6000 over)"),
         "{waits}"
     );
     drop(runtime);

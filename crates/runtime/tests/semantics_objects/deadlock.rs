@@ -102,7 +102,7 @@ fn what_can_be_waited_for_in_vain() {
                 tiffany::wait_task(task.tid()).await.unwrap();
             })
         }),
-        ("all of several", "all of task 2, task 3", || {
+        ("all of several", "all of task 3 (1 of 2 over)", || {
             Box::pin(async {
                 let first = spawn(async {}).await;
                 let second = spawn(std::future::pending::<()>()).await;
