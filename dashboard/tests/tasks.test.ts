@@ -71,8 +71,10 @@ describe('the graph of tasks', () => {
 
   it('shows who waits for whom', () => {
     const waits = [{ record: 1, call: 'gather', what: '', since: 0, at: null, on: [2, 3] }];
-    const graph = graphOf([task(1, null, { state: 'waiting', waits }), task(2, 1), task(3, 1)], 'f');
-    expect(graph.edges.filter((edge) => edge.kind === 'waits').map((edge) => edge.to)).toEqual(['t2', 't3']);
+    const told = (state: 'waiting' | 'completed') => graphOf([task(1, null, { state: 'waiting', waits }), task(2, 1, { state: 'waiting' }), task(3, 1, { state })], 'f').edges.filter((edge) => edge.kind === 'waits').map((edge) => edge.to);
+    expect(told('waiting')).toEqual(['t2', 't3']);
+    // Nobody waits any more for who is over.
+    expect(told('completed')).toEqual(['t2']);
   });
 
   it('draws very many as groups, says so, and leaves a failure alone', () => {

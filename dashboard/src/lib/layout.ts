@@ -124,14 +124,18 @@ function placed(found: readonly Group[], root: string): Node[] {
   return nodes.sort((a, b) => a.y - b.y || a.x - b.x);
 }
 
+const OVER = new Set<string>(['completed', 'failed', 'cancelled']);
+
 function edgesOf(tasks: readonly Task[], nodes: readonly Node[], nodeOf: ReadonlyMap<number, string>): Edge[] {
   const edges = new Map<string, Edge>();
   const add = (from: string | undefined, to: string | undefined, kind: Edge['kind']) => {
     if (from && to && from !== to) edges.set(`${kind} ${from} ${to}`, { from, to, kind });
   };
   for (const node of nodes) add(node.parent ?? undefined, node.id, 'spawned');
+  // Nobody waits any more for who is over.
+  const open = new Set(tasks.filter((task) => !OVER.has(task.state)).map((task) => task.tid));
   for (const task of tasks) {
-    for (const wait of task.waits) for (const on of wait.on) add(nodeOf.get(task.tid), nodeOf.get(on), 'waits');
+    for (const wait of task.waits) for (const on of wait.on) if (open.has(on)) add(nodeOf.get(task.tid), nodeOf.get(on), 'waits');
     if (!task.error) continue;
     const way = [task.error.origin ?? task.tid, ...(task.error.hops ?? []), task.tid];
     for (let hop = 1; hop < way.length; hop += 1) add(nodeOf.get(way[hop - 1]!), nodeOf.get(way[hop]!), 'failure');
