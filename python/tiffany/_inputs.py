@@ -98,7 +98,7 @@ class _Fit:
         if origin in (typing.Union, types.UnionType):
             return self.one_of(args, value, place)
         if origin is typing.Literal:
-            return value if value in args else self.other(_either(map(_shown, args)), value, place)
+            return value if value in args else self.other(_either(map(shown, args)), value, place)
         if hint is None or hint is type(None):
             return value if value is None else self.other("null", value, place)
         if hint in _PLAIN:
@@ -114,7 +114,7 @@ class _Fit:
     def other(self, wanted: str, value: Any, place: str) -> Any:
         """It is not what is wanted."""
         if self.checks:
-            raise Unfit(f"`{place}` is {wanted}, not {_shown(value)}")
+            raise Unfit(f"`{place}` is {wanted}, not {shown(value)}")
         return value
 
     def one_of(self, hints: tuple[Any, ...], value: Any, place: str) -> Any:
@@ -168,7 +168,7 @@ class _Fit:
             try:
                 return of_text(value)
             except (ValueError, ArithmeticError):
-                raise Unfit(f"`{place}` is a {kind.__name__}, not {_shown(value)}") from None
+                raise Unfit(f"`{place}` is a {kind.__name__}, not {shown(value)}") from None
         validate = getattr(kind, "model_validate", None)
         if validate is not None and isinstance(value, dict):
             try:
@@ -183,14 +183,14 @@ class _Fit:
         except (ValueError, TypeError):
             named = kind.__members__.get(value) if isinstance(value, str) else None
             if named is None:
-                wanted = _either(_shown(member.value) for member in kind)
-                raise Unfit(f"`{place}` is {wanted}, not {_shown(value)}") from None
+                wanted = _either(shown(member.value) for member in kind)
+                raise Unfit(f"`{place}` is {wanted}, not {shown(value)}") from None
             return named
 
     def record(self, kind: Any, value: Any, place: str) -> Any:
         if not isinstance(value, dict):
             raise Unfit(
-                f"`{place}` is an object with the fields of {kind.__name__}, not {_shown(value)}"
+                f"`{place}` is an object with the fields of {kind.__name__}, not {shown(value)}"
             )
         fields = {field.name: field for field in dataclasses.fields(kind) if field.init}
         for name in value:
@@ -243,7 +243,7 @@ def _called(hint: Any) -> str:
 _LONGEST = 60
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """A value as it was given, or what a long one is: half of a secret would not be known for one."""
     try:
         text = json.dumps(value)

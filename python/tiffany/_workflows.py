@@ -244,7 +244,9 @@ class Functions:
             except TypeError as error:
                 raise _unfit(function, str(error)) from None
         if not isinstance(given, dict):
-            raise _unfit(function, f"{_shown(given)} is no object with the names of its parameters")
+            raise _unfit(
+                function, f"{_inputs.shown(given)} is no object with the names of its parameters"
+            )
         missing = [
             name
             for name, parameter in signature.parameters.items()
@@ -302,15 +304,6 @@ class Functions:
     def paused(self, run: str, error: str) -> None:
         """Says that a run cannot go on."""
         _warn(f"run {run} cannot go on and is paused: {error}", PausedRunWarning)
-
-
-_LONGEST = 60
-
-
-def _shown(given: Any) -> str:
-    """An input as it was given, or what a long one is: half of a secret would not be known for one."""
-    text = json.dumps(given) if isinstance(given, (str, int, float, bool)) else repr(given)
-    return text if len(text) <= _LONGEST else f"a {type(given).__name__} of {len(text)} characters"
 
 
 def _unfit(function: Function, why: str) -> UnreadableError:
