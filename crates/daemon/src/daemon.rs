@@ -262,10 +262,15 @@ impl Serving {
         self.runtime.serve_while(goes_on)
     }
 
+    /// From now on nothing new is begun.
+    pub(crate) fn begin_nothing_new(&self) {
+        self.app.become_phase(Phase::Draining);
+    }
+
     /// Ends in good order: nothing new is begun, running steps have the time that they were given, streams are told, and the log says that this was meant.
     /// `true`: no step was cut off.
     pub fn close(mut self) -> Result<bool, RunError> {
-        self.app.become_phase(Phase::Draining);
+        self.begin_nothing_new();
         let drained = match self.runtime.drain(self.grace) {
             // A log that has failed has nothing to wait for.
             Err(RunError::Log(_)) => Ok(true),

@@ -103,6 +103,7 @@ fn run(mut serving: Serving, stop: &Stop, json: bool) -> Result<u8, ServeError> 
     notify::ready(&serving.url());
     let ran = serving.run_while(|_| !stop.is_wanted());
     notify::stopping();
+    serving.begin_nothing_new();
     say(json, "ending", "ending: running steps come to their end; once more ends it at once");
     let drained = serving.close()?;
     ran?;

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use tiffany::Runtime;
 use tiffany::redact::Redactions;
-use tiffany::{DependencyAware, End, Limits, Priority, StuckTask, binding};
+use tiffany::{DependencyAware, End, Limits, Priority, binding};
 
 use crate::argument::{self, Argument};
 use crate::calls::duration;
@@ -95,8 +95,6 @@ impl<'py> Settings<'py> {
         let mut builder = builder.around_wait(Rc::new(wait)).blocking_threads(self.threads);
         let thread = py.import("threading")?.call_method0("get_ident")?.extract::<u64>()?;
         builder = builder.on_stuck(move |stuck| {
-            // Where it is in Python is asked below.
-            let stuck = StuckTask { spawned_at: None, last_call: None, ..stuck.clone() };
             interpreter::inside(|py| errors::show_stuck(py, &stuck.to_string(), thread));
         });
         builder = builder.on_unobserved(move |error| {

@@ -35,7 +35,7 @@ use crate::retention::Retention;
 use crate::runtime::Runtime;
 use crate::trace::Tracer;
 use crate::wal::RealDisk;
-use crate::watchdog::{OnStuck, StuckTask, Watched};
+use crate::watchdog::{Lines, OnStuck, StuckTask, Watched};
 
 /// Builds a [`Runtime`].
 ///
@@ -507,7 +507,9 @@ impl Builder {
                 show(task);
             });
             let turns = Arc::clone(&host.inbox.meters.long_turns);
-            Arc::new(Watched::new(pulse, patience, on_stuck, turns))
+            // In another language the lines of Rust tell nothing.
+            let lines = if self.waiting.is_none() { Lines::Tell } else { Lines::Mislead };
+            Arc::new(Watched::new(pulse, patience, on_stuck, (turns, lines)))
         });
         let log_dir = self.log_dir.clone();
         Ok((Runtime::with_host(host, self, watched), log_dir))

@@ -163,12 +163,21 @@ impl LongTurns {
     }
 }
 
+/// Whether the lines that the pulse has are those of the task's own code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lines {
+    Tell,
+    /// Its code is in another language, and they are those of what drives it.
+    Mislead,
+}
+
 /// One runtime, as the watchdog knows it.
 pub(crate) struct Watched {
     pulse: &'static Pulse,
     patience: Duration,
     on_stuck: OnStuck,
     turns: Arc<LongTurns>,
+    lines: Lines,
     awake: AtomicBool,
     names: Mutex<BTreeMap<(RunId, Tid), String>>,
     uuids: Mutex<BTreeMap<RunId, Uuid>>,
@@ -182,10 +191,10 @@ impl Watched {
         pulse: &'static Pulse,
         patience: Duration,
         on_stuck: OnStuck,
-        turns: Arc<LongTurns>,
+        (turns, lines): (Arc<LongTurns>, Lines),
     ) -> Watched {
-        let (names, uuids) = (Mutex::default(), Mutex::default());
-        Watched { pulse, patience, on_stuck, turns, awake: AtomicBool::new(false), names, uuids }
+        let (awake, names, uuids) = (AtomicBool::new(false), Mutex::default(), Mutex::default());
+        Watched { pulse, patience, on_stuck, turns, lines, awake, names, uuids }
     }
 
     /// Tells the watchdog what a durable run is called.
@@ -347,8 +356,8 @@ impl Watched {
         );
         let name = self.names.lock().get(&(run, tid)).cloned();
         let uuid = self.uuids.lock().get(&run).copied();
-        let spawned_at = Pulse::line(&self.pulse.spawned_at);
-        let last_call = Pulse::line(&self.pulse.last_call);
+        let line = |at| Pulse::line(at).filter(|_| self.lines == Lines::Tell);
+        let (spawned_at, last_call) = (line(&self.pulse.spawned_at), line(&self.pulse.last_call));
         let stuck = StuckTask { run, uuid, tid, name, spawned_at, last_call, running_for };
         self.turns.add(stuck.clone());
         stuck

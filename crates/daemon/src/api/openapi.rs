@@ -74,7 +74,11 @@ fn schema(name: &str) -> Value {
 fn parameters(route: &Route) -> Vec<Value> {
     let in_path = route.path.split('/').filter_map(|part| {
         let name = part.strip_prefix('{')?.strip_suffix('}')?;
-        let schema = schema(if name == "promise" { "Uuid" } else { "Name" });
+        let schema = schema(match name {
+            "promise" => "Uuid",
+            "hash" => "Hash",
+            _ => "Name",
+        });
         Some(json!({ "name": name, "in": "path", "required": true, "schema": schema }))
     });
     let given = |place: &'static str| move |(name, schema, about): &Parameter| json!({ "name": name, "in": place, "schema": schema.json(), "description": about });

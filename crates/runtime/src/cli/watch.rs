@@ -76,13 +76,19 @@ pub(super) fn see(
     drop(view);
     let mut looked = Instant::now();
     let mut process = driver::process(&place.dir);
+    let mut is_asked = false;
     loop {
         let is_there = read_on(&mut follower, &mut live)?;
         let is_over = live.tasks.is_over();
         if !is_over {
             showing.driven_by(&mut out, run, process, &place.dir)?;
         }
-        let is_asked = questions.look(&live.questions())?;
+        let open = live.questions();
+        // What stands above a question is how things are when it is put.
+        if !open.is_empty() && !is_asked {
+            showing.update(&mut out, &live, is_asked)?;
+        }
+        is_asked = questions.look(&open)?;
         showing.update(&mut out, &live, is_asked)?;
         if is_over {
             break;

@@ -146,6 +146,10 @@ impl Glance {
         }
         if let Some(last) = lines.last() {
             self.changed = text(last, "ts").to_owned();
+            // The clock of a fork that has not gone on yet is its parent's.
+            if self.changed < self.started {
+                self.changed.clone_from(&self.started);
+            }
             // The root of a run that goes on may have ended too: others of its tasks are left.
             if entry.state == RunState::Live {
                 self.is_paused = self.fork.is_some() && is_paused(&lines);

@@ -43,6 +43,7 @@ pub(in crate::cli) struct Send {
 
 #[derive(Debug, ClapArgs)]
 #[command(group(ArgGroup::new("settlement").required(true).args(["value", "fail"])))]
+#[command(override_usage = "tiffany settle [OPTIONS] <UUID> <JSON|--fail <MESSAGE>>")]
 pub(in crate::cli) struct Settle {
     /// The promise.
     #[arg(value_name = "UUID")]
