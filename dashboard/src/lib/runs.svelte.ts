@@ -107,7 +107,8 @@ export class RunList {
         }
       }),
     );
-    this.counts = Object.fromEntries(STATES.map((state, index) => [state, counts[index]]));
+    // What is not told is what it was.
+    this.counts = Object.fromEntries(STATES.map((state, index) => [state, counts[index] ?? this.counts[state]]));
   }
 
   /** Changes rows at once; what events do not tell is asked for after. */

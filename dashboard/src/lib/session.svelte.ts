@@ -43,19 +43,22 @@ class Session {
   }
 
   /** Finds out who one is. */
-  async begin(): Promise<void> {
+  /** Whether the daemon knows who one is. While it does not answer, it is asked now and then. */
+  async begin(): Promise<boolean> {
     clearTimeout(this.#retry);
     try {
       this.me = await api.me();
       this.needsToken = false;
       this.tokenProblem = null;
+      return true;
     } catch (error) {
       if (error instanceof ApiError && error.status === 401) {
         this.needsToken = true;
         if (token.get()) this.tokenProblem = error.problem;
       } else {
-        this.#retry = setTimeout(() => void this.begin(), 1000);
+        this.#retry = setTimeout(() => void this.begin(), 2000);
       }
+      return false;
     }
   }
 

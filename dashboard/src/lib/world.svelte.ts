@@ -36,7 +36,7 @@ class World {
           const wasDown = session.link === 'down';
           session.link = state;
           // Where only the stream is missing, what can be asked for is asked for with each attempt at it.
-          if (state === 'down') void session.begin().then(() => session.me && !session.needsToken && this.#again());
+          if (state === 'down') void session.begin().then((isKnown) => isKnown && this.#again());
           if (state === 'live' && wasDown) this.#again();
         },
         gap: (why) => {
