@@ -68,3 +68,27 @@ test('a fork goes its own way, and the two are compared', async () => {
   await eventually(async () => assert.ok((await page.getByRole('region', { name: 'Differences' }).getByRole('listitem').count()) > 0));
   assert.deepEqual(page.complaints, []);
 });
+
+test('a fork that may not do what it needs is allowed to on its page', async () => {
+  const page = await openWindow(daemon);
+  const fork = await daemon.submit('market', 'market-fork', 9);
+  const asked = await eventually(async () => {
+    const { records } = await daemon.ask('GET', '/runs/market-fork/records?from=1&limit=100');
+    assert.equal(records.at(-1).call, 'approve');
+    return records;
+  });
+  await daemon.ask('POST', `/runs/${fork.uuid}/forks`, { at: asked.at(-1).seq, id: 'market-careful' });
+  await page.goto('/approvals');
+  await page.getByRole('article').filter({ hasText: 'market-careful' }).getByRole('button', { name: 'yes' }).click();
+  await page.goto('/runs/market-careful');
+  await page.locator('.title').getByText('paused').waitFor();
+  await page.getByText('allow what it needs, and it goes on').waitFor();
+  await page.getByRole('button', { name: 'Allow buy' }).click();
+  await page.locator('.title').getByText('completed').waitFor();
+  await page.getByRole('region', { name: 'Value' }).getByText('bought: yes').waitFor();
+  // What came of it is not shown of a moment before.
+  await page.goto('/runs/market-careful?at=2');
+  await page.getByText('Record 2', { exact: true }).waitFor();
+  assert.equal(await page.getByRole('region', { name: 'Value' }).count(), 0);
+  assert.deepEqual(page.complaints, []);
+});
