@@ -54,6 +54,13 @@ describe('a form of a schema', () => {
     expect(valueOf(fields, { size: firstText(fields[1]!) })).toEqual({ value: { kind: 'Order', size: { $enum: 1 } } });
   });
 
+  it('begins an object inside with the names that it needs', () => {
+    const job: Schema = { type: 'object', properties: { topic: { type: 'string' }, depth: { type: 'integer' }, fast: { type: 'boolean', default: true }, mode: { anyOf: [{ enum: ['a', 'b'] }, { type: 'null' }] } }, required: ['topic', 'depth', 'mode'] };
+    const of = (required: string[]) => firstText(fieldsOf({ type: 'object', properties: { job }, required })![0]!);
+    expect(JSON.parse(of(['job']))).toEqual({ topic: '', depth: 0, mode: 'a' });
+    expect(of([])).toBe('');
+  });
+
   it('reads JSON', () => {
     expect(parsed('{"a":1}')).toEqual({ value: { a: 1 } });
     expect(parsed('nope')).toHaveProperty('problem');

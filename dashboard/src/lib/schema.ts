@@ -50,11 +50,27 @@ function fieldOf(name: string, schema: Schema, isRequired: boolean): Field {
   return { ...rest, as: 'json' };
 }
 
+const EMPTY: Record<string, unknown> = { string: '', integer: 0, number: 0, boolean: false, array: [] };
+
+/** A value of the form of a schema, with what has to be there and nothing in it. */
+function skeleton(schema: Schema): unknown {
+  if (schema.default !== undefined) return schema.default;
+  if (schema.const !== undefined) return schema.const;
+  if (schema.enum) return schema.enum[0];
+  const [one] = schema.anyOf ?? schema.oneOf ?? [];
+  if (one) return skeleton(one);
+  if (schema.properties) return Object.fromEntries((schema.required ?? []).map((name) => [name, skeleton(schema.properties![name] ?? {})]));
+  return EMPTY[typesOf(schema)[0] ?? ''] ?? null;
+}
+
 /** What a field has at first, as it is typed. */
 export function firstText(field: Field): string {
   const { default: first } = field.schema;
   if (field.as === 'flag') return first === true ? 'true' : 'false';
-  if (first === undefined || first === null) return field.as === 'choice' && field.isRequired ? JSON.stringify(field.choices[0]!.value) : '';
+  const isBare = first === undefined || first === null;
+  // The names that an object needs, to be filled in.
+  if (isBare && field.as === 'json' && field.isRequired && field.schema.properties) return JSON.stringify(skeleton(field.schema), null, 2);
+  if (isBare) return field.as === 'choice' && field.isRequired ? JSON.stringify(field.choices[0]!.value) : '';
   return field.as === 'text' ? String(first) : JSON.stringify(first);
 }
 
