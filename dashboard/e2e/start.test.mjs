@@ -65,7 +65,7 @@ test('bad input is said at its field, and nothing is started', async () => {
   await dialog.getByLabel('Input').fill('{ "name": 7 }');
   await start.click();
   await dialog.getByRole('alert').getByText('TFY0035').waitFor();
-  await dialog.getByRole('alert').getByText(/`name`: invalid type/).waitFor();
+  await dialog.getByRole('alert').getByText(/`name` is a string, not 7/).waitFor();
   assert.equal((await daemon.ask('GET', '/runs')).total, 1);
   assert.deepEqual(page.complaints, []);
 });
