@@ -189,6 +189,8 @@ def test_from_outside_and_where_nobody_has_the_log(tmp_path: Path) -> None:
         assert connection.fail(PROMISED[0], KeyError("late"), run=late)
     with Runtime(wal=tmp_path) as runtime, pytest.raises(KeyError):
         runtime.wait(late)
-    assert json.loads((tmp_path / "wal" / f"{late.uuid}.wal").read_text().splitlines()[0])[
-        "fork"
-    ] == {"run": str(run.uuid), "at": last, "gen": 1}
+    log = (tmp_path / "wal" / f"{late.uuid}.wal").read_text()
+    lines = [json.loads(line) for line in log.splitlines()]
+    (forked,) = (line["ts"] for line in lines if line["type"] == "Forked")
+    of = {"run": str(run.uuid), "at": last, "gen": 1, "ts": forked}
+    assert lines[0]["fork"] == of
