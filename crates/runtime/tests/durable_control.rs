@@ -582,6 +582,8 @@ fn an_answer_that_comes_after_the_end_of_its_run_is_ignored() {
     beside(&mut runtime, move || {
         assert_eq!(control.settle(promise, &"second").unwrap(), Settlement::Ignored);
         assert_eq!(control.settle_in(uuid, promise, &"third").unwrap(), Settlement::Ignored);
+        let elsewhere = control.settle_in(Uuid(7), promise, &"x").unwrap_err();
+        assert_eq!(elsewhere.code(), "TFY0041", "a run that is not there is told first");
         let nobody = control.settle(Uuid(7), &"x").unwrap_err();
         assert_eq!(nobody.code(), "TFY0010");
     });

@@ -323,7 +323,10 @@ impl Runtime {
             // What is paused may be written to.
             Err(error) => match self.is_shelved(named) {
                 true => None,
-                false => return self.settle_late(promise, error),
+                false if error.kind() == ErrorKind::RunOver => {
+                    return self.settle_late(promise, error);
+                }
+                false => return Err(error),
             },
         };
         let has_log = self.durable.is_some();
