@@ -43,6 +43,7 @@ def run(
     cancel_grace: float | timedelta | None = None,
     policy: Literal["fifo", "priority", "dependency"] = "fifo",
     threads: int = 4,
+    step_slots: int = 1024,
     clock: Literal["system", "virtual"] = "system",
 ) -> _T:
     """Runs a program to the end of its run, and gives its value.
@@ -60,7 +61,8 @@ def run(
     ``env`` is what all tasks can ``Ask`` for. ``handlers`` see the calls of all tasks, the first one first. A run ends with
     ``"all"`` of its tasks, or with its ``"root"``, and then the rest are cancelled. ``limits`` may have ``max_tasks``,
     ``max_calls``, ``max_time`` and ``max_cost``. A task that is cancelled may clean up for ``cancel_grace`` seconds. ``policy``
-    says who of those that are ready goes first, and ``threads`` how many there are for ``Blocking``. With the ``"virtual"`` clock no time
+    says who of those that are ready goes first, and ``threads`` how many there are for ``Blocking``.
+    ``step_slots`` bounds how many steps may block a thread at the same time; the others wait for a slot. With the ``"virtual"`` clock no time
     passes: when nobody is ready, it jumps to the next timer (see `tiffany.testing`).
     """
     try:
@@ -80,6 +82,7 @@ def run(
             cancel_grace=cancel_grace,
             policy=policy,
             threads=threads,
+            step_slots=step_slots,
             clock=clock,
         )
     except BaseException:

@@ -77,6 +77,7 @@ class Runtime:
         cancel_grace: float | timedelta | None = None,
         policy: Literal["fifo", "priority", "dependency"] = "fifo",
         threads: int = 4,
+        step_slots: int = 1024,
         clock: Literal["system", "virtual"] = "system",
     ) -> None:
         self._functions = _workflows.Functions(workflows)
@@ -99,6 +100,7 @@ class Runtime:
                 cancel_grace=cancel_grace,
                 policy=policy,
                 threads=threads,
+                step_slots=step_slots,
                 clock=clock,
             )
         )
@@ -378,6 +380,7 @@ def settings(
     cancel_grace: float | timedelta | None = None,
     policy: Literal["fifo", "priority", "dependency"] = "fifo",
     threads: int = 4,
+    step_slots: int = 1024,
     clock: Literal["system", "virtual"] = "system",
 ) -> dict[str, Any]:
     """What a runtime of these functions is told, in the form that Rust takes."""
@@ -414,6 +417,7 @@ def settings(
         "cancel_grace": cancel_grace,
         "policy": policy,
         "threads": threads,
+        "step_slots": step_slots,
         "clock": clock,
         "durable": durable,
     }

@@ -23,6 +23,7 @@ class RunSettings(TypedDict, total=False):
     cancel_grace: float | timedelta | None
     policy: Literal["fifo", "priority", "dependency"]
     threads: int
+    step_slots: int
     clock: Literal["system", "virtual"]
 
 

@@ -115,6 +115,7 @@ SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"policy": None}, "`policy` is a text, not None"),
     ({"threads": -1}, "`threads` is a whole number"),
     ({"threads": 1.5}, "`threads` is a whole number from 0 to 18446744073709551615, not 1.5"),
+    ({"step_slots": "many"}, "`step_slots` is a whole number"),
     ({"clock": 3}, "`clock` is a text, not 3"),
     ({"limits": {"max_tasks": -1}}, "`max_tasks` is a whole number"),
     ({"limits": {"max_calls": 2**64}}, "`max_calls` is a whole number"),

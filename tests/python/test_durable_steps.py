@@ -543,6 +543,25 @@ def long_wait() -> Any:
     return (yield blocking_work())
 
 
+def test_waiting_for_a_slot_counts_against_no_timeout(tmp_path: Path) -> None:
+    @step(timeout=0.5)
+    def slow(number: int) -> int:
+        time.sleep(0.1)
+        return number
+
+    @tiffany.workflow
+    async def main() -> list[int]:
+        tasks = [await tiffany.spawn(slow(number)) for number in range(12)]
+        return await tiffany.gather(tasks)
+
+    assert tiffany.run(main(), wal=tmp_path, id="a", step_slots=1) == list(range(12))
+    begun = most = 0
+    for record in records(tmp_path):
+        begun += (record["type"] == "EffectStart") - (record["type"] == "EffectResult")
+        most = max(most, begun)
+    assert most == 1
+
+
 def test_other_threads_have_the_interpreter_meanwhile(run: Any) -> None:
     ticks, stop = [], threading.Event()
 

@@ -168,6 +168,9 @@ impl Daemon {
         if let Some(rules) = config.rules() {
             again = again.env(RULES, rules);
         }
+        if let Some(slots) = config.step_slots {
+            builder = builder.step_slots(slots.get());
+        }
         if let Some(node) = &config.node {
             builder = builder.node(node);
         }

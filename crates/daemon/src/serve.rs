@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,6 +31,9 @@ pub(crate) struct Serve {
     /// How long running steps have when the daemon is told to end.
     #[arg(long, value_name = "TIME", value_parser = units::time)]
     grace: Option<Duration>,
+    /// How many steps may block a thread at the same time; the others wait for a slot.
+    #[arg(long, value_name = "NUMBER")]
+    step_slots: Option<NonZeroUsize>,
 }
 
 pub(crate) const NAME: &str = "serve";
@@ -57,6 +61,7 @@ pub(crate) fn command() -> clap::Command {
     Serve::augment_args(clap::Command::new(NAME))
         .mut_arg("listen", with(LISTEN.to_string()))
         .mut_arg("grace", with(format!("{}s", GRACE.as_secs())))
+        .mut_arg("step_slots", with(Builder::DEFAULT_STEP_SLOTS.to_string()))
 }
 
 pub(crate) fn serve(asked: Asked<'_>) -> Result<u8, GuestError> {
@@ -67,7 +72,8 @@ pub(crate) fn serve(asked: Asked<'_>) -> Result<u8, GuestError> {
     })?;
     let config = Config::typed(asked.matches)?;
     let is_configured = config.is_some();
-    let config = config.unwrap_or_default().with_rules_of_env()?;
+    let mut config = config.unwrap_or_default().with_rules_of_env()?;
+    config.step_slots = typed.step_slots.or(config.step_slots);
     let app = config.app.clone().map(PathBuf::into_os_string);
     let theirs = app.as_ref().and_then(|file| asked.functions_of(file)).transpose()?;
     // After the program is there: loading it may put its own way with signals over this one.

@@ -75,6 +75,7 @@ named!(
     semaphore,
     snapshot_every,
     stage,
+    step_slots,
     stream,
     text,
     threads,

@@ -61,6 +61,8 @@ pub(crate) struct Settings<'py> {
     policy: String,
     #[pyo3(from_py_with = argument::threads)]
     threads: usize,
+    #[pyo3(from_py_with = argument::step_slots)]
+    step_slots: usize,
     #[pyo3(default, from_py_with = argument::clock)]
     clock: Option<String>,
     /// Rules of redaction.
@@ -92,7 +94,8 @@ impl<'py> Settings<'py> {
         py: Python<'_>,
         builder: tiffany::Builder,
     ) -> PyResult<tiffany::Builder> {
-        let mut builder = builder.around_wait(Rc::new(wait)).blocking_threads(self.threads);
+        let mut builder = builder.around_wait(Rc::new(wait));
+        builder = builder.blocking_threads(self.threads).step_slots(self.step_slots);
         let thread = py.import("threading")?.call_method0("get_ident")?.extract::<u64>()?;
         builder = builder.on_stuck(move |stuck| {
             interpreter::inside(|py| errors::show_stuck(py, &stuck.to_string(), thread));

@@ -22,13 +22,13 @@ use tracing::Level;
 use crate::clock::Clock;
 use crate::context;
 use crate::control::Witness;
-use crate::durable::{Chunk, DurableAgent, OnChunk, QueueSettings, Registry};
+use crate::durable::{Chunk, DEFAULT_SLOTS, DurableAgent, OnChunk, QueueSettings, Registry};
 use crate::error::RunError;
 use crate::future_task::{FutureTask, Plain};
-use crate::host::{Entropy, Host, Workers};
+use crate::host::{Entropy, Host, Pools, Workers};
 use crate::inbox::Inbox;
 use crate::pal::Hub;
-use crate::pool::Pool;
+use crate::pool::{Pool, Threads};
 use crate::reactor::Reactor;
 use crate::redact::{self, Redactions, shown};
 use crate::retention::Retention;
@@ -61,6 +61,7 @@ pub struct Builder {
     handlers: Vec<Rc<dyn Handler>>,
     name: Option<Rc<str>>,
     threads: usize,
+    pub(crate) step_slots: usize,
     log_dir: Option<PathBuf>,
     pub(crate) only: Option<Uuid>,
     pub(crate) log_settings: crate::wal::Settings,
@@ -97,6 +98,9 @@ impl Default for Builder {
 }
 
 impl Builder {
+    /// How many steps may block a thread at once unless [`step_slots`](Builder::step_slots) says otherwise.
+    pub const DEFAULT_STEP_SLOTS: usize = DEFAULT_SLOTS;
+
     /// The default settings.
     pub fn new() -> Builder {
         Builder {
@@ -110,6 +114,7 @@ impl Builder {
             handlers: Vec::new(),
             name: None,
             threads: 4,
+            step_slots: DEFAULT_SLOTS,
             log_dir: None,
             only: None,
             log_settings: crate::wal::Settings::default(),
@@ -208,9 +213,20 @@ impl Builder {
         self
     }
 
-    /// How many threads there may be for blocking work.
+    /// How many threads there may be for blocking work, such as [`blocking`](crate::blocking()) and files; 4 unless it is
+    /// set. Steps have threads of their own: as many are kept ready for them, and more are started while steps wait
+    /// for one, up to [`step_slots`](Builder::step_slots).
     pub fn blocking_threads(mut self, threads: usize) -> Builder {
         self.threads = threads;
+        self
+    }
+
+    /// How many attempts at steps may block a thread at the same time; 1,024 unless it is set, and at least one. A step
+    /// that finds no free slot waits for one: its attempt is not recorded as begun, and its timeout does not count yet. An
+    /// attempt that was given up holds its slot until its work returns. Steps that are futures
+    /// ([`step_async`](crate::durable::step_async)) need no slot.
+    pub fn step_slots(mut self, slots: usize) -> Builder {
+        self.step_slots = slots;
         self
     }
 
@@ -471,8 +487,12 @@ impl Builder {
     }
 
     pub(crate) fn build_with(self, clock: Clock, entropy: Entropy) -> Result<Runtime, RunError> {
-        let threads = self.threads;
-        let workers = |inbox| Workers::Threads(Pool::new(threads, inbox));
+        let (threads, slots, steady) = (self.threads, self.step_slots, clock.steady());
+        let workers = |inbox: Arc<Inbox>| {
+            let blocking = Pool::new(Threads::fixed(threads), Arc::clone(&inbox), steady);
+            let steps = Pool::new(Threads { ready: threads, most: slots }, inbox, steady);
+            Workers::Threads(Pools { blocking, steps })
+        };
         let (mut runtime, log_dir) = self.build_host(clock, entropy, workers)?;
         if let Some(dir) = log_dir {
             runtime.open_log(dir, Arc::new(RealDisk), None)?;

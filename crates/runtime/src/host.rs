@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tiffany_kernel::{CallRef, Site, Uuid};
 
 use crate::clock::Clock;
-use crate::durable::{Attempt, Questions, StepJob, Stop, mixed};
+use crate::durable::{Attempt, Questions, Slot, StepJob, Stop, mixed};
 use crate::inbox::Inbox;
 use crate::inline::Inline;
 use crate::pal::Hub;
@@ -30,24 +30,43 @@ pub(crate) struct Host {
 
 /// Who does work that blocks.
 pub(crate) enum Workers {
-    Threads(Pool),
+    Threads(Pools),
     /// The loop itself, in a simulation.
     Inline(Inline),
+}
+
+/// Threads for work that blocks. Steps have their own, so that neither kind of work waits for the other.
+pub(crate) struct Pools {
+    pub(crate) blocking: Pool,
+    pub(crate) steps: Pool,
+}
+
+impl Pools {
+    /// How many threads there are, and how much work waits for one.
+    pub(crate) fn load(&self) -> (usize, usize) {
+        let ((threads, waiting), (more, more_waiting)) = (self.blocking.load(), self.steps.load());
+        (threads + more, waiting + more_waiting)
+    }
 }
 
 impl Host {
     /// Queues work; its result comes to the inbox.
     pub(crate) fn start_work(&self, call: CallRef, work: Work) {
         match &self.workers {
-            Workers::Threads(pool) => pool.start(call, work),
+            Workers::Threads(pools) => match work.job {
+                Job::Once(_) => pools.blocking.start(call, work),
+                Job::Attempt(..) => pools.steps.start(call, work),
+            },
             Workers::Inline(inline) => inline.start(call, work, self.clock.now()),
         }
     }
 
-    /// Takes back work that has not begun. `false`: it has, or there is none.
-    pub(crate) fn abort_work(&self, call: CallRef) -> bool {
+    /// Takes back work that has not begun. `None`: it has, or there is none. Dropping it may run code of the user's.
+    pub(crate) fn abort_work(&self, call: CallRef) -> Option<Work> {
         match &self.workers {
-            Workers::Threads(pool) => pool.abort(call),
+            Workers::Threads(pools) => {
+                pools.steps.abort(call).or_else(|| pools.blocking.abort(call))
+            }
             Workers::Inline(inline) => inline.abort(call),
         }
     }
@@ -56,17 +75,22 @@ impl Host {
     pub(crate) fn start_attempt(
         &self,
         (call, name, at): (CallRef, &'static str, Site),
-        attempt: Attempt,
+        (attempt, slot): (Attempt, Option<Slot>),
         job: &StepJob,
     ) -> Option<Stop> {
+        if matches!(self.workers, Workers::Threads(_)) && self.clock.steady().is_none() {
+            // Threads can't read a clock that a test moves.
+            attempt.begins(self.clock.now());
+        }
         let job = match (&self.workers, job) {
             (_, StepJob::Blocking(job)) => Arc::clone(job),
             (Workers::Inline(_), StepJob::Elsewhere(_, work)) => StepJob::blocking(work),
             (Workers::Threads(_), StepJob::Elsewhere(spawner, work)) => {
+                attempt.begins(self.clock.now());
                 return Some(spawner.start((call, name, at), attempt, work, &self.inbox));
             }
         };
-        self.start_work(call, Work { name, at, job: Job::Attempt(attempt, job) });
+        self.start_work(call, Work { name, at, job: Job::Attempt(attempt, job, slot) });
         None
     }
 }

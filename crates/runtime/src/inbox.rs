@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tiffany_kernel::{CallRef, ErrorKind, Release, RunId, TaskError, TaskRef, Uuid, Value};
 
 use crate::control::{Request, Tell};
-use crate::durable::{Receipt, Tried};
+use crate::durable::{Receipt, Slot, Tried};
 use crate::external::Promises;
 use crate::lock::{Mutex, MutexGuard};
 use crate::mailbox::Mailbox;
@@ -26,8 +26,8 @@ pub(crate) enum Letter {
     /// Something is asked of the runtime; the answer comes when it is safe.
     Request(Request, Tell),
     Done(CallRef, Remote),
-    /// What came of the attempt of this number at a step.
-    Attempted(CallRef, u64, Tried),
+    /// What came of the attempt of this number at a step, and the slot it had.
+    Attempted(CallRef, u64, Tried, Option<Slot>),
     /// The work of the attempt of this number wants to find this again.
     Checkpoint(CallRef, u64, String, Receipt),
     Cancel(RunId),

@@ -73,15 +73,15 @@ impl Inline {
         self.put(begins, Stage::Begins(call, work));
     }
 
-    /// Takes back work that has not begun. `false`: it has, or there is none.
-    pub(crate) fn abort(&self, call: CallRef) -> bool {
+    /// Takes back work that has not begun. `None`: it has, or there is none.
+    pub(crate) fn abort(&self, call: CallRef) -> Option<Work> {
         let mut line = self.line.borrow_mut();
         let waits = |stage: &Stage| matches!(stage, Stage::Begins(of, _) if *of == call);
         let place = line.iter().find(|(_, stage)| waits(stage)).map(|(place, _)| *place);
-        let work = place.and_then(|place| line.remove(&place));
-        drop(line);
-        // Dropping it may run code of the user's, which may come here again.
-        work.is_some()
+        match line.remove(&place?)? {
+            Stage::Begins(_, work) => Some(work),
+            Stage::Told(_) => None,
+        }
     }
 
     /// When something is to be done next.
@@ -98,7 +98,7 @@ impl Inline {
         match stage {
             Stage::Told(letter) => self.inbox.send(letter),
             Stage::Begins(call, work) => {
-                let Some((letter, time)) = self.run(call, work) else { return true };
+                let Some((letter, time)) = self.run(call, work, now) else { return true };
                 self.put(now + time, Stage::Told(letter));
             }
         }
@@ -106,9 +106,9 @@ impl Inline {
     }
 
     /// Does some work. `None`: the machine is off.
-    fn run(&self, call: CallRef, work: Work) -> Option<(Letter, Duration)> {
+    fn run(&self, call: CallRef, work: Work, now: Time) -> Option<(Letter, Duration)> {
         let time = self.time_for(&work.job, 2);
-        let Job::Attempt(attempt, _) = &work.job else { return Some((work.run(call), time)) };
+        let Job::Attempt(attempt, ..) = &work.job else { return Some((work.run(call), time)) };
         let (name, attempt) = (work.name, attempt.clone());
         let made = Made {
             name,
@@ -119,8 +119,9 @@ impl Inline {
         if !self.watcher.begins(&made) {
             return None;
         }
+        attempt.begins(now);
         let letter = work.run(call);
-        if let Letter::Attempted(_, _, tried) = &letter {
+        if let Letter::Attempted(_, _, tried, _) = &letter {
             match tried {
                 Ok(json) => self.watcher.ended(&made, Ok(&json.0)),
                 Err(failed) => self.watcher.ended(&made, Err(&failed.error)),
@@ -134,7 +135,7 @@ impl Inline {
     fn time_for(&self, job: &Job, part: u64) -> Duration {
         let drawn = match job {
             Job::Once(_) => self.draws.next(),
-            Job::Attempt(attempt, _) => {
+            Job::Attempt(attempt, ..) => {
                 let key = attempt.key().bytes();
                 let start = mixed(self.seed ^ mixed(attempt.number() << 2 | part));
                 key.fold(start, |all, byte| mixed(all ^ u64::from(byte)))

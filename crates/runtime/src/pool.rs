@@ -1,5 +1,6 @@
-//! A few threads for work that blocks: files, name look-ups, a closure of the user's. Threads start
-//! when there is work and nobody to do it, and end after a while without any.
+//! Threads for work that blocks: files, name look-ups, a closure of the user's, attempts at steps. Threads start
+//! when there is work and no idle thread, and end after a while without any. A pool may have more threads than it
+//! keeps ready: a thread of its own, the foreman, adds them while work has waited for too long.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +8,8 @@ use std::time::Duration;
 
 use tiffany_kernel::{CallRef, ErrorKind, Site, TaskError};
 
-use crate::durable::{Attempt, Blocking, StepError, working};
+use crate::clock::Steady;
+use crate::durable::{Attempt, Blocking, Slot, StepError, working};
 use crate::future_task::panic_error;
 use crate::inbox::{Inbox, Letter, Remote};
 use crate::line::Line;
@@ -16,7 +18,10 @@ use crate::panics;
 use crate::trace::Tracer;
 
 /// How long a thread waits for work before it ends.
-const IDLE: Duration = Duration::from_secs(5);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long work waits before the pool gets more threads than it keeps ready.
+const GROWTH_DELAY: Duration = Duration::from_millis(5);
 
 /// Work that runs on a thread of the pool and makes a result there.
 pub(crate) struct Work {
@@ -30,8 +35,8 @@ pub(crate) struct Work {
 pub(crate) enum Job {
     /// Something for a task that waits for it; the result can be any value.
     Once(Box<dyn FnOnce() -> Remote + Send>),
-    /// One attempt at a step; the result can be written down.
-    Attempt(Attempt, Blocking),
+    /// One attempt at a step; its result can be recorded, and its slot goes back with it.
+    Attempt(Attempt, Blocking, Option<Slot>),
 }
 
 impl Work {
@@ -52,13 +57,21 @@ impl Work {
                     Letter::Done(call, Box::new(move || Err(error)))
                 }
             },
-            Job::Attempt(attempt, job) => {
+            Job::Attempt(attempt, job, slot) => {
                 let (number, span) = (attempt.number(), attempt.span().clone());
                 let work = || working(&attempt.clone(), || job(attempt));
                 let tried = Tracer::inside(&span, || panics::noting(work))
                     .unwrap_or_else(|payload| Err(StepError::passing(panicked(payload))));
-                Letter::Attempted(call, number, tried)
+                Letter::Attempted(call, number, tried, slot)
             }
+        }
+    }
+
+    /// The slot of an attempt that will not be made.
+    pub(crate) fn into_slot(self) -> Option<Slot> {
+        match self.job {
+            Job::Once(_) => None,
+            Job::Attempt(_, _, slot) => slot,
         }
     }
 
@@ -67,23 +80,43 @@ impl Work {
         error.add_call(self.name, self.at);
         match self.job {
             Job::Once(_) => Letter::Done(call, Box::new(move || Err(error))),
-            Job::Attempt(attempt, _) => {
-                Letter::Attempted(call, attempt.number(), Err(StepError::passing(error)))
+            Job::Attempt(attempt, _, slot) => {
+                Letter::Attempted(call, attempt.number(), Err(StepError::passing(error)), slot)
             }
         }
+    }
+}
+
+/// How many threads a pool has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Threads {
+    /// Started as soon as there is work for them.
+    pub(crate) ready: usize,
+    /// Added up to here while work waits for longer than [`GROWTH_DELAY`].
+    pub(crate) most: usize,
+}
+
+impl Threads {
+    /// Never more than are kept ready.
+    pub(crate) fn fixed(threads: usize) -> Threads {
+        Threads { ready: threads, most: threads }
     }
 }
 
 /// The threads and the work that waits for them.
 pub(crate) struct Pool {
     shared: Arc<Shared>,
-    limit: usize,
 }
 
 struct Shared {
+    limits: Threads,
     queue: Mutex<Queue>,
     work_came: Condvar,
+    /// Wakes the foreman.
+    work_waits: Condvar,
     inbox: Arc<Inbox>,
+    /// What the time is, where it is the system's.
+    clock: Option<Steady>,
 }
 
 #[derive(Default)]
@@ -91,7 +124,17 @@ struct Queue {
     work: Backlog,
     threads: usize,
     idle: usize,
+    foreman: Foreman,
     closed: bool,
+}
+
+/// What the thread does that adds others.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Foreman {
+    #[default]
+    Absent,
+    Asleep,
+    Watching,
 }
 
 /// Work that has not begun, in order. Any of it can be taken back.
@@ -99,12 +142,14 @@ struct Queue {
 struct Backlog {
     line: Line<CallRef>,
     work: BTreeMap<CallRef, Work>,
+    pushed: u64,
 }
 
 impl Backlog {
     fn push(&mut self, call: CallRef, work: Work) {
         self.line.push_back(call);
         self.work.insert(call, work);
+        self.pushed += 1;
     }
 
     fn pop(&mut self) -> Option<(CallRef, Work)> {
@@ -120,62 +165,61 @@ impl Backlog {
     fn len(&self) -> usize {
         self.work.len()
     }
+
+    /// Counts what was begun so far, or taken back.
+    fn taken(&self) -> u64 {
+        self.pushed - self.work.len() as u64
+    }
 }
 
 impl Pool {
-    pub(crate) fn new(limit: usize, inbox: Arc<Inbox>) -> Pool {
+    pub(crate) fn new(limits: Threads, inbox: Arc<Inbox>, clock: Option<Steady>) -> Pool {
+        let Threads { ready, most } = limits;
+        let limits = Threads { ready: ready.clamp(1, most.max(1)), most: most.max(1) };
+        let (work_came, work_waits) = (Condvar::new(), Condvar::new());
         let queue = Mutex::new(Queue::default());
-        Pool { shared: Arc::new(Shared { queue, work_came: Condvar::new(), inbox }), limit }
+        let shared = Shared { limits, queue, work_came, work_waits, inbox, clock };
+        Pool { shared: Arc::new(shared) }
     }
 
     /// Queues work; its result comes to the inbox.
     pub(crate) fn start(&self, call: CallRef, work: Work) {
         let mut queue = self.shared.lock();
         queue.work.push(call, work);
-        if queue.idle >= queue.work.len() || queue.threads >= self.limit.max(1) {
+        if queue.idle >= queue.work.len() {
             drop(queue);
             self.shared.work_came.notify_one();
             return;
         }
-        queue.threads += 1;
+        if queue.threads < self.shared.limits.ready {
+            queue.threads += 1;
+            drop(queue);
+            return Shared::add_thread(&self.shared);
+        }
+        let foreman = queue.foreman;
+        if queue.threads >= self.shared.limits.most || foreman == Foreman::Watching {
+            drop(queue);
+            self.shared.work_came.notify_one();
+            return;
+        }
+        queue.foreman = Foreman::Watching;
         drop(queue);
-        let shared = Arc::clone(&self.shared);
-        let started =
-            std::thread::Builder::new().name("tiffany-pool".into()).spawn(move || shared.serve());
-        if let Err(error) = started {
-            self.no_thread(&error);
+        self.shared.work_came.notify_one();
+        match foreman {
+            Foreman::Absent => Shared::add_foreman(&self.shared),
+            _ => self.shared.work_waits.notify_one(),
         }
     }
 
-    /// Takes back work that has not begun. `false`: it has, or there is none.
-    pub(crate) fn abort(&self, call: CallRef) -> bool {
-        let mut queue = self.shared.lock();
-        let work = queue.work.remove(call);
-        drop(queue);
-        // Dropping it may run code of the user's, which must not happen under the lock.
-        work.is_some()
+    /// Takes back work that has not begun. `None`: it has, or there is none. Dropping it may run code of the user's.
+    pub(crate) fn abort(&self, call: CallRef) -> Option<Work> {
+        self.shared.lock().work.remove(call)
     }
 
     /// How many threads there are, and how much work waits for one.
     pub(crate) fn load(&self) -> (usize, usize) {
         let queue = self.shared.lock();
         (queue.threads, queue.work.len())
-    }
-
-    /// The system gives no thread: with none at all, the work that waits fails.
-    fn no_thread(&self, error: &std::io::Error) {
-        let mut queue = self.shared.lock();
-        queue.threads -= 1;
-        if queue.threads > 0 {
-            return;
-        }
-        let mut backlog = std::mem::take(&mut queue.work);
-        drop(queue);
-        while let Some((call, work)) = backlog.pop() {
-            let message = format!("the system gives no thread for blocking work: {error}");
-            let error = TaskError::new(ErrorKind::Host, message);
-            self.shared.inbox.send(work.fail(call, error));
-        }
     }
 }
 
@@ -186,6 +230,7 @@ impl Drop for Pool {
         let backlog = std::mem::take(&mut queue.work);
         drop(queue);
         self.shared.work_came.notify_all();
+        self.shared.work_waits.notify_all();
         // Not under the lock: it may run code of the user's.
         drop(backlog);
     }
@@ -196,12 +241,76 @@ impl Shared {
         self.queue.lock()
     }
 
+    /// Starts a thread that is counted already.
+    fn add_thread(shared: &Arc<Shared>) {
+        let serving = Arc::clone(shared);
+        let thread = std::thread::Builder::new().name("tiffany-pool".into());
+        if let Err(error) = thread.spawn(move || serving.serve()) {
+            shared.no_thread(&error);
+        }
+    }
+
+    /// Starts the foreman. Without one, work waits for the threads there are.
+    fn add_foreman(shared: &Arc<Shared>) {
+        let watching = Arc::clone(shared);
+        let thread = std::thread::Builder::new().name("tiffany-foreman".into());
+        if thread.spawn(move || Shared::watch(&watching)).is_err() {
+            shared.lock().foreman = Foreman::Absent;
+        }
+    }
+
+    /// The system gives no thread: with none at all, the work that waits fails.
+    fn no_thread(&self, error: &std::io::Error) {
+        let mut queue = self.lock();
+        queue.threads -= 1;
+        if queue.threads > 0 {
+            return;
+        }
+        let mut backlog = std::mem::take(&mut queue.work);
+        drop(queue);
+        while let Some((call, work)) = backlog.pop() {
+            let message = format!("the system gives no thread for blocking work: {error}");
+            let error = TaskError::new(ErrorKind::Host, message);
+            self.inbox.send(work.fail(call, error));
+        }
+    }
+
+    /// What the foreman does: while work that was there one delay ago still waits, it adds half as many threads as
+    /// there are.
+    fn watch(shared: &Arc<Shared>) {
+        let mut queue = shared.lock();
+        while !queue.closed {
+            if queue.work.len() == 0 || queue.threads >= shared.limits.most {
+                queue.foreman = Foreman::Asleep;
+                let is_over = shared.work_waits.wait_for(&mut queue, IDLE_TIMEOUT);
+                if is_over && queue.foreman == Foreman::Asleep {
+                    break;
+                }
+                continue;
+            }
+            let pushed = queue.work.pushed;
+            // Woken early, it only waits for a moment more.
+            shared.work_waits.wait_for(&mut queue, GROWTH_DELAY);
+            let waiting = pushed.saturating_sub(queue.work.taken());
+            let waiting = usize::try_from(waiting).unwrap_or(usize::MAX).min(queue.work.len());
+            let more = waiting.min(queue.threads / 2 + 1).min(shared.limits.most - queue.threads);
+            queue.threads += more;
+            drop(queue);
+            (0..more).for_each(|_| Shared::add_thread(shared));
+            queue = shared.lock();
+        }
+        queue.foreman = Foreman::Absent;
+    }
+
     /// What a thread of the pool does.
     fn serve(&self) {
         let mut queue = self.lock();
         loop {
             if let Some((call, work)) = queue.work.pop() {
                 drop(queue);
+                if let (Job::Attempt(attempt, ..), Some(clock)) = (&work.job, &self.clock) {
+                    attempt.begins(clock.now());
+                }
                 self.inbox.send(work.run(call));
                 queue = self.lock();
                 continue;
@@ -210,7 +319,7 @@ impl Shared {
                 break;
             }
             queue.idle += 1;
-            let is_over = self.work_came.wait_for(&mut queue, IDLE);
+            let is_over = self.work_came.wait_for(&mut queue, IDLE_TIMEOUT);
             queue.idle -= 1;
             if is_over && queue.work.len() == 0 {
                 break;

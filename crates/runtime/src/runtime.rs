@@ -666,7 +666,9 @@ impl Runtime {
                 Letter::Done(call, remote) => {
                     self.complete(call.run, Completion::Call(call, remote()));
                 }
-                Letter::Attempted(call, number, tried) => self.attempted(call, number, tried),
+                Letter::Attempted(call, number, tried, slot) => {
+                    self.attempted(call, number, tried, slot);
+                }
                 Letter::Checkpoint(call, number, json, answer) => {
                     self.keep_checkpoint(call, number, json, answer);
                 }

@@ -5,6 +5,7 @@ mod sections;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -51,6 +52,8 @@ pub struct Config {
     pub origins: Vec<String>,
     /// How long runs have, when the daemon is to end, to come to where they can be left.
     grace: Option<Span>,
+    /// How many steps may block a thread at once.
+    pub step_slots: Option<NonZeroUsize>,
     /// What this machine is called in logs.
     pub node: Option<String>,
     tls: Option<Tls>,

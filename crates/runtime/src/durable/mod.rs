@@ -88,6 +88,7 @@ pub(crate) use steps::retry::mixed;
 pub use steps::saga::{Saga, SagaError, SagaStep, saga};
 pub use steps::showing::attempt;
 pub(crate) use steps::showing::working;
+pub(crate) use steps::slots::{DEFAULT_SLOTS, Slot, SlotUsage};
 pub(crate) use steps::step::StepWork;
 pub use steps::step::{Step, step, step_async, step_transactional, step_with};
 pub use travel::{Moment, TaskMoment, TimeTravel};

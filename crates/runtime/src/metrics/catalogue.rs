@@ -46,6 +46,8 @@ catalogue! {
     PROMISES: Gauge "tiffany_external_promises" [] "External promises that nobody has settled.";
     POOL_THREADS: Gauge "tiffany_blocking_threads" [] "Threads that do blocking work.";
     POOL_WAITING: Gauge "tiffany_blocking_waiting" [] "Blocking work that waits for a thread.";
+    STEP_SLOTS: Gauge "tiffany_step_slots" ["state"] "Slots for steps that block a thread: free or taken.";
+    STEP_SLOTS_WAITING: Gauge "tiffany_step_slots_waiting" [] "Steps that wait for a slot.";
 
     RUNS: Gauge "tiffany_runs" ["state"] "Runs: ephemeral ones that go on; durable ones that are live, paused, over or removed.";
     STARTED: Counter "tiffany_runs_started_total" ["kind"] "Runs that were started in this process, durable or ephemeral.";

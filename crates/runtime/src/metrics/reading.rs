@@ -148,6 +148,10 @@ fn read_standing(sheet: &mut Sheet, standing: &Standing) {
     sheet.number(&about::PROMISES, &[], standing.promises);
     sheet.number(&about::POOL_THREADS, &[], standing.pool_threads);
     sheet.number(&about::POOL_WAITING, &[], standing.pool_waiting);
+    let slots = standing.slots;
+    sheet.number(&about::STEP_SLOTS, &["free"], slots.limit - slots.taken);
+    sheet.number(&about::STEP_SLOTS, &["taken"], slots.taken);
+    sheet.number(&about::STEP_SLOTS_WAITING, &[], slots.waiting);
     sheet.number(&about::RUNS, &["ephemeral"], standing.ephemeral);
     for (state, steps) in standing.effects.named() {
         sheet.number(&about::EFFECTS, &[state], steps);

@@ -2,7 +2,7 @@
 
 use tiffany_kernel::Census;
 
-use crate::durable::{EffectStates, RunStates};
+use crate::durable::{EffectStates, RunStates, SlotUsage};
 use crate::host::Workers;
 use crate::runtime::Runtime;
 
@@ -15,6 +15,7 @@ pub(crate) struct Standing {
     pub(crate) promises: usize,
     pub(crate) pool_threads: usize,
     pub(crate) pool_waiting: usize,
+    pub(crate) slots: SlotUsage,
     pub(crate) effects: EffectStates,
     /// Each queue, who waits in it and who has left it.
     pub(crate) queues: Vec<(String, usize, usize)>,
@@ -37,7 +38,7 @@ impl Runtime {
         let mut census = Census::default();
         self.runs.iter().for_each(|(_, hosted)| hosted.run.count(&mut census));
         let (pool_threads, pool_waiting) = match &self.host.workers {
-            Workers::Threads(pool) => pool.load(),
+            Workers::Threads(pools) => pools.load(),
             Workers::Inline(_) => (0, 0),
         };
         self.host.inbox.meters.tell(Standing {
@@ -47,6 +48,7 @@ impl Runtime {
             promises: self.host.inbox.promises().open().count(),
             pool_threads,
             pool_waiting,
+            slots: self.effects.slot_usage(),
             effects: self.effects.states(),
             queues: self.effects.queue_lengths(),
             log: self.durable.as_ref().map(|durable| durable.standing()),

@@ -204,13 +204,13 @@ fn a_step_that_had_not_begun_when_the_process_ended_is_not_in_doubt() {
     }
     let dir = Dir::new();
     let build = || {
-        let builder = dir.builder().blocking_threads(1);
+        let builder = dir.builder().step_slots(1);
         builder.register("slow", slow).register("mail", mail).build().unwrap()
     };
     let mut runtime = build();
     runtime.submit::<()>("slow", "slow", &()).unwrap();
     runtime.run(sleep(ms(50))).unwrap();
-    // There is one thread, and it is busy.
+    // There is one slot, and it is taken.
     let run = runtime.submit::<u32>("mail", "mail", &()).unwrap();
     runtime.run(sleep(ms(50))).unwrap();
     drop(runtime);

@@ -11,6 +11,7 @@ mod posts;
 mod queues;
 mod retries;
 mod sagas;
+mod slots;
 mod timeouts;
 
 use durable_kit::{Dir, ms};

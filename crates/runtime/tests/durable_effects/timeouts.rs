@@ -90,29 +90,6 @@ fn an_at_most_once_step_that_takes_too_long_is_in_doubt() {
 }
 
 #[test]
-fn one_that_got_no_thread_in_time_is_not_in_doubt() {
-    static LET_GO: AtomicBool = AtomicBool::new(false);
-    let mut runtime = Runtime::builder().blocking_threads(1).build().unwrap();
-    let error = runtime.run(async {
-        let first = tiffany::spawn(async {
-            let hangs = step("hangs", || {
-                hang(&LET_GO);
-                Ok::<u32, String>(1)
-            });
-            hangs.await
-        })
-        .await;
-        sleep(ms(5)).await;
-        let second = step("second", || Ok::<u32, String>(2));
-        let error = second.at_most_once().timeout(ms(30)).await.unwrap_err();
-        LET_GO.store(true, Ordering::SeqCst);
-        assert_eq!(first.await.unwrap().unwrap(), 1);
-        error
-    });
-    assert_eq!(error.unwrap().kind(), ErrorKind::TimedOut);
-}
-
-#[test]
 fn an_attempt_that_gives_signs_may_go_on_and_a_silent_one_not() {
     let (busy, silent) = tiffany::run(async {
         let busy = step_with("busy", |attempt| {

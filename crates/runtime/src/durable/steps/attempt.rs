@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
 use serde::Serialize;
-use tiffany_kernel::{CallRef, ErrorKind, Site, TaskError, panic_text};
+use tiffany_kernel::{CallRef, ErrorKind, Site, TaskError, Time, panic_text};
 
 use super::checkpoint::{Refusal, Slot};
 use super::chunks::Chunks;
@@ -50,9 +50,14 @@ pub(crate) struct Identity {
     pub(crate) span: tracing::Span,
 }
 
+/// A moment that no clock shows.
+const NOT_BEGUN: u64 = u64::MAX;
+
 /// What the loop and the work both see of an attempt.
 pub(in crate::durable) struct Shared {
     beat: AtomicBool,
+    /// When the work began, in nanoseconds of the host's clock.
+    begun: AtomicU64,
     given_up: AtomicBool,
     /// Who waits for a checkpoint to be safe.
     pub(in crate::durable) waiting: Mutex<Vec<Weak<Slot>>>,
@@ -71,6 +76,7 @@ impl Attempt {
     ) -> Attempt {
         let shared = Shared {
             beat: AtomicBool::new(false),
+            begun: AtomicU64::new(NOT_BEGUN),
             given_up: AtomicBool::new(false),
             waiting: Mutex::default(),
             inbox: Arc::clone(inbox),
@@ -127,6 +133,17 @@ impl Attempt {
     /// inside the value, and the step is not tried again.
     pub fn to_json(&self, value: &impl Serialize) -> Result<String, StepError> {
         encode(value).map_err(StepError::last)
+    }
+
+    /// The work begins now. Time before that is waiting, and counts against no timeout.
+    pub(crate) fn begins(&self, now: Time) {
+        self.shared.begun.store(now.as_nanos(), Ordering::Release);
+    }
+
+    /// When the work began, if it has.
+    pub(crate) fn begun(&self) -> Option<Time> {
+        let nanos = self.shared.begun.load(Ordering::Acquire);
+        (nanos != NOT_BEGUN).then(|| Time::from_nanos(nanos))
     }
 
     /// Whether the work has said since this was last asked that it goes on.
@@ -354,7 +371,7 @@ struct Told {
 impl Told {
     fn tell(&mut self, tried: Tried) {
         if let Some(inbox) = self.inbox.take() {
-            inbox.send(Letter::Attempted(self.call, self.number, tried));
+            inbox.send(Letter::Attempted(self.call, self.number, tried, None));
         }
     }
 }

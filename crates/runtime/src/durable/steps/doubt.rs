@@ -19,9 +19,7 @@ impl Runtime {
             if let Some(step) = self.effects.steps.get_mut(&call) {
                 step.state = State::InDoubt;
             }
-            if let Some(queue) = queue {
-                self.serve_queue(queue);
-            }
+            self.serve_waiting(queue);
         }
         holds
     }
@@ -73,7 +71,7 @@ impl Runtime {
             let Some(step) = self.effects.steps.get(&call) else { continue };
             let (attempt, kind) = (step.attempt, step.work.kind);
             let with_nobody = matches!(step.state, State::Held);
-            let never_began = self.host.abort_work(call) || with_nobody;
+            let never_began = self.host.abort_work(call).is_some() || with_nobody;
             if never_began && kind == Kind::AtMostOnce {
                 self.write_effect(call, |journal, page, (tid, clock, step)| {
                     if let Some(seq) = journal.seq_of(call) {

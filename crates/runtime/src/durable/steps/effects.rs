@@ -4,14 +4,16 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tiffany_kernel::{CallRef, Completion, ErrorKind, RunId, Stage, TaskError, Tid, Time, Value};
 
-use super::attempt::{Attempt, Identity, StepError, Stop, Tried, Worth};
+use super::attempt::{Attempt, Identity, Job, StepError, Stop, Tried, Worth};
 use super::chunks::Chunks;
 use super::queue::{Next, Queue};
 use super::retry::mixed;
 use super::showing::Onlookers;
+use super::slots::{Slot, SlotUsage, Slots};
 use super::step::{Kind, StepWork};
 use crate::builder::Builder;
 use crate::durable::commit::Held;
@@ -28,6 +30,7 @@ use crate::trace::Tracer;
 pub(crate) struct Effects {
     pub(super) steps: BTreeMap<CallRef, Underway>,
     queues: Vec<(String, Queue)>,
+    slots: Slots<CallRef>,
     timers: BTreeSet<(Time, Due)>,
     late: u64,
     pub(in crate::durable) late_checkpoints: u64,
@@ -59,6 +62,8 @@ pub(super) struct Underway {
     pub(super) attempt: u64,
     failures: u64,
     pub(super) state: State,
+    /// What it may block a thread with, from the moment it is granted until the work takes it along.
+    slot: Option<Slot>,
     timer: Option<Time>,
     /// When its task asked for it, when it last came to its queue, and when the last attempt began.
     asked: Time,
@@ -70,18 +75,20 @@ pub(super) struct Underway {
 pub(super) enum State {
     /// In its queue, or on the way there.
     Queued,
+    /// It has left its queue, and waits for a slot.
+    Slotless,
     /// It failed, and waits until it is tried again.
     Waiting,
     /// It was cut off, and a person is to say what came of it.
     InDoubt,
-    /// It left its queue; the log does not have that yet.
+    /// Its attempt may begin; the log does not have that yet.
     Held,
-    /// It runs.
-    Running { attempt: Attempt, stop: Option<Stop>, until: Option<Time> },
+    /// It runs, or will as soon as a thread takes it.
+    Running { attempt: Attempt, stop: Option<Stop> },
 }
 
 impl State {
-    /// Whether it has left its queue.
+    /// Whether the log says that an attempt has begun.
     pub(super) fn is_out(&self) -> bool {
         matches!(self, State::Held | State::Running { .. })
     }
@@ -111,6 +118,7 @@ impl Effects {
         let queues = queues.map(|(name, settings)| (name.clone(), Queue::new(*settings)));
         let mut effects = Effects::default();
         effects.queues = queues.collect();
+        effects.slots = Slots::new(settings.step_slots);
         effects.chunks = settings.on_chunk.as_ref().map(|hook| Chunks::new(Arc::clone(hook)));
         effects
     }
@@ -161,7 +169,7 @@ impl Effects {
         let mut states = EffectStates::default();
         for step in self.steps.values() {
             states.0[match step.state {
-                State::Queued => 0,
+                State::Queued | State::Slotless => 0,
                 State::Waiting => 1,
                 State::InDoubt => 2,
                 State::Held => 3,
@@ -175,6 +183,11 @@ impl Effects {
     pub(crate) fn queue_lengths(&self) -> Vec<(String, usize, usize)> {
         let queues = self.queues.iter().take(MOST_NAMES);
         queues.map(|(name, queue)| (name.clone(), queue.waiting(), queue.under_way())).collect()
+    }
+
+    /// How the slots for blocking steps are used.
+    pub(crate) fn slot_usage(&self) -> SlotUsage {
+        self.slots.usage()
     }
 
     /// How many steps wait for nothing but time, or for others.
@@ -220,13 +233,22 @@ impl Effects {
         Attempt::new(identity, inbox, self.chunks.as_ref(), onlookers)
     }
 
-    /// The attempt is over: its place in the queue is another's.
+    /// The attempt is over: its place in the queue is another's, and so is a slot that it has not used.
     pub(super) fn attempt_over(&mut self, call: CallRef) {
         self.arm(call, None);
         let Some(step) = self.steps.get_mut(&call) else { return };
-        match (std::mem::replace(&mut step.state, State::Waiting), step.queue) {
+        let state = std::mem::replace(&mut step.state, State::Waiting);
+        if let Some(slot) = step.slot.take() {
+            self.slots.give_back(slot);
+        }
+        if let State::Slotless = state {
+            self.slots.leave(call);
+        }
+        match (state, step.queue) {
             (State::Queued, Some(queue)) => self.queues[queue].1.leave(call),
-            (state, Some(queue)) if state.is_out() => self.queues[queue].1.over(),
+            (State::Slotless | State::Held | State::Running { .. }, Some(queue)) => {
+                self.queues[queue].1.over();
+            }
             _ => {}
         }
     }
@@ -280,6 +302,7 @@ impl Runtime {
             attempt,
             failures,
             state: if is_held { State::InDoubt } else { State::Waiting },
+            slot: None,
             timer: None,
             asked: now,
             queued: now,
@@ -321,7 +344,7 @@ impl Runtime {
         match step.queue {
             // It waits for the next process.
             None if is_closed => {}
-            None => self.begin_attempt(call),
+            None => self.await_slot(call),
             Some(queue) => {
                 self.effects.queues[queue].1.join(call);
                 self.serve_queue(queue);
@@ -338,11 +361,7 @@ impl Runtime {
         loop {
             match self.effects.queues[queue].1.next(now) {
                 Next::Leaves(call) => {
-                    if let Some(step) = self.effects.steps.get(&call) {
-                        let waited = now.saturating_since(step.queued);
-                        self.host.inbox.meters.waited.queue.0.observe_time(waited);
-                    }
-                    self.begin_attempt(call);
+                    self.await_slot(call);
                 }
                 Next::NotBefore(time) => {
                     self.effects.timers.insert((time, Due::Queue(queue)));
@@ -353,9 +372,45 @@ impl Runtime {
         }
     }
 
-    /// An attempt is written down, and begins when that is safe.
-    fn begin_attempt(&mut self, call: CallRef) {
+    /// A step that left its queue begins when it has a slot, if it needs one.
+    fn await_slot(&mut self, call: CallRef) {
         let Some(step) = self.effects.steps.get_mut(&call) else { return };
+        if let Job::Blocking(_) = step.work.job {
+            step.state = State::Slotless;
+            let Some(slot) = self.effects.slots.take_or_wait(call) else { return };
+            step.slot = Some(slot);
+        }
+        self.begin_attempt(call);
+    }
+
+    /// Lets those begin that wait for a slot, as far as there are any.
+    fn serve_slots(&mut self) {
+        while !self.effects.is_closed
+            && let Some((call, slot)) = self.effects.slots.next()
+        {
+            if let Some(step) = self.effects.steps.get_mut(&call) {
+                step.slot = Some(slot);
+                self.begin_attempt(call);
+            }
+        }
+    }
+
+    /// An attempt has left its queue or returned its slot: lets others begin.
+    pub(super) fn serve_waiting(&mut self, queue: Option<usize>) {
+        if let Some(queue) = queue {
+            self.serve_queue(queue);
+        }
+        self.serve_slots();
+    }
+
+    /// An attempt is recorded, and begins when its record is durable.
+    fn begin_attempt(&mut self, call: CallRef) {
+        let now = self.host.clock.now();
+        let Some(step) = self.effects.steps.get_mut(&call) else { return };
+        if step.queue.is_some() || matches!(step.state, State::Slotless) {
+            let waited = now.saturating_since(step.queued);
+            self.host.inbox.meters.waited.queue.0.observe_time(waited);
+        }
         step.attempt = step.attempt.saturating_add(1);
         step.state = State::Held;
         let (attempt, kind) = (step.attempt, step.work.kind);
@@ -417,20 +472,27 @@ impl Runtime {
         let told = (Stage::ToolExecutionStart, step.work.name);
         let data = StepData::new(step.work.name, &step.key, number);
         self.tell_activity(task_id, Some(tid), told, Data::Step(data));
-        let Some(step) = self.effects.steps.get(&call) else { return };
+        let Some(step) = self.effects.steps.get_mut(&call) else { return };
         let what = (call, step.work.name, step.work.at.clone());
-        let stop = self.host.start_attempt(what, attempt.clone(), &step.work.job);
-        let until = step.work.timeout.map(|timeout| now + timeout);
-        let sign = step.work.heartbeat.map(|heartbeat| now + heartbeat);
-        if let Some(step) = self.effects.steps.get_mut(&call) {
-            step.launched = now;
-            step.state = State::Running { attempt, stop, until };
-        }
-        self.effects.arm(call, until.into_iter().chain(sign).min());
+        let given = (attempt.clone(), step.slot.take());
+        let stop = self.host.start_attempt(what, given, &step.work.job);
+        step.launched = now;
+        let due = step.next_check(now, now);
+        step.state = State::Running { attempt, stop };
+        self.effects.arm(call, due);
     }
 
-    /// An attempt has its result.
-    pub(crate) fn attempted(&mut self, call: CallRef, number: u64, tried: Tried) {
+    /// An attempt has its result, and its thread is free.
+    pub(crate) fn attempted(
+        &mut self,
+        call: CallRef,
+        number: u64,
+        tried: Tried,
+        slot: Option<Slot>,
+    ) {
+        if let Some(slot) = slot {
+            self.effects.slots.give_back(slot);
+        }
         let step = self.effects.steps.get(&call);
         if !step.is_some_and(|step| step.is_awaited(number)) {
             self.effects.late += 1;
@@ -438,7 +500,7 @@ impl Runtime {
             if let Some(place) = self.places.get(&call.run) {
                 self.runs[*place].run.count_late();
             }
-            return;
+            return self.serve_slots();
         }
         self.attempt_over(call, tried);
     }
@@ -446,9 +508,9 @@ impl Runtime {
     /// Tells the task, or tries again later.
     pub(super) fn attempt_over(&mut self, call: CallRef, mut tried: Tried) {
         let now = self.host.clock.now();
-        if let Some(Underway { state: State::Running { attempt, .. }, .. }) =
-            self.effects.steps.get(&call)
-        {
+        let Some(step) = self.effects.steps.get(&call) else { return };
+        let worked = step.worked(now);
+        if let State::Running { attempt, .. } = &step.state {
             Tracer::attempt_over(attempt, tried.as_ref().err().map(|failed| &failed.error));
         }
         self.effects.attempt_over(call);
@@ -456,7 +518,7 @@ impl Runtime {
         let queue = step.queue;
         let meters = self.host.inbox.meters.effects.of(step.work.name);
         let outcome = AttemptOutcome::of(tried.as_ref().map_err(|failed| &failed.error));
-        meters.attempted(outcome, now.saturating_since(step.launched));
+        meters.attempted(outcome, worked);
         if let Err(StepError { error, .. }) = &mut tried {
             error.add_call(step.work.name, step.work.at.clone());
             step.in_doubt |= step.work.tells_doubt && error.kind() == ErrorKind::InDoubt;
@@ -492,9 +554,7 @@ impl Runtime {
                 self.complete(call.run, Completion::Call(call, result));
             }
         }
-        if let Some(queue) = queue {
-            self.serve_queue(queue);
-        }
+        self.serve_waiting(queue);
     }
 
     /// Tells those who watch what came of an attempt.
@@ -524,11 +584,9 @@ impl Runtime {
         self.count_cut_off(call, AttemptOutcome::Cancelled);
         self.stop_work(call);
         self.effects.attempt_over(call);
-        if let Some(step) = self.effects.steps.remove(&call)
-            && let Some(queue) = step.queue
-        {
-            self.serve_queue(queue);
-            self.hand_in();
+        if let Some(step) = self.effects.steps.remove(&call) {
+            self.serve_waiting(step.queue);
+            self.hand_in_held();
         }
     }
 
@@ -537,7 +595,7 @@ impl Runtime {
         if let Some(step) = self.effects.steps.get(&call)
             && matches!(step.state, State::Running { .. })
         {
-            let time = self.host.clock.now().saturating_since(step.launched);
+            let time = step.worked(self.host.clock.now());
             self.host.inbox.meters.effects.of(step.work.name).attempted(outcome, time);
         }
     }
@@ -552,7 +610,11 @@ impl Runtime {
                 stop.stop();
             }
         }
-        self.host.abort_work(call)
+        let Some(work) = self.host.abort_work(call) else { return false };
+        if let Some(slot) = work.into_slot() {
+            self.effects.slots.give_back(slot);
+        }
+        true
     }
 
     /// Forgets the steps of a run that is not there any more.
@@ -580,15 +642,17 @@ impl Runtime {
     fn step_due(&mut self, call: CallRef, now: Time) {
         let Some(step) = self.effects.steps.get_mut(&call) else { return };
         step.timer = None;
-        let State::Running { attempt, until, .. } = &step.state else {
+        let State::Running { attempt, .. } = &step.state else {
             return self.queue_up(call);
         };
-        let (until, heartbeat) = (*until, step.work.heartbeat);
-        let is_over_time = until.is_some_and(|until| until <= now);
-        if !is_over_time && attempt.has_beaten() {
-            let sign = heartbeat.map(|heartbeat| now + heartbeat);
-            return self.effects.arm(call, until.into_iter().chain(sign).min());
+        // While it waits for a thread, neither its timeout nor its heartbeat counts.
+        let begun = attempt.begun().unwrap_or(now);
+        let sign = if attempt.has_beaten() { now } else { begun };
+        if let Some(due) = step.next_check(begun, sign).filter(|due| *due > now) {
+            return self.effects.arm(call, Some(due));
         }
+        let heartbeat = step.work.heartbeat;
+        let is_over_time = step.work.timeout.is_some_and(|timeout| begun + timeout <= now);
         let (number, kind) = (step.attempt, step.work.kind);
         let what = match (is_over_time, step.work.timeout, heartbeat) {
             (true, Some(timeout), _) => format!("took longer than {timeout:?}"),
@@ -613,6 +677,22 @@ impl Runtime {
 }
 
 impl Underway {
+    /// When an attempt that began and last gave a sign at these moments is looked at next.
+    fn next_check(&self, begun: Time, sign: Time) -> Option<Time> {
+        let until = self.work.timeout.map(|timeout| begun + timeout);
+        let silence = self.work.heartbeat.map(|heartbeat| sign + heartbeat);
+        until.into_iter().chain(silence).min()
+    }
+
+    /// How long its attempt has worked so far.
+    fn worked(&self, now: Time) -> Duration {
+        let begun = match &self.state {
+            State::Running { attempt, .. } => attempt.begun().unwrap_or(now),
+            _ => self.launched,
+        };
+        now.saturating_since(begun)
+    }
+
     /// Counts a failure, and says whether another attempt follows.
     fn fails_again(&mut self, error: &TaskError) -> bool {
         self.failures += 1;

@@ -11,4 +11,5 @@ pub(in crate::durable) mod queue;
 pub(in crate::durable) mod retry;
 pub(in crate::durable) mod saga;
 pub(in crate::durable) mod showing;
+pub(in crate::durable) mod slots;
 pub(in crate::durable) mod step;
