@@ -2,6 +2,7 @@
 
 use crate::run::Run;
 use crate::state::{BlockReason, TaskState};
+use crate::task::Task;
 
 /// Numbers of one run, or of several together.
 ///
@@ -68,5 +69,15 @@ impl Run {
         census.timers += self.hope.timers;
         census.descriptors += self.hope.descriptors;
         census.effects += self.hope.effects;
+    }
+}
+
+impl Run {
+    /// About how many bytes its tasks take: their entries and their coroutines. What a coroutine has allocated itself
+    /// is not known here. It walks all tasks.
+    pub fn task_bytes(&self) -> usize {
+        let coroutines = self.tasks.iter().filter_map(|(_, task)| task.coroutine());
+        let coroutines: usize = coroutines.map(|one| size_of_val(&**one)).sum();
+        self.tasks.capacity() * size_of::<Task>() + coroutines
     }
 }

@@ -247,6 +247,12 @@ kinds! {
     BadChoice = "TFY0183", "give one of its choices; `approvals` shows them";
     /// A person said no.
     Rejected = "TFY0184", "see by `show` who said so and why; change what was asked for, and ask again";
+    /// A person or a limit holds the run.
+    RunHeld = "TFY0235", "see why with `tiffany show`, then let it continue with `tiffany release`, or end it with `tiffany cancel`";
+    /// The run is not held.
+    NotHeld = "TFY0236", "see the state of the run with `tiffany show`";
+    /// The run has not received the messages that it was sent before.
+    InboxFull = "TFY0237", "send it again later, when the run has received some of them, or raise `messages` or `message_bytes` of the run limits";
     /// Something was to be called by a name that has a secret in it.
     SecretName = "TFY0192", "give it a name without what the rules of redaction take out";
 }

@@ -22,7 +22,9 @@ use tracing::Level;
 use crate::clock::Clock;
 use crate::context;
 use crate::control::Witness;
-use crate::durable::{Chunk, DEFAULT_SLOTS, DurableAgent, OnChunk, QueueSettings, Registry};
+use crate::durable::{
+    Chunk, DEFAULT_SLOTS, DurableAgent, OnChunk, QueueSettings, Registry, RunLimits,
+};
 use crate::error::RunError;
 use crate::future_task::{FutureTask, Plain};
 use crate::host::{Entropy, Host, Pools, Workers};
@@ -62,6 +64,7 @@ pub struct Builder {
     name: Option<Rc<str>>,
     threads: usize,
     pub(crate) step_slots: usize,
+    pub(crate) run_limits: Option<RunLimits>,
     log_dir: Option<PathBuf>,
     pub(crate) only: Option<Uuid>,
     pub(crate) log_settings: crate::wal::Settings,
@@ -115,6 +118,7 @@ impl Builder {
             name: None,
             threads: 4,
             step_slots: DEFAULT_SLOTS,
+            run_limits: None,
             log_dir: None,
             only: None,
             log_settings: crate::wal::Settings::default(),
@@ -227,6 +231,13 @@ impl Builder {
     /// ([`step_async`](crate::durable::step_async)) need no slot.
     pub fn step_slots(mut self, slots: usize) -> Builder {
         self.step_slots = slots;
+        self
+    }
+
+    /// What one durable run may use before it is held; nothing is limited unless it is set. See
+    /// [`RunLimits`] for what holding means.
+    pub fn run_limits(mut self, limits: RunLimits) -> Builder {
+        self.run_limits = Some(limits);
         self
     }
 

@@ -99,6 +99,11 @@ pub(crate) struct Hosted {
 }
 
 impl Hosted {
+    /// It has left the line without a turn.
+    pub(crate) fn leave_turn(&mut self) {
+        self.in_line = false;
+    }
+
     /// What those who watch call it.
     pub(crate) fn task_id(&self) -> TaskId {
         match &self.hosting {
@@ -340,7 +345,9 @@ impl Runtime {
         loop {
             self.collect()?;
             if let Some(place) = self.next_run() {
-                self.round(place);
+                if !self.is_held_back(place) {
+                    self.round(place);
+                }
                 continue;
             }
             self.hand_in();
@@ -428,6 +435,8 @@ impl Runtime {
         self.line_up(place);
         if self.runs[place].hosting.is_some() {
             self.inherit(place);
+            self.check_limits(place);
+            self.deliver_parked(place);
         }
     }
 

@@ -101,6 +101,24 @@ impl Run {
         }
     }
 
+    /// The messages from outside that no task has received, in no particular order.
+    pub fn unread(&self) -> impl Iterator<Item = &Value> {
+        self.rare.inboxes.values().flat_map(|inbox| {
+            let entry = &self.rare.channels[inbox.slot as usize];
+            entry.returned.iter().map(|(_, value)| value).chain(&entry.messages)
+        })
+    }
+
+    /// How many messages from outside no task has received.
+    pub fn unread_count(&self) -> usize {
+        let inboxes = self.rare.inboxes.values();
+        let lengths = inboxes.map(|inbox| {
+            let entry = &self.rare.channels[inbox.slot as usize];
+            entry.returned.len() + entry.messages.len()
+        });
+        lengths.sum()
+    }
+
     /// The same, left where they are.
     pub(crate) fn waiting_messages(&self) -> Vec<(Rc<str>, Value)> {
         let inboxes = self.rare.inboxes.iter();

@@ -297,6 +297,18 @@ impl Control {
         self.ask(Request::Cancel { run }).map(drop)
     }
 
+    /// Holds a run: it gets no turns until it is released. Steps that are under way come to their end.
+    pub fn hold(&mut self, run: Uuid, by: &str, why: Option<&str>) -> Result<(), TaskError> {
+        let (by, why) = (by.to_owned(), why.map(str::to_owned));
+        self.ask(Request::Hold { run, by, why }).map(drop)
+    }
+
+    /// Lets a run continue that a person or a limit holds.
+    pub fn release(&mut self, run: Uuid, by: &str, why: Option<&str>) -> Result<(), TaskError> {
+        let (by, why) = (by.to_owned(), why.map(str::to_owned));
+        self.ask(Request::Release { run, by, why }).map(drop)
+    }
+
     /// Asks a run, which answers by [`on_question`](crate::durable::on_question).
     pub fn question<A: DeserializeOwned>(
         &mut self,

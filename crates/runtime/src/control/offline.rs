@@ -13,6 +13,7 @@ use super::summary::{RunQuery, State, find_named};
 use super::witness::{Witness, seen};
 use crate::approval::{no_such_approval, own_uid};
 use crate::clock::Clock;
+use crate::durable::hold::{Hold, not_held};
 use crate::durable::{
     Fork, Key, Needed, Page, Received, Shelved, Source, Stand, copy, fetch, log_failed, needed,
     needed_by_fork, no_such_run, not_in_doubt, not_over, parent_of, parse_key, read_script,
@@ -117,6 +118,7 @@ impl Offline {
                 false
             }
             Request::Settle { .. } => true,
+            Request::Hold { why, .. } | Request::Release { why, .. } => why.is_some(),
             Request::Decide { decision, .. } => !matches!(decision, Decision::Again),
             Request::Resolve { ruling, .. } => ruling.has_reason(),
             _ => false,
@@ -166,7 +168,24 @@ impl Offline {
                 Ok(Answer::Done)
             }
             Request::Cancel { run } => {
-                self.shelved(run)?.cancel(page, clock);
+                let mut shelved = self.shelved(run)?;
+                if shelved.held().is_some() {
+                    shelved.release(page, clock, ("cancel", None));
+                }
+                shelved.cancel(page, clock);
+                Ok(Answer::Done)
+            }
+            Request::Hold { run, by, why } => {
+                let mut shelved = self.shelved(run)?;
+                if shelved.held().is_none() {
+                    shelved.hold(page, clock, &Hold::Person { by, why });
+                }
+                Ok(Answer::Done)
+            }
+            Request::Release { run, by, why } => {
+                let mut shelved = self.shelved(run)?;
+                shelved.held().ok_or_else(|| not_held(run))?;
+                shelved.release(page, clock, (&by, why.as_deref()));
                 Ok(Answer::Done)
             }
             Request::Settle { run: Some(run), promise, result } => {

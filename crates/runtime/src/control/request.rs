@@ -77,6 +77,28 @@ pub enum Request {
         #[serde(with = "text")]
         run: Uuid,
     },
+    /// Holds a run: it gets no turns until it is released.
+    Hold {
+        /// The run.
+        #[serde(with = "text")]
+        run: Uuid,
+        /// The person who holds it.
+        by: String,
+        /// The reason, if one is given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
+    /// Lets a run that is held continue.
+    Release {
+        /// The run.
+        #[serde(with = "text")]
+        run: Uuid,
+        /// The person who releases it.
+        by: String,
+        /// The reason, if one is given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
     /// Asks a run something: [`Answer::Value`].
     Question {
         /// The run.

@@ -21,6 +21,8 @@ pub enum State {
     Live,
     /// It cannot go on with the program that has the log, or may not.
     Paused,
+    /// A person or a limit holds it, until a person releases it.
+    Held,
     /// It is over, with its value.
     Completed,
     /// It is over, with an error.
@@ -35,9 +37,10 @@ pub enum State {
 
 impl State {
     /// All of them.
-    pub const ALL: [State; 7] = [
+    pub const ALL: [State; 8] = [
         State::Live,
         State::Paused,
+        State::Held,
         State::Completed,
         State::Failed,
         State::Cancelled,
@@ -45,16 +48,25 @@ impl State {
         State::Removed,
     ];
 
-    /// What it is called: `live`, `paused`, `completed`, `failed`, `cancelled`, `damaged` or `removed`.
+    /// What it is called: `live`, `paused`, `held`, `completed`, `failed`, `cancelled`, `damaged` or `removed`.
     pub fn word(self) -> &'static str {
         match self {
             State::Live => "live",
             State::Paused => "paused",
+            State::Held => "held",
             State::Completed => "completed",
             State::Failed => "failed",
             State::Cancelled => "cancelled",
             State::Damaged => "damaged",
             State::Removed => "removed",
+        }
+    }
+
+    /// The state of a run that does not go on for this reason.
+    pub(crate) fn stopped_by(error: &TaskError) -> State {
+        match error.kind() {
+            ErrorKind::RunHeld => State::Held,
+            _ => State::Paused,
         }
     }
 

@@ -52,6 +52,8 @@ impl Request {
             Request::Send { run, .. } => ("send", Some(run.to_string())),
             Request::Settle { promise, .. } => ("settle", Some(promise.to_string())),
             Request::Cancel { run } => ("cancel", Some(run.to_string())),
+            Request::Hold { run, .. } => ("hold", Some(run.to_string())),
+            Request::Release { run, .. } => ("release", Some(run.to_string())),
             Request::Fork { run, .. } => ("fork", Some(run.to_string())),
             Request::Allow { run, .. } => ("allow", Some(run.to_string())),
             Request::Remove { runs } => ("remove", all(&mut runs.iter().map(ToString::to_string))),

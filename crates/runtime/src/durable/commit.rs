@@ -51,6 +51,11 @@ impl Runtime {
         if hosting.replay.is_some() {
             return;
         }
+        if hosting.holding.is_broken {
+            // It continues from its log only, and what it would do now never happened.
+            drop((hosted.run.take_records(), hosted.run.take_orders()));
+            return self.hand_in_if_due();
+        }
         for record in hosted.run.take_records() {
             hosting.journal.write(&mut durable.page, record);
         }
@@ -241,13 +246,17 @@ impl Runtime {
         if hosting.is_over {
             return;
         }
+        let is_broken = hosting.holding.is_broken;
         let (run, journal, page) = (&mut hosted.run, &mut hosting.journal, &mut durable.page);
         // What happened before has to stand before it.
         for record in run.take_records() {
-            journal.write(page, record);
+            if !is_broken {
+                journal.write(page, record);
+            }
         }
         run.set_clock(now);
-        let (clock, step) = (run.clock(), run.steps());
+        // A run whose code was interrupted is told this at the end of what its log has.
+        let (clock, step) = (run.clock(), if is_broken { 0 } else { run.steps() });
         match &mut completion {
             Completion::Call(call, result) => {
                 let tid = run.caller(*call).unwrap_or(Tid(1));

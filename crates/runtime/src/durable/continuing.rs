@@ -9,6 +9,7 @@ use tiffany_kernel::{
 };
 
 use super::earlier::{Continued, Earlier};
+use super::hold::Holding;
 use super::hosting::Hosting;
 use super::journal::{Journal, Started};
 use super::json::{Json, encode};
@@ -163,6 +164,7 @@ impl Runtime {
             replay: None,
             branch: None,
             is_over: false,
+            holding: Holding::default(),
         };
     }
 }

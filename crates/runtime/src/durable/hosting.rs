@@ -11,6 +11,7 @@ use tiffany_kernel::{CallRef, ErrorKind, TaskError, Time, Uuid};
 use super::commit::Held;
 use super::earlier::Earlier;
 use super::fork::Branch;
+use super::hold::Holding;
 use super::journal::Journal;
 use super::key::{Key, Received};
 use super::listing::Shelf;
@@ -49,8 +50,9 @@ pub(crate) struct Durable {
     pub(super) failed: Option<LogError>,
     /// Who knows the runs that are over.
     pub(super) shelf: Shelf,
-    /// Whether there was a fork among the runs that went on here.
+    /// Whether there was a fork among the runs that went on here, and whether one was held.
     pub(super) has_forks: bool,
+    pub(super) has_held: bool,
     /// By which other processes ask, and who keeps the rules about old runs; dropped before the log is closed.
     listening: Option<Listening>,
     keeping: Option<Background>,
@@ -79,6 +81,8 @@ pub(crate) struct Hosting {
     /// What there is to a fork.
     pub(super) branch: Option<Box<Branch>>,
     pub(super) is_over: bool,
+    /// Whether it is held.
+    pub(super) holding: Holding,
 }
 
 impl Hosting {
@@ -203,6 +207,7 @@ impl Runtime {
             failed: None,
             shelf: Shelf::Unread,
             has_forks: false,
+            has_held: false,
             listening,
             keeping: None,
             post: Post::default(),

@@ -433,6 +433,16 @@ impl Journal {
         self.line(page, clock, RecordType::ShutdownMarker, Tid(1)).end();
     }
 
+    /// Begins a line about the run that a replay passes over.
+    pub(super) fn note<'a>(
+        &'a mut self,
+        page: &'a mut Page,
+        clock: Time,
+        kind: RecordType,
+    ) -> Line<'a> {
+        self.line(page, clock, kind, Tid(1))
+    }
+
     fn write_yields(&mut self, page: &mut Page, tid: Tid, clock: Time) {
         if let Some(count) = self.yields.remove(tid) {
             let line = self.line(page, clock, RecordType::TaskYield, tid);

@@ -76,7 +76,10 @@ impl Runtime {
         for (run, known) in &durable.runs {
             match known {
                 Known::Paused(error, shelved) => {
-                    let state = if shelved.is_some() { State::Paused } else { State::Damaged };
+                    let state = match shelved {
+                        Some(_) => State::stopped_by(error),
+                        None => State::Damaged,
+                    };
                     paused.push((*run, Some(error.clone()), state));
                 }
                 Known::Removed if query.wants(State::Removed) => removed.push(*run),
@@ -92,7 +95,7 @@ impl Runtime {
                 uuid,
                 id: &hosting.beginning.id,
                 function: &hosting.beginning.function,
-                state: if error.is_some() { State::Paused } else { State::Live },
+                state: error.as_ref().map_or(State::Live, State::stopped_by),
                 started: hosting.earlier.since,
                 ended: None,
                 parent: hosting.parent().map(|parent| parent.run),
@@ -138,7 +141,10 @@ impl Runtime {
                 return tell.tell(Ok(Answer::Shown(Box::new(detail))));
             }
             Some(Known::Paused(error, shelved)) => {
-                let state = if shelved.is_some() { State::Paused } else { State::Damaged };
+                let state = match shelved {
+                    Some(_) => State::stopped_by(error),
+                    None => State::Damaged,
+                };
                 Shown::Paused(Some(error.clone()), state)
             }
             Some(Known::Over(stand, ended)) => {
@@ -271,7 +277,7 @@ fn summary(run: &Run, hosting: &Hosting, error: Option<&TaskError>) -> RunSummar
         uuid: hosting.journal.run(),
         id: hosting.beginning.id.to_string(),
         function: hosting.beginning.function.to_string(),
-        state: if error.is_some() { State::Paused } else { State::Live },
+        state: error.map_or(State::Live, State::stopped_by),
         started: moment(hosting.earlier.since),
         ended: None,
         error: error.map(ErrorSummary::from),

@@ -9,6 +9,7 @@ mod earlier;
 mod few;
 mod finite;
 mod fork;
+pub(crate) mod hold;
 mod hosting;
 mod journal;
 mod json;
@@ -24,6 +25,7 @@ mod promise;
 mod question;
 mod registry;
 mod resume;
+mod run_limits;
 mod runs;
 mod schema;
 mod service;
@@ -71,6 +73,7 @@ pub(crate) use resume::resuming::{compacted, fetch, log_failed, read_outcome, re
 pub(crate) use resume::survey::Standing;
 #[cfg(feature = "cli")]
 pub(crate) use resume::verdict::{Deeds, Verdict};
+pub use run_limits::RunLimits;
 pub use runs::DurableRun;
 pub(crate) use runs::{Stand, uuid_of};
 pub(crate) use serving::{no_such_run, not_in_doubt, parse_key, raw, run_over, run_removed};

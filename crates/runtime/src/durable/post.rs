@@ -70,14 +70,19 @@ pub(crate) struct Sending {
     json: String,
 }
 
-/// Messages that wait until all runs are brought back: whom they are for may not be there yet.
+/// Messages that can't be delivered yet.
 #[derive(Default)]
-pub(super) struct Post(Option<Vec<(CallRef, Sending)>>);
+pub(super) struct Post {
+    /// Those that wait until all runs are brought back, while that goes on: their receivers may not be there yet.
+    closed: Option<Vec<(CallRef, Sending)>>,
+    /// Those whose receivers have too many unread messages, in order.
+    parked: Vec<(CallRef, Sending)>,
+}
 
 impl Post {
     /// Runs are being brought back.
     pub(super) fn begin(&mut self) {
-        self.0 = Some(Vec::new());
+        self.closed = Some(Vec::new());
     }
 }
 
@@ -91,7 +96,7 @@ impl Runtime {
 
     /// All runs are brought back: what they had sent is delivered.
     pub(super) fn open_post(&mut self) {
-        let waiting = self.durable.as_mut().and_then(|durable| durable.post.0.take());
+        let waiting = self.durable.as_mut().and_then(|durable| durable.post.closed.take());
         for (call, sending) in waiting.into_iter().flatten() {
             self.begin_send(call, sending);
         }
@@ -110,10 +115,19 @@ impl Runtime {
             let error = TaskError::new(ErrorKind::NotDurable, message);
             return self.complete(call.run, Completion::Call(call, Err(error)));
         };
-        if let Some(waiting) = &mut durable.post.0 {
+        if let Some(waiting) = &mut durable.post.closed {
             return waiting.push((call, sending));
         }
+        // Messages keep their order, so none overtakes those that wait for the same receiver.
+        if durable.post.parked.iter().any(|(_, parked)| parked.to == sending.to) {
+            return durable.post.parked.push((call, sending));
+        }
         match self.deliver(key, &sending) {
+            Err(error) if error.kind() == ErrorKind::InboxFull => {
+                if let Some(durable) = &mut self.durable {
+                    durable.post.parked.push((call, sending));
+                }
+            }
             // It is answered when the log has it, and what was there before.
             Ok(()) => {
                 if let Some(durable) = &mut self.durable {
@@ -123,6 +137,23 @@ impl Runtime {
             Err(error) => self.complete(call.run, Completion::Call(call, Err(error))),
         }
         self.hand_in();
+    }
+
+    /// A run may have received messages: delivers what waited for that.
+    pub(crate) fn deliver_parked(&mut self, place: usize) {
+        let Some(durable) = self.durable.as_mut().filter(|it| !it.post.parked.is_empty()) else {
+            return;
+        };
+        let Some(hosting) = &self.runs[place].hosting else { return };
+        let to = hosting.uuid();
+        let mine = |(_, sending): &mut (CallRef, Sending)| sending.to == to;
+        let mine: Vec<(CallRef, Sending)> = durable.post.parked.extract_if(.., mine).collect();
+        for (call, sending) in mine {
+            // A task that was cancelled meanwhile sends nothing any more.
+            if self.run_of(call.run).is_some_and(|run| run.caller(call).is_some()) {
+                self.begin_send(call, sending);
+            }
+        }
     }
 
     fn deliver(&mut self, key: Key, sending: &Sending) -> Result<(), TaskError> {
@@ -140,6 +171,7 @@ impl Runtime {
                 if hosting.is_over || hosted.run.is_over() {
                     return Err(run_over(to));
                 }
+                self.refuse_message(place, &sending.json)?;
                 self.tell_message(place, key, sending);
                 Ok(())
             }
@@ -168,11 +200,14 @@ impl Runtime {
         };
         let (run, journal, page) = (&mut hosted.run, &mut hosting.journal, &mut durable.page);
         // What happened before has to stand before it.
+        let is_broken = hosting.holding.is_broken;
         for record in run.take_records() {
-            journal.write(page, record);
+            if !is_broken {
+                journal.write(page, record);
+            }
         }
         run.set_clock(now);
-        let at = (run.clock(), run.steps());
+        let at = (run.clock(), if is_broken { 0 } else { run.steps() });
         journal.message(page, at, (&sending.name, &sending.json), Some(&key.to_string()));
         hosting.received.add(key);
         let value = Value::new(Json::new(sending.json.as_str()));

@@ -1,5 +1,5 @@
 //! What keeps runs from writing faster than the disk: while too many bytes wait for it, durable runs have no turns.
-//! Others do, and so has everything else that the loop does.
+//! Others do, and so has everything else that the loop does. Runs that are held have none either.
 
 use super::hosting::Durable;
 use crate::runtime::Runtime;
@@ -32,13 +32,21 @@ impl Runtime {
         self.hand_in();
     }
 
-    /// Whether a run has to wait with its turn until the disk has caught up. If so, it has it then.
+    /// Whether a run has to wait with its turn: until the disk has caught up, or until the run is released.
     #[inline]
     pub(crate) fn is_held_back(&mut self, place: usize) -> bool {
         match &mut self.durable {
-            Some(durable) if durable.is_behind && self.runs[place].hosting.is_some() => {
-                durable.held_back.push(place);
-                true
+            Some(durable) if durable.is_behind || durable.has_held => {
+                let Some(hosting) = &self.runs[place].hosting else { return false };
+                if hosting.holding.error.is_some() {
+                    // It is put in line again when it is released.
+                    self.runs[place].leave_turn();
+                    return true;
+                }
+                if durable.is_behind {
+                    durable.held_back.push(place);
+                }
+                durable.is_behind
             }
             _ => false,
         }

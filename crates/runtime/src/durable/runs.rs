@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use tiffany_kernel::{ErrorKind, Mode, Recording, RunId, Stage, TaskError, TaskInfo, Uuid};
 
 use super::earlier::{Continued, Earlier};
+use super::hold::Holding;
 use super::hosting::{Hosting, no_log, no_log_here};
 use super::journal::{Journal, Started};
 use super::json::{Json, decode, encode, hash_of};
@@ -180,6 +181,7 @@ impl Runtime {
             replay: None,
             branch: None,
             is_over: false,
+            holding: Holding::default(),
         };
         let data = Data::Instruction { id: id.into(), function: function.into() };
         let told = (Stage::ReceivedInstruction, function.to_owned());

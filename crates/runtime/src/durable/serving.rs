@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use tiffany_kernel::{Completion, ErrorKind, RunId, TaskError, Uuid, Value};
 
 use super::commit::Held;
+use super::hold::Hold;
 use super::hosting::{Durable, no_log_here};
 use super::json::{Json, compact, decode, encode};
 use super::key::Key;
@@ -39,6 +40,53 @@ impl Runtime {
     /// Cancels a durable run.
     pub fn cancel<T>(&mut self, run: &DurableRun<T>) -> Result<(), RunError> {
         let request = Request::Cancel { run: run.uuid() };
+        self.carry_out(request).map(drop).map_err(RunError::Failed)
+    }
+
+    /// Holds a durable run: it gets no turns until [`release`](Runtime::release). Steps that are under way come to their end
+    /// and are recorded.
+    ///
+    /// ```
+    /// use tiffany::control::{RunQuery, State};
+    /// use tiffany::durable::receive;
+    /// use tiffany::{Runtime, TaskError};
+    ///
+    /// # let dir = std::env::temp_dir().join(format!("tiffany-doc-hold-{}", std::process::id()));
+    /// let mut runtime = Runtime::builder()
+    ///     .log_dir(&dir)
+    ///     .register("greet", |()| async { receive::<String>("name").await })
+    ///     .build()?;
+    /// let run = runtime.submit::<String>("greet", "greet-1", &())?;
+    /// runtime.hold(&run, "ada", Some("waits for the audit"))?;
+    /// assert_eq!(runtime.runs(&RunQuery::default())?.runs[0].state, State::Held);
+    ///
+    /// runtime.send(&run, "name", &"Grace")?; // it is there when the run continues
+    /// runtime.release(&run, "ada", None)?;
+    /// assert_eq!(runtime.wait_for(&run)?, "Grace");
+    /// # drop(runtime);
+    /// # std::fs::remove_dir_all(&dir).unwrap();
+    /// # Ok::<(), tiffany::RunError>(())
+    /// ```
+    pub fn hold<T>(
+        &mut self,
+        run: &DurableRun<T>,
+        by: &str,
+        why: Option<&str>,
+    ) -> Result<(), RunError> {
+        let (by, why) = (by.to_owned(), why.map(str::to_owned));
+        let request = Request::Hold { run: run.uuid(), by, why };
+        self.carry_out(request).map(drop).map_err(RunError::Failed)
+    }
+
+    /// Lets a durable run continue that a person or a limit holds. What a limit allows the run is doubled.
+    pub fn release<T>(
+        &mut self,
+        run: &DurableRun<T>,
+        by: &str,
+        why: Option<&str>,
+    ) -> Result<(), RunError> {
+        let (by, why) = (by.to_owned(), why.map(str::to_owned));
+        let request = Request::Release { run: run.uuid(), by, why };
         self.carry_out(request).map(drop).map_err(RunError::Failed)
     }
 
@@ -106,7 +154,7 @@ impl Runtime {
         answer: Answer,
     ) -> Result<Answer, RunError> {
         let (tell, told) = Tell::waited_for();
-        self.hold(tell, Ok(answer));
+        self.answer_when_safe(tell, Ok(answer));
         let answer = RefCell::new(None);
         self.drive_until(at, |_| {
             let mut answer = answer.borrow_mut();
@@ -139,18 +187,18 @@ impl Runtime {
                     Err(error) if error.kind() == ErrorKind::NoSuchApproval => {
                         self.tell_why_not_open(approval, tell, error);
                     }
-                    answer => self.hold(tell, answer),
+                    answer => self.answer_when_safe(tell, answer),
                 }
             }
             request => {
                 let answer = self.carry_out(request);
-                self.hold(tell, answer);
+                self.answer_when_safe(tell, answer);
             }
         }
     }
 
     /// Gives an answer when everything written so far is safe: that a run is over, say, is not true before.
-    pub(crate) fn hold(&mut self, tell: Tell, answer: Result<Answer, TaskError>) {
+    pub(crate) fn answer_when_safe(&mut self, tell: Tell, answer: Result<Answer, TaskError>) {
         match &mut self.durable {
             Some(durable) if durable.failed.is_none() => {
                 durable.held.push(Held::Answer(tell, answer));
@@ -195,7 +243,9 @@ impl Runtime {
                 self.refuse_secret("a message", &name)?;
                 match self.live(run) {
                     Ok(id) => {
-                        let message = Value::new(Json::new(compact(message.get())));
+                        let message = compact(message.get());
+                        self.refuse_message(self.places[&id], &message)?;
+                        let message = Value::new(Json::new(message));
                         self.complete(id, Completion::Message(name.as_str().into(), message));
                     }
                     Err(error) => self.on_shelf(run, error, |shelved, page, clock| {
@@ -204,7 +254,14 @@ impl Runtime {
                 }
                 Ok(Answer::Done)
             }
+            Request::Hold { run, by, why } => {
+                self.hold_run(run, &Hold::Person { by, why }).map(|()| Answer::Done)
+            }
+            Request::Release { run, by, why } => {
+                self.release_run(run, &by, why.as_deref()).map(|()| Answer::Done)
+            }
             Request::Cancel { run } => {
+                self.release_to_cancel(run)?;
                 match self.live(run) {
                     Ok(id) => self.cancel_run(id),
                     Err(error) => self.on_shelf(run, error, |shelved, page, clock| {

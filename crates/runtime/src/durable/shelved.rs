@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use tiffany_kernel::{CallKind, ErrorKind, TaskError, Tid, Time, Uuid, Value};
 
 use super::fork::no_fork;
+use super::hold::Hold;
 use super::journal::Journal;
 use super::json::{Json, compact, decode};
 use super::key::{Key, Number, Received};
@@ -34,6 +35,8 @@ pub(crate) struct Shelved {
     doubts: BTreeMap<u64, (Tid, Doubt)>,
     /// What other runs have sent it.
     received: Received,
+    /// Why it is held, if its log says so.
+    held: Option<String>,
 }
 
 /// What is said here happens at the end of what the log has: a turn is not named.
@@ -51,6 +54,7 @@ impl Shelved {
             approvals: BTreeMap::new(),
             doubts: BTreeMap::new(),
             received: script.received.clone(),
+            held: script.hold.held.clone(),
         };
         let snapshot = script.snapshot.iter().flat_map(|snapshot| snapshot.promises());
         shelved.promises.extend(snapshot);
@@ -90,6 +94,38 @@ impl Shelved {
             }
         }
         shelved
+    }
+
+    /// A run whose log is too long to be read: of its promises, questions and doubts nothing is known.
+    pub(super) fn bare(chain: Chain) -> Box<Shelved> {
+        Box::new(Shelved::new(chain, &Script::default(), &|_| Ok(String::new())))
+    }
+
+    /// Where its log ends.
+    pub(super) fn chain(&self) -> &Chain {
+        &self.journal.chain
+    }
+
+    /// Why it is held, if its log says so.
+    pub(crate) fn held(&self) -> Option<&str> {
+        self.held.as_deref()
+    }
+
+    /// Holds it.
+    pub(crate) fn hold(&mut self, page: &mut Page, clock: Time, hold: &Hold) {
+        self.journal.held(page, clock, hold);
+        self.held = Some(hold.why());
+    }
+
+    /// Lets it continue when it is brought back.
+    pub(crate) fn release(
+        &mut self,
+        page: &mut Page,
+        clock: Time,
+        (by, why): (&str, Option<&str>),
+    ) {
+        self.journal.released(page, clock, by, why);
+        self.held = None;
     }
 
     /// The run that it is a fork of.

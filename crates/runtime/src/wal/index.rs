@@ -48,7 +48,7 @@ pub struct RunEntry {
 impl RunEntry {
     /// What its next line must follow.
     pub fn chain(&self, run: Uuid) -> Chain {
-        Chain::at(run, self.generation, self.seq, self.crc)
+        Chain::at(run, self.generation, self.seq, self.crc).with_bytes(self.len)
     }
 }
 

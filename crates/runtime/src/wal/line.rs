@@ -73,6 +73,10 @@ record_types! {
     Message,
     /// The first line of a later generation: all that the run was.
     Snapshot,
+    /// A person or a limit holds the run.
+    RunHeld,
+    /// The run continues.
+    RunReleased,
     /// The process ended in good order.
     ShutdownMarker,
     /// What stands before is another run's; from here on the run is a fork of it.
@@ -105,7 +109,7 @@ const BEFORE: &[u8] = b"\",\"task_id\":\"";
 const AFTER: &[u8] = b"\",\"tid\":";
 
 /// Where a run's log stands: what the next line must follow.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Chain {
     run: Uuid,
     /// The UUID with what stands around it in a line.
@@ -113,7 +117,19 @@ pub struct Chain {
     generation: u32,
     seq: u64,
     crc: u32,
+    /// How many bytes its lines have, as far as that is known.
+    bytes: u64,
 }
+
+/// Where a log stands is the same, whatever is known of its length.
+impl PartialEq for Chain {
+    fn eq(&self, other: &Chain) -> bool {
+        let stand = |chain: &Chain| (chain.run, chain.generation, chain.seq, chain.crc);
+        stand(self) == stand(other)
+    }
+}
+
+impl Eq for Chain {}
 
 impl Chain {
     /// A run that has no line yet. Its first generation is 1.
@@ -133,7 +149,7 @@ impl Chain {
         piece[..BEFORE.len()].copy_from_slice(BEFORE);
         piece[BEFORE.len()..BEFORE.len() + 36].copy_from_slice(text.as_bytes());
         piece[BEFORE.len() + 36..].copy_from_slice(AFTER);
-        Chain { run, piece, generation, seq, crc }
+        Chain { run, piece, generation, seq, crc, bytes: 0 }
     }
 
     /// The beginning of the run's next generation, which replaces this one.
@@ -164,6 +180,16 @@ impl Chain {
 
     pub(crate) fn run_text(&self) -> &[u8] {
         &self.piece[BEFORE.len()..BEFORE.len() + 36]
+    }
+
+    /// The same with a log of this length.
+    pub(crate) fn with_bytes(self, bytes: u64) -> Chain {
+        Chain { bytes, ..self }
+    }
+
+    /// How many bytes its lines have, as far as that is known.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     pub(crate) fn went_on(&mut self, seq: u64, crc: u32) {
@@ -394,6 +420,7 @@ impl<'a> Line<'a> {
         let mut end = *b",\"crc\":\"00000000\"}\n";
         end[8..16].copy_from_slice(&hex32(crc));
         out.extend_from_slice(&end);
+        self.chain.bytes += (self.batch.lines.len() - self.start) as u64;
         self.batch.end_line(self.chain, crc, self.start);
         self.chain.went_on(self.chain.seq + 1, crc);
         self.chain.seq

@@ -144,8 +144,11 @@ impl Runtime {
         }
     }
 
-    /// Why a fork does not go on, if it waits for nothing but to be allowed something.
+    /// Why a run in memory does not go on: it is held, or it is a fork that waits for nothing but to be allowed something.
     pub(in crate::durable) fn refusal(&self, run: Uuid) -> Option<TaskError> {
+        if let Some(held) = self.hold_of(run) {
+            return Some(held.clone());
+        }
         let durable = self.durable.as_ref().filter(|durable| durable.has_forks)?;
         let Some(Known::Live(id)) = durable.runs.get(&run) else { return None };
         let hosted = &self.runs[*self.places.get(id)?];

@@ -20,10 +20,12 @@ use super::script::{self, Script, What};
 use crate::context::{self, Entered};
 use crate::durable::earlier::{Continued, Earlier};
 use crate::durable::fork::Branch;
+use crate::durable::hold::{Hold, Holding, held};
 use crate::durable::hosting::{Durable, Hosting};
 use crate::durable::journal::Journal;
 use crate::durable::key::Received;
 use crate::durable::language::Wanted;
+use crate::durable::run_limits::Overrun;
 use crate::durable::runs::{Beginning, Known, Stand};
 use crate::durable::shelved::Shelved;
 use crate::error::RunError;
@@ -38,6 +40,9 @@ impl Runtime {
     /// Brings a run back to where its log ends.
     pub(in crate::durable) fn resume(&mut self, uuid: Uuid, chain: Chain) {
         let begun = Instant::now();
+        if self.holds_at_start(uuid, &chain) {
+            return;
+        }
         self.bring_back(uuid, chain, &|durable| durable.read(uuid, |_| false));
         let meters = &self.host.inbox.meters;
         meters.resume_time.0.observe_time(begun.elapsed());
@@ -65,6 +70,10 @@ impl Runtime {
             self.durable_mut().runs.insert(uuid, known);
             return;
         }
+        if let Some(why) = &script.hold.held {
+            let (error, shelved) = (held(uuid, why), self.durable_mut().shelve(chain, &script));
+            return self.shelve_held(uuid, shelved, error);
+        }
         let branch = Branch::of(&script, self.durable_mut());
         if let (Some(language), Some(note)) =
             (&self.settings.registry.language, &script.beginning.language)
@@ -73,8 +82,12 @@ impl Runtime {
         }
         let stopped = match self.try_replay(&chain, script) {
             Ok((id, None)) => {
-                self.durable_mut().runs.insert(uuid, Known::Live(id));
                 let place = self.places[&id];
+                if let Some(overrun) = self.replay_overrun(place) {
+                    self.end_trial(id, None);
+                    return self.hold_shelved(uuid, Shelved::bare(chain), &Hold::Limit(overrun));
+                }
+                self.durable_mut().runs.insert(uuid, Known::Live(id));
                 self.durable_mut().has_forks |= branch.is_some();
                 if let Some(hosting) = &mut self.runs[place].hosting {
                     hosting.branch = branch;
@@ -136,19 +149,7 @@ impl Runtime {
         error: TaskError,
         shelved: Option<Box<Shelved>>,
     ) {
-        match (
-            &self.settings.registry.language,
-            tracing::enabled!(target: "tiffany", tracing::Level::WARN),
-        ) {
-            (_, true) => tracing::warn!(
-                target: "tiffany", run = %uuid, code = error.code(),
-                "run {uuid} cannot go on and is paused: {}", shown(&error),
-            ),
-            (Some(language), false) => language.paused(uuid, &error),
-            (None, false) => {
-                eprintln!("tiffany: run {uuid} cannot go on and is paused: {}", shown(&error));
-            }
-        }
+        self.warn_paused(uuid, &error);
         let told = (Stage::Log, format!("the run cannot go on and is paused: {error}"));
         let data = Data::Log { level: LogLevel::Error, step: None };
         self.tell_activity(uuid.into(), None, told, data);
@@ -156,6 +157,24 @@ impl Runtime {
             self.host.inbox.meters.divergences.add(1);
         }
         self.durable_mut().runs.insert(uuid, Known::Paused(error, shelved));
+    }
+
+    /// Tells people that a run does not go on.
+    pub(in crate::durable) fn warn_paused(&self, uuid: Uuid, error: &TaskError) {
+        let what = match error.kind() {
+            ErrorKind::RunHeld => shown(error).to_string(),
+            _ => format!("run {uuid} cannot go on and is paused: {}", shown(error)),
+        };
+        match (
+            &self.settings.registry.language,
+            tracing::enabled!(target: "tiffany", tracing::Level::WARN),
+        ) {
+            (_, true) => {
+                tracing::warn!(target: "tiffany", run = %uuid, code = error.code(), "{what}");
+            }
+            (Some(language), false) => language.paused(uuid, error),
+            (None, false) => eprintln!("tiffany: {what}"),
+        }
     }
 
     /// Starts a run again and lets it go as far as its log fits.
@@ -229,6 +248,7 @@ impl Runtime {
             replay: None,
             branch: None,
             is_over: false,
+            holding: Holding::of(&script),
         };
         let who = Who::Durable {
             uuid: chain.run(),
@@ -328,6 +348,9 @@ impl Runtime {
     /// Lets everything happen again that the log has, or that it has up to where the replay halts.
     fn replay(&mut self, place: usize) -> Result<(), Box<Divergence>> {
         loop {
+            if self.replay_overrun(place).is_some() {
+                return Ok(());
+            }
             let hosted = &mut self.runs[place];
             let (run, Some(hosting)) = (&mut hosted.run, &mut hosted.hosting) else {
                 return Ok(());
@@ -390,6 +413,14 @@ impl Runtime {
                 }
             }
         }
+    }
+
+    /// The limit that a run goes over while it is brought back. One that is only looked at has none.
+    fn replay_overrun(&mut self, place: usize) -> Option<Overrun> {
+        let limits = self.settings.run_limits?;
+        let hosting = self.runs[place].hosting.as_ref()?;
+        let is_looked_at = hosting.replay.as_ref().is_none_or(|replay| replay.halt.is_some());
+        if is_looked_at { None } else { self.overrun(place, &limits) }
     }
 
     /// The log has nothing more: from here on the run is written down.

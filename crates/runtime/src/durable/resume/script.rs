@@ -9,6 +9,7 @@ use tiffany_kernel::{CallKind, TaskError, Tid, Time, Uuid, Value};
 use super::halt::Means;
 use crate::approval::stamped;
 use crate::durable::earlier::Continued;
+use crate::durable::hold::HoldState;
 use crate::durable::json::{Json, decode};
 use crate::durable::key::{Key, Number, Received};
 use crate::durable::snapshot::tables::Snapshot;
@@ -168,6 +169,8 @@ pub(crate) struct Script {
     pub(crate) inherited: BTreeSet<Uuid>,
     /// Whether only its beginning and its end are left.
     pub(crate) is_compacted: bool,
+    /// Whether it is held.
+    pub(in crate::durable) hold: HoldState,
     /// How the root had ended.
     pub(crate) outcome: Option<Result<String, TaskError>>,
 }
@@ -314,6 +317,7 @@ impl Script {
                 let keys = record.get("received").and_then(|json| decode::<Vec<String>>(json).ok());
                 self.received = Received::of_keys(&keys.unwrap_or_default());
             }
+            Some(RecordType::RunHeld | RecordType::RunReleased) => self.hold.add(record),
             // Types that are not known here change nothing in the run.
             _ => {}
         }

@@ -36,7 +36,13 @@ impl Runtime {
         let Some(hosting) = &mut hosted.hosting else { return };
         let seq = hosting.journal.chain.seq();
         let is_due = every > 0 && seq >= hosting.snapshot_at.max(every);
-        if !is_due || hosting.input.is_none() || hosted.run.is_ready() || hosted.run.is_over() {
+        let is_held = hosting.holding.error.is_some();
+        if !is_due
+            || is_held
+            || hosting.input.is_none()
+            || hosted.run.is_ready()
+            || hosted.run.is_over()
+        {
             return;
         }
         hosting.snapshot_at = seq + every / AGAIN_AFTER + 1;
@@ -65,6 +71,9 @@ impl Runtime {
             return Err(
                 "it is a fork, and what it may do stands in the log that would be replaced".into(),
             );
+        }
+        if hosting.holding.error.is_some() {
+            return Err("it is held, which stands in the log that would be replaced".into());
         }
         if let Some(error) = &durable.failed {
             return Err(error.to_string());

@@ -1,0 +1,405 @@
+//! Holding runs. A person holds a run, or a limit does; then it gets no turns until a person releases it. Steps that
+//! are under way come to their end and are recorded. After a restart a held run is not replayed, so one that takes too
+//! much can't take down the next process as well.
+
+use tiffany_kernel::{ErrorKind, LogLevel, Stage, TaskError, Time, Uuid};
+
+use super::hosting::Durable;
+use super::journal::Journal;
+use super::json::Json;
+use super::page::Page;
+use super::resume::script::{Script, What};
+use super::run_limits::{Overrun, RunLimits, Usage};
+use super::runs::Known;
+use super::serving::{no_such_run, run_over, run_removed};
+use super::shelved::Shelved;
+use crate::pal::Data;
+use crate::runtime::Runtime;
+use crate::wal::{Chain, LogError, Record, RecordType, RunReader};
+
+/// Why a run is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    Person {
+        by: String,
+        why: Option<String>,
+    },
+    Limit(Overrun),
+    /// A task kept its turn for so many seconds.
+    Turn {
+        tid: u64,
+        secs: u64,
+    },
+}
+
+impl Hold {
+    /// Who holds it and why, as it follows "the run is held".
+    pub(crate) fn why(&self) -> String {
+        match self {
+            Hold::Person { by, why: None } => format!("by {by}"),
+            Hold::Person { by, why: Some(why) } => format!("by {by}: {why}"),
+            Hold::Limit(overrun) => format!("by a limit: {}", overrun.why()),
+            Hold::Turn { tid, secs } => format!(
+                "by a limit: its task {tid} kept its turn for {secs} s without a call, so that no other run could continue"
+            ),
+        }
+    }
+}
+
+/// The error for whoever wants something of a run that is held.
+pub(crate) fn held(run: Uuid, why: &str) -> TaskError {
+    TaskError::new(ErrorKind::RunHeld, format!("run {run} is held {why}"))
+}
+
+/// Whether a log says that its run is held, and how often it was released.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HoldState {
+    pub(crate) held: Option<String>,
+    pub(crate) releases: u32,
+}
+
+impl HoldState {
+    /// Takes in the next record.
+    pub(crate) fn add(&mut self, record: &Record<'_>) {
+        match record.record_type() {
+            Some(RecordType::RunHeld) => {
+                self.held = Some(record.str("why").unwrap_or_default().into_owned());
+            }
+            Some(RecordType::RunReleased) => {
+                self.held = None;
+                self.releases = self.releases.saturating_add(1);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The hold of a run that is in memory.
+#[derive(Default)]
+pub(crate) struct Holding {
+    /// Why it is held, if it is.
+    pub(super) error: Option<TaskError>,
+    pub(super) releases: u32,
+    /// Something was thrown into the middle of its code, so it can continue only from its log.
+    pub(super) is_broken: bool,
+    /// A person has cancelled it: no limit keeps it from ending.
+    pub(super) is_exempt: bool,
+    /// How many tasks and messages it had when its memory was last estimated, and the estimate.
+    measured: (usize, u64),
+    /// An upper bound of the bytes of its unread messages.
+    message_bytes: usize,
+}
+
+impl Holding {
+    /// As a log leaves it.
+    pub(super) fn of(script: &Script) -> Holding {
+        let is_exempt = script.told.iter().any(|told| matches!(told.what, What::Cancel));
+        Holding { releases: script.hold.releases, is_exempt, ..Holding::default() }
+    }
+}
+
+/// A task takes so many bytes that nobody has counted, at least.
+const TASK_OVERHEAD: usize = 512;
+/// As many tasks and messages as are not worth an estimate.
+const FEW: usize = 1_000;
+/// Logs up to this length are read once at a restart. Longer ones are read twice: whether their runs are held is
+/// found out before they are taken into memory.
+const SHORT_LOG: u64 = 32 << 20;
+
+impl Runtime {
+    /// Holds a run if it has gone over a limit.
+    #[inline]
+    pub(crate) fn check_limits(&mut self, place: usize) {
+        if let Some(limits) = self.settings.run_limits
+            && let Some(overrun) = self.overrun(place, &limits)
+        {
+            self.hold_live(place, &Hold::Limit(overrun));
+        }
+    }
+
+    /// The limit that a run in memory has gone over.
+    pub(super) fn overrun(&mut self, place: usize, limits: &RunLimits) -> Option<Overrun> {
+        let hosted = &mut self.runs[place];
+        let (run, Some(hosting)) = (&hosted.run, &mut hosted.hosting) else { return None };
+        let holding = &mut hosting.holding;
+        if holding.error.is_some() || holding.is_exempt || hosting.is_over {
+            return None;
+        }
+        let count = run.live_tasks() + run.unread_count();
+        let (before, _) = holding.measured;
+        if count > FEW.max(before + before / 4) {
+            let messages: usize = run.unread().map(json_len).sum();
+            let bytes = run.task_bytes() + run.live_tasks() * TASK_OVERHEAD + messages;
+            holding.measured = (count, bytes as u64);
+        } else if count < before / 2 {
+            holding.measured = (0, 0);
+        }
+        let chain = &hosting.journal.chain;
+        let usage = Usage {
+            tasks: run.live_tasks() as u64,
+            calls: run.calls_made(),
+            records: chain.seq(),
+            log_bytes: chain.bytes(),
+            memory_bytes: holding.measured.1,
+        };
+        limits.overrun(usage, holding.releases)
+    }
+
+    /// Holds a run that is in memory.
+    pub(crate) fn hold_live(&mut self, place: usize, hold: &Hold) {
+        let now = self.host.clock.now();
+        let hosted = &mut self.runs[place];
+        let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
+            return;
+        };
+        let uuid = hosting.uuid();
+        for record in hosted.run.take_records() {
+            if !hosting.holding.is_broken {
+                hosting.journal.write(&mut durable.page, record);
+            }
+        }
+        hosting.journal.held(&mut durable.page, now, hold);
+        let error = held(uuid, &hold.why());
+        hosting.holding.error = Some(error.clone());
+        durable.has_held = true;
+        self.tell_held(uuid, &error);
+        self.hand_in();
+    }
+
+    /// A task was interrupted in the middle of its turn: what its run did since its last record never happened, and it
+    /// continues from its log once it is released.
+    pub(crate) fn hold_broken(&mut self, place: usize, hold: &Hold) {
+        let hosted = &mut self.runs[place];
+        drop((hosted.run.take_records(), hosted.run.take_orders()));
+        if let Some(hosting) = &mut hosted.hosting {
+            hosting.holding.is_broken = true;
+        }
+        self.hold_live(place, hold);
+    }
+
+    fn tell_held(&mut self, uuid: Uuid, error: &TaskError) {
+        self.warn_paused(uuid, error);
+        let data = Data::Log { level: LogLevel::Error, step: None };
+        self.tell_activity(uuid.into(), None, (Stage::Log, error.to_string()), data);
+    }
+
+    /// Why a run in memory is held, if it is.
+    pub(super) fn hold_of(&self, uuid: Uuid) -> Option<&TaskError> {
+        let durable = self.durable.as_ref().filter(|durable| durable.has_held)?;
+        let Some(Known::Live(id)) = durable.runs.get(&uuid) else { return None };
+        let hosting = self.runs[*self.places.get(id)?].hosting.as_ref()?;
+        hosting.holding.error.as_ref()
+    }
+
+    /// Holds a run for a person.
+    pub(super) fn hold_run(&mut self, uuid: Uuid, hold: &Hold) -> Result<(), TaskError> {
+        let clock = self.host.clock.now();
+        if let Ok(id) = self.live(uuid) {
+            let place = self.places[&id];
+            if self.hold_of(uuid).is_none() {
+                self.hold_live(place, hold);
+            }
+            return Ok(());
+        }
+        let durable = self.durable_mut();
+        match durable.runs.get_mut(&uuid) {
+            Some(Known::Paused(error, Some(shelved))) => {
+                if error.kind() != ErrorKind::RunHeld {
+                    shelved.hold(&mut durable.page, clock, hold);
+                    *error = held(uuid, &hold.why());
+                }
+                Ok(())
+            }
+            Some(Known::Paused(error, None)) => Err(error.clone()),
+            Some(Known::Removed) => Err(run_removed(uuid)),
+            Some(_) => Err(run_over(uuid)),
+            None => Err(no_such_run(uuid)),
+        }
+    }
+
+    /// Lets a run that is held continue.
+    pub(super) fn release_run(
+        &mut self,
+        uuid: Uuid,
+        by: &str,
+        why: Option<&str>,
+    ) -> Result<(), TaskError> {
+        let clock = self.host.clock.now();
+        if let Ok(id) = self.live(uuid) {
+            if self.hold_of(uuid).is_none() {
+                return Err(not_held(uuid));
+            }
+            let place = self.places[&id];
+            return self.release_live(place, clock, (by, why));
+        }
+        let durable = self.durable_mut();
+        let chain = match durable.runs.get_mut(&uuid) {
+            Some(Known::Paused(error, Some(shelved))) if error.kind() == ErrorKind::RunHeld => {
+                shelved.release(&mut durable.page, clock, (by, why));
+                shelved.chain().clone()
+            }
+            Some(Known::Paused(..)) => return Err(not_held(uuid)),
+            Some(Known::Removed) => return Err(run_removed(uuid)),
+            Some(_) => return Err(run_over(uuid)),
+            None => return Err(no_such_run(uuid)),
+        };
+        self.bring_back_from_log(uuid, chain);
+        Ok(())
+    }
+
+    fn release_live(
+        &mut self,
+        place: usize,
+        clock: Time,
+        (by, why): (&str, Option<&str>),
+    ) -> Result<(), TaskError> {
+        let id = self.runs[place].run.id();
+        let is_busy = self.effects.is_busy(id);
+        let hosted = &mut self.runs[place];
+        let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
+            return Ok(());
+        };
+        let uuid = hosting.uuid();
+        if hosting.holding.is_broken && is_busy {
+            let why = "until its steps that are under way have ended; release it after that";
+            return Err(held(uuid, why));
+        }
+        hosting.journal.released(&mut durable.page, clock, by, why);
+        hosting.holding.error = None;
+        hosting.holding.releases = hosting.holding.releases.saturating_add(1);
+        if !hosting.holding.is_broken {
+            self.line_up(place);
+            return Ok(());
+        }
+        let chain = hosting.journal.chain.clone();
+        self.end_trial(id, None);
+        self.bring_back_from_log(uuid, chain);
+        Ok(())
+    }
+
+    /// Replays a run whose last records may not be in its file yet.
+    fn bring_back_from_log(&mut self, uuid: Uuid, chain: Chain) {
+        self.hand_in();
+        if let Err(error) = self.durable_mut().log.catch_up() {
+            return self.pause(uuid, super::resume::resuming::log_failed(error), None);
+        }
+        self.bring_back(uuid, chain, &|durable| durable.read(uuid, |_| false));
+    }
+
+    /// A held run that is cancelled is released for that, and no limit holds it again.
+    pub(super) fn release_to_cancel(&mut self, uuid: Uuid) -> Result<(), TaskError> {
+        let is_held = match self.durable.as_ref().and_then(|durable| durable.runs.get(&uuid)) {
+            Some(Known::Paused(error, Some(_))) => error.kind() == ErrorKind::RunHeld,
+            _ => self.hold_of(uuid).is_some(),
+        };
+        if is_held {
+            self.release_run(uuid, "cancel", None)?;
+        }
+        if let Ok(id) = self.live(uuid)
+            && let Some(hosting) = &mut self.runs[self.places[&id]].hosting
+        {
+            hosting.holding.is_exempt = true;
+        }
+        Ok(())
+    }
+
+    /// An error if a run in memory has too many unread messages for another one.
+    pub(super) fn refuse_message(&mut self, place: usize, json: &str) -> Result<(), TaskError> {
+        let Some(limits) = self.settings.run_limits else { return Ok(()) };
+        let hosted = &mut self.runs[place];
+        let (run, Some(hosting)) = (&hosted.run, &mut hosted.hosting) else { return Ok(()) };
+        let (uuid, bytes) = (hosting.uuid(), &mut hosting.holding.message_bytes);
+        let most = limits.message_bytes.map_or(usize::MAX, |most| most as usize);
+        limits.refuse_message(uuid, run.unread_count(), || {
+            if *bytes >= most {
+                *bytes = run.unread().map(json_len).sum();
+            }
+            *bytes
+        })?;
+        *bytes += json.len();
+        Ok(())
+    }
+
+    /// Whether a run that was left unfinished is to be held instead of being replayed, by its log or by a limit.
+    pub(super) fn holds_at_start(&mut self, uuid: Uuid, chain: &Chain) -> bool {
+        if chain.bytes() <= SHORT_LOG {
+            return false;
+        }
+        let Ok(state) = self.durable_mut().read_holds(uuid) else { return false };
+        if let Some(why) = &state.held {
+            self.shelve_held(uuid, Shelved::bare(chain.clone()), held(uuid, why));
+            return true;
+        }
+        let usage = Usage { records: chain.seq(), log_bytes: chain.bytes(), ..Usage::default() };
+        let overrun = self.settings.run_limits.and_then(|it| it.overrun(usage, state.releases));
+        let Some(overrun) = overrun else { return false };
+        self.hold_shelved(uuid, Shelved::bare(chain.clone()), &Hold::Limit(overrun));
+        true
+    }
+
+    /// Holds a run that is not in memory, and records that.
+    pub(super) fn hold_shelved(&mut self, uuid: Uuid, mut shelved: Box<Shelved>, hold: &Hold) {
+        let clock = self.host.clock.now();
+        shelved.hold(&mut self.durable_mut().page, clock, hold);
+        self.shelve_held(uuid, shelved, held(uuid, &hold.why()));
+        self.hand_in();
+    }
+
+    /// Leaves a run that is held where it is.
+    pub(super) fn shelve_held(&mut self, uuid: Uuid, shelved: Box<Shelved>, error: TaskError) {
+        self.tell_held(uuid, &error);
+        self.durable_mut().runs.insert(uuid, Known::Paused(error, Some(shelved)));
+    }
+
+    /// What the outside tells a run whose code was interrupted is recorded for its replay, and told to nobody else.
+    pub(super) fn is_broken(&self, place: usize) -> bool {
+        self.runs[place].hosting.as_ref().is_some_and(|hosting| hosting.holding.is_broken)
+    }
+}
+
+impl Durable {
+    /// Whether a log says that its run is held. Nothing of the log is kept in memory.
+    fn read_holds(&self, uuid: Uuid) -> Result<HoldState, LogError> {
+        let mut reader = RunReader::open(&*self.disk, &self.root, uuid, None)?;
+        let mut state = HoldState::default();
+        while let Some(record) = reader.next() {
+            state.add(&record?);
+        }
+        Ok(state)
+    }
+}
+
+impl Journal {
+    /// The run is held.
+    pub(crate) fn held(&mut self, page: &mut Page, clock: Time, hold: &Hold) {
+        let line = self.note(page, clock, RecordType::RunHeld);
+        let line = match hold {
+            Hold::Person { by, .. } => line.str("by", by),
+            Hold::Limit(Overrun { limit, used, allowed }) => {
+                line.str("limit", limit).uint("used", *used).uint("allowed", *allowed)
+            }
+            Hold::Turn { tid, secs } => {
+                line.str("limit", "turn").uint("task", *tid).uint("used", *secs)
+            }
+        };
+        line.str("why", &hold.why()).end();
+    }
+
+    /// The run is held no longer.
+    pub(crate) fn released(&mut self, page: &mut Page, clock: Time, by: &str, why: Option<&str>) {
+        let line = self.note(page, clock, RecordType::RunReleased).str("by", by);
+        match why {
+            Some(why) => line.str("why", why).end(),
+            None => line.end(),
+        };
+    }
+}
+
+/// The error for a run that can't be released.
+pub(crate) fn not_held(run: Uuid) -> TaskError {
+    TaskError::new(ErrorKind::NotHeld, format!("run {run} is not held"))
+}
+
+fn json_len(value: &tiffany_kernel::Value) -> usize {
+    value.borrow::<Json>().map_or(0, |json| json.0.len())
+}

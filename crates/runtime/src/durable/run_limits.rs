@@ -1,0 +1,163 @@
+//! What one durable run may use before it is held. It knows no loop: it compares what a run uses with what is allowed.
+
+use std::time::Duration;
+
+use tiffany_kernel::{ErrorKind, TaskError, Uuid};
+
+/// What one durable run may use; `None` is without limit. A run that uses more is held: it gets no turns until a person
+/// releases or cancels it, and nothing it has done is lost. Each release doubles what the run may use.
+///
+/// A runtime has no such limits unless [`Builder::run_limits`](crate::Builder::run_limits) sets them; the daemon has
+/// [`RunLimits::for_services`]. Limits that end a run with an error are [`Limits`](tiffany_kernel::Limits).
+///
+/// ```
+/// use tiffany::Runtime;
+/// use tiffany::durable::RunLimits;
+///
+/// let limits = RunLimits { tasks: Some(10_000), ..RunLimits::for_services() };
+/// let runtime = Runtime::builder().run_limits(limits).build()?;
+/// # drop(runtime);
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunLimits {
+    /// Tasks alive at once.
+    pub tasks: Option<u64>,
+    /// System calls since the run's generation began.
+    pub calls: Option<u64>,
+    /// Records of the run's generation.
+    pub records: Option<u64>,
+    /// Bytes of the log of the run's generation, without large values, which have files of their own.
+    pub log_bytes: Option<u64>,
+    /// An estimate of the memory that its tasks and unread messages take.
+    pub memory_bytes: Option<u64>,
+    /// Messages that the run has not received yet. Senders are refused (TFY0237); the run is not held.
+    pub messages: Option<u64>,
+    /// Bytes of these messages.
+    pub message_bytes: Option<u64>,
+    /// How long a task may keep its turn without a call.
+    pub turn: Option<Duration>,
+}
+
+impl RunLimits {
+    /// What the daemon allows unless its configuration says otherwise: 100,000 tasks, 100,000,000 calls, 2,000,000 records, 1 GB of
+    /// log, 1 GB of memory, 10,000 unread messages with 64 MB, and turns of 30 seconds.
+    pub const fn for_services() -> RunLimits {
+        RunLimits {
+            tasks: Some(100_000),
+            calls: Some(100_000_000),
+            records: Some(2_000_000),
+            log_bytes: Some(1_000_000_000),
+            memory_bytes: Some(1_000_000_000),
+            messages: Some(10_000),
+            message_bytes: Some(64_000_000),
+            turn: Some(Duration::from_secs(30)),
+        }
+    }
+}
+
+/// What a run uses.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Usage {
+    pub(crate) tasks: u64,
+    pub(crate) calls: u64,
+    pub(crate) records: u64,
+    pub(crate) log_bytes: u64,
+    /// Measured now and then only.
+    pub(crate) memory_bytes: u64,
+}
+
+/// A limit that a run went over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Overrun {
+    pub(crate) limit: &'static str,
+    pub(crate) used: u64,
+    pub(crate) allowed: u64,
+}
+
+/// How often a release may double what a run may use.
+const MAX_DOUBLINGS: u32 = 32;
+
+impl RunLimits {
+    /// The first limit that a run went over which was released so many times.
+    pub(crate) fn overrun(&self, usage: Usage, releases: u32) -> Option<Overrun> {
+        let limits = [
+            ("tasks", usage.tasks, self.tasks),
+            ("calls", usage.calls, self.calls),
+            ("records", usage.records, self.records),
+            ("log_bytes", usage.log_bytes, self.log_bytes),
+            ("memory_bytes", usage.memory_bytes, self.memory_bytes),
+        ];
+        limits.into_iter().find_map(|(limit, used, allowed)| {
+            let allowed = allowed?.saturating_mul(1 << releases.min(MAX_DOUBLINGS));
+            (used > allowed).then_some(Overrun { limit, used, allowed })
+        })
+    }
+
+    /// An error if a run with so many unread messages, and bytes of them, may not be sent another one.
+    pub(crate) fn refuse_message(
+        &self,
+        run: Uuid,
+        count: usize,
+        bytes: impl FnOnce() -> usize,
+    ) -> Result<(), TaskError> {
+        let full = |what: String| {
+            let message = format!("run {run} has {what} that it has not received");
+            Err(TaskError::new(ErrorKind::InboxFull, message))
+        };
+        if self.messages.is_some_and(|allowed| count as u64 >= allowed) {
+            return full(format!("{count} messages"));
+        }
+        // Counting bytes means looking at each message.
+        match self.message_bytes {
+            Some(allowed) if count > 0 => match bytes() as u64 {
+                bytes if bytes >= allowed => full(format!("{bytes} bytes of messages")),
+                _ => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Overrun {
+    /// In words.
+    pub(crate) fn why(&self) -> String {
+        let Overrun { limit, used, allowed } = self;
+        let what = match *limit {
+            "tasks" => "tasks alive",
+            "calls" => "system calls",
+            "records" => "records in its log",
+            "log_bytes" => "bytes of log",
+            _ => "bytes of memory, as estimated",
+        };
+        format!("it has {used} {what}, more than the {allowed} that one run may have")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_release_doubles_what_is_allowed() {
+        let limits = RunLimits { tasks: Some(100), ..RunLimits::default() };
+        let usage = |tasks| Usage { tasks, ..Usage::default() };
+        assert_eq!(limits.overrun(usage(100), 0), None);
+        let over = limits.overrun(usage(101), 0).unwrap();
+        assert_eq!((over.limit, over.used, over.allowed), ("tasks", 101, 100));
+        assert_eq!(limits.overrun(usage(101), 1), None);
+        assert!(limits.overrun(usage(401), 2).is_some());
+        assert_eq!(limits.overrun(usage(u64::MAX), 0).unwrap().used, u64::MAX);
+        assert_eq!(RunLimits::default().overrun(usage(u64::MAX), 0), None);
+    }
+
+    #[test]
+    fn messages_are_counted_and_weighed() {
+        let limits = RunLimits { messages: Some(2), message_bytes: Some(10), ..Default::default() };
+        let refused = |count, bytes| limits.refuse_message(Uuid(1), count, || bytes).is_err();
+        assert_eq!(
+            [refused(0, 0), refused(1, 9), refused(1, 10), refused(2, 0)],
+            [false, false, true, true]
+        );
+    }
+}

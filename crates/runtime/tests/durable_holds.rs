@@ -1,0 +1,313 @@
+//! What one run may take: it is held when it goes over a limit, and goes on when a person releases it.
+
+mod durable_kit;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tiffany::control::{RunQuery, State};
+use tiffany::durable::{DurableRun, RunLimits, receive, run_id, send, step};
+use tiffany::{Builder, ErrorKind, RunError, Runtime, TaskError, random, sleep, spawn};
+
+use durable_kit::{Dir, ms};
+
+fn kind(error: &RunError) -> ErrorKind {
+    error.task_error().unwrap_or_else(|| panic!("{error}")).kind()
+}
+
+fn state(runtime: &mut Runtime, id: &str) -> State {
+    let page = runtime.runs(&RunQuery { text: Some(id.into()), ..RunQuery::default() }).unwrap();
+    page.runs[0].state
+}
+
+fn wait_error<T: serde::de::DeserializeOwned + std::fmt::Debug>(
+    runtime: &mut Runtime,
+    run: &DurableRun<T>,
+) -> TaskError {
+    runtime.wait_for(run).unwrap_err().task_error().unwrap().clone()
+}
+
+/// Spawns for ever.
+async fn breeds(_: ()) -> Result<(), TaskError> {
+    loop {
+        spawn(async { sleep(Duration::from_secs(3600)).await }).await;
+    }
+}
+
+async fn counts(to: u64) -> Result<u64, TaskError> {
+    for _ in 0..to {
+        random().await;
+    }
+    Ok(to)
+}
+
+async fn quick(_: ()) -> Result<u32, TaskError> {
+    sleep(ms(5)).await;
+    step("one", || Ok::<u32, String>(1)).await
+}
+
+fn programs(dir: &Dir) -> Builder {
+    dir.builder().register("breeds", breeds).register("counts", counts).register("quick", quick)
+}
+
+fn tasks(limit: u64) -> RunLimits {
+    RunLimits { tasks: Some(limit), ..RunLimits::default() }
+}
+
+#[test]
+fn a_run_that_spawns_for_ever_is_held_and_others_go_on() {
+    let dir = Dir::new();
+    let mut runtime = programs(&dir).run_limits(tasks(500)).build().unwrap();
+    let breeder = runtime.submit::<()>("breeds", "breeder", &()).unwrap();
+    let error = wait_error(&mut runtime, &breeder);
+    assert_eq!(error.kind(), ErrorKind::RunHeld);
+    assert!(error.message().contains("501 tasks alive, more than the 500"), "{error}");
+    assert_eq!(state(&mut runtime, "breeder"), State::Held);
+    let other = runtime.submit::<u32>("quick", "other", &()).unwrap();
+    assert_eq!(runtime.wait_for(&other).unwrap(), 1);
+    // It is not driven any further.
+    let spawned = || dir_count(&dir, "breeder", "TaskSpawn");
+    runtime.flush().unwrap();
+    let before = spawned();
+    runtime.run(sleep(ms(30))).unwrap();
+    assert_eq!(spawned(), before);
+}
+
+/// How many records of this type the log of a run has.
+fn dir_count(dir: &Dir, id: &str, what: &str) -> usize {
+    let file = dir.0.join("wal").join(format!("{}.wal", run_id(id)));
+    let log = std::fs::read_to_string(file).unwrap_or_default();
+    log.lines().filter(|line| line.contains(&format!("\"type\":\"{what}\""))).count()
+}
+
+#[test]
+fn after_a_restart_it_is_held_without_being_replayed() {
+    static CALLED: AtomicUsize = AtomicUsize::new(0);
+    async fn breeds_and_counts(_: ()) -> Result<(), TaskError> {
+        CALLED.fetch_add(1, Ordering::SeqCst);
+        breeds(()).await
+    }
+    let dir = Dir::new();
+    let build = || {
+        let builder = dir.builder().register("breeds", breeds_and_counts);
+        builder.run_limits(tasks(100)).build().unwrap()
+    };
+    let mut runtime = build();
+    let run = runtime.submit::<()>("breeds", "a", &()).unwrap();
+    assert_eq!(kind(&runtime.wait_for(&run).unwrap_err()), ErrorKind::RunHeld);
+    drop(runtime);
+    assert_eq!(CALLED.load(Ordering::SeqCst), 1);
+    let mut runtime = build();
+    assert_eq!(CALLED.load(Ordering::SeqCst), 1, "it was replayed");
+    assert_eq!(state(&mut runtime, "a"), State::Held);
+    let error = wait_error(&mut runtime, &run);
+    assert!(error.message().contains("101 tasks alive, more than the 100"), "{error}");
+    // A release allows it twice as many, and that holds after another restart.
+    runtime.release(&run, "ada", Some("to see how far it goes")).unwrap();
+    let error = wait_error(&mut runtime, &run);
+    assert!(error.message().contains("201 tasks alive, more than the 200"), "{error}");
+    runtime.release(&run, "ada", None).unwrap();
+    let error = wait_error(&mut runtime, &run);
+    assert!(error.message().contains("more than the 400"), "{error}");
+    drop(runtime);
+    let mut runtime = build();
+    runtime.release(&run, "ada", None).unwrap();
+    assert!(wait_error(&mut runtime, &run).message().contains("more than the 800"));
+}
+
+#[test]
+fn a_run_that_grew_without_limits_is_held_on_its_way_back() {
+    let dir = Dir::new();
+    let mut runtime = programs(&dir).build().unwrap();
+    let run = runtime.submit::<()>("breeds", "a", &()).unwrap();
+    runtime.run(sleep(ms(100))).unwrap();
+    drop(runtime);
+    let spawned = dir_count(&dir, "a", "TaskSpawn");
+    assert!(spawned > 300, "{spawned}");
+    let mut runtime = programs(&dir).run_limits(tasks(100)).build().unwrap();
+    let error = wait_error(&mut runtime, &run);
+    assert_eq!((error.kind(), state(&mut runtime, "a")), (ErrorKind::RunHeld, State::Held));
+    assert!(error.message().contains("more than the 100"), "{error}");
+    assert_eq!(dir_count(&dir, "a", "TaskSpawn"), spawned);
+    drop(runtime);
+    // The next process knows it from the log.
+    assert_eq!(dir_count(&dir, "a", "RunHeld"), 1);
+    let mut runtime = programs(&dir).build().unwrap();
+    assert_eq!(kind(&runtime.wait_for(&run).unwrap_err()), ErrorKind::RunHeld);
+}
+
+#[test]
+fn records_bytes_and_calls_are_limited() {
+    let few = |limits: RunLimits| {
+        let dir = Dir::new();
+        let mut runtime = programs(&dir).run_limits(limits).build().unwrap();
+        let run = runtime.submit::<u64>("counts", "a", &5_000_u64).unwrap();
+        let error = wait_error(&mut runtime, &run);
+        assert_eq!(error.kind(), ErrorKind::RunHeld);
+        for _ in 0..10 {
+            runtime.release(&run, "ada", None).unwrap();
+            match runtime.wait_for(&run) {
+                Ok(count) => {
+                    assert_eq!(count, 5_000);
+                    return error.message().to_owned();
+                }
+                Err(error) => assert_eq!(kind(&error), ErrorKind::RunHeld),
+            }
+        }
+        panic!("it was held again and again");
+    };
+    let records = few(RunLimits { records: Some(1_000), ..RunLimits::default() });
+    assert!(records.contains("records in its log, more than the 1000"), "{records}");
+    let bytes = few(RunLimits { log_bytes: Some(100_000), ..RunLimits::default() });
+    assert!(bytes.contains("bytes of log, more than the 100000"), "{bytes}");
+    let calls = few(RunLimits { calls: Some(2_000), ..RunLimits::default() });
+    assert!(calls.contains("system calls, more than the 2000"), "{calls}");
+}
+
+#[test]
+fn memory_is_estimated() {
+    let dir = Dir::new();
+    let limits = RunLimits { memory_bytes: Some(4_000_000), ..RunLimits::default() };
+    let mut runtime = programs(&dir).run_limits(limits).build().unwrap();
+    let run = runtime.submit::<()>("breeds", "a", &()).unwrap();
+    let error = wait_error(&mut runtime, &run);
+    assert!(error.message().contains("bytes of memory, as estimated"), "{error}");
+    assert!(dir_count(&dir, "a", "TaskSpawn") < 20_000);
+}
+
+#[test]
+fn a_person_holds_a_run_and_its_steps_come_to_their_end() {
+    static LET_GO: AtomicBool = AtomicBool::new(false);
+    static SECOND: AtomicUsize = AtomicUsize::new(0);
+    async fn two(_: ()) -> Result<u32, TaskError> {
+        let first: u32 = step("first", || {
+            while !LET_GO.load(Ordering::SeqCst) {
+                std::thread::sleep(ms(1));
+            }
+            Ok::<u32, String>(1)
+        })
+        .await?;
+        let second = step("second", || Ok::<_, String>(SECOND.fetch_add(1, Ordering::SeqCst)));
+        second.await?;
+        Ok(first)
+    }
+    let dir = Dir::new();
+    let build = || dir.builder().register("two", two).build().unwrap();
+    let mut runtime = build();
+    let run = runtime.submit::<u32>("two", "a", &()).unwrap();
+    runtime.run(sleep(ms(30))).unwrap();
+    runtime.hold(&run, "ada", Some("the bank is closed")).unwrap();
+    runtime.hold(&run, "bob", None).unwrap(); // it is held already
+    LET_GO.store(true, Ordering::SeqCst);
+    runtime.run(sleep(ms(50))).unwrap();
+    let error = wait_error(&mut runtime, &run);
+    assert!(error.message().ends_with("is held by ada: the bank is closed"), "{error}");
+    drop(runtime);
+    assert_eq!(dir_count(&dir, "a", "EffectResult"), 1, "its step was recorded");
+    assert_eq!(SECOND.load(Ordering::SeqCst), 0);
+    let mut runtime = build();
+    runtime.run(sleep(ms(20))).unwrap();
+    assert_eq!(SECOND.load(Ordering::SeqCst), 0);
+    runtime.release(&run, "ada", None).unwrap();
+    assert_eq!(runtime.wait_for(&run).unwrap(), 1);
+    assert_eq!(SECOND.load(Ordering::SeqCst), 1);
+    // What is not held can't be released, and what is over can't be held.
+    assert_eq!(kind(&runtime.release(&run, "ada", None).unwrap_err()), ErrorKind::RunOver);
+    assert_eq!(kind(&runtime.hold(&run, "ada", None).unwrap_err()), ErrorKind::RunOver);
+}
+
+#[test]
+fn a_held_run_can_be_cancelled() {
+    for restarts in [false, true] {
+        let dir = Dir::new();
+        let build = || programs(&dir).run_limits(tasks(50)).build().unwrap();
+        let mut runtime = build();
+        let run = runtime.submit::<()>("breeds", "a", &()).unwrap();
+        assert_eq!(kind(&runtime.wait_for(&run).unwrap_err()), ErrorKind::RunHeld);
+        if restarts {
+            drop(runtime);
+            runtime = build();
+        }
+        runtime.cancel(&run).unwrap();
+        let error = wait_error(&mut runtime, &run);
+        assert_eq!(error.kind(), ErrorKind::TaskCancelled, "{error}");
+        assert_eq!(state(&mut runtime, "a"), State::Cancelled);
+    }
+}
+
+#[test]
+fn a_full_inbox_refuses_senders_from_outside() {
+    async fn takes_late(count: u64) -> Result<u64, TaskError> {
+        receive::<u64>("go").await?;
+        let mut sum = 0;
+        for _ in 0..count {
+            sum += receive::<u64>("n").await?;
+        }
+        Ok(sum)
+    }
+    let dir = Dir::new();
+    let limits = RunLimits { messages: Some(10), ..RunLimits::default() };
+    let mut runtime =
+        dir.builder().register("late", takes_late).run_limits(limits).build().unwrap();
+    let run = runtime.submit::<u64>("late", "a", &11_u64).unwrap();
+    runtime.run(sleep(ms(5))).unwrap();
+    for n in 0..10_u64 {
+        runtime.send(&run, "n", &n).unwrap();
+    }
+    let full = runtime.send(&run, "n", &10_u64).unwrap_err();
+    assert_eq!(kind(&full), ErrorKind::InboxFull);
+    assert!(full.to_string().contains("has 10 messages that it has not received"), "{full}");
+    // One that it waits for is not unread.
+    assert_eq!(kind(&runtime.send(&run, "go", &0_u64).unwrap_err()), ErrorKind::InboxFull);
+    drop(runtime);
+    let limits = RunLimits { messages: Some(11), ..RunLimits::default() };
+    let mut runtime =
+        dir.builder().register("late", takes_late).run_limits(limits).build().unwrap();
+    runtime.send(&run, "go", &0_u64).unwrap();
+    runtime.run(sleep(ms(5))).unwrap();
+    runtime.send(&run, "n", &10_u64).unwrap();
+    assert_eq!(runtime.wait_for(&run).unwrap(), 55);
+}
+
+#[test]
+fn bytes_of_messages_count_too() {
+    async fn never(_: ()) -> Result<(), TaskError> {
+        receive::<()>("never").await
+    }
+    let dir = Dir::new();
+    let limits = RunLimits { message_bytes: Some(10_000), ..RunLimits::default() };
+    let mut runtime = dir.builder().register("never", never).run_limits(limits).build().unwrap();
+    let run = runtime.submit::<()>("never", "a", &()).unwrap();
+    let text = "x".repeat(4_000);
+    let sent = (0..10).take_while(|_| runtime.send(&run, "n", &text).is_ok()).count();
+    assert_eq!(sent, 3);
+}
+
+#[test]
+fn a_run_that_sends_to_a_full_inbox_waits_and_the_order_is_kept() {
+    async fn slow(count: u64) -> Result<Vec<u64>, TaskError> {
+        let mut all = Vec::new();
+        for _ in 0..count {
+            sleep(ms(1)).await;
+            all.push(receive("n").await?);
+        }
+        Ok(all)
+    }
+    async fn fast(count: u64) -> Result<(), TaskError> {
+        for n in 0..count {
+            send(run_id("slow"), "n", &n).await?;
+        }
+        Ok(())
+    }
+    let dir = Dir::new();
+    let limits = RunLimits { messages: Some(3), ..RunLimits::default() };
+    let builder = dir.builder().register("slow", slow).register("fast", fast);
+    let mut runtime = builder.run_limits(limits).build().unwrap();
+    let to = runtime.submit::<Vec<u64>>("slow", "slow", &40_u64).unwrap();
+    let from = runtime.submit::<()>("fast", "fast", &40_u64).unwrap();
+    assert_eq!(runtime.wait_for(&to).unwrap(), (0..40).collect::<Vec<_>>());
+    runtime.wait_for(&from).unwrap();
+    // A sender whose receiver ends while it waits is told so.
+    let to = runtime.submit::<Vec<u64>>("slow", "other", &0_u64).unwrap();
+    runtime.wait_for(&to).unwrap();
+}
