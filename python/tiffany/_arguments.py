@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import getpass
 import inspect
 import math
 import os
@@ -132,3 +133,17 @@ def several(name: str, given: Any) -> list[Any]:
     if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
         raise bad(f"`{name}` is a list, not {given!r}")
     return list(given)
+
+
+def user(name: str | None) -> str:
+    """The name of a person, or that of the user whose process this is.
+
+    >>> user("ada")
+    'ada'
+    """
+    if name is not None:
+        return name
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return f"user {os.geteuid()}"

@@ -7,7 +7,7 @@ import uuid as _uuid
 from collections.abc import Iterable
 from typing import Any, TypeVar, cast, overload
 
-from tiffany import _core, _retention, _workflows
+from tiffany import _arguments, _core, _retention, _workflows
 from tiffany._approvals import Approval, OpenApproval
 from tiffany._arguments import bad, several
 from tiffany._records import Doubt, Paused, Run, RunLike, Status, doubt, paused_run
@@ -116,6 +116,15 @@ class Connection:
     def cancel(self, run: RunLike) -> None:
         """Cancels a run."""
         self._control.cancel(run)
+
+    def hold(self, run: RunLike, *, why: str | None = None, by: str | None = None) -> None:
+        """Holds a run: it gets no turns until `release`. Steps that are under way come to their end and are recorded.
+        ``by`` is the person who holds it, this process's user unless it is given."""
+        self._control.hold(run, _arguments.user(by), why)
+
+    def release(self, run: RunLike, *, why: str | None = None, by: str | None = None) -> None:
+        """Lets a run continue that a person or a limit holds. What a limit allows it is doubled."""
+        self._control.release(run, _arguments.user(by), why)
 
     def query(self, run: RunLike, name: str, *args: Any, **kwargs: Any) -> Any:
         """Asks a run, which answers by `on_question`."""

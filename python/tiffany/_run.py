@@ -40,6 +40,7 @@ def run(
     name: str | None = None,
     end: Literal["all", "root"] = "all",
     limits: Mapping[str, Any] | None = None,
+    run_limits: Mapping[str, Any] | None = None,
     cancel_grace: float | timedelta | None = None,
     policy: Literal["fifo", "priority", "dependency"] = "fifo",
     threads: int = 4,
@@ -60,7 +61,8 @@ def run(
 
     ``env`` is what all tasks can ``Ask`` for. ``handlers`` see the calls of all tasks, the first one first. A run ends with
     ``"all"`` of its tasks, or with its ``"root"``, and then the rest are cancelled. ``limits`` may have ``max_tasks``,
-    ``max_calls``, ``max_time`` and ``max_cost``. A task that is cancelled may clean up for ``cancel_grace`` seconds. ``policy``
+    ``max_calls``, ``max_time`` and ``max_cost``; what goes over one fails. ``run_limits`` may have ``tasks``, ``calls``, ``records``,
+    ``log_bytes``, ``memory_bytes``, ``messages``, ``message_bytes`` and ``turn`` (seconds): a durable run that goes over one is held. A task that is cancelled may clean up for ``cancel_grace`` seconds. ``policy``
     says who of those that are ready goes first, and ``threads`` how many there are for ``Blocking``.
     ``step_slots`` bounds how many steps may block a thread at the same time; the others wait for a slot. With the ``"virtual"`` clock no time
     passes: when nobody is ready, it jumps to the next timer (see `tiffany.testing`).
@@ -79,6 +81,7 @@ def run(
             name=name,
             end=end,
             limits=limits,
+            run_limits=run_limits,
             cancel_grace=cancel_grace,
             policy=policy,
             threads=threads,

@@ -74,6 +74,7 @@ class Runtime:
         name: str | None = None,
         end: Literal["all", "root"] = "all",
         limits: Mapping[str, Any] | None = None,
+        run_limits: Mapping[str, Any] | None = None,
         cancel_grace: float | timedelta | None = None,
         policy: Literal["fifo", "priority", "dependency"] = "fifo",
         threads: int = 4,
@@ -97,6 +98,7 @@ class Runtime:
                 name=name,
                 end=end,
                 limits=limits,
+                run_limits=run_limits,
                 cancel_grace=cancel_grace,
                 policy=policy,
                 threads=threads,
@@ -209,6 +211,15 @@ class Runtime:
     def cancel(self, run: RunLike) -> None:
         """Cancels a durable run."""
         self._core.cancel(run)
+
+    def hold(self, run: RunLike, *, why: str | None = None, by: str | None = None) -> None:
+        """Holds a run: it gets no turns until `release`. Steps that are under way come to their end and are recorded.
+        ``by`` is the person who holds it, this process's user unless it is given."""
+        self._core.hold(run, _arguments.user(by), why)
+
+    def release(self, run: RunLike, *, why: str | None = None, by: str | None = None) -> None:
+        """Lets a run continue that a person or a limit holds. What a limit allows it is doubled."""
+        self._core.release(run, _arguments.user(by), why)
 
     def query(self, run: RunLike, name: str, *args: Any, **kwargs: Any) -> Any:
         """Asks a durable run, which answers by `on_question`, once it has done what it can do now. Drives all runs meanwhile."""
@@ -377,6 +388,7 @@ def settings(
     name: str | None = None,
     end: Literal["all", "root"] = "all",
     limits: Mapping[str, Any] | None = None,
+    run_limits: Mapping[str, Any] | None = None,
     cancel_grace: float | timedelta | None = None,
     policy: Literal["fifo", "priority", "dependency"] = "fifo",
     threads: int = 4,
@@ -414,6 +426,7 @@ def settings(
         "name": name,
         "end": end,
         "limits": None if limits is None else _arguments.mapping("limits", limits),
+        "run_limits": None if run_limits is None else _arguments.mapping("run_limits", run_limits),
         "cancel_grace": cancel_grace,
         "policy": policy,
         "threads": threads,

@@ -20,6 +20,7 @@ class RunSettings(TypedDict, total=False):
     name: str | None
     end: Literal["all", "root"]
     limits: Mapping[str, Any] | None
+    run_limits: Mapping[str, Any] | None
     cancel_grace: float | timedelta | None
     policy: Literal["fifo", "priority", "dependency"]
     threads: int

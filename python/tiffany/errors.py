@@ -387,6 +387,24 @@ class RunCompactedError(TiffanyError):
     code = "TFY0131"
 
 
+class RunHeldError(TiffanyError):
+    """A person or a limit holds the run."""
+
+    code = "TFY0235"
+
+
+class NotHeldError(TiffanyError):
+    """The run is not held."""
+
+    code = "TFY0236"
+
+
+class InboxFullError(TiffanyError):
+    """The run has too many messages that it has not received."""
+
+    code = "TFY0237"
+
+
 class NotOverError(TiffanyError):
     """The run is not over."""
 
@@ -588,6 +606,7 @@ __all__ = [
     "HalfRestoredError",
     "HashSeedWarning",
     "InDoubtError",
+    "InboxFullError",
     "LimitError",
     "LogError",
     "LogFailedError",
@@ -612,6 +631,7 @@ __all__ = [
     "NotEmptyError",
     "NotEndingError",
     "NotForkableError",
+    "NotHeldError",
     "NotOverError",
     "NotRestoredError",
     "NotSerializableError",
@@ -630,6 +650,7 @@ __all__ = [
     "RejectedError",
     "RestlessError",
     "RunCompactedError",
+    "RunHeldError",
     "RunOverError",
     "RunRemovedError",
     "SecretNameError",

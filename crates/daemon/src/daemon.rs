@@ -168,6 +168,7 @@ impl Daemon {
         if let Some(rules) = config.rules() {
             again = again.env(RULES, rules);
         }
+        builder = builder.run_limits(config.run_limits());
         if let Some(slots) = config.step_slots {
             builder = builder.step_slots(slots.get());
         }

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::json;
@@ -77,7 +77,8 @@ pub(crate) fn serve(asked: Asked<'_>) -> Result<u8, GuestError> {
     let app = config.app.clone().map(PathBuf::into_os_string);
     let theirs = app.as_ref().and_then(|file| asked.functions_of(file)).transpose()?;
     // After the program is there: loading it may put its own way with signals over this one.
-    let stop = Stop::on_signals().map_err(|error| told(&error.into()))?;
+    let grace = typed.grace.or(config.grace()).unwrap_or(GRACE);
+    let stop = Stop::on_signals(grace).map_err(|error| told(&error.into()))?;
     let mut again = asked.again.clone();
     if let (Some(file), true) = (&app, theirs.is_some()) {
         again = again.with(["--app".into(), OsString::clone(file)]);
@@ -85,10 +86,9 @@ pub(crate) fn serve(asked: Asked<'_>) -> Result<u8, GuestError> {
     let dir = asked.dir.clone();
     let builder: Builder = theirs.unwrap_or(asked.builder);
     let listen = typed.listen.or(config.listen).unwrap_or(LISTEN);
-    let mut daemon = Daemon::new(builder, dir).listen(listen).again(again);
-    if let Some(grace) = typed.grace.or(config.grace()) {
-        daemon = daemon.grace(grace);
-    }
+    // What is left of it is for closing the log.
+    let drain = grace - (grace / 10).min(Duration::from_secs(1));
+    let daemon = Daemon::new(builder, dir).listen(listen).again(again).grace(drain);
     // Without a file nothing is logged, unless `-v` says so.
     let telemetry = is_configured.then(|| Telemetry::start(&config)).transpose();
     let telemetry = telemetry.map_err(|error| told(&error.into()))?;
@@ -104,7 +104,7 @@ pub(crate) fn serve(asked: Asked<'_>) -> Result<u8, GuestError> {
 }
 
 fn run(mut serving: Serving, stop: &Stop, json: bool) -> Result<u8, ServeError> {
-    stop.wakes(serving.handle())?;
+    stop.wakes(serving.handle());
     greet(&serving, json);
     notify::ready(&serving.url());
     let ran = serving.run_while(|_| !stop.is_wanted());
@@ -197,16 +197,17 @@ impl From<std::io::Error> for ServeError {
     }
 }
 
-/// Whether a signal has asked for the end. A second one ends the process at once.
+/// Whether a signal has asked for the end. A second one ends the process at once, and so does the end of the grace
+/// period: a task that keeps its turn can't keep the daemon from ending.
 struct Stop {
     wanted: Arc<AtomicBool>,
-    pipe: UnixStream,
+    loop_: Arc<Mutex<Option<RuntimeHandle>>>,
 }
 
 impl Stop {
-    fn on_signals() -> std::io::Result<Stop> {
+    fn on_signals(grace: Duration) -> std::io::Result<Stop> {
         let wanted = Arc::new(AtomicBool::new(false));
-        let (pipe, told) = UnixStream::pair()?;
+        let (mut pipe, told) = UnixStream::pair()?;
         for signal in [SIGINT, SIGTERM] {
             // In this order: the first signal finds that nothing was wanted before.
             signal_hook::flag::register_conditional_shutdown(
@@ -217,7 +218,21 @@ impl Stop {
             signal_hook::flag::register(signal, Arc::clone(&wanted))?;
             signal_hook::low_level::pipe::register(signal, told.try_clone()?)?;
         }
-        Ok(Stop { wanted, pipe })
+        let loop_: Arc<Mutex<Option<RuntimeHandle>>> = Arc::default();
+        let woken = Arc::clone(&loop_);
+        let waits = move || {
+            let mut byte = [0];
+            if pipe.read(&mut byte).is_ok_and(|count| count > 0) {
+                if let Some(handle) = woken.lock().unwrap_or_else(PoisonError::into_inner).as_ref()
+                {
+                    handle.nudge();
+                }
+                std::thread::sleep(grace);
+                end_now(grace, &woken);
+            }
+        };
+        std::thread::Builder::new().name("tiffany-signals".into()).spawn(waits)?;
+        Ok(Stop { wanted, loop_ })
     }
 
     fn is_wanted(&self) -> bool {
@@ -225,15 +240,24 @@ impl Stop {
     }
 
     /// Lets a signal wake the loop.
-    fn wakes(&self, handle: RuntimeHandle) -> std::io::Result<()> {
-        let mut pipe = self.pipe.try_clone()?;
-        let waits = move || {
-            let mut byte = [0];
-            while pipe.read(&mut byte).is_ok_and(|count| count > 0) {
-                handle.nudge();
-            }
-        };
-        std::thread::Builder::new().name("tiffany-signals".into()).spawn(waits)?;
-        Ok(())
+    fn wakes(&self, handle: RuntimeHandle) {
+        if self.is_wanted() {
+            handle.nudge();
+        }
+        *self.loop_.lock().unwrap_or_else(PoisonError::into_inner) = Some(handle);
     }
+}
+
+/// Ends the process although its loop has not come to its end. Everything that was acknowledged is in the log.
+fn end_now(grace: Duration, of: &Mutex<Option<RuntimeHandle>>) -> ! {
+    let handle = of.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let kept = handle.and_then(|it| it.long_turns().into_iter().rev().find(|turn| !turn.is_over));
+    let why = match kept.and_then(|turn| turn.run.map(|run| (turn.tid, run))) {
+        Some((tid, run)) => format!("task {tid} of run {run} keeps its turn"),
+        None => "it did not come to its end".into(),
+    };
+    eprintln!(
+        "tiffany: ended after the grace period of {grace:?}: {why}; nothing that was acknowledged is lost"
+    );
+    signal_hook::low_level::exit(128 + SIGTERM)
 }

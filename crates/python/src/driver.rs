@@ -14,6 +14,7 @@ use tiffany::{Site, TaskError, Value};
 use crate::awaiter::awaiter;
 use crate::call::{self, Op, SystemCall};
 use crate::contextvars::TaskContext;
+use crate::durable::interrupt;
 use crate::errors::{self, Delivered, Raise, TiffanyError};
 use crate::handles;
 use crate::line::Line;
@@ -290,6 +291,11 @@ impl PyTask {
     fn raised(&mut self, py: Python<'_>, error: PyErr) -> Result<Value, TaskError> {
         if self.is_cancelled && errors::is_cancelled(py, &error) {
             return Ok(Value::Unit);
+        }
+        if interrupt::is_interrupt(py, &error) {
+            // Whatever becomes of this task is forgotten: its run continues from its log.
+            binding::interrupted();
+            return Err(TaskError::failed("it kept its turn for too long"));
         }
         if errors::ends_the_run(py, &error) {
             session::interrupt(error.clone_ref(py));

@@ -214,6 +214,28 @@ impl Runtime {
         runs::cancel(&mut self.open(run.py())?.runtime, run)
     }
 
+    /// Holds a durable run.
+    fn hold(
+        &self,
+        run: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = argument::by)] by: String,
+        #[pyo3(from_py_with = argument::why)] why: Option<String>,
+    ) -> PyResult<()> {
+        let given = (by.as_str(), why.as_deref());
+        runs::hold(&mut self.open(run.py())?.runtime, run, given, runs::Steer::Hold)
+    }
+
+    /// Lets a durable run continue that is held.
+    fn release(
+        &self,
+        run: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = argument::by)] by: String,
+        #[pyo3(from_py_with = argument::why)] why: Option<String>,
+    ) -> PyResult<()> {
+        let given = (by.as_str(), why.as_deref());
+        runs::hold(&mut self.open(run.py())?.runtime, run, given, runs::Steer::Release)
+    }
+
     /// Asks a durable run.
     fn query(
         &self,

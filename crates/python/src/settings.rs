@@ -5,6 +5,7 @@ use std::rc::Rc;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use tiffany::Runtime;
+use tiffany::durable::RunLimits;
 use tiffany::redact::Redactions;
 use tiffany::{DependencyAware, End, Limits, Priority, binding};
 
@@ -56,6 +57,7 @@ pub(crate) struct Settings<'py> {
     #[pyo3(from_py_with = argument::end)]
     end: String,
     limits: Option<Bound<'py, PyDict>>,
+    run_limits: Option<Bound<'py, PyDict>>,
     cancel_grace: Option<Bound<'py, PyAny>>,
     #[pyo3(from_py_with = argument::policy)]
     policy: String,
@@ -142,6 +144,9 @@ impl<'py> Settings<'py> {
         if let Some(limits) = &self.limits {
             builder = builder.limits(read_limits(limits)?);
         }
+        if let Some(limits) = &self.run_limits {
+            builder = builder.run_limits(read_run_limits(limits)?);
+        }
         for handler in self.handlers.iter().flatten() {
             builder = builder.handler(PyHandler::new(&handler)?);
         }
@@ -193,6 +198,31 @@ fn read_limits(limits: &Bound<'_, PyDict>) -> PyResult<Limits> {
             other => {
                 let message = format!(
                     "there is no limit `{other}`; there are max_tasks, max_calls, max_time and max_cost"
+                );
+                return Err(TiffanyError::BadArgument.err(limits.py(), message));
+            }
+        }
+    }
+    Ok(read)
+}
+
+fn read_run_limits(limits: &Bound<'_, PyDict>) -> PyResult<RunLimits> {
+    let mut read = RunLimits::default();
+    for (key, value) in limits {
+        let key = String::read("a key of `run_limits`", &key)?;
+        let number = || Argument::read(&format!("`{key}`"), &value).map(Some);
+        match key.as_str() {
+            "tasks" => read.tasks = number()?,
+            "calls" => read.calls = number()?,
+            "records" => read.records = number()?,
+            "log_bytes" => read.log_bytes = number()?,
+            "memory_bytes" => read.memory_bytes = number()?,
+            "messages" => read.messages = number()?,
+            "message_bytes" => read.message_bytes = number()?,
+            "turn" => read.turn = Some(duration(&value)?),
+            other => {
+                let message = format!(
+                    "there is no run limit `{other}`; there are tasks, calls, records, log_bytes, memory_bytes, messages, message_bytes and turn"
                 );
                 return Err(TiffanyError::BadArgument.err(limits.py(), message));
             }

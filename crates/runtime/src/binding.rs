@@ -17,6 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub use crate::durable::{Language, Wanted, Way};
+pub use crate::watchdog::Interrupter;
 pub use agent::{Agent, agent, request};
 pub use durable::{
     answer_question, asking, continue_as, durable_run, failing, fork, fork_by, is_live, make_step,
@@ -45,6 +46,12 @@ use crate::future_task::{Fallible, FutureTask};
 use crate::inbox::Letter;
 use crate::runtime::{RunHandle, Runtime};
 use crate::sys::{Spawn, spawn_coroutine};
+
+/// Says that the code of the running task was interrupted by an [`Interrupter`]: what its run has done in this turn never
+/// happened.
+pub fn interrupted() {
+    context::with(|context| context.interrupted.set(true));
+}
 
 /// A task's code in another language. It is polled like any future, and may poll others.
 pub trait Program: Future<Output = Result<Value, TaskError>> {

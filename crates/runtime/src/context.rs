@@ -41,6 +41,8 @@ pub(crate) struct Context {
     pub(crate) live_runs: RefCell<BTreeSet<RunId>>,
     /// Where handles are found while the state machines of a run are made again.
     pub(crate) restoring: RefCell<Option<Names>>,
+    /// A task was interrupted in the middle of its turn.
+    pub(crate) interrupted: Cell<bool>,
 }
 
 /// What a coroutine left besides its calls.
@@ -68,6 +70,7 @@ impl Context {
             sources: RefCell::new(None),
             live_runs: RefCell::new(BTreeSet::new()),
             restoring: RefCell::new(None),
+            interrupted: Cell::new(false),
         }
     }
 

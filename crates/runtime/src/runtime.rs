@@ -417,7 +417,10 @@ impl Runtime {
         let run = &mut self.runs[place].run;
         self.turns_since_poll +=
             context::with(|context| context.take_turns(|port| run.rounds(port, now, turns)));
-        self.after_turns(place);
+        match context::with(|context| context.interrupted.take()) {
+            false => self.after_turns(place),
+            true => self.interrupted(place),
+        }
     }
 
     /// Hands out what a run left in its outbox, and lines it up for what comes next.

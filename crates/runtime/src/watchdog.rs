@@ -171,6 +171,18 @@ pub(crate) enum Lines {
     Mislead,
 }
 
+/// Interrupts the code of the thread that it was made on, if the language allows that. It is given what says whether the
+/// turn that is meant still goes on.
+pub type Interrupter = Arc<dyn Fn(&dyn Fn() -> bool) + Send + Sync>;
+
+/// What is done about a turn that takes longer than a run may keep it.
+pub(crate) struct TurnLimit {
+    pub(crate) limit: Duration,
+    /// Is told when such a turn is noticed, and when it is over. It is called on the watchdog's thread.
+    pub(crate) note: Box<dyn Fn(Option<&StuckTask>) + Send + Sync>,
+    pub(crate) interrupt: Option<Interrupter>,
+}
+
 /// One runtime, as the watchdog knows it.
 pub(crate) struct Watched {
     pulse: &'static Pulse,
@@ -179,6 +191,9 @@ pub(crate) struct Watched {
     turns: Arc<LongTurns>,
     lines: Lines,
     awake: AtomicBool,
+    turn_limit: Mutex<Option<Arc<TurnLimit>>>,
+    /// The last turn that was interrupted, or was to be.
+    interrupted: Mutex<Option<StuckTask>>,
     names: Mutex<BTreeMap<(RunId, Tid), String>>,
     uuids: Mutex<BTreeMap<RunId, Uuid>>,
 }
@@ -194,7 +209,29 @@ impl Watched {
         (turns, lines): (Arc<LongTurns>, Lines),
     ) -> Watched {
         let (awake, names, uuids) = (AtomicBool::new(false), Mutex::default(), Mutex::default());
-        Watched { pulse, patience, on_stuck, turns, lines, awake, names, uuids }
+        let (turn_limit, interrupted) = (Mutex::default(), Mutex::default());
+        Watched {
+            pulse,
+            patience,
+            on_stuck,
+            turns,
+            lines,
+            awake,
+            turn_limit,
+            interrupted,
+            names,
+            uuids,
+        }
+    }
+
+    /// Limits how long a task of a durable run may keep its turn.
+    pub(crate) fn limit_turns(&self, limit: TurnLimit) {
+        *self.turn_limit.lock() = Some(Arc::new(limit));
+    }
+
+    /// The last turn that was interrupted, once.
+    pub(crate) fn take_interrupted(&self) -> Option<StuckTask> {
+        self.interrupted.lock().take()
     }
 
     /// Tells the watchdog what a durable run is called.
@@ -259,6 +296,8 @@ struct Seen {
     turn: u64,
     since: Instant,
     reported: bool,
+    /// How often the turn was over its limit.
+    overruns: u32,
 }
 
 /// The watchdog of this process, or none yet.
@@ -298,7 +337,7 @@ impl Dog {
         loop {
             let now = Instant::now();
             let mut next_look = None;
-            let mut reports = Vec::new();
+            let (mut reports, mut overruns) = (Vec::new(), Vec::new());
             seen.retain(|key, _| watched.iter().any(|one| Arc::as_ptr(one) as usize == *key));
             for one in watched.iter() {
                 let key = Arc::as_ptr(one) as usize;
@@ -308,17 +347,28 @@ impl Dog {
                     if last.reported {
                         one.turns.end();
                     }
+                    if last.overruns > 0 {
+                        overruns.push((Arc::clone(one), None));
+                    }
                     seen.remove(&key);
                 }
                 if !is_awake {
                     continue;
                 }
-                let entry = seen.entry(key).or_insert(Seen { turn, since: now, reported: false });
+                let new = Seen { turn, since: now, reported: false, overruns: 0 };
+                let entry = seen.entry(key).or_insert(new);
                 let running_for = now - entry.since;
                 let is_long = running_for >= one.patience && !entry.reported;
                 if is_long && one.pulse.tid.load(Ordering::Relaxed) != NOBODY {
                     entry.reported = true;
                     reports.push((Arc::clone(one), one.notice(running_for)));
+                }
+                let limit = one.turn_limit.lock().as_ref().map(|limit| limit.limit);
+                if limit.is_some_and(|limit| running_for >= limit * (entry.overruns + 1))
+                    && entry.reported
+                {
+                    entry.overruns += 1;
+                    overruns.push((Arc::clone(one), Some((turn, one.task(running_for)))));
                 }
                 let look = (one.patience / 4).max(Duration::from_millis(5));
                 next_look = Some(next_look.map_or(look, |soonest: Duration| soonest.min(look)));
@@ -326,6 +376,7 @@ impl Dog {
             // What is done about them is user code, which may start a runtime itself.
             MutexGuard::unlocked(&mut watched, || {
                 reports.into_iter().for_each(|(one, stuck)| one.report(&stuck));
+                overruns.into_iter().for_each(|(one, turn)| one.overrun(turn));
             });
             match next_look {
                 Some(look) => {
@@ -350,6 +401,13 @@ impl Dog {
 impl Watched {
     /// Whose turn it is. Nobody leaves meanwhile, so that the end of the turn is not missed.
     fn notice(&self, running_for: Duration) -> StuckTask {
+        let stuck = self.task(running_for);
+        self.turns.add(stuck.clone());
+        stuck
+    }
+
+    /// The task that has its turn.
+    fn task(&self, running_for: Duration) -> StuckTask {
         let (run, tid) = (
             RunId(self.pulse.run.load(Ordering::Relaxed)),
             Tid(self.pulse.tid.load(Ordering::Relaxed)),
@@ -358,9 +416,24 @@ impl Watched {
         let uuid = self.uuids.lock().get(&run).copied();
         let line = |at| Pulse::line(at).filter(|_| self.lines == Lines::Tell);
         let (spawned_at, last_call) = (line(&self.pulse.spawned_at), line(&self.pulse.last_call));
-        let stuck = StuckTask { run, uuid, tid, name, spawned_at, last_call, running_for };
-        self.turns.add(stuck.clone());
-        stuck
+        StuckTask { run, uuid, tid, name, spawned_at, last_call, running_for }
+    }
+
+    /// A turn takes longer than it may, or one that did is over. Only durable runs have such a limit.
+    fn overrun(self: &Arc<Self>, turn: Option<(u64, StuckTask)>) {
+        let Some(limit) = self.turn_limit.lock().clone() else { return };
+        let Some((turn, stuck)) = turn else { return (limit.note)(None) };
+        if stuck.uuid.is_none() {
+            return;
+        }
+        (limit.note)(Some(&stuck));
+        let Some(interrupt) = limit.interrupt.clone() else { return };
+        *self.interrupted.lock() = Some(stuck);
+        let pulse = self.pulse;
+        // On a thread of its own: it may have to wait for the interpreter, and there is one watchdog for all.
+        let interrupt = move || interrupt(&|| pulse.turns.load(Ordering::SeqCst) == turn);
+        let thread = std::thread::Builder::new().name("tiffany-interrupt".into());
+        drop(thread.spawn(interrupt));
     }
 
     fn report(&self, stuck: &StuckTask) {

@@ -1,5 +1,6 @@
-//! What is done to runs: cancel, send, settle, fork, allow, ask.
+//! What is done to runs: cancel, hold, release, send, settle, fork, allow, ask.
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -12,6 +13,7 @@ use tiffany::{Settlement, TaskError, Uuid};
 
 use super::submit::named;
 use crate::app::{App, unexpected};
+use crate::auth::Who;
 use crate::error::DaemonError;
 use crate::http::{Answered, Given, Json, Named, given, whole};
 
@@ -26,6 +28,36 @@ fn bad(message: impl Into<String>) -> crate::http::Problem {
 pub(super) async fn cancel(State(app): State<App>, Named(name): Named<String>) -> Answered {
     let run = app.find_whole(&name).await?;
     app.ask(Request::Cancel { run }).await?;
+    Ok(done())
+}
+
+/// Why a run is held or released.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Reason {
+    #[serde(deserialize_with = "given")]
+    why: Option<String>,
+}
+
+pub(super) async fn hold(
+    State(app): State<App>,
+    Extension(who): Extension<Who>,
+    Named(name): Named<String>,
+    Given(Reason { why }): Given<Reason>,
+) -> Answered {
+    let run = app.find_whole(&name).await?;
+    app.ask(Request::Hold { run, by: who.name.clone(), why }).await?;
+    Ok(done())
+}
+
+pub(super) async fn release(
+    State(app): State<App>,
+    Extension(who): Extension<Who>,
+    Named(name): Named<String>,
+    Given(Reason { why }): Given<Reason>,
+) -> Answered {
+    let run = app.find_whole(&name).await?;
+    app.ask(Request::Release { run, by: who.name.clone(), why }).await?;
     Ok(done())
 }
 

@@ -319,8 +319,8 @@ impl Stream {
         self.pace = (self.pace * 2).min(LATER);
         match detail(&self.app, self.run).await {
             Ok(detail) => {
-                self.is_over = detail.summary.state != RunState::Live
-                    && detail.summary.state != RunState::Paused
+                let state = detail.summary.state;
+                self.is_over = !matches!(state, RunState::Live | RunState::Paused | RunState::Held)
             }
             Err(problem) => return Some(self.failed(&problem)),
         }

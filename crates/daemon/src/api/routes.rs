@@ -308,6 +308,14 @@ pub(super) const ROUTES: &[Route] = &[
     post("/api/v1/runs/{run}/cancel", operator("cancel"), handler!(actions::cancel))
         .about("Cancels a run.")
         .answers(NO_BODY),
+    post("/api/v1/runs/{run}/hold", operator("hold"), handler!(actions::hold))
+        .about("Holds a run: it gets no turns until it is released. Steps that are under way come to their end and are recorded.")
+        .body(Body::IfGiven("Reason"))
+        .answers(NO_BODY),
+    post("/api/v1/runs/{run}/release", operator("release"), handler!(actions::release))
+        .about("Lets a run continue that a person or a limit holds. What a limit allows it is doubled.")
+        .body(Body::IfGiven("Reason"))
+        .answers(NO_BODY),
     post("/api/v1/runs/{run}/messages", operator("send"), handler!(actions::send))
         .about("Sends a message to a run.")
         .body(Body::Needed("Message"))

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tiffany::cli::clap::{Arg, ArgMatches, value_parser};
+use tiffany::durable::RunLimits;
 use tiffany::redact::{RedactError, Redactions};
 use tiffany::retention::Retention;
 
@@ -18,7 +19,7 @@ use crate::auth::{Gate, Role, Tokens};
 use crate::limits::Limits;
 use crate::tls::TlsFiles;
 use crate::{otlp, sinks};
-use sections::{Keep, Limited, Span, Tls};
+use sections::{Keep, Limited, RunLimited, Span, Tls};
 pub use sections::{Log, LogFormat, LogLevel};
 
 /// A configuration that shows everything that can be said, with what holds if it is not.
@@ -62,6 +63,7 @@ pub struct Config {
     retention: Vec<Keep>,
     redact: Vec<String>,
     limits: Limited,
+    run_limits: RunLimited,
     /// Where the activity of runs is given on to.
     pub sinks: sinks::Settings,
     /// Where telemetry is sent.
@@ -201,6 +203,11 @@ impl Config {
     /// How much of everything anybody may have.
     pub fn limits(&self) -> Limits {
         self.limits.limits()
+    }
+
+    /// What one run may use before it is held.
+    pub fn run_limits(&self) -> RunLimits {
+        self.run_limits.limits()
     }
 
     /// How long runs that are over are kept.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 use tiffany::cli::units;
+use tiffany::durable::RunLimits;
 use tiffany::history::Outcome;
 use tiffany::logging;
 use tiffany::retention::Retention;
@@ -182,6 +183,69 @@ impl Limited {
             ping: time(self.ping, usual.ping),
             children: self.children.unwrap_or(usual.children),
             child_time: time(self.child_time, usual.child_time),
+        }
+    }
+}
+
+/// What one run may use before it is held; what is left out stays as it is, and `false` is without limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RunLimited {
+    tasks: Option<Allowed<u64>>,
+    calls: Option<Allowed<u64>>,
+    records: Option<Allowed<u64>>,
+    log_bytes: Option<Allowed<Size>>,
+    memory_bytes: Option<Allowed<Size>>,
+    messages: Option<Allowed<u64>>,
+    message_bytes: Option<Allowed<Size>>,
+    turn: Option<Allowed<Span>>,
+}
+
+/// A limit, or `false` for none.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+enum Allowed<T> {
+    Limit(T),
+    Off(Off),
+}
+
+/// The word `false`.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "bool")]
+struct Off;
+
+impl TryFrom<bool> for Off {
+    type Error = &'static str;
+
+    fn try_from(is_on: bool) -> Result<Off, &'static str> {
+        if is_on { Err("a limit is a number, a size or a time, or `false`") } else { Ok(Off) }
+    }
+}
+
+impl RunLimited {
+    pub(super) fn limits(self) -> RunLimits {
+        fn chosen<T, L>(
+            given: Option<Allowed<T>>,
+            usual: Option<L>,
+            limit: impl Fn(T) -> L,
+        ) -> Option<L> {
+            match given {
+                None => usual,
+                Some(Allowed::Limit(given)) => Some(limit(given)),
+                Some(Allowed::Off(Off)) => None,
+            }
+        }
+        let usual = RunLimits::for_services();
+        let (number, size) = (|number: u64| number, |Size(bytes)| bytes);
+        RunLimits {
+            tasks: chosen(self.tasks, usual.tasks, number),
+            calls: chosen(self.calls, usual.calls, number),
+            records: chosen(self.records, usual.records, number),
+            log_bytes: chosen(self.log_bytes, usual.log_bytes, size),
+            memory_bytes: chosen(self.memory_bytes, usual.memory_bytes, size),
+            messages: chosen(self.messages, usual.messages, number),
+            message_bytes: chosen(self.message_bytes, usual.message_bytes, size),
+            turn: chosen(self.turn, usual.turn, |Span(time)| time),
         }
     }
 }

@@ -107,9 +107,14 @@ impl From<TaskError> for Problem {
         if error.kind() == ErrorKind::LogFailed {
             return log_failed(&error);
         }
-        Problem::new(error.code(), status_of(error.kind()), &error.to_string())
+        let problem = Problem::new(error.code(), status_of(error.kind()), &error.to_string());
+        let retry_after = (error.kind() == ErrorKind::InboxFull).then_some(INBOX_WAIT);
+        Problem { retry_after, ..problem }
     }
 }
+
+/// When it makes sense to send a message again to a run that has too many.
+const INBOX_WAIT: Duration = Duration::from_secs(1);
 
 /// The kind that an error of another language names after its message, and what it says to do, if it says that.
 fn kind_in(error: &TaskError) -> Option<(ErrorKind, &str)> {
@@ -126,7 +131,8 @@ fn status_of(kind: ErrorKind) -> u16 {
     match kind {
         NoSuchRun | UnknownPromise | NoSuchQuestion | NoSuchKey | NoSuchApproval => 404,
         OtherRun | RunOver | NotOver | NeededByFork | ReadTooEarly | AlreadySettled
-        | NotAllowed | RunCompacted | Diverged | ApprovalDecided => 409,
+        | NotAllowed | RunCompacted | Diverged | ApprovalDecided | RunHeld | NotHeld => 409,
+        InboxFull => 429,
         RunRemoved => 410,
         LogFailed | Unreachable => 503,
         _ => 422,

@@ -57,7 +57,7 @@ fn state(top: &Top, word: &str) -> Span<'static> {
         "completed" => ('✓', Color::Green),
         "failed" | "damaged" => ('✗', Color::Red),
         "cancelled" | "removed" => ('–', Color::DarkGray),
-        "paused" => ('‖', Color::Yellow),
+        "paused" | "held" => ('‖', Color::Yellow),
         "waiting" => ('…', Color::Blue),
         _ => ('●', Color::Cyan),
     };

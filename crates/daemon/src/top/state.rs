@@ -97,8 +97,8 @@ impl Top {
     pub(super) fn wanted(&self) -> Wanted {
         let states = match self.listed {
             Listed::All => Vec::new(),
-            Listed::GoOn => vec![State::Live, State::Paused],
-            Listed::Failed => vec![State::Failed, State::Damaged, State::Paused],
+            Listed::GoOn => vec![State::Live, State::Paused, State::Held],
+            Listed::Failed => vec![State::Failed, State::Damaged, State::Paused, State::Held],
         };
         let text = Some(self.filter.clone()).filter(|text| !text.is_empty());
         let descending = matches!(self.sort, SortBy::Started | SortBy::Ended);
@@ -209,7 +209,9 @@ impl Top {
             KeyCode::Esc | KeyCode::Left | KeyCode::Backspace => return self.leave(),
             KeyCode::Char('c') => {
                 // What is over stays as it is.
-                let goes_on = |run: &&RunSummary| matches!(run.state, State::Live | State::Paused);
+                let goes_on = |run: &&RunSummary| {
+                    matches!(run.state, State::Live | State::Paused | State::Held)
+                };
                 if let Some(run) = self.chosen_run().filter(goes_on) {
                     let id = if run.id.is_empty() { "?" } else { &run.id };
                     self.mode = Mode::Sure(run.uuid, id.to_owned());
@@ -400,7 +402,7 @@ mod tests {
         let lists = press(&mut top, "a");
         assert_eq!(
             (lists, top.wanted().query.states),
-            (vec![Some(Wish::Look)], vec![State::Live, State::Paused])
+            (vec![Some(Wish::Look)], vec![State::Live, State::Paused, State::Held])
         );
         press(&mut top, "aa");
         assert!(top.wanted().query.states.is_empty());

@@ -149,6 +149,26 @@ impl Control {
         self.ask(run.py(), |way| way.cancel(uuid))
     }
 
+    fn hold(
+        &self,
+        run: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = argument::by)] by: String,
+        #[pyo3(from_py_with = argument::why)] why: Option<String>,
+    ) -> PyResult<()> {
+        let uuid = identity(run)?;
+        self.ask(run.py(), |way| way.hold(uuid, &by, why.as_deref()))
+    }
+
+    fn release(
+        &self,
+        run: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = argument::by)] by: String,
+        #[pyo3(from_py_with = argument::why)] why: Option<String>,
+    ) -> PyResult<()> {
+        let uuid = identity(run)?;
+        self.ask(run.py(), |way| way.release(uuid, &by, why.as_deref()))
+    }
+
     /// Forks a run at a record, and gives the fork's id and its UUID.
     fn fork(
         &self,

@@ -2,13 +2,13 @@
 //! about them.
 
 use pyo3::prelude::*;
-use tiffany::binding::{Language, Wanted, Way};
+use tiffany::binding::{Interrupter, Language, Wanted, Way};
 use tiffany::control::Function;
 use tiffany::kernel::{BoxCoroutine, Frame};
 use tiffany::{Site, TaskError, Time, Uuid, Value};
 
 use crate::driver::{self, ResultForm};
-use crate::durable::agent;
+use crate::durable::{agent, interrupt};
 use crate::errors;
 use crate::frames;
 use crate::line::Line;
@@ -193,6 +193,10 @@ impl Language for PythonLanguage {
             functions.call_method1("source_then", (file, line, seconds))?.extract::<String>()
         });
         text.filter(|text| !text.is_empty())
+    }
+
+    fn interrupter(&self) -> Option<Interrupter> {
+        self.ask(|functions| interrupt::interrupter(functions.py()))
     }
 
     fn paused(&self, run: Uuid, error: &TaskError) {

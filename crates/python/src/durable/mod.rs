@@ -8,6 +8,7 @@ pub(crate) mod control;
 mod elsewhere;
 pub(crate) mod forks;
 pub(crate) mod interpreter;
+pub(crate) mod interrupt;
 pub(crate) mod language;
 mod messages;
 pub(crate) mod retention;

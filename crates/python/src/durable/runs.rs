@@ -76,6 +76,28 @@ pub(crate) fn cancel(runtime: &mut Runtime, of: &Bound<'_, PyAny>) -> PyResult<(
     raised(py, interpreter::without(py, || runtime.cancel(&of)))
 }
 
+/// Holds a run, or releases it.
+pub(crate) fn hold(
+    runtime: &mut Runtime,
+    of: &Bound<'_, PyAny>,
+    (by, why): (&str, Option<&str>),
+    hold: Steer,
+) -> PyResult<()> {
+    let (py, of) = (of.py(), run(identity(of)?));
+    let done = interpreter::without(py, || match hold {
+        Steer::Hold => runtime.hold(&of, by, why),
+        Steer::Release => runtime.release(&of, by, why),
+    });
+    raised(py, done)
+}
+
+/// Whether a run is held or released.
+#[derive(Clone, Copy)]
+pub(crate) enum Steer {
+    Hold,
+    Release,
+}
+
 /// Asks a run. Drives all runs meanwhile.
 pub(crate) fn query(
     runtime: &mut Runtime,

@@ -1,4 +1,4 @@
-//! `send`, `settle`, `cancel` and `query`: what is said to a run. It goes to the process that has the directory, or,
+//! `send`, `settle`, `cancel`, `hold`, `release` and `query`: what is said to a run. It goes to the process that has the directory, or,
 //! where none has it, into the log, and each command comes back when that is safe.
 
 use serde_json::json;
@@ -6,12 +6,13 @@ use serde_json::value::RawValue;
 use tiffany_kernel::Uuid;
 
 use super::Done;
-use super::args::{Cancel, Query, Send, Settle};
+use super::args::{Cancel, Hold, Query, Release, Send, Settle};
 use super::error::{CliError, Ending};
 use super::out::{Out, Style};
 use super::place::{Place, find, is_log};
 use crate::Settlement;
-use crate::control::Control;
+use crate::approval::own_uid;
+use crate::control::{Control, user_name};
 
 /// Reads an argument that is JSON.
 pub(super) fn parse(text: &str) -> Result<Box<RawValue>, Ending> {
@@ -90,6 +91,30 @@ pub(super) fn cancel(place: &Place, mut out: Out, options: &Cancel) -> Done {
             out.json(&json!({ "run": run.to_string(), "cancelled": true, "offline": offline }))?
         }
         false => out.text(Style::Good, &format!("cancelled {run}{}", when(&control)))?,
+    }
+    out.end(0)
+}
+
+pub(super) fn hold(place: &Place, mut out: Out, options: &Hold) -> Done {
+    let run = find_run(place, &options.run)?;
+    let mut control = place.control()?;
+    control.hold(run, &user_name(own_uid()), options.why.as_deref())?;
+    let offline = control.is_offline();
+    match out.json {
+        true => out.json(&json!({ "run": run.to_string(), "held": true, "offline": offline }))?,
+        false => out.text(Style::Good, &format!("held {run}{}", when(&control)))?,
+    }
+    out.end(0)
+}
+
+pub(super) fn release(place: &Place, mut out: Out, options: &Release) -> Done {
+    let run = find_run(place, &options.run)?;
+    let mut control = place.control()?;
+    control.release(run, &user_name(own_uid()), options.why.as_deref())?;
+    let offline = control.is_offline();
+    match out.json {
+        true => out.json(&json!({ "run": run.to_string(), "held": false, "offline": offline }))?,
+        false => out.text(Style::Good, &format!("released {run}{}", when(&control)))?,
     }
     out.end(0)
 }

@@ -37,8 +37,9 @@ pub(super) fn ls(place: &Place, mut out: Out, options: &Ls) -> Done {
     let process = runs.iter().any(is_live).then(|| driver::process(&place.dir)).flatten();
     if process.is_some() {
         let paused = driver::paused(&place.dir);
-        let stand = |run: &&mut Summary| is_live(run) && paused.contains_key(&run.run);
-        runs.iter_mut().filter(stand).for_each(|run| run.state = State::Paused);
+        for run in runs.iter_mut().filter(|run| run.state == State::Live) {
+            run.state = paused.get(&run.run).map_or(State::Live, State::stopped_by);
+        }
     }
     let query = query(options, |name| find(view, name))?;
     let mut rows = query.look()?.all(runs.iter().map(Summary::row));

@@ -264,6 +264,8 @@ fn dispatch(
         Command::Send(options) => change::send(&place, out, &options),
         Command::Settle(options) => change::settle(&place, out, &options),
         Command::Cancel(options) => change::cancel(&place, out, &options),
+        Command::Hold(options) => change::hold(&place, out, &options),
+        Command::Release(options) => change::release(&place, out, &options),
         Command::Query(options) => change::query(&place, out, &options),
         Command::Diff(options) => diff::diff_runs(&place, out, &options),
         Command::Export(options) => export::export_run(&place, out, &options),

@@ -38,7 +38,7 @@ impl Style {
     pub(super) fn of_state(word: &str) -> Style {
         match word {
             "completed" | "ok" | "identical" => Style::Good,
-            "failed" | "damaged" | "bad" | "in doubt" | "differs" | "paused" => Style::Bad,
+            "failed" | "damaged" | "bad" | "in doubt" | "differs" | "paused" | "held" => Style::Bad,
             "live" | "waiting" | "ready" | "note" => Style::Busy,
             _ => Style::Dim,
         }

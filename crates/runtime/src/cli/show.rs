@@ -46,9 +46,10 @@ pub(super) fn show(place: Place, mut out: Out, options: &Show) -> Done {
         summary.state = State::Damaged;
     }
     let mut paused = driver::paused(&dir);
-    let paused = paused.remove(&run).filter(|_| summary.state == State::Live);
-    if paused.is_some() {
-        summary.state = State::Paused;
+    let stands_still = matches!(summary.state, State::Live | State::Held);
+    let paused = paused.remove(&run).filter(|_| stands_still);
+    if let Some(error) = &paused {
+        summary.state = State::stopped_by(error);
     }
     let registered = place.builder.registry.has(&tasks.function);
     let has_all = damage.is_none() && summary.compacted.is_none();

@@ -37,6 +37,7 @@ impl Summary {
             (RunState::Removed, _) => State::Removed,
             _ if is_damaged => State::Damaged,
             (_, Some(outcome)) => State::from(outcome),
+            _ if glance.is_held => State::Held,
             _ if glance.is_paused => State::Paused,
             _ => State::Live,
         };

@@ -143,7 +143,7 @@ fn read_on(follower: &mut Follower, live: &mut Live) -> Result<bool, Ending> {
 fn can_go_on(place: &Place, run: Uuid) -> Result<(), Ending> {
     let Ok(Some(mut control)) = Control::connect(&place.dir) else { return Ok(()) };
     let Ok(detail) = control.show(run) else { return Ok(()) };
-    let paused = detail.summary.state == State::Paused;
+    let paused = matches!(detail.summary.state, State::Paused | State::Held);
     let error = detail.summary.error.filter(|_| paused);
     error.map_or(Ok(()), |error| {
         let shown = Shown {

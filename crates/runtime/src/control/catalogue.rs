@@ -351,6 +351,7 @@ impl Entry {
         let time = |ts: &str| Stamp::parse(ts).map(|stamp| Time::from_nanos(stamp.unix_nanos()));
         let state = match (known, glance.outcome) {
             (RunState::Finished, Some(outcome)) => State::from(outcome),
+            _ if glance.is_held => State::Held,
             _ => State::Paused,
         };
         let parent = glance.fork.map(|(run, at)| Box::new(Parent { run, at }));

@@ -2,12 +2,13 @@
 //! are under way come to their end and are recorded. After a restart a held run is not replayed, so one that takes too
 //! much can't take down the next process as well.
 
-use tiffany_kernel::{ErrorKind, LogLevel, Stage, TaskError, Time, Uuid};
+use tiffany_kernel::{ErrorKind, LogLevel, RunId, Stage, TaskError, Time, Uuid};
 
 use super::hosting::Durable;
 use super::journal::Journal;
 use super::json::Json;
 use super::page::Page;
+use super::resume::resuming::log_failed;
 use super::resume::script::{Script, What};
 use super::run_limits::{Overrun, RunLimits, Usage};
 use super::runs::Known;
@@ -15,7 +16,11 @@ use super::serving::{no_such_run, run_over, run_removed};
 use super::shelved::Shelved;
 use crate::pal::Data;
 use crate::runtime::Runtime;
-use crate::wal::{Chain, LogError, Record, RecordType, RunReader};
+use crate::wal::{
+    Chain, LogError, LongTurn, Record, RecordType, RunEntry, RunReader, mark_turn, marked_turn,
+    unmark_turn,
+};
+use crate::watchdog::{StuckTask, TurnLimit};
 
 /// Why a run is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,6 +182,79 @@ impl Runtime {
         self.hold_live(place, hold);
     }
 
+    /// A task was interrupted because it kept its turn for too long.
+    #[cold]
+    pub(crate) fn interrupted(&mut self, place: usize) {
+        let hosted = &mut self.runs[place];
+        hosted.leave_turn();
+        drop(hosted.run.take_events());
+        let id = hosted.run.id();
+        let (meant, hold) = self.interrupted_turn();
+        self.hold_broken(place, &hold);
+        // The turn that was meant ended just before: this run has done nothing wrong.
+        if meant != Some(id)
+            && let Some(uuid) = self.runs[place].hosting.as_ref().map(|hosting| hosting.uuid())
+            && let Err(error) = self.release_run(uuid, "tiffany", Some("it was not meant"))
+        {
+            tracing::warn!(target: "tiffany", run = %uuid, "{error}");
+        }
+    }
+
+    /// The run whose turn was interrupted, and why it is held.
+    pub(super) fn interrupted_turn(&self) -> (Option<RunId>, Hold) {
+        let stuck = self.watched.as_ref().and_then(|watched| watched.take_interrupted());
+        let (tid, secs) = stuck.as_ref().map_or((0, 0), |stuck| (stuck.tid.0, stuck.secs()));
+        (stuck.map(|stuck| stuck.run), Hold::Turn { tid, secs })
+    }
+
+    /// Limits how long tasks may keep their turns, if that is asked for.
+    pub(super) fn limit_turns(&mut self) {
+        let limit = self.settings.run_limits.and_then(|limits| limits.turn);
+        let (Some(limit), Some(watched)) = (limit, &self.watched) else { return };
+        let language = self.settings.registry.language.as_ref();
+        let interrupt = language.and_then(|language| language.interrupter());
+        let Some(durable) = &self.durable else { return };
+        let (disk, root) = durable.place();
+        let note = move |stuck: Option<&StuckTask>| match stuck.and_then(StuckTask::marked) {
+            None => unmark_turn(&*disk, &root),
+            Some(turn) => {
+                if let Err(error) = mark_turn(&*disk, &root, &turn) {
+                    tracing::warn!(target: "tiffany", "{error}");
+                }
+            }
+        };
+        watched.limit_turns(TurnLimit { limit, note: Box::new(note), interrupt });
+    }
+
+    /// Holds the run whose task made the last process hang, if there is one.
+    pub(super) fn hold_marked(&mut self, live: &mut Vec<(Uuid, RunEntry)>) {
+        let (disk, root) = self.durable_mut().place();
+        let Some(turn) = marked_turn(&*disk, &root) else { return };
+        let found = live.iter().position(|(uuid, _)| *uuid == turn.run);
+        if let Some((uuid, entry)) = found.map(|at| live.remove(at)) {
+            let hold = Hold::Turn { tid: turn.tid, secs: turn.secs };
+            self.hold_at_start(uuid, entry.chain(uuid), &hold);
+            if self.durable_mut().log.catch_up().is_err() {
+                // Then it is said again next time.
+                return;
+            }
+        }
+        unmark_turn(&*disk, &root);
+    }
+
+    /// Holds a run before it is replayed, unless its log says already that it is held.
+    fn hold_at_start(&mut self, uuid: Uuid, chain: Chain, hold: &Hold) {
+        let script = match self.durable_mut().read(uuid, |_| false) {
+            Ok(script) => script,
+            Err(error) => return self.pause(uuid, log_failed(error), None),
+        };
+        let shelved = self.durable_mut().shelve(chain, &script);
+        match &script.hold.held {
+            Some(why) => self.shelve_held(uuid, shelved, held(uuid, why)),
+            None => self.hold_shelved(uuid, shelved, hold),
+        }
+    }
+
     fn tell_held(&mut self, uuid: Uuid, error: &TaskError) {
         self.warn_paused(uuid, error);
         let data = Data::Log { level: LogLevel::Error, step: None };
@@ -281,7 +359,7 @@ impl Runtime {
     fn bring_back_from_log(&mut self, uuid: Uuid, chain: Chain) {
         self.hand_in();
         if let Err(error) = self.durable_mut().log.catch_up() {
-            return self.pause(uuid, super::resume::resuming::log_failed(error), None);
+            return self.pause(uuid, log_failed(error), None);
         }
         self.bring_back(uuid, chain, &|durable| durable.read(uuid, |_| false));
     }
@@ -350,11 +428,6 @@ impl Runtime {
         self.tell_held(uuid, &error);
         self.durable_mut().runs.insert(uuid, Known::Paused(error, Some(shelved)));
     }
-
-    /// What the outside tells a run whose code was interrupted is recorded for its replay, and told to nobody else.
-    pub(super) fn is_broken(&self, place: usize) -> bool {
-        self.runs[place].hosting.as_ref().is_some_and(|hosting| hosting.holding.is_broken)
-    }
 }
 
 impl Durable {
@@ -392,6 +465,18 @@ impl Journal {
             Some(why) => line.str("why", why).end(),
             None => line.end(),
         };
+    }
+}
+
+impl StuckTask {
+    /// For how many seconds it has had its turn.
+    fn secs(&self) -> u64 {
+        self.running_for.as_secs()
+    }
+
+    /// As the next process is told it.
+    fn marked(&self) -> Option<LongTurn> {
+        Some(LongTurn { run: self.uuid?, tid: self.tid.0, secs: self.secs() })
     }
 }
 

@@ -29,6 +29,7 @@ use crate::retention::Background;
 use crate::runtime::Runtime;
 use crate::trace::Who;
 use crate::wal::{Batch, Disk, LogError, RunEntry, RunState, Ticket, Writer, mark_redacted};
+use crate::watchdog::Watched;
 
 /// The durable side of a runtime.
 pub(crate) struct Durable {
@@ -223,12 +224,18 @@ impl Runtime {
         );
         self.durable_mut().post.begin();
         live.sort_by_key(|(uuid, _)| *uuid);
+        if inline.is_none() {
+            self.hold_marked(&mut live);
+            self.limit_turns();
+        }
+        let awake = self.watched.as_ref().map(Watched::watch);
         for (uuid, entry) in live {
             match self.settings.only {
                 Some(only) if only != uuid => self.leave_alone(uuid, entry.chain(uuid)),
                 _ => self.resume(uuid, entry.chain(uuid)),
             }
         }
+        drop(awake);
         self.open_post();
         if inline.is_none() {
             self.durable_mut().keeping = self.keep_rules()?;

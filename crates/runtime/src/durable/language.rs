@@ -4,6 +4,7 @@
 use tiffany_kernel::{BoxCoroutine, Frame, Site, TaskError, Time, Uuid, Value};
 
 use crate::control::Function;
+use crate::watchdog::Interrupter;
 
 /// What a function is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +91,11 @@ pub trait Language {
     /// How a line of a file read at this time, if it can be known that the file is still the same.
     fn source_then(&self, file: &str, line: u32, then: Time) -> Option<String> {
         let _ = (file, line, then);
+        None
+    }
+
+    /// What interrupts code on the present thread, if that can be done.
+    fn interrupter(&self) -> Option<Interrupter> {
         None
     }
 

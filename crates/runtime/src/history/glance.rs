@@ -55,6 +55,8 @@ pub(crate) struct Glance {
     pub(crate) error: Option<TaskError>,
     /// Whether it is a fork that may not do what it needs.
     pub(crate) is_paused: bool,
+    /// Whether its last lines say that it is held.
+    pub(crate) is_held: bool,
     /// The records and bytes that there were before it was compacted.
     pub(crate) compacted: Option<(u64, u64)>,
 }
@@ -153,6 +155,9 @@ impl Glance {
             // The root of a run that goes on may have ended too: others of its tasks are left.
             if entry.state == RunState::Live {
                 self.is_paused = self.fork.is_some() && is_paused(&lines);
+                let held = |line: &&&str| matches!(text(line, "type"), "RunHeld" | "RunReleased");
+                let last = lines.iter().rev().find(held);
+                self.is_held = last.is_some_and(|line| text(line, "type") == "RunHeld");
                 return true;
             }
         }

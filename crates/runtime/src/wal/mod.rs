@@ -36,6 +36,7 @@ mod settings;
 pub mod sim;
 mod stamp;
 mod thread;
+mod turn_marker;
 mod view;
 mod writer;
 
@@ -64,6 +65,7 @@ pub use settings::{Settings, SyncWhen};
 pub use stamp::Stamp;
 pub(crate) use stamp::to_the_second;
 pub use thread::{LogThread, Notice, Ticket};
+pub(crate) use turn_marker::{LongTurn, mark_turn, marked_turn, unmark_turn};
 pub(crate) use view::RunFile;
 pub use view::View;
 pub use writer::{Durable, Writer};

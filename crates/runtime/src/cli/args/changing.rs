@@ -66,6 +66,24 @@ pub(in crate::cli) struct Cancel {
 }
 
 #[derive(Debug, ClapArgs)]
+pub(in crate::cli) struct Hold {
+    /// A UUID, the beginning of one, or the id the run was started with.
+    pub(in crate::cli) run: String,
+    /// The reason, which `show` tells.
+    #[arg(long, value_name = "TEXT")]
+    pub(in crate::cli) why: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(in crate::cli) struct Release {
+    /// A UUID, the beginning of one, or the id the run was started with.
+    pub(in crate::cli) run: String,
+    /// The reason, which is recorded.
+    #[arg(long, value_name = "TEXT")]
+    pub(in crate::cli) why: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
 pub(in crate::cli) struct Query {
     /// A UUID, the beginning of one, or the id the run was started with.
     pub(in crate::cli) run: String,

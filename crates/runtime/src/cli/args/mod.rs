@@ -11,7 +11,9 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub(super) use crate::control::State;
-pub(super) use changing::{Cancel, Decide, Doubt, DoubtCommand, Query, Send, Settle};
+pub(super) use changing::{
+    Cancel, Decide, Doubt, DoubtCommand, Hold, Query, Release, Send, Settle,
+};
 pub(super) use code::{Allow, Capture, Check, Fork, Replay, Resume, RunFile, Step, Try};
 pub(super) use keeping::{Backup, Compact, Prune, Restore, Rm};
 pub(super) use live::{
@@ -110,6 +112,10 @@ pub(super) enum Command {
     Settle(Settle),
     /// Cancel a run.
     Cancel(Cancel),
+    /// Hold a run: it gets no turns until it is released.
+    Hold(Hold),
+    /// Let a run continue that a person or a limit holds.
+    Release(Release),
     /// Ask a run a question, which it answers from its memory.
     Query(Query),
     /// Show where two runs part: record by record, and task by task.

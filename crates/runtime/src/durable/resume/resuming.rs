@@ -83,9 +83,9 @@ impl Runtime {
         let stopped = match self.try_replay(&chain, script) {
             Ok((id, None)) => {
                 let place = self.places[&id];
-                if let Some(overrun) = self.replay_overrun(place) {
+                if let Some(hold) = self.replay_hold(place) {
                     self.end_trial(id, None);
-                    return self.hold_shelved(uuid, Shelved::bare(chain), &Hold::Limit(overrun));
+                    return self.hold_shelved(uuid, Shelved::bare(chain), &hold);
                 }
                 self.durable_mut().runs.insert(uuid, Known::Live(id));
                 self.durable_mut().has_forks |= branch.is_some();
@@ -356,7 +356,8 @@ impl Runtime {
                 return Ok(());
             };
             let uuid = hosting.uuid();
-            let Hosting { journal, replay: Some(replay), settled, .. } = &mut **hosting else {
+            let Hosting { journal, replay: Some(replay), settled, holding, .. } = &mut **hosting
+            else {
                 return Ok(());
             };
             let by_turns = replay.halt.is_some();
@@ -390,6 +391,10 @@ impl Runtime {
                 true => run.begin_round(&context.port, None),
                 false => drop(context.take_turns(|port| run.rounds(port, None, 1))),
             });
+            if context::with(|context| context.interrupted.take()) {
+                holding.is_broken = true;
+                return Ok(());
+            }
             loop {
                 let step = |port: &Port| run.step_round(port, None);
                 let goes_on = by_turns && context::with(|context| context.take_turns(step));
@@ -421,6 +426,15 @@ impl Runtime {
         let hosting = self.runs[place].hosting.as_ref()?;
         let is_looked_at = hosting.replay.as_ref().is_none_or(|replay| replay.halt.is_some());
         if is_looked_at { None } else { self.overrun(place, &limits) }
+    }
+
+    /// Why a run that is being brought back is to be held.
+    fn replay_hold(&mut self, place: usize) -> Option<Hold> {
+        let is_broken = self.runs[place].hosting.as_ref().is_some_and(|it| it.holding.is_broken);
+        match is_broken {
+            true => Some(self.interrupted_turn().1),
+            false => self.replay_overrun(place).map(Hold::Limit),
+        }
     }
 
     /// The log has nothing more: from here on the run is written down.
@@ -592,7 +606,7 @@ impl Durable {
     }
 
     /// A run that cannot go on, with what has to be known to write to its log.
-    fn shelve(&self, chain: Chain, script: &Script) -> Box<Shelved> {
+    pub(in crate::durable) fn shelve(&self, chain: Chain, script: &Script) -> Box<Shelved> {
         let fetch = |payload: &Payload<'_>| fetch(&*self.disk, &self.root, payload);
         Box::new(Shelved::new(chain, script, &fetch))
     }
