@@ -248,3 +248,114 @@ def test_the_end_waits_for_a_step_and_blames_no_task(tmp_path: Path) -> None:
             assert time.monotonic() < deadline
             time.sleep(0.01)
         stop(daemon, signal.SIGINT)
+
+
+SPINS = '''
+import re
+
+import tiffany
+
+
+@tiffany.workflow
+async def spins():
+    try:
+        while True:
+            pass
+    except Exception:
+        pass
+
+
+@tiffany.workflow
+async def grinds():
+    await tiffany.sleep(0.2)
+    # The interpreter is never let go in here.
+    re.match(r"(a+)+$", "a" * 60 + "b")
+
+
+@tiffany.workflow
+async def quick(name):
+    return await greet(name)
+
+
+@tiffany.step
+def greet(name):
+    return f"hello {name}"
+'''
+
+LIMITS = 'app = "spins.py"\n[run_limits]\nturn = "1s"\n'
+
+
+def spinning(home: Home, *more: str) -> Started:
+    home.write("spins.py", SPINS)
+    home.write("tiffany.toml", LIMITS)
+    listen = ("--listen", "127.0.0.1:0")
+    return home.start("serve", "--json", "--config", "tiffany.toml", *listen, *more)
+
+
+def submit(url: str, function: str, given: dict[str, Any]) -> str:
+    runs = url + "/api/v1/runs"
+    ask(runs, {"function": function, "id": function, "input": given})
+    return f"{runs}/{function}"
+
+
+def test_a_workflow_that_spins_is_interrupted_and_held_and_others_go_on(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    with spinning(home) as daemon:
+        url = json.loads(daemon.line())["url"]
+        spins = submit(url, "spins", {})
+        quick = submit(url, "quick", {"name": "Ada"})
+        assert ask(f"{quick}?wait=20")["value"] == "hello Ada"
+        shown = ask(spins)
+        assert shown["state"] == "held", shown
+        assert shown["error"]["code"] == "TFY0235"
+        assert "kept its turn for" in shown["error"]["message"]
+        daemon.signal(signal.SIGKILL)
+    # It is not replayed by the next process, and can be released and cancelled there.
+    with spinning(home) as daemon:
+        url = json.loads(daemon.line())["url"]
+        spins = f"{url}/api/v1/runs/spins"
+        assert ask(spins)["state"] == "held"
+        ask(f"{spins}/release", {"why": "it may have been the machine"})
+        deadline = time.monotonic() + 20
+        types: list[str] = []
+        while len(types) < 3 and time.monotonic() < deadline:
+            time.sleep(0.1)
+            records = ask(f"{spins}/records?type=RunHeld,RunReleased")["records"]
+            types = [record["type"] for record in records]
+        assert types == ["RunHeld", "RunReleased", "RunHeld"]
+        assert ask(spins)["state"] == "held"
+
+
+def test_a_daemon_ends_within_its_grace_period_whatever_a_task_does(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    with spinning(home, "--grace", "2s") as daemon:
+        url = json.loads(daemon.line())["url"]
+        submit(url, "grinds", {})
+        time.sleep(1)
+        began = time.monotonic()
+        daemon.signal(signal.SIGTERM)
+        ended = daemon.end()
+        assert time.monotonic() - began < 8
+        assert ended.code == 128 + signal.SIGTERM, ended
+        assert "ended after the grace period of 2s" in ended.err, ended
+
+
+def test_after_a_kill_the_run_that_made_the_daemon_hang_is_held(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    with spinning(home) as daemon:
+        url = json.loads(daemon.line())["url"]
+        submit(url, "grinds", {})
+        deadline = time.monotonic() + 20
+        marker = next(iter(tmp_path.glob("**/wal"))).parent / "turn.json"
+        while not marker.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert marker.exists()
+        daemon.signal(signal.SIGKILL)
+    with spinning(home) as daemon:
+        url = json.loads(daemon.line())["url"]
+        shown = ask(f"{url}/api/v1/runs/grinds")
+        assert shown["state"] == "held", shown
+        assert "kept its turn for" in shown["error"]["message"]
+        assert not marker.exists()
+        quick = submit(url, "quick", {"name": "Ada"})
+        assert ask(f"{quick}?wait=20")["value"] == "hello Ada"

@@ -266,7 +266,7 @@ impl Builder {
     }
 
     /// What is done about a task that has kept its turn for too long. By default it is logged, or
-    /// written to standard error where nothing is. This is called on the watchdog's own thread, once for each such turn.
+    /// written to standard error where nothing is. This is called on a thread of its own, once for each such turn.
     pub fn on_stuck(mut self, show: impl Fn(&StuckTask) + Send + Sync + 'static) -> Builder {
         self.on_stuck = Arc::new(show);
         self

@@ -108,7 +108,7 @@ impl fmt::Display for StuckTask {
     }
 }
 
-/// What is done about a stuck task. It is called on the watchdog's thread.
+/// What is done about a stuck task. It is called on a thread of its own.
 pub(crate) type OnStuck = Arc<dyn Fn(&StuckTask) + Send + Sync>;
 
 /// A turn that took so long that the watchdog reported it.
@@ -375,7 +375,7 @@ impl Dog {
             }
             // What is done about them is user code, which may start a runtime itself.
             MutexGuard::unlocked(&mut watched, || {
-                reports.into_iter().for_each(|(one, stuck)| one.report(&stuck));
+                reports.into_iter().for_each(|(one, stuck)| one.report(stuck));
                 overruns.into_iter().for_each(|(one, turn)| one.overrun(turn));
             });
             match next_look {
@@ -436,10 +436,15 @@ impl Watched {
         drop(thread.spawn(interrupt));
     }
 
-    fn report(&self, stuck: &StuckTask) {
-        // It is user code, and there is one watchdog for all.
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (self.on_stuck)(stuck))) {
-            panic_text(payload);
-        }
+    /// What is done about it is user code, which may wait for whatever the task holds. There is one watchdog for all, so
+    /// it has a thread of its own.
+    fn report(&self, stuck: StuckTask) {
+        let on_stuck = Arc::clone(&self.on_stuck);
+        let report = move || {
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| on_stuck(&stuck))) {
+                panic_text(payload);
+            }
+        };
+        drop(std::thread::Builder::new().name("tiffany-report".into()).spawn(report));
     }
 }

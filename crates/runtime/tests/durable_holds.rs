@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tiffany::control::{RunQuery, State};
-use tiffany::durable::{DurableRun, RunLimits, receive, run_id, send, step};
+use tiffany::durable::{DurableRun, Fork, RunLimits, receive, run_id, send, step};
 use tiffany::{Builder, ErrorKind, RunError, Runtime, TaskError, random, sleep, spawn};
 
 use durable_kit::{Dir, ms};
@@ -214,6 +214,27 @@ fn a_person_holds_a_run_and_its_steps_come_to_their_end() {
     // What is not held can't be released, and what is over can't be held.
     assert_eq!(kind(&runtime.release(&run, "ada", None).unwrap_err()), ErrorKind::RunOver);
     assert_eq!(kind(&runtime.hold(&run, "ada", None).unwrap_err()), ErrorKind::RunOver);
+}
+
+#[test]
+fn a_fork_of_a_held_run_is_not_held() {
+    async fn waits(_: ()) -> Result<u64, TaskError> {
+        random().await;
+        receive("n").await
+    }
+    let dir = Dir::new();
+    let mut runtime = dir.builder().register("waits", waits).build().unwrap();
+    let run = runtime.submit::<u64>("waits", "a", &()).unwrap();
+    runtime.run(sleep(ms(5))).unwrap();
+    runtime.hold(&run, "ada", None).unwrap();
+    runtime.send(&run, "n", &7_u64).unwrap();
+    runtime.flush().unwrap();
+    // RunStart, two calls, RunHeld, Message.
+    let fork = runtime.fork(&run, 5, Fork::new()).unwrap();
+    assert_eq!(runtime.wait_for(&fork).unwrap(), 7);
+    let paused = runtime.paused();
+    assert_eq!(paused.len(), 1);
+    assert_eq!((paused[0].run, paused[0].error.kind()), (run.uuid(), ErrorKind::RunHeld));
 }
 
 #[test]

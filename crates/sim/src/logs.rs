@@ -201,7 +201,7 @@ impl Essence {
         let path = self.paths.get(&tid).cloned().unwrap_or_else(|| format!("?{tid}"));
         let kind = record["type"].as_str().unwrap_or_default();
         match kind {
-            "EffectStart" | "EffectCheckpoint" | "ShutdownMarker" => {}
+            "EffectStart" | "EffectCheckpoint" | "ShutdownMarker" | "RunHeld" | "RunReleased" => {}
             "EffectResult" if record.get("retry_at").is_some() => {}
             "TaskWake" if record.get("why").is_none() => {}
             "TaskYield" if record["call"] == "yield" => {}

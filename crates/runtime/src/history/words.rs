@@ -66,6 +66,8 @@ pub(super) fn describe(record: &Record<'_>) -> String {
             format!("step `{}` refused: the fork may not do it", text("name"))
         }
         Some(RecordType::EffectAllowed) => "more steps allowed in the fork".into(),
+        Some(RecordType::RunHeld) => format!("held {}", text("why")),
+        Some(RecordType::RunReleased) => format!("released by {}", text("by")),
         Some(RecordType::TaskExit) => "returned".into(),
         Some(RecordType::TaskAbort) => "failed".into(),
         Some(RecordType::TaskCancel) => "cancelled".into(),

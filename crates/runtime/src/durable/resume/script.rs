@@ -370,6 +370,7 @@ impl Script {
         let seed = record.str("seed").and_then(|text| text.parse().ok()).unwrap_or(0);
         let clock = record.stamp().map(|stamp| Time::from_nanos(stamp.unix_nanos()));
         self.forks.push(ForkPoint { parent, at, draws, seed, clock });
+        self.hold = HoldState::default();
         self.allowed = allowed(record).into_iter().collect();
         self.inherited = self.promises.clone();
         self.begun.values_mut().for_each(|begun| begun.is_refused = false);

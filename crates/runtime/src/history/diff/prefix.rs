@@ -54,8 +54,7 @@ impl Walk {
                 None | Some(Err(LogError::DamagedRun { .. })) => return Ok(None),
                 Some(record) => record?,
             };
-            if matches!(record.record_type(), Some(RecordType::ShutdownMarker | RecordType::Forked))
-            {
+            if record.record_type().is_some_and(is_passed_over) {
                 self.skipped.push(record.seq);
                 continue;
             }
@@ -116,4 +115,14 @@ pub(super) fn prefix(a: (RunReader, Names), b: (RunReader, Names)) -> Result<Pre
         };
         return Ok(Prefix { same, parting });
     }
+}
+/// Whether a record says nothing of what the run did.
+fn is_passed_over(kind: RecordType) -> bool {
+    matches!(
+        kind,
+        RecordType::ShutdownMarker
+            | RecordType::Forked
+            | RecordType::RunHeld
+            | RecordType::RunReleased
+    )
 }

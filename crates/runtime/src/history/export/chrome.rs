@@ -112,6 +112,8 @@ impl<'a> Trace<'a> {
                 let name = record.str("name").unwrap_or_default();
                 self.events.instant(track(tid, 0), &format!("message {name}"), at)
             }
+            Some(RecordType::RunHeld) => self.events.instant(track(tid, 0), "held", at),
+            Some(RecordType::RunReleased) => self.events.instant(track(tid, 0), "released", at),
             Some(RecordType::ShutdownMarker) => {
                 self.events.instant(track(tid, 0), "the process ended in good order", at)
             }
