@@ -13,6 +13,7 @@ use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tiffany::cli::clap::{self, Args, FromArgMatches};
 use tiffany::cli::{Asked, GuestError, clean, units};
+use tiffany::logging::{self, Format, Level};
 use tiffany::{Builder, RuntimeHandle};
 
 use crate::config::Config;
@@ -83,7 +84,10 @@ pub(crate) fn serve(asked: Asked<'_>) -> Result<u8, GuestError> {
     if let Some(grace) = typed.grace.or(config.grace()) {
         daemon = daemon.grace(grace);
     }
-    // Without a file nothing is logged, unless `-v` says so.
+    if !is_configured {
+        let format = if asked.json { Format::Json } else { Format::Text };
+        logging::init(format, Level::ERROR);
+    }
     let telemetry = is_configured.then(|| Telemetry::start(&config)).transpose();
     let telemetry = telemetry.map_err(|error| told(&error.into()))?;
     let serving = daemon.config(config).open().map_err(|error| told(&error))?;

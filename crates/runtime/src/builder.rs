@@ -13,8 +13,8 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tiffany_kernel::{
-    BoxCoroutine, End, Env, Events, Handler, Limits, Mode, Policy, Recording, RunConfig, TaskError,
-    Time, Uuid, Value,
+    BoxCoroutine, End, Env, Events, Handler, Limits, Mode, Policy, Recording, Rules, RunConfig,
+    TaskError, Time, Uuid, Value,
 };
 
 use tracing::Level;
@@ -530,6 +530,7 @@ impl Builder {
         RunConfig {
             mode: self.mode,
             end: self.end,
+            rules: Rules::default(),
             policy: self.policy.as_ref().map(|make| make()),
             limits: self.limits,
             cancel_grace: self.cancel_grace,

@@ -319,8 +319,8 @@ impl Stream {
         self.pace = (self.pace * 2).min(LATER);
         match detail(&self.app, self.run).await {
             Ok(detail) => {
-                self.is_over = detail.summary.state != RunState::Live
-                    && detail.summary.state != RunState::Paused
+                let goes_on = [RunState::Live, RunState::Ending, RunState::Paused];
+                self.is_over = !goes_on.contains(&detail.summary.state);
             }
             Err(problem) => return Some(self.failed(&problem)),
         }

@@ -97,7 +97,7 @@ impl Top {
     pub(super) fn wanted(&self) -> Wanted {
         let states = match self.listed {
             Listed::All => Vec::new(),
-            Listed::GoOn => vec![State::Live, State::Paused],
+            Listed::GoOn => vec![State::Live, State::Ending, State::Paused],
             Listed::Failed => vec![State::Failed, State::Damaged, State::Paused],
         };
         let text = Some(self.filter.clone()).filter(|text| !text.is_empty());
@@ -209,7 +209,9 @@ impl Top {
             KeyCode::Esc | KeyCode::Left | KeyCode::Backspace => return self.leave(),
             KeyCode::Char('c') => {
                 // What is over stays as it is.
-                let goes_on = |run: &&RunSummary| matches!(run.state, State::Live | State::Paused);
+                let goes_on = |run: &&RunSummary| {
+                    matches!(run.state, State::Live | State::Ending | State::Paused)
+                };
                 if let Some(run) = self.chosen_run().filter(goes_on) {
                     let id = if run.id.is_empty() { "?" } else { &run.id };
                     self.mode = Mode::Sure(run.uuid, id.to_owned());
@@ -400,7 +402,7 @@ mod tests {
         let lists = press(&mut top, "a");
         assert_eq!(
             (lists, top.wanted().query.states),
-            (vec![Some(Wish::Look)], vec![State::Live, State::Paused])
+            (vec![Some(Wish::Look)], vec![State::Live, State::Ending, State::Paused])
         );
         press(&mut top, "aa");
         assert!(top.wanted().query.states.is_empty());

@@ -38,6 +38,7 @@ impl Summary {
             _ if is_damaged => State::Damaged,
             (_, Some(outcome)) => State::from(outcome),
             _ if glance.is_paused => State::Paused,
+            _ if glance.is_ending => State::Ending,
             _ => State::Live,
         };
         let Glance { id, function, fork, started, changed, calls_before, compacted, .. } = glance;

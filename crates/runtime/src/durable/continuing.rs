@@ -13,7 +13,7 @@ use super::hosting::Hosting;
 use super::journal::{Journal, Started};
 use super::json::{Json, encode};
 use super::language::Wanted;
-use super::runs::{Known, word};
+use super::runs::{Ending, Known, word};
 use super::steps::retry::mixed;
 use crate::call::{Decode, TryCall, unexpected};
 use crate::runtime::Runtime;
@@ -143,6 +143,7 @@ impl Runtime {
             input,
             seed,
             recording: word(hosted.run.recording()),
+            rules: hosted.run.rules(),
             language,
             continued: Some(&continued),
         };
@@ -162,6 +163,7 @@ impl Runtime {
             received: std::mem::take(&mut hosting.received),
             replay: None,
             branch: None,
+            ending: Ending::No,
             is_over: false,
         };
     }
