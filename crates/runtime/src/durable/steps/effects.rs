@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tiffany_kernel::{CallRef, Completion, ErrorKind, RunId, Stage, TaskError, Tid, Time, Value};
 
@@ -218,6 +219,20 @@ impl Effects {
             span,
         };
         Attempt::new(identity, inbox, self.chunks.as_ref(), onlookers)
+    }
+
+    /// The clock stepped ahead. An attempt that is being made has as much time left as it had.
+    pub(crate) fn clock_stepped(&mut self, by: Duration) {
+        for (call, step) in &mut self.steps {
+            let State::Running { until, .. } = &mut step.state else { continue };
+            *until = until.map(|until| until + by);
+            step.launched = step.launched + by;
+            if let Some(armed) = step.timer {
+                self.timers.remove(&(armed, Due::Step(*call)));
+                self.timers.insert((armed + by, Due::Step(*call)));
+                step.timer = Some(armed + by);
+            }
+        }
     }
 
     /// The attempt is over: its place in the queue is another's.
@@ -564,7 +579,7 @@ impl Runtime {
 
     /// Does what is due.
     pub(crate) fn fire_effects(&mut self) {
-        let now = self.host.clock.now();
+        let now = self.follow_wall_clock();
         while let Some((time, due)) = self.effects.timers.first().copied()
             && time <= now
         {
