@@ -132,6 +132,7 @@ impl Run {
 
     /// Makes a new task a daemon task, if it is to be one or its parent is one. What a task starts to clean up
     /// after itself is waited for.
+    #[inline]
     pub(crate) fn inherit_daemon(&mut self, child: u32, parent: u32, is_asked: bool) {
         let is_daemon = !self.rare.daemons.is_empty()
             && self.rare.daemons.contains(&parent)
