@@ -101,6 +101,7 @@ class Spawn(SystemCall[Task[_T]]):
         name: str | None = None,
         priority: int = 0,
         group: Group | None = None,
+        daemon: bool = False,
     ) -> Self: ...
     @property
     def program(self) -> _Program[_T] | SystemCall[_T]: ...
@@ -407,6 +408,7 @@ def spawn(
     name: str | None = None,
     priority: int = 0,
     group: Group | None = None,
+    daemon: bool = False,
 ) -> Spawn[_A]: ...
 def wait(waitable: _Awaited[_A]) -> Wait[_A]: ...
 

@@ -201,7 +201,8 @@ class Runtime:
     @overload
     def wait(self, run: _uuid.UUID | str) -> Any: ...
     def wait(self, run: RunLike) -> Any:
-        """Drives all runs until this one is over and its end is safe in the log, and gives its value."""
+        """Drives all runs until the outcome of this one is fixed and safe in the log, and gives its value. After a failure there may be tasks left
+        that are being cancelled: they go on while this runtime is driven."""
         return self._core.wait(run)
 
     def send(self, run: RunLike, name: str, value: Any) -> None:

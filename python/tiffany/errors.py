@@ -489,6 +489,12 @@ class SecretNameError(TiffanyError):
     code = "TFY0192"
 
 
+class UnknownRulesError(TiffanyError):
+    """The log of a run follows rules that this version does not know."""
+
+    code = "TFY0230"
+
+
 class NoValueError(TiffanyError):
     """A rule of redaction gives no value to take out."""
 
@@ -662,6 +668,7 @@ __all__ = [
     "TimedOutError",
     "UnansweredError",
     "UnknownPromiseError",
+    "UnknownRulesError",
     "UnknownTaskError",
     "UnreachableError",
     "UnreadableError",

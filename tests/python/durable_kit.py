@@ -8,9 +8,11 @@ import json
 import os
 import random
 import signal
+import struct
 import subprocess
 import sys
 import time
+import uuid
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -47,6 +49,27 @@ def cut(wal: Path, count: int, to: Path) -> Path:
     (to / "wal").mkdir(parents=True)
     (to / "wal" / file.name).write_text("".join(lines(wal)[:count]))
     return to
+
+
+def first_rules(wal: Path) -> None:
+    """Makes of the only run's log one that was begun before `RunStart` had rules."""
+    (file,) = run_files(wal)
+    crc = crc32c(uuid.UUID(file.stem).bytes + struct.pack("<I", 1))
+    written = b""
+    for line in file.read_bytes().replace(b'"rules":2,', b"").splitlines(keepends=True):
+        crc = crc32c(line[:-19], crc)
+        written += line[:-19] + b',"crc":"%08x"}\n' % crc
+    file.write_bytes(written)
+
+
+def crc32c(data: bytes, crc: int = 0) -> int:
+    """The checksum of a line, which goes on from that of the line before."""
+    crc ^= 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
 
 
 @contextlib.contextmanager

@@ -155,6 +155,9 @@ fn program() -> Builder {
             .register("blurt", blurt)
             .register("gate", gate)
             .register("litter", litter),
+        Ok("ends") => {
+            builder.register("nap", nap).register("stumble", stumble).register("linger", linger)
+        }
         Ok("none") => return builder.register("something else", nap),
         _ => builder.register("nap", nap),
     };
@@ -279,5 +282,32 @@ fn discreet(builder: Builder) -> Builder {
             builder.redact(rules.expect("it is a pattern"))
         }
         _ => builder,
+    }
+}
+
+/// Fails while another task waits for news.
+async fn stumble(why: String) -> Result<(), TaskError> {
+    drop(try_spawn(async { receive::<u32>("news").await }).name("listener").await);
+    Err(TaskError::failed(why))
+}
+
+/// Fails while another task needs an hour to clean up.
+async fn linger(why: String) -> Result<(), TaskError> {
+    drop(tiffany::spawn_agent(Slow).name("slow").await);
+    sleep(Duration::from_millis(1)).await;
+    Err(TaskError::failed(why))
+}
+
+struct Slow;
+
+impl tiffany::AgentTask for Slow {
+    type Output = ();
+
+    fn poll(&mut self, _: &mut tiffany::TaskContext<'_>) -> tiffany::TaskStatus<()> {
+        tiffany::TaskStatus::sleep(Duration::from_secs(3600))
+    }
+
+    fn cancel(&mut self, _: &mut tiffany::TaskContext<'_>) -> tiffany::TaskStatus<()> {
+        tiffany::TaskStatus::sleep(Duration::from_secs(3600))
     }
 }

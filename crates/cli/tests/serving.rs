@@ -5,7 +5,7 @@ mod kit;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -338,4 +338,67 @@ fn a_log_that_no_daemon_ever_had_is_given_no_audit() {
     home.start("nap", "n", "600", "0.2").ok();
     home.run(&["cancel", "n"]).ok();
     assert!(!home.log().join("audit.jsonl").exists());
+}
+
+/// The program with runs that fail while other tasks of theirs have something to do.
+fn failing(home: &Home) -> Command {
+    let mut command = home.command(&orders(), &["serve", "--json", "--listen", "127.0.0.1:0"]);
+    command.env("ORDERS_VERSION", "ends");
+    command
+}
+
+#[test]
+fn a_failed_run_is_told_and_logged() {
+    let home = Home::new();
+    let mut served = Served::logging_to(failing(&home), Stdio::piped());
+    let mut log = BufReader::new(served.child.stderr.take().unwrap());
+    let submit = r#"{"function":"stumble","id":"s-1","input":"over a stone"}"#;
+    assert_eq!(served.ask("POST", "/api/v1/runs", submit).0, 201);
+    let (_, shown) = served.ask("GET", "/api/v1/runs/s-1?wait=10", "");
+    assert_eq!(shown["state"], "failed", "{shown}");
+    assert_eq!(shown["error"]["message"], "over a stone");
+    let line = read_line(&mut log);
+    assert_eq!(line["level"], "ERROR", "{line}");
+    let message = line["message"].as_str().unwrap();
+    assert!(message.contains("over a stone") && message.contains("[TFY0001]"), "{line}");
+    let place = "crates/cli/examples/orders.rs:";
+    assert!(message.contains(place), "it names the place: {line}");
+    let fields = &line["fields"];
+    assert_eq!((&fields["run_id"], &fields["function"]), (&json!("s-1"), &json!("stumble")));
+    assert_eq!(fields["code"], "TFY0001");
+    // Nothing else is worth a line, and a cancelled run has not failed.
+    let submit = r#"{"function":"nap","id":"n-1","input":600}"#;
+    assert_eq!(served.ask("POST", "/api/v1/runs", submit).0, 201);
+    assert_eq!(served.ask("POST", "/api/v1/runs/n-1/cancel", "").0, 204);
+    served.signal("-TERM");
+    let rest = log.lines().map(Result::unwrap).collect::<Vec<String>>();
+    assert_eq!(rest, Vec::<String>::new());
+    assert_eq!(served.end(), Some(0));
+}
+
+#[test]
+fn a_run_whose_tasks_are_slow_to_end_is_ending() {
+    let home = Home::new();
+    let served = Served::by(failing(&home));
+    let submit = r#"{"function":"linger","id":"l-1","input":"tired"}"#;
+    assert_eq!(served.ask("POST", "/api/v1/runs", submit).0, 201);
+    let (_, shown) = served.ask("GET", "/api/v1/runs/l-1?wait=10", "");
+    assert_eq!((&shown["state"], &shown["error"]["message"]), (&json!("ending"), &json!("tired")));
+    let (_, listed) = served.ask("GET", "/api/v1/runs?state=ending", "");
+    assert_eq!(listed["runs"][0]["id"], "l-1");
+    assert_eq!(home.run(&["ls", "--json"]).ok().lines()[0]["state"], "ending");
+    assert_eq!(home.run(&["show", "l-1", "--json"]).ok().lines()[0]["state"], "ending");
+    assert!(home.run(&["ps"]).ok().stdout.contains("ending"));
+    // Whoever waits for it is told, although it is not over.
+    let waited = home.run(&["submit", "linger", "--id", "l-1", "--input", "\"tired\"", "--wait"]);
+    assert!(waited.code != 0 && waited.stderr.contains("tired"), "{waited:?}");
+    // A crash changes nothing.
+    drop(served);
+    let served = Served::by(failing(&home));
+    let (_, shown) = served.ask("GET", "/api/v1/runs/l-1", "");
+    assert_eq!((&shown["state"], &shown["error"]["message"]), (&json!("ending"), &json!("tired")));
+    // A second cancel ends what is left, and the outcome is what was told.
+    assert_eq!(served.ask("POST", "/api/v1/runs/l-1/cancel", "").0, 204);
+    home.until("its end", || served.ask("GET", "/api/v1/runs/l-1", "").1["state"] == "failed");
+    assert_eq!(served.ask("GET", "/api/v1/runs/l-1", "").1["error"]["message"], "tired");
 }

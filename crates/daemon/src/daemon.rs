@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tiffany::cli::Again;
 use tiffany::control::{Control, Status, Witness};
@@ -147,6 +147,7 @@ impl Daemon {
     pub fn open(self) -> Result<Serving, ServeError> {
         let Daemon { mut builder, dir, listen, limits, grace, config, again } = self;
         let failed = |error: std::io::Error| DaemonError::Start(error.to_string());
+        check_clock(SystemTime::now())?;
         let limits = limits.unwrap_or_else(|| config.limits());
         limits.check().map_err(DaemonError::Start)?;
         let tls = config.tls().map(Tls::new).transpose()?;
@@ -325,6 +326,15 @@ fn url_of(dir: &Path) -> Option<String> {
     told.recv_timeout(ANSWER).ok().flatten()
 }
 
+/// An error if the clock is before 1970: every answer over HTTP has a date.
+fn check_clock(now: SystemTime) -> Result<(), DaemonError> {
+    const DAY: u64 = 24 * 60 * 60;
+    match now.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(DaemonError::Clock(error.duration().as_secs().div_ceil(DAY))),
+    }
+}
+
 /// Whether others can read what is said.
 fn is_in_the_clear(address: SocketAddr, has_tls: bool) -> bool {
     !address.ip().is_loopback() && !has_tls
@@ -333,6 +343,15 @@ fn is_in_the_clear(address: SocketAddr, has_tls: bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_before_1970_is_an_error_at_the_start() {
+        let epoch = SystemTime::UNIX_EPOCH;
+        assert!(check_clock(epoch).is_ok());
+        let error = check_clock(epoch - Duration::from_secs(36 * 60 * 60)).unwrap_err();
+        assert_eq!((error.code(), error.status()), ("TFY0231", 500));
+        assert!(error.to_string().contains("2 days before 1970"), "{error}");
+    }
 
     #[test]
     fn what_others_can_reach_is_in_the_clear_without_tls() {

@@ -104,6 +104,11 @@ pub enum DaemonError {
         /// And took this.
         bytes: usize,
     },
+    /// The system's clock says that it is before 1970, which no date in HTTP can say.
+    #[error(
+        "the system's clock says that it is {0} days before 1970 [TFY0231]; set it, and start again"
+    )]
+    Clock(u64),
 }
 
 /// Of what there is more than is allowed.
@@ -136,6 +141,7 @@ impl DaemonError {
     pub const CODES: &[&str] = &[
         "TFY0080", "TFY0155", "TFY0156", "TFY0157", "TFY0158", "TFY0159", "TFY0160", "TFY0161",
         "TFY0162", "TFY0163", "TFY0164", "TFY0165", "TFY0166", "TFY0167", "TFY0168", "TFY0169",
+        "TFY0231",
     ];
 
     /// The stable code.
@@ -157,6 +163,7 @@ impl DaemonError {
             DaemonError::Start(_) => "TFY0167",
             DaemonError::HeadTooLarge { .. } => "TFY0168",
             DaemonError::TooLong { .. } => "TFY0169",
+            DaemonError::Clock(_) => "TFY0231",
         }
     }
 
@@ -174,7 +181,10 @@ impl DaemonError {
             DaemonError::Child(_) => 502,
             DaemonError::NotNow(_) | DaemonError::Busy(..) => 503,
             DaemonError::NoAnswer { .. } | DaemonError::ChildSlow(_) => 504,
-            DaemonError::Demo(_) | DaemonError::Listen { .. } | DaemonError::Start(_) => 500,
+            DaemonError::Demo(_)
+            | DaemonError::Listen { .. }
+            | DaemonError::Start(_)
+            | DaemonError::Clock(_) => 500,
         }
     }
 

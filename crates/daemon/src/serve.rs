@@ -14,6 +14,7 @@ use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tiffany::cli::clap::{self, Args, FromArgMatches};
 use tiffany::cli::{Asked, GuestError, clean, units};
+use tiffany::logging::{self, Format, Level};
 use tiffany::{Builder, RuntimeHandle};
 
 use crate::config::Config;
@@ -89,7 +90,10 @@ pub(crate) fn serve(asked: Asked<'_>) -> Result<u8, GuestError> {
     // What is left of it is for closing the log.
     let drain = grace - (grace / 10).min(Duration::from_secs(1));
     let daemon = Daemon::new(builder, dir).listen(listen).again(again).grace(drain);
-    // Without a file nothing is logged, unless `-v` says so.
+    if !is_configured {
+        let format = if asked.json { Format::Json } else { Format::Text };
+        logging::init(format, Level::ERROR);
+    }
     let telemetry = is_configured.then(|| Telemetry::start(&config)).transpose();
     let telemetry = telemetry.map_err(|error| told(&error.into()))?;
     let serving = daemon.config(config).open().map_err(|error| told(&error))?;

@@ -86,7 +86,7 @@ impl StuckTasks {
 /// Runs that go on; those that began long ago are the first that can have waited for long.
 pub(crate) fn live() -> RunQuery {
     RunQuery {
-        states: vec![State::Live],
+        states: vec![State::Live, State::Ending],
         sort: SortBy::Started,
         descending: false,
         limit: RunQuery::MOST,

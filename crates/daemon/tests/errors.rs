@@ -25,6 +25,7 @@ fn one_of_each() -> Vec<DaemonError> {
         DaemonError::Start(text()),
         DaemonError::HeadTooLarge { most: 1 },
         DaemonError::TooLong { run: tiffany::Uuid::from_random(7), records: 1, bytes: 2 },
+        DaemonError::Clock(1),
     ]
 }
 

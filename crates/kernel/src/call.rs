@@ -144,6 +144,8 @@ pub struct SpawnOptions {
     pub handlers: Handlers,
     /// The group it joins.
     pub group: Option<ObjectRef>,
+    /// Whether it is a daemon task: it keeps no run alive, and is cancelled when the others are over.
+    pub daemon: bool,
 }
 
 /// Which handlers a child has.

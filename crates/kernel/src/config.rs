@@ -15,6 +15,8 @@ pub struct RunConfig {
     pub mode: Mode,
     /// When the run is over.
     pub end: End,
+    /// The rules about ends that it follows.
+    pub rules: Rules,
     /// In which order ready tasks run.
     pub policy: Option<Box<dyn Policy>>,
     /// What it may use up.
@@ -57,6 +59,31 @@ pub enum End {
     Root,
 }
 
+/// What a failed root means to the other tasks. A log is replayed by the rules that it began with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rules {
+    /// Nothing: they run to their own ends, and the run ends with the last of them.
+    First,
+    /// The run's outcome is fixed, and they are cancelled.
+    #[default]
+    Second,
+}
+
+impl Rules {
+    /// The number that a log has for them.
+    pub fn number(self) -> u64 {
+        match self {
+            Rules::First => 1,
+            Rules::Second => 2,
+        }
+    }
+
+    /// The rules of this number, if there are such rules.
+    pub fn of(number: u64) -> Option<Rules> {
+        [Rules::First, Rules::Second].into_iter().find(|rules| rules.number() == number)
+    }
+}
+
 /// Whether a run tells what happens in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Events {
@@ -92,6 +119,7 @@ impl Default for RunConfig {
         RunConfig {
             mode: Mode::default(),
             end: End::default(),
+            rules: Rules::default(),
             policy: None,
             limits: Limits::default(),
             cancel_grace: None,

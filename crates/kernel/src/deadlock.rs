@@ -10,7 +10,7 @@ use crate::error::{ErrorKind, Site, TaskLabel};
 use crate::id::{CallId, Tid};
 use crate::outbox::{CallRef, EventKind};
 use crate::outstanding::{Calls, Wait};
-use crate::run::{Found, Run};
+use crate::run::{Found, Hope, Run};
 use crate::state::TaskState;
 
 /// Nothing is left that could wake the run.
@@ -107,8 +107,33 @@ impl Run {
         task.is_some_and(|task| task.tid == taken.tid && !task.state().is_terminal())
     }
 
-    /// How many tasks wait for this one, directly or through others.
-    pub(crate) fn dependents(&self, slot: u32) -> usize {
+    /// Whether something is under way that could wake a task.
+    pub(crate) fn has_hope(&self) -> bool {
+        let Hope { timers, descriptors, effects, externals } = self.hope;
+        descriptors + effects + externals > 0 || timers > self.daemon_timers()
+    }
+
+    /// How many timers there are of daemon tasks that no other task waits for: these wake nobody else.
+    /// A daemon task that is being cancelled is waited for by its run.
+    fn daemon_timers(&self) -> usize {
+        let timers = |slot: u32| {
+            let waits = self.tasks[slot as usize].calls().into_iter().flat_map(Calls::waits);
+            waits.filter(|(_, wait, _)| matches!(wait, Wait::Timer { .. })).count()
+        };
+        let is_idle = |slot: u32| {
+            self.tasks[slot as usize].state() != TaskState::Cancelling
+                && self.dependents(slot).iter().all(|waiter| self.is_daemon(*waiter))
+        };
+        let daemons = self.rare.daemons.iter().copied();
+        daemons
+            .map(|slot| (slot, timers(slot)))
+            .filter(|(slot, timers)| *timers > 0 && is_idle(*slot))
+            .map(|(_, timers)| timers)
+            .sum()
+    }
+
+    /// The tasks that wait for this one, directly or through others.
+    pub(crate) fn dependents(&self, slot: u32) -> BTreeSet<u32> {
         let mut seen = BTreeSet::new();
         let mut open = vec![slot];
         while let Some(slot) = open.pop() {
@@ -118,7 +143,7 @@ impl Run {
                 }
             }
         }
-        seen.len()
+        seen
     }
 
     pub(crate) fn deadlock_report(&self) -> DeadlockError {

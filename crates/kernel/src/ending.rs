@@ -1,9 +1,11 @@
-//! The end of a task: what becomes of its value, who is told, and when it is forgotten.
+//! The end of a task: what becomes of its value, who is told, and when it is forgotten; and what it
+//! means to the rest of its run.
 
+use crate::config::{End as RunEnd, Rules};
 use crate::error::{ErrorKind, Site, TaskError};
 use crate::outbox::EventKind;
 use crate::record::RecordKind;
-use crate::run::Run;
+use crate::run::{Run, RunFailure};
 use crate::state::TaskState;
 use crate::task::{Body, Mark, Outcome, Task};
 use crate::value::Value;
@@ -21,7 +23,11 @@ impl Run {
     #[inline]
     pub(crate) fn ends_quietly(&self, slot: u32) -> bool {
         let task = &self.tasks[slot as usize];
-        slot != self.root().slot && !self.careful && !self.tells_tasks() && task.ends_quietly()
+        slot != self.root
+            && !self.careful
+            && !self.tells_tasks()
+            && self.rare.daemons.is_empty()
+            && task.ends_quietly()
     }
 
     /// Ends such a task.
@@ -56,6 +62,9 @@ impl Run {
         let task = &mut self.tasks[slot as usize];
         task.become_state(state);
         self.live -= 1;
+        if !self.rare.daemons.is_empty() {
+            self.rare.daemons.remove(&slot);
+        }
         self.record(slot, |run| match (&outcome, state) {
             (Outcome::Error(error), TaskState::Cancelled) => {
                 let is_root = slot == run.root().slot;
@@ -79,14 +88,82 @@ impl Run {
         if task.marks.has(Mark::Extra) {
             self.end_extra(slot);
         }
-        if self.tasks[slot as usize].waiters.is_empty() {
-            return self.reclaim(slot);
-        }
         let tid = self.tasks[slot as usize].tid;
-        self.tell_task_waiters(slot);
+        if !self.tasks[slot as usize].waiters.is_empty() {
+            self.tell_task_waiters(slot);
+        }
         if self.tasks.get(slot as usize).is_some_and(|task| task.tid == tid) {
             self.reclaim(slot);
         }
+        self.end_daemons();
+    }
+
+    /// Looks whether the task that ended is the root, whose failure is the run's.
+    fn root_ended(&mut self, slot: u32, outcome: &Outcome) {
+        if slot != self.root {
+            return;
+        }
+        self.tasks[slot as usize].marks.set(Mark::Observed);
+        if let (None, Outcome::Error(error)) = (&self.failure, outcome) {
+            self.failure = Some(Box::new(RunFailure::Root(error.clone())));
+        }
+        match (self.rules, self.end) {
+            (Rules::First, RunEnd::Root) => self.cancel_all(),
+            (Rules::First, RunEnd::AllTasks) => {}
+            (Rules::Second, end) => {
+                // Other failures than the root's own are written down at the end.
+                let is_roots_own = matches!(self.failure.as_deref(), Some(RunFailure::Root(_)));
+                let state = self.tasks[slot as usize].state();
+                self.is_decided = is_roots_own && state == TaskState::Failed;
+                if outcome.is_failure() || end == RunEnd::Root {
+                    self.cancel_rest();
+                }
+            }
+        }
+    }
+
+    /// Daemon tasks are cancelled when no other task is left.
+    fn end_daemons(&mut self) {
+        if !self.rare.daemons.is_empty() && self.rare.daemons.len() == self.live {
+            self.is_decided = true;
+            self.cancel_rest();
+        }
+    }
+
+    /// Makes a new task a daemon task, if it is to be one or its parent is one. What a task starts to clean up
+    /// after itself is waited for.
+    #[inline]
+    pub(crate) fn inherit_daemon(&mut self, child: u32, parent: u32, is_asked: bool) {
+        let is_daemon = !self.rare.daemons.is_empty()
+            && self.rare.daemons.contains(&parent)
+            && self.tasks[parent as usize].state() != TaskState::Cancelling;
+        if is_asked || is_daemon {
+            self.rare.daemons.insert(child);
+        }
+    }
+
+    /// Whether a live task is a daemon task.
+    pub(crate) fn is_daemon(&self, slot: u32) -> bool {
+        self.rare.daemons.contains(&slot)
+    }
+
+    /// Cancels the tasks that are left. Those that are being cancelled already take the time they need.
+    fn cancel_rest(&mut self) {
+        let all = self.in_spawn_order(self.tasks.iter().map(|(slot, _)| slot as u32));
+        for slot in all {
+            let task = self.tasks.get(slot as usize);
+            if task.is_some_and(|task| task.state() != TaskState::Cancelling) {
+                self.cancel_task(slot);
+            }
+        }
+    }
+
+    /// Ends the run with a failure, unless its outcome is fixed: nothing it could still do would change that.
+    pub(crate) fn fail(&mut self, failure: RunFailure) {
+        if !self.is_decided {
+            self.failure.get_or_insert_with(|| Box::new(failure));
+        }
+        self.cancel_all();
     }
 
     /// Forgets a task that is over, that nobody holds and that is not in the queue.

@@ -255,6 +255,8 @@ kinds! {
     InboxFull = "TFY0237", "send it again later, when the run has received some of them, or raise `messages` or `message_bytes` of the run limits";
     /// Something was to be called by a name that has a secret in it.
     SecretName = "TFY0192", "give it a name without what the rules of redaction take out";
+    /// The log of a run follows rules that this version does not know.
+    UnknownRules = "TFY0230", "open the directory with the version that started the run, or a newer one";
 }
 
 /// Where an error was raised in code of another language, and the way there. It is written down with the error, and makes no error another one: lines move.

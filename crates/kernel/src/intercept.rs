@@ -120,6 +120,7 @@ impl Run {
         let scope = Rc::new(Scope { handlers: outer, ..scope });
         let child = self.add_task(coroutine, at, Some(scope), None);
         self.tasks[child as usize].marks.clear(Mark::Held);
+        self.inherit_daemon(child, slot, false);
         self.announce_spawn(child, Some(parent));
         Wait::Handler { task: child, place: self.wait_for_task(child, slot, id) }
     }

@@ -49,7 +49,7 @@ pub use call::{
     SpawnOptions, SystemCall,
 };
 pub use census::Census;
-pub use config::{End, Events, Limits, Mode, RunConfig};
+pub use config::{End, Events, Limits, Mode, Rules, RunConfig};
 pub use coroutine::{BoxCoroutine, Coroutine, Port, Release, Step, Unwind};
 pub use deadlock::{DeadlockError, Waiting};
 pub use error::{ErrorKind, Site, TaskError, TaskLabel, Trace, panic_text};

@@ -28,7 +28,7 @@ impl Run {
                 Candidate {
                     tid: task.tid,
                     priority: task.priority,
-                    dependents: self.dependents(*slot),
+                    dependents: self.dependents(*slot).len(),
                     age: self.rare.ages.get(slot).copied().unwrap_or(0),
                 }
             })

@@ -20,6 +20,8 @@ pub(crate) struct Tables {
     pub(crate) limits: Limits,
     pub(crate) extras: BTreeMap<u32, Extra>,
     pub(crate) ages: BTreeMap<u32, u32>,
+    /// Live tasks that keep no run alive.
+    pub(crate) daemons: BTreeSet<u32>,
     pub(crate) externals: BTreeMap<Uuid, u32>,
     pub(crate) channels: Slab<Channel>,
     /// Channels for messages from outside, by name.
@@ -41,6 +43,7 @@ impl Tables {
         limits: Limits { max_tasks: None, max_calls: None, max_time: None, max_cost: None },
         extras: BTreeMap::new(),
         ages: BTreeMap::new(),
+        daemons: BTreeSet::new(),
         externals: BTreeMap::new(),
         channels: Slab::new(),
         inboxes: BTreeMap::new(),

@@ -85,8 +85,15 @@ pub enum About {
     Nothing,
     /// A task.
     Task(Tid),
-    /// A task that was spawned, and its name.
-    Child(Tid, Option<Rc<str>>),
+    /// A task that was spawned.
+    Child {
+        /// The task.
+        tid: Tid,
+        /// Its name.
+        name: Option<Rc<str>>,
+        /// Whether it is a daemon task.
+        daemon: bool,
+    },
     /// A promise, channel, semaphore or group.
     Object(u64),
     /// Tasks and promises.
@@ -162,7 +169,8 @@ impl Run {
             // The old way has no record: it is that of a program that did not know the change.
             Answer::Now(Reply::Flag(false)) if call.kind == CallKind::Patched => return,
             Answer::Now(Reply::Task(task)) => {
-                call.about = About::Child(task.tid, self.name(task.slot));
+                let (tid, name) = (task.tid, self.name(task.slot));
+                call.about = About::Child { tid, name, daemon: self.is_daemon(task.slot) };
             }
             Answer::Now(Reply::Object(object)) => call.about = About::Object(object.id),
             Answer::Now(Reply::Time(time)) => call.about = About::Time(*time),

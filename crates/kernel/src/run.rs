@@ -9,7 +9,7 @@ use slab::Slab;
 
 use crate::calls::promise::Promise;
 use crate::calls::wait::WaitSet;
-use crate::config::{End, Events, Limits, Mode, RunConfig};
+use crate::config::{End, Events, Limits, Mode, Rules, RunConfig};
 use crate::coroutine::BoxCoroutine;
 use crate::deadlock::DeadlockError;
 use crate::error::{ErrorKind, Site, TaskError, TaskLabel};
@@ -35,7 +35,8 @@ const MAX_UNOBSERVED: usize = 100;
 pub struct Run {
     pub(crate) id: RunId,
     pub(crate) mode: Mode,
-    end: End,
+    pub(crate) end: End,
+    pub(crate) rules: Rules,
     pub(crate) cancel_grace: Option<Duration>,
     pub(crate) env: Env,
     pub(crate) policy: Option<Box<dyn Policy>>,
@@ -80,6 +81,8 @@ pub struct Run {
     pub(crate) waits_changed: bool,
 
     pub(crate) failure: Option<Box<RunFailure>>,
+    /// Nothing that its tasks still do changes the outcome.
+    pub(crate) is_decided: bool,
     pub(crate) rare: Rare,
 }
 
@@ -99,12 +102,6 @@ pub(crate) struct Hope {
     pub(crate) descriptors: usize,
     pub(crate) effects: usize,
     pub(crate) externals: usize,
-}
-
-impl Hope {
-    pub(crate) fn is_any(&self) -> bool {
-        self.timers + self.descriptors + self.effects + self.externals > 0
-    }
 }
 
 /// What was passed over, by kind. None of it is an error; a person may want to know.
@@ -165,6 +162,7 @@ impl Run {
             id,
             mode: config.mode,
             end: config.end,
+            rules: config.rules,
             cancel_grace: config.cancel_grace,
             env: config.env,
             policy: config.policy,
@@ -198,6 +196,7 @@ impl Run {
             records: Vec::new(),
             waits_changed: false,
             failure: None,
+            is_decided: false,
             rare: Rare::default(),
         };
         if config.limits != Limits::default() {
@@ -395,9 +394,29 @@ impl Run {
         self.failure.as_deref()
     }
 
-    /// Whether the outcome is fixed (a failed root fixes it before the run is over).
-    pub fn has_outcome(&self) -> bool {
-        self.failure.is_some() || self.tasks[self.root as usize].end().is_some()
+    /// The outcome, once nothing can change it. Tasks may be left that are being cancelled.
+    pub fn fixed_outcome(&self) -> Option<Result<Value, RunFailure>> {
+        if !self.is_decided && !self.is_over() {
+            return None;
+        }
+        match &self.failure {
+            Some(failure) => Some(Err((**failure).clone())),
+            None => {
+                let (outcome, _) = self.tasks[self.root as usize].end()?;
+                Some(outcome.share().map_err(RunFailure::Root))
+            }
+        }
+    }
+
+    /// Whether its outcome is fixed while tasks are left.
+    #[inline]
+    pub fn is_ending(&self) -> bool {
+        self.is_decided && !self.is_over()
+    }
+
+    /// The rules about ends that it follows.
+    pub fn rules(&self) -> Rules {
+        self.rules
     }
 
     /// The failures nobody waited for: at the end of the run also those whose handles are still held.
@@ -648,26 +667,6 @@ impl Run {
         } else {
             self.rare.counts.unobserved_dropped += 1;
         }
-    }
-
-    /// Looks whether the task that ended is the root, whose failure is the run's.
-    pub(crate) fn root_ended(&mut self, slot: u32, outcome: &Outcome) {
-        if slot != self.root {
-            return;
-        }
-        self.tasks[slot as usize].marks.set(Mark::Observed);
-        if let (None, Outcome::Error(error)) = (&self.failure, outcome) {
-            self.failure = Some(Box::new(RunFailure::Root(error.clone())));
-        }
-        if self.end == End::Root {
-            self.cancel_all();
-        }
-    }
-
-    /// Ends the run with a failure: nothing it could still do would change that.
-    pub(crate) fn fail(&mut self, failure: RunFailure) {
-        self.failure.get_or_insert_with(|| Box::new(failure));
-        self.cancel_all();
     }
 
     /// A waitable as the tables know it.

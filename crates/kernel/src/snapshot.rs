@@ -79,6 +79,8 @@ pub struct LiveTask {
     pub log: Vec<Value>,
     /// Until when it sleeps, if it does.
     pub until: Option<Time>,
+    /// Whether it is a daemon task.
+    pub daemon: bool,
 }
 
 /// A task that is over.
@@ -288,10 +290,21 @@ impl Run {
         let log = scope.map_or(Vec::new(), |scope| scope.log.iter().cloned().collect());
         let (name, priority, log_base) = (self.name(slot), task.priority, task.log_base);
         let is_held = task.marks.has(Mark::Held);
-        Ok((
-            LiveTask { tid, agent, state, name, priority, is_held, log_base, store, log, until },
-            record,
-        ))
+        let daemon = self.is_daemon(slot);
+        let task = LiveTask {
+            tid,
+            agent,
+            state,
+            name,
+            priority,
+            is_held,
+            log_base,
+            store,
+            log,
+            until,
+            daemon,
+        };
+        Ok((task, record))
     }
 
     fn ended_tasks(&self) -> Vec<EndedTask> {
@@ -340,6 +353,9 @@ impl Run {
             }
             if task.tid == Tid(1) {
                 run.root = slot;
+            }
+            if task.daemon {
+                run.rare.daemons.insert(slot);
             }
             if let Some(name) = task.name {
                 run.set_name(slot, name);

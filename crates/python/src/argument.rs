@@ -40,6 +40,7 @@ named!(
     clock,
     cost,
     count,
+    daemon,
     done,
     dry_run,
     end,

@@ -33,6 +33,7 @@ pub(crate) struct Options {
     pub(crate) name: Option<String>,
     pub(crate) priority: u8,
     pub(crate) group: Option<(Py<PyAny>, ObjectRef)>,
+    pub(crate) daemon: bool,
 }
 
 impl Spawning {
@@ -81,6 +82,7 @@ impl Spawning {
             options.name = more.name.as_deref().map(Into::into);
             options.priority = more.priority;
             options.group = more.group.as_ref().map(|(_, object)| *object);
+            options.daemon = more.daemon;
         }
         let spawn = KernelCall::Spawn(coroutine, Some(Box::new(options)));
         Ok(Pending::Call(binding::call(spawn), call.clone().unbind()))

@@ -13,8 +13,8 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tiffany_kernel::{
-    BoxCoroutine, End, Env, Events, Handler, Limits, Mode, Policy, Recording, RunConfig, TaskError,
-    Time, Uuid, Value,
+    BoxCoroutine, End, Env, Events, Handler, Limits, Mode, Policy, Recording, Rules, RunConfig,
+    TaskError, Time, Uuid, Value,
 };
 
 use tracing::Level;
@@ -500,7 +500,7 @@ impl Builder {
     pub(crate) fn build_with(self, clock: Clock, entropy: Entropy) -> Result<Runtime, RunError> {
         let (threads, slots, steady) = (self.threads, self.step_slots, clock.steady());
         let workers = |inbox: Arc<Inbox>| {
-            let blocking = Pool::new(Threads::fixed(threads), Arc::clone(&inbox), steady);
+            let blocking = Pool::new(Threads::fixed(threads), Arc::clone(&inbox), steady.clone());
             let steps = Pool::new(Threads { ready: threads, most: slots }, inbox, steady);
             Workers::Threads(Pools { blocking, steps })
         };
@@ -561,6 +561,7 @@ impl Builder {
         RunConfig {
             mode: self.mode,
             end: self.end,
+            rules: Rules::default(),
             policy: self.policy.as_ref().map(|make| make()),
             limits: self.limits,
             cancel_grace: self.cancel_grace,

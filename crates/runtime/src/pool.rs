@@ -116,7 +116,7 @@ struct Shared {
     work_waits: Condvar,
     inbox: Arc<Inbox>,
     /// What the time is, where it is the system's.
-    clock: Option<Steady>,
+    clock: Option<Arc<Steady>>,
 }
 
 #[derive(Default)]
@@ -173,7 +173,7 @@ impl Backlog {
 }
 
 impl Pool {
-    pub(crate) fn new(limits: Threads, inbox: Arc<Inbox>, clock: Option<Steady>) -> Pool {
+    pub(crate) fn new(limits: Threads, inbox: Arc<Inbox>, clock: Option<Arc<Steady>>) -> Pool {
         let Threads { ready, most } = limits;
         let limits = Threads { ready: ready.clamp(1, most.max(1)), most: most.max(1) };
         let (work_came, work_waits) = (Condvar::new(), Condvar::new());

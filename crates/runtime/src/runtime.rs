@@ -19,7 +19,7 @@ use crate::approval::Approvals;
 use crate::binding::{self, Outside};
 use crate::builder::Builder;
 use crate::call::wrong_type;
-use crate::clock::Clock;
+use crate::clock::{Clock, LONGEST_WAIT_FOR_TIMER};
 use crate::context::{self, Entered};
 use crate::durable::{Durable, Effects, Hosting, Sending, StepWork};
 use crate::error::RunError;
@@ -571,6 +571,7 @@ impl Runtime {
             }
             self.end_stretch();
             let waited = self.wait(timeout);
+            self.follow_wall_clock();
             self.stretch.waited(&self.host.inbox.meters);
             self.host.inbox.woke_up();
             if let Some(watched) = &self.watched {
@@ -592,8 +593,22 @@ impl Runtime {
             self.next_deadline().map(|deadline| deadline.saturating_since(self.host.clock.now()));
         match self.jump(timeout) {
             Some(later) => later.map(|()| None),
-            None => Ok(Some(timeout)),
+            None => Ok(Some(timeout.map(|timeout| timeout.min(LONGEST_WAIT_FOR_TIMER)))),
         }
+    }
+
+    /// The time, after a look at the wall clock now and then: where it was set ahead, the clock of all runs goes with it.
+    /// Attempts that are being made keep the time they have.
+    pub(crate) fn follow_wall_clock(&mut self) -> Time {
+        let (now, step) = self.host.clock.follow();
+        if !step.is_zero() {
+            tracing::warn!(
+                target: "tiffany",
+                "the system's clock is {step:?} ahead of what it was; sleeps that end before are over",
+            );
+            self.effects.clock_stepped(now, step);
+        }
+        now
     }
 
     /// A virtual clock does not wait for a timer: it jumps there, once nothing else can happen before.
@@ -698,7 +713,7 @@ impl Runtime {
     }
 
     fn fire_timers(&mut self) {
-        let now = self.host.clock.now();
+        let now = self.follow_wall_clock();
         while let Some((deadline, place)) = self.deadlines.first().copied()
             && deadline <= now
         {

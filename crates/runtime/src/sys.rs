@@ -210,6 +210,30 @@ impl<T> Spawn<T> {
         self
     }
 
+    /// A daemon task: it keeps no run alive, and is cancelled when all other tasks are over. Its timers
+    /// are no hope against a deadlock, unless another task waits for it. Tasks that it spawns are daemon tasks, too.
+    ///
+    /// ```
+    /// use tiffany::{sleep, spawn};
+    /// use std::time::Duration;
+    ///
+    /// let answer = tiffany::run(async {
+    ///     let ticks = async {
+    ///         loop {
+    ///             sleep(Duration::from_secs(60)).await;
+    ///         }
+    ///     };
+    ///     drop(spawn(ticks).daemon().await);
+    ///     42
+    /// })?;
+    /// assert_eq!(answer, 42);
+    /// # Ok::<(), tiffany::RunError>(())
+    /// ```
+    pub fn daemon(mut self) -> Spawn<T> {
+        self.options.get_or_insert_default().daemon = true;
+        self
+    }
+
     /// The group the task belongs to.
     pub fn group(mut self, group: &Group) -> Spawn<T> {
         self.options.get_or_insert_default().group = Some(group.object());

@@ -89,7 +89,7 @@ impl Tracer {
         self.on.get()
     }
 
-    /// A run goes without an end: it was only tried.
+    /// A run is gone.
     pub(crate) fn forget_run(&self, id: RunId) {
         self.runs.borrow_mut().remove(&id);
         self.on.set(!self.runs.borrow().is_empty());
@@ -142,16 +142,30 @@ impl Tracer {
         });
     }
 
-    /// A run is over.
-    pub(crate) fn end_run(&self, id: RunId, error: Option<&RunError>) {
-        let Some(spans) = self.runs.borrow_mut().remove(&id) else { return };
-        spans.run.in_scope(|| match error {
-            None => tracing::info!(target: TARGET, "run completed"),
-            Some(error) => {
-                tracing::error!(target: TARGET, code = error.code(), "run failed: {error}");
+    /// A run is over, with its value.
+    pub(crate) fn run_completed(&self, id: RunId) {
+        if let Some(spans) = self.runs.borrow().get(&id) {
+            spans.run.in_scope(|| tracing::info!(target: TARGET, "run completed"));
+        }
+    }
+
+    /// A run failed or was cancelled. The failure of a durable run is told to those, too, who want errors alone.
+    pub(crate) fn run_failed(&self, id: RunId, who: Who<'_>, error: &RunError) {
+        let code = error.code();
+        match (self.runs.borrow().get(&id), who) {
+            (Some(spans), _) => {
+                spans.run.in_scope(|| tracing::error!(target: TARGET, code, "run failed: {error}"));
             }
-        });
-        self.on.set(!self.runs.borrow().is_empty());
+            (None, Who::Durable { uuid, id, function, .. })
+                if !matches!(error, RunError::Cancelled(_)) =>
+            {
+                tracing::error!(
+                    target: TARGET, task_id = %uuid, run_id = id, function, code,
+                    "run failed: {error}",
+                );
+            }
+            _ => {}
+        }
     }
 
     /// The span of a task that has its turn, for what its code logs.

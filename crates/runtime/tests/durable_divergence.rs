@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use tiffany::durable::{patched, receive, step};
 use tiffany::wal::Settings;
-use tiffany::{Builder, RunError, Runtime, TaskError, get, now, put, sleep, sleep_secs, yield_now};
+use tiffany::{
+    Builder, RunError, Runtime, TaskError, get, now, put, sleep, sleep_secs, spawn, yield_now,
+};
 
 fn fresh(name: &str) -> PathBuf {
     let dir = std::env::temp_dir().join(format!("tiffany-diverge-{}-{name}", std::process::id()));
@@ -233,5 +235,37 @@ fn new_code_lives_with_old_runs() {
         assert_eq!(runtime.wait_for(&run).unwrap(), outcome, "{id}");
     }
     drop(runtime);
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+/// A child that waits, as a daemon task or not.
+async fn beside(is_daemon: bool) -> Result<u64, TaskError> {
+    let child = spawn(sleep_secs(3600.0));
+    drop(if is_daemon { child.daemon().await } else { child.await });
+    receive("go").await
+}
+
+#[test]
+fn a_task_that_becomes_a_daemon_task_is_another_call() {
+    let dir = fresh("daemon");
+    let start = |is_daemon| builder(&dir).register("order", move |()| beside(is_daemon)).build();
+    for is_daemon in [false, true] {
+        let id = format!("order-{is_daemon}");
+        let mut runtime = start(is_daemon).unwrap();
+        let run = runtime.submit::<u64>("order", &id, &()).unwrap();
+        runtime.run(async { sleep_secs(0.05).await }).unwrap();
+        drop(runtime);
+        let mut runtime = start(!is_daemon).unwrap();
+        let paused = runtime.paused();
+        assert_eq!(paused.len(), 1, "{paused:?}");
+        let text = paused[0].error.to_string();
+        let words = ["an ordinary task", "a daemon task"];
+        let (is, was) = (words[usize::from(!is_daemon)], words[usize::from(is_daemon)]);
+        assert!(text.contains(&format!("it spawns {is}, and spawned {was}")), "{text}");
+        assert_eq!(paused[0].error.code(), "TFY0036");
+        runtime.cancel(&run).unwrap();
+        drop(runtime);
+        drop(start(is_daemon).map(|mut runtime| runtime.wait_for(&run)));
+    }
     std::fs::remove_dir_all(&dir).unwrap();
 }

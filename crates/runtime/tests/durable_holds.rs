@@ -30,7 +30,7 @@ fn wait_error<T: serde::de::DeserializeOwned + std::fmt::Debug>(
 /// Spawns for ever.
 async fn breeds(_: ()) -> Result<(), TaskError> {
     loop {
-        spawn(async { sleep(Duration::from_secs(3600)).await }).await;
+        drop(spawn(async { sleep(Duration::from_secs(3600)).await }).await);
     }
 }
 

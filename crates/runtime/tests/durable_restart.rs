@@ -276,3 +276,31 @@ fn a_directory_that_is_moved_or_removed_is_noticed_at_once() {
         let _ = std::fs::remove_dir_all(&moved);
     }
 }
+
+/// Fails while another task waits for messages.
+async fn fails_beside_a_listener(_: ()) -> Result<(), TaskError> {
+    let listener = async { receive::<u32>("numbers").await };
+    drop(tiffany::try_spawn(listener).name("listener").await);
+    sleep_secs(0.001).await;
+    Err(TaskError::failed("no money"))
+}
+
+#[test]
+fn a_failed_root_is_told_although_a_task_waits() {
+    let dir = fresh("failed-root");
+    let program = || builder(&dir).register("fails", fails_beside_a_listener);
+    let mut runtime = program().build().unwrap();
+    let run = runtime.submit::<()>("fails", "fails", &()).unwrap();
+    // A run that is not told of is cancelled, so that this test does not hang.
+    let (told, waits) = std::sync::mpsc::channel::<()>();
+    let (mut control, uuid) = (runtime.handle().control(), run.uuid());
+    let helper = std::thread::spawn(move || match waits.recv_timeout(Duration::from_secs(5)) {
+        Ok(()) => false,
+        Err(_) => control.cancel(uuid).is_ok(),
+    });
+    let error = runtime.wait_for(&run).unwrap_err();
+    told.send(()).ok();
+    assert_eq!(error.task_error().unwrap().message(), "no money");
+    assert!(!helper.join().unwrap(), "it had to be cancelled to be told");
+    std::fs::remove_dir_all(&dir).unwrap();
+}

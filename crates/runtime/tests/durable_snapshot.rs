@@ -399,3 +399,58 @@ fn a_snapshot_that_is_not_whole_is_refused() {
         }
     }
 }
+
+/// Waits for a message beside a daemon task.
+#[derive(Serialize, Deserialize)]
+struct Host {
+    guest: Option<DurableTask<u64>>,
+    is_over: bool,
+}
+
+impl DurableAgent for Host {
+    const NAME: &'static str = "host";
+    type Output = u64;
+
+    fn wants(&self) -> TaskStatus<u64> {
+        match &self.guest {
+            _ if self.is_over => TaskStatus::Completed(5),
+            None => TaskStatus::spawn_durable_daemon(Member { number: 1, at: Place::Receiving(0) }),
+            Some(_) => TaskStatus::receive_message("leave"),
+        }
+    }
+
+    fn take(&mut self, ctx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        match self.guest {
+            None => self.guest = Some(ctx.durable_task()?),
+            Some(_) => self.is_over = true,
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_snapshot_keeps_daemon_tasks_and_the_rules() {
+    let dir = Dir::new();
+    let start = || {
+        let host = |()| Host { guest: None, is_over: false };
+        let builder = dir.builder().register_agent("host", host).agent::<Member>();
+        builder.build().unwrap()
+    };
+    let mut runtime = start();
+    let run = runtime.submit::<u64>("host", "h", &()).unwrap();
+    runtime.snapshot(&run).unwrap();
+    runtime.flush().unwrap();
+    drop(runtime);
+    let begun = lines(&dir);
+    assert_eq!((&begun[0]["gen"], &begun[0]["rules"]), (&2.into(), &2.into()));
+    let tasks = begun[1]["tables"]["tasks"].as_array().unwrap();
+    let daemons = tasks.iter().filter(|task| task.get("daemon").is_some());
+    assert_eq!(daemons.map(|task| &task["tid"]).collect::<Vec<_>>(), [2]);
+    let mut runtime = start();
+    let run = runtime.submit::<u64>("host", "h", &()).unwrap();
+    runtime.send(&run, "leave", &()).unwrap();
+    assert_eq!(runtime.wait_for(&run).unwrap(), 5);
+    drop(runtime);
+    let ends = lines(&dir).into_iter().filter(|line| line["type"] == "TaskCancel");
+    assert_eq!(ends.map(|line| line["tid"].as_u64().unwrap()).collect::<Vec<_>>(), [2]);
+}

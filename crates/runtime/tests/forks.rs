@@ -12,7 +12,7 @@ use tiffany::durable::{
 use tiffany::wal::{RealDisk, View};
 use tiffany::{
     Builder, ErrorKind, RunError, Runtime, Settlement, TaskError, Uuid, gather, new_uuid, race,
-    random, sleep, try_spawn,
+    random, sleep, spawn, try_spawn,
 };
 
 /// All effects that were really done, by their keys.
@@ -599,4 +599,32 @@ fn a_fork_does_not_begin_anew_and_so_does_nothing_unasked() {
     assert_eq!(error.kind(), ErrorKind::CannotContinue, "{error}");
     assert_eq!(done(&fork), ["count"], "what it was allowed, and nothing of a later generation");
     assert_eq!(runtime.wait_for(&run).unwrap(), 3, "its parent goes on");
+}
+
+/// Fails beside a task that listens.
+async fn stumbles(_: ()) -> Result<(), TaskError> {
+    drop(try_spawn(async { receive::<u32>("news").await }).await);
+    drop(spawn(sleep(ms(3_600_000))).daemon().await);
+    let fare = act("fare", 80_u32).await?;
+    Err(TaskError::failed(format!("{fare} is too dear")))
+}
+
+#[test]
+fn a_fork_ends_by_the_rules_of_its_parent() {
+    let dir = Dir::new();
+    let start = || dir.builder().register("stumbles", stumbles).build().unwrap();
+    let mut runtime = start();
+    let run = runtime.submit::<()>("stumbles", "s", &()).unwrap();
+    runtime.wait_for(&run).unwrap_err();
+    drop(runtime);
+    let mut runtime = start();
+    let at = dir.log().lines().position(|line| line.contains("EffectResult")).unwrap() as u64 + 1;
+    let fork = runtime.fork(&run, at, Fork::new().set_reply(&90_u32).unwrap()).unwrap();
+    let error = runtime.wait_for(&fork).unwrap_err();
+    assert_eq!(error.task_error().unwrap().message(), "90 is too dear");
+    drop(runtime);
+    let log = std::fs::read_to_string(dir.0.join(format!("wal/{}.wal", fork.uuid()))).unwrap();
+    assert!(log.lines().next().unwrap().contains("\"rules\":2,"), "{log}");
+    assert_eq!(log.matches("\"daemon\":true").count(), 1, "{log}");
+    assert_eq!(log.matches("\"TaskCancel\"").count(), 2, "{log}");
 }

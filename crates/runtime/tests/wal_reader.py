@@ -58,6 +58,10 @@ def check_record(record, where, begun):
     kind = record["type"]
     for field in FIELDS.get(kind, []):
         need(field in record, "%s, a %s, has no %s" % (where, kind, field))
+    if kind == "RunStart":
+        need(record.get("rules", 2) == 2, "%s follows rules that are not known" % where)
+    if kind == "TaskSpawn":
+        need(record.get("daemon", True) is True, "%s says of a task that it is no daemon task" % where)
     of = record.get("of")
     if of is not None:
         need(0 < of < record["seq"], "%s is of a record that is not before it" % where)

@@ -110,7 +110,7 @@ export class RunView {
 
   async #readDoubts({ uuid, state }: RunDetail) {
     // A run that is over has none.
-    const all = state === 'live' || state === 'paused' ? await api.doubts() : [];
+    const all = state === 'live' || state === 'ending' || state === 'paused' ? await api.doubts() : [];
     if (!this.#isStopped) this.doubts = all.filter((one) => one.run === uuid);
   }
 

@@ -22,6 +22,7 @@ const AGAIN = 'M12.5 6A5 5 0 1 0 13 9M12.8 3v3.2H9.6';
 
 const LOOKS: Record<string, Look> = {
   live: { tone: 'live', glyph: PLAY },
+  ending: { tone: 'bad', glyph: CLOCK },
   running: { tone: 'live', glyph: PLAY },
   ready: { tone: 'live', glyph: DOT },
   new: { tone: 'quiet', glyph: RING },

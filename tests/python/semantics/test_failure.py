@@ -127,21 +127,46 @@ def test_one_that_nobody_waits_for_is_shown(capsys: pytest.CaptureFixture[str]) 
 
 @both
 def test_a_failed_root_fixes_the_outcome_at_once() -> None:
-    """ "A failed root fixes the run's outcome at once.": its other tasks still go on."""
-    seen: list[str] = []
+    """ "A failed root fixes the run's outcome at once": what its other tasks raise while they are cancelled changes nothing."""
 
     async def child() -> None:
-        for _ in range(5):
-            await Yield()
-        seen.append("went on")
+        try:
+            await Sleep(60)
+        finally:
+            raise Boom("child")
 
     async def main() -> None:
         await Spawn(child())
+        await Yield()
         raise Boom("root")
 
     with pytest.raises(Boom, match="root"):
         tiffany.run(main())
-    assert seen == ["went on"]
+
+
+@both
+def test_a_failed_root_cancels_the_tasks_that_are_left() -> None:
+    """ "and cancels the tasks that are left (the run is *ending* until they are terminal).": their cleanup runs, and may make calls."""
+    seen: list[str] = []
+
+    async def child(name: str) -> None:
+        channel = await CreateChannel()
+        try:
+            await channel.receive()
+        finally:
+            await Sleep(0.001)
+            seen.append(name)
+
+    async def main() -> None:
+        await Spawn(child("a"))
+        await Spawn(child("b"))
+        await Yield()
+        await Yield()
+        raise Boom("root")
+
+    with pytest.raises(Boom, match="root"):
+        tiffany.run(main())
+    assert seen == ["a", "b"]
 
 
 @both
@@ -244,7 +269,7 @@ def test_a_run_ends_when_all_of_its_tasks_are_terminal() -> None:
 
 @both
 def test_if_asked_it_ends_with_the_root() -> None:
-    """ "(or, if asked, when the root is, and the rest are cancelled)." Their cleanup is waited for."""
+    """ "If asked (`End::Root`), the run ends with its root and the rest are cancelled.": their cleanup is waited for."""
     seen: list[str] = []
 
     async def child() -> None:
@@ -261,6 +286,88 @@ def test_if_asked_it_ends_with_the_root() -> None:
 
     assert tiffany.run(main(), end="root") == "value"
     assert seen == ["clean"]
+
+
+@both
+def test_a_root_that_fails_ends_its_run() -> None:
+    """ "A root that fails always ends its run.": whatever its other tasks wait for."""
+
+    async def main() -> None:
+        await Spawn(Sleep(60))
+        await Spawn(Sleep(60), daemon=True)
+        raise Boom("root")
+
+    start = time.monotonic()
+    with pytest.raises(Boom, match="root"):
+        tiffany.run(main())
+    assert time.monotonic() - start < 30
+
+
+@both
+def test_a_daemon_task_keeps_no_run_alive() -> None:
+    """ "a task spawned as `daemon` keeps no run alive, […] and it is cancelled when the others are over.": also if the last of these is not the
+    root. What it spawned is a daemon task, too."""
+    seen: list[str] = []
+
+    async def daemon() -> None:
+        await Spawn(Sleep(60))
+        try:
+            while True:
+                await Sleep(0.001)
+        finally:
+            await Sleep(0.001)
+            seen.append("clean")
+
+    async def last() -> None:
+        await Sleep(0.005)
+        seen.append("last")
+
+    async def main() -> str:
+        await tiffany.spawn(daemon(), daemon=True)
+        await Spawn(last())
+        return "value"
+
+    assert tiffany.run(main()) == "value"
+    assert seen == ["last", "clean"]
+
+
+@both
+def test_the_timers_of_a_daemon_task_are_no_hope() -> None:
+    """ "its timers are no hope against a deadlock": unless another task waits for it."""
+
+    async def daemon() -> None:
+        while True:
+            await Sleep(0.001)
+
+    async def main() -> None:
+        await Spawn(daemon(), daemon=True)
+        promise = await CreatePromise()
+        await Wait(promise.future)
+
+    with pytest.raises(tiffany.DeadlockError):
+        tiffany.run(main())
+
+    async def waits() -> str:
+        await Wait(await Spawn(Sleep(0.001), daemon=True))
+        return "value"
+
+    assert tiffany.run(waits()) == "value"
+
+
+@both
+def test_a_run_ends_daemon_tasks_aside() -> None:
+    """ "a run ends when all of its tasks are terminal, daemon tasks aside": one that fails is shown, and changes no outcome."""
+
+    async def bad() -> None:
+        await Yield()
+        raise Boom("daemon")
+
+    async def main() -> str:
+        await Spawn(bad(), daemon=True)
+        await Sleep(0.001)
+        return "value"
+
+    assert tiffany.run(main()) == "value"
 
 
 @both

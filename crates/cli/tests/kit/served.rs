@@ -40,8 +40,13 @@ impl Served {
     }
 
     /// By a command that serves and tells it as JSON.
-    pub(crate) fn by(mut command: Command) -> Served {
-        command.stdout(Stdio::piped()).stderr(Stdio::null());
+    pub(crate) fn by(command: Command) -> Served {
+        Served::logging_to(command, Stdio::null())
+    }
+
+    /// The same, with its log there.
+    pub(crate) fn logging_to(mut command: Command, log: Stdio) -> Served {
+        command.stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         let said = read_line(&mut lines);

@@ -319,8 +319,8 @@ impl Stream {
         self.pace = (self.pace * 2).min(LATER);
         match detail(&self.app, self.run).await {
             Ok(detail) => {
-                let state = detail.summary.state;
-                self.is_over = !matches!(state, RunState::Live | RunState::Paused | RunState::Held)
+                let goes_on = [RunState::Live, RunState::Ending, RunState::Paused, RunState::Held];
+                self.is_over = !goes_on.contains(&detail.summary.state);
             }
             Err(problem) => return Some(self.failed(&problem)),
         }

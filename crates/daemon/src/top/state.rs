@@ -73,6 +73,9 @@ const MOST: usize = 2_000;
 /// A page, for the keys that move by one.
 const PAGE: usize = 10;
 
+/// The states of runs that are not over.
+const UNFINISHED: [State; 4] = [State::Live, State::Ending, State::Paused, State::Held];
+
 impl Top {
     pub(super) fn new(dir: String, colour: bool) -> Top {
         Top {
@@ -97,7 +100,7 @@ impl Top {
     pub(super) fn wanted(&self) -> Wanted {
         let states = match self.listed {
             Listed::All => Vec::new(),
-            Listed::GoOn => vec![State::Live, State::Paused, State::Held],
+            Listed::GoOn => UNFINISHED.to_vec(),
             Listed::Failed => vec![State::Failed, State::Damaged, State::Paused, State::Held],
         };
         let text = Some(self.filter.clone()).filter(|text| !text.is_empty());
@@ -209,9 +212,7 @@ impl Top {
             KeyCode::Esc | KeyCode::Left | KeyCode::Backspace => return self.leave(),
             KeyCode::Char('c') => {
                 // What is over stays as it is.
-                let goes_on = |run: &&RunSummary| {
-                    matches!(run.state, State::Live | State::Paused | State::Held)
-                };
+                let goes_on = |run: &&RunSummary| UNFINISHED.contains(&run.state);
                 if let Some(run) = self.chosen_run().filter(goes_on) {
                     let id = if run.id.is_empty() { "?" } else { &run.id };
                     self.mode = Mode::Sure(run.uuid, id.to_owned());
@@ -402,7 +403,7 @@ mod tests {
         let lists = press(&mut top, "a");
         assert_eq!(
             (lists, top.wanted().query.states),
-            (vec![Some(Wish::Look)], vec![State::Live, State::Paused, State::Held])
+            (vec![Some(Wish::Look)], UNFINISHED.to_vec())
         );
         press(&mut top, "aa");
         assert!(top.wanted().query.states.is_empty());

@@ -24,6 +24,7 @@ impl Run {
         let parent = &self.tasks[me as usize];
         let parent_tid = parent.tid;
         let scope = parent.scope.clone();
+        let is_daemon = options.as_ref().is_some_and(|options| options.daemon);
         let child = match options {
             None => self.add_task(coroutine, at, scope, None),
             Some(options) => match self.spawn_with(coroutine, at, scope, *options) {
@@ -31,6 +32,7 @@ impl Run {
                 Err(error) => return error.into(),
             },
         };
+        self.inherit_daemon(child, me, is_daemon);
         self.announce_spawn(child, Some(parent_tid));
         Answer::Now(Reply::Task(self.task_ref(child)))
     }

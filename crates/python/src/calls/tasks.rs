@@ -18,6 +18,7 @@ use crate::spawn::{Inner, Options, Spawning};
 use crate::together::{self, Awaited, How, Together};
 
 /// Starts a program, or a call, as a task, and gives its `Task`. Without `handlers` it has those of this task; with them, those alone.
+/// A `daemon` task keeps no run alive: it is cancelled when all other tasks are over.
 ///
 /// >>> async def child():
 /// ...     return "hello"
@@ -33,8 +34,8 @@ pub(crate) struct Spawn;
 impl Spawn {
     #[new]
     #[pyo3(
-        signature = (program, handlers = None, *, name = None, priority = None, group = None),
-        text_signature = "(program, handlers=None, *, name=None, priority=0, group=None)"
+        signature = (program, handlers = None, *, name = None, priority = None, group = None, daemon = None),
+        text_signature = "(program, handlers=None, *, name=None, priority=0, group=None, daemon=False)"
     )]
     fn new(
         program: Bound<'_, PyAny>,
@@ -42,8 +43,9 @@ impl Spawn {
         name: Option<Bound<'_, PyAny>>,
         priority: Option<Bound<'_, PyAny>>,
         group: Option<Bound<'_, PyAny>>,
+        daemon: Option<Bound<'_, PyAny>>,
     ) -> PyResult<PyClassInitializer<Spawn>> {
-        let spawning = spawning(program, handlers, (name, priority, group))?;
+        let spawning = spawning(program, handlers, (name, priority, group, daemon))?;
         Ok(of(Spawn, Op::Spawn(Box::new(spawning))))
     }
 
@@ -54,8 +56,9 @@ impl Spawn {
     }
 }
 
-/// What may be said of a task: its name, its priority, its group.
-type Said<'py> = (Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>);
+/// What may be said of a task: its name, its priority, its group, and whether it is a daemon task.
+type Said<'py> = (Given<'py>, Given<'py>, Given<'py>, Given<'py>);
+type Given<'py> = Option<Bound<'py, PyAny>>;
 
 /// A task to be spawned, as it was asked for. A coroutine that is refused is closed: nobody will await it.
 pub(super) fn spawning<'py>(
@@ -81,8 +84,8 @@ fn close_unbegun(program: &Bound<'_, PyAny>) {
 }
 
 /// What is rarely said.
-fn options((name, priority, group): Said<'_>) -> PyResult<Option<Options>> {
-    if name.is_none() && priority.is_none() && group.is_none() {
+fn options((name, priority, group, daemon): Said<'_>) -> PyResult<Option<Options>> {
+    if name.is_none() && priority.is_none() && group.is_none() && daemon.is_none() {
         return Ok(None);
     }
     let group: Option<Bound<'_, Group>> = group.as_ref().map(argument::group).transpose()?;
@@ -92,7 +95,8 @@ fn options((name, priority, group): Said<'_>) -> PyResult<Option<Options>> {
     });
     let name = name.as_ref().map(argument::name).transpose()?;
     let priority = priority.as_ref().map(argument::priority).transpose()?.unwrap_or(0);
-    Ok(Some(Options { name, priority, group }))
+    let daemon = daemon.as_ref().map(argument::daemon).transpose()?.unwrap_or(false);
+    Ok(Some(Options { name, priority, group, daemon }))
 }
 
 /// Starts a program as a task, and gives its number.

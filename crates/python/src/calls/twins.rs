@@ -20,11 +20,11 @@ fn sleep<'py>(seconds: &Bound<'py, PyAny>) -> PyResult<Bound<'py, time::Sleep>> 
     Bound::new(seconds.py(), of(time::Sleep, Op::Sleep(super::duration(seconds)?)))
 }
 
-/// Starts a program as a task, and gives its `Task`.
+/// Starts a program as a task, and gives its `Task`. A `daemon` task keeps no run alive: it is cancelled when all other tasks are over.
 #[pyfunction]
 #[pyo3(
-    signature = (program, handlers = None, *, name = None, priority = None, group = None),
-    text_signature = "(program, handlers=None, *, name=None, priority=0, group=None)"
+    signature = (program, handlers = None, *, name = None, priority = None, group = None, daemon = None),
+    text_signature = "(program, handlers=None, *, name=None, priority=0, group=None, daemon=False)"
 )]
 fn spawn<'py>(
     program: Bound<'py, PyAny>,
@@ -32,9 +32,10 @@ fn spawn<'py>(
     name: Option<Bound<'py, PyAny>>,
     priority: Option<Bound<'py, PyAny>>,
     group: Option<Bound<'py, PyAny>>,
+    daemon: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, tasks::Spawn>> {
     let py = program.py();
-    let spawning = tasks::spawning(program, handlers, (name, priority, group))?;
+    let spawning = tasks::spawning(program, handlers, (name, priority, group, daemon))?;
     Bound::new(py, of(tasks::Spawn, Op::Spawn(Box::new(spawning))))
 }
 

@@ -41,6 +41,7 @@ pub fn go_on(
         return Err(error.into());
     }
     runtime.begin_stretch();
+    runtime.follow_wall_clock();
     runtime.poll_descriptors(Some(Duration::ZERO))?;
     for _ in 0..rounds {
         if is_over(runtime) {

@@ -250,7 +250,7 @@ fn runs(findings: &mut Findings, place: &Place, view: &View) {
         latest = latest.max(summary.changed.clone());
         match summary.state {
             State::Damaged => damaged.push(run),
-            State::Live => {
+            State::Live | State::Ending => {
                 live += 1;
                 if place.has_program() && !registry.has(&summary.function) {
                     homeless.push(format!("{run} (`{}`)", summary.function));

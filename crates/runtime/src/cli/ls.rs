@@ -33,12 +33,12 @@ pub(super) fn ls(place: &Place, mut out: Out, options: &Ls) -> Done {
         runs.push(summary);
     }
     drop(progress);
-    let is_live = |run: &Summary| run.state == State::Live;
-    let process = runs.iter().any(is_live).then(|| driver::process(&place.dir)).flatten();
+    let is_driven = |run: &Summary| run.state.is_driven();
+    let process = runs.iter().any(is_driven).then(|| driver::process(&place.dir)).flatten();
     if process.is_some() {
         let paused = driver::paused(&place.dir);
-        for run in runs.iter_mut().filter(|run| run.state == State::Live) {
-            run.state = paused.get(&run.run).map_or(State::Live, State::stopped_by);
+        for run in runs.iter_mut().filter(|run| run.state.is_driven()) {
+            run.state = paused.get(&run.run).map_or(run.state, State::stopped_by);
         }
     }
     let query = query(options, |name| find(view, name))?;
@@ -51,7 +51,7 @@ pub(super) fn ls(place: &Place, mut out: Out, options: &Ls) -> Done {
         }
     } else {
         print(&mut out, &runs, &ids, process)?;
-        let still = runs.iter().filter(|run| is_live(run)).count() as u64;
+        let still = runs.iter().filter(|run| is_driven(run)).count() as u64;
         if still > 0 && process.is_none() {
             let (many, stand) =
                 (count(still, "live run"), if still == 1 { "stands" } else { "stand" });
@@ -92,7 +92,7 @@ pub(super) fn json(summary: &Summary, process: Option<u32>) -> serde_json::Value
         "id": summary.id,
         "function": summary.function,
         "state": summary.state.word(),
-        "pid": process.filter(|_| summary.state == State::Live),
+        "pid": process.filter(|_| summary.state.is_driven()),
         "records": summary.entry.seq,
         "bytes": summary.entry.len,
         "generation": summary.entry.generation,
@@ -124,6 +124,7 @@ fn print(
         let run = summary.run.to_string();
         let state = match (summary.state, process) {
             (State::Live, None) => "live, no process",
+            (State::Ending, None) => "ending, no process",
             (state, _) => state.word(),
         };
         let mut row = vec![

@@ -39,7 +39,7 @@ impl Style {
         match word {
             "completed" | "ok" | "identical" => Style::Good,
             "failed" | "damaged" | "bad" | "in doubt" | "differs" | "paused" | "held" => Style::Bad,
-            "live" | "waiting" | "ready" | "note" => Style::Busy,
+            "live" | "ending" | "waiting" | "ready" | "note" => Style::Busy,
             _ => Style::Dim,
         }
     }

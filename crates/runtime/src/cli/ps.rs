@@ -71,7 +71,7 @@ fn json_of(run: &RunSummary, process: Option<u32>) -> Value {
 
 fn runs(mut out: Out, (control, process): (&mut Control, Option<u32>), options: &Ps) -> Done {
     let query = RunQuery {
-        states: vec![State::Live, State::Paused, State::Held],
+        states: vec![State::Live, State::Ending, State::Paused, State::Held],
         function: options.function.clone(),
         limit: options.limit,
         ..RunQuery::default()

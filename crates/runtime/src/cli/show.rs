@@ -45,8 +45,12 @@ pub(super) fn show(place: Place, mut out: Out, options: &Show) -> Done {
     if damage.is_some() {
         summary.state = State::Damaged;
     }
+    // All records are read here, and not only the last ones.
+    if summary.state == State::Live && tasks.has_failed() {
+        summary.state = State::Ending;
+    }
     let mut paused = driver::paused(&dir);
-    let stands_still = matches!(summary.state, State::Live | State::Held);
+    let stands_still = summary.state.is_driven() || summary.state == State::Held;
     let paused = paused.remove(&run).filter(|_| stands_still);
     if let Some(error) = &paused {
         summary.state = State::stopped_by(error);
@@ -210,13 +214,13 @@ impl Facts {
         fact("id", &summary.id, Style::Plain)?;
         fact("function", &summary.function, Style::Plain)?;
         match (summary.state, self.process) {
-            (State::Live, None) => {
-                let still = "live, but no process has the log, so the run stands still";
-                fact("state", still, Style::Bad)?;
+            (driven, None) if driven.is_driven() => {
+                let still = format!("{state}, but no process has the log, so the run stands still");
+                fact("state", &still, Style::Bad)?;
                 fact("next", &driver::start(&self.dir), Style::Bad)?;
             }
-            (State::Live, Some(pid)) => {
-                fact("state", &format!("live, in process {pid}"), Style::of_state(state))?;
+            (driven, Some(pid)) if driven.is_driven() => {
+                fact("state", &format!("{state}, in process {pid}"), Style::of_state(state))?;
             }
             _ => fact("state", state, Style::of_state(state))?,
         }

@@ -39,6 +39,7 @@ impl Summary {
             (_, Some(outcome)) => State::from(outcome),
             _ if glance.is_held => State::Held,
             _ if glance.is_paused => State::Paused,
+            _ if glance.is_ending => State::Ending,
             _ => State::Live,
         };
         let Glance { id, function, fork, started, changed, calls_before, compacted, .. } = glance;

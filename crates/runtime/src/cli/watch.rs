@@ -79,7 +79,11 @@ pub(super) fn see(
     let mut is_asked = false;
     loop {
         let is_there = read_on(&mut follower, &mut live)?;
-        let is_over = live.tasks.is_over();
+        let is_over = match manner {
+            // Whoever only waits for the outcome does not wait for what is cleaned up after it.
+            Manner::End => live.tasks.is_decided(),
+            Manner::Tree | Manner::Lines => live.tasks.is_over(),
+        };
         if !is_over {
             showing.driven_by(&mut out, run, process, &place.dir)?;
         }

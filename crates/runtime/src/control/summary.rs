@@ -19,6 +19,8 @@ use crate::wal::Stamp;
 pub enum State {
     /// It is not over: it goes on, if a process has the log.
     Live,
+    /// Its outcome is fixed and told, and its remaining tasks are being cancelled.
+    Ending,
     /// It cannot go on with the program that has the log, or may not.
     Paused,
     /// A person or a limit holds it, until a person releases it.
@@ -37,8 +39,9 @@ pub enum State {
 
 impl State {
     /// All of them.
-    pub const ALL: [State; 8] = [
+    pub const ALL: [State; 9] = [
         State::Live,
+        State::Ending,
         State::Paused,
         State::Held,
         State::Completed,
@@ -48,10 +51,11 @@ impl State {
         State::Removed,
     ];
 
-    /// What it is called: `live`, `paused`, `held`, `completed`, `failed`, `cancelled`, `damaged` or `removed`.
+    /// What it is called: `live`, `ending`, `paused`, `held`, `completed`, `failed`, `cancelled`, `damaged` or `removed`.
     pub fn word(self) -> &'static str {
         match self {
             State::Live => "live",
+            State::Ending => "ending",
             State::Paused => "paused",
             State::Held => "held",
             State::Completed => "completed",
@@ -73,6 +77,11 @@ impl State {
     /// The state of this name.
     pub fn parse(word: &str) -> Option<State> {
         State::ALL.into_iter().find(|state| state.word() == word)
+    }
+
+    /// Whether a run in it has tasks that a process drives: it is live or ending.
+    pub fn is_driven(self) -> bool {
+        matches!(self, State::Live | State::Ending)
     }
 
     /// Whether a run in it is over.

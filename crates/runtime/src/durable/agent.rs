@@ -9,8 +9,9 @@ use std::pin::Pin;
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tiffany_kernel::{
-    BoxCoroutine, Claim, Coroutine, Frame, Port, Release, Saved, Site, Step as Resumed, SystemCall,
-    TaskError, TaskRef, Tid, Time, Unwind, Uuid, Value, Waitable as Target,
+    BoxCoroutine, Claim, Coroutine, Frame, Port, Release, Saved, Site, SpawnOptions,
+    Step as Resumed, SystemCall, TaskError, TaskRef, Tid, Time, Unwind, Uuid, Value,
+    Waitable as Target,
 };
 
 use super::json::{Json, Written, decode, encode};
@@ -222,6 +223,13 @@ impl<T> TaskStatus<T> {
     #[track_caller]
     pub fn spawn_durable<A: DurableAgent>(agent: A) -> TaskStatus<T> {
         TaskStatus::Waiting(SystemCall::Spawn(coroutine(agent), None))
+    }
+
+    /// A new daemon task that is a state machine: it keeps no run alive. [`TaskContext::durable_task`].
+    #[track_caller]
+    pub fn spawn_durable_daemon<A: DurableAgent>(agent: A) -> TaskStatus<T> {
+        let options = SpawnOptions { daemon: true, ..SpawnOptions::default() };
+        TaskStatus::Waiting(SystemCall::Spawn(coroutine(agent), Some(Box::new(options))))
     }
 }
 

@@ -9,6 +9,7 @@ use super::hosting::Durable;
 use super::journal::Giver;
 use super::json::Json;
 use super::resume::resuming::log_failed;
+use super::runs::Ending;
 use super::steps::checkpoint::Receipt;
 use crate::approval::stamped;
 use crate::binding::{Outside, is_work};
@@ -29,6 +30,8 @@ pub(super) enum Held {
     Attempt(CallRef, u64),
     Committed(CallRef),
     Announce(Uuid, ObjectRef),
+    /// The outcome of a run that is ending.
+    Ending(RunId),
     Over(RunId),
     Answer(Tell, Result<Answer, TaskError>),
     Checkpoint(Receipt),
@@ -67,6 +70,10 @@ impl Runtime {
             hosting.journal.end(&mut durable.page, clock, failure);
             durable.page.batch.finish(&hosting.journal.chain);
             durable.held.push(Held::Over(id));
+        }
+        if hosted.run.is_ending() && matches!(hosting.ending, Ending::No) {
+            hosting.ending = Ending::Written;
+            durable.held.push(Held::Ending(id));
         }
         let mut continues = None;
         for order in hosted.run.take_orders() {
@@ -229,6 +236,7 @@ impl Runtime {
                 self.host.inbox.promises().add(uuid, promise.run, true);
             }
             Held::Announce(..) => {}
+            Held::Ending(id) => self.tell_ending(id),
             Held::Over(id) => self.end_durable(id),
             // Who asked may have given up.
             Held::Answer(tell, answer) => tell.tell(answer),

@@ -14,7 +14,7 @@ use super::hosting::Hosting;
 use super::journal::{Journal, Started};
 use super::json::{Json, encode};
 use super::language::Wanted;
-use super::runs::{Known, word};
+use super::runs::{Ending, Known, word};
 use super::steps::retry::mixed;
 use crate::call::{Decode, TryCall, unexpected};
 use crate::runtime::Runtime;
@@ -144,6 +144,7 @@ impl Runtime {
             input,
             seed,
             recording: word(hosted.run.recording()),
+            rules: hosted.run.rules(),
             language,
             continued: Some(&continued),
         };
@@ -163,6 +164,7 @@ impl Runtime {
             received: std::mem::take(&mut hosting.received),
             replay: None,
             branch: None,
+            ending: Ending::No,
             is_over: false,
             holding: Holding::default(),
         };

@@ -21,7 +21,7 @@ use super::post::Post;
 use super::resume::replay::Replay;
 use super::resume::resuming::log_failed;
 use super::resume::script::Begun;
-use super::runs::{Beginning, Known, Stand};
+use super::runs::{Beginning, Ending, Known, Stand};
 use crate::control::{House, Listening};
 use crate::error::RunError;
 use crate::metrics::LogStanding;
@@ -81,6 +81,7 @@ pub(crate) struct Hosting {
     pub(super) replay: Option<Box<Replay>>,
     /// What there is to a fork.
     pub(super) branch: Option<Box<Branch>>,
+    pub(super) ending: Ending,
     pub(super) is_over: bool,
     /// Whether it is held.
     pub(super) holding: Holding,

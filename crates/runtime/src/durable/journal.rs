@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use tiffany_kernel::{
-    About, CallId, CallKind, CallRecord, CallRef, ErrorKind, Record, RecordKind, RunFailure,
+    About, CallId, CallKind, CallRecord, CallRef, ErrorKind, Record, RecordKind, Rules, RunFailure,
     TaskError, Tid, Time, Uuid, Value, Waitable,
 };
 
@@ -47,6 +47,7 @@ pub(crate) struct Started<'a> {
     pub(crate) input: &'a str,
     pub(crate) seed: u64,
     pub(crate) recording: &'a str,
+    pub(crate) rules: Rules,
     /// What the language of its code notes, as JSON.
     pub(crate) language: Option<String>,
     /// What there was before, if this is a later generation.
@@ -153,10 +154,13 @@ impl Journal {
     }
 
     pub(crate) fn start(&mut self, page: &mut Page, clock: Time, started: &Started<'_>) {
-        let line = self
-            .line(page, clock, RecordType::RunStart, Tid(1))
-            .str("id", started.id)
-            .str("function", started.function);
+        let line = self.line(page, clock, RecordType::RunStart, Tid(1));
+        let line = match started.rules {
+            // Logs had no such field when these were the only ones.
+            Rules::First => line,
+            rules => line.uint("rules", rules.number()),
+        };
+        let line = line.str("id", started.id).str("function", started.function);
         let line = match started.continued.and_then(|continued| encode(continued).ok()) {
             Some(continued) => line.json("continued", &continued),
             None => line,
@@ -483,8 +487,14 @@ pub(super) fn failure_error(failure: &RunFailure) -> TaskError {
 
 fn write_about<'a>(line: Line<'a>, about: &About) -> Line<'a> {
     match about {
-        About::Child(tid, None) => line.uint("child", tid.0),
-        About::Child(tid, Some(name)) => line.uint("child", tid.0).str("name", name),
+        About::Child { tid, name, daemon } => {
+            let line = line.uint("child", tid.0);
+            let line = match name {
+                Some(name) => line.str("name", name),
+                None => line,
+            };
+            if *daemon { line.piece(",\"daemon\":true") } else { line }
+        }
         About::Task(tid) => line.uint("task", tid.0),
         About::Object(id) => line.uint("object", *id),
         // Never in a blob, however many they are: who looks at a log wants to see who waits for whom.

@@ -95,7 +95,7 @@ impl Runtime {
                 uuid,
                 id: &hosting.beginning.id,
                 function: &hosting.beginning.function,
-                state: error.as_ref().map_or(State::Live, State::stopped_by),
+                state: state(hosting, error.as_ref()),
                 started: hosting.earlier.since,
                 ended: None,
                 parent: hosting.parent().map(|parent| parent.run),
@@ -243,14 +243,17 @@ impl Hosting {
         let branch = self.branch.as_ref()?;
         Some(Parent { run: branch.parent(), at: branch.at() })
     }
+
+    /// Why it failed, if it is ending.
+    fn told_error(&self) -> Option<ErrorSummary> {
+        let error = self.told()?.as_ref().err()?;
+        Some(ErrorSummary::from(&as_task_error(error)))
+    }
 }
 
 impl Ended {
     fn outcome_as_task_error(&self) -> Result<Arc<str>, TaskError> {
-        self.outcome.clone().map_err(|error| match error.task_error() {
-            Some(error) => error.clone(),
-            None => TaskError::failed(error.to_string()),
-        })
+        self.outcome.clone().map_err(|error| as_task_error(&error))
     }
 
     fn outcome_in_short(&self) -> (Outcome, Option<TaskError>) {
@@ -259,6 +262,13 @@ impl Ended {
             Err(RunError::Cancelled(error)) => (Outcome::Cancelled, Some(error.clone())),
             Err(_) => (Outcome::Failed, self.outcome_as_task_error().err()),
         }
+    }
+}
+
+fn as_task_error(error: &RunError) -> TaskError {
+    match error.task_error() {
+        Some(error) => error.clone(),
+        None => TaskError::failed(error.to_string()),
     }
 }
 
@@ -277,13 +287,22 @@ fn summary(run: &Run, hosting: &Hosting, error: Option<&TaskError>) -> RunSummar
         uuid: hosting.journal.run(),
         id: hosting.beginning.id.to_string(),
         function: hosting.beginning.function.to_string(),
-        state: error.map_or(State::Live, State::stopped_by),
+        state: state(hosting, error),
         started: moment(hosting.earlier.since),
         ended: None,
-        error: error.map(ErrorSummary::from),
+        error: error.map(ErrorSummary::from).or_else(|| hosting.told_error()),
         tasks,
         waits,
         parent: hosting.parent(),
+    }
+}
+
+/// Where a run stands that is not over.
+fn state(hosting: &Hosting, refusal: Option<&TaskError>) -> State {
+    match (refusal, hosting.told()) {
+        (Some(error), _) => State::stopped_by(error),
+        (None, Some(_)) => State::Ending,
+        (None, None) => State::Live,
     }
 }
 

@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tiffany_kernel::{ErrorKind, Mode, Recording, RunId, Stage, TaskError, TaskInfo, Uuid};
+use tiffany_kernel::{
+    ErrorKind, LogLevel, Mode, Recording, RunId, Stage, TaskError, TaskInfo, Uuid, Value,
+};
 
 use super::earlier::{Continued, Earlier};
 use super::hold::Holding;
@@ -59,6 +61,17 @@ impl Stand {
 pub(super) struct Ended {
     pub(super) beginning: Beginning,
     pub(super) outcome: Result<Arc<str>, RunError>,
+}
+
+/// Whether the outcome of a run is fixed while tasks of it are left.
+#[derive(Default)]
+pub(super) enum Ending {
+    #[default]
+    No,
+    /// It is on its way to the log.
+    Written,
+    /// It is safe there, and whoever asks is told.
+    Told(Box<Result<Arc<str>, RunError>>),
 }
 
 /// What a run was started with, as far as it has to be known again.
@@ -149,20 +162,21 @@ impl Runtime {
         let seed = self.host.entropy.seed_of(uuid);
         let recording = self.settings.recording;
         let language = self.settings.registry.language.as_ref().map(|language| language.note());
+        let mut config = self.settings.run_config(root.at);
+        (config.mode, config.recording, config.seed) = (Mode::Durable, recording, seed);
         let started = Started {
             id,
             function,
             input,
             seed,
             recording: word(recording),
+            rules: config.rules,
             language,
             continued: None,
         };
         let mut journal = Journal::new(Chain::new(uuid));
         let clock = self.host.clock.now();
         journal.start(&mut self.durable_mut().page, clock, &started);
-        let mut config = self.settings.run_config(root.at);
-        (config.mode, config.recording, config.seed) = (Mode::Durable, recording, seed);
         let hosting = Hosting {
             journal,
             beginning: Beginning::new(
@@ -180,6 +194,7 @@ impl Runtime {
             received: Received::default(),
             replay: None,
             branch: None,
+            ending: Ending::No,
             is_over: false,
             holding: Holding::default(),
         };
@@ -247,7 +262,8 @@ impl Runtime {
         self.settings.redactions.as_ref().map_or(Ok(()), |rules| rules.refuse_name(what, name))
     }
 
-    /// Drives all runs until this one is over and its end is safe in the log, and gives its value.
+    /// Drives all runs until the outcome of this one is fixed and safe in the log, and gives its value. After a
+    /// failure there may be tasks left that are being cancelled: they go on while the runtime is driven.
     #[track_caller]
     pub fn wait_for<T: DeserializeOwned>(&mut self, run: &DurableRun<T>) -> Result<T, RunError> {
         if self.durable.is_none() {
@@ -258,8 +274,11 @@ impl Runtime {
         decode(&self.outcome_of(uuid)?).map_err(RunError::Failed)
     }
 
-    /// The value of a run that is over, as JSON.
+    /// The value of a run that is over or ending, as JSON.
     pub(crate) fn outcome_of(&mut self, uuid: Uuid) -> Result<Arc<str>, RunError> {
+        if let Some(told) = self.told(uuid) {
+            return told.clone();
+        }
         let Some(durable) = &mut self.durable else { return Err(no_log()) };
         match durable.runs.get(&uuid) {
             Some(Known::Over(_, Some(ended))) => ended.outcome.clone(),
@@ -285,10 +304,9 @@ impl Runtime {
         let (uuid, beginning) = (hosting.journal.run(), hosting.beginning.clone());
         let (started, parent) = (hosting.earlier.since, hosting.parent());
         let stand = Stand::of(&hosting.journal.chain);
-        let outcome = self.end_run(id).map(|value| match value.borrow::<Json>() {
-            Some(json) => Arc::clone(&json.0),
-            None => "null".into(),
-        });
+        let told = self.told(uuid).cloned();
+        let outcome = self.end_run(id).map(json_of);
+        let outcome = told.unwrap_or(outcome);
         let ended = Box::new(Ended { beginning, outcome });
         self.shelve_over(uuid, (started, parent), &ended);
         let durable = self.durable_mut();
@@ -300,6 +318,33 @@ impl Runtime {
         {
             *ended = None;
         }
+    }
+
+    /// The outcome of a run is fixed and safe, and tasks of it are left.
+    pub(super) fn tell_ending(&mut self, id: RunId) {
+        let Some(place) = self.places.get(&id) else { return };
+        let hosted = &mut self.runs[*place];
+        let (Some(hosting), Some(outcome)) = (&mut hosted.hosting, hosted.run.fixed_outcome())
+        else {
+            return;
+        };
+        let outcome = outcome.map(json_of).map_err(RunError::from);
+        let error = outcome.as_ref().err().cloned();
+        hosting.ending = Ending::Told(Box::new(outcome));
+        let uuid = hosting.uuid();
+        if let Some(error) = error {
+            self.host.tracer.run_failed(id, hosting.who(), &error);
+            let told =
+                (Stage::Log, format!("the run failed, and its tasks are cancelled: {error}"));
+            let data = Data::Log { level: LogLevel::Error, step: None };
+            self.tell_activity(uuid.into(), None, told, data);
+        }
+    }
+
+    /// The outcome of a run that is ending, once it may be told.
+    fn told(&self, uuid: Uuid) -> Option<&Result<Arc<str>, RunError>> {
+        let Some(Known::Live(id)) = self.durable.as_ref()?.runs.get(&uuid) else { return None };
+        self.runs[*self.places.get(id)?].hosting.as_ref()?.told()
     }
 
     /// The run of this id, if there is one.
@@ -326,10 +371,29 @@ impl Runtime {
         .collect()
     }
 
-    /// Whether a run is known here and goes on: it is neither over nor paused.
+    /// Whether a run is known here and its outcome is not: it is neither over, nor ending, nor paused.
     pub(crate) fn is_live(&self, uuid: Uuid) -> bool {
         let known = self.durable.as_ref().and_then(|durable| durable.runs.get(&uuid));
-        matches!(known, Some(Known::Live(_))) && self.refusal(uuid).is_none()
+        let goes_on = matches!(known, Some(Known::Live(_))) && self.told(uuid).is_none();
+        goes_on && self.refusal(uuid).is_none()
+    }
+}
+
+impl Hosting {
+    /// The outcome, if it may be told while tasks are left.
+    pub(crate) fn told(&self) -> Option<&Result<Arc<str>, RunError>> {
+        match &self.ending {
+            Ending::Told(outcome) => Some(outcome),
+            Ending::No | Ending::Written => None,
+        }
+    }
+}
+
+/// The value of a root, as the log has it.
+fn json_of(value: Value) -> Arc<str> {
+    match value.borrow::<Json>() {
+        Some(json) => Arc::clone(&json.0),
+        None => "null".into(),
     }
 }
 

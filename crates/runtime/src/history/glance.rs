@@ -53,6 +53,10 @@ pub(crate) struct Glance {
     /// How it ended, if it is over, and the error if that was one.
     pub(crate) outcome: Option<Outcome>,
     pub(crate) error: Option<TaskError>,
+    /// The rules about ends that it follows.
+    rules: u64,
+    /// Whether its root has failed and tasks are left, as far as its last lines tell.
+    pub(crate) is_ending: bool,
     /// Whether it is a fork that may not do what it needs.
     pub(crate) is_paused: bool,
     /// Whether its last lines say that it is held.
@@ -105,6 +109,7 @@ impl Glance {
         while let Some((name, value)) = fields.next() {
             match name {
                 "ts" => self.started = text(value).unwrap_or_default(),
+                "rules" => self.rules = value.parse().unwrap_or(0),
                 "id" => self.id = text(value).unwrap_or_default(),
                 "function" => {
                     self.function = text(value).unwrap_or_default();
@@ -158,6 +163,9 @@ impl Glance {
                 let held = |line: &&&str| matches!(text(line, "type"), "RunHeld" | "RunReleased");
                 let last = lines.iter().rev().find(held);
                 self.is_held = last.is_some_and(|line| text(line, "type") == "RunHeld");
+                let is_failed =
+                    |line: &&str| text(line, "type") == "TaskAbort" && text(line, "tid") == "1";
+                self.is_ending = self.rules >= 2 && lines.iter().any(is_failed);
                 return true;
             }
         }

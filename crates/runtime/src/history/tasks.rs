@@ -29,6 +29,8 @@ pub(crate) struct Tasks {
     /// What people decided, in order.
     pub(crate) decisions: Vec<Decision>,
     pub(crate) outcome: Option<Result<Value, Value>>,
+    /// The rules about ends that it follows.
+    rules: u64,
     /// Somebody asked for the run to be cancelled.
     pub(crate) is_cancelled: bool,
     /// The last record says that the process ended in good order.
@@ -48,6 +50,8 @@ pub(crate) struct Tasks {
 pub(crate) struct TaskSeen {
     pub(crate) parent: Option<u64>,
     pub(crate) name: Option<String>,
+    /// Whether it keeps no run alive.
+    pub(crate) is_daemon: bool,
     pub(crate) spawned_at: String,
     pub(crate) state: Seen,
     /// Calls that have no answer yet, by record.
@@ -98,6 +102,7 @@ impl TaskSeen {
         TaskSeen {
             parent,
             name: None,
+            is_daemon: false,
             spawned_at,
             state: Seen::Going,
             waits: BTreeMap::new(),
@@ -132,6 +137,7 @@ impl Tasks {
                 self.id = text(record, "id").unwrap_or_default();
                 self.function = text(record, "function").unwrap_or_default();
                 self.input = inline(record, "input");
+                self.rules = record.uint("rules").unwrap_or(1);
                 let is_every = record.str("recording").as_deref() == Some("every");
                 self.next_object = is_every.then_some(1);
                 self.task(tid);
@@ -141,8 +147,8 @@ impl Tasks {
                 self.acted(tid);
                 if let Some(child) = record.uint("child") {
                     let at = text(record, "at").unwrap_or_default();
-                    let name = text(record, "name");
-                    let seen = TaskSeen { name, ..TaskSeen::new(Some(tid), at) };
+                    let (name, is_daemon) = (text(record, "name"), record.get("daemon").is_some());
+                    let seen = TaskSeen { name, is_daemon, ..TaskSeen::new(Some(tid), at) };
                     *self.task(child) = seen;
                 }
             }
@@ -223,6 +229,7 @@ impl Tasks {
         for task in list("tasks") {
             let seen = self.task(task["tid"].as_u64().unwrap_or(0));
             seen.name = task["name"].as_str().map(str::to_owned);
+            seen.is_daemon = task["daemon"].as_bool().unwrap_or(false);
             seen.has_run = true;
         }
         for task in list("ended") {
@@ -251,6 +258,18 @@ impl Tasks {
     /// Whether every task is over.
     pub(crate) fn is_over(&self) -> bool {
         !self.all.is_empty() && self.all.values().all(|task| task.state != Seen::Going)
+    }
+
+    /// Whether the outcome is fixed: the root failed, or all tasks but daemon tasks are over.
+    pub(crate) fn is_decided(&self) -> bool {
+        let is_over = |task: &TaskSeen| task.is_daemon || task.state != Seen::Going;
+        self.has_failed() || (!self.all.is_empty() && self.all.values().all(|task| is_over(task)))
+    }
+
+    /// Whether the root failed, and so the run.
+    pub(crate) fn has_failed(&self) -> bool {
+        let is_failed = self.all.get(&1).is_some_and(|root| root.state == Seen::Failed);
+        is_failed && self.rules >= 2
     }
 
     /// Calls that wait, of all tasks, with the number of their record.

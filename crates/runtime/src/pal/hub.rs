@@ -25,7 +25,7 @@ pub(super) struct Shared {
     pub(super) epoch: u64,
     pub(super) settings: Settings,
     /// The time for who has none; where there is no such clock, it is that of the last event.
-    clock: Option<Steady>,
+    clock: Option<Arc<Steady>>,
     /// What is taken out of events.
     pub(super) rules: Option<Arc<Redactions>>,
     pub(super) state: Mutex<State>,
@@ -54,7 +54,7 @@ impl Hub {
     pub(crate) fn new(
         settings: Settings,
         epoch: u64,
-        clock: Option<Steady>,
+        clock: Option<Arc<Steady>>,
         rules: Option<Arc<Redactions>>,
     ) -> Hub {
         Hub(Arc::new(Shared {
@@ -152,7 +152,7 @@ impl Hub {
         }
         let stage = shown.stage();
         let (message, data) = (shown.message, data_of(shown.what, Some(step)));
-        let ts = self.0.clock.as_ref().map_or_else(|| self.0.state.lock().now, Steady::now);
+        let ts = self.0.clock.as_ref().map_or_else(|| self.0.state.lock().now, |clock| clock.now());
         let draft = Draft { ts, tid: Some(tid), stage, message, data, ghost: false };
         let draft = draft.cleaned(self.0.rules.as_deref());
         let mut state = self.0.state.lock();

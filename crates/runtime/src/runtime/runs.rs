@@ -98,7 +98,8 @@ impl Runtime {
         for order in self.runs[place].run.take_orders() {
             self.execute(old, order);
         }
-        self.host.tracer.end_run(old, None);
+        self.host.tracer.run_completed(old);
+        self.host.tracer.forget_run(old);
         self.forget_traces(old);
         self.places.remove(&old);
         self.places.insert(new_id, place);
@@ -150,7 +151,15 @@ impl Runtime {
         let error = outcome.as_ref().err();
         let time = self.host.clock.now().saturating_since(since);
         self.host.inbox.meters.runs.of(&function).ended(error, time);
-        self.host.tracer.end_run(id, error);
+        let tracer = &self.host.tracer;
+        match (error, &hosted.hosting) {
+            (None, _) => tracer.run_completed(id),
+            // It was told when its outcome was fixed.
+            (Some(_), Some(hosting)) if hosting.told().is_some() => {}
+            (Some(error), Some(hosting)) => tracer.run_failed(id, hosting.who(), error),
+            (Some(error), None) => tracer.run_failed(id, Who::Ephemeral, error),
+        }
+        tracer.forget_run(id);
         self.activity_ends(task_id, error);
         outcome
     }

@@ -6,12 +6,12 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tiffany::control::RunQuery;
+use tiffany::control::{RunQuery, State};
 use tiffany::durable::{Fork, TimeTravel, external_promise, receive, step};
 use tiffany::wal::Settings;
 use tiffany::{
-    Builder, CallKind, RunError, Runtime, Settlement, TaskError, Uuid, Verdict, handle, handler,
-    put, sleep, try_spawn, yield_now,
+    AgentTask, Builder, CallKind, RunError, Runtime, Settlement, TaskContext, TaskError,
+    TaskStatus, Uuid, Verdict, handle, handler, put, sleep, spawn_agent, try_spawn, yield_now,
 };
 
 /// A directory of its own, removed with it.
@@ -320,4 +320,126 @@ fn what_is_not_unwound_is_leaked() {
     drop(runtime);
     assert!(Arc::strong_count(&world.0) > 1, "nobody else has it any more");
     assert!(world.0.lock().unwrap().is_empty());
+}
+
+/// Sleeps for an hour, and for another one when it is cancelled.
+struct Slow;
+
+impl AgentTask for Slow {
+    type Output = ();
+
+    fn poll(&mut self, _: &mut TaskContext<'_>) -> TaskStatus<()> {
+        TaskStatus::sleep(Duration::from_secs(3600))
+    }
+
+    fn cancel(&mut self, _: &mut TaskContext<'_>) -> TaskStatus<()> {
+        TaskStatus::sleep(Duration::from_secs(3600))
+    }
+}
+
+async fn fails_beside_a_slow_task(_: ()) -> Result<(), TaskError> {
+    drop(spawn_agent(Slow).await);
+    sleep(Duration::from_millis(1)).await;
+    Err(TaskError::failed("no money"))
+}
+
+async fn ends_beside_a_slow_daemon_task(_: ()) -> Result<u32, TaskError> {
+    drop(spawn_agent(Slow).daemon().await);
+    sleep(Duration::from_millis(1)).await;
+    Ok(5)
+}
+
+/// Where a run stands, and why it failed.
+fn state_of(runtime: &mut Runtime, id: &str) -> (State, Option<String>) {
+    let query = RunQuery { text: Some(id.into()), ..RunQuery::default() };
+    let run = runtime.runs(&query).unwrap().runs.remove(0);
+    (run.state, run.error.map(|error| error.message))
+}
+
+/// "is told as soon as it is durable, […] (the run is *ending* until they are terminal)": after a crash, too, and the outcome
+/// stays what was told, whatever ends the rest.
+#[test]
+fn a_failed_root_is_told_as_soon_as_it_is_durable() {
+    let dir = Dir::new("ending");
+    let program = || builder(&dir).register("fails", fails_beside_a_slow_task);
+    let failed = |run: Result<(), RunError>| {
+        let error = run.unwrap_err();
+        assert!(matches!(error, RunError::Failed(_)), "{error}");
+        assert_eq!(error.task_error().unwrap().message(), "no money");
+    };
+    let mut runtime = program().build().unwrap();
+    let run = runtime.submit::<()>("fails", "fails", &()).unwrap();
+    failed(runtime.wait_for(&run));
+    assert!(is_committed(&dir.0, "TaskAbort"));
+    let ending = (State::Ending, Some("no money".to_owned()));
+    assert_eq!(state_of(&mut runtime, "fails"), ending);
+    // It is not closed in good order.
+    let crashed = Dir::new("ending-crashed");
+    copy(&dir.0, &crashed.0);
+    drop(runtime);
+
+    let mut runtime =
+        builder(&crashed).register("fails", fails_beside_a_slow_task).build().unwrap();
+    let run = runtime.submit::<()>("fails", "fails", &()).unwrap();
+    failed(runtime.wait_for(&run));
+    assert_eq!(state_of(&mut runtime, "fails"), ending);
+    runtime.cancel(&run).unwrap();
+    while state_of(&mut runtime, "fails").0 == State::Ending {
+        runtime.run(sleep(Duration::from_millis(1))).unwrap();
+    }
+    assert_eq!(state_of(&mut runtime, "fails"), (State::Failed, Some("no money".to_owned())));
+    failed(runtime.wait_for(&run));
+    drop(runtime);
+    let ends = log_of(&crashed, run.uuid());
+    let ends =
+        ends.lines().filter(|line| line.contains("TaskAbort") || line.contains("TaskCancel"));
+    assert_eq!(ends.count(), 2, "each task has one end");
+}
+
+/// "a run ends when all of its tasks are terminal, daemon tasks aside": it is told before they are.
+#[test]
+fn a_run_is_told_before_its_daemon_tasks_are_terminal() {
+    let dir = Dir::new("daemon");
+    let mut runtime =
+        builder(&dir).register("ends", ends_beside_a_slow_daemon_task).build().unwrap();
+    let run = runtime.submit::<u32>("ends", "ends", &()).unwrap();
+    assert_eq!(runtime.wait_for(&run).unwrap(), 5);
+    assert_eq!(state_of(&mut runtime, "ends"), (State::Ending, None));
+    runtime.cancel(&run).unwrap();
+    while state_of(&mut runtime, "ends").0 == State::Ending {
+        runtime.run(sleep(Duration::from_millis(1))).unwrap();
+    }
+    assert_eq!(state_of(&mut runtime, "ends").0, State::Completed);
+    assert_eq!(runtime.wait_for(&run).unwrap(), 5);
+}
+
+/// "RunStart carries `rules: 2` for this": and the log says which tasks are daemon tasks. (That "logs without it replay by the rule
+/// they began with" is in `durable_golden.rs`, with logs that were written then.)
+#[test]
+fn the_log_says_by_which_rules_it_ends() {
+    let dir = Dir::new("rules");
+    let mut runtime =
+        builder(&dir).register("ends", ends_beside_a_slow_daemon_task).build().unwrap();
+    let run = runtime.submit::<u32>("ends", "ends", &()).unwrap();
+    runtime.wait_for(&run).unwrap();
+    drop(runtime);
+    let log = log_of(&dir, run.uuid());
+    let mut lines = log.lines();
+    assert!(lines.next().unwrap().contains("\"rules\":2,\"id\":\"ends\""), "{log}");
+    let spawned = lines.find(|line| line.contains("\"TaskSpawn\"")).unwrap();
+    assert!(spawned.contains("\"child\":2,\"daemon\":true,"), "{spawned}");
+}
+
+/// A directory as it is.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let (kind, to) = (entry.file_type().unwrap(), to.join(entry.file_name()));
+        match kind {
+            kind if kind.is_dir() => copy(&entry.path(), &to),
+            kind if kind.is_file() => drop(std::fs::copy(entry.path(), to).unwrap()),
+            _ => {}
+        }
+    }
 }

@@ -6,9 +6,9 @@ use std::rc::Rc;
 
 use tiffany::testing::TestScheduler;
 use tiffany::{
-    ErrorKind, EventKind, RunError, Runtime, Task, TaskError, TaskState, Tid, blocking, cancel,
-    channel, gather, gather_settled, group, named, promise, put, race, sleep, spawn, try_spawn,
-    wait, wait_task, yield_now,
+    AgentTask, ErrorKind, EventKind, RunError, Runtime, Task, TaskContext, TaskError, TaskState,
+    TaskStatus, Tid, blocking, cancel, channel, gather, gather_settled, group, named, promise, put,
+    race, sleep, spawn, spawn_agent, try_spawn, wait, wait_task, yield_now,
 };
 
 use crate::{Notes, secs};
@@ -278,37 +278,115 @@ fn very_many_failures() {
     assert_eq!(shown[0], "0", "the first are the ones that are shown");
 }
 
-/// "A failed root fixes the run's outcome at once": the other tasks go on to their end, and nothing that
-/// happens to them changes it.
+/// "A failed root fixes the run's outcome at once": nothing that happens to the other tasks while they are
+/// unwound changes it.
 #[test]
 fn a_failed_root_fixes_the_outcome() {
     type Rest = fn() -> std::pin::Pin<Box<dyn Future<Output = ()>>>;
     let rests: [(&str, Rest); 3] = [
-        ("completes", || Box::pin(sleep(secs(10)))),
-        ("panics", || Box::pin(async { panic!("later") })),
+        ("sleeps", || Box::pin(sleep(secs(10)))),
+        ("panics when it is dropped", || {
+            Box::pin(async {
+                let _local = PanicsInDrop;
+                sleep(secs(10)).await;
+            })
+        }),
         ("waits for ever", || Box::pin(std::future::pending())),
     ];
     for (name, rest) in rests {
-        let notes = Notes::new();
-        let seen = notes.clone();
         let (mut test, _) = noting();
         let error = test
             .try_run(async move {
-                drop(
-                    spawn(async move {
-                        sleep(secs(1)).await;
-                        notes.add("went on");
-                        rest().await;
-                    })
-                    .await,
-                );
+                drop(spawn(rest()).await);
+                sleep(secs(1)).await;
                 Err::<(), _>("the root")
             })
             .unwrap_err();
         assert!(matches!(error, RunError::Failed(_)), "{name}: {error}");
         assert_eq!(error.task_error().unwrap().message(), "the root", "{name}");
-        assert_eq!(seen.take(), ["went on"], "{name}");
+        assert_eq!(test.now().as_nanos(), 1_000_000_000, "{name}: nobody is waited for");
     }
+}
+
+/// "and cancels the tasks that are left": those that wait, and those that are ready.
+#[test]
+fn a_failed_root_cancels_the_tasks_that_are_left() {
+    struct Cleanup(Notes<&'static str>, &'static str);
+    impl Drop for Cleanup {
+        fn drop(&mut self) {
+            self.0.add(self.1);
+        }
+    }
+    let notes = Notes::new();
+    let seen = notes.clone();
+    let (mut test, _) = noting();
+    let error = test.try_run(async move {
+        let waits = Cleanup(notes.clone(), "waits");
+        let busy = Cleanup(notes, "busy");
+        drop(
+            spawn(async move {
+                let _cleanup = waits;
+                let (_sender, receiver) = channel::<()>(1).await;
+                receiver.receive().await.unwrap();
+            })
+            .await,
+        );
+        drop(
+            spawn(async move {
+                let _cleanup = busy;
+                loop {
+                    yield_now().await;
+                }
+            })
+            .await,
+        );
+        for _ in 0..3 {
+            yield_now().await;
+        }
+        Err::<(), _>("the root")
+    });
+    assert_eq!(error.unwrap_err().task_error().unwrap().message(), "the root");
+    let mut unwound = seen.take();
+    unwound.sort();
+    assert_eq!(unwound, ["busy", "waits"]);
+}
+
+/// "(the run is *ending* until they are terminal)": a task that is being cancelled already has the time it needs, and so has
+/// one that is cancelled now.
+#[test]
+fn a_run_is_ending_until_they_are_terminal() {
+    struct Slow(Notes<String>, &'static str, Option<()>);
+    impl AgentTask for Slow {
+        type Output = ();
+
+        fn poll(&mut self, _: &mut TaskContext<'_>) -> TaskStatus<()> {
+            TaskStatus::sleep(secs(3600))
+        }
+
+        fn cancel(&mut self, _: &mut TaskContext<'_>) -> TaskStatus<()> {
+            match self.2.replace(()) {
+                None => TaskStatus::sleep(secs(5)),
+                Some(()) => {
+                    self.0.add(self.1.to_owned());
+                    TaskStatus::Completed(())
+                }
+            }
+        }
+    }
+    let (mut test, notes) = noting();
+    let seen = notes.clone();
+    let error = test.try_run(async move {
+        let first = spawn_agent(Slow(notes.clone(), "first", None)).await;
+        let second = spawn_agent(Slow(notes, "second", None)).await;
+        yield_now().await;
+        cancel(&first).await;
+        sleep(secs(1)).await;
+        drop((first, second));
+        Err::<(), _>("the root")
+    });
+    assert_eq!(error.unwrap_err().task_error().unwrap().message(), "the root");
+    assert_eq!(seen.take(), ["first", "second"]);
+    assert_eq!(test.now().as_nanos(), 6_000_000_000);
 }
 
 /// "The loop survives any task": panics while it runs, while its future is dropped, in its error's text,

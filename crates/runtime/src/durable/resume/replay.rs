@@ -424,7 +424,12 @@ fn parts(
         return Some(format!("its name is `{is}`, and was `{was}`"));
     }
     let (field, same) = match about {
-        About::Child(tid, _) => {
+        About::Child { tid, daemon, .. } => {
+            let (is, was) = (*daemon, recorded.field("daemon").is_some());
+            if is != was {
+                let word = |daemon| if daemon { "a daemon task" } else { "an ordinary task" };
+                return Some(format!("it spawns {}, and spawned {}", word(is), word(was)));
+            }
             let was = recorded.field("child").and_then(|number| number.parse().ok());
             ("child", was == Some(tid.0))
         }
@@ -478,7 +483,7 @@ fn parts(
 /// What a call is about, as the log has it.
 pub(in crate::durable) fn about_text(about: &About) -> String {
     match about {
-        About::Task(tid) | About::Child(tid, _) => tid.0.to_string(),
+        About::Task(tid) | About::Child { tid, .. } => tid.0.to_string(),
         About::Time(time) => Stamp::from_unix_nanos(time.as_nanos()).as_str().to_owned(),
         About::Number(number) => number.to_string(),
         About::Key(key) => key.to_string(),

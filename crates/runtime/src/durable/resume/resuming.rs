@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tiffany_kernel::{
-    CallKind, Completion, ErrorKind, LogLevel, Mode, Order, Port, RecordKind, Recording,
+    CallKind, Completion, ErrorKind, LogLevel, Mode, Order, Port, RecordKind, Recording, Rules,
     RunFailure, RunId, Stage, TaskError, Tid, Uuid, Value,
 };
 
@@ -26,7 +26,7 @@ use crate::durable::journal::Journal;
 use crate::durable::key::Received;
 use crate::durable::language::Wanted;
 use crate::durable::run_limits::Overrun;
-use crate::durable::runs::{Beginning, Known, Stand};
+use crate::durable::runs::{Beginning, Ending, Known, Stand};
 use crate::durable::shelved::Shelved;
 use crate::error::RunError;
 use crate::mutation::Mutation;
@@ -215,6 +215,7 @@ impl Runtime {
         let mut config = self.settings.run_config(at.unwrap_or_else(|| Location::caller()));
         (config.mode, config.recording) = (Mode::Durable, recording(&beginning.recording));
         config.seed = beginning.seed;
+        config.rules = rules(&beginning)?;
         if Mutation::SeedForgotten.is_on() {
             config.seed += 1;
         }
@@ -247,6 +248,7 @@ impl Runtime {
             received: Received::default(),
             replay: None,
             branch: None,
+            ending: Ending::No,
             is_over: false,
             holding: Holding::of(&script),
         };
@@ -447,6 +449,13 @@ impl Runtime {
             replay.done(call);
         }
         let durable = self.durable.as_mut().expect("a durable run has a log");
+        // What the log says of a failed root was told, whatever today's code makes of it.
+        if let (Ok(Rules::Second), Some(Err(error))) =
+            (rules(&replay.script.beginning), replay.script.outcome.take())
+            && let failed @ RunError::Failed(_) = RunFailure::Root(error).into()
+        {
+            hosting.ending = Ending::Told(Box::new(Err(failed)));
+        }
         hosting.begun = replay.script.begun;
         hosting.received = replay.script.received;
         if !Mutation::EndWrittenTwice.is_on() {
@@ -625,6 +634,15 @@ impl Durable {
 pub(in crate::durable) fn nested() -> TaskError {
     let message = "a runtime was built inside a task of another runtime";
     TaskError::new(ErrorKind::NestedRuntime, message)
+}
+
+/// The rules that a run began with. There were none in the log when the first were the only ones.
+fn rules(beginning: &script::Beginning) -> Result<Rules, TaskError> {
+    let Some(number) = beginning.rules else { return Ok(Rules::First) };
+    Rules::of(number).ok_or_else(|| {
+        let message = format!("its log follows rules {number}, which this version does not know");
+        TaskError::new(ErrorKind::UnknownRules, message)
+    })
 }
 
 fn recording(word: &str) -> Recording {

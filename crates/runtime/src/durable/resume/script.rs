@@ -26,6 +26,8 @@ pub(crate) struct Beginning {
     pub(crate) input: String,
     pub(crate) seed: u64,
     pub(crate) recording: String,
+    /// The number of the rules about ends that it follows, if it has one.
+    pub(crate) rules: Option<u64>,
     pub(crate) started: Time,
     /// What the language of its code noted, as JSON.
     pub(crate) language: Option<String>,
@@ -337,6 +339,7 @@ impl Script {
             input: payload(record, "input", fetch)?.unwrap_or_else(|| "null".into()),
             seed: text("seed").parse().unwrap_or(0),
             recording: text("recording"),
+            rules: record.uint("rules"),
             started: clock,
             language: record.get("language").map(str::to_owned),
             continued: record.get("continued").and_then(|json| decode(json).ok()),

@@ -55,6 +55,8 @@ pub(crate) struct Live {
     log_base: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     until: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    daemon: bool,
     /// What there is of the step it waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     step: Option<Attempts>,
@@ -197,6 +199,7 @@ impl Live {
             log: task.log.iter().map(Plain::write).collect::<Result<_, _>>()?,
             log_base: task.log_base,
             until: task.until.map(text),
+            daemon: task.daemon,
             step: step.map(Attempts::write),
         })
     }
@@ -217,6 +220,7 @@ impl Live {
                 .collect(),
             log: self.log.iter().map(Plain::read).collect(),
             until: self.until.as_deref().and_then(moment),
+            daemon: self.daemon,
         }
     }
 }

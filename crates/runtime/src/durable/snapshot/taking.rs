@@ -113,6 +113,7 @@ impl Runtime {
             input: &input,
             seed: hosting.seed,
             recording: word(hosted.run.recording()),
+            rules: hosted.run.rules(),
             language,
             continued: Some(&continued),
         };

@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use serde::Serialize;
 use tiffany_kernel::{CallRef, ErrorKind, Site, TaskError, Time, panic_text};
@@ -138,6 +139,15 @@ impl Attempt {
     /// The work begins now. Time before that is waiting, and counts against no timeout.
     pub(crate) fn begins(&self, now: Time) {
         self.shared.begun.store(now.as_nanos(), Ordering::Release);
+    }
+
+    /// The clock stepped ahead from this moment: work that had begun by then began as long ago as before.
+    pub(crate) fn clock_stepped(&self, before: Time, by: Duration) {
+        let shifted = |nanos: u64| {
+            let begun = (nanos != NOT_BEGUN).then(|| Time::from_nanos(nanos))?;
+            (begun <= before).then(|| (begun + by).as_nanos())
+        };
+        let _ = self.shared.begun.fetch_update(Ordering::AcqRel, Ordering::Acquire, shifted);
     }
 
     /// When the work began, if it has.

@@ -233,6 +233,21 @@ impl Effects {
         Attempt::new(identity, inbox, self.chunks.as_ref(), onlookers)
     }
 
+    /// The clock stepped ahead to this moment. An attempt that is being made has as much time left as it had.
+    pub(crate) fn clock_stepped(&mut self, now: Time, by: Duration) {
+        let before = Time::from_nanos(now.saturating_since(Time::ZERO + by).as_nanos() as u64);
+        for (call, step) in &mut self.steps {
+            let State::Running { attempt, .. } = &step.state else { continue };
+            attempt.clock_stepped(before, by);
+            step.launched = step.launched + by;
+            if let Some(armed) = step.timer {
+                self.timers.remove(&(armed, Due::Step(*call)));
+                self.timers.insert((armed + by, Due::Step(*call)));
+                step.timer = Some(armed + by);
+            }
+        }
+    }
+
     /// The attempt is over: its place in the queue is another's, and so is a slot that it has not used.
     pub(super) fn attempt_over(&mut self, call: CallRef) {
         self.arm(call, None);
@@ -626,7 +641,7 @@ impl Runtime {
 
     /// Does what is due.
     pub(crate) fn fire_effects(&mut self) {
-        let now = self.host.clock.now();
+        let now = self.follow_wall_clock();
         while let Some((time, due)) = self.effects.timers.first().copied()
             && time <= now
         {
