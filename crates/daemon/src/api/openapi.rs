@@ -129,7 +129,7 @@ fn content(name: &str) -> Value {
         "Html" => json!({ "text/html": of(name) }),
         "Text" => json!({ "text/plain": of(name) }),
         "Events" => json!({ "text/event-stream": of(name) }),
-        "Value" => json!({ "application/json": of(name), "application/octet-stream": {} }),
+        "Value" => json!({ "application/json": of(name), "application/octet-stream": of("Bytes") }),
         "Problem" => json!({ "application/problem+json": of(name) }),
         "Records" => json!({
             "application/json": of(name),
