@@ -1,5 +1,6 @@
 //! What is done to runs: cancel, send, settle, fork, allow, ask.
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -12,6 +13,7 @@ use tiffany::{Settlement, TaskError, Uuid};
 
 use super::submit::named;
 use crate::app::{App, unexpected};
+use crate::auth::Who;
 use crate::error::DaemonError;
 use crate::http::{Answered, Given, Json, Named, given, whole};
 
@@ -105,10 +107,11 @@ pub(super) struct Forks {
 
 pub(super) async fn fork(
     State(app): State<App>,
+    Extension(who): Extension<Who>,
     Named(name): Named<String>,
     Json(forks): Json<Forks>,
 ) -> Answered {
-    let mut fork = forks.allow.into_iter().fold(Fork::new(), Fork::allow);
+    let mut fork = forks.allow.into_iter().fold(Fork::new().by(&who.name), Fork::allow);
     fork = match (forks.value, forks.error) {
         (Some(_), Some(_)) => return Err(bad("a fork has a `value` or an `error`, and not both")),
         (Some(value), None) => fork.set_reply(&value)?,
