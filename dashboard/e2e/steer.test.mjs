@@ -1,7 +1,7 @@
 // Runs are steered from the page: messages, promises, many at once, replay, and steps that nobody but a person can decide on.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { Daemon, eventually, openWindow } from './kit.mjs';
+import { Daemon, eventually, openWindow, violations } from './kit.mjs';
 
 let daemon;
 before(async () => (daemon = await Daemon.start()));
@@ -142,6 +142,7 @@ test('a step in doubt is decided: it happened, it failed, or once more', async (
   await dialog.getByLabel('Result', { exact: true }).fill('12 EUR');
   await review.click();
   await dialog.getByText('this is no JSON').waitFor();
+  assert.deepEqual(await violations(page), []);
   assert.equal((await daemon.ask('GET', '/doubts')).doubts.length, 3);
   await dialog.getByLabel('Result', { exact: true }).fill('"12 EUR, says the bank"');
   await review.click();
