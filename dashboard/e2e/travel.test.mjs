@@ -47,25 +47,76 @@ test('a fork goes its own way, and the two are compared', async () => {
   // One sees what is to be another.
   await dialog.getByText(/the answer is the error the .*is burnt/).waitFor();
   await dialog.getByRole('spinbutton', { name: 'Record' }).fill('1');
-  await dialog.getByText('RunStart answers nothing').waitFor();
-  assert.equal(await dialog.getByLabel('The answer in that record').count(), 0);
+  await dialog.getByText('RunStart is not an answer').waitFor();
+  assert.equal(await dialog.getByLabel('Answer in that record').count(), 0);
   const value = records.find((record) => record.type === 'EffectResult' && record.value === 1);
   await dialog.getByRole('spinbutton', { name: 'Record' }).fill(String(value.seq));
   await dialog.getByText('the answer is 1').waitFor();
-  await dialog.getByLabel('The answer in that record').selectOption('value');
+  await dialog.getByLabel('Answer in that record').selectOption('value');
   assert.equal(await dialog.getByLabel('Value').inputValue(), '1');
   await dialog.getByRole('spinbutton', { name: 'Record' }).fill(String(answer.seq));
   await dialog.getByText(/the answer is the error/).waitFor();
-  await dialog.getByLabel('The answer in that record').selectOption('value');
+  await dialog.getByLabel('Answer in that record').selectOption('value');
   await dialog.getByLabel('Value').fill('"butter"');
-  await dialog.getByLabel('Effects it may do').fill('*');
-  await dialog.getByLabel('Id').fill('banquet-mended');
+  await dialog.getByLabel('Steps it may run').fill('*');
+  await dialog.getByLabel('ID').fill('banquet-mended');
   await dialog.getByRole('button', { name: 'Fork', exact: true }).click();
   await page.getByRole('heading', { name: 'banquet-mended' }).waitFor();
   await page.locator('.title').getByText('completed').waitFor();
+  // Nobody decided so: it was changed, and the page says by whom.
+  const changed = /changed in the fork by local on 20\d\d-/;
+  await page.getByRole('link', { name: changed }).click();
+  const shown = page.getByRole('region', { name: `Record ${answer.seq}` });
+  await shown.getByText(changed).waitFor();
+  await shown.getByRole('link', { name: 'the original' }).click();
+  await page.getByRole('heading', { name: 'banquet-1' }).waitFor();
+  await page.getByRole('region', { name: `Record ${answer.seq}` }).waitFor();
+  assert.equal(await page.getByText(changed).count(), 0);
+  await page.goto(`/runs/banquet-mended/effects?effect=${answer.of}`);
+  await page.getByRole('region', { name: `Effect ${answer.of}` }).getByText(changed).waitFor();
   await page.getByRole('link', { name: 'Compare with its parent' }).click();
   await page.getByRole('region', { name: 'Where they part' }).waitFor();
   await eventually(async () => assert.ok((await page.getByRole('region', { name: 'Differences' }).getByRole('listitem').count()) > 0));
+  assert.deepEqual(page.complaints, []);
+});
+
+test('the form of a fork begins at the last record that can be forked, and says why later ones cannot', async () => {
+  const page = await openWindow(daemon);
+  const { records } = await daemon.ask('GET', '/runs/banquet-1/records?from=1&limit=1000');
+  const end = records.findLast((record) => ['TaskExit', 'TaskAbort', 'TaskCancel'].includes(record.type)).seq;
+  const dialog = page.getByRole('dialog', { name: 'Fork' });
+  const record = dialog.getByRole('spinbutton', { name: 'Record' });
+  await page.goto(`/runs/banquet-1/records?record=${records.at(-1).seq}`);
+  await page.getByRole('button', { name: 'Fork here' }).click();
+  await dialog.getByText(`Record ${records.at(-1).seq} cannot be forked. The run ended at record ${end}`).waitFor();
+  assert.equal(await record.inputValue(), String(end - 1));
+  await dialog.getByRole('button', { name: 'Close' }).first().click();
+  await page.goto('/runs/banquet-1');
+  await page.getByRole('button', { name: 'Fork', exact: true }).click();
+  await dialog.getByText(`1 to ${end - 1}. The run ended at record ${end}`).waitFor();
+  assert.equal(await record.inputValue(), String(end - 1));
+  await dialog.getByLabel('ID').fill('banquet-as-is');
+  await dialog.getByRole('button', { name: 'Fork', exact: true }).click();
+  await page.getByRole('heading', { name: 'banquet-as-is' }).waitFor();
+  assert.deepEqual(page.complaints, []);
+});
+
+test('a compacted run says that it cannot be forked', async () => {
+  const page = await openWindow(daemon);
+  await daemon.submit('inventory', 'inventory-compact', 2);
+  await daemon.reached('inventory-compact', 'completed');
+  await daemon.ask('POST', '/runs/inventory-compact/compact');
+  await page.goto('/runs/inventory-compact');
+  await page.getByRole('button', { name: 'Fork', exact: true }).click();
+  await page.getByRole('dialog', { name: 'Fork' }).getByText('This run was compacted').waitFor();
+  assert.deepEqual(page.complaints, []);
+});
+
+test('on a phone, a record has its type and then what it says', async () => {
+  const page = await openWindow(daemon, { width: 380, height: 800 });
+  await page.goto('/runs/banquet-1/records?failed=1');
+  const row = page.getByRole('grid', { name: 'Records, newest first' }).getByRole('row', { name: /burnt/ }).first();
+  assert.match(await row.innerText(), /TaskAbort the bearnaise is burnt/);
   assert.deepEqual(page.complaints, []);
 });
 

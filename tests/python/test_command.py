@@ -279,6 +279,32 @@ def test_the_demo_starts_its_processes_from_the_wheel(home: Home) -> None:
     assert (events[-1]["event"], events[-1]["killed"]) == ("proof", 3)
 
 
+@pytest.mark.parametrize("way", ["script", "module"])
+def test_the_commands_that_the_demo_prints_work_in_a_shell(home: Home, way: str) -> None:
+    python = Path(sys.executable)
+    environ = environment() | {"PATH": f"{python.parent}:/usr/bin:/bin"}
+    started = ["tiffany"] if way == "script" else [str(python), "-m", "tiffany"]
+    demo = subprocess.run(
+        [*started, "demo", "--listen", "127.0.0.1:0", "a trip"],
+        cwd=home.path,
+        env=environ,
+        text=True,
+        stdout=subprocess.PIPE,
+        timeout=60,
+        check=True,
+    )
+    _, _, rest = demo.stdout.partition("Look at it yourself:\n")
+    commands = [line.strip() for line in rest.splitlines() if "  # " in line]
+    assert len(commands) == 5
+    typed = "tiffany" if way == "script" else f"{python.name} -m tiffany"
+    assert [command.startswith(f"{typed} --dir '") for command in commands[:3]] == [True] * 3
+    for command in commands:
+        done = subprocess.run(
+            ["sh", "-c", command], cwd=home.path, env=environ, capture_output=True, timeout=60
+        )
+        assert (done.returncode, done.stderr) == (0, b""), (command, done)
+
+
 def test_a_pipe_that_nobody_reads_is_no_error(home: Home) -> None:
     read, write = os.pipe()
     os.close(read)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tiffany
-from durable_kit import Ledger, cut, lines
+from durable_kit import Ledger, cut, lines, records
 from tiffany import Cancel, NotUndoneError, Saga, Sleep, Spawn, TaskCancelledError, Wait, step
 
 
@@ -60,10 +61,32 @@ def dialect(ledger: str, *whats: str) -> Any:
         return saga.undone
 
 
+async def nested(ledger: str, *whats: str) -> list[str]:
+    """A program that awaits the one with the saga."""
+    return await travel(ledger, *whats)
+
+
 def test_what_succeeds_is_not_undone(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger")
     assert tiffany.run(travel(str(ledger.path), "a", "b"), wal=tmp_path, id="a") == ["a", "b"]
     assert ledger.read() == ["book a", "book b"]
+
+
+@pytest.mark.parametrize("program", [travel, dialect, nested], ids=lambda it: it.__name__)
+def test_every_step_is_located_in_the_program_and_not_in_this_package(
+    tmp_path: Path, program: Any
+) -> None:
+    ledger = Ledger(tmp_path / "ledger")
+    with contextlib.suppress(RuntimeError):
+        tiffany.run(program(str(ledger.path), "a", "no room"), wal=tmp_path / "wal", id="a")
+    assert ledger.read() == ["book a", "book no room", "free a"]
+    steps = [record for record in records(tmp_path / "wal") if record.get("call") == "effect"]
+    source = Path(__file__).read_text().splitlines()
+    shown = [source[int(record["at"].rpartition(":")[2]) - 1].strip() for record in steps]
+    assert all(Path(__file__).name in record["at"] for record in steps), steps
+    undone = "yield saga.undo()" if program is dialect else "async with Saga() as saga:"
+    assert all(line.startswith(("await saga.step(", "yield saga.step(")) for line in shown[:2])
+    assert shown[2] == undone
 
 
 def test_what_fails_is_undone_in_reverse_from_every_line_of_the_log(tmp_path: Path) -> None:

@@ -149,7 +149,22 @@ async fn till(euros: u32) -> Result<String, TaskError> {
         }
         Ok::<String, String>(format!("{euros} EUR at attempt {}", attempt.number()))
     });
-    charge.at_most_once().hold_in_doubt().await
+    charge.input(&json!({ "euros": euros })).at_most_once().hold_in_doubt().await
+}
+
+/// Collects a tip from each guest, at most once. The first attempt at all but the first one never ends by itself.
+async fn tips(guests: u32) -> Result<Vec<serde_json::Value>, TaskError> {
+    let mut all = Vec::new();
+    for guest in 0..guests {
+        let tip = step_with("tip", move |attempt| {
+            while guest > 0 && attempt.number() == 1 && !attempt.is_given_up() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Ok::<serde_json::Value, String>(json!({ "cents": 50 }))
+        });
+        all.push(tip.input(&guest).at_most_once().hold_in_doubt().await?);
+    }
+    Ok(all)
 }
 
 /// Waits for an oven that is cold: a step that fails, and is tried again much later.
@@ -201,6 +216,7 @@ fn main() -> ExitCode {
         .describe("reserve", "Keeps a table free.", table())
         .register("delivery", delivery)
         .register("till", till)
+        .register("tips", tips)
         .register("oven", oven)
         .register("rush", rush)
         .register("stare", stare);

@@ -60,7 +60,7 @@ fn a_failed_run_is_forked_with_another_answer_and_driven_to_its_end() {
     let differs = home.run(&["diff", "toast", &id]);
     assert_eq!(differs.code, 1, "{differs:?}");
     let text = differs.stdout;
-    assert!(text.contains("set for the fork"), "{text}");
+    assert!(text.contains("changed in the fork"), "{text}");
     assert!(text.contains("/error: toast is on fire → nothing"), "{text}");
     for noise in ["/set", "/attempts", "Forked", "\"kind\""] {
         assert!(!text.contains(noise), "{noise} in {text}");
@@ -77,6 +77,71 @@ fn a_failed_run_is_forked_with_another_answer_and_driven_to_its_end() {
     command.stdin(std::fs::File::open(home.0.join("reply.json")).unwrap());
     let again = kit::finish(command).ok().stdout;
     assert!(again.contains(&format!("toast~{at}.2  forked from")), "{again}");
+}
+
+#[test]
+fn a_changed_answer_is_shown_as_changed_in_the_fork_and_not_as_somebody_s_decision() {
+    let home = Home::new();
+    home.start("refund", "r-1", "40", "0.3").ok();
+    home.run(&["approve", "r-1", "--choice", "half", "--because", "half full", "--as", "Ada"]).ok();
+    home.orders(&["resume", "r-1"]).ok();
+    let decided = home.run(&["log", "r-1", "--type", "ApprovalDecided", "--json"]).ok().lines();
+    let (at, mut reply) = (decided[0]["seq"].to_string(), decided[0]["value"].clone());
+    reply["choice"] = "all".into();
+    write(&home, "reply.json", &reply.to_string());
+    home.run(&["fork", "r-1", "--at", &at, "--id", "f", "--set-reply", "reply.json"]).ok();
+
+    let user = tiffany::control::user_name(rustix::process::geteuid().as_raw());
+    let changed = format!("changed in the fork by {user} at 20");
+    let decision = show(&home, "f")["decisions"][0].clone();
+    assert_eq!(
+        (&decision["answer"]["choice"], &decision["changed"]["by"]),
+        (&json!("all"), &json!(user))
+    );
+    let moment = decision["changed"]["when"].as_str().unwrap();
+    assert!(moment > decision["when"].as_str().unwrap(), "{decision}");
+    let shown = home.run(&["show", "f"]).ok().stdout;
+    let line = shown.lines().find(|line| line.starts_with("decided")).unwrap();
+    assert!(line.contains(&format!("\"Refund 40 EUR?\": all, {changed}")), "{line}");
+    assert!(!line.contains("Ada"), "{line}");
+    let log = home.run(&["log", "f", "--type", "ApprovalDecided"]).ok().stdout;
+    assert!(log.contains(&changed) && !log.contains("set="), "{log}");
+    // The parent's answer is Ada's as before.
+    assert_eq!(show(&home, "r-1")["decisions"][0]["changed"], Value::Null);
+    let parent = home.run(&["show", "r-1"]).ok().stdout;
+    assert!(parent.contains("half, by Ada"), "{parent}");
+
+    // A fork of the fork knows who changed it first; the fork's own changes take the place of those.
+    home.run(&["fork", "f", "--at", &at, "--id", "ff"]).ok();
+    assert_eq!(show(&home, "ff")["decisions"][0]["changed"]["when"], json!(moment));
+    home.run(&["fork", "f", "--at", &at, "--id", "fff", "--set-reply", "reply.json"]).ok();
+    assert!(show(&home, "fff")["decisions"][0]["changed"]["when"].as_str() > Some(moment));
+    home.run(&["verify"]).ok();
+}
+
+#[test]
+fn a_changed_result_of_a_step_is_not_what_somebody_decided_in_doubt() {
+    let home = Home::new();
+    let holder = home.hold("pay", "p", "60000", "");
+    home.wait_for("p", "EffectStart");
+    holder.kill();
+    let key = home.run(&["doubt", "--json"]).ok().lines().remove(0)["key"].clone();
+    home.run(&["doubt", "decide", key.as_str().unwrap(), "--done", "\"by hand\""]).ok();
+    let at = record(&home, "p", "EffectResult");
+    write(&home, "reply.json", "\"by another hand\"");
+    home.run(&["fork", "p", "--at", &at, "--id", "f", "--set-reply", "reply.json"]).ok();
+    let result = |id: &str| {
+        let records = home.run(&["log", id, "--type", "EffectResult", "--json"]).ok().lines();
+        records[0].clone()
+    };
+    assert_eq!((&result("p")["decided"], &result("f")["decided"]), (&json!("done"), &Value::Null));
+    let effect = home.run(&["effects", "f", "--json"]).ok().lines().remove(0);
+    assert!(effect["changed"]["by"].is_string(), "{effect}");
+    assert_eq!(home.run(&["effects", "p", "--json"]).ok().lines()[0]["changed"], Value::Null);
+    let table = home.run(&["effects", "f"]).ok().stdout;
+    assert!(table.contains("changed in the fork by "), "{table}");
+    home.orders(&["resume", "f"]).ok();
+    assert_eq!(show(&home, "f")["outcome"]["value"], "by another hand");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Lines of Python: where a coroutine stands. Found quickly, and put into words when somebody wants to read it.
 
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::PyString;
 use pyo3::{ffi, intern};
 use tiffany::Site;
@@ -19,7 +20,8 @@ enum Place {
 }
 
 impl Line {
-    /// Where a coroutine stands, in the innermost of those it delegates to by `await` and `yield from`.
+    /// Where a coroutine stands: the innermost line of the program among the coroutines that it delegates to by `await` and `yield from`.
+    /// Lines of this package, such as those of `Saga.step`, count only where there is no other.
     pub(crate) fn of(coroutine: &Bound<'_, PyAny>) -> Option<Line> {
         let py = coroutine.py();
         let mut found = None;
@@ -33,12 +35,28 @@ impl Line {
             let Some(line) = at.getattr(frame).ok().and_then(|frame| Line::of_frame(&frame)) else {
                 return found;
             };
-            found = Some(line);
+            let is_better = |outer: &Line| !line.is_of_package(py) || outer.is_of_package(py);
+            if found.as_ref().is_none_or(is_better) {
+                found = Some(line);
+            }
             match at.getattr(inner) {
                 Ok(inner) if crate::stack::is_plain_program(&inner) => at = inner,
                 _ => return found,
             }
         }
+    }
+
+    /// Whether the code is this package's own.
+    pub(crate) fn is_of_package(&self, py: Python<'_>) -> bool {
+        static PACKAGE: PyOnceLock<String> = PyOnceLock::new();
+        let find = || -> PyResult<String> {
+            let paths = py.import("tiffany")?.getattr(intern!(py, "__path__"))?;
+            Ok(format!("{}/", paths.get_item(0)?.extract::<String>()?))
+        };
+        let Ok(package) = PACKAGE.get_or_try_init(py, find) else { return false };
+        let file = self.code.bind(py).getattr(intern!(py, "co_filename"));
+        let file = file.ok().and_then(|file| file.cast_into::<PyString>().ok());
+        file.is_some_and(|file| file.to_str().is_ok_and(|file| file.starts_with(&**package)))
     }
 
     pub(crate) fn clone_ref(&self, py: Python<'_>) -> Line {

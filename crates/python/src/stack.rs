@@ -217,10 +217,15 @@ impl CallStack {
         frames
     }
 
-    /// The line where the task stands.
+    /// The line where the task stands: the innermost one of the program.
     pub(crate) fn line(&self, py: Python<'_>) -> Option<Line> {
         let alone = || self.line.as_ref().map(|line| line.clone_ref(py));
-        Line::of(self.top.bind(py)).or_else(alone)
+        let top = Line::of(self.top.bind(py)).or_else(alone)?;
+        if self.callers.is_empty() || !top.is_of_package(py) {
+            return Some(top);
+        }
+        let callers = self.callers.iter().rev().filter_map(|caller| Line::of(caller.bind(py)));
+        callers.into_iter().find(|line| !line.is_of_package(py)).or(Some(top))
     }
 }
 

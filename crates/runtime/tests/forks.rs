@@ -340,6 +340,13 @@ fn a_restart_after_any_record_makes_the_same_fork() {
     }
 }
 
+/// Drives a runtime until another thread has what it asked for.
+fn drive_until_finished<T>(runtime: &mut Runtime, thread: &std::thread::JoinHandle<T>) {
+    while !thread.is_finished() {
+        rest(runtime);
+    }
+}
+
 #[test]
 fn an_inherited_promise_is_settled_by_naming_the_fork() {
     let dir = Dir::new();
@@ -357,18 +364,18 @@ fn an_inherited_promise_is_settled_by_naming_the_fork() {
         })
     };
     let parents = settle(1, None);
-    rest(&mut runtime);
+    drive_until_finished(&mut runtime, &parents);
     assert_eq!(parents.join().unwrap().unwrap(), Settlement::Accepted);
     let forks = settle(2, Some(fork_uuid));
-    rest(&mut runtime);
+    drive_until_finished(&mut runtime, &forks);
     assert_eq!(forks.join().unwrap().unwrap(), Settlement::Accepted);
     let again = settle(3, Some(fork_uuid));
-    rest(&mut runtime);
+    drive_until_finished(&mut runtime, &again);
     assert_eq!(again.join().unwrap().unwrap(), Settlement::Ignored);
     runtime.send(&run, "word", &"parent").unwrap();
     assert_eq!(runtime.wait_for(&run).unwrap(), "1 parent");
     let gone = settle(4, None);
-    rest(&mut runtime);
+    drive_until_finished(&mut runtime, &gone);
     let error = gone.join().unwrap().unwrap_err();
     assert!(error.message().contains(&fork_uuid.to_string()), "{error}");
     runtime.send(&fork, "word", &"fork").unwrap();

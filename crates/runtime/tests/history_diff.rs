@@ -248,7 +248,7 @@ fn of_a_fork_only_what_comes_of_it_is_told() {
     let parting = other.parting.unwrap();
     let text = |call: Option<tiffany::history::Call>| call.unwrap().text;
     assert_eq!(text(parting.a), "the result of record 2");
-    assert_eq!(text(parting.b), "the result of record 2, set for the fork");
+    assert_eq!(text(parting.b), "the result of record 2, changed in the fork");
 }
 
 #[test]

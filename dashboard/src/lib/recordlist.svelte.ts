@@ -19,7 +19,7 @@ export class RecordList {
   version = $state(0);
   #pages = new Map<number, Map<number, LogRecord>>();
   #asking = new Set<number>();
-  #filter: RecordFilter = {};
+  #filter = $state.raw<RecordFilter>({});
   #next: number | null = null;
   #isLoading = false;
   #epoch = 0;

@@ -1,6 +1,7 @@
 // A record of the log as one line, and which types there are.
 import { brief, oneLine, place } from './text';
-import type { LogRecord } from './types';
+import { day, moment } from './time';
+import type { ChangedAnswer, LogRecord } from './types';
 
 /** Types that are asked for together. */
 export const TYPE_GROUPS: { name: string; types: string[] }[] = [
@@ -11,7 +12,7 @@ export const TYPE_GROUPS: { name: string; types: string[] }[] = [
   { name: 'The log', types: ['RunStart', 'Snapshot', 'ShutdownMarker', 'Forked', 'Compacted', 'Captured'] },
 ];
 
-const SHOWN_ELSEWHERE = new Set(['v', 'seq', 'ts', 'type', 'task_id', 'tid', 'gen', 'crc', 'at', 'call', 'name', 'error', 'seed']);
+const SHOWN_ELSEWHERE = new Set(['v', 'seq', 'ts', 'type', 'task_id', 'tid', 'gen', 'crc', 'at', 'call', 'name', 'error', 'seed', 'set', 'set_ts', 'set_by']);
 
 export function isFailure(record: LogRecord): boolean {
   return record.error !== undefined && record.error !== null;
@@ -23,9 +24,23 @@ function errorText(error: unknown): string {
   return [message ?? brief(error), code ? `[${code}]` : ''].filter(Boolean).join(' ');
 }
 
+/** How the answer in a record was changed when its run was forked; null if it was not. */
+export function changeOf(record: LogRecord): ChangedAnswer | null {
+  if (record.set === undefined) return null;
+  const text = (value: unknown) => (typeof value === 'string' ? value : null);
+  return { when: text(record.set_ts), by: text(record.set_by) };
+}
+
+/** The same in words. */
+export function changed({ when, by }: ChangedAnswer): string {
+  return ['changed in the fork', by ? `by ${oneLine(by, 80)}` : '', when ? `on ${day(moment(when))}` : ''].filter(Boolean).join(' ');
+}
+
 /** What a record says, beside its number, time, task and type. */
 export function says(record: LogRecord): string {
   const parts: string[] = [];
+  const change = changeOf(record);
+  if (change) parts.push(`(${changed(change)})`);
   if (typeof record.call === 'string') parts.push(record.call);
   if (typeof record.name === 'string') parts.push(`\`${oneLine(record.name, 80)}\``);
   if (isFailure(record)) parts.push(oneLine(errorText(record.error), 200));
@@ -38,10 +53,26 @@ export function says(record: LogRecord): string {
 
 const ANSWERS = new Set(['EffectResult', 'ApprovalDecided', 'PromiseSettled', 'Message']);
 
-/** The answer that a record has, which a fork can have another one in place of. */
+/** The answer that a record has and that a fork may change. A failed attempt that is retried, and a decision to run a step again, answer nothing. */
 export function answerOf(record: LogRecord): { kind: 'value'; value: unknown } | { kind: 'error'; message: string } | null {
-  if (!ANSWERS.has(record.type)) return null;
+  if (!ANSWERS.has(record.type) || record.retry_at !== undefined || record.decided === 'again') return null;
   return isFailure(record) ? { kind: 'error', message: errorText(record.error) } : { kind: 'value', value: record.value ?? null };
+}
+
+/** Which records of a run can be forked, and why later ones cannot. */
+export interface Forkable {
+  /** The last record that can be forked; 0 if none can. */
+  last: number;
+  why: string | null;
+}
+
+/** The types of records that end a run's part in a fork: those that end a task, and what is left of a compacted run. */
+export const ENDS = 'TaskExit,TaskAbort,TaskCancel,Compacted';
+
+/** The same, from the last two records of a finished run that are among `ENDS`: a fork must have something left to do. */
+export function forkableBefore([end, before]: readonly LogRecord[], last: number): Forkable {
+  if (end?.type === 'Compacted' || before?.type === 'Compacted') return { last: 0, why: 'This run was compacted: its records were removed, so it cannot be forked.' };
+  return end ? { last: end.seq - 1, why: `The run ended at record ${end.seq}, so nothing is left to do from there on.` } : { last, why: null };
 }
 
 /** The record of the call that this one answers. */

@@ -2,8 +2,9 @@
 import { api, ApiError, problemOf } from './api';
 import { Live, type LinkState } from './live';
 import { Pace } from './pace';
+import { changeOf } from './records';
 import { TaskList } from './tasklist';
-import type { Activity, Doubt, Problem, RunDetail, Tasks } from './types';
+import type { Activity, ChangedAnswer, Doubt, Problem, RunDetail, Tasks } from './types';
 
 export interface Progress {
   done: number;
@@ -45,6 +46,7 @@ export class RunView {
   tasks = $state.raw<Tasks | null>(null);
   /** Its steps that somebody has to decide on. */
   doubts = $state.raw<Doubt[]>([]);
+  change = $state.raw<ChangedAnswer | null | undefined>(undefined);
   problem = $state.raw<Problem | null>(null);
   lines = $state.raw<Shown[]>([]);
   /** How many lines are not kept here any more. */
@@ -90,7 +92,7 @@ export class RunView {
       this.detail = detail;
       this.problem = null;
       this.#live ??= new Live(`/runs/${encodeURIComponent(detail.uuid)}/events`, { events: (batch) => this.#take(batch), state: (state) => (this.link = state), gap: (why) => this.#gap(why) }, { history: true });
-      await Promise.all([this.#readInput(detail.uuid), this.#readDoubts(detail)]);
+      await Promise.all([this.#readInput(detail.uuid), this.#readDoubts(detail), this.#readChange(detail)]);
       const failed = await tasks;
       if (this.#isStopped) return;
       if (failed) throw failed.error;
@@ -106,6 +108,13 @@ export class RunView {
     if (this.input) return;
     const [first] = (await api.records(run, { from: 1, limit: 1 })).records;
     if (first && 'input' in first) this.input = { value: first.input };
+  }
+
+  /** The answer that this fork was given in place of its parent's. */
+  async #readChange({ uuid, parent }: RunDetail) {
+    if (!parent || this.change !== undefined) return;
+    const [record] = (await api.records(uuid, { from: parent.at, limit: 1 })).records;
+    this.change = (record && changeOf(record)) ?? null;
   }
 
   async #readDoubts({ uuid, state }: RunDetail) {

@@ -119,6 +119,14 @@ export interface Effect {
   at: number;
   attempts: EffectAttempt[];
   result_record: number | null;
+  /** Its result was changed when this run was forked. */
+  changed?: ChangedAnswer | null;
+}
+
+/** An answer that a fork was given in place of its parent's; logs of earlier versions do not say when and by whom. */
+export interface ChangedAnswer {
+  when: string | null;
+  by: string | null;
 }
 
 export interface EffectName {

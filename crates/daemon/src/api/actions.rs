@@ -137,10 +137,11 @@ pub(super) struct Forks {
 
 pub(super) async fn fork(
     State(app): State<App>,
+    Extension(who): Extension<Who>,
     Named(name): Named<String>,
     Json(forks): Json<Forks>,
 ) -> Answered {
-    let mut fork = forks.allow.into_iter().fold(Fork::new(), Fork::allow);
+    let mut fork = forks.allow.into_iter().fold(Fork::new().by(&who.name), Fork::allow);
     fork = match (forks.value, forks.error) {
         (Some(_), Some(_)) => return Err(bad("a fork has a `value` or an `error`, and not both")),
         (Some(value), None) => fork.set_reply(&value)?,

@@ -32,7 +32,7 @@ pub(crate) fn document() -> Value {
         "info": {
             "title": "Tiffany",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Durable runs: started, watched and changed. Runs are named by their UUID, the beginning of it, or their id. Errors are `application/problem+json` with a code, which the book explains, and the next step.",
+            "description": "Starts, shows and controls durable runs. A run is named by its UUID, the beginning of its UUID, or its ID. Errors are `application/problem+json` with a code that the book explains, and the next step.",
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         },
         "servers": [{ "url": "/" }],
@@ -91,8 +91,8 @@ fn responses(route: &Route) -> Map<String, Value> {
     let answers = route.answers.iter().filter(|(status, ..)| *status >= 200);
     let mut responses: Map<String, Value> = answers.map(response).collect();
     let refused = json!({
-        "description": "It was refused, and why.",
-        "headers": { "Retry-After": { "description": "When it makes sense again, in seconds.", "schema": { "type": "integer" } } },
+        "description": "The request was refused, with the reason.",
+        "headers": { "Retry-After": { "description": "How many seconds to wait before the next try.", "schema": { "type": "integer" } } },
         "content": content("Problem"),
     });
     responses.insert("default".into(), refused);
@@ -129,7 +129,7 @@ fn content(name: &str) -> Value {
         "Html" => json!({ "text/html": of(name) }),
         "Text" => json!({ "text/plain": of(name) }),
         "Events" => json!({ "text/event-stream": of(name) }),
-        "Value" => json!({ "application/json": of(name), "application/octet-stream": {} }),
+        "Value" => json!({ "application/json": of(name), "application/octet-stream": of("Bytes") }),
         "Problem" => json!({ "application/problem+json": of(name) }),
         "Records" => json!({
             "application/json": of(name),

@@ -140,7 +140,7 @@ const fn admin(word: &'static str) -> Takes {
 
 const MANY: u64 = u64::MAX;
 
-const NO_BODY: &[Reply] = &[(204, "It is done, and safe in the log.", None)];
+const NO_BODY: &[Reply] = &[(204, "Done, and safe in the log.", None)];
 
 /// Which events are wanted.
 const EVENTS: &[Parameter] = &[

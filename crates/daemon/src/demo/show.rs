@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tiffany::Uuid;
-use tiffany::cli::{Again, Asked, clean, json_line};
+use tiffany::cli::{Again, Asked, clean, json_line, quoted};
 use tiffany::control::{Control, Ruling, State};
 use tiffany::wal::{RealDisk, View};
 
@@ -294,13 +294,13 @@ impl Show<'_> {
         for line in proof.lines() {
             self.say(&format!("  {line}"))?;
         }
-        let program = std::env::args().next().unwrap_or_else(|| "tiffany".into());
-        let dir = self.dir.display().to_string();
+        let (program, dir) = (self.again.typed(), self.dir.display().to_string());
+        let (ledger, dir) = (format!("{dir}/ledger.jsonl"), quoted(&dir));
         let commands = [
-            (format!("{program} --dir {dir} ls"), "all runs; one of them has failed"),
+            (format!("{program} --dir {dir} ls"), "all runs; one of them failed"),
             (format!("{program} --dir {dir} show {}", trip::ID), "its tasks, and how each ended"),
             (format!("{program} --dir {dir} log {}", trip::ID), "its records, one by one"),
-            (format!("cat {dir}/ledger.jsonl"), "what the ledger saw"),
+            (format!("cat {}", quoted(&ledger)), "what the ledger saw"),
             (format!("rm -r {dir}"), "when you are done"),
         ];
         let wide = commands.iter().map(|(command, _)| command.len()).max().unwrap_or(0);

@@ -33,9 +33,9 @@ pub(super) fn start(dir: &Path) -> String {
 }
 
 /// A word as a shell takes it.
-pub(super) fn quoted(word: &str) -> Cow<'_, str> {
+pub fn quoted(word: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_alphanumeric() || "/._-~+:,@%".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
+    match !word.is_empty() && !word.starts_with('~') && word.chars().all(is_plain) {
         true => word.into(),
         false => format!("'{}'", word.replace('\'', r"'\''")).into(),
     }
@@ -53,6 +53,8 @@ mod tests {
             ("it's", r"'it'\''s'"),
             ("", "''"),
             ("a|b", "'a|b'"),
+            ("summer~4", "summer~4"),
+            ("~", "'~'"),
         ] {
             assert_eq!(quoted(word), expected);
         }

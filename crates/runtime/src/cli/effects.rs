@@ -29,7 +29,7 @@ pub(super) fn effects(place: &Place, mut out: Out, options: &Effects) -> Done {
         page.effects.iter().try_for_each(|effect| out.json(&json!(effect)))?;
         return out.end(0);
     }
-    let mut table = Table::new(&["RECORD", "TASK", "STEP", "STATE", "ATTEMPTS", "TOOK", "ERROR"]);
+    let mut table = Table::new(&["RECORD", "TASK", "STEP", "STATE", "ATTEMPTS", "TOOK", "NOTE"]);
     for effect in &page.effects {
         let style = match effect.state {
             "completed" => Style::Good,
@@ -37,6 +37,9 @@ pub(super) fn effects(place: &Place, mut out: Out, options: &Effects) -> Done {
             _ => Style::Busy,
         };
         let error = effect.attempts.iter().rev().find_map(|attempt| attempt.error.as_ref());
+        let changed = effect.changed.as_ref().map(ToString::to_string);
+        let error = error.map(|error| error.message.clone());
+        let note = changed.into_iter().chain(error).collect::<Vec<_>>().join(": ");
         table.row(vec![
             Cell::new(Style::Plain, &effect.record.to_string()),
             Cell::new(Style::Plain, &effect.tid.to_string()),
@@ -44,7 +47,7 @@ pub(super) fn effects(place: &Place, mut out: Out, options: &Effects) -> Done {
             Cell::new(style, effect.state),
             Cell::new(Style::Plain, &effect.attempts.len().to_string()),
             Cell::new(Style::Plain, &took(effect)),
-            Cell::new(Style::Dim, error.map_or("", |error| &error.message)),
+            Cell::new(Style::Dim, &note),
         ]);
     }
     table.print(&mut out)?;

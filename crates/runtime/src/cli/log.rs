@@ -10,8 +10,8 @@ use super::error::{Ending, exit};
 use super::out::{Out, Style, clean, paint};
 use super::place::{Place, find_kept};
 use crate::durable::call_word;
-use crate::history::has_failed;
 use crate::history::tasks::{Tasks, error_text, trace_lines};
+use crate::history::{ChangedAnswer, has_failed};
 use crate::wal::{Checker, Follower, LogError, Record, RecordType, RunState, View};
 
 /// How often the file of a run is looked at for more.
@@ -193,7 +193,8 @@ pub(super) fn what(record: &Record<'_>) -> String {
     let is_step = record.str("call").is_some_and(|call| call == "effect");
     for (name, value) in record.fields() {
         match name {
-            "gen" | "crc" => {}
+            "gen" | "crc" | "set_ts" | "set_by" => {}
+            "set" => parts.extend(ChangedAnswer::of(record).map(|changed| changed.to_string())),
             "error" => {
                 let error = super::json::value(value);
                 parts.push(match &error {

@@ -68,6 +68,7 @@ use crate::logging::{Format, Level};
 use args::{Args, Command};
 pub use clap;
 use clap::ArgMatches;
+pub use driver::quoted;
 pub use error::CliError;
 use error::Ending;
 pub use extra::{Again, Asked, Extra};

@@ -165,8 +165,14 @@ impl Facts {
         all["tasks"] = tasks.into();
         all["promises"] = promises.into();
         let decisions = self.tasks.decisions.iter().map(|decision| {
-            let Decision { of, question, answer, when } = decision;
-            json!({ "record": of, "question": question, "answer": answer, "when": when })
+            let Decision { of, question, answer, when, changed } = decision;
+            json!({
+                "record": of,
+                "question": question,
+                "answer": answer,
+                "when": when,
+                "changed": changed,
+            })
         });
         all["decisions"] = decisions.collect::<Vec<Value>>().into();
         all["inbox"] = json!(self.tasks.inbox);

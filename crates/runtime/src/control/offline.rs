@@ -205,7 +205,7 @@ impl Offline {
             }
             Request::Fork { run, at, fork } => {
                 self.needed = None;
-                self.fork(page, run, at, &fork, clock)
+                self.fork(page, run, at, &fork.asked_by_user(own_uid()), clock)
             }
             Request::Allow { run, names } => {
                 self.shelved(run)?.allow(page, clock, &names)?;

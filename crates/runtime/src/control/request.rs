@@ -174,6 +174,9 @@ impl Request {
             Request::Resolve { approval, ruling } => {
                 Request::Resolve { approval, ruling: ruling.asked_by_user(uid) }
             }
+            Request::Fork { run, at, fork } => {
+                Request::Fork { run, at, fork: fork.asked_by_user(uid) }
+            }
             request => request,
         }
     }

@@ -21,5 +21,6 @@ pub use diff::{
 pub use export::{ExportError, Format, export, export_to_file};
 pub(crate) use glance::Glance;
 pub use glance::Outcome;
+pub use words::ChangedAnswer;
 #[cfg(feature = "cli")]
 pub(crate) use words::{has_failed, json_value};

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tiffany_kernel::{TaskError, Tid};
 
 use super::waiting::{About, StepSeen, Target, Waiting, about, is_answered_in_log, may_wait, text};
-use super::words::json_value;
+use super::words::{ChangedAnswer, json_value};
 use crate::wal::{Payload, Record, RecordType};
 
 /// A run as its records tell it. A copy shares the tasks that do not change afterwards.
@@ -75,7 +75,7 @@ pub(crate) struct PromiseSeen {
     pub(crate) at: String,
 }
 
-/// What a person decided.
+/// What a person decided, or what a fork was given instead.
 #[derive(Clone)]
 pub(crate) struct Decision {
     /// The record of the call, and the question.
@@ -84,13 +84,17 @@ pub(crate) struct Decision {
     /// The choice, who, why, as the log has it.
     pub(crate) answer: Value,
     pub(crate) when: String,
+    pub(crate) changed: Option<ChangedAnswer>,
 }
 
 impl Decision {
-    /// In words: `"Ship?": yes, by Ada (uid 1000): it is ready`.
+    /// In words: `"Ship?": yes, by Ada (uid 1000): it is ready`. Nobody decided what was changed in a fork, whatever name its value has.
     pub(crate) fn what(&self) -> String {
         let Decision { question, answer, .. } = self;
         let text = |field: &str| answer[field].as_str().unwrap_or("?").to_owned();
+        if let Some(changed) = &self.changed {
+            return format!("{question:?}: {}, {changed}", text("choice"));
+        }
         let uid = answer["uid"].as_u64().map_or_else(String::new, |uid| format!(" (uid {uid})"));
         let why = answer["why"].as_str().map_or_else(String::new, |why| format!(": {why}"));
         format!("{question:?}: {}, by {}{uid}{why}", text("choice"), text("by"))
@@ -391,7 +395,8 @@ impl Tasks {
             _ => "?".into(),
         };
         let answer = inline(record, "value").unwrap_or(Value::Null);
-        self.decisions.push(Decision { of, question, answer, when: record.ts.to_owned() });
+        let (when, changed) = (record.ts.to_owned(), ChangedAnswer::of(record));
+        self.decisions.push(Decision { of, question, answer, when, changed });
     }
 
     /// Its task does not wait for it any more, and goes on.

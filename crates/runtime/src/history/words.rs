@@ -1,12 +1,14 @@
 //! A record in a few words, and the parts of it that both `diff` and `export` read.
 
 use std::borrow::Cow;
+use std::fmt;
 
+use serde::Serialize;
 use serde_json::Value;
 use tiffany_kernel::CallKind;
 
 use crate::durable::call_word;
-use crate::wal::{BlobForm, LogError, Payload, Record, RecordType, View};
+use crate::wal::{BlobForm, LogError, Payload, Record, RecordType, View, to_the_second};
 
 /// Whether a call concerns the world: those are matched, the others follow from them.
 pub(super) fn is_outward(record: &Record<'_>) -> bool {
@@ -25,8 +27,7 @@ pub(super) fn is_outward(record: &Record<'_>) -> bool {
 pub(super) fn describe(record: &Record<'_>) -> String {
     let text = |field: &str| record.str(field).unwrap_or(Cow::Borrowed(""));
     let of = || record.uint("of").map_or_else(String::new, |of| format!(" of record {of}"));
-    // The answer that a fork was given in the place of its parent's.
-    let set = || if record.get("set").is_some() { ", set for the fork" } else { "" };
+    let set = || if ChangedAnswer::of(record).is_some() { ", changed in the fork" } else { "" };
     let text_of = |field: &str| record.get(field).unwrap_or_default();
     match record.record_type() {
         Some(RecordType::RunStart) => format!("the start of `{}`", text("function")),
@@ -72,6 +73,37 @@ pub(super) fn describe(record: &Record<'_>) -> String {
         Some(RecordType::TaskAbort) => "failed".into(),
         Some(RecordType::TaskCancel) => "cancelled".into(),
         _ => record.kind.to_owned(),
+    }
+}
+
+/// An answer that was given to a fork in place of its parent's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChangedAnswer {
+    /// When it was changed; unknown in logs of earlier versions.
+    pub when: Option<String>,
+    /// Who changed it, if that is known.
+    pub by: Option<String>,
+}
+
+impl ChangedAnswer {
+    /// The change that this record has; `None` if its answer is the one that the run was given.
+    pub(crate) fn of(record: &Record<'_>) -> Option<ChangedAnswer> {
+        record.get("set")?;
+        let text = |field: &str| record.str(field).map(Cow::into_owned);
+        Some(ChangedAnswer { when: text("set_ts"), by: text("set_by") })
+    }
+}
+
+impl fmt::Display for ChangedAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("changed in the fork")?;
+        if let Some(by) = &self.by {
+            write!(f, " by {by}")?;
+        }
+        match &self.when {
+            Some(when) => write!(f, " at {}", to_the_second(when)),
+            None => Ok(()),
+        }
     }
 }
 

@@ -246,6 +246,7 @@ const OWN: &[&str] = &[
     "run",
     "seed",
     "set",
+    "set_ts",
     "step",
     "task",
     "time",

@@ -75,6 +75,28 @@ fn what_was_done_is_undone_in_reverse() {
 }
 
 #[test]
+fn every_call_of_a_saga_is_located_in_the_program() {
+    let dir = Dir::new();
+    let ledger = Ledger::default();
+    let steps = ledger.clone();
+    let trip = move |(): ()| {
+        let steps = steps.clone();
+        async move { trip(steps).await.map_err(TaskError::from) }
+    };
+    let mut runtime = dir.builder().register("trip", trip).build().unwrap();
+    let run = runtime.submit::<String>("trip", "t", &()).unwrap();
+    runtime.wait_for(&run).unwrap_err();
+    drop(runtime);
+    assert_eq!(ledger.take(), TRIP);
+    let log = dir.log();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("\"at\":\"")).collect();
+    assert!(lines.len() > 6, "{log}");
+    for line in lines {
+        assert!(line.contains("\"at\":\"crates/runtime/tests/durable_effects/sagas.rs:"), "{line}");
+    }
+}
+
+#[test]
 fn what_goes_well_is_not_undone() {
     let ledger = Ledger::default();
     let steps = ledger.clone();

@@ -75,6 +75,7 @@ fn is_of_the_log(field: &str) -> bool {
         "bytes",
         "received",
         "set",
+        "set_ts",
     ];
     FIELDS.contains(&field)
 }

@@ -107,7 +107,7 @@ pub(crate) fn copy(
                 begun = Some(Copying::begin(&record, run, at, fork, (batch, clock), &is_free)?);
             }
             Some(copying) if records == at && fork.reply.is_some() => {
-                copying.change(&record, fork, source)?;
+                copying.change(&record, fork, source, clock)?;
             }
             Some(copying) => copying.add(&record),
         }
@@ -197,12 +197,13 @@ impl Copying {
         begin_line(&mut self.batch, &mut self.chain, record).piece(record.fields().rest).end();
     }
 
-    /// The last record, with another answer.
+    /// The last record, with another answer, and who changed it when.
     fn change(
         &mut self,
         record: &Record<'_>,
         fork: &Fork,
         source: &Source<'_>,
+        clock: Time,
     ) -> Result<(), TaskError> {
         let (kind, run) = (record.record_type(), source.run);
         let is_last =
@@ -220,11 +221,12 @@ impl Copying {
             return Err(no_answer(run, record.seq, record.kind));
         }
         let mut line = begin_line(&mut self.batch, &mut self.chain, record);
-        for (name, value) in record.fields().filter(|(name, _)| !matches!(*name, "value" | "error"))
-        {
+        // A person's decision about the parent's step is not one about the fork's.
+        let replaced = ["value", "error", "decided", "set", "set_ts", "set_by"];
+        for (name, value) in record.fields().filter(|(name, _)| !replaced.contains(name)) {
             line = keep(line, name, value);
         }
-        match &fork.reply {
+        line = match &fork.reply {
             Some(Reply::Value(value)) => {
                 if !fork.as_is {
                     check_shape(record, value, source)?;
@@ -240,9 +242,13 @@ impl Copying {
             }
             Some(Reply::Error(error)) => line.json("error", &error_json(error)),
             None => line,
+        };
+        line = line.flag("set", true);
+        line = line.str("set_ts", Stamp::from_unix_nanos(clock.as_nanos()).as_str());
+        if let Some(by) = &fork.by {
+            line = line.str("set_by", by);
         }
-        .flag("set", true)
-        .end();
+        line.end();
         Ok(())
     }
 

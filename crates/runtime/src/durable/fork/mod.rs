@@ -19,6 +19,7 @@ pub(in crate::durable) use self::branch::Branch;
 pub(crate) use self::copy::{Copied, Source, copy};
 use super::runs::{DurableRun, Known};
 use super::serving::raw;
+use crate::approval::user_name;
 use crate::control::Request;
 use crate::error::RunError;
 use crate::runtime::Runtime;
@@ -41,6 +42,8 @@ pub struct Fork {
     as_is: bool,
     allow: BTreeSet<String>,
     id: Option<String>,
+    #[serde(default)]
+    by: Option<String>,
 }
 
 /// What the record at which a fork begins says instead.
@@ -92,6 +95,17 @@ impl Fork {
     pub fn allow(mut self, name: impl Into<String>) -> Fork {
         self.allow.insert(name.into());
         self
+    }
+
+    /// Who makes the fork: its log has this name beside the answer that it changes. Requests through the control socket are known by the
+    /// user who makes them.
+    pub fn by(self, name: impl Into<String>) -> Fork {
+        Fork { by: Some(name.into()), ..self }
+    }
+
+    /// Names the user who asks, unless somebody is named already.
+    pub(crate) fn asked_by_user(self, uid: u32) -> Fork {
+        Fork { by: self.by.or_else(|| Some(user_name(uid))), ..self }
     }
 
     /// The fork's id. Without one it is the parent's, with the number of the record: `order-7~12`.

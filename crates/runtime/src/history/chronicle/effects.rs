@@ -8,7 +8,7 @@ use super::index::Index;
 use super::lines::{Going, Lines, Moved};
 use super::named;
 use super::standing::ErrorStanding;
-use crate::history::words::json_value;
+use crate::history::words::{ChangedAnswer, json_value};
 use crate::wal::{Fields, Record, RecordType};
 
 /// How far an effect is.
@@ -95,6 +95,8 @@ struct Effect {
     /// The record of its result; 0: there is none.
     result: u32,
     state: State,
+    /// Its result was changed in a fork.
+    is_changed: bool,
     tried: Vec<Tried>,
 }
 
@@ -180,6 +182,7 @@ impl Effects {
             kind,
             result: 0,
             state: State::Queued,
+            is_changed: false,
             tried: Vec::new(),
         });
     }
@@ -214,6 +217,7 @@ impl Effects {
         };
         if is_over {
             effect.result = small(record.seq);
+            effect.is_changed = ChangedAnswer::of(record).is_some();
         }
     }
 
@@ -289,6 +293,14 @@ impl Effects {
                 error,
             });
         }
+        let mut changed = None;
+        if effect.is_changed {
+            let seq = effect.result.into();
+            lines.each(index, seq, seq, |record| {
+                changed = ChangedAnswer::of(record);
+                Going::Enough
+            })?;
+        }
         Ok(EffectSeen {
             record: effect.record.into(),
             tid: effect.tid.into(),
@@ -298,6 +310,7 @@ impl Effects {
             at: effect.at,
             attempts,
             result_record: (effect.result > 0).then_some(effect.result.into()),
+            changed,
         })
     }
 
@@ -381,6 +394,8 @@ pub struct EffectSeen {
     pub attempts: Vec<Attempt>,
     /// The record of its result.
     pub result_record: Option<u64>,
+    /// Its result was changed in a fork: by whom, and when.
+    pub changed: Option<ChangedAnswer>,
 }
 
 /// An attempt.

@@ -77,7 +77,7 @@ pub(super) fn fields<'a>(
     for (name, value) in record.fields() {
         let form = match name {
             "gen" | "crc" | "at" | "step" | "seed" | "retry_at" | "from" | "id" | "fork"
-            | "continued" | "language" | "set" => continue,
+            | "continued" | "language" | "set" | "set_ts" | "set_by" => continue,
             "number" if call == "random" => continue,
             "time" if call == "sleep" => match length(record) {
                 Some(length) => Cow::Owned(length),
