@@ -70,6 +70,18 @@ pub enum LogError {
         /// Where and how.
         broken: Broken,
     },
+    /// The file of a run and the commit log have different lines in the same place.
+    #[error(
+        "run {run} has other lines in its file than in the commit log, from record {record} at byte {offset} on: the two come from different copies [TFY0200]; restore the directory from one backup; the other runs continue without it"
+    )]
+    Mismatch {
+        /// The run.
+        run: Uuid,
+        /// The first record that differs.
+        record: u64,
+        /// Where it begins.
+        offset: u64,
+    },
     /// The commit log lacks a block that was durable.
     #[error("the commit log is damaged: block {block} at byte {offset} of {} cannot be read [TFY0108]; restore the directory from a copy", .path.display())]
     DamagedCommitLog {
@@ -139,6 +151,7 @@ impl LogError {
     pub const CODES: &[&str] = &[
         "TFY0101", "TFY0102", "TFY0103", "TFY0104", "TFY0105", "TFY0106", "TFY0107", "TFY0108",
         "TFY0109", "TFY0110", "TFY0111", "TFY0112", "TFY0113", "TFY0114", "TFY0115", "TFY0120",
+        "TFY0200",
     ];
 
     /// The stable code.
@@ -160,6 +173,7 @@ impl LogError {
             LogError::OutOfOrder { .. } => "TFY0114",
             LogError::NoRecord { .. } => "TFY0115",
             LogError::HalfRestored(_) => "TFY0120",
+            LogError::Mismatch { .. } => "TFY0200",
         }
     }
 

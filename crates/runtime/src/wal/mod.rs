@@ -27,6 +27,7 @@ mod line;
 mod lock;
 mod overlay;
 mod read;
+mod reconcile;
 mod recover;
 mod redacted;
 mod run_reader;
