@@ -31,6 +31,7 @@ fn one_of_each() -> Vec<LogError> {
         LogError::OutOfOrder { run, generation: 1, seq: 4 },
         LogError::NoRecord { run, seq: 9, records: 4 },
         LogError::HalfRestored(path),
+        LogError::Mismatch { run, record: 7, offset: 900 },
     ]
 }
 

@@ -57,8 +57,7 @@ impl Applier {
             None => Vec::new(),
         };
         let (content, bad) = gather(segments, plan, &tail)?;
-        let is_older = head.is_some_and(|head| head.generation < plan.entry.generation);
-        let is_replaced = (is_older || is_newer) && has_all;
+        let is_replaced = has_all && (is_newer || plan.replaces(head));
         // What is left of a finished run may have been written over its old file, which is longer.
         let is_whole = has_all && plan.entry.generation > 1 && plan.entry.state == RunState::Finished;
         let refusal = match self.misfit(run, plan, file.as_deref(), bad)? {
@@ -359,6 +358,14 @@ impl Applier {
 }
 
 impl Plan {
+    /// Whether the file is of an earlier generation than the one that begins here, however a crash left it.
+    fn replaces(&self, head: Option<Head>) -> bool {
+        match head {
+            Some(head) if head.is_good => head.generation < self.entry.generation,
+            _ => self.begins_generation(),
+        }
+    }
+
     /// Why the file and the commit log cannot both be of this run, if that is so: the file has lines that follow each
     /// other, and the commit log has others in their place.
     fn conflict(&self, run: Uuid, tail: &[u8], content: &[u8]) -> Option<LogError> {

@@ -119,6 +119,11 @@ impl Plan {
         self.pieces[0].offset
     }
 
+    /// Whether it has the beginning of a later generation than the index knows.
+    pub(super) fn begins_generation(&self) -> bool {
+        self.base.generation < self.entry.generation
+    }
+
     /// The number of the first of its lines.
     pub(super) fn first_seq(&self) -> u64 {
         match self.pieces[0].part.kind {
