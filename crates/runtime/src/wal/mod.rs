@@ -55,6 +55,7 @@ pub use json::Fields;
 pub(crate) use json::{end_of_value, parse_base64, parse_string, push_base64, push_string};
 pub use line::{Chain, LINE_VERSION, Line, RecordType};
 pub(crate) use lock::Holding;
+pub(crate) use lock::let_go_soon;
 pub use lock::{Holder, holder, lasting_holder};
 pub use read::{BlobForm, Broken, Checker, Flaw, Payload, Reader, Record};
 pub use recover::{Cut, Recovery};

@@ -419,7 +419,9 @@ impl Runtime {
         self.tell_activity(task_id, Some(tid), told, Data::Step(data));
         let Some(step) = self.effects.steps.get(&call) else { return };
         let what = (call, step.work.name, step.work.at.clone());
-        let stop = self.host.start_attempt(what, attempt.clone(), &step.work.job);
+        let held = self.durable.as_ref().map(|durable| step.work.job.holding(&durable.hold));
+        let job = held.as_ref().unwrap_or(&step.work.job);
+        let stop = self.host.start_attempt(what, attempt.clone(), job);
         let until = step.work.timeout.map(|timeout| now + timeout);
         let sign = step.work.heartbeat.map(|heartbeat| now + heartbeat);
         if let Some(step) = self.effects.steps.get_mut(&call) {
