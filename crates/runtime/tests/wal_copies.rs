@@ -77,7 +77,8 @@ fn a_flipped_bit_in_a_file_that_is_alone_refuses_its_run_and_changes_nothing() {
 #[test]
 fn a_reader_of_a_refused_run_gives_its_good_records_and_then_the_error() {
     let mut changed = four_lines();
-    let third = changed.split_inclusive(|byte| *byte == b'\n').take(2).map(<[u8]>::len).sum::<usize>();
+    let third =
+        changed.split_inclusive(|byte| *byte == b'\n').take(2).map(<[u8]>::len).sum::<usize>();
     changed[third + 60] ^= 1;
     let disk = alone(&changed);
     let views = [
@@ -371,7 +372,9 @@ fn copies_of_a_live_directory_made_file_by_file_roll_no_run_back() {
             })
             .collect();
         // A commit log of several moments may be refused as a whole.
-        let Ok((writer, recovery)) = Writer::open(Arc::new(RealDisk), &copy, small()) else { continue };
+        let Ok((writer, recovery)) = Writer::open(Arc::new(RealDisk), &copy, small()) else {
+            continue;
+        };
         for (run, age) in files {
             if recovery.refused.iter().any(|(known, _)| *known == run) {
                 continue;

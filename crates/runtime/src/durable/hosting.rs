@@ -164,7 +164,8 @@ impl Runtime {
         let mut batch = Batch::with_blob_limit(settings.blob_limit);
         batch.redact(self.settings.redactions.clone());
         let page = Page::new(batch);
-        let (writer, recovery) = Writer::open(disk.clone(), &root, settings)?;
+        let (writer, recovery) = Writer::open(disk, &root, settings)?;
+        let disk = writer.disk();
         if inline.is_none() {
             mark_redacted(&*disk, &root, self.settings.redactions.is_some())?;
         }

@@ -8,6 +8,7 @@ use tiffany_kernel::Uuid;
 
 use super::blob::BlobHash;
 use super::read::{Broken, Flaw};
+use super::retry_disk::lacks_descriptor;
 
 /// Why the log could not be opened, written or read.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -82,6 +83,16 @@ pub enum LogError {
         /// Where it begins.
         offset: u64,
     },
+    /// No file descriptor was left for a file of the log.
+    #[error(
+        "cannot {act} {}: no file descriptor is left [TFY0201]; raise the limit of open files (`ulimit -n`, `LimitNOFILE=`), or close what else is open, then open the log again", .path.display()
+    )]
+    NoDescriptor {
+        /// What was tried.
+        act: &'static str,
+        /// On what.
+        path: PathBuf,
+    },
     /// The commit log lacks a block that was durable.
     #[error("the commit log is damaged: block {block} at byte {offset} of {} cannot be read [TFY0108]; restore the directory from a copy", .path.display())]
     DamagedCommitLog {
@@ -151,7 +162,7 @@ impl LogError {
     pub const CODES: &[&str] = &[
         "TFY0101", "TFY0102", "TFY0103", "TFY0104", "TFY0105", "TFY0106", "TFY0107", "TFY0108",
         "TFY0109", "TFY0110", "TFY0111", "TFY0112", "TFY0113", "TFY0114", "TFY0115", "TFY0120",
-        "TFY0200",
+        "TFY0200", "TFY0201",
     ];
 
     /// The stable code.
@@ -174,6 +185,7 @@ impl LogError {
             LogError::NoRecord { .. } => "TFY0115",
             LogError::HalfRestored(_) => "TFY0120",
             LogError::Mismatch { .. } => "TFY0200",
+            LogError::NoDescriptor { .. } => "TFY0201",
         }
     }
 
@@ -189,6 +201,7 @@ impl LogError {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
                 LogError::Vanished { act, path }
             }
+            _ if lacks_descriptor(error) => LogError::NoDescriptor { act, path },
             _ => LogError::Io { act, path, why: error.to_string() },
         }
     }

@@ -59,7 +59,8 @@ impl Applier {
         let (content, bad) = gather(segments, plan, &tail)?;
         let is_replaced = has_all && (is_newer || plan.replaces(head));
         // What is left of a finished run may have been written over its old file, which is longer.
-        let is_whole = has_all && plan.entry.generation > 1 && plan.entry.state == RunState::Finished;
+        let is_whole =
+            has_all && plan.entry.generation > 1 && plan.entry.state == RunState::Finished;
         let refusal = match self.misfit(run, plan, file.as_deref(), bad)? {
             None if !is_replaced && !is_whole => plan.conflict(run, &tail, &content),
             other => other,
@@ -385,11 +386,7 @@ fn open_if_there(disk: &dyn Disk, path: &Path) -> Result<Option<Arc<dyn DiskFile
 }
 
 /// What the first line of a file says; `None` if it has none.
-fn head_of(
-    file: Option<&dyn DiskFile>,
-    path: &Path,
-    run: Uuid,
-) -> Result<Option<Head>, LogError> {
+fn head_of(file: Option<&dyn DiskFile>, path: &Path, run: Uuid) -> Result<Option<Head>, LogError> {
     let Some(file) = file else { return Ok(None) };
     let mut line = Vec::new();
     loop {

@@ -17,10 +17,12 @@ use super::error::{Doing, LogError};
 use super::handles::Handles;
 use super::index::{Frame, IndexFile, IndexState, RunEntry, RunState};
 use super::lock::{Holding, describe, is_brief, owner};
+use super::retry_disk::RetryDisk;
 use super::scan::{Chained, Found, Scan, TornBlock, fill};
 use super::segments::{Segment, Segments};
 use super::settings::Settings;
 use super::writer::Writer;
+use crate::descriptors;
 
 /// How long one is waited for who has the directory for a moment.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -165,9 +167,12 @@ impl Writer {
         root: &Path,
         mut settings: Settings,
     ) -> Result<(Writer, Recovery), LogError> {
-        settings.open_files = settings.open_files.max(1);
+        settings.open_files = settings.open_files.min(descriptors::limit() / 4).max(1);
         // A file that is synced by itself must still be open, or a failed write of it could go unseen.
         settings.single_syncs = settings.single_syncs.min(settings.open_files);
+        let handles = Arc::new(Handles::new(settings.open_files));
+        let (below, timeout) = (disk, settings.descriptor_timeout);
+        let disk: Arc<dyn Disk> = Arc::new(RetryDisk::new(below, Arc::clone(&handles), timeout));
         let places = Places::new(root);
         disk.create_dir(root).doing("make", root)?;
         let lock = root.join("lock");
@@ -195,7 +200,7 @@ impl Writer {
             salt,
             life,
             applied: last,
-            handles: Handles::new(settings.open_files),
+            handles,
             touched: Touched::default(),
             collecting: None,
             followers: Arc::default(),

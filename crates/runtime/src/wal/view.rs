@@ -134,8 +134,10 @@ impl View {
         let disk = Arc::new(Overlay::new(below));
         // A new segment is made in memory if there is none.
         let settings = Settings { segment_bytes: 1, ..Settings::default() };
-        let (writer, recovery) = Writer::open_for(holding, disk.clone(), root, settings)?;
+        let (writer, recovery) = Writer::open_for(holding, disk, root, settings)?;
         let salt = writer.applier.salt;
+        writer.applier.handles.close_all();
+        let disk = writer.disk();
         let mut runs: BTreeMap<Uuid, RunEntry> = writer.runs().collect();
         for (run, _) in &recovery.refused {
             let entry = runs.entry(*run).or_insert_with(|| RunEntry::unborn(*run));
