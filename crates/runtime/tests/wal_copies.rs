@@ -284,7 +284,7 @@ fn a_damaged_newer_file_beside_an_old_commit_log_is_left_as_it_is() {
     for at in 0..newer.len() {
         let mut changed = newer.clone();
         changed[at] ^= 1 << (at % 8);
-        let disk = mixture(&moments[0].0, |_| moments[1].0.clone(), &[path.clone()]);
+        let disk = mixture(&moments[0].0, |_| moments[1].0.clone(), std::slice::from_ref(&path));
         disk.tamper(&path, changed.clone());
         let (_writer, recovery) = open(&disk);
         assert_eq!(recovery.refused.len(), 1, "byte {at}: {recovery:?}");
@@ -305,7 +305,7 @@ fn lines_that_are_not_those_of_the_commit_log_are_left_as_they_are() {
         disk
     });
     let path = run_path(run_id(1));
-    let disk = mixture(&lives[0], |_| lives[1].clone(), &[path.clone()]);
+    let disk = mixture(&lives[0], |_| lives[1].clone(), std::slice::from_ref(&path));
     let (writer, recovery) = open(&disk);
     let [(_, error)] = &recovery.refused[..] else { panic!("{recovery:?}") };
     assert_eq!(error.code(), "TFY0200", "{error}");
