@@ -185,6 +185,7 @@ fn the_doctor_knows_a_clock_that_went_back_and_tells_of_every_check() {
         "file system",
         "free space",
         "fdatasync",
+        "open files",
         "in use",
         "log",
         "runs",

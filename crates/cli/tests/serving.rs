@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use kit::served::{FREE, Served, ask, read_line};
+use kit::served::{FREE, Line, Served, ask, read_line};
 use kit::{Home, LIMIT, orders, tiffany};
 use serde_json::json;
 
@@ -124,6 +124,69 @@ fn a_port_and_a_directory_that_somebody_has_are_named_with_who_has_them() {
     let next = Served::start(&home, &orders(), &FREE);
     assert_eq!(next.ask("GET", "/readyz", "").0, 200);
     assert_eq!(home.run(&["ls"]).code, 0);
+}
+
+/// How much processor time a process has used, in clock ticks.
+fn ticks(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let after = stat.rsplit_once(") ").unwrap().1;
+    after.split(' ').skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn idle_connections_without_a_token_do_not_stop_the_log() {
+    let home = Home::new();
+    let served = Served::limited(&home, &orders(), "ulimit -n 256");
+    let pid = served.child.id();
+    let open = || std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
+    let mut line = Line::open(&served.address);
+    assert_eq!(line.ask("GET", "/readyz", "").0, 200);
+    let before = open();
+    let idle: Vec<TcpStream> =
+        (0..300).map(|_| TcpStream::connect(&served.address).unwrap()).collect();
+    home.until("the daemon has all connections that it takes", || {
+        let taken = open();
+        std::thread::sleep(Duration::from_millis(100));
+        taken > before + 50 && taken == open()
+    });
+    // Each run needs a file of its own.
+    let used = ticks(pid);
+    for run in 0..40 {
+        let submit = format!(r#"{{"function":"nap","id":"n-{run}","input":0.01}}"#);
+        let (status, told) = line.ask("POST", "/api/v1/runs", &submit);
+        assert_eq!(status, 201, "{told}");
+    }
+    for run in 0..40 {
+        let (_, shown) = line.ask("GET", &format!("/api/v1/runs/n-{run}?wait=10"), "");
+        assert_eq!(shown["state"], "completed", "{shown}");
+    }
+    assert!(open() < 256, "{} descriptors", open());
+    // Connections that cannot be taken do not keep it busy: in a second there are 100 ticks.
+    assert!(ticks(pid) - used < 300, "{} ticks", ticks(pid) - used);
+    drop(idle);
+    home.until("it can be asked again", || {
+        ask(&served.address, "GET", "/readyz", "").is_ok_and(|(status, _)| status == 200)
+    });
+    assert_eq!(served.ask("GET", "/api/v1/runs/n-39", "").1["state"], "completed");
+    let doctor = home.run(&["doctor", "--json"]);
+    let found = doctor.lines().into_iter().find(|one| one["check"] == "open files").unwrap();
+    assert_eq!((&found["state"], &found["found"]), (&json!("note"), &json!("256 at most")));
+    assert!(found["next"].as_str().unwrap().contains("`ulimit -n`"), "{found}");
+}
+
+#[test]
+fn a_daemon_raises_its_soft_limit_of_open_files_and_warns_if_there_are_few() {
+    let home = Home::new();
+    for (limit, expected) in [("ulimit -Sn 100; ulimit -Hn 3000", "3000"), ("ulimit -n 200", "200")]
+    {
+        let served = Served::limited(&home, &tiffany(), limit);
+        let limits =
+            std::fs::read_to_string(format!("/proc/{}/limits", served.child.id())).unwrap();
+        let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+        assert_eq!(line.split_whitespace().nth(3), Some(expected), "{line}");
+        let warned = served.said["warnings"].to_string().contains("only 200 open files");
+        assert_eq!(warned, expected == "200", "{}", served.said);
+    }
 }
 
 /// A library that keeps `fdatasync` of the audit waiting: it says that it was asked, and comes back when it is told to.

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use tiffany::cli::Again;
 use tiffany::control::{Control, Status, Witness};
+use tiffany::descriptors;
 use tiffany::wal::{LogError, lasting_holder};
 use tiffany::{Builder, RunError, Runtime, RuntimeHandle};
 
@@ -150,6 +151,7 @@ impl Daemon {
         check_clock(SystemTime::now())?;
         let limits = limits.unwrap_or_else(|| config.limits());
         limits.check().map_err(DaemonError::Start)?;
+        let limits = limits.within(descriptors::raise_limit());
         let tls = config.tls().map(Tls::new).transpose()?;
         let has_tls = tls.is_some();
         nobody_has(&dir)?;
@@ -234,11 +236,16 @@ impl Serving {
         url(self.address, self.has_tls)
     }
 
-    /// What whoever starts it should know: that tokens travel in the clear, that nobody can get in.
+    /// What whoever starts it should know: that tokens travel in the clear, that nobody can get in, that there are too
+    /// few descriptors.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if is_in_the_clear(self.address, self.has_tls) {
             warnings.push("others can reach this address, and tokens and all else travel in the clear; give a certificate under `[tls]` of a configuration, or listen on 127.0.0.1 behind a proxy that has one".into());
+        }
+        let (descriptors, minimum) = (descriptors::limit(), descriptors::MINIMUM);
+        if descriptors < minimum {
+            warnings.push(format!("the process may have only {descriptors} open files, and a daemon should have at least {minimum}; raise the limit with `ulimit -n 4096`, or `LimitNOFILE=` of a service"));
         }
         if !self.app.gate.lets_somebody_in() {
             let dir = self.dir().display();

@@ -39,6 +39,7 @@ pub mod combine;
 mod context;
 pub mod control;
 mod current;
+pub mod descriptors;
 pub mod durable;
 mod error;
 mod external;

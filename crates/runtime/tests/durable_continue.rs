@@ -3,6 +3,7 @@
 mod durable_kit;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Mutex;
 
 use durable_kit::{Dir, ms};
@@ -264,4 +265,56 @@ fn the_log_does_not_grow() {
         (Some(100), Some(99 * 101))
     );
     assert!(dir.log().len() < 40_000, "{}", dir.log().len());
+}
+
+/// Waits for a word, and begins again.
+async fn again(at: u32) -> Result<u32, TaskError> {
+    let _: u32 = receive("go").await?;
+    continue_as(&(at + 1)).await
+}
+
+/// The threat: an index that is older than a run's file, which happens to have the length that the index knows.
+#[test]
+fn a_later_generation_of_the_same_length_is_not_written_to_as_the_earlier_one() {
+    let copy = |from: &Path, to: &Path| {
+        std::fs::create_dir_all(to).unwrap();
+        for file in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+            if file.file_type().unwrap().is_file() {
+                std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
+            }
+        }
+    };
+    let dir = Dir::new();
+    let build = |dir: &Dir| dir.builder().register("again", again).build().unwrap();
+    let mut lengths: Vec<(u64, Dir)> = Vec::new();
+    // A seed has some digits more or less, so that the lengths differ a little.
+    let (older, newer) = loop {
+        let mut runtime = build(&dir);
+        let run = runtime.submit::<u32>("again", "a", &10).unwrap();
+        runtime.send(&run, "go", &1u32).unwrap();
+        runtime.run(async { sleep(ms(20)).await }).unwrap();
+        drop(runtime);
+        let length = std::fs::metadata(dir.run_file()).unwrap().len();
+        let kept = Dir::new();
+        copy(&dir.0.join("commit"), &kept.0.join("commit"));
+        copy(&dir.0.join("wal"), &kept.0.join("wal"));
+        if let Some(at) = lengths.iter().position(|(known, _)| *known == length) {
+            break (lengths.swap_remove(at).1, kept);
+        }
+        lengths.push((length, kept));
+        assert!(lengths.len() < 40, "no two generations have one length");
+    };
+    let mixed = Dir::new();
+    copy(&older.0.join("commit"), &mixed.0.join("commit"));
+    copy(&newer.0.join("wal"), &mixed.0.join("wal"));
+    let before = mixed.log();
+    assert_ne!(before, older.log());
+    let mut runtime = build(&mixed);
+    let paused = runtime.paused();
+    assert_eq!(paused.len(), 1, "it goes on from an earlier generation");
+    assert!(paused[0].error.message().contains("TFY0107"), "{}", paused[0].error);
+    let run = runtime.submit::<u32>("again", "a", &10);
+    drop(run.map(|run| runtime.send(&run, "go", &1u32)));
+    drop(runtime);
+    assert_eq!(mixed.log(), before, "its file was changed");
 }

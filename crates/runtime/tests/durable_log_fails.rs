@@ -1,20 +1,19 @@
 //! The threat: the disk refuses a write while steps are under way, on real threads. The runs stop with an error that says so, nobody waits for ever,
-//! nothing goes on as if it were safe, and a restart brings everything to its end.
+//! nothing goes on as if it were safe, and a restart brings everything to its end. Until its last step has ended the process keeps the directory.
 
 mod durable_kit;
 
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::Mutex;
-use std::sync::mpsc;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use durable_kit::{Dir, ms};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tiffany::durable::{StepError, external_promise, step, step_with};
-use tiffany::wal::Settings;
+use tiffany::wal::{RealDisk, Settings, Writer};
 use tiffany::{Runtime, TaskError, try_spawn};
 
 /// What the threads of the first life tell.
@@ -158,4 +157,86 @@ fn a_disk_that_refuses_while_steps_are_under_way() {
     keys.dedup();
     assert_eq!(keys.len(), 201, "what is done again is done under its key:\n{ledger}");
     assert!(entries > 201, "nothing was cut off, so this shows nothing");
+}
+
+/// What the process of the next test says, line by line.
+fn say(what: &str) {
+    println!("\n{what}");
+}
+
+/// A run whose first step lasts until a file is there, while its second one breaks the disk.
+async fn lasting(dir: PathBuf) -> Result<(), TaskError> {
+    let release = dir.join("release");
+    let lasts = try_spawn(async move {
+        let lasts = step("lasts", move || {
+            while !release.exists() {
+                std::thread::sleep(ms(1));
+            }
+            say("ended");
+            Ok::<u64, StepError>(1)
+        });
+        lasts.at_most_once().await
+    })
+    .await;
+    step("breaks", || break_the_disk().map(|()| 1_u64)).await?;
+    lasts.await.map(drop)
+}
+
+/// The process of the next test: its log fails while a step runs, and then its runtime is dropped.
+fn fails_while_a_step_runs(dir: &Path) {
+    let mut runtime = Runtime::builder()
+        .log_dir(dir.join("log"))
+        .log_settings(Settings { segment_bytes: 1 << 18, ..Settings::default() })
+        .register("lasting", lasting)
+        .build()
+        .expect("the log opens");
+    let run = runtime.submit::<()>("lasting", "a", &dir).expect("it starts");
+    runtime.wait_for(&run).expect_err("the disk refuses");
+    say("failed");
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).expect("it is told to go on");
+    drop(runtime);
+    say("dropped");
+    std::io::stdin().read_line(&mut line).expect("it is told to end");
+}
+
+#[test]
+fn the_directory_is_held_until_the_last_step_has_ended() {
+    if let Ok(dir) = std::env::var("TIFFANY_FIRST_LIFE") {
+        return fails_while_a_step_runs(Path::new(&dir));
+    }
+    let dir = Dir::new();
+    std::fs::create_dir_all(&dir.0).unwrap();
+    let mut life = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "the_directory_is_held_until_the_last_step_has_ended", "--nocapture"])
+        .env("TIFFANY_FIRST_LIFE", &dir.0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(life.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut hears = |what: &str| assert!(lines.any(|line| line == what), "it never said `{what}`");
+    let mut go_on = life.stdin.take().unwrap();
+    let log = dir.0.join("log");
+    let open = |log: &Path| Writer::open(Arc::new(RealDisk), log, Settings::default()).map(drop);
+    hears("failed");
+    // The log has failed, and the step still runs.
+    let error = open(&log).expect_err("another process has its directory");
+    assert_eq!(error.code(), "TFY0101", "{error}");
+    assert!(error.to_string().contains(&format!("process {} ", life.id())), "{error}");
+    go_on.write_all(b"\n").unwrap();
+    hears("dropped");
+    // Its runtime is gone too, and the step still runs. Who wants the directory now waits for that.
+    assert!(tiffany::wal::holder(&log).is_some(), "the directory is free");
+    let wants = log.clone();
+    let waits = std::thread::spawn(move || open(&wants));
+    std::thread::sleep(ms(50));
+    assert!(!waits.is_finished(), "the directory was opened while a step runs");
+    std::fs::write(dir.0.join("release"), "").unwrap();
+    hears("ended");
+    waits.join().unwrap().unwrap();
+    drop(go_on);
+    assert!(life.wait().unwrap().success());
 }

@@ -126,8 +126,9 @@ fn a_step_that_lost_a_race_stays_lost() {
     runtime.submit::<String>("work", "work", &()).unwrap();
     moment(&mut runtime);
     drop(runtime);
-    DONE.lock().unwrap().clear();
+    // The directory is held until the step has ended, if it had begun.
     let mut runtime = builder(&dir).register("work", work).build().unwrap();
+    DONE.lock().unwrap().clear();
     let run = runtime.submit::<String>("work", "work", &()).unwrap();
     runtime.send(&run, "go", &1).unwrap();
     assert_eq!(runtime.wait_for(&run).unwrap(), "sleep");

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use backup_kit::{World, again, dest, read, restore, sweep, take};
 use tiffany::wal::backup::{self, BackupError, Over, Pace};
 use tiffany::wal::sim::{Operation, SimDisk, Survivors};
-use tiffany::wal::{Barrier, LogError, View, Writer};
+use tiffany::wal::{Barrier, Disk, LogError, OpenMode, View, Writer};
 use wal_kit::{Act, Play, Step, root, run_id, run_path, small};
 
 /// What must be there after a backup was stopped somewhere.
@@ -300,5 +300,31 @@ fn every_error_has_its_code_a_next_step_and_a_section_in_the_book() {
         for part in ["**What happened.** ", "**Why.** ", "**What to do.** "] {
             assert_eq!(section.matches(part).count(), 1, "{code} has no {part}");
         }
+    }
+}
+
+#[test]
+fn a_run_that_is_damaged_in_the_middle_is_refused_after_a_restore_too() {
+    let world = World::new(None);
+    let path = run_path(run_id(9));
+    let mut play = Play::new(SimDisk::new(), small());
+    drop(play.play(&[Step::Commit(vec![Act::Lines(9, 4, 4)])]).unwrap());
+    let good = play.disk.contents(&path).unwrap();
+    for line in 0..4 {
+        let starts: usize = good.split_inclusive(|b| *b == b'\n').take(line).map(<[u8]>::len).sum();
+        let mut changed = good.clone();
+        changed[starts + 60] ^= 1;
+        // A file that neither the index nor the commit log knows.
+        let disk = world.disk.copy();
+        let file = disk.open(&path, OpenMode::Create).unwrap();
+        file.write_at(&changed, 0).unwrap();
+        disk.crash(Survivors::All);
+        let taken = take(&disk).unwrap();
+        assert_eq!(taken.damaged.len(), 1, "line {line}: {:?}", taken.damaged);
+        backup::check(&disk, dest()).unwrap();
+        restore(&disk, Over::Nothing).unwrap();
+        let (_writer, recovery) = Writer::open(Arc::new(disk), again(), small()).unwrap();
+        let refused: Vec<_> = recovery.refused.iter().map(|(run, _)| *run).collect();
+        assert_eq!(refused, [run_id(9)], "line {line}");
     }
 }

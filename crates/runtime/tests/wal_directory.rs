@@ -230,6 +230,51 @@ fn segments_are_used_again_and_again_and_opening_twice_changes_nothing() {
     assert_eq!(files, 3, "an index and two segments");
 }
 
+/// Not a test: the process of the next one, which may have few descriptors.
+#[test]
+fn miser() {
+    let Ok(dir) = std::env::var("WAL_MISER") else { return };
+    let (mut writer, _) =
+        open(Path::new(&dir), Settings { blob_limit: 100, ..Settings::default() }).unwrap();
+    let mut chains: Vec<Chain> = (0..300).map(|run| Chain::new(run_id(run))).collect();
+    for chain in chains.iter_mut().take(10) {
+        add_line(&mut writer, chain).unwrap();
+    }
+    // Somebody takes all that are left, and gives them back after a while.
+    let others: Vec<fs::File> = std::iter::from_fn(|| fs::File::open("/dev/null").ok()).collect();
+    assert!(others.len() > 20, "{} descriptors", others.len());
+    let gives_back = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        drop(others);
+    });
+    for chain in &mut chains {
+        add_line(&mut writer, chain).unwrap();
+        writer.background().unwrap();
+    }
+    gives_back.join().unwrap();
+    writer.close().unwrap();
+}
+
+#[test]
+fn a_process_with_few_descriptors_loses_none_to_others_for_good() {
+    let scratch = Scratch::new("miser");
+    // The soft limit only, and both.
+    for (limit, name) in [("ulimit -Sn 64", "soft"), ("ulimit -n 64", "hard")] {
+        let log = scratch.0.join(name);
+        let miser = Command::new("sh")
+            .args(["-c", &format!("{limit}; exec \"$0\" \"$@\"")])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", "miser", "--nocapture"])
+            .env("WAL_MISER", &log)
+            .output()
+            .unwrap();
+        assert!(miser.status.success(), "{}", String::from_utf8_lossy(&miser.stderr));
+        let (writer, recovery) = open(&log, small()).unwrap();
+        assert!(recovery.is_clean(), "{recovery:?}");
+        assert_eq!(writer.runs().map(|(_, entry)| entry.seq).sum::<u64>(), 310);
+    }
+}
+
 #[test]
 fn run_files_alone_make_a_log() {
     let scratch = Scratch::new("adopt");

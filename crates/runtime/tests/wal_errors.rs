@@ -30,7 +30,9 @@ fn one_of_each() -> Vec<LogError> {
         LogError::UnknownRun(run),
         LogError::OutOfOrder { run, generation: 1, seq: 4 },
         LogError::NoRecord { run, seq: 9, records: 4 },
-        LogError::HalfRestored(path),
+        LogError::HalfRestored(path.clone()),
+        LogError::Mismatch { run, record: 7, offset: 900 },
+        LogError::NoDescriptor { act: "open", path },
     ]
 }
 

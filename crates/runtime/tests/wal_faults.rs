@@ -1,16 +1,22 @@
 //! The threat: the disk is full, or fails. The first failure stops the log for good, everything after it says so
-//! with the first cause, and opening it again on a healthy disk finds all that was durable.
+//! with the first cause, and opening it again on a healthy disk finds all that was durable. Signals that interrupt a
+//! call, and a lack of descriptors that passes, are no failures.
 
 mod wal_kit;
 
 use tiffany::wal::sim::{Operation, Part, SimDisk, Survivors};
 use tiffany::wal::{Barrier, LogError, Settings};
+use wal_kit::calls::Need;
 use wal_kit::{Act, Play, Step, everything, keeping, small};
 
 const ENOSPC: i32 = 28;
 const EIO: i32 = 5;
 const EROFS: i32 = 30;
 const EACCES: i32 = 13;
+const EINTR: i32 = 4;
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
+const ENOLCK: i32 = 37;
 
 /// After a failure: nothing works, and the first cause is named.
 fn is_poisoned(play: &mut Play, mut writer: tiffany::wal::Writer, first: &LogError) {
@@ -194,4 +200,97 @@ fn a_directory_that_may_not_be_written_has_its_own_code() {
         let error = Play::new(disk, small()).open().map(|_| ()).unwrap_err();
         assert_eq!(error.code(), "TFY0104", "{error}");
     }
+}
+
+/// Every call that is meant fails some times before it works, and the log goes on as if nothing had been.
+fn goes_on(is_meant: fn(Need) -> bool, times: usize, errno: i32) {
+    for steps in [everything(), keeping()] {
+        let mut play = Play::new(SimDisk::new(), small());
+        play.calls.fail_each(is_meant, times, errno);
+        drop(play.play(&steps).unwrap());
+        let made = play.calls.made();
+        let meant = made.iter().filter(|(_, need)| is_meant(*need)).count();
+        assert!(meant > 100 * times, "{meant} of {} calls", made.len());
+        play.calls.heal();
+        play.disk.crash(Survivors::Nothing);
+        let (writer, recovery) = play.open().unwrap();
+        let found = play.check(&writer, &recovery).unwrap();
+        assert_eq!(found, play.models.len() - 1, "not all that was handed in is there");
+    }
+}
+
+#[test]
+fn signals_that_interrupt_every_call_are_not_noticed() {
+    for times in [1, 3] {
+        goes_on(|_| true, times, EINTR);
+    }
+}
+
+#[test]
+fn a_lack_of_descriptors_that_passes_is_not_noticed() {
+    for (errno, times) in [(EMFILE, 1), (ENFILE, 1), (EMFILE, 2)] {
+        goes_on(|need| need != Need::Nothing, times, errno);
+    }
+}
+
+#[test]
+fn any_call_that_fails_leaves_all_that_was_durable() {
+    let steps = keeping();
+    let mut calm = Play::new(SimDisk::new(), small());
+    drop(calm.play(&steps).unwrap());
+    let made = calm.calls.made();
+    for (at, (call, _)) in made.iter().enumerate() {
+        let mut play = Play::new(SimDisk::new(), small());
+        play.calls.fail(at, ENOLCK);
+        // Whether a file is there, and what is only cleared away, may stay unknown.
+        if let Err(error) = play.play(&steps) {
+            assert_eq!(error.code(), "TFY0102", "{call} {at}: {error}");
+        }
+        play.disk.crash(Survivors::Some(at as u64));
+        let (writer, recovery) = play.open().unwrap();
+        let found = play.check(&writer, &recovery);
+        found.unwrap_or_else(|error| panic!("after {call} {at} failed: {error}"));
+    }
+}
+
+#[test]
+fn a_lack_of_descriptors_that_stays_stops_the_log_and_says_what_to_do() {
+    let settings = Settings { descriptor_timeout: std::time::Duration::from_millis(30), ..small() };
+    let mut play = Play::new(SimDisk::new(), settings);
+    let (mut writer, _) = play.open().unwrap();
+    play.commit(&mut writer, &[Act::Lines(1, 1, 4)]).unwrap();
+    assert_eq!(writer.open_files(), 1);
+    play.calls.fail_each(|need| need == Need::Descriptor, usize::MAX, EMFILE);
+    // A commit needs none, nor does a run whose file is open.
+    play.commit(&mut writer, &[Act::Lines(1, 1, 4)]).unwrap();
+    let first = play.commit(&mut writer, &[Act::Lines(2, 1, 4)]).unwrap_err();
+    assert_eq!(first.code(), "TFY0201", "{first}");
+    assert!(first.to_string().contains("`ulimit -n`"), "{first}");
+    assert_eq!((play.acked, writer.open_files()), (3, 0));
+    play.calls.heal();
+    is_poisoned(&mut play, writer, &first);
+    let (writer, recovery) = play.open().unwrap();
+    play.check(&writer, &recovery).unwrap();
+}
+
+/// What is closed early may have failed unseen, so that it is synced with everything else.
+#[test]
+fn files_that_were_closed_for_their_descriptors_are_synced_all_the_same() {
+    let settings = Settings { open_files: 64, single_syncs: 64, ..small() };
+    let mut play = Play::new(SimDisk::new(), settings);
+    let (mut writer, _) = play.open().unwrap();
+    play.commit(&mut writer, &[Act::Lines(1, 1, 4)]).unwrap();
+    play.calls.fail_each(|need| need == Need::Descriptor, 1, EMFILE);
+    let together = |disk: &SimDisk| {
+        let all = Operation::Sync(Barrier::Everything);
+        disk.operations().iter().filter(|operation| **operation == all).count()
+    };
+    let before = together(&play.disk);
+    play.commit(&mut writer, &[Act::Lines(2, 1, 4)]).unwrap();
+    writer.close().unwrap();
+    assert_eq!(together(&play.disk), before + 1);
+    play.disk.crash(Survivors::Nothing);
+    let (writer, recovery) = play.open().unwrap();
+    assert!(recovery.is_clean(), "{recovery:?}");
+    play.check(&writer, &recovery).unwrap();
 }

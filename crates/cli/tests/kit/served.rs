@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{Home, LIMIT};
+use super::{Home, LIMIT, clean_env};
 
 /// On a port that is free.
 pub(crate) const FREE: [&str; 2] = ["--listen", "127.0.0.1:0"];
@@ -36,6 +36,15 @@ impl Served {
         let mut command = home.command(program, &["serve", "--json"]);
         tell(&mut command);
         command.args(arguments);
+        Served::by(command)
+    }
+
+    /// The same as a process with the limits of this `ulimit`.
+    pub(crate) fn limited(home: &Home, program: &Path, ulimit: &str) -> Served {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("{ulimit}; exec \"$0\" \"$@\"")]).arg(program);
+        command.args(["--dir", "orders", "serve", "--json"]).args(FREE).current_dir(&home.0);
+        clean_env(&mut command);
         Served::by(command)
     }
 
@@ -113,4 +122,34 @@ pub(crate) fn ask(
         return Ok((status, Value::Null));
     }
     Ok((status, serde_json::from_str(body).map_err(|_| broken())?))
+}
+
+/// A connection that is kept for many requests.
+pub(crate) struct Line(BufReader<TcpStream>);
+
+impl Line {
+    pub(crate) fn open(address: &str) -> Line {
+        let line = TcpStream::connect(address).unwrap();
+        line.set_read_timeout(Some(LIMIT)).unwrap();
+        Line(BufReader::new(line))
+    }
+
+    pub(crate) fn ask(&mut self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let length = body.len();
+        let asked = format!(
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
+        self.0.get_mut().write_all(asked.as_bytes()).unwrap();
+        let head: Vec<String> = std::iter::from_fn(|| {
+            let mut line = String::new();
+            self.0.read_line(&mut line).unwrap();
+            Some(line.trim_end().to_lowercase()).filter(|line| !line.is_empty())
+        })
+        .collect();
+        let status = head[0].split(' ').nth(1).unwrap().parse().unwrap();
+        let length = head.iter().find_map(|line| line.strip_prefix("content-length: "));
+        let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+        self.0.read_exact(&mut body).unwrap();
+        (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
+    }
 }

@@ -1,4 +1,5 @@
-//! The listening socket and the threads behind it. A connection that is one too many is told so and closed; one that says nothing for too long is closed.
+//! The listening socket and the threads behind it. A connection beyond the limit is told so and closed; one that says
+//! nothing for too long is closed.
 
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
@@ -14,6 +15,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::net::sockopt::set_tcp_user_timeout;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
@@ -28,8 +30,11 @@ use crate::tls::{Tls, name_in};
 
 /// Headers that one request may have.
 const HEADERS: usize = 100;
-/// How long somebody who is turned away has to read why.
+/// How long a client that is turned away has to read why.
 const FAREWELL: Duration = Duration::from_secs(2);
+/// How many clients are told at once why they are turned away. More are just disconnected: they are beyond the limit of
+/// connections, and each has a descriptor.
+const FAREWELLS: usize = 16;
 /// After this the threads are not waited for any more.
 const LAST: Duration = Duration::from_secs(2);
 
@@ -75,12 +80,7 @@ impl Server {
             let _entered = threads.enter();
             tokio::net::TcpListener::from_std(listener).map_err(failed)?
         };
-        let house = House {
-            app: app.clone(),
-            router,
-            tls: tls.map(Arc::new),
-            peers: Peers::new(&app.limits),
-        };
+        let house = House::new(app, router, tls);
         threads.spawn(accept(listener, Arc::new(house)));
         threads.spawn(sync_audit(app.clone()));
         Ok(Server { threads })
@@ -116,6 +116,19 @@ struct House {
     router: Router,
     tls: Option<Arc<Tls>>,
     peers: Arc<Peers>,
+    farewells: Semaphore,
+}
+
+impl House {
+    fn new(app: &App, router: Router, tls: Option<Tls>) -> House {
+        House {
+            app: app.clone(),
+            router,
+            tls: tls.map(Arc::new),
+            peers: Peers::new(&app.limits),
+            farewells: Semaphore::new(FAREWELLS),
+        }
+    }
 }
 
 async fn accept(listener: tokio::net::TcpListener, house: Arc<House>) {
@@ -142,7 +155,10 @@ async fn accept(listener: tokio::net::TcpListener, house: Arc<House>) {
 async fn connected(stream: TcpStream, address: SocketAddr, house: Arc<House>) {
     let _connected = match house.peers.connect(address.ip()) {
         Ok(connected) => connected,
-        Err(error) => return turn_away(stream, &Problem::from(error)).await,
+        Err(error) => match house.farewells.try_acquire() {
+            Ok(_place) => return turn_away(stream, &Problem::from(error)).await,
+            Err(_) => return,
+        },
     };
     match &house.tls {
         None => serve(stream, Peer { address, certificate: None }, &house).await,
@@ -176,8 +192,7 @@ pub(crate) async fn serve_line<S>(stream: S, app: &App)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let house =
-        House { app: app.clone(), router: router(app), tls: None, peers: Peers::new(&app.limits) };
+    let house = House::new(app, router(app), None);
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
     serve_as(
         stream,

@@ -18,6 +18,7 @@ use super::summary::Summary;
 use super::table::{Cell, Table};
 use super::units::size;
 use crate::control::{Control, Paused};
+use crate::descriptors;
 use crate::wal::{LINE_VERSION, View, holder};
 
 /// One thing that was looked at.
@@ -65,6 +66,7 @@ pub(super) fn doctor(place: &Place, mut out: Out) -> Done {
     if there {
         writable(&mut findings, dir);
         medium(&mut findings, dir);
+        open_files(&mut findings, dir);
         lock(&mut findings, dir);
         log(&mut findings, place);
     }
@@ -187,6 +189,37 @@ fn sync_time(dir: &Path) -> std::io::Result<Option<Duration>> {
     let measured = measure();
     std::fs::remove_file(&path)?;
     measured.map(Some)
+}
+
+/// How many files the process that has the log may open; if there is none, a daemon that is started from here.
+fn open_files(findings: &mut Findings, dir: &Path) {
+    let limits = holder(dir).and_then(|holder| limits_of(&format!("/proc/{}/limits", holder.pid)));
+    let Some((soft, hard)) = limits.or_else(|| limits_of("/proc/self/limits")) else {
+        return findings.note("open files", "the limit is unknown", "see `ulimit -n`");
+    };
+    // `serve` raises the soft limit itself.
+    let limit = if limits.is_some() { soft } else { hard.min(descriptors::RAISED) };
+    let found = format!("{limit} at most");
+    match limit >= ENOUGH_FILES {
+        true => findings.ok("open files", found),
+        false => findings.note(
+            "open files",
+            found,
+            format!("raise the limit to {ENOUGH_FILES} or more: `ulimit -n`, or `LimitNOFILE=` of a service; a daemon keeps connections to half of it"),
+        ),
+    }
+}
+
+/// So many are enough for the files of busy runs and for some hundred connections.
+const ENOUGH_FILES: u64 = 1024;
+
+/// The soft and the hard limit of open files.
+fn limits_of(path: &str) -> Option<(u64, u64)> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    let number = |word: &str| if word == "unlimited" { Some(u64::MAX) } else { word.parse().ok() };
+    let mut words = line.split_whitespace();
+    Some((number(words.next()?)?, number(words.next()?)?))
 }
 
 fn lock(findings: &mut Findings, dir: &Path) {

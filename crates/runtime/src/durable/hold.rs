@@ -361,7 +361,8 @@ impl Runtime {
         if let Err(error) = self.durable_mut().log.catch_up() {
             return self.pause(uuid, log_failed(error), None);
         }
-        self.bring_back(uuid, chain, &|durable| durable.read(uuid, |_| false));
+        let whole = chain.clone();
+        self.bring_back(uuid, chain, &|durable| durable.read_whole(&whole));
     }
 
     /// A held run that is cancelled is released for that, and no limit holds it again.

@@ -28,12 +28,17 @@ use crate::metrics::LogStanding;
 use crate::retention::Background;
 use crate::runtime::Runtime;
 use crate::trace::Who;
-use crate::wal::{Batch, Disk, LogError, RunEntry, RunState, Ticket, Writer, mark_redacted};
+use crate::wal::{
+    Batch, Disk, Hold, LogError, RunEntry, RunState, Ticket, Writer, let_go_soon, mark_redacted,
+};
 use crate::watchdog::Watched;
 
 /// The durable side of a runtime.
 pub(crate) struct Durable {
     pub(super) log: Log,
+    /// The directory, which is held for as long as this is there and attempts at steps run, even after the log has
+    /// failed.
+    pub(super) hold: Arc<dyn Hold>,
     pub(super) disk: Arc<dyn Disk>,
     pub(super) root: PathBuf,
     pub(super) page: Page,
@@ -165,7 +170,8 @@ impl Runtime {
         let mut batch = Batch::with_blob_limit(settings.blob_limit);
         batch.redact(self.settings.redactions.clone());
         let page = Page::new(batch);
-        let (writer, recovery) = Writer::open(disk.clone(), &root, settings)?;
+        let (writer, recovery) = Writer::open(disk, &root, settings)?;
+        let disk = writer.disk();
         if inline.is_none() {
             mark_redacted(&*disk, &root, self.settings.redactions.is_some())?;
         }
@@ -182,6 +188,7 @@ impl Runtime {
                 RunState::Removed => drop(runs.insert(uuid, Known::Removed)),
             }
         }
+        let hold = Arc::clone(&writer.committer.hold);
         let inbox = Arc::clone(&self.host.inbox);
         if inline.is_none() {
             inbox.meters.has_log_in(root.clone());
@@ -195,6 +202,7 @@ impl Runtime {
         };
         self.durable = Some(Durable {
             log,
+            hold,
             disk,
             root,
             page,
@@ -299,6 +307,10 @@ impl Runtime {
         let closed = durable.log.close();
         if let Err(error) = &closed {
             tracing::error!(target: "tiffany", "closing the log: {error}");
+        }
+        if Arc::strong_count(&durable.hold) > 1 {
+            // Attempts still run, and hold it until they end. Whoever opens it next may wait for that.
+            let_go_soon(&*durable.hold);
         }
         // With the log everything in it is safe.
         let waiting = durable.waiting.into_iter().flat_map(|(_, _, held)| held);

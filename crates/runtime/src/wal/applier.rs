@@ -78,7 +78,7 @@ pub(crate) struct Applier {
     pub(crate) life: u64,
     /// All blocks up to this one are in the files.
     pub(crate) applied: u64,
-    pub(crate) handles: Handles,
+    pub(crate) handles: Arc<Handles>,
     pub(crate) touched: Touched,
     /// A search for blobs that nobody names.
     pub(crate) collecting: Option<Collecting>,
@@ -282,10 +282,20 @@ impl Applier {
 
     fn sync_files(&mut self, touched: &Touched) -> Result<(), LogError> {
         let blobs = touched.blobs.len() + touched.closed_blobs;
-        if touched.runs.len() + blobs > self.settings.single_syncs {
-            let synced = self.hold.sync_everything(Barrier::Everything);
-            return synced.doing("sync all files of", &self.places.root);
+        let few = touched.runs.len() + blobs <= self.settings.single_syncs;
+        if few && !self.handles.take_were_closed() {
+            self.sync_each(touched)?;
+            // A file that was closed meanwhile may have failed unseen.
+            if !self.handles.take_were_closed() {
+                return Ok(());
+            }
         }
+        let synced = self.hold.sync_everything(Barrier::Everything);
+        synced.doing("sync all files of", &self.places.root)?;
+        Ok(())
+    }
+
+    fn sync_each(&mut self, touched: &Touched) -> Result<(), LogError> {
         for run in &touched.runs {
             let is_gone = self.runs[run].entry.state == RunState::Removed;
             if !is_gone && !self.refused.contains_key(run) {
@@ -300,7 +310,7 @@ impl Applier {
             let wal = &self.places.wal;
             self.disk.sync_dir(wal, Barrier::RunNames).doing("sync", wal)?;
         }
-        if blobs > 0 {
+        if touched.blobs.len() + touched.closed_blobs > 0 {
             let dir = &self.places.blobs;
             self.disk.sync_dir(dir, Barrier::BlobNames).doing("sync", dir)?;
         }

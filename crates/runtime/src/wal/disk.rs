@@ -2,7 +2,7 @@
 //! tests is in `sim.rs`. It knows nothing of lines or blocks.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -152,6 +152,9 @@ pub trait Hold: Send + Sync {
     /// the directory is held.
     fn sync_everything(&self, barrier: Barrier) -> io::Result<()>;
 
+    /// Leaves another note on who has it.
+    fn note(&self, owner: &str) -> io::Result<()>;
+
     /// An error if the directory is not what it was: moved, removed, or made anew by somebody else.
     fn check(&self) -> io::Result<()> {
         Ok(())
@@ -255,9 +258,9 @@ impl Disk for RealDisk {
         let mut file = options.open(path)?;
         match file.try_lock() {
             Ok(()) => {
-                file.set_len(0)?;
-                file.write_all(owner.as_bytes())?;
-                Ok(Locking::Ours(Box::new(RealHold { file, path: path.into() })))
+                let hold = RealHold { file, path: path.into() };
+                hold.note(owner)?;
+                Ok(Locking::Ours(Box::new(hold)))
             }
             Err(TryLockError::WouldBlock) => {
                 let mut note = String::new();
@@ -309,6 +312,11 @@ struct RealHold {
 impl Hold for RealHold {
     fn sync_everything(&self, _: Barrier) -> io::Result<()> {
         Ok(rustix::fs::syncfs(&self.file)?)
+    }
+
+    fn note(&self, owner: &str) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.write_all_at(owner.as_bytes(), 0)
     }
 
     fn check(&self) -> io::Result<()> {

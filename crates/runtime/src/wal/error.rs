@@ -8,6 +8,7 @@ use tiffany_kernel::Uuid;
 
 use super::blob::BlobHash;
 use super::read::{Broken, Flaw};
+use super::retry_disk::lacks_descriptor;
 
 /// Why the log could not be opened, written or read.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -69,6 +70,28 @@ pub enum LogError {
         run: Uuid,
         /// Where and how.
         broken: Broken,
+    },
+    /// The file of a run and the commit log have different lines in the same place.
+    #[error(
+        "run {run} has other lines in its file than in the commit log, from record {record} at byte {offset} on: the two come from different copies [TFY0200]; restore the directory from one backup; the other runs continue without it"
+    )]
+    Mismatch {
+        /// The run.
+        run: Uuid,
+        /// The first record that differs.
+        record: u64,
+        /// Where it begins.
+        offset: u64,
+    },
+    /// No file descriptor was left for a file of the log.
+    #[error(
+        "cannot {act} {}: no file descriptor is left [TFY0201]; raise the limit of open files (`ulimit -n`, `LimitNOFILE=`), or close what else is open, then open the log again", .path.display()
+    )]
+    NoDescriptor {
+        /// What was tried.
+        act: &'static str,
+        /// On what.
+        path: PathBuf,
     },
     /// The commit log lacks a block that was durable.
     #[error("the commit log is damaged: block {block} at byte {offset} of {} cannot be read [TFY0108]; restore the directory from a copy", .path.display())]
@@ -139,6 +162,7 @@ impl LogError {
     pub const CODES: &[&str] = &[
         "TFY0101", "TFY0102", "TFY0103", "TFY0104", "TFY0105", "TFY0106", "TFY0107", "TFY0108",
         "TFY0109", "TFY0110", "TFY0111", "TFY0112", "TFY0113", "TFY0114", "TFY0115", "TFY0120",
+        "TFY0200", "TFY0201",
     ];
 
     /// The stable code.
@@ -160,6 +184,8 @@ impl LogError {
             LogError::OutOfOrder { .. } => "TFY0114",
             LogError::NoRecord { .. } => "TFY0115",
             LogError::HalfRestored(_) => "TFY0120",
+            LogError::Mismatch { .. } => "TFY0200",
+            LogError::NoDescriptor { .. } => "TFY0201",
         }
     }
 
@@ -175,6 +201,7 @@ impl LogError {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
                 LogError::Vanished { act, path }
             }
+            _ if lacks_descriptor(error) => LogError::NoDescriptor { act, path },
             _ => LogError::Io { act, path, why: error.to_string() },
         }
     }

@@ -4,6 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::disk::Hold;
 use super::json::{Fields, parse_string, push_string, push_u64};
 use super::stamp::{Stamp, to_the_second};
 
@@ -36,6 +37,12 @@ pub(crate) fn owner(holding: Holding) -> String {
     }
     note.extend_from_slice(b"}\n");
     String::from_utf8(note).expect("the note is text")
+}
+
+/// Notes that the directory is free as soon as the last steps have ended, so that others wait for it.
+pub(crate) fn let_go_soon(hold: &dyn Hold) {
+    // It is only a note: the lock is held in any case.
+    drop(hold.note(&owner(Holding::Briefly)));
 }
 
 /// Whether who left this note is about to let go, or about to write the rest of it.

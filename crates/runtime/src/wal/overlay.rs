@@ -124,6 +124,10 @@ impl Hold for NoHold {
     fn sync_everything(&self, _: Barrier) -> io::Result<()> {
         Ok(())
     }
+
+    fn note(&self, _: &str) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// A file whose beginning is below and whose end is in memory. What is appended below after it was opened is not

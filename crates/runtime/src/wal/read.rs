@@ -158,6 +158,9 @@ pub enum Flaw {
     /// The file ends where more is known to have been written.
     #[error("the file ends here, but more was committed")]
     Missing,
+    /// The file is of an earlier generation than what is known to have been written.
+    #[error("the file has generation {0}, but a later one was committed")]
+    Earlier(u32),
 }
 
 /// Checks line after line of one run.
@@ -236,9 +239,7 @@ impl Checker {
     fn first_chain(&self, parts: &Parts<'_>) -> Result<(Chain, Option<Flaw>), Flaw> {
         let text = std::str::from_utf8(parts.run).map_err(|_| Flaw::Form)?;
         let run = Uuid::parse(text).ok_or(Flaw::Form)?;
-        let rest = parts.rest.strip_prefix(b",\"gen\":").ok_or(Flaw::Form)?;
-        let (generation, _) = number(rest).ok_or(Flaw::Form)?;
-        let generation = u32::try_from(generation).map_err(|_| Flaw::Form)?;
+        let generation = parts.generation().ok_or(Flaw::Form)?;
         let chain = Chain::beginning(run, generation);
         let foreign = self.run.is_some_and(|expected| expected != run);
         Ok((chain, foreign.then_some(Flaw::OtherRun)))
@@ -299,6 +300,17 @@ impl<'a> Parts<'a> {
         Some(Parts { line, body, seq, ts, kind, run, tid, rest, crc })
     }
 
+    /// The generation, which the first line of a file has.
+    fn generation(&self) -> Option<u32> {
+        let (generation, _) = number(self.rest.strip_prefix(b",\"gen\":")?)?;
+        u32::try_from(generation).ok()
+    }
+
+    /// Whether it was written after a line with this checksum.
+    fn follows(&self, crc_before: u32) -> bool {
+        crc32c::crc32c_append(crc_before, self.body) == self.crc
+    }
+
     #[inline]
     fn record(&self, offset: u64) -> Option<Record<'a>> {
         let json = std::str::from_utf8(&self.line[..self.line.len() - 1]).ok()?;
@@ -317,6 +329,63 @@ impl<'a> Parts<'a> {
             fields: text(self.rest)?,
         })
     }
+}
+
+/// What the first line of a run's file says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    /// The generation of the file.
+    pub(crate) generation: u32,
+    /// Whether the line is what was written.
+    pub(crate) is_good: bool,
+}
+
+impl Head {
+    /// Reads the first line of the file of a run; `None` if it is not a first line.
+    pub(crate) fn read(line: &[u8], run: Uuid) -> Option<Head> {
+        let generation = Parts::split(line).ok()?.generation()?;
+        let is_good = Checker::new(Some(run)).check(line).is_ok();
+        Some(Head { generation, is_good })
+    }
+
+    pub(crate) fn is_newer_than(self, generation: u32) -> bool {
+        self.is_good && self.generation > generation
+    }
+}
+
+/// Whether there are whole lines in these bytes, good or not. The end of a file that was being written has none.
+pub(crate) fn has_lines(bytes: &[u8]) -> bool {
+    bytes.split_inclusive(|byte| *byte == b'\n').any(is_whole)
+}
+
+/// A changed byte can hide the beginning, the end or the line break of a whole line, but not two of these.
+fn is_whole(piece: &[u8]) -> bool {
+    let ends = piece.len().checked_sub(LINE_END).is_some_and(|at| {
+        let crc = piece[at..piece.len() - 1].strip_prefix(b",\"crc\":\"");
+        crc.and_then(|crc| crc.strip_suffix(b"\"}")).and_then(parse_hex32).is_some()
+    });
+    let begins = || {
+        let version = piece.strip_prefix(b"{\"v\":").and_then(number);
+        version.is_some_and(|(_, rest)| rest.starts_with(b",\"seq\":"))
+    };
+    ends || (piece.ends_with(b"\n") && begins())
+}
+
+/// Where in `bytes` a line begins that was written after the line before it, and is not in its place in `known`. What
+/// is behind the end of `known` is not looked at.
+pub(crate) fn foreign_line(bytes: &[u8], crc_before: u32, known: &[u8]) -> Option<usize> {
+    let (mut before, mut at) = (Some(crc_before), 0);
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let expected = known.get(at..).filter(|rest| !rest.is_empty())?;
+        let parts = Parts::split(line).ok();
+        let is_linked = parts.as_ref().zip(before).is_some_and(|(parts, crc)| parts.follows(crc));
+        if is_linked && !expected.starts_with(line) {
+            return Some(at);
+        }
+        before = parts.map(|parts| parts.crc);
+        at += line.len();
+    }
+    None
 }
 
 /// A decimal number without leading zeros, and what follows it.

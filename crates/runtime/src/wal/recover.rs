@@ -1,6 +1,5 @@
-//! Opening a log: what a crash left is read, the files of the runs are completed from the commit log and cut
-//! to their committed end, and all of it is synced before the first new commit. Doing it twice, or being
-//! stopped in the middle, changes nothing.
+//! Opening a log: what a crash left is read, the files of the runs are compared with it (`reconcile.rs`), and all of
+//! it is synced before the first new commit. Doing it twice, or being stopped in the middle, changes nothing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -9,20 +8,21 @@ use std::time::{Duration, Instant};
 
 use tiffany_kernel::Uuid;
 
-use super::applier::{Applied, Applier, Places, Touched, begin_run_file};
+use super::applier::{Applied, Applier, Places, Touched};
 use super::blob::BlobHash;
 use super::block::{Part, PartKind};
 use super::committer::Committer;
-use super::disk::{Barrier, Disk, DiskFile, Hold, Locking, OpenMode, empty, read_from};
+use super::disk::{Barrier, Disk, Hold, Locking, OpenMode};
 use super::error::{Doing, LogError};
 use super::handles::Handles;
 use super::index::{Frame, IndexFile, IndexState, RunEntry, RunState};
 use super::lock::{Holding, describe, is_brief, owner};
-use super::read::{Flaw, Reader};
+use super::retry_disk::RetryDisk;
 use super::scan::{Chained, Found, Scan, TornBlock, fill};
 use super::segments::{Segment, Segments};
 use super::settings::Settings;
 use super::writer::Writer;
+use crate::descriptors;
 
 /// How long one is waited for who has the directory for a moment.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -41,9 +41,10 @@ pub struct Recovery {
     pub torn_index: bool,
     /// Runs whose files lacked lines that the commit log had.
     pub completed: Vec<Uuid>,
-    /// Runs whose files were longer than what was committed.
+    /// Runs whose files ended in the middle of a line.
     pub cut: Vec<Cut>,
-    /// Runs whose files have good lines that the commit log lacks, with their number. They were kept.
+    /// Runs whose files have good lines that the commit log lacks, with their number, or are of a later generation. They
+    /// were kept.
     pub rescued: Vec<(Uuid, u64)>,
     /// Files of runs that nothing else knew. They were taken in.
     pub adopted: Vec<Uuid>,
@@ -99,7 +100,7 @@ fn take(disk: &dyn Disk, lock: &Path, holding: Holding) -> Result<Box<dyn Hold>,
 }
 
 /// Where some lines of a run are in the commit log.
-struct Piece {
+pub(super) struct Piece {
     segment: usize,
     at: u64,
     part: Part,
@@ -108,21 +109,39 @@ struct Piece {
 }
 
 /// What the commit log adds to a run.
-struct Plan {
+pub(super) struct Plan {
     base: RunEntry,
-    entry: RunEntry,
+    pub(super) entry: RunEntry,
     pieces: Vec<Piece>,
 }
 
 impl Plan {
+    /// Where in the file of the run its lines begin.
+    pub(super) fn start(&self) -> u64 {
+        self.pieces[0].offset
+    }
+
+    /// Whether it has the beginning of a later generation than the index knows.
+    pub(super) fn begins_generation(&self) -> bool {
+        self.base.generation < self.entry.generation
+    }
+
+    /// The number of the first of its lines.
+    pub(super) fn first_seq(&self) -> u64 {
+        match self.pieces[0].part.kind {
+            PartKind::Lines { first_seq, .. } => first_seq,
+            PartKind::Blob(_) | PartKind::Remove(_) => 0,
+        }
+    }
+
     /// Does the commit log go on at another place than where the index ends? It can, if the index lost its
     /// last frame.
-    fn starts_elsewhere(&self) -> bool {
-        let start = self.pieces[0].offset;
+    pub(super) fn starts_elsewhere(&self) -> bool {
+        let start = self.start();
         start > 0 && (self.base.generation != self.entry.generation || self.base.len != start)
     }
 
-    fn crc_before(&self) -> u32 {
+    pub(super) fn crc_before(&self) -> u32 {
         match self.pieces[0].part.kind {
             PartKind::Lines { crc_before, .. } => crc_before,
             PartKind::Blob(_) | PartKind::Remove(_) => 0,
@@ -148,9 +167,12 @@ impl Writer {
         root: &Path,
         mut settings: Settings,
     ) -> Result<(Writer, Recovery), LogError> {
-        settings.open_files = settings.open_files.max(1);
+        settings.open_files = settings.open_files.min(descriptors::limit() / 4).max(1);
         // A file that is synced by itself must still be open, or a failed write of it could go unseen.
         settings.single_syncs = settings.single_syncs.min(settings.open_files);
+        let handles = Arc::new(Handles::new(settings.open_files));
+        let (below, timeout) = (disk, settings.descriptor_timeout);
+        let disk: Arc<dyn Disk> = Arc::new(RetryDisk::new(below, Arc::clone(&handles), timeout));
         let places = Places::new(root);
         disk.create_dir(root).doing("make", root)?;
         let lock = root.join("lock");
@@ -178,7 +200,7 @@ impl Writer {
             salt,
             life,
             applied: last,
-            handles: Handles::new(settings.open_files),
+            handles,
             touched: Touched::default(),
             collecting: None,
             followers: Arc::default(),
@@ -246,7 +268,7 @@ impl Applier {
         self.take_in_the_rest(sizes, recovery)
     }
 
-    fn refuse(&mut self, run: Uuid, error: LogError, recovery: &mut Recovery) {
+    pub(super) fn refuse(&mut self, run: Uuid, error: LogError, recovery: &mut Recovery) {
         recovery.refused.push((run, error.clone()));
         self.refused.insert(run, error);
     }
@@ -325,223 +347,6 @@ impl Applier {
             Err(error) => Err(error),
         }
     }
-
-    /// Makes the file of a run what the commit log says.
-    fn complete(
-        &mut self,
-        segments: &[Segment],
-        run: Uuid,
-        plan: &Plan,
-        recovery: &mut Recovery,
-    ) -> Result<(), LogError> {
-        let path = self.places.run_file(run);
-        if plan.entry.state == RunState::Removed {
-            return self.remove_file(&path);
-        }
-        let file = match self.disk.open(&path, OpenMode::Write) {
-            Ok(file) => Some(file),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            Err(error) => return Err(LogError::io("open", &path, &error)),
-        };
-        let start = plan.pieces[0].offset;
-        let present = match &file {
-            Some(file) => file.size().doing("look at", &path)?,
-            None => 0,
-        };
-        let tail = match &file {
-            Some(file) => read_from(&**file, start).doing("read", &path)?,
-            None => Vec::new(),
-        };
-        let (content, bad) = gather(segments, plan, &tail)?;
-        let short = (present < start).then_some(present);
-        let unknown = plan.starts_elsewhere().then(|| self.check_up_to(run, plan, file.as_deref()));
-        let unknown = unknown.transpose()?.flatten();
-        if let Some(flaw_at) = bad.or(short).or(unknown) {
-            let error = missing_from(run, &path, file.as_deref(), flaw_at)?;
-            return self.set_aside(run, &path, &content, error, recovery);
-        }
-        if tail.starts_with(&content) {
-            self.touched.run_names = true;
-            let file = file.expect("a file that has the lines");
-            self.handles.put(run, Arc::clone(&file));
-            return self.look_beyond(run, &*file, &path, &tail[content.len()..], recovery);
-        }
-        recovery.completed.push(run);
-        self.touched.run_names = true;
-        let file = match file {
-            Some(file) if start > 0 => {
-                file.write_at(&content, start).doing("write", &path)?;
-                if present > plan.entry.len {
-                    file.set_size(plan.entry.len).doing("cut", &path)?;
-                }
-                file
-            }
-            _ => begin_run_file(&*self.disk, &path, plan.entry.generation, &content)?,
-        };
-        self.handles.put(run, file);
-        Ok(())
-    }
-
-    /// For a run of which the index knows another end than the commit log: is its file good up to where that
-    /// goes on? Gives the place where it is not.
-    fn check_up_to(
-        &self,
-        run: Uuid,
-        plan: &Plan,
-        file: Option<&dyn DiskFile>,
-    ) -> Result<Option<u64>, LogError> {
-        let path = self.places.run_file(run);
-        let Some(file) = file else { return Ok(Some(0)) };
-        let mut bytes = read_from(file, 0).doing("read", &path)?;
-        bytes.truncate(plan.pieces[0].offset as usize);
-        let mut reader = Reader::new(&bytes, Some(run));
-        let good = reader.by_ref().all(|record| record.is_ok());
-        let crc = reader.checker().chain().map(super::line::Chain::crc);
-        let follows = good && crc == Some(plan.crc_before());
-        Ok((!follows).then_some(reader.checker().offset()))
-    }
-
-    /// Keeps lines that have no place, for a person to look at.
-    fn set_aside(
-        &mut self,
-        run: Uuid,
-        path: &Path,
-        lines: &[u8],
-        error: LogError,
-        recovery: &mut Recovery,
-    ) -> Result<(), LogError> {
-        let aside = path.with_extension("wal.unplaced");
-        let file = self.disk.open(&aside, OpenMode::Create).doing("make", &aside)?;
-        empty(&*file).doing("empty", &aside)?;
-        file.write_at(lines, 0).doing("write", &aside)?;
-        self.touched.add_blob(file, self.settings.single_syncs);
-        self.touched.run_names = true;
-        self.refuse(run, error, recovery);
-        Ok(())
-    }
-
-    /// Looks at what a file has behind its committed end. A line gets into a file only after it is durable, so
-    /// good lines there were committed, and it is the commit log that lost them. All else is cut off.
-    fn look_beyond(
-        &mut self,
-        run: Uuid,
-        file: &dyn DiskFile,
-        path: &Path,
-        beyond: &[u8],
-        recovery: &mut Recovery,
-    ) -> Result<(), LogError> {
-        if beyond.is_empty() || self.holding == Holding::NotAtAll {
-            return Ok(());
-        }
-        let mut entry = self.runs[&run].entry;
-        let size = entry.len + beyond.len() as u64;
-        let mut reader = Reader::after(beyond, entry.chain(run), entry.len);
-        let good = reader.by_ref().take_while(Result::is_ok).count();
-        let checker = reader.checker();
-        if good > 0 {
-            let chain = checker.chain().expect("a chain that went on");
-            (entry.len, entry.seq, entry.crc) = (checker.offset(), chain.seq(), chain.crc());
-            recovery.rescued.push((run, good as u64));
-        }
-        if entry.len < size {
-            file.set_size(entry.len).doing("cut", path)?;
-            recovery.cut.push(Cut { run, from: size, to: entry.len });
-        }
-        self.touch(run, entry);
-        Ok(())
-    }
-
-    /// Looks at a run the commit log says nothing about: its file must be as long as the index says.
-    fn check_size(
-        &mut self,
-        run: Uuid,
-        size: Option<u64>,
-        recovery: &mut Recovery,
-    ) -> Result<(), LogError> {
-        let entry = self.runs[&run].entry;
-        let path = self.places.run_file(run);
-        match size {
-            Some(_) if entry.state == RunState::Removed => {
-                self.touch(run, entry);
-                self.remove_file(&path)
-            }
-            None if entry.state == RunState::Removed => Ok(()),
-            Some(size) if size == entry.len => Ok(()),
-            Some(size) if size > entry.len => {
-                let file = self.disk.open(&path, OpenMode::Write).doing("open", &path)?;
-                let beyond = read_from(&*file, entry.len).doing("read", &path)?;
-                self.look_beyond(run, &*file, &path, &beyond, recovery)
-            }
-            size => {
-                let file = match size {
-                    Some(_) => Some(self.disk.open(&path, OpenMode::Read).doing("open", &path)?),
-                    None => None,
-                };
-                let error = missing_from(run, &path, file.as_deref(), size.unwrap_or(0))?;
-                self.refuse(run, error, recovery);
-                Ok(())
-            }
-        }
-    }
-
-    /// Files that nothing speaks of: a run whose block was lost, a copy somebody put there, half a file.
-    fn take_in_the_rest(
-        &mut self,
-        sizes: HashMap<String, u64>,
-        recovery: &mut Recovery,
-    ) -> Result<(), LogError> {
-        let mut names: Vec<String> = sizes.into_keys().collect();
-        names.sort_unstable();
-        for name in names {
-            let path = self.places.wal.join(&name);
-            if name.ends_with(".wal.new") {
-                self.remove_file(&path)?;
-                continue;
-            }
-            let run = name.strip_suffix(".wal").and_then(Uuid::parse);
-            let Some(run) = run.filter(|run| format!("{run}.wal") == name) else {
-                recovery.stray.push(name);
-                continue;
-            };
-            if !self.runs.contains_key(&run) && self.holding != Holding::NotAtAll {
-                self.adopt(run, &path, name, recovery)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn adopt(
-        &mut self,
-        run: Uuid,
-        path: &Path,
-        name: String,
-        recovery: &mut Recovery,
-    ) -> Result<(), LogError> {
-        let file = self.disk.open(path, OpenMode::Write).doing("open", path)?;
-        let bytes = read_from(&*file, 0).doing("read", path)?;
-        let mut reader = Reader::new(&bytes, Some(run));
-        let good = reader.by_ref().take_while(Result::is_ok).count();
-        let Some(chain) = reader.checker().chain().filter(|_| good > 0) else {
-            recovery.stray.push(name);
-            return Ok(());
-        };
-        let len = reader.checker().offset();
-        let entry = RunEntry {
-            state: RunState::Live,
-            generation: chain.generation(),
-            len,
-            seq: chain.seq(),
-            crc: chain.crc(),
-        };
-        recovery.adopted.push(run);
-        if len < bytes.len() as u64 {
-            file.set_size(len).doing("cut", path)?;
-            recovery.cut.push(Cut { run, from: bytes.len() as u64, to: len });
-        }
-        self.touched.run_names = true;
-        self.touch(run, entry);
-        Ok(())
-    }
 }
 
 /// Reads the index. A directory without one is new, unless it has a commit log.
@@ -593,7 +398,7 @@ fn read_part(segment: &Segment, at: u64, len: usize) -> Result<Vec<u8>, LogError
 
 /// The lines of a plan, one after the other; and where in the file they are damaged, if they are and the
 /// file does not have them either.
-fn gather(
+pub(super) fn gather(
     segments: &[Segment],
     plan: &Plan,
     tail: &[u8],
@@ -614,24 +419,4 @@ fn gather(
         }
     }
     Ok((content, bad))
-}
-
-/// Says from which record on a file lacks what was committed.
-fn missing_from(
-    run: Uuid,
-    path: &Path,
-    file: Option<&dyn DiskFile>,
-    limit: u64,
-) -> Result<LogError, LogError> {
-    let mut bytes = match file {
-        Some(file) => read_from(file, 0).doing("read", path)?,
-        None => Vec::new(),
-    };
-    bytes.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-    let mut reader = Reader::new(&bytes, Some(run));
-    let broken = match reader.by_ref().find_map(Result::err) {
-        Some(broken) if broken.flaw != Flaw::Torn => broken,
-        _ => reader.checker().broken(Flaw::Missing),
-    };
-    Ok(LogError::run(run, path, broken))
 }

@@ -90,6 +90,11 @@ impl RunReader {
         }
     }
 
+    /// The error for a file that ends with another line than the one that is known to be the last.
+    pub(crate) fn ends_elsewhere(&self) -> LogError {
+        LogError::run(self.run, &self.path, self.checker.broken(Flaw::Missing))
+    }
+
     /// Where it stands: after the last record it gave.
     pub fn checker(&self) -> &Checker {
         &self.checker

@@ -32,8 +32,11 @@ pub struct Settings {
     pub segments: usize,
     /// Payloads of more bytes than this are stored by their content.
     pub blob_limit: usize,
-    /// How many run files are held open.
+    /// How many run files are held open at most. It is less where the process may have few descriptors: a quarter of
+    /// them at most.
     pub open_files: usize,
+    /// How long the log waits for a file descriptor when none is left. After that it fails.
+    pub descriptor_timeout: Duration,
     /// When more bytes than this wait for the disk, durable runs have no turns until it has caught up, so that a run
     /// that records faster than the disk writes does not fill the memory.
     pub backlog_bytes: usize,
@@ -52,6 +55,7 @@ impl Default for Settings {
             segments: 4,
             blob_limit: BLOB_LIMIT,
             open_files: 512,
+            descriptor_timeout: Duration::from_secs(30),
             backlog_bytes: 16 << 20,
             single_syncs: 16,
             index_slack: 1024,

@@ -684,12 +684,26 @@ impl Hold for SimHold {
         }
         Ok(())
     }
+
+    fn note(&self, owner: &str) -> io::Result<()> {
+        let mut state = self.disk.state.lock();
+        if self.is_alive(&state) {
+            state.locks.insert(self.path.clone(), owner.into());
+        }
+        Ok(())
+    }
+}
+
+impl SimHold {
+    fn is_alive(&self, state: &State) -> bool {
+        state.life == self.life
+    }
 }
 
 impl Drop for SimHold {
     fn drop(&mut self) {
         let mut state = self.disk.state.lock();
-        if state.life == self.life {
+        if self.is_alive(&state) {
             state.locks.remove(&self.path);
         }
     }

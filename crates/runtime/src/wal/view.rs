@@ -15,6 +15,7 @@ use super::error::{Doing, LogError};
 use super::index::{RunEntry, RunState};
 use super::lock::{Holder, Holding, holder};
 use super::overlay::Overlay;
+use super::read::{Reader, has_lines};
 use super::recover::Recovery;
 use super::run_reader::{RunReader, read_blob};
 use super::settings::Settings;
@@ -133,9 +134,15 @@ impl View {
         let disk = Arc::new(Overlay::new(below));
         // A new segment is made in memory if there is none.
         let settings = Settings { segment_bytes: 1, ..Settings::default() };
-        let (writer, recovery) = Writer::open_for(holding, disk.clone(), root, settings)?;
+        let (writer, recovery) = Writer::open_for(holding, disk, root, settings)?;
         let salt = writer.applier.salt;
-        let runs = writer.runs().collect();
+        writer.applier.handles.close_all();
+        let disk = writer.disk();
+        let mut runs: BTreeMap<Uuid, RunEntry> = writer.runs().collect();
+        for (run, _) in &recovery.refused {
+            let entry = runs.entry(*run).or_insert_with(|| RunEntry::unborn(*run));
+            *entry = with_damage(entry, &*disk, root, *run);
+        }
         let refused = recovery.refused.iter().cloned().collect();
         Ok(View { disk, root: root.to_path_buf(), runs, refused, recovery, holder, salt })
     }
@@ -144,19 +151,29 @@ impl View {
     /// be read.
     pub fn of_files(disk: Arc<dyn Disk>, root: &Path) -> Result<View, LogError> {
         let places = Places::new(root);
-        let mut runs = BTreeMap::new();
+        let (mut runs, mut refused) = (BTreeMap::new(), BTreeMap::new());
         for (name, _) in disk.list(&places.wal).doing("list", &places.wal)? {
             let Some(run) = name.strip_suffix(".wal").and_then(Uuid::parse) else { continue };
-            let mut reader = RunReader::open(&*disk, root, run, None)?;
-            while let Some(Ok(_)) = reader.next() {}
+            let path = places.run_file(run);
+            let file = disk.open(&path, OpenMode::Read).doing("open", &path)?;
+            let bytes = read_from(&*file, 0).doing("read", &path)?;
+            let mut reader = Reader::new(&bytes, Some(run));
+            let broken = reader.by_ref().find_map(Result::err);
             let (len, chain) = (reader.checker().offset(), reader.checker().chain());
+            let mut entry = RunEntry::unborn(run);
             if let Some(chain) = chain {
                 let (generation, seq, crc) = (chain.generation(), chain.seq(), chain.crc());
-                let state = RunState::Live;
-                runs.insert(run, RunEntry { state, generation, len, seq, crc });
+                entry = RunEntry { generation, len, seq, crc, ..entry };
+            }
+            if let Some(broken) = broken.filter(|_| has_lines(&bytes[len as usize..])) {
+                refused.insert(run, LogError::run(run, &path, broken));
+                entry = with_damage(&entry, &*disk, root, run);
+            }
+            if entry.len > 0 {
+                runs.insert(run, entry);
             }
         }
-        let (refused, recovery) = (BTreeMap::new(), Recovery::default());
+        let recovery = Recovery::default();
         let root = root.to_path_buf();
         Ok(View { disk, holder: holder(&root), root, runs, refused, recovery, salt: 0 })
     }
@@ -272,6 +289,16 @@ impl RunFile {
         }
         part.truncate(filled);
         Ok(part)
+    }
+}
+
+/// Where a refused run ends for who looks at it: its damaged lines belong to it, so that a reader or a backup comes upon
+/// them and does not take what is before them for the whole run.
+fn with_damage(entry: &RunEntry, disk: &dyn Disk, root: &Path, run: Uuid) -> RunEntry {
+    let len = RunFile::open(disk, root, run).and_then(|file| file.len()).unwrap_or(0);
+    match len > entry.len {
+        true => RunEntry { len, seq: entry.seq + 1, ..*entry },
+        false => *entry,
     }
 }
 

@@ -10,6 +10,7 @@ use super::applier::Applier;
 use super::batch::Batch;
 use super::collect::Collected;
 use super::committer::{Committed, Committer};
+use super::disk::Disk;
 use super::error::LogError;
 use super::index::RunEntry;
 use super::settings::{Settings, SyncWhen};
@@ -174,6 +175,11 @@ impl Writer {
     /// Where a run stands.
     pub fn run(&self, run: Uuid) -> Option<RunEntry> {
         self.committer.runs.get(&run).copied()
+    }
+
+    /// The disk as the log uses it: see `retry_disk.rs`.
+    pub(crate) fn disk(&self) -> Arc<dyn Disk> {
+        Arc::clone(&self.applier.disk)
     }
 
     /// How many files of runs are open.

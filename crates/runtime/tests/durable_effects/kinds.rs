@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tiffany::durable::{Retry, Step, saga, step, step_with};
+use tiffany::durable::{Retry, Step, external_promise, saga, step, step_with};
 use tiffany::wal::Settings;
 use tiffany::{Runtime, TaskError, sleep, timeout};
 
@@ -314,5 +314,42 @@ fn what_is_no_json_is_no_result() {
         assert_eq!(runtime.wait_for(&run).unwrap_err().code(), "TFY0035", "{bad:?}");
         drop(runtime);
         assert!(!dir.log().contains("evil"));
+    }
+}
+
+/// The threat: a run's file is all there is of its log, and one bit of it is another.
+#[test]
+fn an_at_most_once_step_is_not_done_again_because_of_a_flipped_bit() {
+    static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    async fn work(_: ()) -> Result<u32, TaskError> {
+        let sent = seen(&SEEN).at_most_once().await?;
+        external_promise::<u32>().await.wait().await.map(|more| sent + more)
+    }
+    let build = |dir: &Dir| {
+        let settings = Settings { segment_bytes: 4096, ..Settings::default() };
+        dir.builder().log_settings(settings).register("work", work).build().unwrap()
+    };
+    let dir = Dir::new();
+    let mut runtime = build(&dir);
+    runtime.submit::<u32>("work", "a", &()).unwrap();
+    while SEEN.lock().unwrap().is_empty() {
+        runtime.run(async { sleep(ms(1)).await }).unwrap();
+    }
+    runtime.run(async { sleep(ms(5)).await }).unwrap();
+    drop(runtime);
+    let log = dir.log();
+    assert_eq!(effects(&log), ["Start 1", "Result"]);
+    for at in (0..log.len()).step_by(67).chain(log.match_indices('\n').map(|(at, _)| at)) {
+        let mut changed = log.clone().into_bytes();
+        changed[at] ^= 1 << (at % 8);
+        let alone = dir.with_log("");
+        std::fs::write(alone.run_file(), &changed).unwrap();
+        let mut runtime = build(&alone);
+        // It may be refused, or wait for what it waited for.
+        let _ = runtime.submit::<u32>("work", "a", &());
+        runtime.run(async { sleep(ms(1)).await }).unwrap();
+        drop(runtime);
+        assert_eq!(SEEN.lock().unwrap().len(), 1, "byte {at}: it was done again");
+        assert_eq!(std::fs::read(alone.run_file()).unwrap(), changed, "byte {at}");
     }
 }

@@ -2,10 +2,13 @@
 //! comparison of a recovered log with that model.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod calls;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use calls::{Calls, FaultyDisk};
 use tiffany::wal::sim::{SimDisk, Survivors};
 use tiffany::wal::{
     Batch, Chain, LogError, Payload, Reader, RecordType, Recovery, RunReader, RunState, Settings,
@@ -84,6 +87,8 @@ pub(crate) type Model = BTreeMap<Uuid, Modelled>;
 pub(crate) struct Play {
     pub(crate) disk: SimDisk,
     pub(crate) settings: Settings,
+    /// Which calls the log makes of the disk, and which of them fail.
+    pub(crate) calls: Calls,
     chains: BTreeMap<Uuid, Chain>,
     /// The model after each batch that was handed in; the first is empty.
     pub(crate) models: Vec<Model>,
@@ -94,7 +99,7 @@ pub(crate) struct Play {
 impl Play {
     pub(crate) fn new(disk: SimDisk, settings: Settings) -> Play {
         let (chains, models) = (BTreeMap::new(), vec![Model::new()]);
-        Play { disk, settings, chains, models, acked: 0 }
+        Play { disk, settings, calls: Calls::default(), chains, models, acked: 0 }
     }
 
     /// Goes on from what a recovered log has.
@@ -105,7 +110,7 @@ impl Play {
         writer: &Writer,
     ) -> Play {
         let chains = writer.runs().map(|(run, entry)| (run, entry.chain(run))).collect();
-        Play { disk, settings, chains, models: vec![model.clone()], acked: 0 }
+        Play { chains, models: vec![model.clone()], ..Play::new(disk, settings) }
     }
 
     /// The runs of the script that can go on.
@@ -118,7 +123,8 @@ impl Play {
     }
 
     pub(crate) fn open(&self) -> Result<(Writer, Recovery), LogError> {
-        Writer::open(Arc::new(self.disk.clone()), root(), self.settings.clone())
+        let disk = FaultyDisk { below: self.disk.clone(), calls: self.calls.clone() };
+        Writer::open(Arc::new(disk), root(), self.settings.clone())
     }
 
     /// Plays until the end or the first error.

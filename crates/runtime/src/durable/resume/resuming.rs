@@ -43,7 +43,8 @@ impl Runtime {
         if self.holds_at_start(uuid, &chain) {
             return;
         }
-        self.bring_back(uuid, chain, &|durable| durable.read(uuid, |_| false));
+        let whole = chain.clone();
+        self.bring_back(uuid, chain, &|durable| durable.read_whole(&whole));
         let meters = &self.host.inbox.meters;
         meters.resume_time.0.observe_time(begun.elapsed());
         match self.durable.as_ref().and_then(|durable| durable.runs.get(&uuid)) {
@@ -546,7 +547,15 @@ pub(crate) fn read_script(
     uuid: Uuid,
     enough: impl Fn(&Script) -> bool,
 ) -> Result<Script, LogError> {
-    let mut reader = RunReader::open(disk, root, uuid, None)?;
+    add_all(&mut RunReader::open(disk, root, uuid, None)?, disk, root, enough)
+}
+
+fn add_all(
+    reader: &mut RunReader,
+    disk: &dyn Disk,
+    root: &Path,
+    enough: impl Fn(&Script) -> bool,
+) -> Result<Script, LogError> {
     let mut script = Script::default();
     while let Some(record) = reader.next() {
         script.add(&record?, &|payload| fetch(disk, root, payload))?;
@@ -602,6 +611,17 @@ impl Durable {
         enough: impl Fn(&Script) -> bool,
     ) -> Result<Script, LogError> {
         read_script(&*self.disk, &self.root, uuid, enough)
+    }
+
+    /// The log of a run from its first line to the one that the index knows as its last. A file of the same length may be
+    /// of another generation, or of another copy: then nothing may be written behind it.
+    fn read_whole(&self, chain: &Chain) -> Result<Script, LogError> {
+        let mut reader = RunReader::open(&*self.disk, &self.root, chain.run(), None)?;
+        let script = add_all(&mut reader, &*self.disk, &self.root, |_| false)?;
+        match reader.checker().chain() == Some(chain) {
+            true => Ok(script),
+            false => Err(reader.ends_elsewhere()),
+        }
     }
 
     /// The same of a run that was over in this process, and whose file may lack its end yet.

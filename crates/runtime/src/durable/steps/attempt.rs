@@ -23,6 +23,7 @@ use crate::inbox::{Inbox, Letter};
 use crate::lock::Mutex;
 use crate::panics;
 use crate::trace::Tracer;
+use crate::wal::Hold;
 
 /// One attempt at a step, as its work sees it.
 ///
@@ -266,6 +267,32 @@ pub(crate) enum Job {
 pub(crate) type FutureWork = Arc<dyn Fn(Attempt) -> Attempting + Send + Sync>;
 
 impl Job {
+    /// The same work, which holds the directory of the log until it has ended: no other process may begin the next
+    /// attempt before that, even if this one's log has failed or its runtime is gone.
+    pub(crate) fn holding(&self, hold: &Arc<dyn Hold>) -> Job {
+        let hold = Arc::clone(hold);
+        match self {
+            Job::Blocking(work) => {
+                let work = Arc::clone(work);
+                Job::Blocking(Arc::new(move |attempt| {
+                    let _held = &hold;
+                    work(attempt)
+                }))
+            }
+            Job::Elsewhere(spawner, work) => {
+                let work = Arc::clone(work);
+                let held = move |attempt| -> Attempting {
+                    let (hold, future) = (Arc::clone(&hold), work(attempt));
+                    Box::pin(async move {
+                        let _held = hold;
+                        future.await
+                    })
+                };
+                Job::Elsewhere(spawner.clone(), Arc::new(held))
+            }
+        }
+    }
+
     /// A future's work on the thread that asks for it.
     pub(crate) fn blocking(work: &FutureWork) -> Blocking {
         let work = Arc::clone(work);

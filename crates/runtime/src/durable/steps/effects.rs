@@ -489,8 +489,10 @@ impl Runtime {
         self.tell_activity(task_id, Some(tid), told, Data::Step(data));
         let Some(step) = self.effects.steps.get_mut(&call) else { return };
         let what = (call, step.work.name, step.work.at.clone());
+        let held = self.durable.as_ref().map(|durable| step.work.job.holding(&durable.hold));
+        let job = held.as_ref().unwrap_or(&step.work.job);
         let given = (attempt.clone(), step.slot.take());
-        let stop = self.host.start_attempt(what, given, &step.work.job);
+        let stop = self.host.start_attempt(what, given, job);
         step.launched = now;
         let due = step.next_check(now, now);
         step.state = State::Running { attempt, stop };

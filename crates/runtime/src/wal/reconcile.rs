@@ -1,0 +1,440 @@
+//! Comparing the file of a run with what the commit log and the index say of it when a log is opened. The file is
+//! completed, kept because it is newer, cut back to its last whole line, or left as it is and its run refused. A
+//! whole line is never cut off: whoever wrote it had been told that it is durable.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use tiffany_kernel::Uuid;
+
+use super::applier::{Applier, begin_run_file};
+use super::disk::{Disk, DiskFile, OpenMode, empty, read_from};
+use super::error::{Doing, LogError};
+use super::index::{RunEntry, RunState};
+use super::line::{Chain, RecordType};
+use super::lock::Holding;
+use super::read::{Broken, Flaw, Head, Reader, foreign_line, has_lines};
+use super::recover::{Cut, Plan, Recovery, gather};
+use super::segments::Segment;
+
+/// How much is read at once in search of a first line.
+const FIRST_READ: usize = 4096;
+
+/// A run's file that is being compared.
+struct Compared<'a> {
+    run: Uuid,
+    path: &'a Path,
+    file: &'a dyn DiskFile,
+}
+
+impl Applier {
+    /// Makes the file of a run what the commit log says, unless the file is newer.
+    pub(super) fn complete(
+        &mut self,
+        segments: &[Segment],
+        run: Uuid,
+        plan: &Plan,
+        recovery: &mut Recovery,
+    ) -> Result<(), LogError> {
+        let path = self.places.run_file(run);
+        if plan.entry.state == RunState::Removed {
+            return self.remove_file(&path);
+        }
+        let file = open_if_there(&*self.disk, &path)?;
+        let head = head_of(file.as_deref(), &path, run)?;
+        let is_newer = head.is_some_and(|head| head.is_newer_than(plan.entry.generation));
+        let (start, has_all) = (plan.start(), plan.start() == 0);
+        if let Some(file) = file.as_deref().filter(|_| is_newer)
+            // To see all runs at one moment, the commit log's lines count if it has them all.
+            && !(has_all && self.holding == Holding::NotAtAll)
+        {
+            let found = Compared { run, path: &path, file };
+            return self.keep_newer(&found, plan.entry.state, recovery);
+        }
+        let tail = match &file {
+            Some(file) => read_from(&**file, start).doing("read", &path)?,
+            None => Vec::new(),
+        };
+        let (content, bad) = gather(segments, plan, &tail)?;
+        let is_replaced = has_all && (is_newer || plan.replaces(head));
+        // What is left of a finished run may have been written over its old file, which is longer.
+        let is_whole =
+            has_all && plan.entry.generation > 1 && plan.entry.state == RunState::Finished;
+        let refusal = match self.misfit(run, plan, file.as_deref(), bad)? {
+            None if !is_replaced && !is_whole => plan.conflict(run, &tail, &content),
+            other => other,
+        };
+        if let Some(error) = refusal {
+            return self.set_aside(run, &path, &content, error, recovery);
+        }
+        self.touched.run_names = true;
+        let file = match file.filter(|_| !is_replaced) {
+            Some(file) if tail.starts_with(&content) => file,
+            Some(file) => {
+                recovery.completed.push(run);
+                file.write_at(&content, start).doing("write", &path)?;
+                file
+            }
+            None => {
+                recovery.completed.push(run);
+                let generation = plan.entry.generation;
+                let file = begin_run_file(&*self.disk, &path, generation, &content)?;
+                self.handles.put(run, file);
+                return Ok(());
+            }
+        };
+        self.handles.put(run, Arc::clone(&file));
+        let found = Compared { run, path: &path, file: &*file };
+        match tail.get(content.len()..).unwrap_or_default() {
+            beyond if is_whole => self.cut(&found, plan.entry.len, beyond.len(), recovery),
+            beyond => self.look_beyond(&found, beyond, recovery),
+        }
+    }
+
+    /// Why the lines of the commit log have no place in the file, if that is so: what should be before them is damaged,
+    /// missing, or of an earlier generation.
+    fn misfit(
+        &self,
+        run: Uuid,
+        plan: &Plan,
+        file: Option<&dyn DiskFile>,
+        bad: Option<u64>,
+    ) -> Result<Option<LogError>, LogError> {
+        let path = self.places.run_file(run);
+        let start = plan.start();
+        let head = head_of(file, &path, run)?.filter(|head| head.is_good);
+        if let Some(head) = head.filter(|head| head.generation < plan.entry.generation && start > 0)
+        {
+            let broken = Broken {
+                record: plan.first_seq(),
+                offset: start,
+                flaw: Flaw::Earlier(head.generation),
+            };
+            return Ok(Some(LogError::run(run, &path, broken)));
+        }
+        let present = match file {
+            Some(file) => file.size().doing("look at", &path)?,
+            None => 0,
+        };
+        let short = (present < start).then_some(present);
+        let unknown = plan.starts_elsewhere().then(|| self.check_up_to(run, plan, file));
+        let unknown = unknown.transpose()?.flatten();
+        match bad.or(short).or(unknown) {
+            Some(flaw_at) => missing_from(run, &path, file, flaw_at).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// For a run of which the index knows another end than the commit log: is its file good up to where that
+    /// goes on? Gives the place where it is not.
+    fn check_up_to(
+        &self,
+        run: Uuid,
+        plan: &Plan,
+        file: Option<&dyn DiskFile>,
+    ) -> Result<Option<u64>, LogError> {
+        let path = self.places.run_file(run);
+        let Some(file) = file else { return Ok(Some(0)) };
+        let mut bytes = read_from(file, 0).doing("read", &path)?;
+        bytes.truncate(plan.start() as usize);
+        let mut reader = Reader::new(&bytes, Some(run));
+        let good = reader.by_ref().all(|record| record.is_ok());
+        let crc = reader.checker().chain().map(Chain::crc);
+        let follows = good && crc == Some(plan.crc_before());
+        Ok((!follows).then_some(reader.checker().offset()))
+    }
+
+    /// Keeps lines that have no place, for a person to look at.
+    fn set_aside(
+        &mut self,
+        run: Uuid,
+        path: &Path,
+        lines: &[u8],
+        error: LogError,
+        recovery: &mut Recovery,
+    ) -> Result<(), LogError> {
+        let aside = path.with_extension("wal.unplaced");
+        let file = self.disk.open(&aside, OpenMode::Create).doing("make", &aside)?;
+        empty(&*file).doing("empty", &aside)?;
+        file.write_at(lines, 0).doing("write", &aside)?;
+        self.touched.add_blob(file, self.settings.single_syncs);
+        self.touched.run_names = true;
+        self.refuse(run, error, recovery);
+        Ok(())
+    }
+
+    /// Looks at a run the commit log says nothing about: its file must be as long as the index says.
+    pub(super) fn check_size(
+        &mut self,
+        run: Uuid,
+        size: Option<u64>,
+        recovery: &mut Recovery,
+    ) -> Result<(), LogError> {
+        let entry = self.runs[&run].entry;
+        let path = self.places.run_file(run);
+        match size {
+            Some(_) if entry.state == RunState::Removed => {
+                self.touch(run, entry);
+                self.remove_file(&path)
+            }
+            None if entry.state == RunState::Removed => Ok(()),
+            Some(size) if size == entry.len => Ok(()),
+            Some(size) => {
+                let file = self.disk.open(&path, OpenMode::Write).doing("open", &path)?;
+                let found = Compared { run, path: &path, file: &*file };
+                self.compare(&found, entry, size, recovery)
+            }
+            None => {
+                let error = missing_from(run, &path, None, 0)?;
+                self.refuse(run, error, recovery);
+                Ok(())
+            }
+        }
+    }
+
+    /// Compares a file with an entry of the index that has another length.
+    fn compare(
+        &mut self,
+        found: &Compared<'_>,
+        entry: RunEntry,
+        size: u64,
+        recovery: &mut Recovery,
+    ) -> Result<(), LogError> {
+        let Compared { run, path, file } = *found;
+        let head = head_of(Some(file), path, run)?;
+        if head.is_some_and(|head| head.is_newer_than(entry.generation)) {
+            return self.keep_newer(found, entry.state, recovery);
+        }
+        if size < entry.len {
+            let error = missing_from(run, path, Some(file), size)?;
+            self.refuse(run, error, recovery);
+            return Ok(());
+        }
+        if self.holding == Holding::NotAtAll {
+            return Ok(());
+        }
+        let bytes = read_from(file, 0).doing("read", path)?;
+        let (known, beyond) = bytes.split_at((entry.len as usize).min(bytes.len()));
+        let mut reader = Reader::new(known, Some(run));
+        let broken = reader.by_ref().find_map(Result::err);
+        if reader.checker().chain() != Some(&entry.chain(run)) {
+            let broken = broken.unwrap_or_else(|| reader.checker().broken(Flaw::Missing));
+            self.refuse(run, LogError::run(run, path, broken), recovery);
+            return Ok(());
+        }
+        self.look_beyond(found, beyond, recovery)
+    }
+
+    /// Looks at what a file has behind its committed end. A line gets into a file only after it is durable, so
+    /// good lines there were committed, and it is the commit log that lacks them.
+    fn look_beyond(
+        &mut self,
+        found: &Compared<'_>,
+        beyond: &[u8],
+        recovery: &mut Recovery,
+    ) -> Result<(), LogError> {
+        if beyond.is_empty() || self.holding == Holding::NotAtAll {
+            return Ok(());
+        }
+        let mut entry = self.runs[&found.run].entry;
+        let from = entry.len;
+        let mut reader = Reader::after(beyond, entry.chain(found.run), from);
+        let good = reader.by_ref().take_while(Result::is_ok).count();
+        let checker = reader.checker();
+        if good > 0 {
+            let chain = checker.chain().expect("a chain that went on");
+            (entry.len, entry.seq, entry.crc) = (checker.offset(), chain.seq(), chain.crc());
+            recovery.rescued.push((found.run, good as u64));
+        }
+        self.settle(found, entry, &beyond[(entry.len - from) as usize..], recovery)
+    }
+
+    /// Takes a file for what a run is, because the index and the commit log know an earlier generation of it.
+    fn keep_newer(
+        &mut self,
+        found: &Compared<'_>,
+        state: RunState,
+        recovery: &mut Recovery,
+    ) -> Result<(), LogError> {
+        let Compared { run, path, file } = *found;
+        if self.holding == Holding::NotAtAll {
+            // A process writes it just now; who looks again sees both alike.
+            let error = missing_from(run, path, None, 0)?;
+            self.refuse(run, error, recovery);
+            return Ok(());
+        }
+        let bytes = read_from(file, 0).doing("read", path)?;
+        let entry = entry_of(run, state, &bytes).expect("its first line is good");
+        recovery.rescued.push((run, entry.seq));
+        self.settle(found, entry, &bytes[entry.len as usize..], recovery)
+    }
+
+    /// Files that nothing speaks of: a run whose block was lost, a copy somebody put there, half a file.
+    pub(super) fn take_in_the_rest(
+        &mut self,
+        sizes: HashMap<String, u64>,
+        recovery: &mut Recovery,
+    ) -> Result<(), LogError> {
+        let mut names: Vec<String> = sizes.into_keys().collect();
+        names.sort_unstable();
+        for name in names {
+            let path = self.places.wal.join(&name);
+            if name.ends_with(".wal.new") {
+                self.remove_file(&path)?;
+                continue;
+            }
+            let run = name.strip_suffix(".wal").and_then(Uuid::parse);
+            let Some(run) = run.filter(|run| format!("{run}.wal") == name) else {
+                recovery.stray.push(name);
+                continue;
+            };
+            if !self.runs.contains_key(&run) && self.holding != Holding::NotAtAll {
+                self.adopt(run, &path, name, recovery)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn adopt(
+        &mut self,
+        run: Uuid,
+        path: &Path,
+        name: String,
+        recovery: &mut Recovery,
+    ) -> Result<(), LogError> {
+        let file = self.disk.open(path, OpenMode::Write).doing("open", path)?;
+        let bytes = read_from(&*file, 0).doing("read", path)?;
+        match entry_of(run, RunState::Live, &bytes) {
+            Some(entry) => {
+                recovery.adopted.push(run);
+                let found = Compared { run, path, file: &*file };
+                self.settle(&found, entry, &bytes[entry.len as usize..], recovery)?;
+            }
+            // Of a run without a good line nothing is known but that it was there.
+            None if has_lines(&bytes) => {
+                let error = missing_from(run, path, Some(&*file), bytes.len() as u64)?;
+                self.refuse(run, error, recovery);
+            }
+            None => recovery.stray.push(name),
+        }
+        Ok(())
+    }
+
+    /// Takes in where a run stands after its last good line. What is behind that is cut off if it is a torn end. If it
+    /// has whole lines the file is damaged: then it stays as it is, and the run is refused.
+    fn settle(
+        &mut self,
+        found: &Compared<'_>,
+        entry: RunEntry,
+        rest: &[u8],
+        recovery: &mut Recovery,
+    ) -> Result<(), LogError> {
+        let Compared { run, path, .. } = *found;
+        self.touched.run_names = true;
+        self.touch(run, entry);
+        if has_lines(rest) {
+            let mut reader = Reader::after(rest, entry.chain(run), entry.len);
+            let broken = reader.find_map(Result::err).expect("the first line is not good");
+            self.refuse(run, LogError::run(run, path, broken), recovery);
+            return Ok(());
+        }
+        self.cut(found, entry.len, rest.len(), recovery)
+    }
+
+    /// Cuts off what is behind the end of a run.
+    fn cut(
+        &self,
+        found: &Compared<'_>,
+        to: u64,
+        beyond: usize,
+        recovery: &mut Recovery,
+    ) -> Result<(), LogError> {
+        if beyond > 0 {
+            found.file.set_size(to).doing("cut", found.path)?;
+            recovery.cut.push(Cut { run: found.run, from: to + beyond as u64, to });
+        }
+        Ok(())
+    }
+}
+
+impl Plan {
+    /// Whether the file is of an earlier generation than the one that begins here, however a crash left it.
+    fn replaces(&self, head: Option<Head>) -> bool {
+        match head {
+            Some(head) if head.is_good => head.generation < self.entry.generation,
+            _ => self.begins_generation(),
+        }
+    }
+
+    /// Why the file and the commit log cannot both be of this run, if that is so: the file has lines that follow each
+    /// other, and the commit log has others in their place.
+    fn conflict(&self, run: Uuid, tail: &[u8], content: &[u8]) -> Option<LogError> {
+        let at = foreign_line(tail, self.crc_before(), content)?;
+        let before = content[..at].iter().filter(|byte| **byte == b'\n').count();
+        let record = self.first_seq() + before as u64;
+        Some(LogError::Mismatch { run, record, offset: self.start() + at as u64 })
+    }
+}
+
+fn open_if_there(disk: &dyn Disk, path: &Path) -> Result<Option<Arc<dyn DiskFile>>, LogError> {
+    match disk.open(path, OpenMode::Write) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(LogError::io("open", path, &error)),
+    }
+}
+
+/// What the first line of a file says; `None` if it has none.
+fn head_of(file: Option<&dyn DiskFile>, path: &Path, run: Uuid) -> Result<Option<Head>, LogError> {
+    let Some(file) = file else { return Ok(None) };
+    let mut line = Vec::new();
+    loop {
+        let from = line.len();
+        line.resize(from + from.max(FIRST_READ), 0);
+        let count = file.read_at(&mut line[from..], from as u64).doing("read", path)?;
+        line.truncate(from + count);
+        if let Some(at) = memchr::memchr(b'\n', &line[from..]) {
+            return Ok(Head::read(&line[..=from + at], run));
+        }
+        if count == 0 {
+            return Ok(None);
+        }
+    }
+}
+
+/// Where a run stands by its file alone, after the last good line; `None` if the first is not.
+fn entry_of(run: Uuid, state: RunState, bytes: &[u8]) -> Option<RunEntry> {
+    let mut reader = Reader::new(bytes, Some(run));
+    let mut state = state;
+    for record in reader.by_ref().map_while(Result::ok) {
+        // Only finished runs are compacted.
+        if record.record_type() == Some(RecordType::Compacted) {
+            state = RunState::Finished;
+        }
+    }
+    let (checker, len) = (reader.checker(), reader.checker().offset());
+    let chain = checker.chain().filter(|_| len > 0)?;
+    let (generation, seq, crc) = (chain.generation(), chain.seq(), chain.crc());
+    Some(RunEntry { state, generation, len, seq, crc })
+}
+
+/// Says from which record on a file lacks what was committed.
+fn missing_from(
+    run: Uuid,
+    path: &Path,
+    file: Option<&dyn DiskFile>,
+    limit: u64,
+) -> Result<LogError, LogError> {
+    let mut bytes = match file {
+        Some(file) => read_from(file, 0).doing("read", path)?,
+        None => Vec::new(),
+    };
+    bytes.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    let mut reader = Reader::new(&bytes, Some(run));
+    let broken = match reader.by_ref().find_map(Result::err) {
+        Some(broken) if broken.flaw != Flaw::Torn => broken,
+        _ => reader.checker().broken(Flaw::Missing),
+    };
+    Ok(LogError::run(run, path, broken))
+}
