@@ -2,10 +2,12 @@
 //! tests is in `sim.rs`. It knows nothing of lines or blocks.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use crate::not_inherited::NotInherited;
 
 /// Every sync the log makes, by what it protects. Each is made at one place of the code, so that a test can
 /// leave out one at a time.
@@ -252,16 +254,16 @@ impl Disk for RealDisk {
         let mut options = OpenOptions::new();
         // Not truncated: what is in it tells who holds the lock.
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let mut file = options.open(path)?;
+        let file = NotInherited::open(|| options.open(path))?;
         match file.try_lock() {
             Ok(()) => {
                 file.set_len(0)?;
-                file.write_all(owner.as_bytes())?;
+                file.write_all_at(owner.as_bytes(), 0)?;
                 Ok(Locking::Ours(Box::new(RealHold { file, path: path.into() })))
             }
             Err(TryLockError::WouldBlock) => {
                 let mut note = String::new();
-                file.read_to_string(&mut note)?;
+                (&*file).read_to_string(&mut note)?;
                 Ok(Locking::Theirs(note))
             }
             Err(TryLockError::Error(error)) => Err(error),
@@ -302,13 +304,13 @@ impl DiskFile for RealFile {
 /// The descriptor of the lock, which saw no earlier error of the file system: what fails after it was opened,
 /// `syncfs` tells it, even if the file that failed was closed meanwhile.
 struct RealHold {
-    file: File,
+    file: NotInherited<File>,
     path: PathBuf,
 }
 
 impl Hold for RealHold {
     fn sync_everything(&self, _: Barrier) -> io::Result<()> {
-        Ok(rustix::fs::syncfs(&self.file)?)
+        Ok(rustix::fs::syncfs(&*self.file)?)
     }
 
     fn check(&self) -> io::Result<()> {

@@ -92,7 +92,7 @@ fn take(disk: &dyn Disk, lock: &Path, holding: Holding) -> Result<Box<dyn Hold>,
             }
             Locking::Theirs(note) => {
                 let dir = lock.parent().unwrap_or(lock).into();
-                return Err(LogError::Locked { dir, owner: describe(&note) });
+                return Err(LogError::Locked { dir, owner: describe(&note, lock) });
             }
         }
     }
