@@ -16,7 +16,8 @@ use crate::retention::{Candidate, Plan, Pruned, Retention, plan_of};
 use crate::wal::{Collected, RunState};
 
 pub(super) fn rm(place: &Place, mut out: Out, options: &Rm) -> Done {
-    let view = place.look()?;
+    let names: Vec<&str> = options.runs.iter().map(String::as_str).collect();
+    let view = place.look_for(&names)?;
     let runs = options.runs.iter().map(|name| find(&view, name));
     let runs = runs.collect::<Result<Vec<Uuid>, Ending>>()?;
     drop(view);

@@ -27,6 +27,17 @@ use super::writer::Writer;
 /// How long one is waited for who has the directory for a moment.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Chooses runs by the UUIDs that the log knows; they need not be among them.
+pub(crate) type Choose<'a> = &'a dyn Fn(&mut dyn Iterator<Item = Uuid>) -> Vec<Uuid>;
+
+/// Whose files are looked at when a log is opened, besides those that the commit log speaks of.
+#[derive(Clone, Copy)]
+pub(crate) enum Scope<'a> {
+    All,
+    /// Only those of a few runs, for someone who wants to know about these and writes nothing.
+    Chosen(Choose<'a>),
+}
+
 /// What was found and mended when a log was opened.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -146,6 +157,16 @@ impl Writer {
         holding: Holding,
         disk: Arc<dyn Disk>,
         root: &Path,
+        settings: Settings,
+    ) -> Result<(Writer, Recovery), LogError> {
+        Writer::open_scope(holding, Scope::All, disk, root, settings)
+    }
+
+    pub(crate) fn open_scope(
+        holding: Holding,
+        scope: Scope<'_>,
+        disk: Arc<dyn Disk>,
+        root: &Path,
         mut settings: Settings,
     ) -> Result<(Writer, Recovery), LogError> {
         settings.open_files = settings.open_files.max(1);
@@ -183,7 +204,7 @@ impl Writer {
             collecting: None,
             followers: Arc::default(),
         };
-        applier.mend(&segments, chained, &mut recovery)?;
+        applier.mend(&segments, chained, scope, &mut recovery)?;
         let mut committer = Committer {
             disk,
             dir: applier.places.commit.clone(),
@@ -222,6 +243,7 @@ impl Applier {
         &mut self,
         segments: &[Segment],
         chained: Chained,
+        scope: Scope<'_>,
         recovery: &mut Recovery,
     ) -> Result<(), LogError> {
         recovery.blocks = chained.blocks.len();
@@ -231,19 +253,35 @@ impl Applier {
         for found in &chained.blocks {
             self.plan(segments, found, &mut plans, recovery)?;
         }
-        let sizes: HashMap<String, u64> =
-            self.disk.list(&self.places.wal).doing("list", &self.places.wal)?.into_iter().collect();
+        let (sizes, mut others) = self.files_in(scope)?;
         for (run, plan) in &plans {
             self.touch(*run, plan.entry);
             self.complete(segments, *run, plan, recovery)?;
         }
-        let mut others: Vec<Uuid> =
-            self.runs.keys().filter(|run| !plans.contains_key(run)).copied().collect();
+        others.retain(|run| !plans.contains_key(run));
         others.sort_unstable();
         for run in others {
             self.check_size(run, sizes.get(&format!("{run}.wal")).copied(), recovery)?;
         }
         self.take_in_the_rest(sizes, recovery)
+    }
+
+    /// The files that are looked at, with their sizes, and the known runs among them.
+    fn files_in(&self, scope: Scope<'_>) -> Result<(HashMap<String, u64>, Vec<Uuid>), LogError> {
+        let wal = &self.places.wal;
+        let Scope::Chosen(choose) = scope else {
+            let sizes = self.disk.list(wal).doing("list", wal)?.into_iter().collect();
+            return Ok((sizes, self.runs.keys().copied().collect()));
+        };
+        let chosen = choose(&mut self.runs.keys().copied());
+        let mut sizes = HashMap::new();
+        for run in &chosen {
+            let path = self.places.run_file(*run);
+            if let Ok(file) = self.disk.open(&path, OpenMode::Read) {
+                sizes.insert(format!("{run}.wal"), file.size().doing("look at", &path)?);
+            }
+        }
+        Ok((sizes, chosen.into_iter().filter(|run| self.runs.contains_key(run)).collect()))
     }
 
     fn refuse(&mut self, run: Uuid, error: LogError, recovery: &mut Recovery) {

@@ -15,7 +15,7 @@ use super::error::{Doing, LogError};
 use super::index::{RunEntry, RunState};
 use super::lock::{Holder, Holding, holder};
 use super::overlay::Overlay;
-use super::recover::Recovery;
+use super::recover::{Recovery, Scope};
 use super::run_reader::{RunReader, read_blob};
 use super::settings::Settings;
 use super::writer::Writer;
@@ -64,7 +64,32 @@ pub struct View {
 impl View {
     /// Looks at the log in a directory, which must be there.
     pub fn open(disk: Arc<dyn Disk>, root: &Path) -> Result<View, LogError> {
-        View::open_with(disk, root, |_| Holding::ForLong)
+        View::open_with(disk, root, Scope::All, |_| Holding::ForLong)
+    }
+
+    /// Looks at a few runs only, which are chosen by their UUIDs, whether the log knows them or not. It is given all
+    /// UUIDs that the log knows. Where the other runs stand is told as the index and the commit log have it, without
+    /// a look at their files: opening takes no longer if the log has more of them.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use tiffany::wal::sim::SimDisk;
+    /// # use tiffany::wal::{Settings, View, Writer};
+    /// # use tiffany::Uuid;
+    /// # let disk = Arc::new(SimDisk::new());
+    /// # let settings = Settings { segment_bytes: 1 << 16, ..Settings::default() };
+    /// # drop(Writer::open(disk.clone(), "/log".as_ref(), settings)?);
+    /// let run = Uuid::from_random(7);
+    /// let view = View::open_chosen(disk, "/log".as_ref(), &|_| vec![run])?;
+    /// assert!(view.run(run).is_none());
+    /// # Ok::<(), tiffany::wal::LogError>(())
+    /// ```
+    pub fn open_chosen(
+        disk: Arc<dyn Disk>,
+        root: &Path,
+        choose: &dyn Fn(&mut dyn Iterator<Item = Uuid>) -> Vec<Uuid>,
+    ) -> Result<View, LogError> {
+        View::open_with(disk, root, Scope::Chosen(choose), |_| Holding::ForLong)
     }
 
     /// The same; if the index or the commit log is damaged, it is the files of the runs alone, and that damage is told.
@@ -72,20 +97,28 @@ impl View {
         disk: Arc<dyn Disk>,
         root: &Path,
     ) -> Result<(View, Option<LogError>), LogError> {
-        match View::open(Arc::clone(&disk), root) {
-            Ok(view) => Ok((view, None)),
-            Err(
-                trouble @ (LogError::DamagedCommitLog { .. }
-                | LogError::DamagedIndex { .. }
-                | LogError::Newer { .. }),
-            ) => Ok((View::of_files(disk, root)?, Some(trouble))),
-            Err(error) => Err(error),
+        View::open(Arc::clone(&disk), root).map(|view| (view, None)).or_else(|trouble| {
+            View::of_files_after(trouble, disk, root).map(|(view, trouble)| (view, Some(trouble)))
+        })
+    }
+
+    /// The files of the runs alone, if the index or the commit log could not be read.
+    pub(crate) fn of_files_after(
+        trouble: LogError,
+        disk: Arc<dyn Disk>,
+        root: &Path,
+    ) -> Result<(View, LogError), LogError> {
+        match trouble {
+            LogError::DamagedCommitLog { .. }
+            | LogError::DamagedIndex { .. }
+            | LogError::Newer { .. } => Ok((View::of_files(disk, root)?, trouble)),
+            error => Err(error),
         }
     }
 
     /// The same for who copies it: all runs at one moment, even while a process writes.
     pub(crate) fn open_at_once(disk: Arc<dyn Disk>, root: &Path) -> Result<View, LogError> {
-        View::open_with(disk, root, |holder| match holder {
+        View::open_with(disk, root, Scope::All, |holder| match holder {
             Some(_) => Holding::NotAtAll,
             None => Holding::ForLong,
         })
@@ -94,6 +127,7 @@ impl View {
     fn open_with(
         disk: Arc<dyn Disk>,
         root: &Path,
+        scope: Scope<'_>,
         holding: impl Fn(Option<&Holder>) -> Holding,
     ) -> Result<View, LogError> {
         let places = Places::new(root);
@@ -108,7 +142,7 @@ impl View {
             let before = index_sum(&*disk, &places)?;
             let holder = holder(root);
             let holding = holding(holder.as_ref());
-            let seen = View::once(Arc::clone(&disk), root, holder, holding);
+            let seen = View::once(Arc::clone(&disk), root, scope, holder, holding);
             let is_still = index_sum(&*disk, &places)? == before;
             let again = match &seen {
                 Ok(view) if view.holder.is_some() => !is_still || !view.refused.is_empty(),
@@ -127,13 +161,14 @@ impl View {
     fn once(
         below: Arc<dyn Disk>,
         root: &Path,
+        scope: Scope<'_>,
         holder: Option<Holder>,
         holding: Holding,
     ) -> Result<View, LogError> {
         let disk = Arc::new(Overlay::new(below));
         // A new segment is made in memory if there is none.
         let settings = Settings { segment_bytes: 1, ..Settings::default() };
-        let (writer, recovery) = Writer::open_for(holding, disk.clone(), root, settings)?;
+        let (writer, recovery) = Writer::open_scope(holding, scope, disk.clone(), root, settings)?;
         let salt = writer.applier.salt;
         let runs = writer.runs().collect();
         let refused = recovery.refused.iter().cloned().collect();

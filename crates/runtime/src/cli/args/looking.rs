@@ -92,6 +92,9 @@ pub(in crate::cli) struct Show {
     /// Only from the records, even if this program could replay the run.
     #[arg(long)]
     pub(in crate::cli) records: bool,
+    /// Also list what was forked from it, for which the beginning of every run is read.
+    #[arg(long)]
+    pub(in crate::cli) forks: bool,
 }
 
 #[derive(Debug, ClapArgs)]
