@@ -351,3 +351,36 @@ fn a_removed_run_does_not_come_back() {
     batch.remove(unknown);
     assert_eq!(writer.commit(&mut batch, |_| {}).unwrap_err().code(), "TFY0113");
 }
+
+#[test]
+fn a_segment_that_was_lengthened_for_a_large_block_shrinks_again() {
+    let scratch = Scratch::new("large-block");
+    let sizes = || {
+        let files = fs::read_dir(scratch.log().join("commit")).unwrap().flatten();
+        let segments = files.filter(|file| file.path().extension().is_some_and(|e| e == "seg"));
+        segments.map(|file| file.metadata().unwrap().len()).collect::<Vec<u64>>()
+    };
+    let (mut writer, _) = open(&scratch.log(), small()).unwrap();
+    let mut chain = Chain::new(run_id(1));
+    let mut batch = Batch::new();
+    let now = Stamp::from_unix_nanos(0);
+    let line = batch.line(&mut chain, &now, RecordType::Message, Tid(1));
+    line.str("text", &"x".repeat(1 << 20)).end();
+    writer.commit(&mut batch, |_| {}).unwrap();
+    assert!(sizes().iter().any(|size| *size > 1 << 20), "{:?}", sizes());
+    for _ in 0..20 {
+        add_line(&mut writer, &mut chain).unwrap();
+        writer.background().unwrap();
+    }
+    assert!(sizes().iter().all(|size| *size == small().segment_bytes), "{:?}", sizes());
+    drop(writer);
+    // One that a process left behind shrinks when the log is opened.
+    let (mut writer, _) = open(&scratch.log(), small()).unwrap();
+    let line = batch.line(&mut chain, &now, RecordType::Message, Tid(1));
+    line.str("text", &"x".repeat(1 << 20)).end();
+    writer.commit(&mut batch, |_| {}).unwrap();
+    drop(writer);
+    assert!(sizes().iter().any(|size| *size > 1 << 20), "{:?}", sizes());
+    drop(open(&scratch.log(), small()).unwrap());
+    assert!(sizes().iter().all(|size| *size == small().segment_bytes), "{:?}", sizes());
+}

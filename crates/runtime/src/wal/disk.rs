@@ -37,6 +37,8 @@ pub enum Barrier {
     Everything,
     /// An entry of the index, before the segments it covers are used again.
     Index,
+    /// The zeros in an erased segment, before the index says that nothing is left to erase.
+    Erased,
     /// The names of a backup's directories, before anything is put into them.
     BackupTree,
     /// A file that was copied, before a manifest or an index counts on it.

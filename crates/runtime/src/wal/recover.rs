@@ -2,7 +2,7 @@
 //! to their committed end, and all of it is synced before the first new commit. Doing it twice, or being
 //! stopped in the middle, changes nothing.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -183,7 +183,7 @@ impl Writer {
         let chained = scan.chain(|found| proven(&*disk, &places, found))?;
 
         let mut recovery = Recovery { torn_index: state.torn, ..Recovery::default() };
-        let IndexState { runs, upto, salt, entries: index_entries, .. } = state;
+        let IndexState { runs, unerased, upto, salt, entries: index_entries, .. } = state;
         let last = upto + chained.blocks.len() as u64;
         let known = |entry| Applied { entry, touched: false };
         let mut applier = Applier {
@@ -201,6 +201,9 @@ impl Writer {
             applied: last,
             handles: Handles::new(settings.open_files),
             touched: Touched::default(),
+            // What the runs that are to be erased named is not known any more.
+            leaves_blobs: !unerased.is_empty(),
+            unerased,
             collecting: None,
             followers: Arc::default(),
         };
@@ -235,8 +238,8 @@ impl Applier {
         if committer.segments.count() == 0 {
             committer.add_segment()?;
         }
-        self.checkpoint(committer.segments.count() as u32)?;
-        Ok(())
+        let upto = self.checkpoint(committer.segments.count() as u32)?;
+        committer.segments.release(upto)
     }
 
     fn mend(
@@ -307,6 +310,7 @@ impl Applier {
                     self.mend_blob(*hash, &content, recovery)?;
                 }
                 PartKind::Remove(run) => {
+                    self.note_unread_unerased(*run);
                     let plan = plans.entry(*run).or_insert_with(|| self.plan_for(*run));
                     plan.pieces.clear();
                     plan.entry.remove();
@@ -317,6 +321,9 @@ impl Applier {
                     let plan = plans.entry(*run).or_insert_with(|| self.plan_for(*run));
                     if *offset == 0 {
                         plan.pieces.clear();
+                    }
+                    if plan.entry.state == RunState::Finished {
+                        self.note_unread_unerased(*run);
                     }
                     plan.entry = RunEntry {
                         state: if *finishes { RunState::Finished } else { RunState::Live },
@@ -336,6 +343,12 @@ impl Applier {
             }
         }
         Ok(())
+    }
+
+    /// A run that was removed or compacted, whose file is perhaps gone already.
+    fn note_unread_unerased(&mut self, run: Uuid) {
+        self.unerased.insert(run);
+        self.leaves_blobs = true;
     }
 
     fn plan_for(&self, run: Uuid) -> Plan {
@@ -374,7 +387,7 @@ impl Applier {
     ) -> Result<(), LogError> {
         let path = self.places.run_file(run);
         if plan.entry.state == RunState::Removed {
-            return self.remove_file(&path);
+            return self.remove_run(run);
         }
         let file = match self.disk.open(&path, OpenMode::Write) {
             Ok(file) => Some(file),
@@ -501,7 +514,8 @@ impl Applier {
         match size {
             Some(_) if entry.state == RunState::Removed => {
                 self.touch(run, entry);
-                self.remove_file(&path)
+                self.note_unread_unerased(run);
+                self.remove_run(run)
             }
             None if entry.state == RunState::Removed => Ok(()),
             Some(size) if size == entry.len => Ok(()),
@@ -532,7 +546,7 @@ impl Applier {
         names.sort_unstable();
         for name in names {
             let path = self.places.wal.join(&name);
-            if name.ends_with(".wal.new") {
+            if name.ends_with(".wal.new") || self.is_of_removed_run(&name) {
                 self.remove_file(&path)?;
                 continue;
             }
@@ -546,6 +560,13 @@ impl Applier {
             }
         }
         Ok(())
+    }
+
+    /// Whether it is what recovery put beside the file of a run that was removed since.
+    fn is_of_removed_run(&self, name: &str) -> bool {
+        let run = name.strip_suffix(".wal.unplaced").and_then(Uuid::parse);
+        let known = run.and_then(|run| self.runs.get(&run));
+        known.is_some_and(|known| known.entry.state == RunState::Removed)
     }
 
     fn adopt(
@@ -603,7 +624,8 @@ fn load_or_make(disk: &dyn Disk, places: &Places) -> Result<(IndexFile, IndexSta
         disk.sync_dir(dir, Barrier::Tree).doing("sync", dir)?;
     }
     let salt = disk.random().doing("draw random bits for", &places.root)?;
-    let frame = Frame { upto: 0, life: 0, salt, segments: 0, entries: &[] }.encode();
+    let unerased = &BTreeSet::new();
+    let frame = Frame { upto: 0, life: 0, salt, segments: 0, entries: &[], unerased }.encode();
     let index = IndexFile::replace(disk, &places.commit, &frame)?;
     let len = index.len;
     Ok((index, IndexState { salt, len, ..IndexState::default() }))
