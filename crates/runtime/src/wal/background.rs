@@ -127,7 +127,7 @@ impl Erasure {
 
     /// Goes on with the segments, if there is anything to erase in them.
     fn overwrite(&mut self, shared: &Shared, collected: Collected) {
-        if self.runs.is_empty() {
+        if self.runs.is_empty() && self.number.is_none() {
             return self.end(shared, Ok(collected));
         }
         self.stage = Stage::Overwriting(collected);

@@ -1,7 +1,7 @@
 //! A log for those who only look: it is opened as its owner would open it after a crash, but in memory. No file is
 //! changed and no lock taken, so the directory may be in use, read-only or in need of mending.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,6 +56,8 @@ pub struct View {
     runs: BTreeMap<Uuid, RunEntry>,
     refused: BTreeMap<Uuid, LogError>,
     recovery: Recovery,
+    /// Runs that may have left something behind.
+    unerased: BTreeSet<Uuid>,
     holder: Option<Holder>,
     /// Tells logs apart.
     salt: u32,
@@ -171,8 +173,10 @@ impl View {
         let (writer, recovery) = Writer::open_scope(holding, scope, disk.clone(), root, settings)?;
         let salt = writer.applier.salt;
         let runs = writer.runs().collect();
+        let unerased = writer.unerased().collect();
         let refused = recovery.refused.iter().cloned().collect();
-        Ok(View { disk, root: root.to_path_buf(), runs, refused, recovery, holder, salt })
+        let root = root.to_path_buf();
+        Ok(View { disk, root, runs, refused, recovery, unerased, holder, salt })
     }
 
     /// Looks only at the files of the runs, each up to its last good line: for a log whose index or commit log cannot
@@ -193,7 +197,8 @@ impl View {
         }
         let (refused, recovery) = (BTreeMap::new(), Recovery::default());
         let root = root.to_path_buf();
-        Ok(View { disk, holder: holder(&root), root, runs, refused, recovery, salt: 0 })
+        let (unerased, holder) = (BTreeSet::new(), holder(&root));
+        Ok(View { disk, root, runs, refused, recovery, unerased, holder, salt: 0 })
     }
 
     /// All runs and where they stand, by their UUIDs.
@@ -209,6 +214,12 @@ impl View {
     /// Why a run cannot go on, if it cannot.
     pub fn refused(&self, run: Uuid) -> Option<&LogError> {
         self.refused.get(&run)
+    }
+
+    /// Whether a run that was removed or compacted may have left lines in the commit log, or blobs. They are erased a
+    /// second later by the process that has the directory, or by the one that removed it where none has.
+    pub fn is_unerased(&self, run: Uuid) -> bool {
+        self.unerased.contains(&run)
     }
 
     /// What opening the log would find and mend. While another process has it, that is just what this process is

@@ -185,12 +185,10 @@ impl Writer {
                 break done?;
             }
         };
-        if !unerased.is_empty() {
-            // While a run is damaged, what the others named stays.
-            let erased = if collected.damaged == 0 { unerased } else { BTreeSet::new() };
-            let done = self.erase_segments(&erased);
-            collected.segments = self.guard(done)?;
-        }
+        // While a run is damaged, what the others named stays.
+        let erased = if collected.damaged == 0 { unerased } else { BTreeSet::new() };
+        let done = self.erase_segments(&erased);
+        collected.segments = self.guard(done)?;
         Ok(collected)
     }
 

@@ -170,6 +170,9 @@ pub(in crate::cli) struct Blob {
 pub(in crate::cli) struct Verify {
     /// Only these runs, instead of the whole directory.
     pub(in crate::cli) runs: Vec<String>,
+    /// Search every byte of the directory for what is left of these runs, which were removed or compacted.
+    #[arg(long, requires = "runs")]
+    pub(in crate::cli) erased: bool,
 }
 
 #[derive(Debug, ClapArgs)]
