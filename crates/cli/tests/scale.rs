@@ -100,7 +100,7 @@ fn a_command_about_one_run_opens_no_other_run_s_file() {
     let mut writer = writer(&home);
     let now = Stamp::from_unix_nanos(1_800_000_000_000_000_000);
     let mut batch = Batch::new();
-    let uuids = [7_u128, 8, 9].map(|number| Uuid::from_random(number << 64));
+    let uuids = [7_u128, 8, 9].map(|number| Uuid::from_random(number << 120 | number));
     for uuid in uuids {
         let mut chain = Chain::new(uuid);
         let line = batch.line(&mut chain, &now, RecordType::RunStart, Tid(1));

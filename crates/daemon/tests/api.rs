@@ -305,7 +305,7 @@ fn is_anywhere(dir: &std::path::Path, secret: &str) -> bool {
         path if path.is_dir() => is_anywhere(&path, secret),
         path => {
             let bytes = std::fs::read(path).unwrap_or_default();
-            memchr::memmem::find(&bytes, secret.as_bytes()).is_some()
+            String::from_utf8_lossy(&bytes).contains(secret)
         }
     })
 }

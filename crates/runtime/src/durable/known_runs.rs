@@ -110,3 +110,35 @@ impl KnownRuns {
         self.states
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::durable::runs::Stand;
+    use tiffany_kernel::{ErrorKind, RunId, TaskError};
+
+    #[test]
+    fn finished_and_removed_runs_are_counted_and_not_looked_at() {
+        let mut runs = KnownRuns::default();
+        let stand = Stand { generation: 1, seq: 1, crc: 1 };
+        let paused = || Known::Paused(TaskError::new(ErrorKind::Failed, "paused"), None);
+        for number in 0..1000 {
+            runs.insert(Uuid(number), Known::Live(RunId(1)));
+        }
+        for number in 0..990 {
+            runs.insert(Uuid(number), Known::Over(stand, None));
+        }
+        for number in 0..500 {
+            runs.insert(Uuid(number), Known::Removed);
+        }
+        runs.insert(Uuid(995), paused());
+        assert_eq!(
+            runs.unfinished().map(|(run, _)| run.0).collect::<Vec<_>>(),
+            Vec::from_iter(990..1000)
+        );
+        let mut recount = RunStates::default();
+        runs.iter().for_each(|(_, known)| *recount.of(known) += 1);
+        assert_eq!(runs.states().named(), recount.named());
+        assert_eq!(recount.named(), [("live", 9), ("paused", 1), ("over", 490), ("removed", 500)]);
+    }
+}

@@ -133,7 +133,9 @@ impl View {
         holding: impl Fn(Option<&Holder>) -> Holding,
     ) -> Result<View, LogError> {
         let places = Places::new(root);
-        if let (Err(error), Err(_)) = (disk.list(&places.commit), disk.list(&places.wal)) {
+        if let Err(error) = disk.list(&places.commit)
+            && disk.list(&places.wal).is_err()
+        {
             return Err(LogError::io("look into", root, &error));
         }
         let mut tries = 0;

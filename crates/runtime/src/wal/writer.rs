@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tiffany_kernel::Uuid;
 
@@ -11,10 +12,13 @@ use super::applier::Applier;
 use super::batch::Batch;
 use super::collect::Collected;
 use super::committer::{Committed, Committer};
-use super::error::{Doing, LogError};
+use super::error::LogError;
 use super::index::RunEntry;
 use super::settings::{Settings, SyncWhen};
 use crate::mutation::Mutation;
+
+/// So long blobs are looked for when a log is closed.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A batch that is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,17 +160,21 @@ impl Writer {
         }
     }
 
-    /// The same, without a search for blobs, which may take long: a later opening does that.
+    /// Erases the same after the last checkpoint. If the search for blobs takes long, it is left to the next opening.
     pub(crate) fn close_quickly(mut self) -> Result<(), LogError> {
         if self.applier.unerased.is_empty() {
             return Ok(());
         }
-        let blobs = &self.applier.places.blobs;
-        let has_blobs = !self.applier.disk.list(blobs).doing("list", blobs)?.is_empty();
-        let erased = match has_blobs && self.applier.may_leave_blobs() {
-            true => BTreeSet::new(),
-            false => self.applier.unerased.clone(),
-        };
+        let (begun, unerased) = (Instant::now(), self.applier.unerased.clone());
+        let mut is_whole = !self.applier.may_leave_blobs();
+        while !is_whole && begun.elapsed() < CLOSE_TIMEOUT {
+            match self.applier.collect_some() {
+                None => {}
+                Some(Ok(collected)) if collected.damaged == 0 => is_whole = true,
+                Some(_) => break,
+            }
+        }
+        let erased = if is_whole { unerased } else { BTreeSet::new() };
         self.erase_segments(&erased).map(drop)
     }
 
