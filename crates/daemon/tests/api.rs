@@ -316,7 +316,7 @@ fn a_removed_run_is_erased_from_every_file_soon_after() {
     let house = House::open(&dir);
     house.submit("steps", "s", "30");
     house.wait_for("s", "completed");
-    let run = house.get("/api/v1/runs/s").json()["run"].as_str().unwrap().to_owned();
+    let run = house.get("/api/v1/runs/s").json()["uuid"].as_str().unwrap().to_owned();
     let lines = format!("\"task_id\":\"{run}\"");
     assert!(is_anywhere(&dir.0, &lines));
     assert_eq!(house.ask("DELETE", "/api/v1/runs/s", &[], "").status, 204);

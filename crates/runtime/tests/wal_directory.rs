@@ -85,9 +85,10 @@ fn a_second_process_is_told_who_has_the_directory() {
 fn forker() {
     let Ok(dir) = std::env::var("WAL_FORK") else { return };
     let (_writer, _) = open(Path::new(&dir), small()).unwrap();
-    // SAFETY: the child only sleeps, and ends without unwinding.
+    // SAFETY: the child only sleeps, and ends without unwinding anything.
     let child = unsafe { libc::fork() };
     if child == 0 {
+        // SAFETY: both may be called in a forked child.
         unsafe {
             libc::sleep(60);
             libc::_exit(0);

@@ -290,20 +290,19 @@ impl Segments {
             return ErasureStep::Wait;
         }
         let current = self.current;
-        let mut left = self.list.iter_mut().enumerate().filter(|(_, one)| one.has_any_upto(upto));
-        let mut step = ErasureStep::Done;
-        while let Some((at, segment)) = left.next() {
-            step = match step {
-                _ if at != current && segment.is_free() => {
-                    segment.is_being_erased = true;
-                    return ErasureStep::Overwrite(segment.clone());
-                }
-                ErasureStep::Checkpoint => ErasureStep::Checkpoint,
-                _ if at != current => ErasureStep::Checkpoint,
-                _ => ErasureStep::NewSegment,
-            };
+        let mut others = self.list.iter_mut().enumerate().filter(|(at, _)| *at != current);
+        if let Some((_, segment)) =
+            others.find(|(_, segment)| segment.is_free() && segment.has_any_upto(upto))
+        {
+            segment.is_being_erased = true;
+            return ErasureStep::Overwrite(segment.clone());
         }
-        step
+        let left = |at: usize| self.list[at].has_any_upto(upto);
+        match (0..self.list.len()).filter(|at| *at != current).any(left) {
+            true => ErasureStep::Checkpoint,
+            false if left(current) => ErasureStep::NewSegment,
+            false => ErasureStep::Done,
+        }
     }
 
     /// A segment was overwritten.
