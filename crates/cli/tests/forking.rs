@@ -48,6 +48,8 @@ fn a_failed_run_is_forked_with_another_answer_and_driven_to_its_end() {
     assert_eq!(parent["fork"], Value::Null);
     // What it was before was its parent's.
     assert!(shown["started"].as_str() > parent["changed"].as_str(), "{shown}");
+    assert_eq!(parent["forks"], Value::Null);
+    let parent = home.run(&["show", "toast", "--forks", "--json"]).ok().lines().remove(0);
     assert_eq!(parent["forks"][0]["run"], fork);
     let text = home.run(&["show", &id]).ok().stdout;
     let from = format!("from {} at {at}", parent["run"].as_str().unwrap());

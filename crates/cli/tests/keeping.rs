@@ -27,7 +27,8 @@ fn state(home: &Home, id: &str) -> String {
 fn rm_removes_what_is_over_and_refuses_the_rest() {
     let home = Home::golden();
     let before = states(&home);
-    assert_eq!(home.run(&["rm", "nap-1"]).ok().stdout.lines().count(), 1);
+    let told = home.run(&["rm", "nap-1"]).ok().stdout;
+    assert!(told.lines().nth(1).is_some_and(|line| line.starts_with("erased: ")), "{told}");
     assert_eq!(state(&home, "nap-1"), "gone");
     assert_eq!(states(&home).len(), before.len(), "its UUID is known");
     home.run(&["rm", "nap-1"]).failed(1, "TFY0130");
@@ -189,4 +190,48 @@ fn through_the_process_that_has_the_directory_it_is_the_same() {
     holder.kill();
     assert_eq!((state(&home, "nap-1"), state(&home, "toast")), ("gone".into(), "gone".into()));
     home.run(&["verify"]).ok();
+}
+
+/// The files that have this.
+fn files_with(home: &Home, secret: &str) -> Vec<std::path::PathBuf> {
+    let has = |bytes: &Vec<u8>| bytes.windows(secret.len()).any(|part| part == secret.as_bytes());
+    home.contents().into_iter().filter(|(_, bytes)| has(bytes)).map(|(path, _)| path).collect()
+}
+
+#[test]
+fn each_command_erases_what_it_removes_and_verify_proves_it() {
+    let long = format!("\"{}\"", "not-for-everybody ".repeat(1_000));
+    for command in [&["rm", "a"][..], &["prune", "--keep", "0"]] {
+        for online in [false, true] {
+            let home = Home::new();
+            home.start("echo", "a", &long, "").ok();
+            home.run(&["verify", "--erased", "a"]).failed(2, "TFY0067");
+            assert!(!files_with(&home, "not-for-everybody").is_empty());
+            let holder = online.then(|| home.hold("hold", "h", "null", "60"));
+            let told = home.run(command).ok().stdout;
+            assert!(told.contains("erased: nothing of it is left"), "{told}");
+            assert_eq!(files_with(&home, "not-for-everybody"), Vec::<std::path::PathBuf>::new());
+            let proof = home.run(&["verify", "--erased", "a"]).ok().stdout;
+            assert!(proof.starts_with("erased: nothing is left of 1 run in "), "{proof}");
+            holder.into_iter().for_each(kit::Holder::kill);
+        }
+    }
+}
+
+#[test]
+fn verify_finds_what_is_left_of_a_removed_run() {
+    let home = Home::new();
+    home.start("echo", "a", "\"tea\"", "").ok();
+    let line = std::fs::read(home.run_file("a")).unwrap();
+    home.run(&["rm", "a"]).ok();
+    // A copy that nobody knows of.
+    let copy = home.log().join("wal/old copy");
+    std::fs::write(&copy, &line).unwrap();
+    let found = home.run(&["verify", "--erased", "a"]).failed(1, "TFY0205");
+    assert!(found.stdout.contains("wal/old copy has something of run "), "{found:?}");
+    let found = home.run(&["verify", "--erased", "a", "--json"]).failed_json(1, "TFY0205").lines();
+    assert_eq!(found[0]["left_in"], "wal/old copy");
+    assert_eq!(found[1]["summary"]["erased"], false);
+    std::fs::remove_file(copy).unwrap();
+    home.run(&["verify", "--erased", "a"]).ok();
 }

@@ -93,3 +93,40 @@ fn a_long_log_is_streamed() {
         assert_eq!(lines, expected, "{rest}");
     }
 }
+
+#[test]
+fn a_command_about_one_run_opens_no_other_run_s_file() {
+    let home = Home::new();
+    let mut writer = writer(&home);
+    let now = Stamp::from_unix_nanos(1_800_000_000_000_000_000);
+    let mut batch = Batch::new();
+    let uuids = [7_u128, 8, 9].map(|number| Uuid::from_random(number << 120 | number));
+    for uuid in uuids {
+        let mut chain = Chain::new(uuid);
+        let line = batch.line(&mut chain, &now, RecordType::RunStart, Tid(1));
+        line.str("id", "r").str("function", "f").json("input", "1").end();
+        batch.line(&mut chain, &now, RecordType::TaskExit, Tid(1)).json("value", "7").end();
+        batch.finish(&chain);
+    }
+    writer.commit(&mut batch, |_| ()).unwrap();
+    writer.close().unwrap();
+    // Whoever opens one of the others waits for somebody to write to it.
+    for uuid in &uuids[1..] {
+        let file = home.log().join(format!("wal/{uuid}.wal"));
+        std::fs::remove_file(&file).unwrap();
+        assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+    }
+    let name = uuids[0].to_string();
+    let short = &name[..8];
+    for arguments in [
+        &["show", &name][..],
+        &["show", short, "--json"],
+        &["log", &name],
+        &["export", &name, "--format", "json"],
+        &["inspect", &name],
+        &["diff", &name, short],
+    ] {
+        let ran = kit::finish_within(home.command(&tiffany(), arguments), Duration::from_secs(20));
+        assert_eq!(ran.code, 0, "{arguments:?}: {ran:?}");
+    }
+}

@@ -299,6 +299,34 @@ fn those_who_wait_for_a_run_leave_the_loop_alone() {
     }
 }
 
+/// Whether any file of a directory has this.
+fn is_anywhere(dir: &std::path::Path, secret: &str) -> bool {
+    std::fs::read_dir(dir).unwrap().flatten().any(|entry| match entry.path() {
+        path if path.is_dir() => is_anywhere(&path, secret),
+        path => {
+            let bytes = std::fs::read(path).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).contains(secret)
+        }
+    })
+}
+
+#[test]
+fn a_removed_run_is_erased_from_every_file_soon_after() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    house.submit("steps", "s", "30");
+    house.wait_for("s", "completed");
+    let run = house.get("/api/v1/runs/s").json()["uuid"].as_str().unwrap().to_owned();
+    let lines = format!("\"task_id\":\"{run}\"");
+    assert!(is_anywhere(&dir.0, &lines));
+    assert_eq!(house.ask("DELETE", "/api/v1/runs/s", &[], "").status, 204);
+    let begun = std::time::Instant::now();
+    while is_anywhere(&dir.0, &lines) {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(20), "it is still there");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
 #[test]
 fn a_run_is_forked_compacted_pruned_and_removed() {
     let dir = Dir::new();

@@ -17,6 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub use crate::durable::{Language, Wanted, Way};
+pub use crate::not_inherited::NotInherited;
 pub use crate::watchdog::Interrupter;
 pub use agent::{Agent, agent, request};
 pub use durable::{

@@ -63,6 +63,7 @@ pub mod metrics;
 pub mod mutation;
 mod near;
 pub mod net;
+mod not_inherited;
 pub mod pal;
 mod panics;
 mod pool;

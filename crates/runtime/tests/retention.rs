@@ -54,8 +54,116 @@ async fn tells(word: String) -> Result<String, TaskError> {
     step("more", move || Ok::<String, String>(again.clone())).await
 }
 
+/// Where secrets are put: what a run is started with and ends with, and what only its steps and messages have.
+const SECRETS: [&str; 4] = ["secret-input", "secret-step", "secret-message", "secret-blob"];
+
+/// Has a secret wherever a run can have one, the last in a payload that is a blob.
+async fn secretive(_: String) -> Result<String, TaskError> {
+    let word: String = receive("word").await?;
+    step("whisper", || Ok::<String, String>("secret-step".into())).input(&word).await?;
+    step("shout", || Ok::<String, String>("secret-blob".repeat(3_000))).await?;
+    step("fail", || Err::<(), String>("secret-step".into())).await.ok();
+    Ok("secret-input".into())
+}
+
+/// Each secret that some file of a directory has, with the file.
+fn betrayed(dir: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(betrayed(&path));
+        } else if let Ok(bytes) = std::fs::read(&path) {
+            let has = |secret: &&&str| memchr::memmem::find(&bytes, secret.as_bytes()).is_some();
+            let secrets = SECRETS.iter().filter(has);
+            found.extend(secrets.map(|secret| format!("{secret} in {}", path.display())));
+        }
+    }
+    found
+}
+
+/// Two such runs that are over, and what a process that ended left of them.
+fn with_secrets(dir: &Path) -> [DurableRun<String>; 2] {
+    let mut runtime = open(dir);
+    let runs = ["a", "b"].map(|id| {
+        let run = runtime.submit::<String>("secretive", id, &"secret-input").unwrap();
+        runtime.send(&run, "word", &"secret-message").unwrap();
+        runtime.wait_for(&run).unwrap();
+        run
+    });
+    drop(runtime);
+    for secret in SECRETS {
+        assert!(betrayed(dir).iter().any(|found| found.contains(secret)), "{secret} is nowhere");
+    }
+    runs
+}
+
+#[test]
+fn removed_runs_leave_no_secret_behind_whoever_removes_them() {
+    for way in ["runtime", "closed", "process", "offline", "rule"] {
+        let dir = Dir::new();
+        let runs = with_secrets(&dir.0);
+        match way {
+            "runtime" | "closed" => {
+                let mut runtime = open(&dir.0);
+                runs.iter().for_each(|run| runtime.remove(run).unwrap());
+                let begun = Instant::now();
+                // Nobody asks for it: it is done in the background, while others go on.
+                while way == "runtime" && !betrayed(&dir.0).is_empty() {
+                    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", betrayed(&dir.0));
+                    runtime.run(tiffany::sleep(ms(20))).unwrap();
+                }
+                runtime.flush().unwrap();
+                if way == "closed" {
+                    runtime.collect_blobs().unwrap();
+                }
+            }
+            "process" => {
+                let mut runtime = open(&dir.0);
+                let path = dir.0.clone();
+                let waiting = runtime.submit::<String>("listens", "listener", &()).unwrap();
+                runtime.flush().unwrap();
+                let (uuids, waits) = (runs.map(|run| run.uuid()), waiting.uuid());
+                let asking = std::thread::spawn(move || {
+                    let mut keeper = Keeper::open(&path).unwrap();
+                    uuids.into_iter().for_each(|run| keeper.remove(run).unwrap());
+                    let collected = keeper.collect_blobs();
+                    Control::open(&path).unwrap().send(waits, "word", &"done").unwrap();
+                    collected.unwrap()
+                });
+                runtime.wait_for(&waiting).unwrap();
+                let collected = asking.join().unwrap();
+                assert!(collected.segments > 0, "{collected:?}");
+                assert_eq!(betrayed(&dir.0), Vec::<String>::new(), "{way}");
+            }
+            "offline" => {
+                let mut keeper = Keeper::open(&dir.0).unwrap();
+                runs.iter().for_each(|run| keeper.remove(run.uuid()).unwrap());
+            }
+            _ => drop(open(&dir.0).prune(&[Retention::new().keep(0)]).unwrap()),
+        }
+        assert_eq!(betrayed(&dir.0), Vec::<String>::new(), "{way}");
+        let view = view(&dir.0);
+        assert!(view.runs().all(|(run, _)| !view.is_unerased(run)), "{way}");
+    }
+}
+
+#[test]
+fn a_compacted_run_leaves_only_its_beginning_and_its_end() {
+    let dir = Dir::new();
+    let runs = with_secrets(&dir.0);
+    let mut keeper = Keeper::open(&dir.0).unwrap();
+    let compacted = keeper.compact(&[runs[0].uuid(), runs[1].uuid()]).unwrap();
+    assert_eq!(compacted.compacted, 2);
+    drop(keeper);
+    let left = betrayed(&dir.0);
+    assert!(left.iter().all(|found| found.contains("secret-input in ")), "{left:?}");
+    assert!(left.iter().all(|found| found.ends_with(".wal")), "{left:?}");
+}
+
 fn program() -> Builder {
     Builder::new()
+        .register("secretive", secretive)
         .register("big", big)
         .register("small", small)
         .register("listens", listens)
@@ -349,7 +457,8 @@ fn nothing_is_collected_while_a_run_is_damaged() {
     assert_eq!(runtime.wait_for(&run).unwrap().len(), 20_000);
     assert_eq!(code(runtime.wait_for(&other)), "TFY0130");
     drop(runtime);
-    assert_eq!(Keeper::open(&dir.0).unwrap().collect_blobs().unwrap().blobs, 2);
+    Keeper::open(&dir.0).unwrap().collect_blobs().unwrap();
+    assert_eq!(blobs(&dir.0), 2);
 }
 
 #[test]
@@ -523,7 +632,7 @@ fn through_the_process_that_has_the_directory_it_is_the_same() {
         keeper.remove(uuids[0]).unwrap();
         assert_eq!(task_code(keeper.remove(uuids[0])), "TFY0130");
         assert_eq!(keeper.compact(&[uuids[1]]).unwrap().compacted, 1);
-        assert_eq!(keeper.collect_blobs().unwrap().blobs, 3);
+        keeper.collect_blobs().unwrap();
         Control::open(&path).unwrap().send(uuids[2], "word", &"done").unwrap();
     });
     assert_eq!(runtime.wait_for(&live).unwrap(), "done");

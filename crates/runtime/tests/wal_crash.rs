@@ -4,9 +4,12 @@
 
 mod wal_kit;
 
+use tiffany::Tid;
 use tiffany::wal::sim::{Operation, Part, SimDisk, Survivors};
-use tiffany::wal::{Barrier, Settings, SyncWhen};
-use wal_kit::{Act, Play, Step, everything, keeping, read_all, small};
+use tiffany::wal::{
+    Barrier, Batch, Chain, LogError, RecordType, RunState, Settings, Stamp, SyncWhen, Writer,
+};
+use wal_kit::{Act, Play, Step, everything, keeping, read_all, run_id, small};
 
 /// A way in which a disk can lie.
 #[derive(Clone, Copy, Debug)]
@@ -230,4 +233,120 @@ fn a_commit_syncs_no_more_than_its_block() {
     };
     assert_eq!(flushed(None), 4096);
     assert!(flushed(Some(Lie::Ignore(Barrier::Segment))) > 4096);
+}
+
+/// What must not be left: in a line, and in a payload that is a blob.
+const SECRETS: [&str; 2] = ["secret-in-a-line", "secret-in-a-blob"];
+
+/// A run that has secrets and is over, and another one that goes on beside it.
+struct Secretive {
+    play: Play,
+    chain: Chain,
+}
+
+impl Secretive {
+    fn new(disk: SimDisk) -> Secretive {
+        Secretive { play: Play::new(disk, small()), chain: Chain::new(run_id(50)) }
+    }
+
+    fn begin(&mut self) -> Result<Writer, LogError> {
+        let mut writer = self.play.play(&[Step::Commit(vec![Act::Lines(1, 2, 300)])])?;
+        let mut batch = Batch::with_blob_limit(small().blob_limit);
+        let now = Stamp::from_unix_nanos(0);
+        let line = batch.line(&mut self.chain, &now, RecordType::Message, Tid(1));
+        line.str("text", SECRETS[0]).end();
+        let large = format!("\"{}\"", SECRETS[1].repeat(20));
+        let line = batch.line(&mut self.chain, &now, RecordType::Message, Tid(1));
+        line.json("value", &large).end();
+        batch.finish(&self.chain);
+        writer.commit(&mut batch, |_| {})?;
+        self.play.commit(&mut writer, &[Act::Lines(1, 1, 4)])?;
+        writer.background()?;
+        Ok(writer)
+    }
+
+    /// Removes the run, if it is there, and erases what it left.
+    fn erase(&mut self, writer: &mut Writer) -> Result<(), LogError> {
+        let run = self.chain.run();
+        if writer.run(run).is_some_and(|entry| entry.state != RunState::Removed) {
+            let mut batch = Batch::new();
+            batch.remove(run);
+            writer.commit(&mut batch, |_| {})?;
+        }
+        writer.collect_blobs().map(drop)
+    }
+
+    fn whole(&mut self) -> Result<(), LogError> {
+        let mut writer = self.begin()?;
+        self.erase(&mut writer)?;
+        self.play.commit(&mut writer, &[Act::Lines(1, 1, 4)])
+    }
+}
+
+/// The files that have a secret.
+fn betrayed(disk: &SimDisk) -> Vec<std::path::PathBuf> {
+    let has_one = |path: &std::path::PathBuf| {
+        let bytes = disk.contents(path).unwrap_or_default();
+        SECRETS.iter().any(|secret| memchr::memmem::find(&bytes, secret.as_bytes()).is_some())
+    };
+    disk.paths().into_iter().filter(has_one).collect()
+}
+
+/// Power goes at every operation while a run is removed and erased. Nothing of the other run is lost. What is left of
+/// the removed one is known to be left, and the next erasure gets it.
+fn erase_with_power_cuts(lie: Option<Barrier>) -> Result<usize, String> {
+    let with_lie = || {
+        let disk = SimDisk::new();
+        lie.into_iter().for_each(|barrier| disk.ignore(barrier));
+        disk
+    };
+    let disk = with_lie();
+    Secretive::new(disk.clone()).whole().map_err(|error| format!("undisturbed: {error}"))?;
+    let operations = disk.operation_count();
+    for at in 0..operations {
+        for survivors in [Survivors::Nothing, Survivors::All, Survivors::Some(at as u64)] {
+            let what = |error: String| format!("crash in operation {at}, {survivors:?}: {error}");
+            let disk = with_lie();
+            disk.crash_at(at, 0);
+            let mut secretive = Secretive::new(disk.clone());
+            drop(secretive.whole());
+            disk.crash(survivors);
+            let opened = secretive.play.open().map_err(|error| what(error.to_string()))?;
+            let (mut writer, recovery) = opened;
+            let run = secretive.chain.run();
+            let state = writer.run(run).map(|entry| entry.state);
+            let is_known = writer.unerased().any(|unerased| unerased == run);
+            if state == Some(RunState::Removed) && !is_known && !betrayed(&disk).is_empty() {
+                return Err(what(format!("forgotten in {:?}", betrayed(&disk))));
+            }
+            secretive.erase(&mut writer).map_err(|error| what(error.to_string()))?;
+            drop(writer);
+            disk.crash(Survivors::Nothing);
+            // Of a batch that never became durable there may be parts; that run was never there.
+            if state.is_some() && !betrayed(&disk).is_empty() {
+                return Err(what(format!("left in {:?}", betrayed(&disk))));
+            }
+            let (writer, _) = secretive.play.open().map_err(|error| what(error.to_string()))?;
+            let others = read_all(&disk, &writer).map_err(what)?;
+            let there = others.get(&run_id(1)).map_or(0, |one| one.file.len());
+            let acked = &secretive.play.models[secretive.play.acked];
+            let promised = acked.get(&run_id(1)).map_or(0, |one| one.file.len());
+            if there < promised || !recovery.refused.is_empty() {
+                return Err(what(format!("{there} of {promised} bytes of the other run")));
+            }
+        }
+    }
+    Ok(operations)
+}
+
+#[test]
+fn a_removed_run_leaves_nothing_behind_whenever_the_power_goes() {
+    let operations = erase_with_power_cuts(None).unwrap();
+    assert!(operations > 40, "{operations} operations");
+}
+
+#[test]
+fn zeros_that_are_not_synced_are_noticed() {
+    let told = erase_with_power_cuts(Some(Barrier::Erased)).unwrap_err();
+    assert!(told.contains("commit/"), "{told}");
 }

@@ -80,6 +80,74 @@ fn a_second_process_is_told_who_has_the_directory() {
     open(&scratch.log(), small()).unwrap();
 }
 
+/// Not a test: a process of the next one, which forks a child that outlives it.
+#[test]
+fn forker() {
+    let Ok(dir) = std::env::var("WAL_FORK") else { return };
+    let (_writer, _) = open(Path::new(&dir), small()).unwrap();
+    // SAFETY: the child only sleeps, and ends without unwinding anything.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: both may be called in a forked child.
+        unsafe {
+            libc::sleep(60);
+            libc::_exit(0);
+        }
+    }
+    println!("\nforked {child}");
+    std::thread::sleep(std::time::Duration::from_secs(60));
+}
+
+#[test]
+fn a_forked_child_does_not_keep_the_directory() {
+    let scratch = Scratch::new("fork");
+    let mut parent = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "forker", "--nocapture"])
+        .env("WAL_FORK", scratch.log())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(parent.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let child = lines.find_map(|line| line.strip_prefix("forked ")?.parse::<u32>().ok()).unwrap();
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    let lives = Path::new("/proc").join(child.to_string()).exists();
+    let opened = open(&scratch.log(), small()).map(drop);
+    Command::new("kill").args(["-9", &child.to_string()]).status().unwrap();
+    assert!(lives, "the child outlives its parent");
+    opened.unwrap();
+}
+
+#[test]
+fn a_lock_that_a_child_of_a_dead_process_keeps_is_told_with_that_child() {
+    let scratch = Scratch::new("heir");
+    open(&scratch.log(), small()).unwrap();
+    let mut gone = Command::new("true").spawn().unwrap();
+    gone.wait().unwrap();
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let (pid, host) = (gone.id(), host.trim());
+    let note =
+        format!("{{\"pid\":{pid},\"host\":\"{host}\",\"started\":\"2026-11-18T00:00:00Z\"}}\n");
+    let path = scratch.log().join("lock");
+    fs::write(&path, note).unwrap();
+    let file = fs::File::open(&path).unwrap();
+    file.lock().unwrap();
+    // What was forked by raw system calls has no handlers, and so the lock.
+    let mut heir =
+        Command::new("sleep").arg("60").stdin(file.try_clone().unwrap()).spawn().unwrap();
+    drop(file);
+    let error = open(&scratch.log(), small()).map(drop).unwrap_err();
+    heir.kill().unwrap();
+    heir.wait().unwrap();
+    assert_eq!(error.code(), "TFY0101");
+    let expected = format!(
+        "in use by process {} (sleep), a child of process {pid}, which opened it and has ended",
+        heir.id()
+    );
+    assert!(error.to_string().contains(&expected), "{error}");
+    open(&scratch.log(), small()).unwrap();
+}
+
 /// Not a test: the process that the next one kills. It says each line that is durable.
 #[test]
 fn scribe() {
@@ -328,4 +396,37 @@ fn a_removed_run_does_not_come_back() {
     batch.clear();
     batch.remove(unknown);
     assert_eq!(writer.commit(&mut batch, |_| {}).unwrap_err().code(), "TFY0113");
+}
+
+#[test]
+fn a_segment_that_was_lengthened_for_a_large_block_shrinks_again() {
+    let scratch = Scratch::new("large-block");
+    let sizes = || {
+        let files = fs::read_dir(scratch.log().join("commit")).unwrap().flatten();
+        let segments = files.filter(|file| file.path().extension().is_some_and(|e| e == "seg"));
+        segments.map(|file| file.metadata().unwrap().len()).collect::<Vec<u64>>()
+    };
+    let (mut writer, _) = open(&scratch.log(), small()).unwrap();
+    let mut chain = Chain::new(run_id(1));
+    let mut batch = Batch::new();
+    let now = Stamp::from_unix_nanos(0);
+    let line = batch.line(&mut chain, &now, RecordType::Message, Tid(1));
+    line.str("text", &"x".repeat(1 << 20)).end();
+    writer.commit(&mut batch, |_| {}).unwrap();
+    assert!(sizes().iter().any(|size| *size > 1 << 20), "{:?}", sizes());
+    for _ in 0..20 {
+        add_line(&mut writer, &mut chain).unwrap();
+        writer.background().unwrap();
+    }
+    assert!(sizes().iter().all(|size| *size == small().segment_bytes), "{:?}", sizes());
+    drop(writer);
+    // One that a process left behind shrinks when the log is opened.
+    let (mut writer, _) = open(&scratch.log(), small()).unwrap();
+    let line = batch.line(&mut chain, &now, RecordType::Message, Tid(1));
+    line.str("text", &"x".repeat(1 << 20)).end();
+    writer.commit(&mut batch, |_| {}).unwrap();
+    drop(writer);
+    assert!(sizes().iter().any(|size| *size > 1 << 20), "{:?}", sizes());
+    drop(open(&scratch.log(), small()).unwrap());
+    assert!(sizes().iter().all(|size| *size == small().segment_bytes), "{:?}", sizes());
 }

@@ -220,3 +220,73 @@ fn without_syncs_the_end_of_the_process_loses_nothing_and_a_power_cut_leaves_beg
         }
     }
 }
+
+/// Whether any file has this.
+fn is_anywhere(disk: &SimDisk, secret: &str) -> bool {
+    let has = |path: &std::path::PathBuf| {
+        let bytes = disk.contents(path).unwrap_or_default();
+        memchr::memmem::find(&bytes, secret.as_bytes()).is_some()
+    };
+    disk.paths().iter().any(has)
+}
+
+#[test]
+fn what_a_removed_run_left_is_erased_while_others_commit() {
+    for asks in [true, false] {
+        let disk = SimDisk::new();
+        let (log, told) = start(&disk, small());
+        let mut batch = Batch::with_blob_limit(200);
+        let (mut secretive, mut other) = (Chain::new(run_id(1)), Chain::new(run_id(2)));
+        let now = Stamp::from_unix_nanos(0);
+        let secret = "not-for-everybody";
+        let value = format!("\"{}\"", secret.repeat(20));
+        let record = batch.line(&mut secretive, &now, RecordType::Message, Tid(1));
+        record.str("text", secret).json("value", &value).end();
+        batch.finish(&secretive);
+        log.submit(&mut batch);
+        batch.remove(run_id(1));
+        wait_for(&told, log.submit(&mut batch)).unwrap();
+        log.catch_up();
+        let asked = asks.then(|| log.collect_blobs());
+        let begun = Instant::now();
+        let mut lines = 0;
+        // Nobody has to ask.
+        while match asked {
+            Some(number) => log.collected(number).is_none(),
+            None => is_anywhere(&disk, secret),
+        } {
+            line(&mut batch, &mut other, 5);
+            wait_for(&told, log.submit(&mut batch)).unwrap();
+            lines += 1;
+            assert!(begun.elapsed() < Duration::from_secs(20), "it is still there");
+        }
+        assert!(!is_anywhere(&disk, secret));
+        if let Some(number) = asked {
+            let collected = log.collected(number).unwrap().unwrap();
+            assert!(collected.blobs == 1 && collected.segments > 0, "{collected:?}");
+        }
+        disk.crash(Survivors::Nothing);
+        drop(log);
+        assert!(reopened(&disk, small()).contains(&(run_id(2), lines)));
+        assert!(!is_anywhere(&disk, secret));
+    }
+}
+
+#[test]
+fn a_log_that_is_closed_right_after_a_removal_has_erased_its_lines() {
+    let disk = SimDisk::new();
+    let (log, _told) = start(&disk, small());
+    let mut batch = Batch::new();
+    let mut chain = Chain::new(run_id(1));
+    let now = Stamp::from_unix_nanos(0);
+    let record = batch.line(&mut chain, &now, RecordType::Message, Tid(1));
+    record.str("text", "not-for-everybody").end();
+    batch.finish(&chain);
+    log.submit(&mut batch);
+    batch.remove(run_id(1));
+    log.submit(&mut batch);
+    log.close().unwrap();
+    assert!(!is_anywhere(&disk, "not-for-everybody"));
+    let (writer, _) = Writer::open(Arc::new(disk.clone()), root(), small()).unwrap();
+    assert_eq!(writer.unerased().count(), 0);
+}

@@ -4,12 +4,17 @@
 mod wal_kit;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tiffany::Uuid;
 use tiffany::wal::sim::{SimDisk, Survivors};
-use tiffany::wal::{Disk, LogError, Recovery, RunEntry, RunReader, RunState, Settings, View};
+use tiffany::wal::{
+    Barrier, Disk, DiskFile, Locking, LogError, OpenMode, Recovery, RunEntry, RunReader, RunState,
+    Settings, View,
+};
 use wal_kit::{Act, Play, ROOT, Step, everything, root, run_id, small};
 
 fn all_files(disk: &SimDisk) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -172,4 +177,99 @@ fn a_blob_that_is_only_in_the_commit_log_is_found() {
         }
     }
     assert!(blobs > 0, "the payload is no blob");
+}
+
+/// A disk that counts what is opened and listed.
+struct Counting {
+    disk: SimDisk,
+    opened: AtomicUsize,
+    listed: AtomicUsize,
+}
+
+impl Disk for Counting {
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.disk.create_dir(path)
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        self.disk.open(path, mode)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<(String, u64)>> {
+        let files = self.disk.list(dir)?;
+        self.listed.fetch_add(files.len(), Ordering::Relaxed);
+        Ok(files)
+    }
+
+    fn others(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.disk.others(dir)
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove_dir(path)
+    }
+
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        self.disk.resolve(path)
+    }
+
+    fn sync_dir(&self, dir: &Path, barrier: Barrier) -> io::Result<()> {
+        self.disk.sync_dir(dir, barrier)
+    }
+
+    fn random(&self) -> io::Result<u32> {
+        self.disk.random()
+    }
+
+    fn lock(&self, path: &Path, owner: &str) -> io::Result<Locking> {
+        self.disk.lock(path, owner)
+    }
+}
+
+/// How many files are opened, and how many are listed, to see one run of so many.
+fn effort(runs: u128) -> (usize, usize) {
+    let mut play = Play::new(SimDisk::new(), small());
+    let acts = (0..runs).flat_map(|run| [Act::Lines(run, 1, 4), Act::Finish(run)]).collect();
+    play.play(&[Step::Commit(acts)]).unwrap().close().unwrap();
+    let (opened, listed) = Default::default();
+    let disk = Arc::new(Counting { disk: play.disk.clone(), opened, listed });
+    let chosen = run_id(runs / 2);
+    let view = View::open_chosen(disk.clone(), root(), &|known| {
+        assert_eq!(known.count() as u128, runs);
+        vec![chosen]
+    })
+    .unwrap();
+    assert_eq!(lines(view.reader(chosen).unwrap()).unwrap().len(), 2);
+    (disk.opened.load(Ordering::Relaxed), disk.listed.load(Ordering::Relaxed))
+}
+
+#[test]
+fn looking_at_one_run_takes_the_same_however_many_there_are() {
+    assert_eq!(effort(3), effort(300));
+}
+
+#[test]
+fn a_chosen_run_is_seen_as_among_all() {
+    let mut play = Play::new(SimDisk::new(), small());
+    let writer = play.play(&everything()).unwrap();
+    drop(writer);
+    let disk: Arc<dyn Disk> = Arc::new(play.disk.clone());
+    let all = View::open(Arc::clone(&disk), root()).unwrap();
+    for (run, entry) in all.runs() {
+        let one = View::open_chosen(Arc::clone(&disk), root(), &|_| vec![run]).unwrap();
+        assert_eq!(one.run(run), Some(entry));
+        if entry.state != RunState::Removed {
+            let [a, b] = [&all, &one].map(|view| lines(view.reader(run).unwrap()).unwrap());
+            assert_eq!(a, b, "{run}");
+        }
+    }
 }

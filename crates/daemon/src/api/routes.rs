@@ -235,7 +235,7 @@ pub(super) const ROUTES: &[Route] = &[
         .query(&[("wait", Schema::Count(0, 60), "Wait so many seconds for the end of the run.")])
         .answers(&[(200, "The run.", Some("RunDetail"))]),
     delete("/api/v1/runs/{run}", admin("remove"), handler!(keep::remove))
-        .about("Removes a run that is over. Its id stays taken.")
+        .about("Removes a run that is over, and erases it from every file within seconds. Its id stays taken.")
         .answers(NO_BODY),
     get("/api/v1/runs/{run}/records", VIEWER, handler!(records::records))
         .about("The records of a run, from any on: a page of JSON; with `Accept: application/x-ndjson` lines, and with `text/event-stream` events, both as they are written if asked to follow.")

@@ -13,6 +13,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::net::sockopt::set_tcp_user_timeout;
+use tiffany::binding::NotInherited;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -39,7 +40,7 @@ const FAREWELLS: usize = 16;
 const LAST: Duration = Duration::from_secs(2);
 
 /// Takes an address.
-pub(crate) fn bind(address: SocketAddr) -> Result<TcpListener, DaemonError> {
+pub(crate) fn bind(address: SocketAddr) -> Result<NotInherited<TcpListener>, DaemonError> {
     let failed = |error: std::io::Error| {
         let why = match error.kind() {
             std::io::ErrorKind::AddrInUse => match who_has(address) {
@@ -50,7 +51,7 @@ pub(crate) fn bind(address: SocketAddr) -> Result<TcpListener, DaemonError> {
         };
         DaemonError::Listen { address, why }
     };
-    let listener = TcpListener::bind(address).map_err(failed)?;
+    let listener = NotInherited::open(|| TcpListener::bind(address)).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     Ok(listener)
 }
@@ -63,7 +64,7 @@ pub(crate) struct Server {
 impl Server {
     /// Answers at an address that was taken.
     pub(crate) fn start(
-        listener: TcpListener,
+        listener: NotInherited<TcpListener>,
         app: &App,
         router: Router,
         tls: Option<Tls>,
@@ -78,7 +79,7 @@ impl Server {
             .map_err(failed)?;
         let listener = {
             let _entered = threads.enter();
-            tokio::net::TcpListener::from_std(listener).map_err(failed)?
+            listener.map(tokio::net::TcpListener::from_std).map_err(failed)?
         };
         let house = House::new(app, router, tls);
         threads.spawn(accept(listener, Arc::new(house)));
@@ -131,7 +132,7 @@ impl House {
     }
 }
 
-async fn accept(listener: tokio::net::TcpListener, house: Arc<House>) {
+async fn accept(listener: NotInherited<tokio::net::TcpListener>, house: Arc<House>) {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,

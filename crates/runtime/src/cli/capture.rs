@@ -27,7 +27,7 @@ pub(super) fn capture(
     let mut rules = options.redact.iter();
     let redaction = rules.try_fold(Redaction::new(), |redaction, rule| redaction.field(rule))?;
     let redaction = options.leave.iter().try_fold(redaction, |so_far, rule| so_far.leave(rule))?;
-    let view = place.look()?;
+    let view = place.look_for(&[&options.run])?;
     let run = find_kept(&view, &options.run)?;
     let captured = capture_in(&mut place.rehearsal_room()?, &view, run, &redaction)?;
     let name = match &options.name {

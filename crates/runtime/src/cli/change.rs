@@ -21,7 +21,7 @@ pub(super) fn parse(text: &str) -> Result<Box<RawValue>, Ending> {
 }
 
 fn find_run(place: &Place, name: &str) -> Result<Uuid, Ending> {
-    find(&place.look()?, name)
+    find(&place.look_for(&[name])?, name)
 }
 
 /// What is added where nobody has the log.

@@ -17,11 +17,16 @@ const LONGEST: usize = 200;
 const CONTEXT: usize = 12;
 
 pub(super) fn diff_runs(place: &Place, mut out: Out, options: &Options) -> Done {
-    let sight = place.look_anyhow()?;
+    let names: &[&str] = match &options.other {
+        Some(_) => &[&options.a],
+        None => &[&options.a, &options.b],
+    };
+    let sight = place.look_anyhow_for(names)?;
     sight.warn();
     let other = match &options.other {
         Some(dir) => {
-            let other = Place::new(dir.clone(), crate::Runtime::builder()).look_anyhow()?;
+            let other = Place::new(dir.clone(), crate::Runtime::builder());
+            let other = other.look_anyhow_for(&[&options.b])?;
             other.warn();
             Some(other)
         }

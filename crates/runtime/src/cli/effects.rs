@@ -15,7 +15,7 @@ use crate::history::{Chronicle, ChronicleError, EffectQuery, EffectSeen};
 use crate::wal::BlobHash;
 
 pub(super) fn effects(place: &Place, mut out: Out, options: &Effects) -> Done {
-    let view = place.look()?;
+    let view = place.look_for(&[&options.run])?;
     let run = find_kept(&view, &options.run)?;
     let query = EffectQuery {
         task: options.task,

@@ -147,6 +147,11 @@ pub enum CliError {
         "metrics are those of a process, and none has the log in {} [TFY0195]; {}", .0.display(), driver::start(.0)
     )]
     NobodyMeasures(PathBuf),
+    /// Something is left of runs that were removed.
+    #[error(
+        "{0} [TFY0205]; a process that has the directory erases it a second after the removal; where none has it, `rm` of the run does"
+    )]
+    NotErased(String),
 }
 
 impl CliError {
@@ -154,7 +159,7 @@ impl CliError {
     pub const CODES: &[&str] = &[
         "TFY0060", "TFY0062", "TFY0063", "TFY0064", "TFY0065", "TFY0066", "TFY0067", "TFY0068",
         "TFY0069", "TFY0081", "TFY0082", "TFY0083", "TFY0084", "TFY0085", "TFY0123", "TFY0185",
-        "TFY0186", "TFY0187", "TFY0188", "TFY0195",
+        "TFY0186", "TFY0187", "TFY0188", "TFY0195", "TFY0205",
     ];
 
     /// The stable code.
@@ -180,6 +185,7 @@ impl CliError {
             CliError::Denied(_) => "TFY0186",
             CliError::NobodyRuns { .. } => "TFY0187",
             CliError::NoInput { .. } => "TFY0188",
+            CliError::NotErased(_) => "TFY0205",
         }
     }
 }

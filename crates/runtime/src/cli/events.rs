@@ -29,7 +29,7 @@ pub(super) fn events(place: &Place, mut out: Out, options: &Events) -> Done {
             None
         }
         Some(name) => {
-            let view = place.look()?;
+            let view = place.look_for(&[name])?;
             let run = find_kept(&view, name)?;
             // Nothing more will come of it.
             follows &= view.run(run).is_some_and(|entry| entry.state != RunState::Finished);

@@ -12,7 +12,7 @@ use super::place::{Place, find_kept};
 use crate::history::{ExportError, Format, export, export_to_file};
 
 pub(super) fn export_run(place: &Place, mut out: Out, options: &Export) -> Done {
-    let sight = place.look_anyhow()?;
+    let sight = place.look_anyhow_for(&[&options.run])?;
     sight.warn();
     let run = find_kept(&sight.view, &options.run)?;
     let format = match options.format {

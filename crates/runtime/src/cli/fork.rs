@@ -24,7 +24,7 @@ pub(super) fn fork(place: Place, mut out: Out, options: &Fork) -> Done {
         place.need_program("drive a fork to its end")?;
     }
     let wanted = wanted(options)?;
-    let view = place.look()?;
+    let view = place.look_for(&[&options.run])?;
     let run = find(&view, &options.run)?;
     if let Some(holder) = view.holder().filter(|_| options.drives) {
         let (dir, owner) = (place.dir.clone(), holder.to_string());
@@ -35,7 +35,7 @@ pub(super) fn fork(place: Place, mut out: Out, options: &Fork) -> Done {
     let fork = control.fork(run, options.at, wanted)?;
     let offline = control.is_offline();
     drop(control);
-    let view = place.look()?;
+    let view = place.look_for(&[&fork.to_string()])?;
     let id = view.run(fork).map(|entry| Summary::read(&view, fork, entry).id).unwrap_or_default();
     let at = options.at;
     match out.json {
@@ -92,7 +92,7 @@ fn read(file: &Path) -> Result<String, Ending> {
 }
 
 pub(super) fn allow(place: &Place, mut out: Out, options: &Allow) -> Done {
-    let run = find(&place.look()?, &options.run)?;
+    let run = find(&place.look_for(&[&options.run])?, &options.run)?;
     let mut control = place.control()?;
     control.allow(run, &options.names)?;
     let offline = control.is_offline();

@@ -31,7 +31,11 @@ struct Plan {
 }
 
 pub(super) fn inspect(place: Place, mut out: Out, options: &Inspect) -> Done {
-    let view = place.look()?;
+    let names: Vec<&str> = options.runs.iter().map(String::as_str).collect();
+    let view = match names.is_empty() {
+        true => place.look()?,
+        false => place.look_for(&names)?,
+    };
     let runs = find_all(&view, &options.runs)?;
     let count = |state| view.runs().filter(|(_, entry)| entry.state == state).count();
     let (live, finished, removed) =

@@ -1,7 +1,7 @@
 //! `rm`, `compact` and `prune`: runs that are over. Through the process that has the directory, or on the log where none has it.
 
 use serde_json::{Value, json};
-use tiffany_kernel::{TaskError, Uuid};
+use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
 use super::Done;
 use super::args::{Compact, Prune, Rm};
@@ -16,7 +16,8 @@ use crate::retention::{Candidate, Plan, Pruned, Retention, plan_of};
 use crate::wal::{Collected, RunState};
 
 pub(super) fn rm(place: &Place, mut out: Out, options: &Rm) -> Done {
-    let view = place.look()?;
+    let names: Vec<&str> = options.runs.iter().map(String::as_str).collect();
+    let view = place.look_for(&names)?;
     let runs = options.runs.iter().map(|name| find(&view, name));
     let runs = runs.collect::<Result<Vec<Uuid>, Ending>>()?;
     drop(view);
@@ -35,8 +36,13 @@ pub(super) fn rm(place: &Place, mut out: Out, options: &Rm) -> Done {
             Err(error) => refused.push((run, error)),
         }
     }
-    let collected = if removed > 0 { keeper.collect_blobs()? } else { Collected::default() };
-    tell_blobs(&mut out, &collected)?;
+    // Something may be left of a run that was removed before, by a process that did not come to its end.
+    let was_removed = |(_, error): &(Uuid, TaskError)| error.kind() == ErrorKind::RunRemoved;
+    if removed > 0 || refused.iter().any(was_removed) {
+        let collected = keeper.collect_blobs()?;
+        tell_blobs(&mut out, &collected)?;
+        tell_erased(&mut out, &collected)?;
+    }
     left(out, options.runs.len(), refused, "removed")
 }
 
@@ -65,6 +71,9 @@ pub(super) fn compact(place: &Place, mut out: Out, options: &Compact) -> Done {
             let done = format!("compacted {}, {saved} less", count(pruned.compacted, "run"));
             out.text(Style::Good, &done)?;
             tell_blobs(&mut out, &pruned.collected)?;
+            if pruned.compacted > 0 {
+                tell_erased(&mut out, &pruned.collected)?;
+            }
         }
     }
     left(out, options.runs.len().max(2), pruned.refused, "compacted")
@@ -127,6 +136,9 @@ pub(super) fn prune(place: &Place, mut out: Out, options: &Prune) -> Done {
                 out.text(Style::Busy, &format!("kept {run}, which its fork {fork} needs"))?;
             }
             tell_blobs(&mut out, &pruned.collected)?;
+            if pruned.removed + pruned.compacted > 0 {
+                tell_erased(&mut out, &pruned.collected)?;
+            }
         }
     }
     for (run, error) in &pruned.refused {
@@ -207,8 +219,21 @@ fn summary_json(pruned: &Pruned) -> Value {
         "blobs": pruned.collected.blobs,
         "blob_bytes": pruned.collected.bytes,
         "damaged_runs": pruned.collected.damaged,
+        "erased": pruned.removed + pruned.compacted > 0 && pruned.collected.damaged == 0,
         "refused": pruned.refused.len(),
     })
+}
+
+/// Says that nothing is left behind in the directory. If a run is damaged, that is not so, and was said.
+fn tell_erased(out: &mut Out, collected: &Collected) -> Result<(), Ending> {
+    match out.json {
+        true => Ok(()),
+        false if collected.damaged > 0 => out.text(
+            Style::Busy,
+            "erased from the commit log; blobs are erased when no run is damaged any more",
+        ),
+        false => out.text(Style::Plain, "erased: nothing of it is left in the directory"),
+    }
 }
 
 fn tell_blobs(out: &mut Out, collected: &Collected) -> Result<(), Ending> {

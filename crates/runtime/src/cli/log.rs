@@ -22,7 +22,7 @@ const NARROW: usize = 80;
 
 pub(super) fn log(place: &Place, mut out: Out, options: &Log) -> Done {
     let kinds = known_types(options)?;
-    let sight = place.look_anyhow()?;
+    let sight = place.look_anyhow_for(&[&options.run])?;
     sight.warn();
     let run = find_kept(&sight.view, &options.run)?;
     let lines =

@@ -27,6 +27,7 @@ mod doctor;
 mod doubt;
 mod driver;
 mod effects;
+mod erased;
 mod error;
 mod events;
 mod export;

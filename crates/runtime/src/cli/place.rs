@@ -82,6 +82,27 @@ impl Place {
         Ok(Sight { view, trouble })
     }
 
+    /// Looks for runs that were named. No other run's file is opened, however many there are.
+    pub(super) fn look_for(&self, names: &[&str]) -> Result<View, Ending> {
+        is_log(&self.dir)?;
+        let choose = |known: &mut dyn Iterator<Item = Uuid>| candidates(names, known);
+        Ok(View::open_chosen(Arc::new(RealDisk), &self.dir, &choose)?)
+    }
+
+    /// The same; if the index or the commit log is damaged, at the files of the runs alone.
+    pub(super) fn look_anyhow_for(&self, names: &[&str]) -> Result<Sight, Ending> {
+        is_log(&self.dir)?;
+        let (disk, dir) = (Arc::new(RealDisk), &self.dir);
+        let choose = |known: &mut dyn Iterator<Item = Uuid>| candidates(names, known);
+        match View::open_chosen(disk.clone(), dir, &choose) {
+            Ok(view) => Ok(Sight { view, trouble: None }),
+            Err(trouble) => {
+                let (view, trouble) = View::of_files_after(trouble, disk, dir)?;
+                Ok(Sight { view, trouble: Some(trouble) })
+            }
+        }
+    }
+
     /// A runtime without a log, to try runs in.
     pub(super) fn rehearsal_room(self) -> Result<Runtime, Ending> {
         Ok(self.builder.without_log().build()?)
@@ -117,6 +138,34 @@ pub(super) fn is_log(dir: &Path) -> Result<(), Ending> {
     }
 }
 
+/// So many runs are looked at whose UUIDs begin as was asked: more are told as several in any case.
+const LIKELY: usize = 8;
+
+/// The runs that may be meant by some names, known or not.
+fn candidates(names: &[&str], known: &mut dyn Iterator<Item = Uuid>) -> Vec<Uuid> {
+    let mut likely: Vec<Uuid> =
+        names.iter().flat_map(|name| [Uuid::parse(name), Some(uuid_of(name))]).flatten().collect();
+    let begins: Vec<String> = names.iter().filter_map(|name| hex_digits(name)).collect();
+    if !begins.is_empty() {
+        let fits = |uuid: &Uuid| begins.iter().any(|digits| begins_with(uuid, digits));
+        likely.extend(known.filter(fits).take(LIKELY * names.len()));
+    }
+    likely.sort_unstable();
+    likely.dedup();
+    likely
+}
+
+/// What the beginning of a UUID may be, without its hyphens.
+fn hex_digits(name: &str) -> Option<String> {
+    let digits: String = name.chars().filter(|c| *c != '-').collect::<String>().to_lowercase();
+    let is_hex = digits.len() >= SHORTEST && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_hex.then_some(digits)
+}
+
+fn begins_with(uuid: &Uuid, digits: &str) -> bool {
+    format!("{:032x}", uuid.0).starts_with(digits)
+}
+
 /// Finds a run by its UUID, by the id it was started with, or by the beginning of its UUID.
 pub(super) fn find(view: &View, name: &str) -> Result<Uuid, Ending> {
     let known = |uuid: &Uuid| view.run(*uuid).is_some();
@@ -127,12 +176,12 @@ pub(super) fn find(view: &View, name: &str) -> Result<Uuid, Ending> {
     if known(&by_id) {
         return Ok(by_id);
     }
-    let digits: String = name.chars().filter(|c| *c != '-').collect::<String>().to_lowercase();
-    let is_hex = digits.len() >= SHORTEST && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let begins = |uuid: &Uuid| format!("{:032x}", uuid.0).starts_with(&digits);
-    let fitting: Vec<Uuid> = match is_hex {
-        true => view.runs().map(|(uuid, _)| uuid).filter(begins).collect(),
-        false => Vec::new(),
+    let fitting: Vec<Uuid> = match hex_digits(name) {
+        Some(digits) => {
+            let known = view.runs().map(|(uuid, _)| uuid);
+            known.filter(|uuid| begins_with(uuid, &digits)).collect()
+        }
+        None => Vec::new(),
     };
     match fitting.as_slice() {
         [] => Err(no_such_run(view, name)),

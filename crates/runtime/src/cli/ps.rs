@@ -113,7 +113,7 @@ fn tasks(
     (control, process): (&mut Control, Option<u32>),
     name: &str,
 ) -> Done {
-    let run = find(&place.look()?, name)?;
+    let run = find(&place.look_for(&[name])?, name)?;
     let detail = control.show(run)?;
     if out.json {
         for task in &detail.tasks {

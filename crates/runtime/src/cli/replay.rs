@@ -53,7 +53,7 @@ fn of_file(place: Place, file: &Path) -> Result<Replayed, Ending> {
 
 /// A run of the directory.
 fn of_log(place: Place, out: &Out, name: &str) -> Result<Replayed, Ending> {
-    let view = place.look()?;
+    let view = place.look_for(&[name])?;
     let run = find_kept(&view, name)?;
     let entry = view.run(run).ok_or(LogError::UnknownRun(run))?;
     let recorded = deeds(out, &view, run, entry.seq)?;

@@ -29,7 +29,7 @@ struct Exact {
 }
 
 pub(super) fn show(place: Place, mut out: Out, options: &Show) -> Done {
-    let sight = place.look_anyhow()?;
+    let sight = place.look_anyhow_for(&[&options.run])?;
     sight.warn();
     let view = &sight.view;
     let run = find(view, &options.run)?;
@@ -59,7 +59,7 @@ pub(super) fn show(place: Place, mut out: Out, options: &Show) -> Done {
     let has_all = damage.is_none() && summary.compacted.is_none();
     let may_replay = registered && !options.records && has_all;
     let exact = if may_replay { rehearse(place, view, run)? } else { Ok(BTreeMap::new()) };
-    let forks = forks_of(view, run);
+    let forks = options.forks.then(|| forks_of(view, run));
     let facts = Facts {
         summary,
         tasks,
@@ -116,8 +116,8 @@ struct Facts {
     paused: Option<TaskError>,
     /// What a replay says, or why it could not; empty without one.
     exact: Exactly,
-    /// What was forked from it.
-    forks: BTreeMap<(u64, Uuid), Summary>,
+    /// What was forked from it, if that was asked for.
+    forks: Option<BTreeMap<(u64, Uuid), Summary>>,
     /// Who drives it, and where.
     process: Option<u32>,
     dir: PathBuf,
@@ -148,11 +148,12 @@ impl Facts {
                 json!({ "promise": uuid, "tid": promise.tid, "record": promise.record, "at": promise.at })
             })
             .collect();
-        let forks = self.forks.values().map(|fork| {
+        let fork_json = |fork: &Summary| {
             let at = fork.fork.map(|(_, at)| at);
             json!({ "run": fork.run.to_string(), "id": fork.id, "at": at, "state": fork.state.word() })
-        });
-        all["forks"] = forks.collect::<Vec<Value>>().into();
+        };
+        let forks = self.forks.as_ref().map(|forks| forks.values().map(fork_json));
+        all["forks"] = forks.map(Iterator::collect::<Vec<Value>>).into();
         all["refused"] = json!(self.tasks.refused());
         all["input"] = self.tasks.input.clone().unwrap_or(Value::Null);
         all["outcome"] = match &self.tasks.outcome {
@@ -240,7 +241,7 @@ impl Facts {
         if let Some((parent, at)) = summary.fork {
             fact("forked", &format!("from {parent} at {at}"), Style::Plain)?;
         }
-        for ((at, run), fork) in &self.forks {
+        for ((at, run), fork) in self.forks.iter().flatten() {
             let fork = format!("{run} at {at}, {} ({})", fork.id, fork.state.word());
             fact("fork", &fork, Style::Plain)?;
         }

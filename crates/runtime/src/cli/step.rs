@@ -20,7 +20,7 @@ use crate::wal::Record;
 
 pub(super) fn step(place: Place, mut out: Out, options: &Step) -> Done {
     place.need_program("step through a run")?;
-    let view = place.look()?;
+    let view = place.look_for(&[&options.run])?;
     let run = find_kept(&view, &options.run)?;
     let mut travel = TimeTravel::in_room(place.rehearsal_room()?, &view, run)?;
     let wants_failure = options.failure || options.pdb;

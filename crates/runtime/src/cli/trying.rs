@@ -17,7 +17,7 @@ use crate::wal::{LogError, RunState};
 
 pub(super) fn try_run(place: Place, mut out: Out, options: &Try) -> Done {
     place.need_program("try a run in this program")?;
-    let view = place.look()?;
+    let view = place.look_for(&[&options.run])?;
     let run = find_kept(&view, &options.run)?;
     let entry = view.run(run).ok_or(LogError::UnknownRun(run))?;
     if entry.state != RunState::Live {

@@ -39,7 +39,7 @@ const SPINNER: [char; 4] = ['◐', '◓', '◑', '◒'];
 pub(super) fn watch(place: &Place, out: Out, options: &Watch) -> Done {
     // Who looks, only looks.
     let manner = options.approvals.manner(AboutApprovals::Wait)?;
-    let run = find_kept(&place.look()?, &options.run)?;
+    let run = find_kept(&place.look_for(&[&options.run])?, &options.run)?;
     let form = if out.is_terminal() { Manner::Tree } else { Manner::Lines };
     see(place, out, run, (form, manner), &AtomicBool::new(false))
 }
@@ -67,7 +67,7 @@ pub(super) fn see(
     let mut showing = Showing::new(manner);
     let (events, _listening) = listen(&place.dir, run, manner);
     let mut live = Live::default();
-    let view = place.look()?;
+    let view = place.look_for(&[&run.to_string()])?;
     let mut reader = view.reader(run)?;
     while let Some(record) = reader.next() {
         live.record(&record?);
@@ -109,7 +109,8 @@ pub(super) fn see(
             // What it wrote last is read before anybody is told that it is gone.
             process = driver::process(&place.dir);
             if !is_there {
-                find_kept(&place.look()?, &run.to_string())?;
+                let name = run.to_string();
+                find_kept(&place.look_for(&[&name])?, &name)?;
             }
             if manner != Manner::Tree {
                 can_go_on(place, run)?;
@@ -162,7 +163,7 @@ fn can_go_on(place: &Place, run: Uuid) -> Result<(), Ending> {
 
 /// Tells how the run ended.
 fn end(place: &Place, mut out: Out, run: Uuid, live: &Live, denied: usize) -> Done {
-    let script = script(&place.look()?, run)?;
+    let script = script(&place.look_for(&[&run.to_string()])?, run)?;
     let state = match live.tasks.all.get(&1).map(|root| root.state) {
         Some(Seen::Cancelled) => "cancelled",
         Some(Seen::Failed) => "failed",

@@ -19,6 +19,7 @@ use super::streaming::{self, Watching};
 use super::witness::{Witness, seen};
 use super::{PATIENCE, ask_here, unexpected};
 use crate::inbox::Inbox;
+use crate::not_inherited::NotInherited;
 use crate::pal::{Hub, Wanted};
 
 /// The name of the socket.
@@ -42,7 +43,7 @@ pub(crate) struct House {
 
 /// The socket of the process that has the directory, for as long as it has it.
 pub(crate) struct Listening {
-    listener: Arc<UnixListener>,
+    listener: Arc<NotInherited<UnixListener>>,
     path: PathBuf,
     ending: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -56,7 +57,8 @@ impl Listening {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let listener = Arc::new(reached(dir, |path| UnixListener::bind(path))?);
+        let bind = || reached(dir, |path| UnixListener::bind(path));
+        let listener = Arc::new(NotInherited::open(bind)?);
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
         let ending = Arc::new(AtomicBool::new(false));
         let (listens, ends) = (Arc::clone(&listener), Arc::clone(&ending));
@@ -69,6 +71,10 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
+        // In a forked child neither the socket nor its name is ours, and its thread is not there.
+        if !self.listener.is_ours() {
+            return;
+        }
         self.ending.store(true, Ordering::SeqCst);
         // It is woken by this; if it were not, it must not keep the process.
         let woken = rustix::net::shutdown(self.listener.as_fd(), Shutdown::Both).is_ok();

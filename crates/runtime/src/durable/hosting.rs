@@ -14,6 +14,7 @@ use super::fork::Branch;
 use super::hold::Holding;
 use super::journal::Journal;
 use super::key::{Key, Received};
+use super::known_runs::KnownRuns;
 use super::listing::Shelf;
 use super::log::{CommitTime, Log};
 use super::page::Page;
@@ -51,7 +52,7 @@ pub(crate) struct Durable {
     /// More bytes wait for the disk than should. These runs could have a turn, and wait for that to end.
     pub(super) is_behind: bool,
     pub(super) held_back: Vec<usize>,
-    pub(super) runs: BTreeMap<Uuid, Known>,
+    pub(super) runs: KnownRuns,
     pub(super) ended: VecDeque<Uuid>,
     pub(super) failed: Option<LogError>,
     /// Who knows the runs that are over.
@@ -115,36 +116,11 @@ impl Hosting {
     }
 }
 
-/// How many durable runs are in which state.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RunStates {
-    live: usize,
-    paused: usize,
-    over: usize,
-    removed: usize,
-}
-
-impl RunStates {
-    pub(crate) fn named(self) -> [(&'static str, usize); 4] {
-        let RunStates { live, paused, over, removed } = self;
-        [("live", live), ("paused", paused), ("over", over), ("removed", removed)]
-    }
-}
-
 impl Durable {
     /// How the log stands, for those who read the metrics.
     pub(crate) fn standing(&self) -> LogStanding {
-        let mut runs = RunStates::default();
-        for known in self.runs.values() {
-            *match known {
-                Known::Live(_) => &mut runs.live,
-                Known::Paused(..) => &mut runs.paused,
-                Known::Over(..) => &mut runs.over,
-                Known::Removed => &mut runs.removed,
-            } += 1;
-        }
         LogStanding {
-            runs,
+            runs: self.runs.states(),
             backlog: self.log.backlog() + self.page.batch.len(),
             held_back: self.held_back.len(),
             has_failed: self.failed.is_some(),
@@ -175,7 +151,7 @@ impl Runtime {
         if inline.is_none() {
             mark_redacted(&*disk, &root, self.settings.redactions.is_some())?;
         }
-        let mut runs = BTreeMap::new();
+        let mut runs = KnownRuns::default();
         let mut live = Vec::new();
         for (uuid, entry) in writer.runs() {
             match entry.state {
@@ -185,7 +161,7 @@ impl Runtime {
                     let stand = Stand { generation, seq, crc };
                     runs.insert(uuid, Known::Over(stand, None));
                 }
-                RunState::Removed => drop(runs.insert(uuid, Known::Removed)),
+                RunState::Removed => runs.insert(uuid, Known::Removed),
             }
         }
         let hold = Arc::clone(&writer.committer.hold);

@@ -154,7 +154,7 @@ impl Runtime {
             let hosting = hosted.hosting.as_ref().filter(|hosting| !hosting.is_over)?;
             Some((hosting.journal.run(), hosting.branch.as_ref()?.parent()))
         });
-        let shelved = durable.runs.iter().filter_map(|(run, known)| match known {
+        let shelved = durable.runs.unfinished().filter_map(|(run, known)| match known {
             Known::Paused(_, Some(shelved)) => Some((*run, shelved.parent()?)),
             // Its log cannot be read; if its first line can be, that is enough.
             Known::Paused(_, None) => Some((*run, parent_of(disk, root, *run)?)),

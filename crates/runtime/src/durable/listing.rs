@@ -73,18 +73,18 @@ impl Runtime {
         let Some(durable) = &self.durable else { return Err(no_log_here()) };
         let mut paused = Vec::new();
         let mut removed = Vec::new();
-        for (run, known) in &durable.runs {
-            match known {
-                Known::Paused(error, shelved) => {
-                    let state = match shelved {
-                        Some(_) => State::stopped_by(error),
-                        None => State::Damaged,
-                    };
-                    paused.push((*run, Some(error.clone()), state));
-                }
-                Known::Removed if query.wants(State::Removed) => removed.push(*run),
-                _ => {}
+        for (run, known) in durable.runs.unfinished() {
+            if let Known::Paused(error, shelved) = known {
+                let state = match shelved {
+                    Some(_) => State::stopped_by(error),
+                    None => State::Damaged,
+                };
+                paused.push((*run, Some(error.clone()), state));
             }
+        }
+        if query.wants(State::Removed) {
+            let gone = durable.runs.iter().filter(|(_, known)| matches!(known, Known::Removed));
+            removed.extend(gone.map(|(run, _)| *run));
         }
         let looked = query.look()?;
         let live = self.runs.iter().filter_map(|(_, hosted)| {

@@ -121,7 +121,7 @@ impl Runtime {
 
     /// The runs of the log that cannot go on, and why.
     pub fn paused(&self) -> Vec<Paused> {
-        let runs = self.durable.iter().flat_map(|durable| &durable.runs);
+        let runs = self.durable.iter().flat_map(|durable| durable.runs.unfinished());
         runs.filter_map(|(run, known)| match known {
             Known::Paused(error, _) => Some(Paused { run: *run, error: error.clone() }),
             Known::Live(_) => self.refusal(*run).map(|error| Paused { run: *run, error }),
@@ -132,11 +132,7 @@ impl Runtime {
 
     /// Steps that must not be done twice and were cut off, and wait for a person to decide.
     pub fn doubts(&self) -> Vec<Doubt> {
-        let shelved = self.durable.iter().flat_map(|durable| durable.runs.values());
-        let shelved = shelved.filter_map(|known| match known {
-            Known::Paused(_, Some(shelved)) => Some(shelved),
-            _ => None,
-        });
+        let shelved = self.durable.iter().flat_map(|durable| durable.runs.shelved());
         let shelved = shelved.flat_map(|shelved| shelved.doubts().cloned());
         self.steps_in_doubt().chain(shelved).collect()
     }
@@ -315,11 +311,7 @@ impl Runtime {
     /// The questions of runs that are not running.
     pub(crate) fn shelved_approvals(&self) -> impl Iterator<Item = OpenApproval> {
         let now = self.host.clock.now();
-        let runs = self.durable.iter().flat_map(|durable| durable.runs.values());
-        let shelved = runs.filter_map(|known| match known {
-            Known::Paused(_, Some(shelved)) => Some(shelved),
-            _ => None,
-        });
+        let shelved = self.durable.iter().flat_map(|durable| durable.runs.shelved());
         shelved.flat_map(move |shelved| shelved.approvals(now).cloned())
     }
 
@@ -355,15 +347,12 @@ impl Runtime {
 
     /// How this runtime stands: its functions, how many runs go on, which are paused and why.
     pub fn status(&self) -> Status {
-        let live = |durable: &Durable| {
-            durable.runs.values().filter(|known| matches!(known, Known::Live(_))).count()
-        };
         Status {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").into(),
             functions: self.settings.registry.list(),
             url: self.settings.url.clone(),
-            live: self.durable.as_ref().map_or(0, live),
+            live: self.durable.as_ref().map_or(0, |durable| durable.runs.states().live),
             paused: self.paused(),
             failed: self.log_failure().map(log_failed),
         }
@@ -407,13 +396,10 @@ impl Runtime {
         }
         let clock = self.host.clock.now();
         let Some(durable) = &mut self.durable else { return Err(unknown(promise)) };
-        let shelved = durable.runs.iter_mut().filter(|(run, _)| named.is_none_or(|of| of == **run));
-        let mut shelved = shelved.filter_map(|(_, known)| match known {
-            Known::Paused(_, Some(shelved)) => Some(shelved),
-            _ => None,
-        });
-        let settled = shelved.find_map(|shelved| {
-            shelved.settle(&mut durable.page, clock, (promise, named.is_some()), &result)
+        let page = &mut durable.page;
+        let settled = durable.runs.find_shelved(|run, shelved| {
+            let is_asked = named.is_none_or(|of| of == run);
+            is_asked.then(|| shelved.settle(page, clock, (promise, named.is_some()), &result))?
         });
         match settled {
             Some(settlement) => Ok(Answer::Settled(settlement)),

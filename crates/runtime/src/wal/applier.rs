@@ -2,7 +2,7 @@
 //! time those are synced, so that segments can be used again. It can lag behind the first half; then it writes
 //! more at once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -53,6 +53,8 @@ pub(crate) struct Touched {
     /// Open blobs; more than a few are closed again and counted only.
     pub(crate) blobs: Vec<Arc<dyn DiskFile>>,
     pub(crate) closed_blobs: usize,
+    /// Whether blobs were removed.
+    pub(crate) blob_names: bool,
 }
 
 /// A run as it is in its file.
@@ -80,6 +82,10 @@ pub(crate) struct Applier {
     pub(crate) applied: u64,
     pub(crate) handles: Arc<Handles>,
     pub(crate) touched: Touched,
+    /// Runs that were removed or compacted, and may have left lines in the commit log, or blobs.
+    pub(crate) unerased: BTreeSet<Uuid>,
+    /// Whether one of them may have left blobs.
+    pub(crate) leaves_blobs: bool,
     /// A search for blobs that nobody names.
     pub(crate) collecting: Option<Collecting>,
     /// Who wants to know that files have grown.
@@ -121,6 +127,11 @@ impl Applier {
                 lines = rest;
                 let (run, generation, offset) = (part.run, part.generation, *offset);
                 let mut entry = self.entry(run);
+                if entry.state == RunState::Finished {
+                    // Only what is left of a compacted run follows its end.
+                    self.leaves_blobs |= newest.contains_key(&run);
+                    self.note_unerased(run, &self.places.run_file(run))?;
+                }
                 entry.take(part, offset);
                 self.touch(run, entry);
                 let known = newest.get(&run).filter(|at| shares[**at].generation == generation);
@@ -133,6 +144,8 @@ impl Applier {
             }
             for run in &batch.removed {
                 let mut entry = self.entry(*run);
+                self.leaves_blobs |= newest.contains_key(run);
+                self.note_unerased(*run, &self.places.run_file(*run))?;
                 entry.remove();
                 self.touch(*run, entry);
                 let share = *newest.entry(*run).or_insert(shares.len());
@@ -173,7 +186,7 @@ impl Applier {
         if share.removed {
             self.handles.forget(run);
             self.refused.remove(&run);
-            return self.remove_file(&path);
+            return self.remove_run(run);
         }
         let mut together = Vec::new();
         while !pieces.is_empty() {
@@ -217,6 +230,13 @@ impl Applier {
     fn open_run(&mut self, run: Uuid, path: &Path) -> Result<Arc<dyn DiskFile>, LogError> {
         let disk = &self.disk;
         self.handles.get(run, || disk.open(path, OpenMode::Write).doing("open", path))
+    }
+
+    /// Removes the file of a run, and what recovery may have put beside it.
+    pub(crate) fn remove_run(&mut self, run: Uuid) -> Result<(), LogError> {
+        let path = self.places.run_file(run);
+        self.remove_file(&path)?;
+        self.remove_file(&path.with_extension("wal.unplaced"))
     }
 
     pub(crate) fn remove_file(&mut self, path: &Path) -> Result<(), LogError> {
@@ -264,7 +284,8 @@ impl Applier {
         }
         entries.sort_unstable_by_key(|(run, _)| *run);
         let (upto, life, salt) = (self.applied, self.life, self.salt);
-        let frame = Frame { upto, life, salt, segments, entries: &entries }.encode();
+        let unerased = &self.unerased;
+        let frame = Frame { upto, life, salt, segments, entries: &entries, unerased }.encode();
         if whole {
             self.index = IndexFile::replace(&*self.disk, &self.places.commit, &frame)?;
             self.index_entries = entries.len();
@@ -278,6 +299,17 @@ impl Applier {
             self.sync_files(&touched)?;
         }
         Ok(upto)
+    }
+
+    /// Nothing is left of these runs but what should be. The next checkpoint says so.
+    pub(crate) fn note_erased(&mut self, runs: &BTreeSet<Uuid>) {
+        for run in runs {
+            if self.unerased.remove(run)
+                && let Some(known) = self.runs.get(run)
+            {
+                self.touch(*run, known.entry);
+            }
+        }
     }
 
     fn sync_files(&mut self, touched: &Touched) -> Result<(), LogError> {
@@ -310,7 +342,8 @@ impl Applier {
             let wal = &self.places.wal;
             self.disk.sync_dir(wal, Barrier::RunNames).doing("sync", wal)?;
         }
-        if touched.blobs.len() + touched.closed_blobs > 0 {
+        let blobs = touched.blobs.len() + touched.closed_blobs;
+        if blobs > 0 || touched.blob_names {
             let dir = &self.places.blobs;
             self.disk.sync_dir(dir, Barrier::BlobNames).doing("sync", dir)?;
         }

@@ -1,15 +1,19 @@
 //! The thread behind the log thread: it prepares segments, puts durable lines into the files of their runs, and
-//! makes checkpoints. It never delays a commit, unless it is far behind.
+//! makes checkpoints, and erases what removed runs left behind. It never delays a commit, unless it is far behind.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use tiffany_kernel::Uuid;
+
 use super::applier::Applier;
+use super::collect::Collected;
 use super::error::LogError;
 use super::segments::Segment;
-use super::thread::{News, Shared, Wishes};
+use super::thread::{News, Queue, Shared, Wishes};
 
 /// So many emptied batches are kept.
 const SPARE: usize = 2;
@@ -18,54 +22,161 @@ const LINGER: Duration = Duration::from_millis(5);
 /// ...unless there are so many bytes of them.
 pub(crate) const ENOUGH: usize = 1 << 20;
 
+/// So long after a removal its erasure begins by itself, if nobody asks for it: removing many runs one by one
+/// overwrites segments once a second, not once for each of them.
+const ERASURE_DELAY: Duration = Duration::from_secs(1);
+
 /// What there is to do.
 enum Work {
     Wishes(Wishes),
-    /// A piece of a collection of blobs.
+    /// A piece of an erasure.
     Piece,
 }
 
-/// The collection of blobs that is under way, and how it is paced: it rests as long as it works, and longer if there is other
-/// work.
+/// The erasure that is under way, and how it is paced: the search for blobs rests as long as it works, and longer if
+/// there is other work.
 #[derive(Default)]
-struct Collection {
+struct Erasure {
+    stage: Stage,
     /// The wish it belongs to, and one that came since it began.
     number: Option<u64>,
     next: Option<u64>,
     rests_until: Option<Instant>,
+    /// Runs whose remains are erased with it.
+    runs: BTreeSet<Uuid>,
+    /// When the next one begins by itself.
+    due: Option<Instant>,
+    /// A piece was due, and other work went first: the next time it does not.
+    is_passed_over: bool,
+    /// The last one could not erase all, because a run is damaged: none begins by itself.
+    is_blocked: bool,
+}
+
+#[derive(Default)]
+enum Stage {
+    #[default]
+    Idle,
+    /// Blobs that nobody names are looked for.
+    Collecting,
+    /// The log thread has the segments overwritten.
+    Overwriting(Collected),
+}
+
+impl Erasure {
+    /// Begins, or says when to begin, if there is a reason.
+    fn look(&mut self, applier: &Applier) {
+        if !matches!(self.stage, Stage::Idle) {
+            return;
+        }
+        if self.next.is_some() {
+            self.begin(applier);
+        } else if self.due.is_none() && !self.is_blocked && !applier.unerased.is_empty() {
+            self.due = Some(Instant::now() + ERASURE_DELAY);
+        }
+    }
+
+    /// When the next piece can be done.
+    fn piece_at(&self, queue: &Queue, now: Instant) -> Option<Instant> {
+        match self.stage {
+            _ if queue.is_ending() => None,
+            Stage::Idle => self.due,
+            Stage::Collecting => Some(self.rests_until.unwrap_or(now)),
+            Stage::Overwriting(_) => queue.erased.map(|_| now),
+        }
+    }
+
+    /// Begins one, on behalf of somebody or by itself.
+    fn begin(&mut self, applier: &Applier) {
+        self.number = self.next.take();
+        self.runs.clone_from(&applier.unerased);
+        self.stage = Stage::Collecting;
+    }
+
+    /// Does a piece. Nobody waits for it, so it does not count as busy.
+    fn go_on(&mut self, shared: &Shared, applier: &mut Applier) -> Result<(), LogError> {
+        match &mut self.stage {
+            Stage::Idle => self.begin(applier),
+            // Nobody asked, and no run that goes had a blob.
+            Stage::Collecting if self.number.is_none() && !applier.may_leave_blobs() => {
+                self.overwrite(shared, Collected::default());
+            }
+            Stage::Collecting => {
+                let began = Instant::now();
+                let done = applier.collect_some();
+                let now = Instant::now();
+                self.rests_until = Some(now + (now - began));
+                match done {
+                    None => {}
+                    Some(Ok(collected)) => self.overwrite(shared, collected),
+                    Some(Err(error)) => self.end(shared, Err(error)),
+                }
+            }
+            Stage::Overwriting(collected) => {
+                let Some(segments) = shared.queue.lock().erased.take() else { return Ok(()) };
+                collected.segments = u64::from(segments);
+                let collected = std::mem::take(collected);
+                if collected.damaged == 0 {
+                    applier.note_erased(&self.runs);
+                    applier.checkpoint(segments)?;
+                }
+                self.end(shared, Ok(collected));
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on with the segments, if there is anything to erase in them.
+    fn overwrite(&mut self, shared: &Shared, collected: Collected) {
+        if self.runs.is_empty() && self.number.is_none() {
+            return self.end(shared, Ok(collected));
+        }
+        self.stage = Stage::Overwriting(collected);
+        shared.queue.lock().erase = true;
+        shared.for_log.notify_one();
+    }
+
+    fn end(&mut self, shared: &Shared, outcome: Result<Collected, LogError>) {
+        let is_blocked = !outcome.as_ref().is_ok_and(|collected| collected.damaged == 0);
+        if let Some(number) = self.number {
+            shared.queue.lock().collected = Some((number, outcome));
+        }
+        *self = Erasure { next: self.next.take(), is_blocked, ..Erasure::default() };
+    }
 }
 
 /// Starts it. It ends when it is told to, or at the first failure.
-pub(crate) fn start(shared: Arc<Shared>, mut applier: Applier) -> io::Result<JoinHandle<()>> {
+pub(crate) fn start(shared: Arc<Shared>, mut applier: Applier) -> io::Result<JoinHandle<Applier>> {
     std::thread::Builder::new().name("tiffany-sync".into()).spawn(move || {
-        let mut collection = Collection::default();
-        while let Some(work) = next(&shared, &collection) {
-            let wishes = match work {
-                Work::Wishes(wishes) => wishes,
-                Work::Piece => {
-                    collect(&shared, &mut applier, &mut collection);
-                    continue;
+        let mut erasure = Erasure::default();
+        loop {
+            erasure.look(&applier);
+            let Some(work) = next(&shared, &mut erasure) else { break };
+            let mut news = News::default();
+            match work {
+                Work::Wishes(wishes) => {
+                    erasure.next = wishes.collect.or(erasure.next);
+                    news.read = wishes.reading;
+                    if let Err(error) = fulfil(&mut applier, wishes, &mut news) {
+                        news.failed = Some(error);
+                    }
                 }
-            };
-            collection.next = wishes.collect.or(collection.next);
-            let mut news = News { read: wishes.reading, ..News::default() };
-            if let Err(error) = fulfil(&mut applier, wishes, &mut news) {
-                news.failed = Some(error);
+                Work::Piece => match erasure.go_on(&shared, &mut applier) {
+                    Ok(()) => continue,
+                    Err(error) => news.failed = Some(error),
+                },
             }
             let failed = news.failed.is_some();
             tell(&shared, news);
             if failed {
                 break;
             }
-            if collection.number.is_none() {
-                collection.number = collection.next.take();
-            }
         }
+        applier
     })
 }
 
 /// Waits for something to do.
-fn next(shared: &Shared, collection: &Collection) -> Option<Work> {
+fn next(shared: &Shared, erasure: &mut Erasure) -> Option<Work> {
     let mut queue = shared.queue.lock();
     let mut until = None;
     loop {
@@ -75,13 +186,18 @@ fn next(shared: &Shared, collection: &Collection) -> Option<Work> {
         }
         let now = Instant::now();
         let late = until.is_some_and(|until| until <= now);
+        let piece_at = erasure.piece_at(&queue, now);
+        let is_piece_due = piece_at.is_some_and(|at| at <= now);
+        let is_passed_over = std::mem::take(&mut erasure.is_passed_over);
+        if is_piece_due && is_passed_over {
+            return Some(Work::Piece);
+        }
         if wishes.is_urgent() || (late && !wishes.apply.is_empty()) {
+            erasure.is_passed_over = is_piece_due;
             queue.background_is_busy = true;
             return Some(Work::Wishes(std::mem::take(&mut queue.wishes)));
         }
-        let piece_at = collection.number.filter(|_| !queue.is_ending());
-        let piece_at = piece_at.map(|_| collection.rests_until.unwrap_or(now));
-        if piece_at.is_some_and(|at| at <= now) {
+        if is_piece_due {
             return Some(Work::Piece);
         }
         until = match queue.wishes.apply.is_empty() {
@@ -95,18 +211,6 @@ fn next(shared: &Shared, collection: &Collection) -> Option<Work> {
     }
 }
 
-/// Does a piece of the collection. Nobody waits for it, so it does not count as busy.
-fn collect(shared: &Shared, applier: &mut Applier, collection: &mut Collection) {
-    let began = Instant::now();
-    let done = applier.collect_some();
-    let now = Instant::now();
-    collection.rests_until = Some(now + (now - began));
-    if let (Some(done), Some(number)) = (done, collection.number) {
-        shared.queue.lock().collected = Some((number, done));
-        *collection = Collection { number: collection.next.take(), ..Collection::default() };
-    }
-}
-
 fn fulfil(applier: &mut Applier, wishes: Wishes, news: &mut News) -> Result<(), LogError> {
     // First the segment: commits may need it soon.
     if let Some((name, size)) = wishes.segment {
@@ -114,6 +218,10 @@ fn fulfil(applier: &mut Applier, wishes: Wishes, news: &mut News) -> Result<(), 
         news.segment = Some(Segment::make(&*applier.disk, dir, name, size)?);
     }
     applier.apply(wishes.apply.iter())?;
+    if let Some(segment) = wishes.overwrite {
+        segment.erase()?;
+        news.overwritten = Some(segment.name);
+    }
     if let Some(segments) = wishes.checkpoint {
         news.released = Some(applier.checkpoint(segments)?);
     }
@@ -128,6 +236,7 @@ fn tell(shared: &Shared, news: News) {
     let mut queue = shared.queue.lock();
     let known = &mut queue.news;
     known.segment = news.segment.or(known.segment.take());
+    known.overwritten = news.overwritten.or(known.overwritten);
     known.released = news.released.or(known.released);
     known.failed = news.failed.or(known.failed.take());
     known.spare.extend(news.spare);

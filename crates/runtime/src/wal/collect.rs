@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use tiffany_kernel::Uuid;
 
 use super::applier::{Applier, Places};
 use super::blob::BlobHash;
@@ -23,6 +24,8 @@ const DIGITS: usize = 64;
 /// So much is read at once, and so many blobs are removed at once.
 const PIECE: usize = 1 << 18;
 const SWEEP: usize = 64;
+/// So much is read at once of a run that goes.
+const SMALL_PIECE: usize = 1 << 14;
 
 /// What came of a collection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,19 +37,23 @@ pub struct Collected {
     pub bytes: u64,
     /// How many runs are damaged. If there are some, no blob is removed: nobody knows which of them they need.
     pub damaged: u64,
+    /// How many segments of the commit log were overwritten, because lines of removed or compacted runs may have been
+    /// in them.
+    #[serde(default)]
+    pub segments: u64,
 }
 
 /// A collection under way.
 pub(crate) struct Collecting {
     /// What is named by any line that was found or has come since.
     named: HashSet<BlobHash>,
-    phase: Phase,
+    /// Files of runs that are to be read, the one that is being read, and what is read at once.
+    files: Vec<PathBuf>,
+    open: Option<Scanning>,
+    buffer: Vec<u8>,
+    /// The blobs that were there at the beginning. Those that come later are named.
+    blobs: Vec<(BlobHash, u64)>,
     collected: Collected,
-}
-
-enum Phase {
-    Marking { files: Vec<PathBuf>, open: Option<Scanning> },
-    Sweeping { blobs: Vec<(BlobHash, u64)> },
 }
 
 /// A file that is being read.
@@ -59,13 +66,21 @@ struct Scanning {
 }
 
 impl Collecting {
-    /// All files that are there now will be read.
+    /// All files that are there now will be read, if there is any blob.
     fn begin(disk: &dyn Disk, places: &Places) -> Result<Collecting, LogError> {
-        let there = disk.list(&places.wal).doing("list", &places.wal)?;
-        let files = there.into_iter().map(|(name, _)| name).filter(|name| name.contains(".wal"));
-        let files = files.map(|name| places.wal.join(name)).collect();
-        let phase = Phase::Marking { files, open: None };
-        Ok(Collecting { named: HashSet::new(), phase, collected: Collected::default() })
+        let mut blobs = Vec::new();
+        for (name, len) in disk.list(&places.blobs).doing("list", &places.blobs)? {
+            blobs.extend(BlobHash::parse(&name).map(|hash| (hash, len)));
+        }
+        let mut files = Vec::new();
+        if !blobs.is_empty() {
+            let there = disk.list(&places.wal).doing("list", &places.wal)?;
+            let names =
+                there.into_iter().map(|(name, _)| name).filter(|name| name.contains(".wal"));
+            files.extend(names.map(|name| places.wal.join(name)));
+        }
+        let (named, open, buffer) = (HashSet::new(), None, vec![0; MARK.len() + DIGITS + PIECE]);
+        Ok(Collecting { named, files, open, buffer, blobs, collected: Collected::default() })
     }
 
     /// Lines that go to a file now.
@@ -77,63 +92,49 @@ impl Collecting {
 
     /// Does a piece of it. `true`: it is done.
     fn go_on(&mut self, disk: &dyn Disk, places: &Places) -> Result<bool, LogError> {
-        match &mut self.phase {
-            Phase::Marking { files, open: None } => match files.pop() {
-                Some(path) => {
-                    let file = match disk.open(&path, OpenMode::Read) {
-                        // It was removed meanwhile.
-                        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                            return Ok(false);
-                        }
-                        other => other.doing("open", &path)?,
-                    };
-                    let scanning = Scanning { file, path, at: 0, carry: Vec::new() };
-                    self.phase =
-                        Phase::Marking { files: std::mem::take(files), open: Some(scanning) };
-                }
-                None => {
-                    let mut blobs = Vec::new();
-                    for (name, len) in disk.list(&places.blobs).doing("list", &places.blobs)? {
-                        blobs.extend(BlobHash::parse(&name).map(|hash| (hash, len)));
-                    }
-                    self.phase = Phase::Sweeping { blobs };
-                }
-            },
-            Phase::Marking { open, .. } => {
-                if let Some(scanning) = open
-                    && scanning.read(&mut self.named)?
-                {
-                    *open = None;
-                }
+        if let Some(open) = &mut self.open {
+            if open.read(&mut self.buffer, &mut self.named)? {
+                self.open = None;
             }
-            Phase::Sweeping { blobs } => {
-                for (hash, len) in blobs.split_off(blobs.len().saturating_sub(SWEEP)) {
-                    if !self.named.contains(&hash) {
-                        remove(disk, &places.blobs.join(hash.to_string()))?;
-                        self.collected.blobs += 1;
-                        self.collected.bytes += len;
-                    }
-                }
-                return Ok(blobs.is_empty());
+            return Ok(false);
+        }
+        if let Some(path) = self.files.pop() {
+            self.open = match disk.open(&path, OpenMode::Read) {
+                // It was removed meanwhile.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+                file => Some(Scanning::new(file.doing("open", &path)?, path)),
+            };
+            return Ok(false);
+        }
+        for (hash, len) in self.blobs.split_off(self.blobs.len().saturating_sub(SWEEP)) {
+            if !self.named.contains(&hash) {
+                remove(disk, &places.blobs.join(hash.to_string()))?;
+                self.collected.blobs += 1;
+                self.collected.bytes += len;
             }
         }
-        Ok(false)
+        Ok(self.blobs.is_empty())
     }
 }
 
 impl Scanning {
+    fn new(file: Arc<dyn DiskFile>, path: PathBuf) -> Scanning {
+        Scanning { file, path, at: 0, carry: Vec::new() }
+    }
+
     /// Reads a piece. `true`: that was the end.
-    fn read(&mut self, named: &mut HashSet<BlobHash>) -> Result<bool, LogError> {
+    fn read(&mut self, buffer: &mut [u8], named: &mut HashSet<BlobHash>) -> Result<bool, LogError> {
         let kept = self.carry.len();
-        self.carry.resize(kept + PIECE, 0);
-        let read = self.file.read_at(&mut self.carry[kept..], self.at).doing("read", &self.path)?;
-        self.carry.truncate(kept + read);
+        buffer[..kept].copy_from_slice(&self.carry);
+        let read = self.file.read_at(&mut buffer[kept..], self.at).doing("read", &self.path)?;
+        let piece = &buffer[..kept + read];
         self.at += read as u64;
-        names(&self.carry, |hash| {
+        names(piece, |hash| {
             named.insert(hash);
         });
-        let rest = self.carry.len().saturating_sub(MARK.len() + DIGITS - 1);
-        self.carry.drain(..rest);
+        let rest = piece.len().saturating_sub(MARK.len() + DIGITS - 1);
+        self.carry.clear();
+        self.carry.extend_from_slice(&piece[rest..]);
         Ok(read == 0)
     }
 }
@@ -158,6 +159,29 @@ fn remove(disk: &dyn Disk, path: &Path) -> Result<(), LogError> {
 }
 
 impl Applier {
+    /// Notes that a run is about to go or to be compacted: what it leaves behind is to be erased. Whether that may be a
+    /// blob is found in its file, if all of its lines are there.
+    pub(crate) fn note_unerased(&mut self, run: Uuid, path: &Path) -> Result<(), LogError> {
+        self.unerased.insert(run);
+        if self.leaves_blobs {
+            return Ok(());
+        }
+        let Ok(file) = self.disk.open(path, OpenMode::Read) else {
+            self.leaves_blobs = true;
+            return Ok(());
+        };
+        let mut scanning = Scanning::new(file, path.to_path_buf());
+        let (mut buffer, mut named) = (vec![0; MARK.len() + DIGITS + SMALL_PIECE], HashSet::new());
+        while named.is_empty() && !scanning.read(&mut buffer, &mut named)? {}
+        self.leaves_blobs = !named.is_empty();
+        Ok(())
+    }
+
+    /// Whether a run that went may have left blobs that were not looked for to the end.
+    pub(crate) fn may_leave_blobs(&self) -> bool {
+        self.leaves_blobs || self.collecting.is_some()
+    }
+
     /// Does the next piece of a collection, which begins if none is under way, and tells what came of it when it is done. A failure ends
     /// the collection and nothing else: blobs that stay harm nobody.
     pub(crate) fn collect_some(&mut self) -> Option<Result<Collected, LogError>> {
@@ -168,7 +192,10 @@ impl Applier {
         }
         let begun = match self.collecting.take() {
             Some(collecting) => Ok(collecting),
-            None => Collecting::begin(&*self.disk, &self.places),
+            None => {
+                self.leaves_blobs = false;
+                Collecting::begin(&*self.disk, &self.places)
+            }
         };
         let mut collecting = match begun {
             Ok(collecting) => collecting,
@@ -179,15 +206,21 @@ impl Applier {
                 self.collecting = Some(collecting);
                 None
             }
-            Ok(true) => Some(Ok(collecting.collected)),
-            Err(error) => Some(Err(error)),
+            Ok(true) => {
+                self.touched.blob_names |= collecting.collected.blobs > 0;
+                Some(Ok(collecting.collected))
+            }
+            Err(error) => {
+                self.leaves_blobs = true;
+                Some(Err(error))
+            }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tiffany_kernel::{Tid, Uuid};
+    use tiffany_kernel::Tid;
 
     use super::*;
     use crate::wal::sim::SimDisk;
@@ -288,9 +321,9 @@ mod tests {
         let disk = SimDisk::new();
         let file = disk.open(Path::new("/a"), OpenMode::Create).unwrap();
         file.write_at(&text, 0).unwrap();
-        let mut scanning = Scanning { file, path: "/a".into(), at: 0, carry: Vec::new() };
-        let mut named = HashSet::new();
-        while !scanning.read(&mut named).unwrap() {}
+        let mut scanning = Scanning::new(file, "/a".into());
+        let (mut named, mut buffer) = (HashSet::new(), vec![0; MARK.len() + DIGITS + PIECE]);
+        while !scanning.read(&mut buffer, &mut named).unwrap() {}
         assert_eq!(named, hashes.into_iter().collect());
     }
 }

@@ -7,6 +7,8 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::not_inherited::NotInherited;
+
 /// Every sync the log makes, by what it protects. Each is made at one place of the code, so that a test can
 /// leave out one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,6 +37,8 @@ pub enum Barrier {
     Everything,
     /// An entry of the index, before the segments it covers are used again.
     Index,
+    /// The zeros in an erased segment, before the index says that nothing is left to erase.
+    Erased,
     /// The names of a backup's directories, before anything is put into them.
     BackupTree,
     /// A file that was copied, before a manifest or an index counts on it.
@@ -255,7 +259,7 @@ impl Disk for RealDisk {
         let mut options = OpenOptions::new();
         // Not truncated: what is in it tells who holds the lock.
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let mut file = options.open(path)?;
+        let file = NotInherited::open(|| options.open(path))?;
         match file.try_lock() {
             Ok(()) => {
                 let hold = RealHold { file, path: path.into() };
@@ -264,7 +268,7 @@ impl Disk for RealDisk {
             }
             Err(TryLockError::WouldBlock) => {
                 let mut note = String::new();
-                file.read_to_string(&mut note)?;
+                (&*file).read_to_string(&mut note)?;
                 Ok(Locking::Theirs(note))
             }
             Err(TryLockError::Error(error)) => Err(error),
@@ -305,13 +309,13 @@ impl DiskFile for RealFile {
 /// The descriptor of the lock, which saw no earlier error of the file system: what fails after it was opened,
 /// `syncfs` tells it, even if the file that failed was closed meanwhile.
 struct RealHold {
-    file: File,
+    file: NotInherited<File>,
     path: PathBuf,
 }
 
 impl Hold for RealHold {
     fn sync_everything(&self, _: Barrier) -> io::Result<()> {
-        Ok(rustix::fs::syncfs(&self.file)?)
+        Ok(rustix::fs::syncfs(&*self.file)?)
     }
 
     fn note(&self, owner: &str) -> io::Result<()> {

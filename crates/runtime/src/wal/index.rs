@@ -2,7 +2,7 @@
 //! later ones with what changed; now and then it is written anew. It makes opening independent of how much
 //! was ever logged.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -56,6 +56,8 @@ impl RunEntry {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IndexState {
     pub(crate) runs: HashMap<Uuid, RunEntry>,
+    /// Runs that were removed or compacted, and may have left lines or blobs behind.
+    pub(crate) unerased: BTreeSet<Uuid>,
     /// All blocks up to this one are in the run files, which are synced.
     pub(crate) upto: u64,
     /// Blocks of a lower generation are from before the last opening, and do not count.
@@ -79,6 +81,7 @@ pub(crate) struct Frame<'a> {
     pub(crate) salt: u32,
     pub(crate) segments: u32,
     pub(crate) entries: &'a [(Uuid, RunEntry)],
+    pub(crate) unerased: &'a BTreeSet<Uuid>,
 }
 
 impl Frame<'_> {
@@ -90,7 +93,8 @@ impl Frame<'_> {
             out.extend_from_slice(&entry.seq.to_le_bytes());
             out.extend_from_slice(&entry.generation.to_le_bytes());
             out.extend_from_slice(&entry.crc.to_le_bytes());
-            out.extend_from_slice(&[entry.state as u8, 0, 0, 0, 0, 0, 0, 0]);
+            let unerased = u8::from(self.unerased.contains(run));
+            out.extend_from_slice(&[entry.state as u8, unerased, 0, 0, 0, 0, 0, 0]);
         }
         let table_crc = crc32c::crc32c(&out[HEADER..]);
         out[..8].copy_from_slice(MAGIC);
@@ -158,6 +162,10 @@ impl IndexState {
                 crc: u32_at(entry, 36),
             };
             self.runs.insert(run, known);
+            match entry[41] & 1 {
+                0 => self.unerased.remove(&run),
+                _ => self.unerased.insert(run),
+            };
         }
         (self.upto, self.life, self.salt) =
             (u64_at(bytes, 16), u64_at(bytes, 24), u32_at(bytes, 40));

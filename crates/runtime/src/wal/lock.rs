@@ -23,13 +23,12 @@ pub(crate) enum Holding {
 /// The note of this process: `{"pid":1,"host":"a","started":"…"}`, and `"brief":true` if it holds the directory only
 /// for a moment.
 pub(crate) fn owner(holding: Holding) -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let started = Stamp::from_unix_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
     let mut note = b"{\"pid\":".to_vec();
     push_u64(&mut note, u64::from(std::process::id()));
     note.extend_from_slice(b",\"host\":");
-    push_string(&mut note, host.trim());
+    push_string(&mut note, &hostname());
     note.extend_from_slice(b",\"started\":");
     push_string(&mut note, started.as_str());
     if holding == Holding::Briefly {
@@ -51,10 +50,54 @@ pub(crate) fn is_brief(note: &str) -> bool {
     note.ends_with(",\"brief\":true}") || !note.ends_with('}')
 }
 
-/// A note in words.
-pub(crate) fn describe(note: &str) -> String {
+/// Describes who has a lock, from the note in its file and from the processes that have the file open.
+pub(crate) fn describe(note: &str, lock: &Path) -> String {
     // It may be just about to write its note.
-    read_note(note).map_or_else(|| "another process".to_string(), |holder| holder.to_string())
+    let Some(noted) = read_note(note) else { return "another process".to_string() };
+    let open_in = if noted.is_here() { processes_with(lock) } else { Vec::new() };
+    let is_noted = |pid: u32| pid == noted.pid;
+    if is_noted(std::process::id()) || open_in.iter().any(|(pid, _)| is_noted(*pid)) {
+        return noted.to_string();
+    }
+    let origin = format!("process {}, which opened it and has ended", noted.pid);
+    match open_in.first() {
+        Some((pid, name)) => format!("process {pid} ({name}), a child of {origin}"),
+        None if noted.is_here() && !process_exists(noted.pid) => {
+            format!("a child of {origin} (`fuser {}` finds it)", lock.display())
+        }
+        None => noted.to_string(),
+    }
+}
+
+/// The other processes that have a file open, with their names, as far as this user can see.
+fn processes_with(path: &Path) -> Vec<(u32, String)> {
+    let (Ok(file), Ok(all)) = (std::fs::metadata(path), std::fs::read_dir("/proc")) else {
+        return Vec::new();
+    };
+    let is_it = |open: std::fs::DirEntry| {
+        // This follows the link to the file itself, whatever its name is now.
+        std::fs::metadata(open.path())
+            .is_ok_and(|open| (open.dev(), open.ino()) == (file.dev(), file.ino()))
+    };
+    let with_file = all.flatten().filter_map(|process| {
+        let pid: u32 = process.file_name().to_str()?.parse().ok()?;
+        let mut open = std::fs::read_dir(process.path().join("fd")).ok()?.flatten();
+        if pid == std::process::id() || !open.any(is_it) {
+            return None;
+        }
+        let name = std::fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+        Some((pid, name.trim().chars().filter(|c| !c.is_control()).collect()))
+    });
+    with_file.collect()
+}
+
+fn process_exists(pid: u32) -> bool {
+    Path::new("/proc").join(pid.to_string()).exists() || !Path::new("/proc/self").exists()
+}
+
+fn hostname() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    host.trim().to_owned()
 }
 
 /// Who has a log, by its own word.
@@ -66,6 +109,13 @@ pub struct Holder {
     pub host: String,
     /// Since when, RFC 3339.
     pub since: String,
+}
+
+impl Holder {
+    /// Whether it is a process of this machine.
+    fn is_here(&self) -> bool {
+        self.host == hostname()
+    }
 }
 
 impl std::fmt::Display for Holder {

@@ -39,7 +39,7 @@ impl Applier {
     ) -> Result<(), LogError> {
         let path = self.places.run_file(run);
         if plan.entry.state == RunState::Removed {
-            return self.remove_file(&path);
+            return self.remove_run(run);
         }
         let file = open_if_there(&*self.disk, &path)?;
         let head = head_of(file.as_deref(), &path, run)?;
@@ -176,7 +176,8 @@ impl Applier {
         match size {
             Some(_) if entry.state == RunState::Removed => {
                 self.touch(run, entry);
-                self.remove_file(&path)
+                self.note_unread_unerased(run);
+                self.remove_run(run)
             }
             None if entry.state == RunState::Removed => Ok(()),
             Some(size) if size == entry.len => Ok(()),
@@ -280,7 +281,7 @@ impl Applier {
         names.sort_unstable();
         for name in names {
             let path = self.places.wal.join(&name);
-            if name.ends_with(".wal.new") {
+            if name.ends_with(".wal.new") || self.is_of_removed_run(&name) {
                 self.remove_file(&path)?;
                 continue;
             }

@@ -1,7 +1,7 @@
 //! Opening a log: what a crash left is read, the files of the runs are compared with it (`reconcile.rs`), and all of
 //! it is synced before the first new commit. Doing it twice, or being stopped in the middle, changes nothing.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,6 +26,17 @@ use crate::descriptors;
 
 /// How long one is waited for who has the directory for a moment.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Chooses runs by the UUIDs that the log knows; they need not be among them.
+pub(crate) type Choose<'a> = &'a dyn Fn(&mut dyn Iterator<Item = Uuid>) -> Vec<Uuid>;
+
+/// Whose files are looked at when a log is opened, besides those that the commit log speaks of.
+#[derive(Clone, Copy)]
+pub(crate) enum Scope<'a> {
+    All,
+    /// Only those of a few runs, for someone who wants to know about these and writes nothing.
+    Chosen(Choose<'a>),
+}
 
 /// What was found and mended when a log was opened.
 #[derive(Clone, Debug, Default)]
@@ -93,7 +104,7 @@ fn take(disk: &dyn Disk, lock: &Path, holding: Holding) -> Result<Box<dyn Hold>,
             }
             Locking::Theirs(note) => {
                 let dir = lock.parent().unwrap_or(lock).into();
-                return Err(LogError::Locked { dir, owner: describe(&note) });
+                return Err(LogError::Locked { dir, owner: describe(&note, lock) });
             }
         }
     }
@@ -165,6 +176,16 @@ impl Writer {
         holding: Holding,
         disk: Arc<dyn Disk>,
         root: &Path,
+        settings: Settings,
+    ) -> Result<(Writer, Recovery), LogError> {
+        Writer::open_scope(holding, Scope::All, disk, root, settings)
+    }
+
+    pub(crate) fn open_scope(
+        holding: Holding,
+        scope: Scope<'_>,
+        disk: Arc<dyn Disk>,
+        root: &Path,
         mut settings: Settings,
     ) -> Result<(Writer, Recovery), LogError> {
         settings.open_files = settings.open_files.min(descriptors::limit() / 4).max(1);
@@ -184,7 +205,7 @@ impl Writer {
         let chained = scan.chain(|found| proven(&*disk, &places, found))?;
 
         let mut recovery = Recovery { torn_index: state.torn, ..Recovery::default() };
-        let IndexState { runs, upto, salt, entries: index_entries, .. } = state;
+        let IndexState { runs, unerased, upto, salt, entries: index_entries, .. } = state;
         let last = upto + chained.blocks.len() as u64;
         let known = |entry| Applied { entry, touched: false };
         let mut applier = Applier {
@@ -202,10 +223,13 @@ impl Writer {
             applied: last,
             handles,
             touched: Touched::default(),
+            // What the runs that are to be erased named is not known any more.
+            leaves_blobs: !unerased.is_empty(),
+            unerased,
             collecting: None,
             followers: Arc::default(),
         };
-        applier.mend(&segments, chained, &mut recovery)?;
+        applier.mend(&segments, chained, scope, &mut recovery)?;
         let mut committer = Committer {
             disk,
             dir: applier.places.commit.clone(),
@@ -236,14 +260,15 @@ impl Applier {
         if committer.segments.count() == 0 {
             committer.add_segment()?;
         }
-        self.checkpoint(committer.segments.count() as u32)?;
-        Ok(())
+        let upto = self.checkpoint(committer.segments.count() as u32)?;
+        committer.segments.release(upto)
     }
 
     fn mend(
         &mut self,
         segments: &[Segment],
         chained: Chained,
+        scope: Scope<'_>,
         recovery: &mut Recovery,
     ) -> Result<(), LogError> {
         recovery.blocks = chained.blocks.len();
@@ -253,19 +278,35 @@ impl Applier {
         for found in &chained.blocks {
             self.plan(segments, found, &mut plans, recovery)?;
         }
-        let sizes: HashMap<String, u64> =
-            self.disk.list(&self.places.wal).doing("list", &self.places.wal)?.into_iter().collect();
+        let (sizes, mut others) = self.files_in(scope)?;
         for (run, plan) in &plans {
             self.touch(*run, plan.entry);
             self.complete(segments, *run, plan, recovery)?;
         }
-        let mut others: Vec<Uuid> =
-            self.runs.keys().filter(|run| !plans.contains_key(run)).copied().collect();
+        others.retain(|run| !plans.contains_key(run));
         others.sort_unstable();
         for run in others {
             self.check_size(run, sizes.get(&format!("{run}.wal")).copied(), recovery)?;
         }
         self.take_in_the_rest(sizes, recovery)
+    }
+
+    /// The files that are looked at, with their sizes, and the known runs among them.
+    fn files_in(&self, scope: Scope<'_>) -> Result<(HashMap<String, u64>, Vec<Uuid>), LogError> {
+        let wal = &self.places.wal;
+        let Scope::Chosen(choose) = scope else {
+            let sizes = self.disk.list(wal).doing("list", wal)?.into_iter().collect();
+            return Ok((sizes, self.runs.keys().copied().collect()));
+        };
+        let chosen = choose(&mut self.runs.keys().copied());
+        let mut sizes = HashMap::new();
+        for run in &chosen {
+            let path = self.places.run_file(*run);
+            if let Ok(file) = self.disk.open(&path, OpenMode::Read) {
+                sizes.insert(format!("{run}.wal"), file.size().doing("look at", &path)?);
+            }
+        }
+        Ok((sizes, chosen.into_iter().filter(|run| self.runs.contains_key(run)).collect()))
     }
 
     pub(super) fn refuse(&mut self, run: Uuid, error: LogError, recovery: &mut Recovery) {
@@ -291,6 +332,7 @@ impl Applier {
                     self.mend_blob(*hash, &content, recovery)?;
                 }
                 PartKind::Remove(run) => {
+                    self.note_unread_unerased(*run);
                     let plan = plans.entry(*run).or_insert_with(|| self.plan_for(*run));
                     plan.pieces.clear();
                     plan.entry.remove();
@@ -301,6 +343,9 @@ impl Applier {
                     let plan = plans.entry(*run).or_insert_with(|| self.plan_for(*run));
                     if *offset == 0 {
                         plan.pieces.clear();
+                    }
+                    if plan.entry.state == RunState::Finished {
+                        self.note_unread_unerased(*run);
                     }
                     plan.entry = RunEntry {
                         state: if *finishes { RunState::Finished } else { RunState::Live },
@@ -320,6 +365,12 @@ impl Applier {
             }
         }
         Ok(())
+    }
+
+    /// A run that was removed or compacted, whose file is perhaps gone already.
+    pub(super) fn note_unread_unerased(&mut self, run: Uuid) {
+        self.unerased.insert(run);
+        self.leaves_blobs = true;
     }
 
     fn plan_for(&self, run: Uuid) -> Plan {
@@ -347,6 +398,13 @@ impl Applier {
             Err(error) => Err(error),
         }
     }
+
+    /// Whether it is what recovery put beside the file of a run that was removed since.
+    pub(super) fn is_of_removed_run(&self, name: &str) -> bool {
+        let run = name.strip_suffix(".wal.unplaced").and_then(Uuid::parse);
+        let known = run.and_then(|run| self.runs.get(&run));
+        known.is_some_and(|known| known.entry.state == RunState::Removed)
+    }
 }
 
 /// Reads the index. A directory without one is new, unless it has a commit log.
@@ -370,7 +428,8 @@ fn load_or_make(disk: &dyn Disk, places: &Places) -> Result<(IndexFile, IndexSta
         disk.sync_dir(dir, Barrier::Tree).doing("sync", dir)?;
     }
     let salt = disk.random().doing("draw random bits for", &places.root)?;
-    let frame = Frame { upto: 0, life: 0, salt, segments: 0, entries: &[] }.encode();
+    let unerased = &BTreeSet::new();
+    let frame = Frame { upto: 0, life: 0, salt, segments: 0, entries: &[], unerased }.encode();
     let index = IndexFile::replace(disk, &places.commit, &frame)?;
     let len = index.len;
     Ok((index, IndexState { salt, len, ..IndexState::default() }))

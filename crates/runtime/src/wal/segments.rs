@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::block::ALIGN;
 use super::disk::{Barrier, Disk, DiskFile, OpenMode};
 use super::error::{Doing, LogError};
+use super::scan::fill;
 use crate::mutation::Mutation;
 
 /// How much is written at once while a segment is made.
@@ -19,8 +20,29 @@ pub(crate) struct Segment {
     pub(crate) path: PathBuf,
     pub(crate) file: Arc<dyn DiskFile>,
     size: u64,
+    /// The size it was made with. It is larger while it has a block that is larger.
+    made: u64,
     /// The last block in it; 0 if it may be used.
     last_block: u64,
+    /// The oldest block of which something may be left in it; 0 if it is full of zeros.
+    oldest: u64,
+    /// All that may be other than zero is before this.
+    used: u64,
+    /// Somebody else overwrites it.
+    is_being_erased: bool,
+}
+
+/// What is to be done next, so that nothing of some blocks is left in the segments.
+pub(crate) enum ErasureStep {
+    /// This one is to be overwritten.
+    Overwrite(Segment),
+    /// A checkpoint, so that one with such blocks is not needed any more.
+    Checkpoint,
+    /// A new one is needed, to leave the current one for.
+    NewSegment,
+    /// Something that was begun.
+    Wait,
+    Done,
 }
 
 impl Segment {
@@ -49,7 +71,9 @@ impl Segment {
                 return Err(LogError::DamagedCommitLog { path, offset: size, block: next_block });
             }
             let file = disk.open(&path, OpenMode::Write).doing("open", &path)?;
-            list.push(Segment { name, path, file, size, last_block: 0 });
+            // What an earlier process left in it is not known.
+            let segment = Segment { size, ..Segment::new(name, path, file, made) };
+            list.push(Segment { oldest: 1, used: size, ..segment });
         }
         if (list.len() as u32) < at_least {
             let path = dir.to_path_buf();
@@ -87,7 +111,47 @@ impl Segment {
         if !Mutation::SegmentNamedFirst.is_on() {
             name_it()?;
         }
-        Ok(Segment { name, path, file, size, last_block: 0 })
+        Ok(Segment::new(name, path, file, size))
+    }
+
+    /// One that is full of zeros.
+    fn new(name: u32, path: PathBuf, file: Arc<dyn DiskFile>, made: u64) -> Segment {
+        let (size, last_block, oldest, used, is_being_erased) = (made, 0, 0, 0, false);
+        Segment { name, path, file, size, made, last_block, oldest, used, is_being_erased }
+    }
+
+    /// Overwrites everything that was ever in it with zeros, and gives it the size it was made with. No block in it
+    /// may be needed.
+    pub(crate) fn erase(&self) -> Result<(), LogError> {
+        if self.file.size().doing("look at", &self.path)? > self.made {
+            self.file.set_size(self.made).doing("cut", &self.path)?;
+        }
+        let end = self.used.min(self.made);
+        let zeros = vec![0; FILL.min(end as usize)];
+        let mut there = zeros.clone();
+        let mut at = 0;
+        while at < end {
+            let length = zeros.len().min((end - at) as usize);
+            fill(&*self.file, &mut there[..length], at).doing("read", &self.path)?;
+            if there[..length] != zeros[..length] {
+                self.file.write_at(&zeros[..length], at).doing("write", &self.path)?;
+            }
+            at += length as u64;
+        }
+        self.file.sync(Barrier::Erased).doing("sync", &self.path)
+    }
+
+    fn become_erased(&mut self) {
+        (self.oldest, self.used, self.size, self.is_being_erased) = (0, 0, self.made, false);
+    }
+
+    /// Whether something of blocks up to this one may be left in it.
+    fn has_any_upto(&self, upto: u64) -> bool {
+        self.oldest != 0 && self.oldest <= upto
+    }
+
+    fn is_free(&self) -> bool {
+        self.last_block == 0 && !self.is_being_erased
     }
 }
 
@@ -125,7 +189,7 @@ impl Segments {
     /// How many could be used next.
     pub(crate) fn free(&self) -> usize {
         let others = self.list.iter().enumerate().filter(|(at, _)| *at != self.current);
-        others.filter(|(_, segment)| segment.last_block == 0).count()
+        others.filter(|(_, segment)| segment.is_free()).count()
     }
 
     pub(crate) fn is_half_full(&self) -> bool {
@@ -160,7 +224,7 @@ impl Segments {
         let count = self.list.len();
         let next = (1..count)
             .map(|step| (self.current + step) % count)
-            .find(|at| self.list[*at].last_block == 0);
+            .find(|at| self.list[*at].is_free());
         let Some(next) = next else { return false };
         self.current = next;
         self.at = 0;
@@ -173,7 +237,11 @@ impl Segments {
         segment.file.write_at(block, self.at).doing("write", &segment.path)?;
         self.at += block.len() as u64;
         segment.size = segment.size.max(self.at);
+        segment.used = segment.used.max(self.at);
         segment.last_block = number;
+        if segment.oldest == 0 {
+            segment.oldest = number;
+        }
         Ok(())
     }
 
@@ -182,12 +250,79 @@ impl Segments {
         segment.file.sync(Barrier::Block).doing("sync", &segment.path)
     }
 
-    /// All blocks up to this one are in the run files for good.
-    pub(crate) fn release(&mut self, upto: u64) {
-        for segment in &mut self.list {
+    /// All blocks up to this one are in the run files for good. A segment that was lengthened for a large block goes
+    /// back to its size.
+    pub(crate) fn release(&mut self, upto: u64) -> Result<(), LogError> {
+        for (at, segment) in self.list.iter_mut().enumerate() {
             if segment.last_block <= upto {
                 segment.last_block = 0;
             }
+            let is_unused = segment.is_free() && (at != self.current || self.at == 0);
+            if is_unused && segment.size > segment.made {
+                segment.file.set_size(segment.made).doing("cut", &segment.path)?;
+                segment.size = segment.made;
+            }
         }
+        Ok(())
+    }
+
+    /// Whether another segment should be written, so that the current one can be erased, and one is there.
+    pub(crate) fn can_leave(&self, upto: u64) -> bool {
+        self.list[self.current].has_any_upto(upto) && self.place_without(upto).is_some()
+    }
+
+    fn place_without(&self, upto: u64) -> Option<usize> {
+        let usable = |segment: &Segment| segment.is_free() && !segment.has_any_upto(upto);
+        (0..self.list.len()).find(|at| *at != self.current && usable(&self.list[*at]))
+    }
+
+    /// Leaves the current segment, in which all is durable.
+    pub(crate) fn leave(&mut self, upto: u64) {
+        if let Some(next) = self.place_without(upto) {
+            (self.current, self.at) = (next, 0);
+            self.generation += 1;
+        }
+    }
+
+    /// What comes next until nothing of blocks up to this one is left.
+    pub(crate) fn erasure_step(&mut self, upto: u64) -> ErasureStep {
+        if self.list.iter().any(|segment| segment.is_being_erased) {
+            return ErasureStep::Wait;
+        }
+        let current = self.current;
+        let mut others = self.list.iter_mut().enumerate().filter(|(at, _)| *at != current);
+        if let Some((_, segment)) =
+            others.find(|(_, segment)| segment.is_free() && segment.has_any_upto(upto))
+        {
+            segment.is_being_erased = true;
+            return ErasureStep::Overwrite(segment.clone());
+        }
+        let left = |at: usize| self.list[at].has_any_upto(upto);
+        match (0..self.list.len()).filter(|at| *at != current).any(left) {
+            true => ErasureStep::Checkpoint,
+            false if left(current) => ErasureStep::NewSegment,
+            false => ErasureStep::Done,
+        }
+    }
+
+    /// A segment was overwritten.
+    pub(crate) fn erased(&mut self, name: u32) {
+        for segment in self.list.iter_mut().filter(|segment| segment.name == name) {
+            segment.become_erased();
+        }
+    }
+
+    /// Overwrites all segments, of which none is needed, and begins with the first again. Gives how many had anything.
+    pub(crate) fn erase_all(&mut self) -> Result<u64, LogError> {
+        let mut count = 0;
+        for segment in self.list.iter_mut().filter(|segment| segment.oldest != 0) {
+            assert_eq!(segment.last_block, 0, "a segment that is needed is not erased");
+            segment.erase()?;
+            segment.become_erased();
+            count += 1;
+        }
+        self.at = 0;
+        self.generation += 1;
+        Ok(count)
     }
 }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::applier::Applier;
 use super::background;
 use super::batch::Batch;
 use super::collect::Collected;
 use super::committer::{Committed, Committer};
 use super::error::LogError;
-use super::segments::Segment;
+use super::segments::{ErasureStep, Segment};
 use super::settings::SyncWhen;
 use super::writer::Writer;
 use crate::lock::{Condvar, Mutex, MutexGuard};
@@ -59,8 +60,8 @@ pub struct LogThread {
 }
 
 struct Threads {
-    log: JoinHandle<Result<(), LogError>>,
-    background: JoinHandle<()>,
+    log: JoinHandle<(Result<(), LogError>, Committer)>,
+    background: JoinHandle<Applier>,
 }
 
 /// What the threads share.
@@ -88,6 +89,10 @@ pub(crate) struct Queue {
     /// How many collections of blobs were asked for, and the last that is over.
     collections: u64,
     pub(crate) collected: Option<(u64, Result<Collected, LogError>)>,
+    /// The background wants everything to be erased that is in the segments now; and that this is done, with the number
+    /// of segments there are.
+    pub(crate) erase: bool,
+    pub(crate) erased: Option<u32>,
 }
 
 /// What the background is to do.
@@ -96,6 +101,8 @@ pub(crate) struct Wishes {
     pub(crate) apply: Vec<Committed>,
     pub(crate) apply_bytes: usize,
     pub(crate) segment: Option<(u32, u64)>,
+    /// A segment to be overwritten.
+    pub(crate) overwrite: Option<Segment>,
     /// A checkpoint, with the number of segments there are.
     pub(crate) checkpoint: Option<u32>,
     /// Nothing must linger: somebody wants to read.
@@ -122,6 +129,7 @@ impl Wishes {
     /// Is there something that should not wait?
     pub(crate) fn is_urgent(&self) -> bool {
         self.segment.is_some()
+            || self.overwrite.is_some()
             || self.checkpoint.is_some()
             || self.reading
             || self.collect.is_some()
@@ -133,6 +141,8 @@ impl Wishes {
 #[derive(Default)]
 pub(crate) struct News {
     pub(crate) segment: Option<Segment>,
+    /// The segment of this name was overwritten.
+    pub(crate) overwritten: Option<u32>,
     /// Blocks up to this one are not needed any more.
     pub(crate) released: Option<u64>,
     pub(crate) failed: Option<LogError>,
@@ -171,6 +181,7 @@ impl LogThread {
             unsynced: Vec::new(),
             last_sync: Instant::now(),
             told: Ticket(0),
+            erasing: None,
         };
         let log = std::thread::Builder::new().name("tiffany-log".into()).spawn(move || {
             let outcome = serving.serve(&notify);
@@ -182,7 +193,7 @@ impl LogThread {
             let shared = Arc::clone(&serving.shared);
             shared.queue.lock().wishes.end = true;
             shared.for_background.notify_one();
-            outcome
+            (outcome, serving.committer)
         })?;
         Ok(LogThread { shared, threads: Some(Threads { log, background }) })
     }
@@ -221,8 +232,10 @@ impl LogThread {
         }
     }
 
-    /// Begins to remove blobs that no run names, in small pieces and in the background, and gives a number to ask for by
-    /// [`collected`](LogThread::collected).
+    /// Begins to remove blobs that no run names, and to erase what removed and compacted runs left in the commit log, in
+    /// small pieces and in the background. It gives a number to ask for by [`collected`](LogThread::collected). Runs
+    /// count that were removed before the last [`catch_up`](LogThread::catch_up). A second after a removal it begins by
+    /// itself.
     pub fn collect_blobs(&self) -> u64 {
         let mut queue = self.shared.queue.lock();
         queue.collections += 1;
@@ -238,7 +251,8 @@ impl LogThread {
         last.map(|(_, collected)| collected.clone())
     }
 
-    /// Commits what was handed in, syncs everything and ends the threads.
+    /// Commits what was handed in, syncs everything and ends the threads. Lines of removed and compacted runs that are
+    /// still in the commit log are erased.
     pub fn close(mut self) -> Result<(), LogError> {
         self.end(Ending::Close)
     }
@@ -251,7 +265,11 @@ impl LogThread {
         // The background holds the lock of the directory: it must be over too.
         let other = background.join();
         match (outcome, other) {
-            (Ok(outcome), Ok(())) => outcome,
+            (Ok((Ok(()), committer)), Ok(applier)) => match ending {
+                Ending::Close => Writer::new(committer, applier).close_quickly(),
+                Ending::Stop => Ok(()),
+            },
+            (Ok((outcome, _)), Ok(_)) => outcome,
             (Err(panic), _) | (_, Err(panic)) => std::panic::resume_unwind(panic),
         }
     }
@@ -274,6 +292,8 @@ struct Serving {
     unsynced: Vec<Committed>,
     last_sync: Instant,
     told: Ticket,
+    /// Everything up to this block is to be erased from the segments.
+    erasing: Option<u64>,
 }
 
 impl Serving {
@@ -358,6 +378,7 @@ impl Serving {
         let mut queue = shared.queue.lock();
         loop {
             self.take_news(&mut queue)?;
+            self.erase(&mut queue)?;
             let reading = queue.reading && !queue.wishes.reading && !queue.background_is_busy;
             let something = queue.last > self.told || queue.ending.is_some() || reading;
             if something && self.can_commit(&mut queue) {
@@ -383,9 +404,45 @@ impl Serving {
         if let Some(segment) = queue.news.segment.take() {
             self.committer.segments.add(segment);
         }
-        if let Some(upto) = queue.news.released.take() {
-            self.committer.segments.release(upto);
+        if let Some(name) = queue.news.overwritten.take() {
+            self.committer.segments.erased(name);
         }
+        if let Some(upto) = queue.news.released.take() {
+            self.committer.segments.release(upto)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the next step of an erasure. The background does the work, one segment at a time, and commits go on.
+    fn erase(&mut self, queue: &mut Queue) -> Result<(), LogError> {
+        if std::mem::take(&mut queue.erase) {
+            self.committer.sync()?;
+            self.hand_over(queue);
+            self.erasing = Some(self.committer.written);
+        }
+        let Some(upto) = self.erasing else { return Ok(()) };
+        if self.committer.segments.can_leave(upto) {
+            self.committer.sync()?;
+            self.hand_over(queue);
+            self.committer.segments.leave(upto);
+        }
+        let segments = &mut self.committer.segments;
+        let count = segments.count() as u32;
+        match segments.erasure_step(upto) {
+            ErasureStep::Overwrite(segment) => queue.wishes.overwrite = Some(segment),
+            ErasureStep::NewSegment if segments.under_way == 0 => {
+                queue.wishes.segment = Some(segments.new_name());
+            }
+            ErasureStep::Checkpoint if !queue.background_is_busy => {
+                queue.wishes.checkpoint = Some(count);
+            }
+            ErasureStep::Done => {
+                self.erasing = None;
+                queue.erased = Some(count);
+            }
+            ErasureStep::NewSegment | ErasureStep::Checkpoint | ErasureStep::Wait => return Ok(()),
+        }
+        self.shared.for_background.notify_one();
         Ok(())
     }
 

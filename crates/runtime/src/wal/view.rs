@@ -1,7 +1,7 @@
 //! A log for those who only look: it is opened as its owner would open it after a crash, but in memory. No file is
 //! changed and no lock taken, so the directory may be in use, read-only or in need of mending.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::index::{RunEntry, RunState};
 use super::lock::{Holder, Holding, holder};
 use super::overlay::Overlay;
 use super::read::{Reader, has_lines};
-use super::recover::Recovery;
+use super::recover::{Recovery, Scope};
 use super::run_reader::{RunReader, read_blob};
 use super::settings::Settings;
 use super::writer::Writer;
@@ -57,6 +57,8 @@ pub struct View {
     runs: BTreeMap<Uuid, RunEntry>,
     refused: BTreeMap<Uuid, LogError>,
     recovery: Recovery,
+    /// Runs that may have left something behind.
+    unerased: BTreeSet<Uuid>,
     holder: Option<Holder>,
     /// Tells logs apart.
     salt: u32,
@@ -65,7 +67,32 @@ pub struct View {
 impl View {
     /// Looks at the log in a directory, which must be there.
     pub fn open(disk: Arc<dyn Disk>, root: &Path) -> Result<View, LogError> {
-        View::open_with(disk, root, |_| Holding::ForLong)
+        View::open_with(disk, root, Scope::All, |_| Holding::ForLong)
+    }
+
+    /// Looks at a few runs only, which are chosen by their UUIDs, whether the log knows them or not. It is given all
+    /// UUIDs that the log knows. Where the other runs stand is told as the index and the commit log have it, without
+    /// a look at their files: opening takes no longer if the log has more of them.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use tiffany::wal::sim::SimDisk;
+    /// # use tiffany::wal::{Settings, View, Writer};
+    /// # use tiffany::Uuid;
+    /// # let disk = Arc::new(SimDisk::new());
+    /// # let settings = Settings { segment_bytes: 1 << 16, ..Settings::default() };
+    /// # drop(Writer::open(disk.clone(), "/log".as_ref(), settings)?);
+    /// let run = Uuid::from_random(7);
+    /// let view = View::open_chosen(disk, "/log".as_ref(), &|_| vec![run])?;
+    /// assert!(view.run(run).is_none());
+    /// # Ok::<(), tiffany::wal::LogError>(())
+    /// ```
+    pub fn open_chosen(
+        disk: Arc<dyn Disk>,
+        root: &Path,
+        choose: &dyn Fn(&mut dyn Iterator<Item = Uuid>) -> Vec<Uuid>,
+    ) -> Result<View, LogError> {
+        View::open_with(disk, root, Scope::Chosen(choose), |_| Holding::ForLong)
     }
 
     /// The same; if the index or the commit log is damaged, it is the files of the runs alone, and that damage is told.
@@ -73,20 +100,28 @@ impl View {
         disk: Arc<dyn Disk>,
         root: &Path,
     ) -> Result<(View, Option<LogError>), LogError> {
-        match View::open(Arc::clone(&disk), root) {
-            Ok(view) => Ok((view, None)),
-            Err(
-                trouble @ (LogError::DamagedCommitLog { .. }
-                | LogError::DamagedIndex { .. }
-                | LogError::Newer { .. }),
-            ) => Ok((View::of_files(disk, root)?, Some(trouble))),
-            Err(error) => Err(error),
+        View::open(Arc::clone(&disk), root).map(|view| (view, None)).or_else(|trouble| {
+            View::of_files_after(trouble, disk, root).map(|(view, trouble)| (view, Some(trouble)))
+        })
+    }
+
+    /// The files of the runs alone, if the index or the commit log could not be read.
+    pub(crate) fn of_files_after(
+        trouble: LogError,
+        disk: Arc<dyn Disk>,
+        root: &Path,
+    ) -> Result<(View, LogError), LogError> {
+        match trouble {
+            LogError::DamagedCommitLog { .. }
+            | LogError::DamagedIndex { .. }
+            | LogError::Newer { .. } => Ok((View::of_files(disk, root)?, trouble)),
+            error => Err(error),
         }
     }
 
     /// The same for who copies it: all runs at one moment, even while a process writes.
     pub(crate) fn open_at_once(disk: Arc<dyn Disk>, root: &Path) -> Result<View, LogError> {
-        View::open_with(disk, root, |holder| match holder {
+        View::open_with(disk, root, Scope::All, |holder| match holder {
             Some(_) => Holding::NotAtAll,
             None => Holding::ForLong,
         })
@@ -95,10 +130,13 @@ impl View {
     fn open_with(
         disk: Arc<dyn Disk>,
         root: &Path,
+        scope: Scope<'_>,
         holding: impl Fn(Option<&Holder>) -> Holding,
     ) -> Result<View, LogError> {
         let places = Places::new(root);
-        if let (Err(error), Err(_)) = (disk.list(&places.commit), disk.list(&places.wal)) {
+        if let Err(error) = disk.list(&places.commit)
+            && disk.list(&places.wal).is_err()
+        {
             return Err(LogError::io("look into", root, &error));
         }
         let mut tries = 0;
@@ -109,7 +147,7 @@ impl View {
             let before = index_sum(&*disk, &places)?;
             let holder = holder(root);
             let holding = holding(holder.as_ref());
-            let seen = View::once(Arc::clone(&disk), root, holder, holding);
+            let seen = View::once(Arc::clone(&disk), root, scope, holder, holding);
             let is_still = index_sum(&*disk, &places)? == before;
             let again = match &seen {
                 Ok(view) if view.holder.is_some() => !is_still || !view.refused.is_empty(),
@@ -128,13 +166,14 @@ impl View {
     fn once(
         below: Arc<dyn Disk>,
         root: &Path,
+        scope: Scope<'_>,
         holder: Option<Holder>,
         holding: Holding,
     ) -> Result<View, LogError> {
         let disk = Arc::new(Overlay::new(below));
         // A new segment is made in memory if there is none.
         let settings = Settings { segment_bytes: 1, ..Settings::default() };
-        let (writer, recovery) = Writer::open_for(holding, disk, root, settings)?;
+        let (writer, recovery) = Writer::open_scope(holding, scope, disk, root, settings)?;
         let salt = writer.applier.salt;
         writer.applier.handles.close_all();
         let disk = writer.disk();
@@ -143,8 +182,10 @@ impl View {
             let entry = runs.entry(*run).or_insert_with(|| RunEntry::unborn(*run));
             *entry = with_damage(entry, &*disk, root, *run);
         }
+        let unerased = writer.unerased().collect();
         let refused = recovery.refused.iter().cloned().collect();
-        Ok(View { disk, root: root.to_path_buf(), runs, refused, recovery, holder, salt })
+        let root = root.to_path_buf();
+        Ok(View { disk, root, runs, refused, recovery, unerased, holder, salt })
     }
 
     /// Looks only at the files of the runs, each up to its last good line: for a log whose index or commit log cannot
@@ -175,7 +216,8 @@ impl View {
         }
         let recovery = Recovery::default();
         let root = root.to_path_buf();
-        Ok(View { disk, holder: holder(&root), root, runs, refused, recovery, salt: 0 })
+        let (unerased, holder) = (BTreeSet::new(), holder(&root));
+        Ok(View { disk, root, runs, refused, recovery, unerased, holder, salt: 0 })
     }
 
     /// All runs and where they stand, by their UUIDs.
@@ -191,6 +233,12 @@ impl View {
     /// Why a run cannot go on, if it cannot.
     pub fn refused(&self, run: Uuid) -> Option<&LogError> {
         self.refused.get(&run)
+    }
+
+    /// Whether a run that was removed or compacted may have left lines in the commit log, or blobs. They are erased a
+    /// second later by the process that has the directory, or by the one that removed it where none has.
+    pub fn is_unerased(&self, run: Uuid) -> bool {
+        self.unerased.contains(&run)
     }
 
     /// What opening the log would find and mend. While another process has it, that is just what this process is

@@ -2,7 +2,9 @@
 //! its runs without any. After the first failure everything fails. `thread.rs` runs the same two halves side by
 //! side.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tiffany_kernel::Uuid;
 
@@ -15,6 +17,9 @@ use super::error::LogError;
 use super::index::RunEntry;
 use super::settings::{Settings, SyncWhen};
 use crate::mutation::Mutation;
+
+/// So long blobs are looked for when a log is closed.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A batch that is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,32 +144,75 @@ impl Writer {
     fn checkpoint(&mut self) -> Result<(), LogError> {
         self.try_sync()?;
         if Mutation::ReleaseBeforeCheckpoint.is_on() {
-            self.committer.segments.release(self.applier.applied);
-            return Ok(());
+            return self.committer.segments.release(self.applier.applied);
         }
         let upto = self.applier.checkpoint(self.committer.segments.count() as u32)?;
-        self.committer.segments.release(upto);
-        Ok(())
+        self.committer.segments.release(upto)
     }
 
-    /// Syncs everything and writes the index, so that the next opening has nothing to do.
+    /// Syncs everything and writes the index, so that the next opening has nothing to do. What removed and compacted
+    /// runs left behind is erased, as by [`collect_blobs`](Writer::collect_blobs).
     pub fn close(mut self) -> Result<(), LogError> {
         self.check_poison()?;
-        self.checkpoint()
+        self.checkpoint()?;
+        match self.applier.unerased.is_empty() {
+            true => Ok(()),
+            false => self.collect_blobs().map(drop),
+        }
     }
 
-    /// Removes blobs that no run names. What a run names that goes on, was forked or is damaged stays.
+    /// Erases the same after the last checkpoint. If the search for blobs takes long, it is left to the next opening.
+    pub(crate) fn close_quickly(mut self) -> Result<(), LogError> {
+        if self.applier.unerased.is_empty() {
+            return Ok(());
+        }
+        let (begun, unerased) = (Instant::now(), self.applier.unerased.clone());
+        let mut is_whole = !self.applier.may_leave_blobs();
+        while !is_whole && begun.elapsed() < CLOSE_TIMEOUT {
+            match self.applier.collect_some() {
+                None => {}
+                Some(Ok(collected)) if collected.damaged == 0 => is_whole = true,
+                Some(_) => break,
+            }
+        }
+        let erased = if is_whole { unerased } else { BTreeSet::new() };
+        self.erase_segments(&erased).map(drop)
+    }
+
+    /// Removes blobs that no run names, and overwrites the commit log where removed or compacted runs may have left lines
+    /// in it. What a run names that goes on, was forked or is damaged stays.
     ///
-    /// An error ends that and nothing else: what was written can be read as before, and the log goes on.
+    /// An error while blobs are looked for ends that and nothing else: what was written can be read as before, and
+    /// the log goes on.
     pub fn collect_blobs(&mut self) -> Result<Collected, LogError> {
         self.check_poison()?;
         // What is not in the files yet has its names too.
         self.sync()?;
-        loop {
+        let unerased = self.applier.unerased.clone();
+        let mut collected = loop {
             if let Some(done) = self.applier.collect_some() {
-                return done;
+                break done?;
             }
-        }
+        };
+        // While a run is damaged, what the others named stays.
+        let erased = if collected.damaged == 0 { unerased } else { BTreeSet::new() };
+        let done = self.erase_segments(&erased);
+        collected.segments = self.guard(done)?;
+        Ok(collected)
+    }
+
+    /// Overwrites all segments, and notes that nothing is left of these runs.
+    fn erase_segments(&mut self, erased: &BTreeSet<Uuid>) -> Result<u64, LogError> {
+        self.checkpoint()?;
+        let count = self.committer.segments.erase_all()?;
+        self.applier.note_erased(erased);
+        self.checkpoint()?;
+        Ok(count)
+    }
+
+    /// Runs that were removed or compacted, and may have left lines or blobs behind.
+    pub fn unerased(&self) -> impl Iterator<Item = Uuid> + '_ {
+        self.applier.unerased.iter().copied()
     }
 
     /// All runs that are known, in no order.

@@ -92,6 +92,9 @@ pub(in crate::cli) struct Show {
     /// Only from the records, even if this program could replay the run.
     #[arg(long)]
     pub(in crate::cli) records: bool,
+    /// Also list what was forked from it, for which the beginning of every run is read.
+    #[arg(long)]
+    pub(in crate::cli) forks: bool,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -167,6 +170,9 @@ pub(in crate::cli) struct Blob {
 pub(in crate::cli) struct Verify {
     /// Only these runs, instead of the whole directory.
     pub(in crate::cli) runs: Vec<String>,
+    /// Search every byte of the directory for what is left of these runs, which were removed or compacted.
+    #[arg(long, requires = "runs")]
+    pub(in crate::cli) erased: bool,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -615,7 +615,7 @@ impl Durable {
 
     /// The log of a run from its first line to the one that the index knows as its last. A file of the same length may be
     /// of another generation, or of another copy: then nothing may be written behind it.
-    fn read_whole(&self, chain: &Chain) -> Result<Script, LogError> {
+    pub(in crate::durable) fn read_whole(&self, chain: &Chain) -> Result<Script, LogError> {
         let mut reader = RunReader::open(&*self.disk, &self.root, chain.run(), None)?;
         let script = add_all(&mut reader, &*self.disk, &self.root, |_| false)?;
         match reader.checker().chain() == Some(chain) {

@@ -97,7 +97,7 @@ fn lock(disk: &dyn Disk, dir: &Path, holding: Holding) -> Result<Arc<dyn Hold>, 
     match disk.lock(&path, &owner(holding)).doing("lock", &path)? {
         Locking::Ours(hold) => Ok(hold.into()),
         Locking::Theirs(note) => {
-            Err(LogError::Locked { dir: dir.to_path_buf(), owner: describe(&note) })
+            Err(LogError::Locked { dir: dir.to_path_buf(), owner: describe(&note, &path) })
         }
     }
 }

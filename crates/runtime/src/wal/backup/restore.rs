@@ -1,6 +1,7 @@
 //! Making a log of a backup. The backup is read through first; then come the files, beside a log that is there, their
 //! index, and one more reading; and only then does the new log take its place.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -202,7 +203,10 @@ impl Restoring {
         let entries: Vec<(Uuid, RunEntry)> =
             self.manifest.runs.iter().map(|(run, kept)| (*run, kept.entry)).collect();
         let salt = self.disk.random().doing("draw random bits for", &self.places.root)?;
-        let frame = Frame { upto: 0, life: 0, salt, segments: 0, entries: &entries }.encode();
+        // A backup has nothing of runs that were removed.
+        let unerased = &BTreeSet::new();
+        let frame =
+            Frame { upto: 0, life: 0, salt, segments: 0, entries: &entries, unerased }.encode();
         IndexFile::replace(&*self.disk, &self.places.commit, &frame).map(drop)
     }
 

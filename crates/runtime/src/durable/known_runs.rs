@@ -1,0 +1,144 @@
+//! All durable runs that a runtime knows. Finished and removed runs may be a million, so the others are found without
+//! looking at those, and states are counted as they change.
+
+use std::collections::btree_map::Range;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+
+use tiffany_kernel::Uuid;
+
+use super::runs::Known;
+use super::shelved::Shelved;
+
+/// How many durable runs are in which state.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RunStates {
+    pub(super) live: usize,
+    pub(super) paused: usize,
+    pub(super) over: usize,
+    pub(super) removed: usize,
+}
+
+impl RunStates {
+    pub(crate) fn named(self) -> [(&'static str, usize); 4] {
+        let RunStates { live, paused, over, removed } = self;
+        [("live", live), ("paused", paused), ("over", over), ("removed", removed)]
+    }
+
+    fn of(&mut self, known: &Known) -> &mut usize {
+        match known {
+            Known::Live(_) => &mut self.live,
+            Known::Paused(..) => &mut self.paused,
+            Known::Over(..) => &mut self.over,
+            Known::Removed => &mut self.removed,
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct KnownRuns {
+    all: BTreeMap<Uuid, Known>,
+    /// Live and paused runs.
+    unfinished: BTreeSet<Uuid>,
+    states: RunStates,
+}
+
+impl KnownRuns {
+    /// Takes in a run, or its new state.
+    pub(super) fn insert(&mut self, run: Uuid, known: Known) {
+        match known {
+            Known::Live(_) | Known::Paused(..) => drop(self.unfinished.insert(run)),
+            Known::Over(..) | Known::Removed => drop(self.unfinished.remove(&run)),
+        }
+        *self.states.of(&known) += 1;
+        if let Some(before) = self.all.insert(run, known) {
+            *self.states.of(&before) -= 1;
+        }
+    }
+
+    pub(super) fn get(&self, run: &Uuid) -> Option<&Known> {
+        self.all.get(run)
+    }
+
+    /// To change what is inside a state. A new state is inserted.
+    pub(super) fn get_mut(&mut self, run: &Uuid) -> Option<&mut Known> {
+        self.all.get_mut(run)
+    }
+
+    pub(super) fn contains_key(&self, run: &Uuid) -> bool {
+        self.all.contains_key(run)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(super) fn range(&self, runs: RangeInclusive<Uuid>) -> Range<'_, Uuid, Known> {
+        self.all.range(runs)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Uuid, &Known)> {
+        self.all.iter()
+    }
+
+    /// Live and paused runs.
+    pub(super) fn unfinished(&self) -> impl Iterator<Item = (&Uuid, &Known)> {
+        self.unfinished.iter().filter_map(|run| self.all.get_key_value(run))
+    }
+
+    /// Paused runs that can be read and written to.
+    pub(super) fn shelved(&self) -> impl Iterator<Item = &Shelved> {
+        self.unfinished().filter_map(|(_, known)| match known {
+            Known::Paused(_, Some(shelved)) => Some(&**shelved),
+            _ => None,
+        })
+    }
+
+    /// Does something with them until it gives an answer.
+    pub(super) fn find_shelved<R>(
+        &mut self,
+        mut act: impl FnMut(Uuid, &mut Shelved) -> Option<R>,
+    ) -> Option<R> {
+        let KnownRuns { all, unfinished, .. } = self;
+        unfinished.iter().find_map(|run| match all.get_mut(run) {
+            Some(Known::Paused(_, Some(shelved))) => act(*run, shelved),
+            _ => None,
+        })
+    }
+
+    pub(super) fn states(&self) -> RunStates {
+        self.states
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::durable::runs::Stand;
+    use tiffany_kernel::{ErrorKind, RunId, TaskError};
+
+    #[test]
+    fn finished_and_removed_runs_are_counted_and_not_looked_at() {
+        let mut runs = KnownRuns::default();
+        let stand = Stand { generation: 1, seq: 1, crc: 1 };
+        let paused = || Known::Paused(TaskError::new(ErrorKind::Failed, "paused"), None);
+        for number in 0..1000 {
+            runs.insert(Uuid(number), Known::Live(RunId(1)));
+        }
+        for number in 0..990 {
+            runs.insert(Uuid(number), Known::Over(stand, None));
+        }
+        for number in 0..500 {
+            runs.insert(Uuid(number), Known::Removed);
+        }
+        runs.insert(Uuid(995), paused());
+        assert_eq!(
+            runs.unfinished().map(|(run, _)| run.0).collect::<Vec<_>>(),
+            Vec::from_iter(990..1000)
+        );
+        let mut recount = RunStates::default();
+        runs.iter().for_each(|(_, known)| *recount.of(known) += 1);
+        assert_eq!(runs.states().named(), recount.named());
+        assert_eq!(recount.named(), [("live", 9), ("paused", 1), ("over", 490), ("removed", 500)]);
+    }
+}
