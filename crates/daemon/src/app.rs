@@ -18,7 +18,7 @@ use crate::audit::Audit;
 use crate::auth::{Gate, Who};
 use crate::chronicles::Chronicles;
 use crate::error::{Crowd, DaemonError};
-use crate::http::Problem;
+use crate::http::{Problem, change};
 use crate::limits::Limits;
 use crate::stuck::Stuck;
 
@@ -138,11 +138,14 @@ impl App {
         self.runtime.get().ok_or_else(|| DaemonError::NotNow("is bringing its runs back").into())
     }
 
-    /// Asks the runtime, without a thread.
+    /// Asks the runtime, without a thread. What changes something is in the audit before it is asked.
     pub(crate) async fn ask(&self, request: Request) -> Result<Answer, Problem> {
         let runtime = self.runtime()?;
         let busy = |_| DaemonError::Busy(Crowd::Requests, self.limits.waiting);
         let _waits = self.waiting.try_acquire().map_err(busy)?;
+        if let Some((_, to)) = request.changes() {
+            change::begin(to)?;
+        }
         let (tell, told) = oneshot::channel();
         runtime.ask(request, move |answer| drop(tell.send(answer)));
         let patience = self.limits.answer_time;

@@ -14,7 +14,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tiffany::control::Control;
 use tiffany_daemon::Daemon;
-use tiffany_daemon::audit::{AUDIT, Entry, read};
+use tiffany_daemon::audit::{AUDIT, Entry, joined, read};
 use tiffany_daemon::auth::{Role, Tokens};
 use tiffany_daemon::config::Config;
 
@@ -38,8 +38,9 @@ fn code(answer: &Answer) -> String {
 /// What is in the audit: who, what, to what, what came of it.
 fn audited(dir: &Path) -> Vec<(String, String, String, String)> {
     let text = std::fs::read_to_string(dir.join(AUDIT)).unwrap();
-    let entries = read(&text).map(|line| line.unwrap().entry);
+    let entries = joined(read(&text).map(|line| line.unwrap())).into_iter();
     entries
+        .map(|line| line.entry)
         .map(|Entry { who, did, to, outcome, .. }| (who, did, to.unwrap_or_default(), outcome))
         .collect()
 }

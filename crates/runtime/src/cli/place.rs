@@ -41,7 +41,8 @@ impl Place {
 
     /// The log, to be changed.
     pub(super) fn control(&self) -> Result<Control, TaskError> {
-        let control = Control::open(&self.dir)?;
+        let warn = |text: &str| eprintln!("warning: {}", super::out::clean(text));
+        let control = Control::open(&self.dir)?.on_warning(warn);
         Ok(match &self.witness {
             Some(witness) => control.witnessed_by(Arc::clone(witness)),
             None => control,

@@ -10,7 +10,7 @@ use super::catalogue::{Catalogue, Listing, Shown};
 use super::no_activity;
 use super::request::{Answer, Decision, Request, Status};
 use super::summary::{RunQuery, State, find_named};
-use super::witness::{Witness, seen};
+use super::witness::{self, Witness};
 use crate::approval::{no_such_approval, own_uid};
 use crate::clock::Clock;
 use crate::durable::{
@@ -76,8 +76,9 @@ impl Offline {
     }
 
     pub(super) fn ask(&mut self, request: Request) -> Result<Answer, TaskError> {
-        let (witness, uid) = (self.witness.clone(), own_uid());
-        seen(witness.as_deref(), uid, request, |request| self.carry_out(request))
+        let noted = witness::begin(self.witness.as_deref(), own_uid(), &request)?;
+        let answer = self.carry_out(request);
+        witness::finish(noted, answer)
     }
 
     fn carry_out(&mut self, request: Request) -> Result<Answer, TaskError> {

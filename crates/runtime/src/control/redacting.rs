@@ -64,6 +64,9 @@ impl Answer {
                 why.iter_mut().chain([choice, by]).for_each(|text| clean(text, rules));
                 Answer::Approval(approval)
             }
+            Answer::Warned { answer, warning } => {
+                Answer::Warned { answer: Box::new(answer.redacted(rules)), warning }
+            }
             Answer::Each(results) => {
                 let cleaned = results.into_iter().map(|each| each.map_err(|why| rules.error(why)));
                 Answer::Each(cleaned.collect())

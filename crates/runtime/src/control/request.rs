@@ -213,6 +213,14 @@ pub enum Answer {
     Each(Vec<Result<(), TaskError>>),
     /// The number of a collection, and what came of it if it is over.
     Collection(u64, Option<Collected>),
+    /// It was done, and there is something to say about it. [`Control`](super::Control) gives the answer, and the
+    /// warning to [`on_warning`](super::Control::on_warning).
+    Warned {
+        /// The answer.
+        answer: Box<Answer>,
+        /// What there is to say.
+        warning: String,
+    },
 }
 
 /// What a request comes to.
