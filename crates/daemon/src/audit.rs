@@ -66,7 +66,7 @@ pub struct Intent(Entry);
 pub struct Audit {
     path: PathBuf,
     open: Mutex<Open>,
-    /// Outcomes that could not be written. They are written before the next intent is.
+    /// Lines that could not be written. They are written before the next intent is.
     behind: Mutex<Vec<Entry>>,
     strangers: Mutex<Strangers>,
 }
@@ -121,8 +121,24 @@ impl Audit {
         self.check()?;
         let change = Some(draw_name().map_err(|error| failed(&self.path, &error))?);
         let intent = Entry { outcome: BEGUN.into(), change, ..entry.clone() };
-        self.write(&intent)?;
+        self.write(&intent).inspect_err(|error| self.note_failure(error))?;
         Ok(Intent(intent))
+    }
+
+    /// Keeps that a change was refused for want of an audit: once, until that can be written.
+    fn note_failure(&self, error: &AuthError) {
+        let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
+        if behind.is_empty() {
+            behind.push(Entry {
+                who: "tiffany".into(),
+                role: "none".into(),
+                by: "nothing".into(),
+                from: "audit".into(),
+                did: "audit_failed".into(),
+                outcome: error.code().into(),
+                ..Entry::default()
+            });
+        }
     }
 
     /// Writes the outcome of a change: `ok`, or the code of an error. If that fails, the outcome is kept and

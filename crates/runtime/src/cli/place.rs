@@ -41,12 +41,16 @@ impl Place {
 
     /// The log, to be changed.
     pub(super) fn control(&self) -> Result<Control, TaskError> {
-        let warn = |text: &str| eprintln!("warning: {}", super::out::clean(text));
         let control = Control::open(&self.dir)?.on_warning(warn);
         Ok(match &self.witness {
             Some(witness) => control.witnessed_by(Arc::clone(witness)),
             None => control,
         })
+    }
+
+    /// The process that has the log, to change something by it.
+    pub(super) fn process(&self) -> Result<Option<Control>, TaskError> {
+        Ok(Control::connect(&self.dir)?.map(|control| control.on_warning(warn)))
     }
 
     /// The same, for runs that are over.
@@ -98,6 +102,11 @@ impl Sight {
             eprintln!("warning[{}]: {message}; only the files of the runs are read", shown.code);
         }
     }
+}
+
+/// Says on standard error what there is to say about a change that was made.
+fn warn(text: &str) {
+    eprintln!("warning: {}", super::out::clean(text));
 }
 
 /// An error that says so, if there is no log there.

@@ -9,7 +9,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::Done;
 use super::args::{Show, State};
-use super::driver;
+use super::driver::{self, Silence};
 use super::error::{Ending, Shown, exit};
 use super::fork::forks_of;
 use super::out::{Out, Style, clean, paint};
@@ -45,7 +45,10 @@ pub(super) fn show(place: Place, mut out: Out, options: &Show) -> Done {
     if damage.is_some() {
         summary.state = State::Damaged;
     }
-    let mut paused = driver::paused(&dir);
+    let (mut paused, silence) = match summary.state {
+        State::Live => driver::paused(&dir),
+        _ => Default::default(),
+    };
     let paused = paused.remove(&run).filter(|_| summary.state == State::Live);
     if paused.is_some() {
         summary.state = State::Paused;
@@ -63,6 +66,7 @@ pub(super) fn show(place: Place, mut out: Out, options: &Show) -> Done {
         exact,
         forks,
         process,
+        silence,
         dir,
     };
     match out.json {
@@ -115,6 +119,8 @@ struct Facts {
     forks: BTreeMap<(u64, Uuid), Summary>,
     /// Who drives it, and where.
     process: Option<u32>,
+    /// Why it does not say anything.
+    silence: Option<Silence>,
     dir: PathBuf,
 }
 
@@ -147,6 +153,7 @@ impl Facts {
             let at = fork.fork.map(|(_, at)| at);
             json!({ "run": fork.run.to_string(), "id": fork.id, "at": at, "state": fork.state.word() })
         });
+        Silence::note(self.silence.as_ref(), &mut all);
         all["forks"] = forks.collect::<Vec<Value>>().into();
         all["refused"] = json!(self.tasks.refused());
         all["input"] = self.tasks.input.clone().unwrap_or(Value::Null);
