@@ -4,7 +4,7 @@
 //! changed or removed is found. This file knows nothing of what is done.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -251,8 +251,11 @@ impl Strangers {
 
 impl Open {
     fn at(path: &Path) -> io::Result<Open> {
-        let mut file =
-            OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
+        let mut options = private::open_options();
+        let mut file = options.read(true).append(true).create(true).mode(0o600).open(path)?;
+        if let Some(why) = private::why_not_ours(path, &file.metadata()?) {
+            return Err(io::Error::other(why));
+        }
         private::give_to_owner_of(private::dir_of(path), &file)?;
         lock(&file)?;
         let tail = tail(&file)?;
@@ -275,7 +278,7 @@ impl Open {
 
     /// Whether another file has the name now, or none.
     fn is_elsewhere(&self, path: &Path) -> bool {
-        !std::fs::metadata(path).is_ok_and(|there| identity(&there) == self.identity)
+        !std::fs::symlink_metadata(path).is_ok_and(|there| identity(&there) == self.identity)
     }
 
     fn make_room(&mut self) -> io::Result<()> {
@@ -463,11 +466,12 @@ pub fn joined(lines: impl IntoIterator<Item = Written>) -> Vec<Written> {
 }
 
 fn failed(path: &Path, error: &io::Error) -> AuthError {
-    AuthError::Audit { file: path.into(), why: error.to_string() }
+    AuthError::Audit { file: path.into(), why: private::why_not_open(error) }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::OpenOptions;
     use std::time::Duration;
 
     use super::*;
@@ -652,6 +656,25 @@ mod tests {
         let later = begun + Duration::from_secs_f64(SECONDS_EACH * 1.5);
         assert_eq!(strangers.next(later), Some(1000 - STRANGERS as u64));
         assert_eq!(strangers.next(later), None);
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_the_file_is_not_followed() {
+        let (dir, other) = (Dir::new(), Dir::new());
+        let victim = other.0.join("victim");
+        std::fs::write(&victim, "precious\n").unwrap();
+        let link = || std::os::unix::fs::symlink(&victim, dir.0.join(AUDIT)).unwrap();
+        link();
+        let refused = Audit::at(&dir.0).unwrap_err();
+        assert_eq!(refused.code(), "TFY0179");
+        assert!(refused.to_string().contains("it is a symbolic link"), "{refused}");
+        // One that comes later is not followed either.
+        std::fs::remove_file(dir.0.join(AUDIT)).unwrap();
+        let audit = Audit::at(&dir.0).unwrap();
+        std::fs::remove_file(dir.0.join(AUDIT)).unwrap();
+        link();
+        assert_eq!(audit.begin(&entry("submit")).unwrap_err().code(), "TFY0179");
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious\n");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use durable_kit::{Dir, ms};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tiffany::control::{Control, Decision};
-use tiffany::durable::{external_promise, on_question, receive, step, step_with};
+use tiffany::durable::{Fork, external_promise, on_question, receive, step, step_with};
 use tiffany::history::Chronicle;
 use tiffany::wal::Settings;
 use tiffany::{Builder, Runtime, Settlement, TaskError, Uuid, sleep, spawn, try_spawn, yield_now};
@@ -756,4 +756,36 @@ fn what_is_said_comes_after_all_that_stands_before_it() {
         let mut runtime = cut.builder().register("parent", parent).build().unwrap();
         assert_eq!(runtime.wait_for(&run).unwrap(), 7, "{}", cut.log());
     }
+}
+
+/// Everything that takes the name of a run takes its id and its UUID, so no id may be another run's UUID, and no run may
+/// have a UUID that is another run's id.
+#[test]
+fn an_id_that_names_another_run_is_refused() {
+    let dir = Dir::new();
+    let mut runtime = listening(&dir).build().unwrap();
+    let first = runtime.submit::<Vec<String>>("listener", "a", &()).unwrap();
+    let uuid = first.uuid().to_string();
+    let later = tiffany::durable::run_id("later").to_string();
+    runtime.submit::<Vec<String>>("listener", &later, &()).unwrap();
+    for id in [uuid.clone(), uuid.to_uppercase(), "later".into()] {
+        let refused = runtime.submit::<Vec<String>>("listener", &id, &()).err().unwrap();
+        assert_eq!(refused.code(), "TFY0037", "{id}: {refused}");
+        let refused = runtime.fork::<Vec<String>>(&first, 1, Fork::new().id(&id)).err().unwrap();
+        assert_eq!(refused.code(), "TFY0037", "{id}: {refused}");
+    }
+    let (path, refused) = (dir.0.clone(), uuid.clone());
+    beside(&mut runtime, move || {
+        let mut control = Control::open(&path).unwrap();
+        assert_eq!(control.submit("listener", &refused, &()).unwrap_err().code(), "TFY0037");
+        // A UUID that is nobody's is an id like any other, and so is one's own id again.
+        let free = Uuid::from_random(7).to_string();
+        assert_eq!(control.submit("listener", &free, &()).unwrap(), tiffany::durable::run_id(&free));
+        control.submit("listener", &free, &()).unwrap();
+        control.submit("listener", "a", &()).unwrap();
+    });
+    drop(runtime);
+    let mut control = Control::open(&dir.0).unwrap();
+    let refused = control.fork(first.uuid(), 1, Fork::new().id(&uuid)).unwrap_err();
+    assert_eq!(refused.code(), "TFY0037");
 }

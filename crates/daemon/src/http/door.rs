@@ -10,6 +10,7 @@ use axum::routing::MethodRouter;
 use super::change::{Change, Noted, Signed};
 use super::peers::Peer;
 use super::problem::Problem;
+use super::read::is_json;
 use crate::app::{App, Phase};
 use crate::auth::{AuthError, Knock, Role, Who};
 use crate::error::DaemonError;
@@ -70,7 +71,7 @@ async fn change(app: App, role: Role, did: &'static str, request: Request, next:
         }
     };
     let signed = signed.by(&who);
-    let may = who.may(role);
+    let may = who.may(role).map_err(Problem::from).and_then(|()| no_form(&parts.headers));
     parts.extensions.insert(who);
     parts.extensions.insert(signed.clone());
     parts.extensions.insert(noted.clone());
@@ -81,7 +82,7 @@ async fn change(app: App, role: Role, did: &'static str, request: Request, next:
         let work = async {
             match may {
                 Ok(()) => next.run(request).await,
-                Err(refused) => Problem::from(refused).into_response(),
+                Err(refused) => refused.into_response(),
             }
         };
         audited.audited(work).await
@@ -92,6 +93,14 @@ async fn change(app: App, role: Role, did: &'static str, request: Request, next:
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(_) => not_now("is ending"),
         },
+    }
+}
+
+/// An error for a form. Its body may be empty, and it would be done all the same.
+fn no_form(headers: &HeaderMap) -> Result<(), Problem> {
+    match headers.contains_key(header::CONTENT_TYPE) {
+        true => Ok(is_json(headers)?),
+        false => Ok(()),
     }
 }
 

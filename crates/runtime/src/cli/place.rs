@@ -11,9 +11,10 @@ use crate::builder::Builder;
 use crate::control::{Control, SHORTEST, Witness};
 use crate::durable::{run_removed, uuid_of};
 use crate::near::near;
+use crate::redact;
 use crate::retention::Keeper;
 use crate::runtime::Runtime;
-use crate::wal::{LogError, RealDisk, RunState, View};
+use crate::wal::{LogError, RealDisk, RunState, View, redacted_by};
 
 pub(super) struct Place {
     pub(super) dir: PathBuf,
@@ -87,8 +88,21 @@ impl Place {
         Ok(Sight { view, trouble })
     }
 
+    /// Whether secrets are taken out of what the log is written with, by rules that are not known here. Then the code
+    /// of its runs must not be run: it would have the secrets in its memory, and what it does would not be the same.
+    pub(super) fn lacks_rules(&self) -> bool {
+        match (redacted_by(&RealDisk, &self.dir), redact::known()) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(digest), Some(rules)) => digest.is_some_and(|digest| digest != rules.digest()),
+        }
+    }
+
     /// A runtime without a log, to try runs in.
     pub(super) fn rehearsal_room(self) -> Result<Runtime, Ending> {
+        if self.lacks_rules() {
+            return Err(CliError::NeedsRules(self.dir).into());
+        }
         Ok(self.builder.without_log().build()?)
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn show(place: Place, mut out: Out, options: &Show) -> Done {
     }
     let registered = place.builder.registry.has(&tasks.function);
     let has_all = damage.is_none() && summary.compacted.is_none();
-    let may_replay = registered && !options.records && has_all;
+    let may_replay = registered && !options.records && has_all && !place.lacks_rules();
     let exact = if may_replay { rehearse(place, view, run)? } else { Ok(BTreeMap::new()) };
     let forks = forks_of(view, run);
     let facts = Facts {

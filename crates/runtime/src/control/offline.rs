@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::durable::{
     Fork, Key, Needed, Page, Received, Shelved, Source, Stand, copy, fetch, log_failed, needed,
     needed_by_fork, no_such_run, not_in_doubt, not_over, parent_of, parse_key, read_script,
-    read_too_early, run_over, run_removed, uuid_of, why_not_open,
+    read_too_early, run_over, refuse_ambiguous, run_removed, uuid_of, why_not_open,
 };
 use crate::host::Entropy;
 use crate::inbox::unknown;
@@ -150,6 +150,14 @@ impl Offline {
             Request::Runs(query) => self.catalogue().list(self.listing(query)),
             Request::Find { name } => self.find(&name).map(Answer::Found),
             Request::Show { run } => self.show(run),
+            Request::Recorded { run } => {
+                let entry = self.writer.as_ref().and_then(|writer| writer.run(run));
+                let entry = entry.ok_or_else(|| no_such_run(run))?;
+                match entry.state {
+                    RunState::Removed => Err(run_removed(run)),
+                    _ => Ok(Answer::Recorded { generation: entry.generation, seq: entry.seq }),
+                }
+            }
             Request::Submit { function, .. } => Err(needs_process(&format!(
                 "a run of `{function}` is started by the program that has this function"
             ))),
@@ -336,7 +344,9 @@ impl Offline {
         empty.redact(page.batch.rules().cloned());
         let mut copied = copy(&source, at, fork, clock, empty, |id| {
             let uuid = uuid_of(id);
-            writer.run(uuid).is_none().then(|| Entropy::System.seed_of(uuid))
+            let knows = |run: Uuid| writer.run(run).is_some();
+            let is_free = !knows(uuid) && refuse_ambiguous(id, knows).is_ok();
+            is_free.then(|| Entropy::System.seed_of(uuid))
         })?;
         page.batch.append(&mut copied.batch);
         Ok(Answer::Forked { run: copied.chain.run(), id: copied.id })

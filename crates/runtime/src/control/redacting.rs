@@ -32,6 +32,7 @@ impl Answer {
             | Answer::Settled(_)
             | Answer::Streaming(_)
             | Answer::Found(_)
+            | Answer::Recorded { .. }
             // What has labels takes secrets out of them.
             | Answer::Metrics(_)
             | Answer::LongTurns(_)

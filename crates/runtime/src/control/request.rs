@@ -41,6 +41,13 @@ pub enum Request {
         #[serde(with = "text")]
         run: Uuid,
     },
+    /// How far the log of a run is written: [`Answer::Recorded`]. The records up to there are safe, and come into the
+    /// run's file soon.
+    Recorded {
+        /// The run.
+        #[serde(with = "text")]
+        run: Uuid,
+    },
     /// Starts a run, or finds the one of this id: [`Answer::Run`].
     Submit {
         /// The function's name.
@@ -177,6 +184,13 @@ pub enum Answer {
     Found(#[serde(with = "text")] Uuid),
     /// One run.
     Shown(Box<RunDetail>),
+    /// The last record of a run.
+    Recorded {
+        /// The generation it is of.
+        generation: u32,
+        /// Its number; 0 if that is not known, because the log cannot be read or has failed.
+        seq: u64,
+    },
     /// The run that was started, and whether there was none of its id before.
     Run {
         /// The run.

@@ -3,7 +3,7 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -105,6 +105,7 @@ impl Client {
     pub(super) fn connect(dir: &Path, patience: Duration) -> Result<Option<Client>, TaskError> {
         match reached(dir, |path| connect(path, patience)) {
             Ok(stream) => {
+                check_peer(dir, &stream).map_err(|error| lost(&error))?;
                 let reader = BufReader::new(stream);
                 Ok(Some(Client { dir: dir.into(), patience, reader }))
             }
@@ -164,6 +165,19 @@ fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(path)?;
     rustix::io::retry_on_intr(|| rustix::net::connect(&stream, &address))?;
     Ok(stream)
+}
+
+/// An error if somebody else listens than this user, root, or the user that the directory belongs to.
+fn check_peer(dir: &Path, stream: &UnixStream) -> io::Result<()> {
+    let peer = rustix::net::sockopt::socket_peercred(stream)?.uid;
+    let owns_dir = || std::fs::metadata(dir).is_ok_and(|dir| dir.uid() == peer.as_raw());
+    match peer == rustix::process::geteuid() || peer.is_root() || owns_dir() {
+        true => Ok(()),
+        false => {
+            let message = format!("its socket is that of another user, {}", peer.as_raw());
+            Err(io::Error::other(message))
+        }
+    }
 }
 
 fn is_late(error: &io::Error) -> bool {

@@ -41,6 +41,7 @@ impl Request {
             | Request::Runs(_)
             | Request::Find { .. }
             | Request::Show { .. }
+            | Request::Recorded { .. }
             | Request::Question { .. }
             | Request::Events(_)
             | Request::Metrics

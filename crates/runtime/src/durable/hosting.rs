@@ -161,7 +161,8 @@ impl Runtime {
         let page = Page::new(batch);
         let (writer, recovery) = Writer::open(disk.clone(), &root, settings)?;
         if inline.is_none() {
-            mark_redacted(&*disk, &root, self.settings.redactions.is_some())?;
+            let rules = self.settings.redactions.as_ref().map(|rules| rules.digest());
+            mark_redacted(&*disk, &root, rules)?;
         }
         let mut runs = BTreeMap::new();
         let mut live = Vec::new();

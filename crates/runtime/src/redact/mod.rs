@@ -31,6 +31,7 @@ mod tree;
 mod walk;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 
 use tiffany_kernel::{ErrorKind, TaskError};
@@ -210,6 +211,15 @@ impl Redactions {
     /// The rules, as they can be shown.
     pub fn rules(&self) -> impl Iterator<Item = &str> {
         self.rules.iter().map(String::as_str)
+    }
+
+    /// Tells sets of rules apart, without saying what is in them: their order does not matter.
+    pub(crate) fn digest(&self) -> u32 {
+        let rules: BTreeSet<&str> = self.rules().collect();
+        let join = |so_far, rule: &str| {
+            crc32c::crc32c_append(crc32c::crc32c_append(so_far, rule.as_bytes()), b"\n")
+        };
+        rules.into_iter().fold(0, join)
     }
 
     /// A text without what the rules take out.

@@ -57,6 +57,8 @@ pub(crate) use lock::Holding;
 pub use lock::{Holder, holder, lasting_holder};
 pub use read::{BlobForm, Broken, Checker, Flaw, Payload, Reader, Record};
 pub use recover::{Cut, Recovery};
+#[cfg(feature = "cli")]
+pub(crate) use redacted::redacted_by;
 pub(crate) use redacted::{is_redacted, mark_redacted};
 pub use run_reader::{RunReader, read_blob};
 pub use scan::TornBlock;
