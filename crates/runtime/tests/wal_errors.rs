@@ -30,7 +30,8 @@ fn one_of_each() -> Vec<LogError> {
         LogError::UnknownRun(run),
         LogError::OutOfOrder { run, generation: 1, seq: 4 },
         LogError::NoRecord { run, seq: 9, records: 4 },
-        LogError::HalfRestored(path),
+        LogError::HalfRestored(path.clone()),
+        LogError::Link { act: "open", path },
     ]
 }
 

@@ -14,7 +14,7 @@ use crate::near::near;
 use crate::redact;
 use crate::retention::Keeper;
 use crate::runtime::Runtime;
-use crate::wal::{LogError, RealDisk, RunState, View, redacted_by};
+use crate::wal::{LogError, RealDisk, RunState, View, is_redacted, rules_of};
 
 pub(super) struct Place {
     pub(super) dir: PathBuf,
@@ -91,11 +91,10 @@ impl Place {
     /// Whether secrets are taken out of what the log is written with, by rules that are not known here. Then the code
     /// of its runs must not be run: it would have the secrets in its memory, and what it does would not be the same.
     pub(super) fn lacks_rules(&self) -> bool {
-        match (redacted_by(&RealDisk, &self.dir), redact::known()) {
-            (None, _) => false,
-            (Some(_), None) => true,
-            (Some(digest), Some(rules)) => digest.is_some_and(|digest| digest != rules.digest()),
-        }
+        is_redacted(&RealDisk, &self.dir)
+            && redact::known().is_none_or(|known| {
+                !rules_of(&RealDisk, &self.dir).is_subset(&known.marks())
+            })
     }
 
     /// A runtime without a log, to try runs in.

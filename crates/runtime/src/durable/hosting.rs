@@ -161,8 +161,8 @@ impl Runtime {
         let page = Page::new(batch);
         let (writer, recovery) = Writer::open(disk.clone(), &root, settings)?;
         if inline.is_none() {
-            let rules = self.settings.redactions.as_ref().map(|rules| rules.digest());
-            mark_redacted(&*disk, &root, rules)?;
+            let rules = self.settings.redactions.as_ref().map(|rules| rules.marks());
+            mark_redacted(&*disk, &root, &rules.unwrap_or_default())?;
         }
         let mut runs = BTreeMap::new();
         let mut live = Vec::new();

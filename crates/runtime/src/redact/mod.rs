@@ -44,6 +44,7 @@ pub(crate) use self::place::{Place, Step};
 pub(crate) use self::process::{any, named_text};
 pub(crate) use self::process::{install, known, shown, shown_call};
 use self::text::Patterns;
+use crate::wal::RuleMark;
 pub(crate) use self::tree::Node;
 pub(crate) use self::walk::{Area, Leaf, Reach, Walk, text_of};
 
@@ -213,13 +214,9 @@ impl Redactions {
         self.rules.iter().map(String::as_str)
     }
 
-    /// Tells sets of rules apart, without saying what is in them: their order does not matter.
-    pub(crate) fn digest(&self) -> u32 {
-        let rules: BTreeSet<&str> = self.rules().collect();
-        let join = |so_far, rule: &str| {
-            crc32c::crc32c_append(crc32c::crc32c_append(so_far, rule.as_bytes()), b"\n")
-        };
-        rules.into_iter().fold(0, join)
+    /// What each rule is known by, without saying what it says.
+    pub(crate) fn marks(&self) -> BTreeSet<RuleMark> {
+        self.rules().map(|rule| crc32c::crc32c(rule.as_bytes()) as RuleMark).collect()
     }
 
     /// A text without what the rules take out.

@@ -58,8 +58,8 @@ pub use lock::{Holder, holder, lasting_holder};
 pub use read::{BlobForm, Broken, Checker, Flaw, Payload, Reader, Record};
 pub use recover::{Cut, Recovery};
 #[cfg(feature = "cli")]
-pub(crate) use redacted::redacted_by;
-pub(crate) use redacted::{is_redacted, mark_redacted};
+pub(crate) use redacted::rules_of;
+pub(crate) use redacted::{RuleMark, is_redacted, mark_redacted};
 pub use run_reader::{RunReader, read_blob};
 pub use scan::TornBlock;
 pub use settings::{Settings, SyncWhen};
