@@ -32,6 +32,7 @@ fn one_of_each() -> Vec<CliError> {
         CliError::NobodyRuns { function: text(), dir: "x".into() },
         CliError::NoInput { file: "x".into(), why: text() },
         CliError::NobodyMeasures("x".into()),
+        CliError::NeedsRules("x".into()),
     ]
 }
 

@@ -85,7 +85,10 @@ fn who_only_looks_reads_the_files_when_the_process_is_stopped() {
     signal("-STOP");
     look_meanwhile(&home, "holder", "is stopped");
     let row = home.run(&["ps", "--json"]).ok().lines().remove(0);
-    assert_eq!((&row["id"], &row["state"], &row["tasks"]), (&json!("holder"), &json!("live"), &json!(1)));
+    assert_eq!(
+        (&row["id"], &row["state"], &row["tasks"]),
+        (&json!("holder"), &json!("live"), &json!(1))
+    );
     assert!(row["waits"][0].as_str().unwrap().starts_with("sleep"), "{row}");
     signal("-CONT");
     let ran = home.run(&["ls", "--json"]).ok();

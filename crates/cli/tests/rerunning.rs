@@ -78,8 +78,8 @@ fn what_is_taken_out_stays_out_of_what_is_run_again() {
     let moment = wild(&home, &["step", "blurt", "--json", "--config", "t.toml"]).ok();
     assert!(moment.stdout.contains("[redacted]") && !moment.stdout.contains("4711"), "{moment:?}");
     // Without the rules no code is run: its memory has what they take out.
-    for command in [&["step", "blurt"], &["replay", "blurt"], &["try", "blurt"]] {
-        let refused = wild(&home, command).failed(1, "TFY0212");
+    for command in [["step", "blurt"], ["replay", "blurt"], ["capture", "blurt"]] {
+        let refused = wild(&home, &command).failed(1, "TFY0212");
         assert!(!format!("{refused:?}").contains("4711"), "{refused:?}");
     }
     std::fs::write(home.0.join("other.toml"), "redact = ['pattern pk-[0-9]+']").unwrap();

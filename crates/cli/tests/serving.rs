@@ -194,7 +194,8 @@ impl Limited {
         std::fs::create_dir(home.log()).unwrap();
         let audit = std::fs::File::create(home.log().join("audit.jsonl")).unwrap();
         audit.set_len(AUDIT_BEGINS_AT - 1).unwrap();
-        let mut file = std::fs::OpenOptions::new().append(true).open(home.log().join("audit.jsonl"));
+        let mut file =
+            std::fs::OpenOptions::new().append(true).open(home.log().join("audit.jsonl"));
         file.as_mut().unwrap().write_all(b"\n").unwrap();
         let mut command = Command::new("sh");
         command.current_dir(&home.0).args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(orders());
@@ -279,7 +280,10 @@ fn what_the_audit_cannot_take_is_not_done_and_what_was_done_is_not_denied() {
     // The same through the socket, where the command prints the warning.
     daemon.limit(Some(daemon.length() + intent));
     let done = daemon.home.run(&["submit", "order", "--id", "o-5", "--input", "\"tea\""]).ok();
-    assert!(done.stderr.contains("the change was made") && done.stderr.contains("TFY0210"), "{done:?}");
+    assert!(
+        done.stderr.contains("the change was made") && done.stderr.contains("TFY0210"),
+        "{done:?}"
+    );
     daemon.limit(None);
     assert_eq!(daemon.submit("o-6").0, 201);
     let did: Vec<String> = daemon.lines()[5..].iter().map(|(_, to, _)| to.clone()).collect();

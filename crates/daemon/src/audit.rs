@@ -285,9 +285,8 @@ impl Open {
         if self.room_until >= self.length + LEAST_ROOM {
             return Ok(());
         }
-        let keep = || {
-            rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, self.length, ROOM)
-        };
+        let keep =
+            || rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, self.length, ROOM);
         match rustix::io::retry_on_intr(keep) {
             Ok(()) => self.room_until = self.length + ROOM,
             // Some file systems cannot keep room: there it is found out when it is written.

@@ -127,7 +127,8 @@ fn pages_of_others_get_nothing() {
         assert_eq!(cancelled.problem(), (415, "TFY0166".into()), "{kind}");
     }
     assert_eq!(house.get("/api/v1/runs/w").json()["state"], "live");
-    let typeless = "POST /api/v1/runs/w/cancel HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n";
+    let typeless =
+        "POST /api/v1/runs/w/cancel HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n";
     let mut line = house.connect();
     line.write_all(typeless.as_bytes()).unwrap();
     assert_eq!(kit::read_answer(&mut line).status, 204);

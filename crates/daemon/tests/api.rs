@@ -681,7 +681,9 @@ fn a_damaged_run_that_is_over_is_listed_as_damaged() {
         let list = house.get("/api/v1/runs?sort=started").json();
         let runs = list["runs"].as_array().unwrap().iter();
         let mut states: Vec<(String, String)> = runs
-            .map(|run| (run["uuid"].as_str().unwrap().into(), run["state"].as_str().unwrap().into()))
+            .map(|run| {
+                (run["uuid"].as_str().unwrap().into(), run["state"].as_str().unwrap().into())
+            })
             .collect();
         states.sort();
         states

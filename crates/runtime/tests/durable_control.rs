@@ -780,7 +780,10 @@ fn an_id_that_names_another_run_is_refused() {
         assert_eq!(control.submit("listener", &refused, &()).unwrap_err().code(), "TFY0037");
         // A UUID that is nobody's is an id like any other, and so is one's own id again.
         let free = Uuid::from_random(7).to_string();
-        assert_eq!(control.submit("listener", &free, &()).unwrap(), tiffany::durable::run_id(&free));
+        assert_eq!(
+            control.submit("listener", &free, &()).unwrap(),
+            tiffany::durable::run_id(&free)
+        );
         control.submit("listener", &free, &()).unwrap();
         control.submit("listener", "a", &()).unwrap();
     });

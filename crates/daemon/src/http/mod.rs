@@ -10,8 +10,8 @@ mod server;
 mod who_has;
 
 pub(crate) use change::{Noted, Signed};
-pub(crate) use peers::Peer;
 pub(crate) use door::{Takes, guarded};
+pub(crate) use peers::Peer;
 pub(crate) use problem::{Answered, Problem};
 pub(crate) use read::{Given, Json, Named, Query, given, whole};
 pub(crate) use server::{Server, bind, serve_line};

@@ -196,13 +196,8 @@ where
     let house =
         House { app: app.clone(), router: router(app), tls: None, peers: Peers::new(&app.limits) };
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
-    serve_as(
-        stream,
-        Peer::new(address, None),
-        &house,
-        http1::Builder::new().keep_alive(false),
-    )
-    .await;
+    serve_as(stream, Peer::new(address, None), &house, http1::Builder::new().keep_alive(false))
+        .await;
 }
 
 async fn serve<S>(stream: S, peer: Peer, house: &House)

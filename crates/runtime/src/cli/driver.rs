@@ -60,7 +60,11 @@ impl Silence {
         let name = pid.map_or_else(|| "the process".into(), |pid| format!("process {pid}"));
         if let Some(pid) = pid.filter(|pid| is_stopped(*pid)) {
             let why = format!("{name} has the log and is stopped");
-            return Silence { pid: Some(pid), why, next: format!("`kill -CONT {pid}` continues it") };
+            return Silence {
+                pid: Some(pid),
+                why,
+                next: format!("`kill -CONT {pid}` continues it"),
+            };
         }
         let turn = || {
             let mut control = Control::connect_within(dir, REASON_TIMEOUT).ok()??;

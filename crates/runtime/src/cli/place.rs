@@ -92,9 +92,8 @@ impl Place {
     /// of its runs must not be run: it would have the secrets in its memory, and what it does would not be the same.
     pub(super) fn lacks_rules(&self) -> bool {
         is_redacted(&RealDisk, &self.dir)
-            && redact::known().is_none_or(|known| {
-                !rules_of(&RealDisk, &self.dir).is_subset(&known.marks())
-            })
+            && redact::known()
+                .is_none_or(|known| !rules_of(&RealDisk, &self.dir).is_subset(&known.marks()))
     }
 
     /// A runtime without a log, to try runs in.

@@ -216,7 +216,7 @@ impl Catalogue {
         };
         for _ in 0..LOOKS {
             match Glance::at_file(&*self.disk, &self.root, run, entry) {
-                Ok(glance) if glance.outcome.is_some() => {
+                Ok(glance) if glance.outcome.is_some() || glance.damage.is_some() => {
                     return self.insert(run, Entry::of(glance, RunState::Finished));
                 }
                 _ if self.is_left() => return,
@@ -368,10 +368,13 @@ fn is_missing(error: &LogError) -> bool {
 impl Entry {
     fn of(glance: Glance, known: RunState) -> Entry {
         let time = |ts: &str| Stamp::parse(ts).map(|stamp| Time::from_nanos(stamp.unix_nanos()));
+        let damage = glance.damage.as_ref().map(Entry::damaged);
         let state = match (known, glance.outcome) {
+            _ if damage.is_some() => State::Damaged,
             (RunState::Finished, Some(outcome)) => State::from(outcome),
             _ => State::Paused,
         };
+        let error = glance.error.as_ref().map(|error| Box::new(error.into()));
         let parent = glance.fork.map(|(run, at)| Box::new(Parent { run, at }));
         Entry {
             id: glance.id.into(),
@@ -379,7 +382,7 @@ impl Entry {
             state,
             started: time(&glance.started).unwrap_or_default(),
             ended: time(&glance.changed).filter(|_| state.is_over()),
-            error: glance.error.as_ref().map(|error| Box::new(error.into())),
+            error: damage.map_or(error, |damage| damage.error),
             parent,
         }
     }

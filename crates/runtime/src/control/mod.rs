@@ -472,9 +472,8 @@ fn runtime_gone() -> TaskError {
 fn slow_answer(inbox: &Inbox) -> TaskError {
     let why = turns::who_keeps_it(inbox);
     let why = why.unwrap_or_else(|| "it is not driven, or a task keeps its turn".into());
-    let message = format!(
-        "the runtime has not answered for {PATIENCE:?}: {why}; it may still do it later"
-    );
+    let message =
+        format!("the runtime has not answered for {PATIENCE:?}: {why}; it may still do it later");
     TaskError::new(ErrorKind::Unreachable, message)
 }
 

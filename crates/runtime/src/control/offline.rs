@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::durable::{
     Fork, Key, Needed, Page, Received, Shelved, Source, Stand, copy, fetch, log_failed, needed,
     needed_by_fork, no_such_run, not_in_doubt, not_over, parent_of, parse_key, read_script,
-    read_too_early, run_over, refuse_ambiguous, run_removed, uuid_of, why_not_open,
+    read_too_early, refuse_ambiguous, run_over, run_removed, uuid_of, why_not_open,
 };
 use crate::host::Entropy;
 use crate::inbox::unknown;

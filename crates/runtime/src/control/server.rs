@@ -193,9 +193,7 @@ impl<'a> Server<'a> {
                 reply.tell(answer_at_once(&inbox, &request).ok_or_else(runtime_gone));
             }
         };
-        std::thread::Builder::new()
-            .name("tiffany-metrics".into())
-            .spawn(move || answers(asked))?;
+        std::thread::Builder::new().name("tiffany-metrics".into()).spawn(move || answers(asked))?;
         Ok(Server {
             listener,
             house,
@@ -238,7 +236,8 @@ impl<'a> Server<'a> {
     /// What is answered by now is sent, and the others are told that there will be no answer.
     fn end(&mut self) {
         self.take_answers();
-        let waiting = |(slot, one): (usize, &Connection)| (one.state == State::Asked).then_some(slot);
+        let waiting =
+            |(slot, one): (usize, &Connection)| (one.state == State::Asked).then_some(slot);
         let waiting: Vec<usize> = self.connections.iter().filter_map(waiting).collect();
         waiting.into_iter().for_each(|slot| self.answer(slot, Err(runtime_gone())));
         let mut told = self.answers.told.lock().unwrap_or_else(PoisonError::into_inner);

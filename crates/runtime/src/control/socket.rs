@@ -17,8 +17,8 @@ use tiffany_kernel::{ErrorKind, TaskError};
 use super::request::{Answer, Request};
 use super::server::{self, MAX_LINE_BYTES};
 use super::streaming::Watching;
-use super::witness::Witness;
 use super::unexpected;
+use super::witness::Witness;
 use crate::inbox::Inbox;
 use crate::pal::{Hub, Wanted};
 

@@ -58,6 +58,8 @@ pub(crate) struct Glance {
     pub(crate) is_paused: bool,
     /// The records and bytes that there were before it was compacted.
     pub(crate) compacted: Option<(u64, u64)>,
+    /// What is wrong with it, if it was checked.
+    pub(crate) damage: Option<LogError>,
 }
 
 impl Glance {
@@ -92,7 +94,7 @@ impl Glance {
             let has_head = glance.read_head(entry, &String::from_utf8_lossy(&head));
             let has_tail = glance.read_tail(entry, &String::from_utf8_lossy(&tail), is_whole);
             if is_whole && entry.state == RunState::Finished {
-                check(run, &head)?;
+                glance.damage = check(run, &head).err();
             }
             if (has_head && has_tail) || is_whole {
                 return Ok(glance);

@@ -44,9 +44,9 @@ pub(crate) use self::place::{Place, Step};
 pub(crate) use self::process::{any, named_text};
 pub(crate) use self::process::{install, known, shown, shown_call};
 use self::text::Patterns;
-use crate::wal::RuleMark;
 pub(crate) use self::tree::Node;
 pub(crate) use self::walk::{Area, Leaf, Reach, Walk, text_of};
+use crate::wal::RuleMark;
 
 /// A text without what the rules of all runtimes of this process take out, for who shows something by other ways than these.
 ///
