@@ -33,6 +33,7 @@ fn one_of_each() -> Vec<CliError> {
         CliError::NoInput { file: "x".into(), why: text() },
         CliError::NobodyMeasures("x".into()),
         CliError::NotErased("something of 1 run may be left".into()),
+        CliError::NeedsRules("x".into()),
     ]
 }
 

@@ -4,10 +4,11 @@
 mod kit;
 
 use std::io::Write;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use kit::{Holder, Home, Ran, finish, orders, tiffany};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A process that has the directory for a while.
 fn holder(home: &Home) -> Holder {
@@ -30,6 +31,82 @@ fn question(home: &Home, id: &str) -> String {
     });
     let open = home.run(&["approvals", id, "--json"]).ok().lines();
     open[0]["id"].as_str().unwrap().to_owned()
+}
+
+/// Runs commands that only look, all at once, while the process does not answer. Each must come to its end soon, and
+/// say that it read the files, and why.
+fn look_meanwhile(home: &Home, run: &str, why: &str) {
+    let commands: [&[&str]; 8] = [
+        &["ls", "--json"],
+        &["show", run, "--json"],
+        &["ps", "--json"],
+        &["ps", run, "--json"],
+        &["status", "--json"],
+        &["doctor", "--json"],
+        &["approvals", "--json"],
+        &["doubt", "--json"],
+    ];
+    std::thread::scope(|scope| {
+        for command in commands {
+            scope.spawn(move || {
+                let begun = Instant::now();
+                let ran = home.run(command);
+                assert!(begun.elapsed() < Duration::from_secs(20), "{command:?}: {ran:?}");
+                let said = match command[0] {
+                    // It says so where it lists the other findings.
+                    "doctor" => &ran.stdout,
+                    _ => &ran.stderr,
+                };
+                assert!(said.contains("TFY0043") && said.contains(why), "{command:?}: {ran:?}");
+                let expected = match command[0] {
+                    "status" => 4,
+                    "doctor" => 1,
+                    _ => 0,
+                };
+                assert_eq!(ran.code, expected, "{command:?}: {ran:?}");
+                if let "ls" | "show" | "ps" | "status" = command[0] {
+                    let line = ran.lines().remove(0);
+                    let unanswered = line["unanswered"].as_str().unwrap_or_default();
+                    assert!(unanswered.contains(why), "{command:?}: {ran:?}");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn who_only_looks_reads_the_files_when_the_process_is_stopped() {
+    let home = Home::new();
+    let holder = holder(&home);
+    let signal = |name: &str| {
+        let pid = holder.0.id().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    };
+    signal("-STOP");
+    look_meanwhile(&home, "holder", "is stopped");
+    let row = home.run(&["ps", "--json"]).ok().lines().remove(0);
+    assert_eq!(
+        (&row["id"], &row["state"], &row["tasks"]),
+        (&json!("holder"), &json!("live"), &json!(1))
+    );
+    assert!(row["waits"][0].as_str().unwrap().starts_with("sleep"), "{row}");
+    signal("-CONT");
+    let ran = home.run(&["ls", "--json"]).ok();
+    assert_eq!((ran.stderr.as_str(), &ran.lines()[0]["unanswered"]), ("", &Value::Null));
+}
+
+#[test]
+fn who_only_looks_reads_the_files_when_a_task_keeps_its_turn() {
+    let home = Home::new();
+    let gate = home.0.join("gate");
+    std::fs::write(&gate, "").unwrap();
+    let mut command = home.start_command("gate", "b", &json!(gate).to_string(), "");
+    command.env("ORDERS_VERSION", "wild").stdout(Stdio::null()).stderr(Stdio::null());
+    let _holder = Holder(command.spawn().unwrap());
+    home.until("the task does not keep its turn", || {
+        home.run(&["stuck", "--json"]).stdout.contains("\"is_over\":false")
+    });
+    look_meanwhile(&home, "b", "has kept its turn for");
 }
 
 #[test]

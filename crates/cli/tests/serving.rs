@@ -5,7 +5,7 @@ mod kit;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -240,6 +240,135 @@ fn a_disk_that_takes_long_with_the_audit_keeps_nobody_waiting() {
     assert_eq!(meanwhile.unwrap(), 201);
     served.signal("-TERM");
     assert_eq!(served.end(), Some(0));
+}
+
+/// A daemon whose files can be limited: a write beyond the limit fails instead of ending it. Its audit begins at an
+/// offset that no other file reaches.
+struct Limited {
+    home: Home,
+    served: Served,
+}
+
+const AUDIT_BEGINS_AT: u64 = 1 << 30;
+
+impl Limited {
+    fn start() -> Limited {
+        let home = Home::new();
+        std::fs::create_dir(home.log()).unwrap();
+        let audit = std::fs::File::create(home.log().join("audit.jsonl")).unwrap();
+        audit.set_len(AUDIT_BEGINS_AT - 1).unwrap();
+        let mut file =
+            std::fs::OpenOptions::new().append(true).open(home.log().join("audit.jsonl"));
+        file.as_mut().unwrap().write_all(b"\n").unwrap();
+        let mut command = Command::new("sh");
+        command.current_dir(&home.0).args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(orders());
+        command.args(["--dir", "orders", "serve", "--json"]).args(FREE);
+        Limited { served: Served::by(command), home }
+    }
+
+    /// Lets files have so many bytes.
+    fn limit(&self, bytes: Option<u64>) {
+        use rustix::process::{Pid, Resource, Rlimit, prlimit};
+        let limit = Rlimit { current: bytes, maximum: None };
+        prlimit(Some(Pid::from_child(&self.served.child)), Resource::Fsize, limit).unwrap();
+    }
+
+    fn length(&self) -> u64 {
+        std::fs::metadata(self.home.log().join("audit.jsonl")).unwrap().len()
+    }
+
+    /// What the audit says: what was done to what, and the outcome.
+    fn lines(&self) -> Vec<(String, String, String)> {
+        use std::io::{Read, Seek, SeekFrom};
+        let mut file = std::fs::File::open(self.home.log().join("audit.jsonl")).unwrap();
+        file.seek(SeekFrom::Start(AUDIT_BEGINS_AT)).unwrap();
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        let line = |line: &str| {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+            (text("did"), text("to"), text("outcome"))
+        };
+        text.lines().map(line).collect()
+    }
+
+    fn submit(&self, id: &str) -> (u16, String) {
+        let body = format!("{{\"function\":\"order\",\"id\":\"{id}\",\"input\":\"tea\"}}");
+        let (status, answer) = self.served.ask("POST", "/api/v1/runs", &body);
+        (status, answer["code"].as_str().unwrap_or_default().to_owned())
+    }
+
+    fn is_there(&self, id: &str) -> bool {
+        self.served.ask("GET", &format!("/api/v1/runs/{id}"), "").0 == 200
+    }
+
+    fn ready(&self) -> (u16, serde_json::Value) {
+        let (status, answer) = self.served.ask("GET", "/readyz", "");
+        (status, answer["why"]["code"].clone())
+    }
+}
+
+#[test]
+fn what_the_audit_cannot_take_is_not_done_and_what_was_done_is_not_denied() {
+    let daemon = Limited::start();
+    let line = |did: &str, to: &str, outcome: &str| (did.into(), to.into(), outcome.into());
+    let begun = daemon.length();
+    assert_eq!(daemon.submit("o-1").0, 201);
+    assert_eq!(daemon.lines(), [line("submit", "o-1", "begun"), line("submit", "o-1", "ok")]);
+    let intent = (daemon.length() - begun) / 2 + 8;
+
+    // Not even the intent can be written: nothing is done, by HTTP and through the socket.
+    daemon.limit(Some(daemon.length() + 10));
+    assert_eq!(daemon.submit("o-2"), (503, "TFY0179".into()));
+    let refused = daemon.home.run(&["submit", "order", "--id", "o-2", "--input", "\"tea\""]);
+    assert!(refused.code != 0 && refused.stderr.contains("TFY0179"), "{refused:?}");
+    assert!(!daemon.is_there("o-2"));
+    assert_eq!(daemon.ready(), (503, json!("TFY0179")));
+    daemon.limit(None);
+    assert_eq!(daemon.ready().0, 200);
+    assert_eq!(daemon.lines()[2..], [line("audit_failed", "", "TFY0179")]);
+
+    // The intent can be written and the outcome cannot: the answer is that of the change.
+    daemon.limit(Some(daemon.length() + intent));
+    assert_eq!(daemon.submit("o-3").0, 201);
+    assert!(daemon.is_there("o-3"));
+    assert_eq!(daemon.submit("o-4"), (503, "TFY0179".into()));
+    assert!(!daemon.is_there("o-4"));
+    assert_eq!(daemon.ready(), (503, json!("TFY0179")));
+    assert_eq!(daemon.lines()[3..], [line("submit", "o-3", "begun")]);
+    daemon.limit(None);
+    assert_eq!(daemon.ready().0, 200);
+    assert_eq!(daemon.lines()[4..], [line("submit", "o-3", "ok")]);
+
+    // The same through the socket, where the command prints the warning.
+    daemon.limit(Some(daemon.length() + intent));
+    let done = daemon.home.run(&["submit", "order", "--id", "o-5", "--input", "\"tea\""]).ok();
+    assert!(
+        done.stderr.contains("the change was made") && done.stderr.contains("TFY0210"),
+        "{done:?}"
+    );
+    daemon.limit(None);
+    assert_eq!(daemon.submit("o-6").0, 201);
+    let did: Vec<String> = daemon.lines()[5..].iter().map(|(_, to, _)| to.clone()).collect();
+    assert_eq!(did, ["o-5", "o-5", "o-6", "o-6"]);
+}
+
+#[test]
+fn fifty_commands_at_once_all_reach_the_daemon() {
+    let home = Home::new();
+    let served = Served::start(&home, &orders(), &FREE);
+    let submit = |number: usize| {
+        let id = format!("o-{number}");
+        let mut command = home.command(&tiffany(), &["submit", "order", "--id", &id]);
+        command.args(["--input", "\"tea\""]).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let all: Vec<Child> = (0..50).map(submit).collect();
+    for child in all {
+        let ended = child.wait_with_output().unwrap();
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    }
+    assert_eq!(served.ask("GET", "/api/v1/runs?limit=1", "").1["total"], 50);
 }
 
 #[test]

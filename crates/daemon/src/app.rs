@@ -10,15 +10,14 @@ use tiffany::durable::run_id;
 use tiffany::redact::Redactions;
 use tiffany::wal::Stamp;
 use tiffany::{ErrorKind, RuntimeHandle, TaskError, Uuid};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
-use tokio::time::Instant;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use crate::api::Texts;
 use crate::audit::Audit;
-use crate::auth::{Gate, Who};
+use crate::auth::{By, Gate, Who};
 use crate::chronicles::Chronicles;
 use crate::error::{Crowd, DaemonError};
-use crate::http::Problem;
+use crate::http::{Peer, Problem, change};
 use crate::limits::Limits;
 use crate::stuck::Stuck;
 
@@ -56,6 +55,8 @@ pub(crate) struct Inner {
     waiting: Semaphore,
     streams: Arc<Semaphore>,
     pub(crate) children: Arc<Semaphore>,
+    /// Says that the file of the tokens has changed.
+    pub(crate) token_changes: watch::Sender<()>,
     /// How many requests are under way that change something.
     changes: watch::Sender<usize>,
     /// Events as text.
@@ -88,6 +89,7 @@ impl App {
             waiting: Semaphore::new(limits.waiting),
             streams: Arc::new(Semaphore::new(limits.streams)),
             children: Arc::new(Semaphore::new(limits.children)),
+            token_changes: watch::Sender::new(()),
             changes: watch::Sender::new(0),
             texts: Texts::new(),
             chronicles: Chronicles::new(&dir),
@@ -138,11 +140,14 @@ impl App {
         self.runtime.get().ok_or_else(|| DaemonError::NotNow("is bringing its runs back").into())
     }
 
-    /// Asks the runtime, without a thread.
+    /// Asks the runtime, without a thread. What changes something is in the audit before it is asked.
     pub(crate) async fn ask(&self, request: Request) -> Result<Answer, Problem> {
         let runtime = self.runtime()?;
         let busy = |_| DaemonError::Busy(Crowd::Requests, self.limits.waiting);
         let _waits = self.waiting.try_acquire().map_err(busy)?;
+        if let Some((_, to)) = request.changes() {
+            change::begin(to)?;
+        }
         let (tell, told) = oneshot::channel();
         runtime.ask(request, move |answer| drop(tell.send(answer)));
         let patience = self.limits.answer_time;
@@ -180,6 +185,14 @@ impl App {
         }
     }
 
+    /// How far the log of a run is written. An error if nothing is left of it.
+    pub(crate) async fn recorded(&self, run: Uuid) -> Result<Recorded, Problem> {
+        match self.ask(Request::Recorded { run }).await? {
+            Answer::Recorded { generation, seq } => Ok(Recorded { run, generation, seq }),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     /// The run that something is done to. Only its whole name will do: an id that is not there may be the beginning of the UUID of another one.
     pub(crate) async fn find_whole(&self, name: &str) -> Result<Uuid, Problem> {
         let run = self.find(name).await?;
@@ -210,33 +223,62 @@ fn now() -> String {
     Stamp::from_unix_nanos(nanos).as_str().to_owned()
 }
 
-/// Somebody who is told things for long: whether they still may be is seen now and then.
+/// How long a stream that has to end may say so before its connection is closed.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// A client of a stream, for as long as it may be told things.
+#[derive(Clone)]
 pub(crate) struct Guest {
-    app: App,
-    who: Who,
-    next_look: Instant,
+    has_to_go: watch::Receiver<bool>,
 }
 
 impl Guest {
-    pub(crate) fn new(app: &App, who: Who) -> Guest {
-        Guest { app: app.clone(), who, next_look: Instant::now() + app.limits.ping }
-    }
+    /// Why clients whose token is removed have to go.
+    pub(crate) const WHY: &str = "the token is not good any more [TFY0171]";
 
-    /// Comes back when it is time to look.
-    pub(crate) async fn due(&self) {
-        tokio::time::sleep_until(self.next_look).await;
-    }
-
-    /// Why they have to go, if it is time to look and they have to.
-    pub(crate) fn has_to_go(&mut self) -> Option<&'static str> {
-        let now = Instant::now();
-        if now < self.next_look {
-            return None;
+    pub(crate) fn new(app: &App, who: Who, peer: &Peer) -> Guest {
+        let (tell, has_to_go) = watch::channel(false);
+        if let By::Token(_) = who.by {
+            tokio::spawn(look_after(app.clone(), who, Arc::clone(&peer.cut), tell));
         }
-        self.next_look = now + self.app.limits.ping;
-        let known = self.app.gate.still_knows(&self.who);
-        known.is_err().then_some("the token is not good any more [TFY0171]")
+        Guest { has_to_go }
     }
+
+    pub(crate) fn has_to_go(&self) -> bool {
+        *self.has_to_go.borrow()
+    }
+
+    /// Comes back when the client has to go.
+    pub(crate) async fn gone(&mut self) {
+        if self.has_to_go.wait_for(|has_to| *has_to).await.is_err() {
+            // Nobody needs to look after it.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Sees to it that a stream ends when its token is not good any more, whether its client reads or not.
+async fn look_after(app: App, who: Who, cut: Arc<Notify>, tell: watch::Sender<bool>) {
+    let mut changes = app.token_changes.subscribe();
+    while app.gate.still_knows(&who).is_ok() {
+        tokio::select! {
+            // A token may expire without a change.
+            () = tokio::time::sleep(app.limits.ping) => {}
+            _ = changes.changed() => {}
+            () = tell.closed() => return,
+        }
+    }
+    tell.send_replace(true);
+    tokio::time::sleep(LAST_WORDS).await;
+    cut.notify_one();
+}
+
+/// The last record of a run that somebody may have been told of. Whoever reads the run's file waits for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Recorded {
+    pub(crate) run: Uuid,
+    pub(crate) generation: u32,
+    pub(crate) seq: u64,
 }
 
 /// Something that is being changed.

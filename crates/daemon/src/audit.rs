@@ -1,7 +1,10 @@
-//! What was changed, by whom, and what came of it: a file of JSON lines beside the log. A line is written before its answer leaves, and each line carries
-//! a checksum over itself and the one before it, as the log's do, so that a line that was changed or taken out is found. It knows nothing of what is done.
+//! The audit: what was changed, by whom, and the outcome. A file of JSON lines beside the log. A change has
+//! two lines: its intent, written before anything is done, and its outcome, written before the answer leaves.
+//! Each line carries a checksum over itself and the line before it, as the log's do, so that a line that was
+//! changed or removed is found. This file knows nothing of what is done.
 
-use std::fs::{File, OpenOptions};
+use std::collections::HashMap;
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -36,8 +39,11 @@ pub struct Entry {
     /// What it was done to: a run, a promise, an approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// What came of it: `ok`, or the code of an error.
+    /// `begun` in the line of an intent; afterwards `ok`, or the code of an error.
     pub outcome: String,
+    /// Joins the intent of a change with its outcome. A refusal that never began has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<String>,
     /// So many others whom nobody knew were refused since the last of them that has a line.
     #[serde(default, skip_serializing_if = "is_none")]
     pub left_out: u64,
@@ -47,11 +53,21 @@ fn is_none(count: &u64) -> bool {
     *count == 0
 }
 
+/// The outcome in the line of an intent.
+pub const BEGUN: &str = "begun";
+
+/// A change whose intent is in the file, and whose outcome is not yet.
+#[derive(Clone, Debug)]
+#[must_use = "its outcome must be written, or the audit shows a change that was cut off"]
+pub struct Intent(Entry);
+
 /// The file, while it is written to.
 #[derive(Debug)]
 pub struct Audit {
     path: PathBuf,
     open: Mutex<Open>,
+    /// Lines that could not be written. They are written before the next intent is.
+    behind: Mutex<Vec<Entry>>,
     strangers: Mutex<Strangers>,
 }
 
@@ -83,26 +99,61 @@ impl Audit {
     pub fn at(dir: &Path) -> Result<Audit, AuthError> {
         let path = dir.join(AUDIT);
         let open = Open::at(&path).map_err(|error| failed(&path, &error))?;
-        Ok(Audit { path, open: Mutex::new(open), strangers: Mutex::new(Strangers::new()) })
+        let (behind, strangers) = (Mutex::default(), Mutex::new(Strangers::new()));
+        Ok(Audit { path, open: Mutex::new(open), behind, strangers })
     }
 
-    /// An error, if what is done could not be written down afterwards: then it must not be done. A file that was moved away to be kept is followed by a new
-    /// one from here on.
-    pub fn has_room(&self) -> Result<(), AuthError> {
+    /// An error while the audit cannot be written: nothing may be changed then. Outcomes that could not be
+    /// written earlier are written now. A file that was moved away is replaced by a new one.
+    pub fn check(&self) -> Result<(), AuthError> {
+        let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
         self.with_open(|open| {
             if open.is_elsewhere(&self.path) {
                 *open = Open::at(&self.path)?;
             }
-            open.make_room()
+            open.make_room()?;
+            open.catch_up(&mut behind)
         })
     }
 
-    /// Writes down what was done, without what is to be [redacted](tiffany::redact). When this comes back the system has it, and a crash of this process
+    /// Writes that something is about to be changed. After an error it must not be done.
+    pub fn begin(&self, entry: &Entry) -> Result<Intent, AuthError> {
+        self.check()?;
+        let change = Some(draw_name().map_err(|error| failed(&self.path, &error))?);
+        let intent = Entry { outcome: BEGUN.into(), change, ..entry.clone() };
+        self.write(&intent).inspect_err(|error| self.note_failure(error))?;
+        Ok(Intent(intent))
+    }
+
+    /// Keeps that a change was refused for want of an audit: once, until that can be written.
+    fn note_failure(&self, error: &AuthError) {
+        let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
+        if behind.is_empty() {
+            behind.push(Entry {
+                who: "tiffany".into(),
+                role: "none".into(),
+                by: "nothing".into(),
+                from: "audit".into(),
+                did: "audit_failed".into(),
+                outcome: error.code().into(),
+                ..Entry::default()
+            });
+        }
+    }
+
+    /// Writes the outcome of a change: `ok`, or the code of an error. If that fails, the outcome is kept and
+    /// written before the next change begins; the error says that the change was made.
+    pub fn finish(&self, Intent(intent): Intent, outcome: &str) -> Result<(), AuthError> {
+        let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
+        behind.push(clean(&Entry { outcome: outcome.into(), ..intent }));
+        let written = self.with_open(|open| open.catch_up(&mut behind));
+        written.map_err(AuthError::after_the_change)
+    }
+
+    /// Writes one line without what is to be [redacted](tiffany::redact). When this returns, the system has it, and a crash of this process
     /// takes nothing away; [`sync`](Audit::sync) brings it to the disk. Several processes may write.
     pub fn write(&self, entry: &Entry) -> Result<(), AuthError> {
-        let to =
-            entry.to.as_deref().map(redact::clean).map(|to| to.chars().take(LONGEST).collect());
-        self.with_open(|open| open.write(&Entry { to, ..entry.clone() }))
+        self.with_open(|open| open.write(&clean(entry)))
     }
 
     /// Writes down that somebody whom nobody knows was refused. Whoever does that again and again must not fill the disk: then most are only counted.
@@ -146,6 +197,28 @@ impl Audit {
     }
 }
 
+impl Intent {
+    /// The same change, done to something else than was intended.
+    pub fn done_to(self, to: String) -> Intent {
+        Intent(Entry { to: Some(to), ..self.0 })
+    }
+}
+
+/// An entry without secrets, and of bounded length.
+fn clean(entry: &Entry) -> Entry {
+    let to = entry.to.as_deref().map(redact::clean).map(|to| to.chars().take(LONGEST).collect());
+    Entry { to, ..entry.clone() }
+}
+
+/// A name that no other change has.
+fn draw_name() -> io::Result<String> {
+    let mut bits = [0; 8];
+    match rustix::rand::getrandom(&mut bits, rustix::rand::GetRandomFlags::empty())? {
+        8 => Ok(format!("{:016x}", u64::from_be_bytes(bits))),
+        _ => Err(io::Error::other("the system gives no random numbers")),
+    }
+}
+
 /// So many whom nobody knows have a line each, and after that one in so many seconds.
 const STRANGERS: f64 = 20.0;
 const SECONDS_EACH: f64 = 10.0;
@@ -178,13 +251,15 @@ impl Strangers {
 
 impl Open {
     fn at(path: &Path) -> io::Result<Open> {
-        let mut file =
-            OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
+        let mut options = private::open_options();
+        let mut file = options.read(true).append(true).create(true).mode(0o600).open(path)?;
+        if let Some(why) = private::why_not_ours(path, &file.metadata()?) {
+            return Err(io::Error::other(why));
+        }
         private::give_to_owner_of(private::dir_of(path), &file)?;
-        file.lock()?;
+        lock(&file)?;
         let tail = tail(&file)?;
-        if !tail.is_empty() && !tail.ends_with('\n') {
-            // The machine went down in the middle of a line, whose answer nobody was given.
+        if is_torn(&tail) {
             file.write_all(b"\n")?;
         }
         let about = file.metadata()?;
@@ -203,14 +278,16 @@ impl Open {
 
     /// Whether another file has the name now, or none.
     fn is_elsewhere(&self, path: &Path) -> bool {
-        !std::fs::metadata(path).is_ok_and(|there| identity(&there) == self.identity)
+        !std::fs::symlink_metadata(path).is_ok_and(|there| identity(&there) == self.identity)
     }
 
     fn make_room(&mut self) -> io::Result<()> {
         if self.room_until >= self.length + LEAST_ROOM {
             return Ok(());
         }
-        match rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, self.length, ROOM) {
+        let keep =
+            || rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, self.length, ROOM);
+        match rustix::io::retry_on_intr(keep) {
             Ok(()) => self.room_until = self.length + ROOM,
             // Some file systems cannot keep room: there it is found out when it is written.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.room_until = u64::MAX,
@@ -219,8 +296,17 @@ impl Open {
         Ok(())
     }
 
+    /// Writes these entries in their order. What could not be written stays in the list.
+    fn catch_up(&mut self, behind: &mut Vec<Entry>) -> io::Result<()> {
+        while let Some(entry) = behind.first() {
+            self.write(entry)?;
+            behind.remove(0);
+        }
+        Ok(())
+    }
+
     fn write(&mut self, entry: &Entry) -> io::Result<()> {
-        self.file.lock()?;
+        lock(&self.file)?;
         let written = self.write_locked(entry);
         self.file.unlock().and(written)
     }
@@ -229,14 +315,34 @@ impl Open {
         let length = self.file.metadata()?.len();
         if length != self.length {
             // Another process has written meanwhile: its line is the one before.
-            (self.last, self.length) = (last_checksum(&tail(&self.file)?), length);
+            let tail = tail(&self.file)?;
+            (self.last, self.length) = (last_checksum(&tail), length);
+            if is_torn(&tail) {
+                (&*self.file).write_all(b"\n")?;
+                self.length += 1;
+            }
         }
         let (line, crc) = line(SystemTime::now(), entry, self.last)?;
-        (&*self.file).write_all(line.as_bytes())?;
+        if let Err(error) = (&*self.file).write_all(line.as_bytes()) {
+            // A part of the line may be there. If it cannot be removed, the next line begins after it.
+            drop(self.file.set_len(self.length));
+            return Err(error);
+        }
         (self.last, self.is_dirty) = (crc, true);
         self.length += line.len() as u64;
         Ok(())
     }
+}
+
+/// Waits until no other process writes. A signal that arrives meanwhile is no reason to give up.
+fn lock(file: &File) -> io::Result<()> {
+    let exclusive = rustix::fs::FlockOperation::LockExclusive;
+    Ok(rustix::io::retry_on_intr(|| rustix::fs::flock(file, exclusive))?)
+}
+
+/// Whether the last line has no end: a machine or a disk failed in the middle of it.
+fn is_torn(tail: &str) -> bool {
+    !tail.is_empty() && !tail.ends_with('\n')
 }
 
 fn identity(about: &std::fs::Metadata) -> (u64, u64) {
@@ -302,19 +408,21 @@ fn parse(line: &str) -> Result<(Written, u32), String> {
 /// # let dir = std::env::temp_dir().join(format!("tiffany-doc-audit-{}", std::process::id()));
 /// # std::fs::create_dir_all(&dir).unwrap();
 /// let audit = Audit::at(&dir)?;
-/// audit.write(&Entry {
+/// let intent = audit.begin(&Entry {
 ///     who: "ada".into(),
 ///     role: "operator".into(),
 ///     by: "loopback".into(),
 ///     from: "127.0.0.1:40000".into(),
 ///     did: "cancel".into(),
 ///     to: Some("order-1".into()),
-///     outcome: "ok".into(),
 ///     ..Entry::default()
 /// })?;
+/// // … the run is cancelled here …
+/// audit.finish(intent, "ok")?;
 /// let text = std::fs::read_to_string(dir.join("audit.jsonl"))?;
 /// let lines: Vec<_> = read(&text).collect::<Result<_, _>>()?;
-/// assert_eq!(lines[0].entry.did, "cancel");
+/// assert_eq!((&*lines[0].entry.did, &*lines[0].entry.outcome), ("cancel", "begun"));
+/// assert_eq!((&*lines[1].entry.did, &*lines[1].entry.outcome), ("cancel", "ok"));
 /// assert!(read(&text.replace("cancel", "query")).all(|line| line.is_err()));
 /// # std::fs::remove_dir_all(&dir).unwrap();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -336,12 +444,33 @@ pub fn read(text: &str) -> impl Iterator<Item = Result<Written, String>> {
     })
 }
 
+/// Joins the lines of each change: an outcome takes the place of its intent. What is left `begun` has no
+/// outcome: it goes on, or its process ended meanwhile.
+pub fn joined(lines: impl IntoIterator<Item = Written>) -> Vec<Written> {
+    let mut rows: Vec<Written> = Vec::new();
+    let mut begun: HashMap<String, usize> = HashMap::new();
+    for line in lines {
+        let change = line.entry.change.clone();
+        match change.as_ref().and_then(|change| begun.remove(change)) {
+            Some(place) => rows[place].entry = line.entry,
+            None => {
+                if let Some(change) = change.filter(|_| line.entry.outcome == BEGUN) {
+                    begun.insert(change, rows.len());
+                }
+                rows.push(line);
+            }
+        }
+    }
+    rows
+}
+
 fn failed(path: &Path, error: &io::Error) -> AuthError {
-    AuthError::Audit { file: path.into(), why: error.to_string() }
+    AuthError::Audit { file: path.into(), why: private::why_not_open(error) }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::OpenOptions;
     use std::time::Duration;
 
     use super::*;
@@ -360,7 +489,7 @@ mod tests {
             did: did.into(),
             to: Some("run \"x\"\n\u{1b}[31m".into()),
             outcome: "ok".into(),
-            left_out: 0,
+            ..Entry::default()
         }
     }
 
@@ -419,6 +548,87 @@ mod tests {
         assert!(lines[1].as_ref().unwrap_err().starts_with("line 2: "));
     }
 
+    /// What happened to each change, in the order of the intents.
+    fn outcomes(dir: &Dir) -> Vec<(String, String)> {
+        let lines = read(&text(dir)).collect::<Result<Vec<_>, _>>().unwrap();
+        joined(lines).into_iter().map(|row| (row.entry.did, row.entry.outcome)).collect()
+    }
+
+    fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        pairs.iter().map(|(did, outcome)| ((*did).into(), (*outcome).into())).collect()
+    }
+
+    #[test]
+    fn an_intent_without_an_outcome_is_shown_as_such() {
+        let dir = Dir::new();
+        let audit = Audit::at(&dir.0).unwrap();
+        let first = audit.begin(&entry("first")).unwrap();
+        drop(audit.begin(&entry("cut off")).unwrap());
+        audit.finish(first, "TFY0041").unwrap();
+        audit.write(&entry("refused")).unwrap();
+        assert_eq!(
+            outcomes(&dir),
+            pairs(&[("first", "TFY0041"), ("cut off", BEGUN), ("refused", "ok")])
+        );
+    }
+
+    #[test]
+    fn an_outcome_that_could_not_be_written_comes_before_the_next_intent() {
+        let dir = Dir::new();
+        let audit = Audit::at(&dir.0).unwrap();
+        let (first, second) =
+            (audit.begin(&entry("first")).unwrap(), audit.begin(&entry("second")).unwrap());
+        // Nothing can be written through a file that is open for reading.
+        let path = dir.0.join(AUDIT);
+        let good = {
+            let mut open = audit.open.lock().unwrap();
+            std::mem::replace(&mut open.file, Arc::new(File::open(&path).unwrap()))
+        };
+        for intent in [first, second] {
+            assert_eq!(audit.finish(intent, "ok").unwrap_err().code(), "TFY0210");
+        }
+        for error in [audit.check().unwrap_err(), audit.begin(&entry("third")).unwrap_err()] {
+            assert_eq!(error.code(), "TFY0179");
+        }
+        audit.open.lock().unwrap().file = good;
+        let third = audit.begin(&entry("third")).unwrap();
+        audit.finish(third, "ok").unwrap();
+        assert_eq!(outcomes(&dir), pairs(&[("first", "ok"), ("second", "ok"), ("third", "ok")]));
+    }
+
+    #[test]
+    fn a_signal_while_the_lock_is_waited_for_changes_nothing() {
+        extern "C" fn nothing(_: libc::c_int) {}
+        // SAFETY: the handler does nothing, and nobody else in this process uses this signal.
+        unsafe {
+            // Without SA_RESTART, system calls that wait end with EINTR.
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
+            assert_eq!(libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut()), 0);
+        }
+        let dir = Dir::new();
+        let audit = Audit::at(&dir.0).unwrap();
+        let other = File::open(dir.0.join(AUDIT)).unwrap();
+        other.lock().unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let writes = scope.spawn(|| {
+                // SAFETY: it only tells who this thread is.
+                tell.send(unsafe { libc::pthread_self() }).unwrap();
+                audit.write(&entry("submit"))
+            });
+            let thread = told.recv().unwrap();
+            for _ in 0..20 {
+                // SAFETY: the thread waits for the lock, and is joined after this.
+                unsafe { libc::pthread_kill(thread, libc::SIGUSR2) };
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            other.unlock().unwrap();
+            writes.join().unwrap().unwrap();
+        });
+        assert_eq!(done(&text(&dir)), goods(&["submit"]));
+    }
+
     #[test]
     fn several_processes_write_one_chain() {
         let dir = Dir::new();
@@ -448,12 +658,31 @@ mod tests {
     }
 
     #[test]
+    fn a_link_in_the_place_of_the_file_is_not_followed() {
+        let (dir, other) = (Dir::new(), Dir::new());
+        let victim = other.0.join("victim");
+        std::fs::write(&victim, "precious\n").unwrap();
+        let link = || std::os::unix::fs::symlink(&victim, dir.0.join(AUDIT)).unwrap();
+        link();
+        let refused = Audit::at(&dir.0).unwrap_err();
+        assert_eq!(refused.code(), "TFY0179");
+        assert!(refused.to_string().contains("it is a symbolic link"), "{refused}");
+        // One that comes later is not followed either.
+        std::fs::remove_file(dir.0.join(AUDIT)).unwrap();
+        let audit = Audit::at(&dir.0).unwrap();
+        std::fs::remove_file(dir.0.join(AUDIT)).unwrap();
+        link();
+        assert_eq!(audit.begin(&entry("submit")).unwrap_err().code(), "TFY0179");
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious\n");
+    }
+
+    #[test]
     fn a_file_that_was_moved_away_is_followed_by_a_new_one() {
         let dir = Dir::new();
         let audit = Audit::at(&dir.0).unwrap();
         audit.write(&entry("old")).unwrap();
         std::fs::rename(dir.0.join(AUDIT), dir.0.join("audit.1")).unwrap();
-        audit.has_room().unwrap();
+        audit.check().unwrap();
         audit.write(&entry("new")).unwrap();
         assert_eq!(done(&text(&dir)), goods(&["new"]));
         let old = std::fs::read_to_string(dir.0.join("audit.1")).unwrap();

@@ -9,6 +9,7 @@ use tiffany::history::{Chronicle, ChronicleError};
 use tiffany::wal::LogError;
 use tokio::sync::Semaphore;
 
+use crate::app::Recorded;
 use crate::error::{Crowd, DaemonError};
 use crate::http::Problem;
 
@@ -20,8 +21,8 @@ const BYTES: usize = 256 << 20;
 const LARGEST: usize = 512 << 20;
 /// So many questions are answered at once.
 const AT_ONCE: usize = 4;
-/// How long the file of a new run is waited for.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long records that are safe are waited for in the run's file.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 const PACE: Duration = Duration::from_millis(5);
 
 /// The chronicles that are kept, the one that was used last at the end.
@@ -44,18 +45,19 @@ impl Chronicles {
         Chronicles { dir: dir.to_path_buf(), kept: Mutex::default(), at_once }
     }
 
-    /// Asks the chronicle of a run, on a thread where that may take its time.
+    /// Asks the chronicle of a run, on a thread where that may take its time. It is asked when it has all that was
+    /// recorded.
     pub(crate) async fn ask<T: Send + 'static>(
         &self,
-        run: Uuid,
+        recorded: Recorded,
         patience: Duration,
         question: impl Fn(&mut Chronicle) -> Result<T, ChronicleError> + Send + 'static,
     ) -> Result<T, Problem> {
-        let kept = self.of(run);
+        let kept = self.of(recorded.run);
         let asked = Arc::clone(&kept);
-        let answer = self.at_leisure(patience, move || asked.ask(&question)).await?;
+        let answer = self.at_leisure(patience, move || asked.ask(recorded, &question)).await?;
         self.make_room(&kept, answer.is_err());
-        answer.map_err(problem)
+        answer?.map_err(problem)
     }
 
     /// Does what reads files, on a thread for that, and little of it at once.
@@ -114,23 +116,28 @@ impl Kept {
 
     fn ask<T>(
         &self,
+        Recorded { generation, seq, .. }: Recorded,
         question: impl Fn(&mut Chronicle) -> Result<T, ChronicleError>,
-    ) -> Result<T, ChronicleError> {
+    ) -> Result<Result<T, ChronicleError>, DaemonError> {
         let mut chronicle = self.chronicle.lock().unwrap_or_else(PoisonError::into_inner);
         let begun = Instant::now();
         let answer = loop {
-            match question(&mut chronicle) {
+            let is_behind = match chronicle.extend() {
+                Ok(()) => !chronicle.reaches(generation, seq),
                 // A run that was started a moment ago is safe, and has no file yet, or none that has a line.
-                Err(ChronicleError::Log(LogError::Vanished { .. } | LogError::UnknownRun(_)))
-                    if chronicle.last() == 0 && begun.elapsed() < PATIENCE =>
-                {
-                    std::thread::sleep(PACE);
+                Err(ChronicleError::Log(LogError::Vanished { .. } | LogError::UnknownRun(_))) => {
+                    chronicle.last() == 0
                 }
-                answer => break answer,
+                Err(error) => break Err(error),
+            };
+            match is_behind {
+                false => break question(&mut chronicle),
+                true if begun.elapsed() < PATIENCE => std::thread::sleep(PACE),
+                true => return Err(DaemonError::NoAnswer { patience: PATIENCE, turn: None }),
             }
         };
         *self.bytes.lock().unwrap_or_else(PoisonError::into_inner) = chronicle.memory();
-        answer
+        Ok(answer)
     }
 }
 

@@ -1,56 +1,63 @@
-//! What comes through the socket of the directory is written down as what comes over HTTP is, and no more of it is begun when the daemon ends; so is what
-//! commands do to the log while no process has it. Who may open the socket or the log may do everything.
+//! The audit of what comes through the directory's socket, and of what commands do to the log while no process has it.
+//! A daemon that is ending begins nothing new. Whoever may open the socket or the log may do everything.
 
-use tiffany::control::{Seen, Witness};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tiffany::control::{Change, Finish, Witness};
 use tiffany::{ErrorKind, TaskError};
 
 use crate::app::{App, Phase};
 use crate::audit::{Audit, Entry};
-use crate::auth::Role;
+use crate::auth::{AuthError, Role};
 
 impl Witness for App {
-    fn may(&self) -> Result<(), TaskError> {
+    fn begins(&self, change: &Change) -> Result<Finish, TaskError> {
         if matches!(self.phase(), Phase::Draining | Phase::Closing) {
             let message =
                 "the daemon is ending and begins nothing new; do it again when it is back";
             return Err(TaskError::new(ErrorKind::Unreachable, message));
         }
-        self.audit.has_room().map_err(|error| TaskError::new(ErrorKind::Host, error.to_string()))
-    }
-
-    fn saw(&self, seen: &Seen<'_>) {
-        write(&self.audit, seen, "socket");
+        begin(&self.audit, change, "socket", |_| Ok(()))
     }
 }
 
-/// What a command does to a log that no process has.
-pub(crate) struct ByHand(pub(crate) Audit);
+/// What a command does to the log in this directory while no process has it.
+pub(crate) struct ByHand(pub(crate) PathBuf);
 
 impl Witness for ByHand {
-    fn may(&self) -> Result<(), TaskError> {
-        self.0.has_room().map_err(|error| TaskError::new(ErrorKind::Host, error.to_string()))
-    }
-
-    fn saw(&self, seen: &Seen<'_>) {
-        write(&self.0, seen, "log");
-        if let Err(error) = self.0.sync() {
-            tracing::error!(target: "tiffany", code = error.code(), "{error}");
-        }
+    fn begins(&self, change: &Change) -> Result<Finish, TaskError> {
+        let audit = Audit::at(&self.0).map_err(failed)?;
+        // The command ends soon, and nobody else syncs the file.
+        begin(&Arc::new(audit), change, "log", Audit::sync)
     }
 }
 
-fn write(audit: &Audit, seen: &Seen<'_>, from: &str) {
-    let entry = Entry {
-        who: seen.user.clone(),
+fn failed(error: AuthError) -> TaskError {
+    TaskError::new(ErrorKind::Host, error.to_string())
+}
+
+fn begin(
+    audit: &Arc<Audit>,
+    change: &Change,
+    from: &str,
+    sync: fn(&Audit) -> Result<(), AuthError>,
+) -> Result<Finish, TaskError> {
+    let intent = audit.begin(&Entry {
+        who: change.user.clone(),
         role: Role::Admin.to_string(),
-        by: format!("uid:{}", seen.uid),
+        by: format!("uid:{}", change.uid),
         from: from.into(),
-        did: seen.did.into(),
-        to: seen.to.clone(),
-        outcome: seen.refused.map_or("ok", TaskError::code).into(),
+        did: change.did.into(),
+        to: change.to.clone(),
         ..Entry::default()
-    };
-    if let Err(error) = audit.write(&entry) {
-        tracing::error!(target: "tiffany", code = error.code(), "{error}");
-    }
+    });
+    let (intent, audit) = (intent.map_err(failed)?, Arc::clone(audit));
+    Ok(Box::new(move |refused| {
+        let outcome = refused.map_or("ok", TaskError::code);
+        audit.finish(intent, outcome).and_then(|()| sync(&audit)).map_err(|error| {
+            tracing::error!(target: "tiffany", code = error.code(), "{error}");
+            failed(error)
+        })
+    }))
 }

@@ -3,9 +3,11 @@
 mod kit;
 
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use kit::{Answer, Dir, House, LIMIT, program};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
@@ -14,7 +16,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tiffany::control::Control;
 use tiffany_daemon::Daemon;
-use tiffany_daemon::audit::{AUDIT, Entry, read};
+use tiffany_daemon::audit::{AUDIT, Entry, joined, read};
 use tiffany_daemon::auth::{Role, Tokens};
 use tiffany_daemon::config::Config;
 
@@ -38,8 +40,9 @@ fn code(answer: &Answer) -> String {
 /// What is in the audit: who, what, to what, what came of it.
 fn audited(dir: &Path) -> Vec<(String, String, String, String)> {
     let text = std::fs::read_to_string(dir.join(AUDIT)).unwrap();
-    let entries = read(&text).map(|line| line.unwrap().entry);
+    let entries = joined(read(&text).map(|line| line.unwrap())).into_iter();
     entries
+        .map(|line| line.entry)
         .map(|Entry { who, did, to, outcome, .. }| (who, did, to.unwrap_or_default(), outcome))
         .collect()
 }
@@ -115,8 +118,75 @@ fn pages_of_others_get_nothing() {
     let answer = ask(&[("origin", &own), form]);
     assert_eq!((answer.status, code(&answer)), (415, "TFY0166".into()));
     assert_eq!(ask(&[("origin", &own)]).status, 201);
-    // `curl -d` says that it is one, and is no page.
-    assert_eq!(ask(&[form]).status, 200);
+    // Not every browser says where a form comes from, and one without fields has no body.
+    assert_eq!(ask(&[form]).problem(), (415, "TFY0166".into()));
+    house.submit("wait", "w", "null");
+    for kind in [form.1, "multipart/form-data; boundary=x", "text/plain"] {
+        let headers = [("host", &*host), ("content-type", kind)];
+        let cancelled = house.ask("POST", "/api/v1/runs/w/cancel", &headers, "");
+        assert_eq!(cancelled.problem(), (415, "TFY0166".into()), "{kind}");
+    }
+    assert_eq!(house.get("/api/v1/runs/w").json()["state"], "live");
+    let typeless =
+        "POST /api/v1/runs/w/cancel HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n";
+    let mut line = house.connect();
+    line.write_all(typeless.as_bytes()).unwrap();
+    assert_eq!(kit::read_answer(&mut line).status, 204);
+}
+
+/// Reads until the other side closes the connection, and gives how long that took.
+fn until_closed(line: &mut TcpStream) -> Duration {
+    let (begun, mut piece) = (Instant::now(), [0; 4096]);
+    loop {
+        match line.read(&mut piece) {
+            Ok(0) => return begun.elapsed(),
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {
+                return begun.elapsed();
+            }
+            Err(error) => panic!("not closed after {:?}: {error}", begun.elapsed()),
+        }
+    }
+}
+
+#[test]
+fn streams_of_a_removed_token_end_soon_whether_they_are_read_or_not() {
+    let dir = Dir::new();
+    let house = house(&dir, "require_token = true");
+    let (ada, admin) = (bearer(&dir, "ada", Role::Viewer), bearer(&dir, "root", Role::Admin));
+    let submit = |id: &str, function: &str, input: &str| {
+        let body = format!("{{\"function\":\"{function}\",\"id\":\"{id}\",\"input\":{input}}}");
+        house.ask("POST", "/api/v1/runs", &[("authorization", &admin)], &body)
+    };
+    assert_eq!(submit("w", "wait", "null").status, 201);
+    let open = |path: &str, accept: &str| {
+        let mut line = house.connect();
+        let headers = [("authorization", &*ada), ("accept", accept)];
+        kit::send(&mut line, "GET", path, &headers, "");
+        assert!(kit::read_head(&mut line).starts_with("HTTP/1.1 200"));
+        line
+    };
+    let mut streams = [
+        open("/api/v1/events", "text/event-stream"),
+        open("/api/v1/runs/w/events", "text/event-stream"),
+        open("/api/v1/runs/w/records?follow=true", "text/event-stream"),
+        open("/api/v1/runs/w/records?follow=true", "application/x-ndjson"),
+    ];
+    // Somebody who reads nothing, so that what is sent is stuck.
+    let mut stuck = open("/api/v1/events?all=true", "text/event-stream");
+    for number in 0..20 {
+        assert_eq!(submit(&format!("s-{number}"), "steps", "2000").status, 201);
+    }
+    // What is followed is looked at ever more seldom.
+    std::thread::sleep(Duration::from_millis(1500));
+    Tokens::at(&dir.0).remove("ada").unwrap();
+    let begun = Instant::now();
+    for line in &mut streams {
+        until_closed(line);
+        assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    }
+    std::thread::sleep(Duration::from_secs(3).saturating_sub(begun.elapsed()));
+    assert!(until_closed(&mut stuck) < Duration::from_secs(5));
 }
 
 #[test]

@@ -657,3 +657,82 @@ fn a_long_value_is_read_by_its_hash() {
     }
     assert_eq!(house.get(&format!("/api/v1/runs/nobody/blobs/{hash}")).problem().0, 404);
 }
+
+#[test]
+fn what_was_acknowledged_is_in_the_records_that_are_read_next() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    let mut line = house.connect();
+    for number in 0..300 {
+        let body = format!("{{\"function\":\"wait\",\"id\":\"w-{number}\",\"input\":null}}");
+        send(&mut line, "POST", "/api/v1/runs", &[], &body);
+        assert_eq!(read_answer(&mut line).status, 201);
+        let path = format!("/api/v1/runs/w-{number}/records");
+        let lines = ("accept", "application/x-ndjson");
+        send(&mut line, "GET", &path, &[lines], "");
+        let read = read_answer(&mut line).body;
+        assert!(read.contains("\"RunStart\""), "{number}: {read:?}");
+        // A message is in what follows it, too.
+        let message = format!("\"m-{number}\"");
+        let body = format!("{{\"name\":\"other\",\"message\":{message}}}");
+        send(&mut line, "POST", &format!("/api/v1/runs/w-{number}/messages"), &[], &body);
+        assert_eq!(read_answer(&mut line).status, 204);
+        send(&mut line, "GET", &path, &[], "");
+        let page = read_answer(&mut line).body;
+        assert!(page.contains(&message), "{number}: {page:?}");
+    }
+}
+
+/// Changes one letter in the middle of a run's file.
+fn damage(dir: &Dir, run: &str) {
+    let path = dir.0.join(format!("wal/{run}.wal"));
+    let mut bytes = std::fs::read(&path).unwrap();
+    let second = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    bytes[second + 20] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+}
+
+#[test]
+fn a_damaged_run_that_is_over_is_listed_as_damaged() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    let mut runs = Vec::new();
+    for (id, function, input) in [("small", "echo", "1"), ("large", "steps", "500")] {
+        let uuid = house.submit(function, id, input).json()["uuid"].as_str().unwrap().to_owned();
+        house.wait_for(id, "completed");
+        runs.push(uuid);
+    }
+    house.close();
+    runs.iter().for_each(|run| damage(&dir, run));
+    let house = House::open(&dir);
+    let states = || {
+        let list = house.get("/api/v1/runs?sort=started").json();
+        let runs = list["runs"].as_array().unwrap().iter();
+        let mut states: Vec<(String, String)> = runs
+            .map(|run| {
+                (run["uuid"].as_str().unwrap().into(), run["state"].as_str().unwrap().into())
+            })
+            .collect();
+        states.sort();
+        states
+    };
+    // A small file is checked when it is listed, and a large one when its run is shown.
+    let small = states().into_iter().find(|(run, _)| *run == runs[0]).unwrap();
+    assert_eq!(small.1, "damaged");
+    for run in &runs {
+        let shown = house.get(&format!("/api/v1/runs/{run}"));
+        assert_eq!((shown.status, &shown.json()["state"]), (200, &"damaged".into()), "{shown:?}");
+        assert_eq!(shown.json()["error"]["code"], "TFY0107", "{shown:?}");
+    }
+    assert!(states().iter().all(|(_, state)| state == "damaged"), "{:?}", states());
+}
+
+#[test]
+fn an_id_that_is_the_uuid_of_another_run_is_refused() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    let first = house.submit("wait", "a", "null").json()["uuid"].as_str().unwrap().to_owned();
+    assert_eq!(house.submit("wait", &first, "null").problem(), (409, "TFY0037".into()));
+    assert_eq!(house.post(&format!("/api/v1/runs/{first}/cancel"), "").status, 204);
+    assert_eq!(house.get("/api/v1/runs").json()["total"], 1);
+}

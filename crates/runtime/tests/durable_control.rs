@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use durable_kit::{Dir, ms};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tiffany::control::{Control, Decision};
-use tiffany::durable::{external_promise, on_question, receive, step, step_with};
+use tiffany::durable::{Fork, external_promise, on_question, receive, step, step_with};
 use tiffany::history::Chronicle;
 use tiffany::wal::Settings;
 use tiffany::{Builder, Runtime, Settlement, TaskError, Uuid, sleep, spawn, try_spawn, yield_now};
@@ -177,20 +178,86 @@ fn what_comes_through_the_socket_can_be_anything() {
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         assert!(answers.next().is_none());
         drop(UnixStream::connect(&socket).unwrap());
-        // More than may come; each is answered, and those who come later again.
-        let many: Vec<UnixStream> =
-            (0..40).map(|_| UnixStream::connect(&socket).unwrap()).collect();
-        let mut refused = 0;
-        for mut stream in &many {
-            stream.write_all(b"\"status\"\n").unwrap();
-            let mut answer = String::new();
-            BufReader::new(stream).read_line(&mut answer).unwrap();
-            refused += usize::from(answer.contains("TFY0043") || answer.contains("Unreachable"));
+        // Several requests at once are answered one after the other.
+        let mut stream = UnixStream::connect(&socket).unwrap();
+        stream.write_all("\"status\"\nnonsense\n".repeat(1000).as_bytes()).unwrap();
+        let mut answers = BufReader::new(stream).lines();
+        for _ in 0..1000 {
+            let (good, bad) = (answers.next().unwrap().unwrap(), answers.next().unwrap().unwrap());
+            assert!(good.contains("\"Ok\"") && bad.contains("cannot be read"), "{good} {bad}");
         }
-        assert!(refused > 0 && refused <= 10, "{refused}");
     });
     runtime.send(&run, "word", &"").unwrap();
     assert!(runtime.wait_for(&run).unwrap().is_empty());
+}
+
+/// Limits how many files this process may have open.
+fn limit_descriptors(soft: u64) {
+    let hard = getrlimit(Resource::Nofile).maximum;
+    let current = Some(hard.map_or(soft, |hard| hard.min(soft)));
+    setrlimit(Resource::Nofile, Rlimit { current, maximum: hard }).unwrap();
+}
+
+/// Clients that are connected and ask nothing cost a descriptor each, and keep nobody else out.
+#[test]
+fn thousands_of_idle_clients_lock_nobody_out() {
+    limit_descriptors(10_000);
+    let dir = Dir::new();
+    let mut runtime = listening(&dir).build().unwrap();
+    let path = dir.0.clone();
+    beside(&mut runtime, move || {
+        let mut idle: Vec<Control> =
+            (0..2000).map(|_| Control::connect(&path).unwrap().unwrap()).collect();
+        std::thread::scope(|scope| {
+            for number in 0..500 {
+                let path = &path;
+                scope.spawn(move || {
+                    let mut control = Control::connect(path).unwrap().unwrap();
+                    control.submit("listener", &format!("l-{number}"), &()).unwrap();
+                });
+            }
+        });
+        assert_eq!(idle[0].status().unwrap().live, 500);
+        // A connection that was closed to make room is made again.
+        idle.iter_mut().step_by(100).for_each(|control| drop(control.status().unwrap()));
+    });
+}
+
+/// Clients that all have a request under way leave room for others; where there is none, that is said at once.
+#[test]
+fn a_client_that_takes_every_connection_is_told_that_there_is_no_room() {
+    limit_descriptors(256);
+    let dir = Dir::new();
+    let mut runtime = listening(&dir).build().unwrap();
+    // Nobody drives the runtime, so no request is answered.
+    let socket = dir.0.join("control.sock");
+    let mut busy = Vec::new();
+    for _ in 0..32 {
+        let mut stream = UnixStream::connect(&socket).unwrap();
+        stream.write_all(b"\"status\"\n").unwrap();
+        busy.push(stream);
+    }
+    let begun = Instant::now();
+    let refused = Control::connect(&dir.0).unwrap().unwrap().status().unwrap_err();
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert_eq!(refused.code(), "TFY0043");
+    assert!(refused.message().contains("no room for another connection"), "{refused}");
+    // Another process still finds room.
+    let asked = std::process::Command::new("sh")
+        .args(["-c", "echo '\"long_turns\"' | timeout 10 python3 -c \"import socket,sys; s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.sendall(sys.stdin.buffer.read()); print(s.recv(4096).decode())\" \"$0\""])
+        .arg(&socket)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&asked.stdout).into_owned();
+    assert!(said.contains("\"Ok\""), "{asked:?}");
+    // When the runtime is driven again, everybody is answered.
+    beside(&mut runtime, move || {
+        for stream in busy {
+            let mut answer = String::new();
+            BufReader::new(stream).read_line(&mut answer).unwrap();
+            assert!(answer.contains("\"Ok\""), "{answer}");
+        }
+    });
 }
 
 /// A path that is longer than the name of a socket may be.
@@ -689,4 +756,39 @@ fn what_is_said_comes_after_all_that_stands_before_it() {
         let mut runtime = cut.builder().register("parent", parent).build().unwrap();
         assert_eq!(runtime.wait_for(&run).unwrap(), 7, "{}", cut.log());
     }
+}
+
+/// Everything that takes the name of a run takes its id and its UUID, so no id may be another run's UUID, and no run may
+/// have a UUID that is another run's id.
+#[test]
+fn an_id_that_names_another_run_is_refused() {
+    let dir = Dir::new();
+    let mut runtime = listening(&dir).build().unwrap();
+    let first = runtime.submit::<Vec<String>>("listener", "a", &()).unwrap();
+    let uuid = first.uuid().to_string();
+    let later = tiffany::durable::run_id("later").to_string();
+    runtime.submit::<Vec<String>>("listener", &later, &()).unwrap();
+    for id in [uuid.clone(), uuid.to_uppercase(), "later".into()] {
+        let refused = runtime.submit::<Vec<String>>("listener", &id, &()).err().unwrap();
+        assert_eq!(refused.code(), "TFY0037", "{id}: {refused}");
+        let refused = runtime.fork::<Vec<String>>(&first, 1, Fork::new().id(&id)).err().unwrap();
+        assert_eq!(refused.code(), "TFY0037", "{id}: {refused}");
+    }
+    let (path, refused) = (dir.0.clone(), uuid.clone());
+    beside(&mut runtime, move || {
+        let mut control = Control::open(&path).unwrap();
+        assert_eq!(control.submit("listener", &refused, &()).unwrap_err().code(), "TFY0037");
+        // A UUID that is nobody's is an id like any other, and so is one's own id again.
+        let free = Uuid::from_random(7).to_string();
+        assert_eq!(
+            control.submit("listener", &free, &()).unwrap(),
+            tiffany::durable::run_id(&free)
+        );
+        control.submit("listener", &free, &()).unwrap();
+        control.submit("listener", "a", &()).unwrap();
+    });
+    drop(runtime);
+    let mut control = Control::open(&dir.0).unwrap();
+    let refused = control.fork(first.uuid(), 1, Fork::new().id(&uuid)).unwrap_err();
+    assert_eq!(refused.code(), "TFY0037");
 }

@@ -430,3 +430,35 @@ fn a_segment_that_was_lengthened_for_a_large_block_shrinks_again() {
     drop(open(&scratch.log(), small()).unwrap());
     assert!(sizes().iter().all(|size| *size == small().segment_bytes), "{:?}", sizes());
 }
+
+/// A file of the log that is a symbolic link is not followed: the lock of a log is emptied when it is taken, and
+/// whoever else can write the directory could have any file emptied with a link. A directory may be elsewhere, if its
+/// owner or root says so.
+#[test]
+fn links_to_other_files_are_not_followed() {
+    let scratch = Scratch::new("links");
+    let (log, victim) = (scratch.log(), scratch.0.join("victim"));
+    let (writer, _) = open(&log, small()).unwrap();
+    writer.close().unwrap();
+    let segment = fs::read_dir(log.join("commit")).unwrap().map(|entry| entry.unwrap().path());
+    let segment = segment.filter(|path| !path.ends_with("index")).min().unwrap();
+    for name in [log.join("lock"), log.join("commit/index"), segment.clone()] {
+        fs::rename(&name, &victim).unwrap();
+        let before = fs::read(&victim).unwrap();
+        std::os::unix::fs::symlink(&victim, &name).unwrap();
+        let refused = open(&log, small()).map(drop).unwrap_err();
+        // A segment that is no file is not there.
+        let expected = if name == segment { "TFY0108" } else { "TFY0211" };
+        assert_eq!(refused.code(), expected, "{refused}");
+        assert_eq!(fs::read(&victim).unwrap(), before, "{}", name.display());
+        fs::remove_file(&name).unwrap();
+        fs::rename(&victim, &name).unwrap();
+    }
+    fs::rename(log.join("wal"), &victim).unwrap();
+    std::os::unix::fs::symlink(&victim, log.join("wal")).unwrap();
+    drop(open(&log, small()).unwrap());
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::lchown(log.join("wal"), Some(4711), None).unwrap();
+        assert_eq!(open(&log, small()).map(drop).unwrap_err().code(), "TFY0211");
+    }
+}

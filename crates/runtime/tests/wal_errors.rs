@@ -32,7 +32,8 @@ fn one_of_each() -> Vec<LogError> {
         LogError::NoRecord { run, seq: 9, records: 4 },
         LogError::HalfRestored(path.clone()),
         LogError::Mismatch { run, record: 7, offset: 900 },
-        LogError::NoDescriptor { act: "open", path },
+        LogError::NoDescriptor { act: "open", path: path.clone() },
+        LogError::Link { act: "open", path },
     ]
 }
 

@@ -7,7 +7,6 @@ use axum::response::IntoResponse;
 use serde::de::IgnoredAny;
 use tiffany::wal::{BlobHash, LogError, RealDisk, read_blob};
 
-use super::look::detail;
 use crate::app::App;
 use crate::error::DaemonError;
 use crate::http::{Answered, Named, Problem};
@@ -18,7 +17,7 @@ pub(super) async fn show(
     Named((run, hash)): Named<(String, String)>,
 ) -> Answered {
     let run = app.find(&run).await?;
-    detail(&app, run).await?;
+    let recorded = app.recorded(run).await?;
     let Some(hash) = BlobHash::parse(&hash) else {
         let message = "the name of a value is its hash, as `$blob` has it in a record".into();
         return Err(DaemonError::BadRequest(message).into());
@@ -27,9 +26,16 @@ pub(super) async fn show(
     let read = move || {
         let bytes = read_blob(&RealDisk, &dir, hash)?;
         let is_json = serde_json::from_slice::<IgnoredAny>(&bytes).is_ok();
-        Ok((bytes, is_json))
+        Ok::<_, LogError>((bytes, is_json))
     };
-    let read: Result<_, LogError> = app.chronicles.at_leisure(app.limits.answer_time, read).await?;
+    let patience = app.limits.answer_time;
+    let mut read_now = app.chronicles.at_leisure(patience, read.clone()).await?;
+    if let Err(LogError::MissingBlob(_)) = read_now {
+        // A value that is safe comes onto its place before the record that names it.
+        app.chronicles.ask(recorded, patience, |_| Ok(())).await?;
+        read_now = app.chronicles.at_leisure(patience, read).await?;
+    }
+    let read = read_now;
     let (bytes, is_json) = read.map_err(|error| {
         let status = if matches!(error, LogError::MissingBlob(_)) { 404 } else { 500 };
         Problem::new(error.code(), status, &error.to_string())

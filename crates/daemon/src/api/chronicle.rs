@@ -1,6 +1,5 @@
 //! What the records of a run tell, as a page shows it: its tasks at any record, its timeline, its effects. No code is run for it.
 
-use std::pin::pin;
 use std::time::SystemTime;
 
 use axum::body::Body;
@@ -11,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use tiffany::history::{EffectQuery, TaskQuery, TimelineQuery};
 use tiffany::{ErrorKind, TaskError};
 
-use super::look::detail;
 use crate::app::App;
 use crate::error::DaemonError;
 use crate::http::{Answered, Named, Problem, Query};
@@ -39,16 +37,9 @@ async fn ask<T: Send + 'static>(
     + 'static,
 ) -> Result<T, Problem> {
     let run = app.find(name).await?;
-    // Both read the log of a run of which nothing is known yet, so both begin at once.
-    let mut known = pin!(detail(app, run));
-    let mut answer = pin!(app.chronicles.ask(run, app.limits.answer_time, question));
-    tokio::select! {
-        biased;
-        // A run that was removed says so, and is not looked for in vain.
-        known = &mut known => known.map(drop)?,
-        answer = &mut answer => return known.await.and(answer),
-    }
-    answer.await
+    // A run that was removed says so, and is not looked for in vain.
+    let recorded = app.recorded(run).await?;
+    app.chronicles.ask(recorded, app.limits.answer_time, question).await
 }
 
 /// Which tasks, and at which record.

@@ -25,7 +25,7 @@ use super::look::detail;
 use crate::app::{App, Guest, Phase};
 use crate::auth::Who;
 use crate::error::DaemonError;
-use crate::http::{Answered, Named, Query};
+use crate::http::{Answered, Named, Peer, Query};
 
 /// Which events are wanted.
 #[derive(Default, Deserialize)]
@@ -46,16 +46,18 @@ const WRITE_BYTES: usize = 16 << 10;
 pub(super) async fn of_all(
     State(app): State<App>,
     Extension(who): Extension<Who>,
+    Extension(peer): Extension<Peer>,
     Query(which): Query<Which>,
     request: Request,
 ) -> Answered {
-    let guest = Guest::new(&app, who);
+    let guest = Guest::new(&app, who, &peer);
     open(app, guest, None, which, request).await
 }
 
 pub(super) async fn of_run(
     State(app): State<App>,
     Extension(who): Extension<Who>,
+    Extension(peer): Extension<Peer>,
     Named(name): Named<String>,
     Query(which): Query<Which>,
     request: Request,
@@ -63,7 +65,7 @@ pub(super) async fn of_run(
     let run = app.find(&name).await?;
     // A run of which nothing is left has no events.
     detail(&app, run).await?;
-    let guest = Guest::new(&app, who);
+    let guest = Guest::new(&app, who, &peer);
     open(app, guest, Some(TaskId::Durable(run)), which, request).await
 }
 
@@ -155,17 +157,12 @@ impl Events {
         if self.app.phase() == Phase::Closing {
             return ENDING;
         }
-        let first = loop {
-            if let Some(why) = self.guest.has_to_go() {
-                return Next::End(BROKEN_RULE, why);
-            }
-            tokio::select! {
-                // What is there is not waited for.
-                biased;
-                told = poll_fn(|cx| self.events.poll_next(cx)) => break told,
-                () = self.app.closing() => return ENDING,
-                () = self.guest.due() => {}
-            }
+        let first = tokio::select! {
+            // What is there is not waited for, but nobody is told more than they may be.
+            biased;
+            () = self.guest.gone() => return Next::End(BROKEN_RULE, Guest::WHY),
+            told = poll_fn(|cx| self.events.poll_next(cx)) => told,
+            () = self.app.closing() => return ENDING,
         };
         let Some(first) = first else { return Next::End(GOING_AWAY, "the runtime is gone") };
         let mut told = vec![first];
@@ -280,6 +277,7 @@ async fn talk(socket: &mut WebSocket, events: &mut Events) -> Option<(u16, &'sta
     let most = events.app.limits.messages_per_second;
     let hello = events.hello.take().unwrap_or_default();
     socket.send(Message::Text(format!("{{\"streaming\":{hello}}}").into())).await.ok()?;
+    let mut guest = events.guest.clone();
     let mut pings = interval_at(Instant::now() + ping, ping);
     let mut is_awaited = false;
     let (mut second, mut said) = (Instant::now(), 0);
@@ -288,14 +286,18 @@ async fn talk(socket: &mut WebSocket, events: &mut Events) -> Option<(u16, &'sta
             next = events.next() => match next {
                 Next::End(code, why) => return Some((code, why)),
                 Next::Told(all) => {
-                    // Who takes nothing for so long is gone.
-                    let patience = 2 * ping;
-                    for told in &all {
-                        let fed = socket.feed(events.message(told));
-                        timeout(patience, fed).await.ok()?.ok()?;
-                    }
                     // All of them leave together.
-                    timeout(patience, socket.flush()).await.ok()?.ok()?;
+                    let sent = async {
+                        for told in &all {
+                            socket.feed(events.message(told)).await?;
+                        }
+                        socket.flush().await
+                    };
+                    tokio::select! {
+                        // A client that takes nothing for so long is gone.
+                        sent = timeout(2 * ping, sent) => sent.ok()?.ok()?,
+                        () = guest.gone() => return Some((BROKEN_RULE, Guest::WHY)),
+                    }
                 }
             },
             came = socket.recv() => {

@@ -7,7 +7,7 @@ use serde_json::json;
 use tiffany::control::{Answer, Request};
 
 use crate::app::{App, Phase, unexpected};
-use crate::http::Answered;
+use crate::http::{Answered, Problem};
 
 pub(super) async fn healthz() -> Response {
     axum::Json(json!({ "status": "ok" })).into_response()
@@ -18,7 +18,10 @@ pub(super) async fn readyz(State(app): State<App>) -> Response {
         Phase::Starting => Some(json!("runs are being brought back")),
         Phase::Draining | Phase::Closing => Some(json!("the daemon is ending")),
         // Machines ask this again and again: nothing is listed for it.
-        Phase::Ready => app.ask(Request::Health).await.err().map(|problem| problem.json()),
+        Phase::Ready => match app.ask(Request::Health).await {
+            Ok(_) => app.audit.check().err().map(|error| Problem::from(error).json()),
+            Err(problem) => Some(problem.json()),
+        },
     };
     match why {
         None => axum::Json(json!({ "status": "ready" })).into_response(),

@@ -13,8 +13,9 @@ use tiffany::retention::{Candidate, Keeper, Plan, Pruned, Retention};
 use tiffany::{TaskError, Uuid};
 
 use crate::app::{App, unexpected};
+use crate::audit::Intent;
 use crate::error::DaemonError;
-use crate::http::{Answered, Json, Named, Noted, Problem, Signed, given, whole};
+use crate::http::{Answered, Json, Named, Noted, Problem, Signed, change, given, whole};
 
 pub(super) async fn remove(State(app): State<App>, Named(name): Named<String>) -> Answered {
     let run = app.find_whole(&name).await?;
@@ -29,6 +30,7 @@ pub(super) async fn remove(State(app): State<App>, Named(name): Named<String>) -
 
 pub(super) async fn compact(State(app): State<App>, Named(name): Named<String>) -> Answered {
     let run = app.find_whole(&name).await?;
+    change::begin(None)?;
     let pruned = with_keeper(&app, move |keeper| keeper.compact(&[run])).await?;
     if let Some((_, error)) = pruned.refused.first() {
         return Err(error.clone().into());
@@ -94,9 +96,11 @@ pub(super) async fn prune(
     let pruned = match dry_run {
         true => None,
         false => {
+            change::begin(None)?;
+            let intents = intents(&app, &signed, &plan)?;
             let planned = plan.clone();
             let done = with_keeper(&app, move |keeper| keeper.carry_out(&planned)).await;
-            written_down(&app, &signed, &plan, &done)?;
+            finish(&app, intents, &done);
             Some(done?)
         }
     };
@@ -116,28 +120,42 @@ pub(super) async fn prune(
 /// So many runs are named in one line of the audit.
 const NAMED: usize = 200;
 
-/// Which runs a rule has met. If it broke off, that is what came of all of them: nobody knows how far it was.
-fn written_down(
-    app: &App,
-    signed: &Signed,
-    plan: &Plan,
-    done: &Result<Pruned, Problem>,
-) -> Result<(), Problem> {
-    let outcome = done.as_ref().map_or_else(|problem| problem.code.clone(), |_| "ok".into());
+/// An intent of the audit, and the runs that it names.
+type Intended = (Intent, Vec<Uuid>);
+
+/// Writes which runs a rule is about to remove and to compact.
+fn intents(app: &App, signed: &Signed, plan: &Plan) -> Result<Vec<Intended>, Problem> {
+    let mut intents = Vec::new();
+    for (did, runs) in [("remove", &plan.remove), ("compact", &plan.compact)] {
+        let runs: Vec<Uuid> = runs.iter().map(|one| one.run).collect();
+        for some in runs.chunks(NAMED) {
+            let entry = signed.entry(did, Some(listed(some)), String::new());
+            intents.push((app.audit.begin(&entry)?, some.to_vec()));
+        }
+    }
+    Ok(intents)
+}
+
+/// Writes which of them were removed and compacted. If the rule broke off, its error is the outcome of all: it is
+/// not known how far it came.
+fn finish(app: &App, intents: Vec<Intended>, done: &Result<Pruned, Problem>) {
+    let outcome = done.as_ref().map_or_else(|problem| &*problem.code, |_| "ok");
     let is_left = |run: &Uuid| {
         let is = |pruned: &Pruned| {
             pruned.unchanged.contains(run) || pruned.refused.iter().any(|(left, _)| left == run)
         };
         done.as_ref().is_ok_and(is)
     };
-    for (did, runs) in [("remove", &plan.remove), ("compact", &plan.compact)] {
-        let runs: Vec<String> =
-            runs.iter().filter(|one| !is_left(&one.run)).map(|one| one.run.to_string()).collect();
-        for some in runs.chunks(NAMED) {
-            app.audit.write(&signed.entry(did, Some(some.join(" ")), outcome.clone()))?;
+    for (intent, mut runs) in intents {
+        runs.retain(|run| !is_left(run));
+        if let Err(error) = app.audit.finish(intent.done_to(listed(&runs)), outcome) {
+            tracing::error!(target: "tiffany", code = error.code(), "{error}");
         }
     }
-    Ok(())
+}
+
+fn listed(runs: &[Uuid]) -> String {
+    runs.iter().map(Uuid::to_string).collect::<Vec<_>>().join(" ")
 }
 
 fn told(pruned: &Pruned) -> Value {

@@ -2,7 +2,7 @@
 //! faster than somebody takes them.
 
 use std::convert::Infallible;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Extension;
 use axum::body::{Body, Bytes};
@@ -19,10 +19,11 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::chronicle::json;
 use super::look::detail;
-use crate::app::{App, Guest};
+use crate::app::{App, Guest, Recorded};
 use crate::auth::Who;
+use crate::chronicles::PATIENCE;
 use crate::error::DaemonError;
-use crate::http::{Answered, Named, Problem, Query};
+use crate::http::{Answered, Named, Peer, Problem, Query};
 
 /// Which records are wanted.
 #[derive(Default, Deserialize)]
@@ -124,13 +125,14 @@ impl Form {
 pub(super) async fn records(
     State(app): State<App>,
     Extension(who): Extension<Who>,
+    Extension(peer): Extension<Peer>,
     headers: HeaderMap,
     Named(name): Named<String>,
     Query(wanted): Query<Wanted>,
 ) -> Answered {
     let run = app.find(&name).await?;
     // A run of which nothing is left has no records.
-    detail(&app, run).await?;
+    let recorded = app.recorded(run).await?;
     let form = Form::wanted(&headers);
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse::<u64>().ok());
     let from = wanted.from.or(last.map(|last| last.saturating_add(1)));
@@ -140,7 +142,7 @@ pub(super) async fn records(
                 let message = "records are followed as lines or as events: give `Accept: application/x-ndjson` or `text/event-stream`";
                 return Err(DaemonError::BadRequest(message.into()).into());
             }
-            page(&app, run, wanted.query(from)?).await
+            page(&app, recorded, wanted.query(from)?).await
         }
         form => {
             if let Some(name) = wanted.of_page() {
@@ -154,10 +156,11 @@ pub(super) async fn records(
             let place = app.stream()?;
             let growth = app.runtime()?.growth(run);
             let stream = Stream {
-                guest: Guest::new(&app, who),
+                guest: Guest::new(&app, who, &peer),
                 app,
                 growth,
-                run,
+                recorded,
+                begun: Instant::now(),
                 reader: Some(reader),
                 form,
                 follow,
@@ -186,6 +189,13 @@ struct Reader {
 type Piece = Vec<(u64, String)>;
 
 impl Reader {
+    /// Whether it came to a record that is safe, or further.
+    fn has_reached(&self, recorded: Recorded) -> bool {
+        let chain = self.follower.checker().chain();
+        let at = chain.map_or((0, 0), |chain| (chain.generation(), chain.seq()));
+        at >= (recorded.generation, recorded.seq)
+    }
+
     /// The next lines, up to so many bytes or records.
     fn read(&mut self, most: u64) -> Result<Piece, LogError> {
         let mut lines = Vec::new();
@@ -219,12 +229,12 @@ async fn read(mut reader: Reader, most: u64) -> Result<(Reader, Piece), Problem>
     }
 }
 
-async fn page(app: &App, run: Uuid, query: RecordQuery) -> Answered {
+async fn page(app: &App, recorded: Recorded, query: RecordQuery) -> Answered {
     let ask = move |chronicle: &mut Chronicle| {
         let page = chronicle.records(&query)?;
         Ok(page_text(&query, &page))
     };
-    Ok(json(app.chronicles.ask(run, app.limits.answer_time, ask).await?))
+    Ok(json(app.chronicles.ask(recorded, app.limits.answer_time, ask).await?))
 }
 
 fn page_text(query: &RecordQuery, page: &RecordPage) -> Vec<u8> {
@@ -250,7 +260,9 @@ struct Stream {
     app: App,
     growth: Growth,
     guest: Guest,
-    run: Uuid,
+    /// What was safe when it began.
+    recorded: Recorded,
+    begun: Instant,
     reader: Option<Reader>,
     form: Form,
     follow: bool,
@@ -278,8 +290,8 @@ impl Stream {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             let reader = self.reader.take()?;
-            if let Some(why) = self.guest.has_to_go() {
-                return Some(self.end(why));
+            if self.guest.has_to_go() {
+                return Some(self.end(Guest::WHY));
             }
             if self.left == 0 {
                 return Some(self.end("limit"));
@@ -296,7 +308,15 @@ impl Stream {
             }
             // The end was known before the last look, so nothing came after that.
             if self.is_over || !self.follow {
-                return Some(self.end("over"));
+                if reader.has_reached(self.recorded) {
+                    return Some(self.end("over"));
+                }
+                // What is safe comes into the file soon.
+                if self.begun.elapsed() > PATIENCE {
+                    let late = DaemonError::NoAnswer { patience: PATIENCE, turn: None };
+                    return Some(self.failed(&late.into()));
+                }
+                self.pace = SOON;
             }
             self.reader = Some(reader);
             if let Some(piece) = self.wait().await {
@@ -313,11 +333,12 @@ impl Stream {
                 self.pace = SOON;
                 return None;
             }
+            () = self.guest.gone() => return Some(self.end(Guest::WHY)),
             () = self.app.closing() => return Some(self.end("the daemon is ending")),
         }
         self.quiet += self.pace;
         self.pace = (self.pace * 2).min(LATER);
-        match detail(&self.app, self.run).await {
+        match detail(&self.app, self.recorded.run).await {
             Ok(detail) => {
                 let goes_on = [RunState::Live, RunState::Ending, RunState::Paused, RunState::Held];
                 self.is_over = !goes_on.contains(&detail.summary.state);

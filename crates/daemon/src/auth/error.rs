@@ -81,13 +81,23 @@ pub enum AuthError {
         /// What the system said.
         why: String,
     },
+    /// The change was made, and its outcome could not be written.
+    #[error(
+        "the change was made, but its outcome could not be written to the audit file {}: {why} [TFY0210]; don't repeat the change; the outcome is written as soon as the file can be, and nothing else is changed before that", .file.display()
+    )]
+    AuditBehind {
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        why: String,
+    },
 }
 
 impl AuthError {
     /// All codes, in order.
     pub const CODES: &[&str] = &[
         "TFY0170", "TFY0171", "TFY0172", "TFY0173", "TFY0174", "TFY0175", "TFY0176", "TFY0178",
-        "TFY0179",
+        "TFY0179", "TFY0210",
     ];
 
     /// The stable code.
@@ -102,6 +112,7 @@ impl AuthError {
             AuthError::Tls { .. } => "TFY0176",
             AuthError::TokenName(_) => "TFY0178",
             AuthError::Audit { .. } => "TFY0179",
+            AuthError::AuditBehind { .. } => "TFY0210",
         }
     }
 
@@ -110,7 +121,8 @@ impl AuthError {
     pub fn without_places(mut self) -> AuthError {
         if let AuthError::TokenFile { file, .. }
         | AuthError::Tls { file, .. }
-        | AuthError::Audit { file, .. } = &mut self
+        | AuthError::Audit { file, .. }
+        | AuthError::AuditBehind { file, .. } = &mut self
         {
             *file = file.file_name().unwrap_or_default().into();
         }
@@ -123,7 +135,18 @@ impl AuthError {
             AuthError::NoToken | AuthError::BadToken | AuthError::Expired(_) => 401,
             AuthError::TooLittle { .. } | AuthError::Stranger { .. } => 403,
             AuthError::TokenName(_) => 400,
-            AuthError::TokenFile { .. } | AuthError::Tls { .. } | AuthError::Audit { .. } => 503,
+            AuthError::TokenFile { .. }
+            | AuthError::Tls { .. }
+            | AuthError::Audit { .. }
+            | AuthError::AuditBehind { .. } => 503,
+        }
+    }
+
+    /// The same failure, where the change was made before it.
+    pub(crate) fn after_the_change(self) -> AuthError {
+        match self {
+            AuthError::Audit { file, why } => AuthError::AuditBehind { file, why },
+            other => other,
         }
     }
 

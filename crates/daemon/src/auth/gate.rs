@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::SystemTime;
 
+use super::tokens::Stamp;
 use super::{AuthError, Kept, Role, Tokens};
 
 /// What is known of somebody who asks.
@@ -127,6 +128,11 @@ impl Gate {
         !self.needs_token
             || !self.clients.is_empty()
             || self.tokens.all().is_ok_and(|all| all.iter().any(is_good))
+    }
+
+    /// Which state the file of the tokens is in.
+    pub(crate) fn token_file(&self) -> Option<Stamp> {
+        self.tokens.stamp()
     }
 
     /// An error, if somebody who was let in would not be let in now.

@@ -47,11 +47,18 @@ struct Seen {
 
 /// Which state of a file it is. One that takes its place has another number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp(u64, u64, i64, i64);
+pub(crate) struct Stamp {
+    number: u64,
+    size: u64,
+    /// When its content changed, and when its owner or its permissions did.
+    changed: [(i64, i64); 2],
+}
 
 impl Stamp {
     fn of(metadata: &Metadata) -> Stamp {
-        Stamp(metadata.ino(), metadata.size(), metadata.mtime(), metadata.mtime_nsec())
+        let content = (metadata.mtime(), metadata.mtime_nsec());
+        let rights = (metadata.ctime(), metadata.ctime_nsec());
+        Stamp { number: metadata.ino(), size: metadata.size(), changed: [content, rights] }
     }
 }
 
@@ -61,9 +68,14 @@ impl Tokens {
         Tokens { file: dir.join(TOKENS), seen: Mutex::default() }
     }
 
-    /// All that there are.
+    /// Which state the file is in.
+    pub(crate) fn stamp(&self) -> Option<Stamp> {
+        fs::symlink_metadata(&self.file).ok().map(|metadata| Stamp::of(&metadata))
+    }
+
+    /// All that there are. A file that others can read or write, or that is not ours, is refused.
     pub fn all(&self) -> Result<Vec<Kept>, AuthError> {
-        let metadata = match fs::metadata(&self.file) {
+        let metadata = match fs::symlink_metadata(&self.file) {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(AuthError::file(&self.file, "read", &error)),
@@ -138,20 +150,19 @@ impl Tokens {
     }
 
     fn read(&self) -> Result<(Stamp, Vec<Kept>), AuthError> {
-        let wrong = |why: &str| AuthError::TokenFile {
-            file: self.file.clone(),
-            did: "read",
-            why: why.into(),
-        };
-        let failed = |error: io::Error| AuthError::file(&self.file, "read", &error);
-        let mut file = File::open(&self.file).map_err(failed)?;
+        let wrong = |why| AuthError::TokenFile { file: self.file.clone(), did: "read", why };
+        let failed = |error: io::Error| wrong(private::why_not_open(&error));
+        let mut file = private::open_options().read(true).open(&self.file).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
+        if let Some(why) = private::why_not_ours(&self.file, &metadata) {
+            return Err(wrong(why));
+        }
         if metadata.mode() & 0o077 != 0 {
-            return Err(wrong("others than its owner can read or write it"));
+            return Err(wrong("others than its owner can read or write it".into()));
         }
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(failed)?;
-        let all = serde_json::from_str(&text).map_err(|error| wrong(&error.to_string()))?;
+        let all = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
         Ok((Stamp::of(&metadata), all))
     }
 
@@ -165,10 +176,11 @@ impl Tokens {
         // A token may be made before there is a log.
         private::make_dir(dir).map_err(failed)?;
         let dir = File::open(dir).map_err(failed)?;
-        rustix::fs::flock(&dir, rustix::fs::FlockOperation::LockExclusive)
+        let exclusive = rustix::fs::FlockOperation::LockExclusive;
+        rustix::io::retry_on_intr(|| rustix::fs::flock(&dir, exclusive))
             .map_err(|error| failed(error.into()))?;
-        let mut all = match fs::exists(&self.file) {
-            Ok(false) => Vec::new(),
+        let mut all = match fs::symlink_metadata(&self.file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             _ => self.read()?.1,
         };
         let result = act(&mut all)?;
@@ -278,6 +290,37 @@ mod tests {
         fs::write(&file, "[]").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
         assert_eq!(code(Tokens::at(&dir.0).all()), "TFY0175");
+    }
+
+    #[test]
+    fn permissions_and_owner_are_checked_whenever_a_token_is_looked_up() {
+        let dir = Dir::new();
+        let (file, tokens) = (dir.0.join(TOKENS), Tokens::at(&dir.0));
+        let ada = tokens.add("ada", Role::Admin, None).unwrap();
+        tokens.find(ada.reveal()).unwrap();
+        // The content stays what it was.
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(code(tokens.find(ada.reveal())), "TFY0175");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        tokens.find(ada.reveal()).unwrap();
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&file, Some(4711), None).unwrap();
+            let refused = tokens.find(ada.reveal()).unwrap_err();
+            assert!(refused.to_string().contains("another user, 4711"), "{refused}");
+            assert_eq!(code(tokens.add("bob", Role::Viewer, None)), "TFY0175");
+        }
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_the_file_is_not_followed() {
+        let (dir, other) = (Dir::new(), Dir::new());
+        let ada = Tokens::at(&other.0).add("ada", Role::Admin, None).unwrap();
+        std::os::unix::fs::symlink(other.0.join(TOKENS), dir.0.join(TOKENS)).unwrap();
+        let tokens = Tokens::at(&dir.0);
+        assert_eq!(code(tokens.find(ada.reveal())), "TFY0175");
+        assert_eq!(code(tokens.add("bob", Role::Admin, None)), "TFY0175");
+        fs::remove_file(other.0.join(TOKENS)).unwrap();
+        assert_eq!(code(tokens.all()), "TFY0175");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use tiffany::cli::clap::{Arg, Command};
 use tiffany::cli::{Asked, GuestError};
 
 use super::print;
-use crate::audit::{AUDIT, Written, read};
+use crate::audit::{AUDIT, BEGUN, Written, joined, read};
 
 pub(crate) const NAME: &str = "audit";
 
@@ -34,14 +34,15 @@ pub(crate) fn run(asked: &Asked<'_>) -> Result<u8, GuestError> {
         }
     };
     let who = asked.matches.get_one::<String>("who");
-    let (mut rows, mut damage) = (Vec::new(), Vec::new());
+    let (mut lines, mut damage) = (Vec::new(), Vec::new());
     for line in read(&text) {
         match line {
-            Ok(line) if who.is_none_or(|who| line.entry.who == *who) => rows.push(line),
-            Ok(_) => {}
+            Ok(line) => lines.push(line),
             Err(why) => damage.push(why),
         }
     }
+    let mut rows = joined(lines);
+    rows.retain(|row| who.is_none_or(|who| row.entry.who == *who));
     match asked.json {
         true => {
             rows.iter().try_for_each(print::json)?;
@@ -60,5 +61,9 @@ fn row(line: &Written) -> Vec<String> {
     let entry = line.entry.clone();
     let when = format!("{}Z", line.ts.get(..19).unwrap_or(&line.ts));
     let to = entry.to.unwrap_or_default();
-    vec![when, entry.who, entry.role, entry.did, to, entry.outcome, entry.from]
+    let outcome = match entry.outcome.as_str() {
+        BEGUN => "begun, no outcome".into(),
+        _ => entry.outcome,
+    };
+    vec![when, entry.who, entry.role, entry.did, to, outcome, entry.from]
 }

@@ -10,6 +10,8 @@ use super::{print, refused};
 use crate::stuck::{Stuck, StuckTask, live};
 
 pub(crate) const NAME: &str = "stuck";
+/// How long the process that has the log has for an answer.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// List tasks that have waited for long for something that neither a clock nor a person decides, the longest first
 #[derive(Args, Debug)]
@@ -32,10 +34,11 @@ pub(crate) fn run(asked: &Asked<'_>) -> Result<u8, GuestError> {
         text: error.to_string(),
         exit: Some(2),
     })?;
-    let mut control = match Control::connect(&asked.dir).map_err(|error| refused(&error))? {
-        Some(control) => control,
-        None => Control::open(&asked.dir).map_err(|error| refused(&error))?,
-    };
+    let mut control =
+        match Control::connect_within(&asked.dir, PATIENCE).map_err(|error| refused(&error))? {
+            Some(control) => control,
+            None => Control::open(&asked.dir).map_err(|error| refused(&error))?,
+        };
     // A process of an older version does not know this question.
     let kept = control.long_turns().unwrap_or_default();
     if let Some(turn) = kept.last().filter(|turn| !turn.is_over) {

@@ -95,20 +95,22 @@ fn written_down<T>(
     };
     private::make_dir(&asked.dir).map_err(failed)?;
     let audit = Audit::at(&asked.dir)?;
-    audit.has_room()?;
-    let changed = change();
     let uid = rustix::process::getuid().as_raw();
-    audit.write(&Entry {
+    let intent = audit.begin(&Entry {
         who: user_name(uid),
         role: Role::Admin.to_string(),
         by: format!("uid:{uid}"),
         from: "command".into(),
         did: did.into(),
         to: Some(name.into()),
-        outcome: changed.as_ref().map_or_else(AuthError::code, |_| "ok").into(),
         ..Entry::default()
     })?;
-    audit.sync()?;
+    let changed = change();
+    let outcome = changed.as_ref().map_or_else(AuthError::code, |_| "ok");
+    // A token that was made is shown, whatever becomes of the line: it cannot be shown later.
+    if let Err(error) = audit.finish(intent, outcome).and_then(|()| audit.sync()) {
+        eprintln!("warning[{}]: {error}", error.code());
+    }
     changed
 }
 

@@ -1,19 +1,18 @@
-//! The door before every route: who asks, whether they may, and what is written down of it. Each route says in the table what it takes; nothing gets
-//! past here without that.
-
-use std::sync::{Arc, OnceLock};
+//! The door before every route: who asks, and whether they may. Each route says in the table what it takes; nothing gets
+//! past here without that. Requests that change something go on in `change.rs`.
 
 use axum::extract::{FromRequestParts, RawPathParams, Request, State};
-use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
 
+use super::change::{Change, Noted, Signed};
 use super::peers::Peer;
-use super::problem::{Problem, Refused};
+use super::problem::Problem;
+use super::read::is_json;
 use crate::app::{App, Phase};
-use crate::audit::Entry;
-use crate::auth::{AuthError, By, Knock, Role, Who};
+use crate::auth::{AuthError, Knock, Role, Who};
 use crate::error::DaemonError;
 
 /// What a route takes.
@@ -71,28 +70,22 @@ async fn change(app: App, role: Role, did: &'static str, request: Request, next:
             return Problem::from(error).into_response();
         }
     };
-    if let Err(error) = app.audit.has_room() {
-        return Problem::from(error).into_response();
-    }
     let signed = signed.by(&who);
-    let may = who.may(role);
+    let may = who.may(role).map_err(Problem::from).and_then(|()| no_form(&parts.headers));
     parts.extensions.insert(who);
     parts.extensions.insert(signed.clone());
     parts.extensions.insert(noted.clone());
     let request = Request::from_parts(parts, body);
+    let audited = Change::new(&app.audit, signed, noted, did);
     let done = tokio::spawn(async move {
         let _change = change;
-        let response = match may {
-            Ok(()) => next.run(request).await,
-            Err(refused) => Problem::from(refused).into_response(),
+        let work = async {
+            match may {
+                Ok(()) => next.run(request).await,
+                Err(refused) => refused.into_response(),
+            }
         };
-        let did = noted.did.get().copied().unwrap_or(did);
-        match app.audit.write(&signed.entry(did, noted.to(), outcome(&response))) {
-            Ok(()) => response,
-            // What was refused changed nothing; why it was is worth more.
-            Err(_) if response.status() >= StatusCode::BAD_REQUEST => response,
-            Err(error) => Problem::from(error).into_response(),
-        }
+        audited.audited(work).await
     });
     match done.await {
         Ok(response) => response,
@@ -100,6 +93,14 @@ async fn change(app: App, role: Role, did: &'static str, request: Request, next:
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(_) => not_now("is ending"),
         },
+    }
+}
+
+/// An error for a form. Its body may be empty, and it would be done all the same.
+fn no_form(headers: &HeaderMap) -> Result<(), Problem> {
+    match headers.contains_key(header::CONTENT_TYPE) {
+        true => Ok(is_json(headers)?),
+        false => Ok(()),
     }
 }
 
@@ -126,78 +127,4 @@ fn token_of_socket(headers: &HeaderMap) -> Option<String> {
         names.filter_map(|names| names.to_str().ok()).flat_map(|names| names.split(','));
     names
         .find_map(|name| name.trim().strip_prefix("bearer.").map(|token| format!("Bearer {token}")))
-}
-
-/// What came of a request, in a word.
-fn outcome(response: &Response) -> String {
-    let refused = response.extensions().get::<Refused>().map(|Refused(code)| code.clone());
-    let is_bad = response.status() >= StatusCode::BAD_REQUEST;
-    let status = || is_bad.then(|| response.status().as_str().to_owned());
-    refused.or_else(status).unwrap_or_else(|| "ok".into())
-}
-
-/// Who asks, as it is written down.
-#[derive(Clone, Debug)]
-pub(crate) struct Signed(Entry);
-
-impl Signed {
-    /// Somebody whom nobody knows yet.
-    fn of(peer: Option<&Peer>) -> Signed {
-        Signed(Entry {
-            who: "unknown".into(),
-            role: "none".into(),
-            by: "nothing".into(),
-            from: peer.map_or(String::new(), |peer| peer.address.to_string()),
-            ..Entry::default()
-        })
-    }
-
-    fn by(self, who: &Who) -> Signed {
-        Signed(Entry {
-            who: who.name.clone(),
-            role: who.role.to_string(),
-            by: match &who.by {
-                By::Token(id) => format!("token:{id}"),
-                By::Certificate => "certificate".into(),
-                By::Loopback => "loopback".into(),
-            },
-            ..self.0
-        })
-    }
-
-    pub(crate) fn entry(&self, did: &str, to: Option<String>, outcome: String) -> Entry {
-        Entry { did: did.into(), to, outcome, ..self.0.clone() }
-    }
-}
-
-/// What a handler finds out of that which is written down: it is in the body of the request, not in its path.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Noted {
-    did: Arc<OnceLock<&'static str>>,
-    to: Arc<OnceLock<String>>,
-}
-
-impl Noted {
-    fn of(names: Option<RawPathParams>) -> Noted {
-        let noted = Noted::default();
-        let names: Vec<&str> = names.iter().flatten().map(|(_, name)| name).collect();
-        if !names.is_empty() {
-            noted.done_to(&names.join("/"));
-        }
-        noted
-    }
-
-    /// What it is done to.
-    pub(crate) fn done_to(&self, to: &str) {
-        let _ = self.to.set(to.into());
-    }
-
-    /// What is done, in a word.
-    pub(crate) fn does(&self, did: &'static str) {
-        let _ = self.did.set(did);
-    }
-
-    fn to(&self) -> Option<String> {
-        self.to.get().cloned()
-    }
 }

@@ -1,6 +1,7 @@
 //! HTTP without anything of ours in it: connections and their limits, what is read of a request, and errors as they are answered.
 
 mod bare;
+pub(crate) mod change;
 mod door;
 mod peers;
 mod problem;
@@ -8,7 +9,9 @@ mod read;
 mod server;
 mod who_has;
 
-pub(crate) use door::{Noted, Signed, Takes, guarded};
+pub(crate) use change::{Noted, Signed};
+pub(crate) use door::{Takes, guarded};
+pub(crate) use peers::Peer;
 pub(crate) use problem::{Answered, Problem};
 pub(crate) use read::{Given, Json, Named, Query, given, whole};
 pub(crate) use server::{Server, bind, serve_line};

@@ -5,6 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
+
 use crate::error::DaemonError;
 use crate::limits::Limits;
 
@@ -14,6 +16,14 @@ pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
     /// The name in the certificate that it has proved to own.
     pub(crate) certificate: Option<String>,
+    /// Closes the connection, whatever is sent on it.
+    pub(crate) cut: Arc<Notify>,
+}
+
+impl Peer {
+    pub(crate) fn new(address: SocketAddr, certificate: Option<String>) -> Peer {
+        Peer { address, certificate, cut: Arc::default() }
+    }
 }
 
 /// All who are connected.

@@ -43,8 +43,9 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for Given<T> {
     }
 }
 
-/// A body is JSON. A page has to say so: a form, which a page of anybody can send without being asked, cannot.
-fn is_json(headers: &HeaderMap) -> Result<(), DaemonError> {
+/// A body is JSON. A page has to say so: a form, which any page can send without being asked, cannot. Programs may leave
+/// the type out.
+pub(super) fn is_json(headers: &HeaderMap) -> Result<(), DaemonError> {
     let is_page = headers.contains_key(header::ORIGIN);
     let Some(given) = headers.get(header::CONTENT_TYPE) else {
         return if is_page { Err(DaemonError::NotJson("of no type".into())) } else { Ok(()) };
@@ -54,8 +55,6 @@ fn is_json(headers: &HeaderMap) -> Result<(), DaemonError> {
     match &*kind {
         "application/json" => Ok(()),
         kind if kind.ends_with("+json") => Ok(()),
-        // What `curl -d` says of any body.
-        "application/x-www-form-urlencoded" if !is_page => Ok(()),
         _ => Err(DaemonError::NotJson(given.chars().take(100).collect())),
     }
 }

@@ -84,6 +84,7 @@ impl Server {
         let house = House::new(app, router, tls);
         threads.spawn(accept(listener, Arc::new(house)));
         threads.spawn(sync_audit(app.clone()));
+        threads.spawn(watch_tokens(app.clone()));
         Ok(Server { threads })
     }
 
@@ -107,6 +108,22 @@ async fn sync_audit(app: App) {
         let audit = Arc::clone(&app.audit);
         if let Ok(Err(error)) = tokio::task::spawn_blocking(move || audit.sync()).await {
             tracing::error!(target: "tiffany", code = error.code(), "{error}");
+        }
+    }
+}
+
+/// How often it is looked whether tokens were changed.
+const LOOK_AT_TOKENS: Duration = Duration::from_secs(1);
+
+/// Tells streams that tokens were changed, so that those end soon whose token was removed.
+async fn watch_tokens(app: App) {
+    let mut before = app.gate.token_file();
+    loop {
+        tokio::time::sleep(LOOK_AT_TOKENS).await;
+        let now = app.gate.token_file();
+        if now != before {
+            before = now;
+            app.token_changes.send_replace(());
         }
     }
 }
@@ -162,7 +179,7 @@ async fn connected(stream: TcpStream, address: SocketAddr, house: Arc<House>) {
         },
     };
     match &house.tls {
-        None => serve(stream, Peer { address, certificate: None }, &house).await,
+        None => serve(stream, Peer::new(address, None), &house).await,
         Some(tls) => {
             let hello = TlsAcceptor::from(tls.config()).accept(stream);
             let Ok(Ok(stream)) = tokio::time::timeout(house.app.limits.header_time, hello).await
@@ -171,7 +188,7 @@ async fn connected(stream: TcpStream, address: SocketAddr, house: Arc<House>) {
             };
             let certificates = stream.get_ref().1.peer_certificates();
             let certificate = certificates.and_then(|all| name_in(all.first()?));
-            serve(stream, Peer { address, certificate }, &house).await;
+            serve(stream, Peer::new(address, certificate), &house).await;
         }
     }
 }
@@ -195,13 +212,8 @@ where
 {
     let house = House::new(app, router(app), None);
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
-    serve_as(
-        stream,
-        Peer { address, certificate: None },
-        &house,
-        http1::Builder::new().keep_alive(false),
-    )
-    .await;
+    serve_as(stream, Peer::new(address, None), &house, http1::Builder::new().keep_alive(false))
+        .await;
 }
 
 async fn serve<S>(stream: S, peer: Peer, house: &House)
@@ -240,9 +252,11 @@ where
         .serve_connection(TokioIo::new(Explained::new(stream, header_bytes)), service_fn(answer))
         .with_upgrades();
     let mut connection = std::pin::pin!(connection);
+    let cut = Arc::clone(&peer.cut);
     tokio::select! {
         // Who breaks off has nobody to tell it to.
         ended = connection.as_mut() => drop(ended),
+        () = cut.notified() => {}
         () = house.app.closing() => {
             connection.as_mut().graceful_shutdown();
             drop(connection.await);

@@ -6,7 +6,7 @@ use tiffany_kernel::{ErrorKind, TaskError, Time};
 
 use super::Done;
 use super::args::{Approvals, Approve, Approved, Reject};
-use super::driver::quoted;
+use super::driver::{self, Heard, quoted};
 use super::error::{CliError, Ending};
 use super::out::{Out, Style};
 use super::place::{Place, find, is_log};
@@ -162,13 +162,14 @@ fn which(place: &Place, name: Option<&str>) -> Result<String, Ending> {
 /// The questions that are open: as the process knows them that has the log, or as the log has them.
 pub(super) fn read(place: &Place, view: &View) -> Result<Vec<OpenApproval>, Ending> {
     if let Some(holder) = view.holder() {
-        return match Control::connect(&place.dir)? {
-            Some(mut control) => Ok(control.approvals()?),
-            None => {
+        match driver::ask(&place.dir, Control::approvals)? {
+            Heard::Said(open) => return Ok(open),
+            Heard::Silent(silence) => silence.warn(),
+            Heard::Nobody => {
                 let message = format!("{holder} has the log, and does not listen");
-                Err(TaskError::new(ErrorKind::Unreachable, message).into())
+                return Err(TaskError::new(ErrorKind::Unreachable, message).into());
             }
-        };
+        }
     }
     let now = Clock::system().now();
     let mut open = Vec::new();

@@ -11,6 +11,7 @@ use tiffany_kernel::{ErrorKind, TaskError};
 
 use super::Done;
 use super::args::State;
+use super::driver::{self, Heard};
 use super::error::{Ending, Shown, exit};
 use super::out::Out;
 use super::place::{Place, is_log};
@@ -226,14 +227,16 @@ fn lock(findings: &mut Findings, dir: &Path) {
     let Some(holder) = holder(dir) else { return findings.ok("in use", "by nobody") };
     let next = "to change runs, talk to that process: `send`, `settle`, `cancel` and others do";
     findings.note("in use", holder.to_string(), next);
-    let status = match Control::connect(dir) {
-        Ok(Some(mut control)) => control.status(),
-        Ok(None) => Err(TaskError::new(ErrorKind::Unreachable, "it does not listen")),
-        Err(error) => Err(error),
+    let status = match driver::ask(dir, Control::status) {
+        Ok(Heard::Said(status)) => Ok(status),
+        Ok(Heard::Silent(silence)) => Err(silence.shown(exit::FAILED)),
+        Ok(Heard::Nobody) => {
+            Err(TaskError::new(ErrorKind::Unreachable, "it does not listen").into())
+        }
+        Err(error) => Err(error.into()),
     };
     match status {
-        Err(error) => {
-            let shown = Shown::from(error);
+        Err(shown) => {
             findings.bad("process", format!("{} [{}]", shown.message, shown.code), shown.next);
         }
         Ok(status) if status.paused.is_empty() => {

@@ -5,6 +5,7 @@ use tiffany_kernel::{ErrorKind, TaskError};
 
 use super::Done;
 use super::args::{Decide, Doubt, DoubtCommand};
+use super::driver::{self, Heard};
 use super::error::{CliError, Ending};
 use super::out::{Out, Style};
 use super::place::{Place, is_log};
@@ -12,7 +13,7 @@ use super::summary::Summary;
 use super::table::{Cell, Table};
 use crate::control::{Control, Decision, Doubt as InDoubt};
 use crate::durable::{Shelved, fetch, script};
-use crate::wal::{Payload, RunState};
+use crate::wal::{Payload, RunState, View};
 
 pub(super) fn doubt(place: &Place, out: Out, options: &Doubt) -> Done {
     match &options.command {
@@ -24,26 +25,21 @@ pub(super) fn doubt(place: &Place, out: Out, options: &Doubt) -> Done {
 /// Lists them: as the process knows them that has the log, or as the log has them.
 fn list(place: &Place, mut out: Out) -> Done {
     let view = place.look()?;
-    let doubts = match view.holder() {
-        Some(holder) => match Control::connect(&place.dir)? {
-            Some(mut control) => control.doubts()?,
-            None => {
+    let said = match view.holder() {
+        Some(holder) => match driver::ask(&place.dir, Control::doubts)? {
+            Heard::Said(doubts) => Some(doubts),
+            Heard::Silent(silence) => {
+                silence.warn();
+                None
+            }
+            Heard::Nobody => {
                 let message = format!("{holder} has the log, and does not listen");
                 return Err(TaskError::new(ErrorKind::Unreachable, message).into());
             }
         },
-        None => {
-            let mut doubts: Vec<InDoubt> = Vec::new();
-            for (run, entry) in view.runs().filter(|(_, entry)| entry.state == RunState::Live) {
-                // One that is damaged does not stand in the way of the others.
-                let Ok(script) = script(&view, run) else { continue };
-                let fetch = |payload: &Payload<'_>| fetch(&**view.disk(), view.root(), payload);
-                let shelved = Shelved::new(entry.chain(run), &script, &fetch);
-                doubts.extend(shelved.doubts().cloned());
-            }
-            doubts
-        }
+        None => None,
     };
+    let doubts = said.unwrap_or_else(|| of_files(&view));
     if out.json {
         for InDoubt { key, run, step, attempt, waits, .. } in &doubts {
             let run = run.to_string();
@@ -74,6 +70,19 @@ fn list(place: &Place, mut out: Out) -> Done {
         }
     }
     out.end(0)
+}
+
+/// Those that the log has.
+fn of_files(view: &View) -> Vec<InDoubt> {
+    let mut doubts = Vec::new();
+    for (run, entry) in view.runs().filter(|(_, entry)| entry.state == RunState::Live) {
+        // One that is damaged does not stand in the way of the others.
+        let Ok(script) = script(view, run) else { continue };
+        let fetch = |payload: &Payload<'_>| fetch(&**view.disk(), view.root(), payload);
+        let shelved = Shelved::new(entry.chain(run), &script, &fetch);
+        doubts.extend(shelved.doubts().cloned());
+    }
+    doubts
 }
 
 fn decide(place: &Place, mut out: Out, options: &Decide) -> Done {

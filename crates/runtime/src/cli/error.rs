@@ -152,6 +152,11 @@ pub enum CliError {
         "{0} [TFY0205]; a process that has the directory erases it a second after the removal; where none has it, `rm` of the run does"
     )]
     NotErased(String),
+    /// Secrets are taken out of what is in the log, by rules that are not known here.
+    #[error(
+        "the log in {} is written without secrets, by redaction rules that this command does not have [TFY0212]; give the configuration that has them with `--config FILE`, or use the program that sets them", .0.display()
+    )]
+    NeedsRules(PathBuf),
 }
 
 impl CliError {
@@ -159,7 +164,7 @@ impl CliError {
     pub const CODES: &[&str] = &[
         "TFY0060", "TFY0062", "TFY0063", "TFY0064", "TFY0065", "TFY0066", "TFY0067", "TFY0068",
         "TFY0069", "TFY0081", "TFY0082", "TFY0083", "TFY0084", "TFY0085", "TFY0123", "TFY0185",
-        "TFY0186", "TFY0187", "TFY0188", "TFY0195", "TFY0205",
+        "TFY0186", "TFY0187", "TFY0188", "TFY0195", "TFY0205", "TFY0212",
     ];
 
     /// The stable code.
@@ -182,6 +187,7 @@ impl CliError {
             CliError::DamagedInLog(_) => "TFY0123",
             CliError::SeveralApprovals { .. } => "TFY0185",
             CliError::NobodyMeasures(_) => "TFY0195",
+            CliError::NeedsRules(_) => "TFY0212",
             CliError::Denied(_) => "TFY0186",
             CliError::NobodyRuns { .. } => "TFY0187",
             CliError::NoInput { .. } => "TFY0188",

@@ -40,11 +40,11 @@ pub(super) fn inspect(place: Place, mut out: Out, options: &Inspect) -> Done {
     let count = |state| view.runs().filter(|(_, entry)| entry.state == state).count();
     let (live, finished, removed) =
         (count(RunState::Live), count(RunState::Finished), count(RunState::Removed));
-    let has_program = place.has_program();
+    let has_program = place.has_program() && !place.lacks_rules();
     let registry = place.builder.registry.clone();
     let mut room = if has_program { Some(place.rehearsal_room()?) } else { None };
     let dir = view.root().to_owned();
-    let mut paused = view.holder().map(|_| driver::paused(&dir)).unwrap_or_default();
+    let mut paused = view.holder().map(|_| driver::paused(&dir).0).unwrap_or_default();
     let mut plans = Vec::new();
     for run in runs {
         let Some(entry) = view.run(run).filter(|entry| entry.state == RunState::Live) else {

@@ -6,7 +6,7 @@ use serde_json::json;
 use tiffany_kernel::Uuid;
 
 use super::args::{Ls, State};
-use super::driver;
+use super::driver::{self, Silence};
 use super::error::{Ending, exit};
 use super::out::{Out, Style};
 use super::place::{Place, find};
@@ -35,8 +35,10 @@ pub(super) fn ls(place: &Place, mut out: Out, options: &Ls) -> Done {
     drop(progress);
     let is_driven = |run: &Summary| run.state.is_driven();
     let process = runs.iter().any(is_driven).then(|| driver::process(&place.dir)).flatten();
+    let mut silence = None;
     if process.is_some() {
-        let paused = driver::paused(&place.dir);
+        let paused;
+        (paused, silence) = driver::paused(&place.dir);
         for run in runs.iter_mut().filter(|run| run.state.is_driven()) {
             run.state = paused.get(&run.run).map_or(run.state, State::stopped_by);
         }
@@ -47,7 +49,9 @@ pub(super) fn ls(place: &Place, mut out: Out, options: &Ls) -> Done {
     let runs: Vec<&Summary> = rows.into_iter().map(|row| row.what).collect();
     if out.json {
         for summary in &runs {
-            out.json(&json(summary, process))?;
+            let mut run = json(summary, process);
+            Silence::note(silence.as_ref(), &mut run);
+            out.json(&run)?;
         }
     } else {
         print(&mut out, &runs, &ids, process)?;

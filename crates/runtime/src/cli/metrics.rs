@@ -2,7 +2,8 @@
 
 use super::Done;
 use super::args::Metrics;
-use super::error::CliError;
+use super::driver::{self, Heard};
+use super::error::{CliError, Ending, exit};
 use super::out::{Out, clean};
 use super::place::{Place, is_log};
 use crate::control::Control;
@@ -10,10 +11,11 @@ use crate::control::Control;
 pub(super) fn metrics(place: &Place, mut out: Out, options: &Metrics) -> Done {
     is_log(&place.dir)?;
     // The log itself is not touched: whoever measures must not keep the program from it.
-    let Some(mut control) = Control::connect(&place.dir)? else {
-        return Err(CliError::NobodyMeasures(place.dir.clone()).into());
+    let mut metrics = match driver::ask(&place.dir, Control::metrics)? {
+        Heard::Said(metrics) => metrics,
+        Heard::Silent(silence) => return Err(Ending::Error(silence.shown(exit::IN_USE))),
+        Heard::Nobody => return Err(CliError::NobodyMeasures(place.dir.clone()).into()),
     };
-    let mut metrics = control.metrics()?;
     if let Some(name) = &options.name {
         metrics.families.retain(|family| family.name.starts_with(name.as_str()));
         if metrics.families.is_empty() {

@@ -11,9 +11,10 @@ use crate::builder::Builder;
 use crate::control::{Control, SHORTEST, Witness};
 use crate::durable::{run_removed, uuid_of};
 use crate::near::near;
+use crate::redact;
 use crate::retention::Keeper;
 use crate::runtime::Runtime;
-use crate::wal::{LogError, RealDisk, RunState, View};
+use crate::wal::{LogError, RealDisk, RunState, View, is_redacted, rules_of};
 
 pub(super) struct Place {
     pub(super) dir: PathBuf,
@@ -41,11 +42,16 @@ impl Place {
 
     /// The log, to be changed.
     pub(super) fn control(&self) -> Result<Control, TaskError> {
-        let control = Control::open(&self.dir)?;
+        let control = Control::open(&self.dir)?.on_warning(warn);
         Ok(match &self.witness {
             Some(witness) => control.witnessed_by(Arc::clone(witness)),
             None => control,
         })
+    }
+
+    /// The process that has the log, to change something by it.
+    pub(super) fn process(&self) -> Result<Option<Control>, TaskError> {
+        Ok(Control::connect(&self.dir)?.map(|control| control.on_warning(warn)))
     }
 
     /// The same, for runs that are over.
@@ -103,8 +109,19 @@ impl Place {
         }
     }
 
+    /// Whether secrets are taken out of what the log is written with, by rules that are not known here. Then the code
+    /// of its runs must not be run: it would have the secrets in its memory, and what it does would not be the same.
+    pub(super) fn lacks_rules(&self) -> bool {
+        is_redacted(&RealDisk, &self.dir)
+            && redact::known()
+                .is_none_or(|known| !rules_of(&RealDisk, &self.dir).is_subset(&known.marks()))
+    }
+
     /// A runtime without a log, to try runs in.
     pub(super) fn rehearsal_room(self) -> Result<Runtime, Ending> {
+        if self.lacks_rules() {
+            return Err(CliError::NeedsRules(self.dir).into());
+        }
         Ok(self.builder.without_log().build()?)
     }
 }
@@ -118,6 +135,11 @@ impl Sight {
             eprintln!("warning[{}]: {message}; only the files of the runs are read", shown.code);
         }
     }
+}
+
+/// Says on standard error what there is to say about a change that was made.
+fn warn(text: &str) {
+    eprintln!("warning: {}", super::out::clean(text));
 }
 
 /// An error that says so, if there is no log there.

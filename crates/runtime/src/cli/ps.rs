@@ -1,31 +1,116 @@
-//! `ps`: what goes on at present in the process that has the directory, from its memory. The log is not read.
+//! `ps`: what goes on at present in the process that has the directory, from its memory. The log is read where the
+//! process does not answer.
+
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use tiffany_kernel::ErrorKind;
+use tiffany_kernel::{ErrorKind, Uuid};
 
 use super::Done;
 use super::args::Ps;
-use super::driver;
+use super::driver::{self, Heard, Silence};
 use super::error::{Ending, Shown, exit};
 use super::out::{Out, Style};
 use super::place::{Place, find, is_log};
-use super::summary::count;
+use super::show::read;
+use super::summary::{Summary, count};
 use super::table::{Cell, Table};
 use super::units::since;
 use crate::clock::Clock;
-use crate::control::{Control, RunQuery, RunSummary, State};
-use crate::wal::RunState;
+use crate::control::{Parent, RunDetail, RunPage, RunQuery, RunSummary, State, TaskSummary};
+use crate::history::tasks::{Seen, Tasks};
+use crate::history::waiting::Waiting;
+use crate::wal::{LogError, RunState, View};
 
 pub(super) fn ps(place: &Place, out: Out, options: &Ps) -> Done {
     is_log(&place.dir)?;
-    let Some(mut control) = Control::connect(&place.dir)? else {
-        return nobody(place, out, options);
-    };
     let process = driver::process(&place.dir);
     match &options.run {
-        Some(name) => tasks(place, out, (&mut control, process), name),
-        None => runs(out, (&mut control, process), options),
+        Some(name) => {
+            let run = find(&place.look()?, name)?;
+            match driver::ask(&place.dir, |control| control.show(run))? {
+                Heard::Said(detail) => tasks(out, run, &detail, (process, None)),
+                Heard::Silent(silence) => tasks_of_files(place, out, run, &silence),
+                Heard::Nobody => nobody(place, out, options),
+            }
+        }
+        None => {
+            let query = RunQuery {
+                states: vec![State::Live, State::Ending, State::Paused, State::Held],
+                function: options.function.clone(),
+                limit: options.limit,
+                ..RunQuery::default()
+            };
+            match driver::ask(&place.dir, |control| control.runs(&query))? {
+                Heard::Said(page) => runs(out, &page, (process, None)),
+                Heard::Silent(silence) => {
+                    silence.warn();
+                    let page = page_of_files(place, &query)?;
+                    runs(out, &page, (process, Some(&silence)))
+                }
+                Heard::Nobody => nobody(place, out, options),
+            }
+        }
     }
+}
+
+/// The runs that are live as the files say.
+fn page_of_files(place: &Place, query: &RunQuery) -> Result<RunPage, Ending> {
+    let view = place.look()?;
+    let live = view.runs().filter(|(_, entry)| entry.state == RunState::Live);
+    let live: Vec<Summary> = live.map(|(run, entry)| Summary::read(&view, run, entry)).collect();
+    let rows = query.look()?.all(live.iter().map(Summary::row));
+    let total = rows.len() as u64;
+    let runs = rows.into_iter().take(query.limit).map(|row| of_files(&view, row.what));
+    Ok(RunPage { runs: runs.collect(), total, next: None })
+}
+
+/// A run as its records say.
+fn of_files(view: &View, summary: &Summary) -> RunSummary {
+    let mut tasks = Tasks::default();
+    // A damaged run is shown as far as it can be read.
+    let _ = read(view, summary.run, &mut tasks);
+    let going = || tasks.all.values().filter(|task| task.state == Seen::Going);
+    let waits = going().flat_map(|task| task.waits.values().map(Waiting::what));
+    RunSummary {
+        uuid: summary.run,
+        id: summary.id.clone(),
+        function: summary.function.clone(),
+        state: summary.state,
+        started: summary.started.clone(),
+        ended: None,
+        error: None,
+        tasks: going().count(),
+        waits: waits.take(MAX_WAITS).collect::<BTreeSet<_>>().into_iter().collect(),
+        parent: summary.fork.map(|(run, at)| Parent { run, at }),
+    }
+}
+
+/// So many waits of a run are listed.
+const MAX_WAITS: usize = 3;
+
+/// The tasks of a run as its records say.
+fn tasks_of_files(place: &Place, out: Out, run: Uuid, silence: &Silence) -> Done {
+    silence.warn();
+    let view = place.look()?;
+    let entry = view.run(run).ok_or(LogError::UnknownRun(run))?;
+    let mut seen = Tasks::default();
+    read(&view, run, &mut seen)?;
+    let going = seen.all.iter().filter(|(_, task)| task.state == Seen::Going);
+    let all = going.map(|(tid, task)| TaskSummary {
+        tid: *tid,
+        name: task.name.clone(),
+        state: task.word().to_owned(),
+        waits_for: task.waits.values().next().map(Waiting::what),
+        at: None,
+    });
+    let detail = RunDetail {
+        tasks: all.collect(),
+        summary: of_files(&view, &Summary::read(&view, run, entry)),
+        promises: Vec::new(),
+        value: None,
+    };
+    tasks(out, run, &detail, (silence.pid, Some(silence)))
 }
 
 /// No process has the log: nothing goes on.
@@ -69,16 +154,16 @@ fn json_of(run: &RunSummary, process: Option<u32>) -> Value {
     })
 }
 
-fn runs(mut out: Out, (control, process): (&mut Control, Option<u32>), options: &Ps) -> Done {
-    let query = RunQuery {
-        states: vec![State::Live, State::Ending, State::Paused, State::Held],
-        function: options.function.clone(),
-        limit: options.limit,
-        ..RunQuery::default()
-    };
-    let page = control.runs(&query)?;
+/// The process that has the log, and why it does not answer if it does not.
+type Process<'a> = (Option<u32>, Option<&'a Silence>);
+
+fn runs(mut out: Out, page: &RunPage, (process, silence): Process<'_>) -> Done {
     if out.json {
-        page.runs.iter().try_for_each(|run| out.json(&json_of(run, process)))?;
+        for run in &page.runs {
+            let mut run = json_of(run, process);
+            Silence::note(silence, &mut run);
+            out.json(&run)?;
+        }
         return out.end(0);
     }
     let now = Clock::system().now();
@@ -107,22 +192,17 @@ fn runs(mut out: Out, (control, process): (&mut Control, Option<u32>), options: 
     out.end(0)
 }
 
-fn tasks(
-    place: &Place,
-    mut out: Out,
-    (control, process): (&mut Control, Option<u32>),
-    name: &str,
-) -> Done {
-    let run = find(&place.look_for(&[name])?, name)?;
-    let detail = control.show(run)?;
+fn tasks(mut out: Out, run: Uuid, detail: &RunDetail, (process, silence): Process<'_>) -> Done {
     if out.json {
         for task in &detail.tasks {
             let uuid = run.to_string();
-            out.json(&json!({
+            let mut task = json!({
                 "run": uuid, "tid": task.tid, "name": task.name, "state": task.state,
                 "waits": task.waits_for.iter().collect::<Vec<_>>(), "at": task.at,
                 "pid": process,
-            }))?;
+            });
+            Silence::note(silence, &mut task);
+            out.json(&task)?;
         }
         return out.end(0);
     }

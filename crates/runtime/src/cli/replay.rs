@@ -46,7 +46,7 @@ fn of_file(place: Place, file: &Path) -> Result<Replayed, Ending> {
         }
         false => Fixture::read(file)?,
     };
-    let replayed = fixture.replay(&mut place.rehearsal_room()?)?;
+    let replayed = fixture.replay(&mut place.builder.without_log().build()?)?;
     let (run, records) = (fixture.run(), fixture.len());
     Ok(Replayed { run, records, calls: replayed.calls, verdict: replayed.verdict })
 }

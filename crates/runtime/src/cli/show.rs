@@ -9,7 +9,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::Done;
 use super::args::{Show, State};
-use super::driver;
+use super::driver::{self, Silence};
 use super::error::{Ending, Shown, exit};
 use super::fork::forks_of;
 use super::out::{Out, Style, clean, paint};
@@ -49,15 +49,18 @@ pub(super) fn show(place: Place, mut out: Out, options: &Show) -> Done {
     if summary.state == State::Live && tasks.has_failed() {
         summary.state = State::Ending;
     }
-    let mut paused = driver::paused(&dir);
     let stands_still = summary.state.is_driven() || summary.state == State::Held;
-    let paused = paused.remove(&run).filter(|_| stands_still);
+    let (mut paused, silence) = match stands_still {
+        true => driver::paused(&dir),
+        false => Default::default(),
+    };
+    let paused = paused.remove(&run);
     if let Some(error) = &paused {
         summary.state = State::stopped_by(error);
     }
     let registered = place.builder.registry.has(&tasks.function);
     let has_all = damage.is_none() && summary.compacted.is_none();
-    let may_replay = registered && !options.records && has_all;
+    let may_replay = registered && !options.records && has_all && !place.lacks_rules();
     let exact = if may_replay { rehearse(place, view, run)? } else { Ok(BTreeMap::new()) };
     let forks = options.forks.then(|| forks_of(view, run));
     let facts = Facts {
@@ -68,6 +71,7 @@ pub(super) fn show(place: Place, mut out: Out, options: &Show) -> Done {
         exact,
         forks,
         process,
+        silence,
         dir,
     };
     match out.json {
@@ -120,6 +124,8 @@ struct Facts {
     forks: Option<BTreeMap<(u64, Uuid), Summary>>,
     /// Who drives it, and where.
     process: Option<u32>,
+    /// Why it does not say anything.
+    silence: Option<Silence>,
     dir: PathBuf,
 }
 
@@ -152,6 +158,7 @@ impl Facts {
             let at = fork.fork.map(|(_, at)| at);
             json!({ "run": fork.run.to_string(), "id": fork.id, "at": at, "state": fork.state.word() })
         };
+        Silence::note(self.silence.as_ref(), &mut all);
         let forks = self.forks.as_ref().map(|forks| forks.values().map(fork_json));
         all["forks"] = forks.map(Iterator::collect::<Vec<Value>>).into();
         all["refused"] = json!(self.tasks.refused());

@@ -4,25 +4,29 @@ use serde_json::json;
 use tiffany_kernel::ErrorKind;
 
 use super::Done;
-use super::driver;
+use super::driver::{self, Heard, Silence};
 use super::error::{Ending, Shown, exit};
 use super::out::{Out, Style};
 use super::place::{Place, is_log};
 use super::summary::count;
 use crate::control::{Control, Status};
+use crate::wal::RunState;
 
 pub(super) fn status(place: &Place, mut out: Out) -> Done {
     is_log(&place.dir)?;
-    let Some(mut control) = Control::connect(&place.dir)? else {
-        let shown = Shown {
-            code: ErrorKind::Unreachable.code().into(),
-            message: format!("no process has the log in {}", place.dir.display()),
-            next: driver::start(&place.dir),
-            exit: exit::IN_USE,
-        };
-        return Err(Ending::Error(shown));
+    let status = match driver::ask(&place.dir, Control::status)? {
+        Heard::Said(status) => status,
+        Heard::Silent(silence) => return of_files(place, out, &silence),
+        Heard::Nobody => {
+            let shown = Shown {
+                code: ErrorKind::Unreachable.code().into(),
+                message: format!("no process has the log in {}", place.dir.display()),
+                next: driver::start(&place.dir),
+                exit: exit::IN_USE,
+            };
+            return Err(Ending::Error(shown));
+        }
     };
-    let status = control.status()?;
     match out.json {
         true => {
             let paused = status.paused.iter().map(|paused| {
@@ -42,6 +46,29 @@ pub(super) fn status(place: &Place, mut out: Out) -> Done {
         false => print(&mut out, &status)?,
     }
     out.end(if status.failed.is_some() { exit::FAILED } else { 0 })
+}
+
+/// What can be said without the process.
+fn of_files(place: &Place, mut out: Out, silence: &Silence) -> Done {
+    silence.warn();
+    let view = place.look()?;
+    let live = view.runs().filter(|(_, entry)| entry.state == RunState::Live).count();
+    match out.json {
+        true => {
+            let mut status = json!({
+                "pid": silence.pid, "url": null, "version": null, "functions": null,
+                "live": live, "paused": null, "failed": null,
+            });
+            Silence::note(Some(silence), &mut status);
+            out.json(&status)?;
+        }
+        false => {
+            let pid = silence.pid.map_or_else(|| "unknown".into(), |pid| pid.to_string());
+            out.text(Style::Bad, &format!("process    {pid}, does not answer"))?;
+            out.text(Style::Plain, &format!("runs       {live} live, as the files say"))?;
+        }
+    }
+    out.end(exit::IN_USE)
 }
 
 fn print(out: &mut Out, status: &Status) -> Result<(), Ending> {

@@ -32,7 +32,7 @@ pub(super) fn submit(place: Place, out: Out, options: &Submit) -> Done {
         (_, true) if out.is_terminal() => Some(Manner::Tree),
         (_, true) => Some(Manner::Lines),
     };
-    match Control::connect(&place.dir)? {
+    match place.process()? {
         Some(control) => there(&place, out, control, (options, id, input), (manner, approvals)),
         None => match manner {
             Some(manner) if place.has_program() => {

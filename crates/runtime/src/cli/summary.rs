@@ -31,8 +31,9 @@ impl Summary {
             RunState::Removed => Ok(Glance::default()),
             _ => Glance::at(view, run, &entry),
         };
-        let is_damaged = glance.is_err() || view.refused(run).is_some();
+        let is_read = glance.is_ok();
         let glance = glance.unwrap_or_default();
+        let is_damaged = !is_read || glance.damage.is_some() || view.refused(run).is_some();
         let state = match (entry.state, glance.outcome) {
             (RunState::Removed, _) => State::Removed,
             _ if is_damaged => State::Damaged,

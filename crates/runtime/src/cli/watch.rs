@@ -146,7 +146,9 @@ fn read_on(follower: &mut Follower, live: &mut Live) -> Result<bool, Ending> {
 
 /// An error if the run is paused, and will not come to its end by waiting.
 fn can_go_on(place: &Place, run: Uuid) -> Result<(), Ending> {
-    let Ok(Some(mut control)) = Control::connect(&place.dir) else { return Ok(()) };
+    let Ok(Some(mut control)) = Control::connect_within(&place.dir, driver::LOOK_TIMEOUT) else {
+        return Ok(());
+    };
     let Ok(detail) = control.show(run) else { return Ok(()) };
     let paused = matches!(detail.summary.state, State::Paused | State::Held);
     let error = detail.summary.error.filter(|_| paused);

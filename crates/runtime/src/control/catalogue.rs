@@ -77,7 +77,7 @@ pub(crate) struct Catalogue {
     /// The heads of runs that are paused, once they were read.
     heads: BTreeMap<Uuid, Entry>,
     /// What came of the runs that were looked at last: it takes a whole log to know it.
-    outcomes: VecDeque<(Uuid, Result<Arc<str>, TaskError>)>,
+    outcomes: VecDeque<(Uuid, Ended)>,
     functions: BTreeSet<Arc<str>>,
     /// The runtime that writes, if one does. When it is gone, nobody waits for an answer.
     writer: Option<Weak<()>>,
@@ -216,7 +216,7 @@ impl Catalogue {
         };
         for _ in 0..LOOKS {
             match Glance::at_file(&*self.disk, &self.root, run, entry) {
-                Ok(glance) if glance.outcome.is_some() => {
+                Ok(glance) if glance.outcome.is_some() || glance.damage.is_some() => {
                     return self.insert(run, Entry::of(glance, RunState::Finished));
                 }
                 _ if self.is_left() => return,
@@ -291,11 +291,11 @@ impl Catalogue {
                 }
                 // That it was not found before everybody left says nothing about the run.
                 let entry = self.over.get(&run).cloned().ok_or_else(left)?;
-                let outcome = match outcome {
-                    Some(outcome) => outcome,
-                    None => self.outcome(run)?,
-                };
-                (entry, outcome.ok())
+                match outcome {
+                    Some(outcome) => (entry, outcome.ok()),
+                    None if entry.state == State::Damaged => (entry, None),
+                    None => self.checked(run, entry)?,
+                }
             }
         };
         let value = value.and_then(|json| RawValue::from_string(json.to_string()).ok());
@@ -304,27 +304,46 @@ impl Catalogue {
         Ok(Answer::Shown(Box::new(detail)))
     }
 
-    /// What came of a run that is over, which stays so.
-    fn outcome(&mut self, run: Uuid) -> Result<Result<Arc<str>, TaskError>, TaskError> {
-        if let Some((_, known)) = self.outcomes.iter().find(|(known, _)| *known == run) {
-            return Ok(known.clone());
+    /// A run that is over, with its value. Its whole log is read for that; if it is damaged, the run is listed as such
+    /// from now on.
+    fn checked(&mut self, run: Uuid, entry: Entry) -> Result<(Entry, Option<Arc<str>>), TaskError> {
+        match self.outcome(run) {
+            Ok(Some(outcome)) => Ok((entry, outcome.ok())),
+            Ok(None) => Err(TaskError::new(ErrorKind::LogFailed, "its log has no end")),
+            Err(error) if is_damage(&error) => {
+                let Entry { error, .. } = Entry::damaged(&error);
+                let entry = Entry { state: State::Damaged, error, ..entry };
+                self.over.insert(run, entry.clone());
+                Ok((entry, None))
+            }
+            Err(error) => Err(log_failed(error)),
         }
-        let outcome = self.read_outcome(run)?;
+    }
+
+    /// What came of a run that is over, which stays so.
+    fn outcome(&mut self, run: Uuid) -> Result<Option<Ended>, LogError> {
+        if let Some((_, known)) = self.outcomes.iter().find(|(known, _)| *known == run) {
+            return Ok(Some(known.clone()));
+        }
+        let Some(outcome) = read_outcome(&*self.disk, &self.root, run)? else { return Ok(None) };
+        let outcome = outcome.map(Arc::<str>::from);
         if outcome.as_ref().map_or(true, |json| json.len() <= LONGEST_KEPT) {
             self.outcomes.truncate(OUTCOMES - 1);
             self.outcomes.push_front((run, outcome.clone()));
         }
-        Ok(outcome)
+        Ok(Some(outcome))
     }
+}
 
-    fn read_outcome(&self, run: Uuid) -> Result<Result<Arc<str>, TaskError>, TaskError> {
-        let outcome = read_outcome(&*self.disk, &self.root, run).map_err(log_failed)?;
-        Ok(match outcome {
-            Some(Ok(json)) => Ok(json.into()),
-            Some(Err(error)) => Err(error),
-            None => Err(TaskError::new(ErrorKind::LogFailed, "its log has no end")),
-        })
-    }
+/// The value of a run as JSON, or its error.
+type Ended = Result<Arc<str>, TaskError>;
+
+/// Whether an error says that a log or a value of it is not what was written.
+fn is_damage(error: &LogError) -> bool {
+    matches!(
+        error,
+        LogError::DamagedRun { .. } | LogError::DamagedBlob(_) | LogError::MissingBlob(_)
+    )
 }
 
 /// Where a row is from.
@@ -349,11 +368,14 @@ fn is_missing(error: &LogError) -> bool {
 impl Entry {
     fn of(glance: Glance, known: RunState) -> Entry {
         let time = |ts: &str| Stamp::parse(ts).map(|stamp| Time::from_nanos(stamp.unix_nanos()));
+        let damage = glance.damage.as_ref().map(Entry::damaged);
         let state = match (known, glance.outcome) {
+            _ if damage.is_some() => State::Damaged,
             (RunState::Finished, Some(outcome)) => State::from(outcome),
             _ if glance.is_held => State::Held,
             _ => State::Paused,
         };
+        let error = glance.error.as_ref().map(|error| Box::new(error.into()));
         let parent = glance.fork.map(|(run, at)| Box::new(Parent { run, at }));
         Entry {
             id: glance.id.into(),
@@ -361,7 +383,7 @@ impl Entry {
             state,
             started: time(&glance.started).unwrap_or_default(),
             ended: time(&glance.changed).filter(|_| state.is_over()),
-            error: glance.error.as_ref().map(|error| Box::new(error.into())),
+            error: damage.map_or(error, |damage| damage.error),
             parent,
         }
     }

@@ -30,6 +30,7 @@ mod catalogue;
 mod offline;
 mod redacting;
 mod request;
+mod server;
 mod socket;
 mod streaming;
 mod summary;
@@ -68,7 +69,7 @@ pub use summary::{
 };
 pub(crate) use summary::{Row, find_named, moment};
 pub use turns::LongTurn;
-pub use witness::{Seen, Witness};
+pub use witness::{Change, Finish, Witness};
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -76,7 +77,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Asks the runtime that has a log, or writes to the log itself where none has it.
 ///
 /// Every method comes back when what it did is safe in the log.
-pub struct Control(Way);
+pub struct Control {
+    way: Way,
+    on_warning: fn(&str),
+}
 
 enum Way {
     /// A runtime of this process, with what its runs are doing where that may be watched.
@@ -93,11 +97,11 @@ impl Control {
         not_on_the_loop()?;
         let begun = Instant::now();
         loop {
-            if let Some(client) = Client::connect(dir)? {
-                return Ok(Control(Way::Socket(client)));
+            if let Some(client) = Client::connect(dir, 2 * PATIENCE)? {
+                return Ok(Control::by(Way::Socket(client)));
             }
             match Offline::open(dir) {
-                Ok(offline) => return Ok(Control(Way::Offline(Box::new(offline)))),
+                Ok(offline) => return Ok(Control::by(Way::Offline(Box::new(offline)))),
                 // A process that has just taken it is about to listen; one that ends does not any more.
                 Err(offline::Refused::InUse(_)) if begun.elapsed() < Duration::from_secs(1) => {
                     std::thread::sleep(Duration::from_millis(10));
@@ -109,7 +113,7 @@ impl Control {
 
     /// What this changes on a log that no process has is seen by somebody, as the process sees it that has one: see [`Builder::witness`](crate::Builder::witness).
     pub fn witnessed_by(mut self, witness: Arc<dyn Witness>) -> Control {
-        if let Way::Offline(offline) = &mut self.0 {
+        if let Way::Offline(offline) = &mut self.way {
             offline.witness = Some(witness);
         }
         self
@@ -117,17 +121,34 @@ impl Control {
 
     /// The process that has the log in a directory, if one has it and listens. The log itself is not touched.
     pub fn connect(dir: &Path) -> Result<Option<Control>, TaskError> {
-        Ok(Client::connect(dir)?.map(|client| Control(Way::Socket(client))))
+        // It waits for its loop, and this waits for it.
+        Control::connect_within(dir, 2 * PATIENCE)
+    }
+
+    /// The same; each answer is waited for so long at most. A process that is stopped, or whose loop is kept by a
+    /// task, does not answer.
+    pub fn connect_within(dir: &Path, patience: Duration) -> Result<Option<Control>, TaskError> {
+        Ok(Client::connect(dir, patience)?.map(|client| Control::by(Way::Socket(client))))
+    }
+
+    fn by(way: Way) -> Control {
+        Control { way, on_warning: |text| tracing::warn!(target: "tiffany", "{text}") }
+    }
+
+    /// Calls this with what there is to say about changes that were made: that an audit could not be completed,
+    /// say. Without it, warnings are logged.
+    pub fn on_warning(self, on_warning: fn(&str)) -> Control {
+        Control { on_warning, ..self }
     }
 
     /// The runtime of this process with this inbox.
     pub(crate) fn of(inbox: Arc<Inbox>) -> Control {
-        Control(Way::Here(inbox, None))
+        Control::by(Way::Here(inbox, None))
     }
 
     /// The same with what its runs are doing.
     pub(crate) fn with_hub(inbox: Arc<Inbox>, hub: Hub) -> Control {
-        Control(Way::Here(inbox, Some(hub)))
+        Control::by(Way::Here(inbox, Some(hub)))
     }
 
     /// What the runs of the runtime are doing, from now on or from those events on that it still knows. Events are of a process: where none has the log,
@@ -159,7 +180,7 @@ impl Control {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn watch(self, wanted: Wanted) -> Result<Watching, TaskError> {
-        match self.0 {
+        match self.way {
             Way::Here(_, Some(hub)) => Ok(Watching::here(&hub, wanted)),
             Way::Socket(client) => client.watch(wanted),
             Way::Here(_, None) | Way::Offline(_) => Err(no_activity()),
@@ -168,13 +189,13 @@ impl Control {
 
     /// Whether no process has the log, so that what is done here waits until its runs are brought back.
     pub fn is_offline(&self) -> bool {
-        matches!(self.0, Way::Offline(_))
+        matches!(self.way, Way::Offline(_))
     }
 
     /// The number of the process that has the log, as the system says, if it is another one that is asked.
     #[cfg(feature = "cli")]
     pub(crate) fn peer(&self) -> Option<u32> {
-        match &self.0 {
+        match &self.way {
             Way::Socket(client) => client.peer(),
             Way::Here(..) | Way::Offline(_) => None,
         }
@@ -393,11 +414,18 @@ impl Control {
     /// Asks for anything. The other methods are this with a type.
     pub fn ask(&mut self, request: Request) -> Result<Answer, TaskError> {
         not_on_the_loop()?;
-        match &mut self.0 {
+        let answer = match &mut self.way {
             Way::Here(inbox, _) => ask_here(inbox, request),
             Way::Socket(client) => client.ask(&request),
             Way::Offline(offline) => offline.ask(request),
-        }
+        }?;
+        Ok(match answer {
+            Answer::Warned { answer, warning } => {
+                (self.on_warning)(&warning);
+                *answer
+            }
+            answer => answer,
+        })
     }
 }
 
@@ -427,27 +455,38 @@ fn not_on_the_loop() -> Result<(), TaskError> {
 
 /// Asks a runtime of this process, which another thread drives.
 pub(crate) fn ask_here(inbox: &Inbox, request: Request) -> Result<Answer, TaskError> {
-    let gone = || TaskError::new(ErrorKind::Unreachable, "the runtime is gone");
-    // These are wanted most when the loop does not answer.
-    match request {
-        Request::Metrics => return Ok(Answer::Metrics(metrics::read(inbox))),
-        Request::LongTurns => return Ok(Answer::LongTurns(turns::long_turns(inbox))),
-        _ => {}
+    if let Some(answer) = answer_at_once(inbox, &request) {
+        return Ok(answer);
     }
     let (tell, told) = Tell::waited_for();
     inbox.send(Letter::Request(request, tell));
     match told.recv_timeout(PATIENCE) {
         Ok(answer) => answer,
-        Err(RecvTimeoutError::Disconnected) => Err(gone()),
-        Err(RecvTimeoutError::Timeout) => {
-            let why = turns::who_keeps_it(inbox);
-            let why = why.unwrap_or_else(|| "it is not driven, or a task keeps its turn".into());
-            let message = format!(
-                "the runtime has not answered for {PATIENCE:?}: {why}; it may still do it later"
-            );
-            Err(TaskError::new(ErrorKind::Unreachable, message))
-        }
+        Err(RecvTimeoutError::Disconnected) => Err(runtime_gone()),
+        Err(RecvTimeoutError::Timeout) => Err(slow_answer(inbox)),
     }
+}
+
+/// What is answered without the loop, because it is wanted most when the loop does not answer.
+fn answer_at_once(inbox: &Inbox, request: &Request) -> Option<Answer> {
+    match request {
+        Request::Metrics => Some(Answer::Metrics(metrics::read(inbox))),
+        Request::LongTurns => Some(Answer::LongTurns(turns::long_turns(inbox))),
+        _ => None,
+    }
+}
+
+fn runtime_gone() -> TaskError {
+    TaskError::new(ErrorKind::Unreachable, "the runtime is gone")
+}
+
+/// The error for a request that the loop has not answered in time.
+fn slow_answer(inbox: &Inbox) -> TaskError {
+    let why = turns::who_keeps_it(inbox);
+    let why = why.unwrap_or_else(|| "it is not driven, or a task keeps its turn".into());
+    let message =
+        format!("the runtime has not answered for {PATIENCE:?}: {why}; it may still do it later");
+    TaskError::new(ErrorKind::Unreachable, message)
 }
 
 /// The error where no process has the log: nothing is happening in it.

@@ -10,14 +10,14 @@ use super::catalogue::{Catalogue, Listing, Shown};
 use super::no_activity;
 use super::request::{Answer, Decision, Request, Status};
 use super::summary::{RunQuery, State, find_named};
-use super::witness::{Witness, seen};
+use super::witness::{self, Witness};
 use crate::approval::{no_such_approval, own_uid};
 use crate::clock::Clock;
 use crate::durable::hold::{Hold, not_held};
 use crate::durable::{
     Fork, Key, Needed, Page, Received, Shelved, Source, Stand, copy, fetch, log_failed, needed,
     needed_by_fork, no_such_run, not_in_doubt, not_over, parent_of, parse_key, read_script,
-    read_too_early, run_over, run_removed, uuid_of, why_not_open,
+    read_too_early, refuse_ambiguous, run_over, run_removed, uuid_of, why_not_open,
 };
 use crate::host::Entropy;
 use crate::inbox::unknown;
@@ -77,8 +77,9 @@ impl Offline {
     }
 
     pub(super) fn ask(&mut self, request: Request) -> Result<Answer, TaskError> {
-        let (witness, uid) = (self.witness.clone(), own_uid());
-        seen(witness.as_deref(), uid, request, |request| self.carry_out(request))
+        let noted = witness::begin(self.witness.as_deref(), own_uid(), &request)?;
+        let answer = self.carry_out(request);
+        witness::finish(noted, answer)
     }
 
     fn carry_out(&mut self, request: Request) -> Result<Answer, TaskError> {
@@ -151,6 +152,14 @@ impl Offline {
             Request::Runs(query) => self.catalogue().list(self.listing(query)),
             Request::Find { name } => self.find(&name).map(Answer::Found),
             Request::Show { run } => self.show(run),
+            Request::Recorded { run } => {
+                let entry = self.writer.as_ref().and_then(|writer| writer.run(run));
+                let entry = entry.ok_or_else(|| no_such_run(run))?;
+                match entry.state {
+                    RunState::Removed => Err(run_removed(run)),
+                    _ => Ok(Answer::Recorded { generation: entry.generation, seq: entry.seq }),
+                }
+            }
             Request::Submit { function, .. } => Err(needs_process(&format!(
                 "a run of `{function}` is started by the program that has this function"
             ))),
@@ -354,7 +363,9 @@ impl Offline {
         empty.redact(page.batch.rules().cloned());
         let mut copied = copy(&source, at, fork, clock, empty, |id| {
             let uuid = uuid_of(id);
-            writer.run(uuid).is_none().then(|| Entropy::System.seed_of(uuid))
+            let knows = |run: Uuid| writer.run(run).is_some();
+            let is_free = !knows(uuid) && refuse_ambiguous(id, knows).is_ok();
+            is_free.then(|| Entropy::System.seed_of(uuid))
         })?;
         page.batch.append(&mut copied.batch);
         Ok(Answer::Forked { run: copied.chain.run(), id: copied.id })

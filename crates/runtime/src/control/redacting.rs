@@ -32,6 +32,7 @@ impl Answer {
             | Answer::Settled(_)
             | Answer::Streaming(_)
             | Answer::Found(_)
+            | Answer::Recorded { .. }
             // What has labels takes secrets out of them.
             | Answer::Metrics(_)
             | Answer::LongTurns(_)
@@ -63,6 +64,9 @@ impl Answer {
                 let Approval { choice, by, why, .. } = &mut approval;
                 why.iter_mut().chain([choice, by]).for_each(|text| clean(text, rules));
                 Answer::Approval(approval)
+            }
+            Answer::Warned { answer, warning } => {
+                Answer::Warned { answer: Box::new(answer.redacted(rules)), warning }
             }
             Answer::Each(results) => {
                 let cleaned = results.into_iter().map(|each| each.map_err(|why| rules.error(why)));

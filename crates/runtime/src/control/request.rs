@@ -41,6 +41,13 @@ pub enum Request {
         #[serde(with = "text")]
         run: Uuid,
     },
+    /// How far the log of a run is written: [`Answer::Recorded`]. The records up to there are safe, and come into the
+    /// run's file soon.
+    Recorded {
+        /// The run.
+        #[serde(with = "text")]
+        run: Uuid,
+    },
     /// Starts a run, or finds the one of this id: [`Answer::Run`].
     Submit {
         /// The function's name.
@@ -202,6 +209,13 @@ pub enum Answer {
     Found(#[serde(with = "text")] Uuid),
     /// One run.
     Shown(Box<RunDetail>),
+    /// The last record of a run.
+    Recorded {
+        /// The generation it is of.
+        generation: u32,
+        /// Its number; 0 if that is not known, because the log cannot be read or has failed.
+        seq: u64,
+    },
     /// The run that was started, and whether there was none of its id before.
     Run {
         /// The run.
@@ -238,6 +252,14 @@ pub enum Answer {
     Each(Vec<Result<(), TaskError>>),
     /// The number of a collection, and what came of it if it is over.
     Collection(u64, Option<Collected>),
+    /// It was done, and there is something to say about it. [`Control`](super::Control) gives the answer, and the
+    /// warning to [`on_warning`](super::Control::on_warning).
+    Warned {
+        /// The answer.
+        answer: Box<Answer>,
+        /// What there is to say.
+        warning: String,
+    },
 }
 
 /// What a request comes to.

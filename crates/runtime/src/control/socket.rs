@@ -3,11 +3,11 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -15,23 +15,18 @@ use rustix::net::Shutdown;
 use tiffany_kernel::{ErrorKind, TaskError};
 
 use super::request::{Answer, Request};
-use super::streaming::{self, Watching};
-use super::witness::{Witness, seen};
-use super::{PATIENCE, ask_here, unexpected};
+use super::server::{self, MAX_LINE_BYTES};
+use super::streaming::Watching;
+use super::unexpected;
+use super::witness::Witness;
 use crate::inbox::Inbox;
 use crate::not_inherited::NotInherited;
 use crate::pal::{Hub, Wanted};
 
 /// The name of the socket.
 const NAME: &str = "control.sock";
-/// How long a line may be.
-const LONGEST: u64 = 64 << 20;
-/// How many may be connected at once.
-const MOST: usize = 32;
-/// How many may watch at once, besides.
-const MOST_WATCHING: usize = 64;
-/// How long somebody who is connected may say nothing.
-const SILENCE: Duration = Duration::from_secs(300);
+/// How many may wait to be accepted, where the system allows as many.
+const BACKLOG: i32 = 4096;
 
 /// What everybody needs who is connected.
 #[derive(Clone)]
@@ -60,11 +55,12 @@ impl Listening {
         let bind = || reached(dir, |path| UnixListener::bind(path));
         let listener = Arc::new(NotInherited::open(bind)?);
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+        rustix::net::listen(&**listener, BACKLOG)?;
         let ending = Arc::new(AtomicBool::new(false));
         let (listens, ends) = (Arc::clone(&listener), Arc::clone(&ending));
         let thread = std::thread::Builder::new()
             .name("tiffany-control".into())
-            .spawn(move || listen(&listens, &ends, &house))?;
+            .spawn(move || server::serve(&listens, &ends, &house))?;
         Ok(Listening { listener, path, ending, thread: Some(thread) })
     }
 }
@@ -85,102 +81,10 @@ impl Drop for Listening {
     }
 }
 
-fn listen(listener: &UnixListener, ending: &AtomicBool, house: &House) {
-    let connected = Arc::new(AtomicUsize::new(0));
-    let watching = Arc::new(AtomicUsize::new(0));
-    while !ending.load(Ordering::SeqCst) {
-        let Ok((stream, _)) = listener.accept() else {
-            // Too many open files, say. Others may be closed meanwhile.
-            std::thread::sleep(Duration::from_millis(20));
-            continue;
-        };
-        if !is_ours(&stream) {
-            continue;
-        }
-        let count = Count::new(&connected);
-        let (house, watching) = (house.clone(), Arc::clone(&watching));
-        let too_many = count.0.load(Ordering::SeqCst) > MOST;
-        let serve = move || {
-            // Who asks may be gone at any time.
-            let Ok(Some(wanted)) = serve(&stream, &house, &watching, too_many) else { return };
-            // Who watches may stay for long, and keeps nobody from asking.
-            drop(count);
-            let _count = Count::new(&watching);
-            drop(streaming::serve(&stream, &house.hub, wanted));
-        };
-        drop(std::thread::Builder::new().name("tiffany-control".into()).spawn(serve));
-    }
-}
-
-/// Counts those who are connected.
-struct Count(Arc<AtomicUsize>);
-
-impl Count {
-    fn new(count: &Arc<AtomicUsize>) -> Count {
-        count.fetch_add(1, Ordering::SeqCst);
-        Count(Arc::clone(count))
-    }
-}
-
-impl Drop for Count {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// Whether the other side is this user, or the one who may do everything.
-fn is_ours(stream: &UnixStream) -> bool {
-    let ours = rustix::process::geteuid();
-    rustix::net::sockopt::socket_peercred(stream)
-        .is_ok_and(|peer| peer.uid == ours || peer.uid.is_root())
-}
-
-/// Answers until the other side is done, or wants to watch.
-fn serve(
-    stream: &UnixStream,
-    house: &House,
-    watching: &AtomicUsize,
-    too_many: bool,
-) -> io::Result<Option<Wanted>> {
-    stream.set_read_timeout(Some(SILENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let peer = rustix::net::sockopt::socket_peercred(stream)?.uid.as_raw();
-    let mut reader = BufReader::new(stream);
-    while let Some(line) = read_line(&mut reader)? {
-        let answer = if too_many {
-            let message = format!("more than {MOST} are connected to this process; try it later");
-            Err(TaskError::new(ErrorKind::Unreachable, message))
-        } else {
-            match serde_json::from_slice::<Request>(&line) {
-                Ok(Request::Events(wanted)) => {
-                    if watching.load(Ordering::SeqCst) < MOST_WATCHING {
-                        return Ok(Some(wanted));
-                    }
-                    let message = format!(
-                        "more than {MOST_WATCHING} are watching this process; try it later"
-                    );
-                    Err(TaskError::new(ErrorKind::Unreachable, message))
-                }
-                Ok(request) => {
-                    let request = request.asked_by_user(peer);
-                    let ask = |request| ask_here(&house.inbox, request);
-                    seen(house.witness.as_deref(), peer, request, ask)
-                }
-                Err(error) => {
-                    let message = format!("the request cannot be read: {error}");
-                    Err(TaskError::new(ErrorKind::BadArgument, message))
-                }
-            }
-        };
-        write_line(stream, &answer)?;
-    }
-    Ok(None)
-}
-
 /// `None`: the other side is done.
 fn read_line(reader: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
-    reader.take(LONGEST).read_until(b'\n', &mut line)?;
+    reader.take(MAX_LINE_BYTES as u64).read_until(b'\n', &mut line)?;
     match line.pop() {
         Some(b'\n') => Ok(Some(line)),
         None => Ok(None),
@@ -196,20 +100,24 @@ pub(super) fn write_line(mut stream: &UnixStream, what: &impl serde::Serialize) 
 
 /// A connection to the process that has a directory.
 pub(super) struct Client {
+    dir: PathBuf,
+    /// How long an answer is waited for.
+    patience: Duration,
     reader: BufReader<UnixStream>,
 }
 
 impl Client {
     /// `None`: nobody listens there.
-    pub(super) fn connect(dir: &Path) -> Result<Option<Client>, TaskError> {
-        match reached(dir, |path| UnixStream::connect(path)) {
+    pub(super) fn connect(dir: &Path, patience: Duration) -> Result<Option<Client>, TaskError> {
+        match reached(dir, |path| connect(path, patience)) {
             Ok(stream) => {
-                // It waits for its loop, and this waits for it.
-                let set = stream.set_read_timeout(Some(2 * PATIENCE));
-                set.map_err(|error| lost(&error))?;
-                Ok(Some(Client { reader: BufReader::new(stream) }))
+                check_peer(dir, &stream).map_err(|error| lost(&error))?;
+                let reader = BufReader::new(stream);
+                Ok(Some(Client { dir: dir.into(), patience, reader }))
             }
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(lost(&error)),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied || is_late(&error) => {
+                Err(unanswered(&error, patience))
+            }
             Err(_) => Ok(None),
         }
     }
@@ -222,14 +130,25 @@ impl Client {
     }
 
     pub(super) fn ask(&mut self, request: &Request) -> Result<Answer, TaskError> {
-        let answer = write_line(self.reader.get_ref(), request)
-            .and_then(|()| read_line(&mut self.reader))
-            .map_err(|error| lost(&error))?;
-        let Some(answer) = answer else {
+        let answer = match self.exchange(request) {
+            // An idle connection may have been closed to make room. Then nobody has read the request.
+            Err(error) if is_closed(&error) && self.reconnect() => self.exchange(request),
+            answer => answer,
+        };
+        let Some(answer) = answer.map_err(|error| unanswered(&error, self.patience))? else {
             return Err(lost(&io::Error::other("it ended before it answered")));
         };
         serde_json::from_slice::<Result<Answer, TaskError>>(&answer)
             .map_err(|error| lost(&error.into()))?
+    }
+
+    fn exchange(&mut self, request: &Request) -> io::Result<Option<Vec<u8>>> {
+        write_line(self.reader.get_ref(), request).and_then(|()| read_line(&mut self.reader))
+    }
+
+    fn reconnect(&mut self) -> bool {
+        let again = Client::connect(&self.dir, self.patience).ok().flatten();
+        again.map(|again| *self = again).is_some()
     }
 
     /// The same connection as a stream of events.
@@ -238,6 +157,48 @@ impl Client {
             Answer::Streaming(beginning) => Ok(Watching::socket(self.reader, beginning)),
             other => Err(unexpected(&other)),
         }
+    }
+}
+
+/// Connects, and gives up in time if the other side accepts nobody.
+fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+    let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+    let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+    let stream = UnixStream::from(socket);
+    stream.set_write_timeout(Some(patience))?;
+    stream.set_read_timeout(Some(patience))?;
+    let address = SocketAddrUnix::new(path)?;
+    rustix::io::retry_on_intr(|| rustix::net::connect(&stream, &address))?;
+    Ok(stream)
+}
+
+/// An error if somebody else listens than this user, root, or the user that the directory belongs to.
+fn check_peer(dir: &Path, stream: &UnixStream) -> io::Result<()> {
+    let peer = rustix::net::sockopt::socket_peercred(stream)?.uid;
+    let owns_dir = || std::fs::metadata(dir).is_ok_and(|dir| dir.uid() == peer.as_raw());
+    match peer == rustix::process::geteuid() || peer.is_root() || owns_dir() {
+        true => Ok(()),
+        false => {
+            let message = format!("its socket is that of another user, {}", peer.as_raw());
+            Err(io::Error::other(message))
+        }
+    }
+}
+
+fn is_late(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+/// Whether the other side closed the connection without having read what was sent.
+fn is_closed(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}
+
+fn unanswered(error: &io::Error, patience: Duration) -> TaskError {
+    match is_late(error) {
+        true => lost(&io::Error::other(format!("it has not answered for {patience:?}"))),
+        false => lost(error),
     }
 }
 

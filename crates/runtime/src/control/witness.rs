@@ -1,33 +1,34 @@
-//! Who sees what is asked through the socket and changes something: an audit, say. It knows nothing of what is done with that.
+//! The hook for an audit: it sees what is asked through the socket and changes something, before and after it is
+//! done. It knows nothing of what is done with that.
 
 use tiffany_kernel::TaskError;
 
-use super::request::{Answer, Request};
+use super::request::{Answer, Outcome, Request};
 use crate::approval::user_name;
 
 /// Sees everything that is asked through the socket and changes something: see [`Builder::witness`](crate::Builder::witness).
 pub trait Witness: Send + Sync {
-    /// An error, if nothing may be changed now: then it is not done.
-    fn may(&self) -> Result<(), TaskError>;
-
-    /// Something was asked, and this came of it. The answer is given after this.
-    fn saw(&self, seen: &Seen<'_>);
+    /// Something is about to be changed. It is done once this returns, and not at all after an error. What is
+    /// returned is called with the outcome, before the answer is given.
+    fn begins(&self, change: &Change) -> Result<Finish, TaskError>;
 }
+
+/// Takes the outcome of a change: `None`, or why it was refused; of several runs, why the first was refused. An
+/// error says that the change was made and could not be noted; it reaches whoever asked as a warning.
+pub type Finish = Box<dyn FnOnce(Option<&TaskError>) -> Result<(), TaskError> + Send>;
 
 /// Something that was asked and changes something.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Seen<'a> {
+pub struct Change {
     /// The number of the user who asked, as the system says.
     pub uid: u32,
     /// What that user is called on this machine; the number, if that is not known.
     pub user: String,
     /// What was asked for, in a word.
     pub did: &'static str,
-    /// What it was done to: a run, a promise, a step, an approval.
+    /// What it is done to: a run, a promise, a step, an approval.
     pub to: Option<String>,
-    /// Why it was not done; of several, why the first was not that was not.
-    pub refused: Option<&'a TaskError>,
 }
 
 impl Request {
@@ -40,6 +41,7 @@ impl Request {
             | Request::Runs(_)
             | Request::Find { .. }
             | Request::Show { .. }
+            | Request::Recorded { .. }
             | Request::Question { .. }
             | Request::Events(_)
             | Request::Metrics
@@ -66,22 +68,28 @@ impl Request {
     }
 }
 
-/// Asks, and lets it be seen.
-pub(super) fn seen(
+/// Tells the witness that this is about to be done. `None`: nothing is changed by it, or nobody wants to know.
+pub(super) fn begin(
     witness: Option<&dyn Witness>,
     uid: u32,
-    request: Request,
-    ask: impl FnOnce(Request) -> Result<Answer, TaskError>,
-) -> Result<Answer, TaskError> {
-    let Some((witness, (did, to))) = witness.zip(request.changes()) else { return ask(request) };
-    witness.may()?;
-    let answer = ask(request);
-    let user = user_name(uid);
+    request: &Request,
+) -> Result<Option<Finish>, TaskError> {
+    let Some((witness, (did, to))) = witness.zip(request.changes()) else { return Ok(None) };
+    witness.begins(&Change { uid, user: user_name(uid), did, to }).map(Some)
+}
+
+/// Tells the witness the outcome. Its error is a warning beside the answer.
+pub(super) fn finish(finish: Option<Finish>, answer: Outcome) -> Outcome {
+    let Some(finish) = finish else { return answer };
     let refused = match &answer {
         Err(error) => Some(error),
         Ok(Answer::Each(each)) => each.iter().find_map(|one| one.as_ref().err()),
         Ok(_) => None,
     };
-    witness.saw(&Seen { uid, user, did, to, refused });
-    answer
+    match (finish(refused), answer) {
+        (Err(error), Ok(answer)) => {
+            Ok(Answer::Warned { answer: Box::new(answer), warning: error.message().to_owned() })
+        }
+        (_, answer) => answer,
+    }
 }

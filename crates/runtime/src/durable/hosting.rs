@@ -149,7 +149,8 @@ impl Runtime {
         let (writer, recovery) = Writer::open(disk, &root, settings)?;
         let disk = writer.disk();
         if inline.is_none() {
-            mark_redacted(&*disk, &root, self.settings.redactions.is_some())?;
+            let rules = self.settings.redactions.as_ref().map(|rules| rules.marks());
+            mark_redacted(&*disk, &root, &rules.unwrap_or_default())?;
         }
         let mut runs = KnownRuns::default();
         let mut live = Vec::new();

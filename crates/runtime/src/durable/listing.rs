@@ -6,7 +6,7 @@ use tiffany_kernel::{Run, TaskError, Time, Uuid};
 
 use super::hosting::{Durable, Hosting, no_log_here};
 use super::resume::resuming::log_failed;
-use super::runs::{Ended, Known};
+use super::runs::{Ended, Known, Stand};
 use super::serving::{no_such_run, run_removed};
 use crate::control::{
     Answer, Catalogue, Cataloguing, Entry, ErrorSummary, Job, Listing, Parent, Row, RunDetail,
@@ -116,6 +116,25 @@ impl Runtime {
         let Some(durable) = &self.durable else { return Err(no_log_here()) };
         let known = |run: &Uuid| durable.runs.contains_key(run);
         find_named(name, known, |from, to| durable.runs.range(from..=to).map(|(run, _)| *run))
+    }
+
+    /// How far the log of a run is written. The answer is given when all of it is safe.
+    pub(super) fn recorded(&self, uuid: Uuid) -> Result<Answer, TaskError> {
+        let Some(durable) = &self.durable else { return Err(no_log_here()) };
+        let stand = match durable.runs.get(&uuid) {
+            None => return Err(no_such_run(uuid)),
+            Some(Known::Removed) => return Err(run_removed(uuid)),
+            Some(Known::Live(id)) => {
+                let hosting = self.runs[self.places[id]].hosting.as_ref();
+                hosting.map(|hosting| Stand::of(&hosting.journal.chain))
+            }
+            Some(Known::Over(stand, _)) => Some(*stand),
+            Some(Known::Paused(_, shelved)) => shelved.as_ref().map(|shelved| shelved.stand()),
+        };
+        // What a log that has failed did not write will never be there.
+        let stand = stand.filter(|_| durable.failed.is_none());
+        let (generation, seq) = stand.map_or((0, 0), |stand| (stand.generation, stand.seq));
+        Ok(Answer::Recorded { generation, seq })
     }
 
     /// Tells of one run.

@@ -77,7 +77,7 @@ pub(crate) use resume::survey::Standing;
 pub(crate) use resume::verdict::{Deeds, Verdict};
 pub use run_limits::RunLimits;
 pub use runs::DurableRun;
-pub(crate) use runs::{Stand, uuid_of};
+pub(crate) use runs::{Stand, refuse_ambiguous, uuid_of};
 pub(crate) use serving::{no_such_run, not_in_doubt, parse_key, raw, run_over, run_removed};
 pub(crate) use shelved::{Shelved, why_not_open};
 pub use steps::attempt::{Attempt, SpawnedFuture, Spawner, StepError};

@@ -124,6 +124,20 @@ pub(crate) fn uuid_of(id: &str) -> Uuid {
     Uuid::from_random(u128::from_be_bytes(bits))
 }
 
+/// An error if an id cannot be told from another run: because it is the UUID of one, or because its own UUID is the
+/// id of one. Whatever takes the name of a run takes ids and UUIDs.
+pub(crate) fn refuse_ambiguous(id: &str, knows: impl Fn(Uuid) -> bool) -> Result<(), TaskError> {
+    let own = uuid_of(id);
+    let message = if Uuid::parse(id).is_some_and(|other| other != own && knows(other)) {
+        format!("the id `{id}` is the UUID of another run")
+    } else if knows(uuid_of(&own.to_string())) {
+        format!("the id `{id}` has the UUID {own}, and another run has that for its id")
+    } else {
+        return Ok(());
+    };
+    Err(TaskError::new(ErrorKind::OtherRun, message))
+}
+
 impl Runtime {
     /// Starts a durable run of a registered function under an id of one's own. If there is a run of that id, with the
     /// same function and input, this is that run. It is safe when the log has it: [`flush`](Runtime::flush) waits for that.
@@ -157,6 +171,8 @@ impl Runtime {
             self.check_same(uuid, id, function, input)?;
             return Ok(uuid);
         }
+        let knows = |run: Uuid| self.knows(run);
+        refuse_ambiguous(id, knows).map_err(RunError::Failed)?;
         let root = self.settings.registry.start(function, input, wanted);
         let root = root.map_err(RunError::Failed)?;
         let seed = self.host.entropy.seed_of(uuid);

@@ -223,6 +223,7 @@ impl Runtime {
                 self.show_run(run, tell);
                 told.recv().unwrap_or_else(|_| Err(no_such_run(run)))
             }
+            Request::Recorded { run } => self.recorded(run),
             Request::Submit { function, id, input } => {
                 let is_new = !self.knows(uuid_of(&id));
                 let function = match self.settings.registry.meant(&function) {
@@ -477,7 +478,7 @@ impl Runtime {
         }
     }
 
-    fn knows(&self, uuid: Uuid) -> bool {
+    pub(super) fn knows(&self, uuid: Uuid) -> bool {
         self.durable.as_ref().is_some_and(|durable| durable.runs.contains_key(&uuid))
     }
 

@@ -43,6 +43,11 @@ pub(crate) struct Shelved {
 const AT_THE_END: u64 = 0;
 
 impl Shelved {
+    /// Where its log ends.
+    pub(crate) fn stand(&self) -> super::runs::Stand {
+        super::runs::Stand::of(&self.journal.chain)
+    }
+
     /// A step whose input cannot be read is not known to be in doubt; the run itself cannot go on then either.
     pub(crate) fn new(chain: Chain, script: &Script, fetch: Fetch<'_>) -> Shelved {
         let (run, generation) = (chain.run(), chain.generation());

@@ -1,4 +1,5 @@
-//! A run at a glance, from the beginning and the end of its file: no more is read, and nothing is checked.
+//! A run at a glance, from the beginning and the end of its file. No more is read. A finished run whose file is read as
+//! a whole, because it is small, is checked.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -6,10 +7,10 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use tiffany_kernel::{TaskError, Uuid};
 
-use crate::wal::{Disk, Fields, LogError, RunEntry, RunFile, RunState, View};
+use crate::wal::{Checker, Disk, Fields, LogError, RunEntry, RunFile, RunState, View};
 
 /// How much is read of each end, at first.
-const PIECE: usize = 2048;
+const PIECE: usize = 4096;
 /// Beyond this the whole file is read.
 const MOST: usize = 1 << 17;
 /// A run that was compacted has so many lines at most.
@@ -63,12 +64,14 @@ pub(crate) struct Glance {
     pub(crate) is_held: bool,
     /// The records and bytes that there were before it was compacted.
     pub(crate) compacted: Option<(u64, u64)>,
+    /// What is wrong with it, if it was checked.
+    pub(crate) damage: Option<LogError>,
 }
 
 impl Glance {
     /// Looks at a run that was not removed.
     pub(crate) fn at(view: &View, run: Uuid, entry: &RunEntry) -> Result<Glance, LogError> {
-        Glance::by(entry, |bytes| view.ends(run, bytes))
+        Glance::by(run, entry, |bytes| view.ends(run, bytes))
     }
 
     /// The same at a run's file as it is: while somebody writes it, it may not have all of the run yet.
@@ -80,10 +83,11 @@ impl Glance {
     ) -> Result<Glance, LogError> {
         let file = RunFile::open(disk, root, run)?;
         entry.len = file.len()?;
-        Glance::by(&entry, |bytes| file.ends(entry.len, bytes))
+        Glance::by(run, &entry, |bytes| file.ends(entry.len, bytes))
     }
 
     fn by(
+        run: Uuid,
         entry: &RunEntry,
         ends: impl Fn(usize) -> Result<(Vec<u8>, Vec<u8>), LogError>,
     ) -> Result<Glance, LogError> {
@@ -95,6 +99,9 @@ impl Glance {
             let is_whole = bytes as u64 >= entry.len;
             let has_head = glance.read_head(entry, &String::from_utf8_lossy(&head));
             let has_tail = glance.read_tail(entry, &String::from_utf8_lossy(&tail), is_whole);
+            if is_whole && entry.state == RunState::Finished {
+                glance.damage = check(run, &head).err();
+            }
             if (has_head && has_tail) || is_whole {
                 return Ok(glance);
             }
@@ -187,6 +194,20 @@ impl Glance {
         }
         false
     }
+}
+
+/// An error if a line is not what was written. What is being written has no end yet, and is left out.
+fn check(run: Uuid, lines: &[u8]) -> Result<(), LogError> {
+    let mut checker = Checker::new(Some(run));
+    let whole = lines.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
+    for line in whole {
+        match checker.check(line).map_err(|broken| LogError::run(run, Path::new(""), broken)) {
+            // What a newer program wrote is not known here.
+            Err(LogError::Newer { .. }) => break,
+            checked => checked.map(drop)?,
+        }
+    }
+    Ok(())
 }
 
 /// A field of a line, as JSON.

@@ -31,6 +31,7 @@ mod tree;
 mod walk;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 
 use tiffany_kernel::{ErrorKind, TaskError};
@@ -45,6 +46,7 @@ pub(crate) use self::process::{install, known, shown, shown_call};
 use self::text::Patterns;
 pub(crate) use self::tree::Node;
 pub(crate) use self::walk::{Area, Leaf, Reach, Walk, text_of};
+use crate::wal::RuleMark;
 
 /// A text without what the rules of all runtimes of this process take out, for who shows something by other ways than these.
 ///
@@ -210,6 +212,11 @@ impl Redactions {
     /// The rules, as they can be shown.
     pub fn rules(&self) -> impl Iterator<Item = &str> {
         self.rules.iter().map(String::as_str)
+    }
+
+    /// What each rule is known by, without saying what it says.
+    pub(crate) fn marks(&self) -> BTreeSet<RuleMark> {
+        self.rules().map(|rule| crc32c::crc32c(rule.as_bytes()) as RuleMark).collect()
     }
 
     /// A text without what the rules take out.

@@ -190,10 +190,25 @@ pub(crate) fn empty(file: &dyn DiskFile) -> io::Result<()> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
 
+/// No file of a log is a symbolic link. Whoever else can write the directory could lead us to any file with one.
+const NOFOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+
+/// A directory of the log may be elsewhere by a link, if this user or root made it.
+fn no_foreign_link(path: &Path) -> io::Result<()> {
+    let about = path.symlink_metadata()?;
+    let is_ours = about.uid() == rustix::process::geteuid().as_raw() || about.uid() == 0;
+    match about.is_symlink() && !is_ours {
+        true => Err(rustix::io::Errno::LOOP.into()),
+        false => Ok(()),
+    }
+}
+
 impl Disk for RealDisk {
     fn create_dir(&self, path: &Path) -> io::Result<()> {
         match DirBuilder::new().mode(0o700).create(path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {
+                no_foreign_link(path)
+            }
             other => other,
         }
     }
@@ -201,7 +216,7 @@ impl Disk for RealDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
         let mut options = OpenOptions::new();
         options.read(true).write(mode != OpenMode::Read).create(mode == OpenMode::Create);
-        options.mode(0o600);
+        options.mode(0o600).custom_flags(NOFOLLOW);
         Ok(Arc::new(RealFile(options.open(path)?)))
     }
 
@@ -259,6 +274,7 @@ impl Disk for RealDisk {
         let mut options = OpenOptions::new();
         // Not truncated: what is in it tells who holds the lock.
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        options.custom_flags(NOFOLLOW);
         let file = NotInherited::open(|| options.open(path))?;
         match file.try_lock() {
             Ok(()) => {

@@ -56,6 +56,14 @@ pub enum LogError {
         /// On what.
         path: PathBuf,
     },
+    /// A file or directory of the log is a symbolic link that may have been planted.
+    #[error("cannot {act} {}: it is a symbolic link [TFY0211]; remove the link, and check which users can write the directory", .path.display())]
+    Link {
+        /// What was tried.
+        act: &'static str,
+        /// On what.
+        path: PathBuf,
+    },
     /// The log stopped at an earlier failure.
     #[error(
         "the log stopped at an earlier failure [TFY0106]; mend its cause and open the log again: {0}"
@@ -162,7 +170,7 @@ impl LogError {
     pub const CODES: &[&str] = &[
         "TFY0101", "TFY0102", "TFY0103", "TFY0104", "TFY0105", "TFY0106", "TFY0107", "TFY0108",
         "TFY0109", "TFY0110", "TFY0111", "TFY0112", "TFY0113", "TFY0114", "TFY0115", "TFY0120",
-        "TFY0200", "TFY0201",
+        "TFY0200", "TFY0201", "TFY0211",
     ];
 
     /// The stable code.
@@ -173,6 +181,7 @@ impl LogError {
             LogError::Full { .. } => "TFY0103",
             LogError::ReadOnly { .. } => "TFY0104",
             LogError::Vanished { .. } => "TFY0105",
+            LogError::Link { .. } => "TFY0211",
             LogError::Poisoned(_) => "TFY0106",
             LogError::DamagedRun { .. } => "TFY0107",
             LogError::DamagedCommitLog { .. } => "TFY0108",
@@ -191,6 +200,9 @@ impl LogError {
 
     pub(crate) fn io(act: &'static str, path: &Path, error: &io::Error) -> LogError {
         let path = path.to_path_buf();
+        if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) {
+            return LogError::Link { act, path };
+        }
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 LogError::Full { act, path }

@@ -61,7 +61,9 @@ pub(crate) use lock::let_go_soon;
 pub use lock::{Holder, holder, lasting_holder};
 pub use read::{BlobForm, Broken, Checker, Flaw, Payload, Reader, Record};
 pub use recover::{Cut, Recovery};
-pub(crate) use redacted::{is_redacted, mark_redacted};
+#[cfg(feature = "cli")]
+pub(crate) use redacted::rules_of;
+pub(crate) use redacted::{RuleMark, is_redacted, mark_redacted};
 pub use run_reader::{RunReader, read_blob};
 pub use scan::TornBlock;
 pub use settings::{Settings, SyncWhen};

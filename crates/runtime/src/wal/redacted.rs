@@ -1,28 +1,53 @@
 //! Whether secrets are taken out of what is written to a log. Who has the log leaves that in it, for those who write while nobody has it and do not know the
 //! rules. What the rules are is not said: they may have secrets in them.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::disk::{Disk, OpenMode};
+use super::disk::{Disk, OpenMode, read_from};
 use super::error::{Doing, LogError};
 
 const NAME: &str = "redacted";
 const TEXT: &[u8] =
     b"Secrets are taken out of what is written here, by rules of the program that has this log.\n";
+/// What stands before the marks of the rules.
+const MARKS: &str = "Marks of the rules:";
 
-/// Says so, or that it is not so any more.
-pub(crate) fn mark_redacted(disk: &dyn Disk, root: &Path, is_so: bool) -> Result<(), LogError> {
+/// What a rule is known by. It is too short to find out what the rule says.
+pub(crate) type RuleMark = u16;
+
+/// Says so, with the marks of the rules; or, without any, that it is not so any more.
+pub(crate) fn mark_redacted(
+    disk: &dyn Disk,
+    root: &Path,
+    rules: &BTreeSet<RuleMark>,
+) -> Result<(), LogError> {
     let path = root.join(NAME);
-    match (is_redacted(disk, root), is_so) {
-        (false, true) => {
-            let file = disk.open(&path, OpenMode::Create).doing("make", &path)?;
-            file.write_at(TEXT, 0).doing("write", &path)
-        }
-        (true, false) => disk.remove(&path).doing("remove", &path),
-        _ => Ok(()),
+    let is_so = is_redacted(disk, root);
+    if rules.is_empty() {
+        return if is_so { disk.remove(&path).doing("remove", &path) } else { Ok(()) };
     }
+    if is_so && rules_of(disk, root) == *rules {
+        return Ok(());
+    }
+    if is_so {
+        disk.remove(&path).doing("remove", &path)?;
+    }
+    let file = disk.open(&path, OpenMode::Create).doing("make", &path)?;
+    let marks: String = rules.iter().map(|rule| format!(" {rule:04x}")).collect();
+    file.write_at(&[TEXT, MARKS.as_bytes(), marks.as_bytes(), b"\n"].concat(), 0)
+        .doing("write", &path)
 }
 
 pub(crate) fn is_redacted(disk: &dyn Disk, root: &Path) -> bool {
     disk.list(root).unwrap_or_default().iter().any(|(name, _)| name == NAME)
+}
+
+/// The marks of the rules; none where an older version did not say them.
+pub(crate) fn rules_of(disk: &dyn Disk, root: &Path) -> BTreeSet<RuleMark> {
+    let file = disk.open(&root.join(NAME), OpenMode::Read).ok();
+    let bytes = file.and_then(|file| read_from(&*file, 0).ok()).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let marks = text.lines().find_map(|line| line.strip_prefix(MARKS)).unwrap_or_default();
+    marks.split_whitespace().filter_map(|mark| RuleMark::from_str_radix(mark, 16).ok()).collect()
 }

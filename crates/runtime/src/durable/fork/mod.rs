@@ -194,7 +194,9 @@ impl Runtime {
         let (entropy, empty) = (&self.host.entropy, durable.page.batch.another());
         let Copied { id, chain, mut batch } = copy(&source, at, fork, clock, empty, |id| {
             let uuid = super::runs::uuid_of(id);
-            (!durable.runs.contains_key(&uuid)).then(|| entropy.seed_of(uuid))
+            let knows = |run: Uuid| durable.runs.contains_key(&run);
+            let is_free = !knows(uuid) && super::runs::refuse_ambiguous(id, knows).is_ok();
+            is_free.then(|| entropy.seed_of(uuid))
         })?;
         let uuid = chain.run();
         let (text, blobs) = (batch.text().to_owned(), batch.blobs.clone());

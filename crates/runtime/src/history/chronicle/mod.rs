@@ -165,6 +165,13 @@ impl Chronicle {
         self.known.index.len()
     }
 
+    /// Whether it has this record of this generation, or a later generation. A log that cannot be read any further
+    /// has all that it will ever have.
+    pub fn reaches(&self, generation: u32, seq: u64) -> bool {
+        let known = &self.known;
+        known.unread.is_some() || (known.generation, self.last()) >= (generation, seq)
+    }
+
     /// Whether every task is over.
     pub fn is_over(&self) -> bool {
         self.known.tasks.is_over()
