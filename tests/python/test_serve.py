@@ -216,7 +216,15 @@ def test_a_failure_is_shown_with_its_line_and_the_way_there(tmp_path: Path) -> N
             assert source not in home.run("log", function).ok()
             again = home.run("--app", "greet.py", "replay", function).ok()
             assert "identical" in again, again
-        stop(daemon, signal.SIGTERM)
+        daemon.signal(signal.SIGTERM)
+        ended = daemon.end()
+        assert ended.code == 0, ended
+        # Each failed run is logged, with its line.
+        logged = [json.loads(line) for line in ended.err.splitlines()]
+        assert [line["fields"]["run_id"] for line in logged] == ["raises", "reads"]
+        for line, number in zip(logged, (raised, read), strict=True):
+            assert line["level"] == "ERROR", line
+            assert f"raised at {tmp_path}/greet.py:{number}" in line["message"], line
 
 
 def test_a_secret_in_a_line_of_code_is_not_written_down(tmp_path: Path) -> None:

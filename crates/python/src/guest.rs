@@ -78,7 +78,18 @@ impl Guest {
         let error = session::take_interrupt()?;
         let cleans_up = self.interrupt.is_none() && errors::ends_the_run(py, &error);
         self.interrupt.get_or_insert(error);
-        (cleans_up && !self.is_over(runtime) && self.cancel(runtime)).then_some(0.0)
+        (cleans_up && !self.is_over(runtime) && self.end(runtime)).then_some(0.0)
+    }
+
+    /// Ends it early: its tasks are cancelled, unless they are already. `false`: it is durable, and stays as it is.
+    fn end(&self, runtime: &mut tiffany::Runtime) -> bool {
+        match &self.run {
+            Run::Ephemeral(run) => {
+                binding::end(runtime, run);
+                true
+            }
+            Run::Durable(_) => false,
+        }
     }
 
     /// Cancels all of its tasks. `false`: it is durable, and stays as it is.

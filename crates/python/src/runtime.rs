@@ -44,7 +44,7 @@ pub(crate) fn driven<T>(
 /// Ends a run that is to end early. Its tasks are cancelled and clean up, unless they are in no state to, or somebody cannot wait for that.
 fn give_up(py: Python<'_>, runtime: &mut tiffany::Runtime, run: &RunHandle<Value>, error: &PyErr) {
     if errors::ends_the_run(py, error) {
-        binding::cancel(runtime, run);
+        binding::end(runtime, run);
         if binding::drive(runtime, run, session::is_interrupted).is_some() {
             return;
         }

@@ -34,8 +34,8 @@ pub use retention::{
 pub use stepping::{finish_test, start_test};
 pub use tiffany_kernel::Release;
 use tiffany_kernel::{
-    BoxCoroutine, Coroutine, Frame, Port, Reply, Site, Step, SystemCall, TaskError, TaskRef,
-    Unwind, Value,
+    BoxCoroutine, Coroutine, Frame, Port, Reply, Rules, Run, Site, Step, SystemCall, TaskError,
+    TaskRef, Unwind, Value,
 };
 
 use crate::builder::{Builder, EnvValue};
@@ -201,6 +201,22 @@ pub fn drive(
 /// Cancels all tasks of a run. They clean up while it is driven.
 pub fn cancel(runtime: &mut Runtime, run: &RunHandle<Value>) {
     runtime.cancel_run(run.id());
+}
+
+/// The same for a run that is to end, unless it is ending already: a second cancel would cut its cleanup short.
+pub fn end(runtime: &mut Runtime, run: &RunHandle<Value>) {
+    if !runtime.run_of(run.id()).is_some_and(Run::is_ending) {
+        cancel(runtime, run);
+    }
+}
+
+impl Builder {
+    /// The rules about ends that its runs follow. Under the first a failed root is a task like any other, as in
+    /// schedulers that know no root.
+    pub fn rules(mut self, rules: Rules) -> Builder {
+        self.rules = rules;
+        self
+    }
 }
 
 /// Leaves a run for good as it stands: none of its tasks has another turn, and none is unwound.

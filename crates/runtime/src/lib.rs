@@ -141,8 +141,8 @@ pub use watchdog::StuckTask;
 pub mod kernel {
     pub use tiffany_kernel::{
         Asking, BoxCoroutine, CallId, Coroutine, EffectWork, Frame, GatherMode, Handlers, Message,
-        Object, ObjectRef, Permits, Port, Release, RunFailure, SpawnOptions, Step, TaskRef, Trace,
-        Unwind, Waitable, WrongType,
+        Object, ObjectRef, Permits, Port, Release, Rules, RunFailure, SpawnOptions, Step, TaskRef,
+        Trace, Unwind, Waitable, WrongType,
     };
 }
 

@@ -8,7 +8,7 @@ use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use tiffany::binding::{self, Release};
-use tiffany::kernel::TaskRef;
+use tiffany::kernel::{Rules, TaskRef};
 use tiffany::{End, RunError, Runtime, RuntimeHandle, TaskError, Tid};
 
 use super::driver::Driven;
@@ -290,6 +290,7 @@ fn run(kernel: &Bound<'_, PyosKernel>, scheduler: &Bound<'_, PyAny>) -> PyResult
         .around_wait(Rc::new(settings::wait))
         .blocking_threads(THREADS)
         .end(End::AllTasks)
+        .rules(Rules::First)
         .on_unobserved(show_unobserved(kernel));
     if let Some(name) = kernel.borrow_mut().name_for(root.bind(py)) {
         builder = builder.name(&name);
