@@ -39,6 +39,8 @@ except ImportError as error:
         "import it in the main interpreter, and use processes for more processors"
     ) from error
 
+import typing as _typing
+
 from tiffany._activity import Activity, Lost, Subscription
 from tiffany._arun import arun
 from tiffany._core import (
@@ -171,7 +173,6 @@ from tiffany.errors import (
     GoldenLogError,
     GoneError,
     HalfRestoredError,
-    HashSeedWarning,
     InDoubtError,
     InboxFullError,
     LimitError,
@@ -206,7 +207,9 @@ from tiffany.errors import (
     NoValueError,
     OtherKeyError,
     OtherLogError,
+    OtherLoopError,
     OtherRunError,
+    OtherSettingsError,
     OtherShapeError,
     OutsideTaskError,
     PanickedError,
@@ -214,10 +217,12 @@ from tiffany.errors import (
     ReadTooEarlyError,
     RedactionError,
     RefusedError,
+    RefusedValueError,
     RejectedError,
     RestlessError,
     RunCompactedError,
     RunHeldError,
+    RunningLoopError,
     RunOverError,
     RunRemovedError,
     SecretNameError,
@@ -276,7 +281,11 @@ acquire = Acquire
 create_group = CreateGroup
 join_group = JoinGroup
 patched = Patched
-continue_as = ContinueAs
+if _typing.TYPE_CHECKING:
+    # For a checker, what follows `await continue_as(...)` is never reached; of a class it would not believe that.
+    async def continue_as(*args: _typing.Any, **kwargs: _typing.Any) -> _typing.NoReturn: ...
+else:
+    continue_as = ContinueAs
 receive_message = ReceiveMessage
 send_message = SendMessage
 aio = Aio
@@ -344,7 +353,6 @@ __all__ = [
     "GoneError",
     "Group",
     "HalfRestoredError",
-    "HashSeedWarning",
     "InDoubtError",
     "InProcess",
     "InThread",
@@ -392,7 +400,9 @@ __all__ = [
     "OpenApproval",
     "OtherKeyError",
     "OtherLogError",
+    "OtherLoopError",
     "OtherRunError",
+    "OtherSettingsError",
     "OtherShapeError",
     "OutsideTaskError",
     "PanickedError",
@@ -414,6 +424,7 @@ __all__ = [
     "RedactionError",
     "Refuse",
     "RefusedError",
+    "RefusedValueError",
     "RejectedError",
     "RestlessError",
     "Retention",
@@ -422,6 +433,7 @@ __all__ = [
     "RunHeldError",
     "RunOverError",
     "RunRemovedError",
+    "RunningLoopError",
     "Runtime",
     "Saga",
     "SecretNameError",

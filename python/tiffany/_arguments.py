@@ -8,11 +8,13 @@ import getpass
 import inspect
 import math
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, ParamSpec, TypeVar
 
-from tiffany.errors import BadArgumentError
+from tiffany import _core
+from tiffany.errors import BadArgumentError, RunningLoopError
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -68,6 +70,17 @@ def known_names_only(what: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]
         return checked
 
     return of
+
+
+def check_no_running_loop(what: str) -> None:
+    """An error if an event loop runs on this thread: it would stand still while somebody waits here. Inside a task the error is another one."""
+    # Programs without asyncio do not pay for it.
+    events = sys.modules.get("asyncio.events")
+    if events is not None and events._get_running_loop() is not None and not _core._is_looping():
+        raise RunningLoopError(
+            f"{what} was called inside a running event loop, which would stand still until the run has finished "
+            "[TFY0223]; write `await tiffany.arun(...)` instead"
+        )
 
 
 def close_unbegun(program: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TypeVar, Unpack
 
 from tiffany import _core
@@ -22,6 +23,9 @@ async def arun(
     Cancelled, it cancels the run, whose tasks clean up first. A durable run is not cancelled: it stays in the log as it is, and goes on
     when it is run again.
 
+    Calls on one directory share one runtime, which the first of them opens and the last one closes, so any number of durable runs can be awaited at the same
+    time. They need the same settings; ``workflows`` may differ.
+
     >>> import asyncio
     >>> from tiffany import Aio, Sleep, arun
     >>> def main():
@@ -32,17 +36,20 @@ async def arun(
     """
     # With its loop asyncio is there; programs without one do not pay for it.
     from tiffany._guest import Guest
+    from tiffany._shared import guest_of
 
     try:
         check_names("tiffany.arun()", settings, ("id", *Settings.__annotations__))
-        check_durable(settings.get("wal"), id)
-        with Runtime(**settings) as runtime:
-            if id is None:
-                runtime._core.start(program)
-            else:
-                runtime._core.attend(runtime._begun(program, id))
-            value: _T = await Guest(runtime._core).outcome()
-            return value
+        wal = settings.get("wal")
+        check_durable(wal, id)
+        value: _T
+        if wal is None or id is None:
+            with contextlib.closing(Guest(Runtime(**settings))) as guest:
+                value = await guest.run(program)
+        else:
+            with guest_of(wal, settings) as guest:
+                value = await guest.run_durable(program, id)
+        return value
     except BaseException:
         close_unbegun(program)
         raise

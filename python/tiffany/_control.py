@@ -41,10 +41,11 @@ def started(workflow: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
                     f"the workflow {workflow!r} is not here, so its parameters are not known",
                     "name all arguments, or none",
                 )
-            return workflow, _core._encode(kwargs or list(args) or {})
-        return workflow, _workflows.encoded(_workflows.arguments(function, args, kwargs))
+            arguments: Any = kwargs or list(args) or {}
+            return workflow, _workflows.encoded(workflow, arguments)
+        return workflow, _workflows.encoded(workflow, _workflows.arguments(function, args, kwargs))
     name = _workflows.name_of(workflow)
-    return name, _workflows.encoded(_workflows.arguments(workflow, args, kwargs))
+    return name, _workflows.encoded(name, _workflows.arguments(workflow, args, kwargs))
 
 
 def forked(
@@ -71,7 +72,7 @@ def question(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
             "a question came with arguments by position and by name",
             "ask with arguments by position or by name, not both",
         )
-    text: str = _core._encode(kwargs or list(args) or None)
+    text: str = _core._encode(kwargs or list(args) or None, "the input of a question")
     return text
 
 

@@ -7,7 +7,7 @@ import contextlib
 import math
 from typing import Any
 
-from tiffany import _core
+from tiffany._runtime import Runtime
 from tiffany.errors import TaskCancelledError
 
 _ROUNDS = 16
@@ -15,41 +15,58 @@ _ROUNDS = 16
 
 
 class Guest:
-    """A runtime in the hands of a loop."""
+    """A runtime that the running loop drives. Any number of coroutines may wait for runs of it."""
 
-    def __init__(self, runtime: _core.Runtime) -> None:
-        self._runtime = runtime
-        self._loop = asyncio.get_running_loop()
-        self._over: asyncio.Future[None] = self._loop.create_future()
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.loop = asyncio.get_running_loop()
+        self._core = runtime._core
+        self._descriptor = self._core.fileno()
+        self._waiting: dict[int, asyncio.Future[None]] = {}
         self._due: asyncio.Handle | None = None
+        self.loop.add_reader(self._descriptor, self._turn)
 
-    async def outcome(self) -> Any:
-        descriptor = self._runtime.fileno()
-        self._loop.add_reader(descriptor, self._turn)
+    def close(self) -> None:
+        """Ends the runtime. A loop that is closed has let go of the descriptor before."""
+        if not self.loop.is_closed():
+            self.loop.remove_reader(self._descriptor)
+        self._not_yet()
+        self.runtime.close()
+
+    async def run(self, program: Any) -> Any:
+        """Runs a program to the end of its run, and gives its value."""
+        return await self._outcome(self._core.start(program))
+
+    async def run_durable(self, program: Any, id: str) -> Any:
+        """Runs a program as the durable run of this id, or waits for the run that has it, and gives its value."""
+        return await self._outcome(self._core.attend(self.runtime._begun(program, id)))
+
+    async def _outcome(self, number: int) -> Any:
+        over = self._waiting[number] = self.loop.create_future()
         self._soon()
         try:
-            return await self._end()
+            return await self._end(number, over)
         finally:
-            self._loop.remove_reader(descriptor)
-            self._not_yet()
+            del self._waiting[number]
+            self._core.leave(number)
 
-    async def _end(self) -> Any:
+    async def _end(self, number: int, over: asyncio.Future[None]) -> Any:
         cancelled: asyncio.CancelledError | None = None
-        while not self._over.done():
+        while not over.done():
             try:
                 # Not the future itself, which would be cancelled too.
-                await asyncio.wait((self._over,))
+                await asyncio.wait((over,))
             except asyncio.CancelledError as error:
                 cancelled = error
                 # Whoever cancels twice does not wait for the cleanup.
-                if not self._runtime.stop():
+                if not self._core.stop(number):
                     raise
                 self._soon()
-        self._over.result()
+        over.result()
         if cancelled is None:
-            return self._runtime.outcome()
+            return self._core.outcome(number)
         with contextlib.suppress(TaskCancelledError):
-            self._runtime.outcome()
+            self._core.outcome(number)
         raise cancelled
 
     def _not_yet(self) -> None:
@@ -58,21 +75,25 @@ class Guest:
 
     def _soon(self) -> None:
         self._not_yet()
-        self._due = self._loop.call_soon(self._turn)
+        self._due = self.loop.call_soon(self._turn)
 
     def _turn(self) -> None:
         """Lets the tasks run for a while, and sees to it that they run again."""
         self._not_yet()
-        if self._over.done():
+        waiting = [over for over in self._waiting.values() if not over.done()]
+        if not waiting:
             return
         try:
-            rest = self._runtime.go_on(_ROUNDS)
+            rest, ended = self._core.go_on(_ROUNDS)
         except Exception as error:
-            self._over.set_exception(error)
+            for over in waiting:
+                over.set_exception(error)
             return
-        if rest is None:
-            self._over.set_result(None)
-        elif rest == 0:
+        for number in ended:
+            over = self._waiting[number]
+            if not over.done():
+                over.set_result(None)
+        if rest == 0:
             self._soon()
         elif rest < math.inf:
-            self._due = self._loop.call_later(rest, self._turn)
+            self._due = self.loop.call_later(rest, self._turn)

@@ -164,7 +164,11 @@ class _Fit:
         if dataclasses.is_dataclass(kind):
             return self.record(kind, value, place)
         of_text = _OF_TEXT.get(kind)
-        if of_text is not None and isinstance(value, str):
+        if of_text is not None:
+            if kind is decimal.Decimal and isinstance(value, (int, float)):
+                value = str(value)
+            if not isinstance(value, str):
+                return self.other(f"a {kind.__name__}", value, place)
             try:
                 return of_text(value)
             except (ValueError, ArithmeticError):

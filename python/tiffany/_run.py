@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
 from tiffany import _core
-from tiffany._arguments import bad, close_unbegun, known_names_only
+from tiffany._arguments import bad, check_no_running_loop, close_unbegun, known_names_only
 from tiffany._records import Chunk, Queue
 from tiffany._runtime import Runtime
 
@@ -68,6 +68,7 @@ def run(
     passes: when nobody is ready, it jumps to the next timer (see `tiffany.testing`).
     """
     try:
+        check_no_running_loop("`tiffany.run`")
         check_durable(wal, id)
         runtime = Runtime(
             wal=wal,

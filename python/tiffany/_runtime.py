@@ -14,7 +14,7 @@ from tiffany import _arguments, _control, _core, _retention, _workflows
 from tiffany._activity import Subscription
 from tiffany._agents import Agent
 from tiffany._approvals import Approval, OpenApproval
-from tiffany._arguments import bad, close_unbegun, known_names_only
+from tiffany._arguments import bad, check_no_running_loop, close_unbegun, known_names_only
 from tiffany._control import _NOTHING, Connection
 from tiffany._records import Chunk, Doubt, Paused, Queue, Run, RunLike, doubt, paused_run
 from tiffany._retention import Collected, Compacted, Pruned, Retention
@@ -144,6 +144,7 @@ class Runtime:
         """Runs a program to the end of its run, and gives its value. With an id the run is durable: it is started, or goes on if
         there is one of this id, or if it is over its outcome is given at once."""
         try:
+            check_no_running_loop("`Runtime.run`")
             if id is None:
                 return self._core.run(program)
             value: _T = self._core.wait(self._begun(program, id))
@@ -159,7 +160,7 @@ class Runtime:
         # It is not run itself: the run has one of its own, made of what is written down.
         program.close()
         self._functions.given.setdefault(name, function)
-        return self._started(name, id, _workflows.encoded(given))
+        return self._started(name, id, _workflows.encoded(name, given))
 
     @overload
     def submit(
@@ -203,6 +204,7 @@ class Runtime:
     def wait(self, run: RunLike) -> Any:
         """Drives all runs until the outcome of this one is fixed and safe in the log, and gives its value. After a failure there may be tasks left
         that are being cancelled: they go on while this runtime is driven."""
+        check_no_running_loop("`Runtime.wait`")
         return self._core.wait(run)
 
     def send(self, run: RunLike, name: str, value: Any) -> None:

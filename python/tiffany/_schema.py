@@ -1,29 +1,39 @@
 """What a workflow takes, as a JSON Schema (2020-12) made of its signature: for forms by which people start runs.
 
-It describes the input as it is written down (see ``tiffany.codec``), so that what fits it can be read. What it does not know it leaves open.
+It describes the plain JSON that ``tiffany._inputs`` makes the arguments of. What it does not know it leaves open.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import datetime
+import decimal
 import enum
 import functools
 import inspect
 import json
+import math
+import pathlib
 import types
 import typing
+import uuid
 from collections import abc
 from collections.abc import Callable
 from typing import Any
-
-from tiffany import _core
-from tiffany._names import names
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 _LISTS = (list, abc.Sequence, abc.MutableSequence, abc.Iterable, abc.Collection)
 _OBJECTS = (dict, abc.Mapping, abc.MutableMapping)
-_TAGGED: dict[Any, str] = {tuple: "$tuple", set: "$set", frozenset: "$frozenset"}
+_SETS = (set, frozenset)
+_TEXTS: dict[Any, dict[str, Any]] = {
+    datetime.datetime: {"type": "string", "format": "date-time"},
+    datetime.date: {"type": "string", "format": "date"},
+    datetime.time: {"type": "string", "format": "time"},
+    uuid.UUID: {"type": "string", "format": "uuid"},
+    decimal.Decimal: {"type": "string"},
+    pathlib.Path: {"type": "string"},
+}
 
 
 @functools.lru_cache(maxsize=1024)
@@ -138,15 +148,42 @@ def _with_default(schema: dict[str, Any], default: Any) -> dict[str, Any]:
     if default is inspect.Parameter.empty or default is dataclasses.MISSING:
         return schema
     try:
-        return {**schema, "default": _written(default)}
+        return {**schema, "default": _plain(default)}
     except Exception:
         # It has a default that cannot be shown.
         return schema
 
 
-def _written(value: Any) -> Any:
-    """A value in the form in which it is written down."""
-    return json.loads(_core._encode(value))
+def _plain(value: Any) -> Any:
+    """A value as plain JSON, of which ``tiffany._inputs`` makes it again."""
+    if isinstance(value, enum.Enum):
+        return _member(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted((_plain(part) for part in value), key=json.dumps)
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, (uuid.UUID, decimal.Decimal, pathlib.Path)):
+        return str(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = [field.name for field in dataclasses.fields(value) if field.init]
+        return {name: _plain(getattr(value, name)) for name in fields}
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json", by_alias=True)
+    raise TypeError
+
+
+def _member(member: enum.Enum) -> Any:
+    """A member of an enum by its value, or by its name if that is not a plain one."""
+    value = member.value
+    return value if isinstance(value, (str, int, float)) else member.name
 
 
 def _schema(hint: Any, inside: tuple[Any, ...]) -> dict[str, Any]:
@@ -162,53 +199,82 @@ def _schema(hint: Any, inside: tuple[Any, ...]) -> dict[str, Any]:
         about = {"description": texts[0]} if texts else {}
         return {**_schema(args[0], inside), **about}
     if origin is typing.Literal:
-        return {"enum": [_written(value) for value in args]}
+        return {"enum": [_plain(value) for value in args]}
     if origin in (typing.Union, types.UnionType):
         return {"anyOf": [_schema(arg, inside) for arg in args]}
     if isinstance(hint, type) and origin is None and hint not in inside:
-        if issubclass(hint, enum.Enum):
-            members = [{"const": _written(member), "title": member.name} for member in hint]
-            return {"oneOf": members}
-        if dataclasses.is_dataclass(hint):
-            return _dataclass(hint, (*inside, hint))
+        return _class(hint, inside)
     return _collection(origin or hint, args, inside)
+
+
+def _class(cls: Any, inside: tuple[Any, ...]) -> dict[str, Any]:
+    if issubclass(cls, enum.Enum):
+        return {"oneOf": [{"const": _member(member), "title": member.name} for member in cls]}
+    if cls in _TEXTS:
+        return _TEXTS[cls]
+    if dataclasses.is_dataclass(cls):
+        return _dataclass(cls, (*inside, cls))
+    # A pydantic model; its class is not imported for it.
+    of_model = getattr(cls, "model_json_schema", None)
+    if of_model is not None:
+        schema = of_model()
+        inlined: dict[str, Any] = _inlined(schema, schema.pop("$defs", {}), ())
+        return inlined
+    return _collection(cls, (), inside)
+
+
+def _inlined(part: Any, defs: dict[str, Any], inside: tuple[str, ...]) -> Any:
+    """A schema with its definitions where they are referred to: forms need not look them up. What refers to itself is left open."""
+    if isinstance(part, list):
+        return [_inlined(one, defs, inside) for one in part]
+    if not isinstance(part, dict):
+        return part
+    name = str(part.get("$ref", "")).removeprefix("#/$defs/")
+    if name not in defs:
+        return {key: _inlined(value, defs, inside) for key, value in part.items()}
+    meant = {} if name in inside else _inlined(defs[name], defs, (*inside, name))
+    beside = {key: value for key, value in part.items() if key != "$ref"}
+    return {**meant, **_inlined(beside, defs, inside)}
 
 
 def _collection(kind: Any, args: tuple[Any, ...], inside: tuple[Any, ...]) -> dict[str, Any]:
     if kind in _LISTS:
         return {"type": "array", "items": _schema(args[0], inside) if args else {}}
+    if kind in _SETS:
+        items = _schema(args[0], inside) if args else {}
+        return {"type": "array", "items": items, "uniqueItems": True}
+    if kind is tuple:
+        return _tuple(args, inside)
     if kind in _OBJECTS:
-        # With other names than texts it is written as pairs.
+        # JSON has no other names than texts.
         if args and args[0] is not str:
             return {}
         return {
             "type": "object",
             "additionalProperties": _schema(args[1], inside) if args else True,
         }
-    tag = _TAGGED.get(kind) if isinstance(kind, type) else None
-    if tag is None:
-        return {}
-    items: dict[str, Any] = {"type": "array"}
-    if kind is tuple and args and args[-1] is not Ellipsis:
-        parts = [_schema(arg, inside) for arg in args if arg != ()]
-        items |= {"prefixItems": parts, "minItems": len(parts), "maxItems": len(parts)}
-    elif args:
-        items |= {"items": _schema(args[0], inside)}
+    return {}
+
+
+def _tuple(args: tuple[Any, ...], inside: tuple[Any, ...]) -> dict[str, Any]:
+    if not args or args[-1] is Ellipsis:
+        return {"type": "array", "items": _schema(args[0], inside) if args else {}}
+    parts = [_schema(arg, inside) for arg in args if arg != ()]
     return {
-        "type": "object",
-        "properties": {tag: items},
-        "required": [tag],
-        "additionalProperties": False,
+        "type": "array",
+        "prefixItems": parts,
+        "minItems": len(parts),
+        "maxItems": len(parts),
     }
 
 
 def _dataclass(cls: Any, inside: tuple[Any, ...]) -> dict[str, Any]:
     hints = hints_of(cls)
-    properties: dict[str, Any] = {
-        "$dataclass": {"const": names(cls.__module__, cls.__qualname__)[0]}
-    }
+    properties: dict[str, Any] = {}
     required: list[str] = []
     for field in dataclasses.fields(cls):
+        if not field.init:
+            continue
         default = field.default
         if default is dataclasses.MISSING and field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()

@@ -88,7 +88,7 @@ class _Attempt:
 
     def done(self, work: Callable[[], Any]) -> str:
         """Does the work, and gives its result as it is written down."""
-        result: str = _core._encode(work())
+        result: str = _core._encode(work(), f"the result of step `{self.step}`")
         _reached("done", self.attempt_)
         return result
 

@@ -21,7 +21,6 @@ from tiffany import _agents, _core, _inputs, _schema
 from tiffany._arguments import bad, known_names_only, several
 from tiffany._names import modules, names
 from tiffany.errors import (
-    HashSeedWarning,
     PausedRunWarning,
     UnreadableError,
     UnregisteredError,
@@ -271,22 +270,14 @@ class Functions:
         """What the code of a run may depend on, besides itself."""
         return _NOTE
 
-    def brings_back(self, note: str) -> None:
-        """Warns, once in a process, that the order of sets may be another than where a run began."""
-        global _warned_of_seed
-        if _seed_differs(note) and not _warned_of_seed:
-            _warned_of_seed = True
-            _warn(
-                "a run began with another hash seed, so sets of text may have another order now; start Python with "
-                "PYTHONHASHSEED=0, or by `tiffany run`, or sort what comes out of a set",
-                HashSeedWarning,
-            )
-
     def suspects(self, note: str) -> str | None:
         """Why a run may do something else than it did."""
         if not _seed_differs(note):
             return None
-        return "the order of a set: the run began with another hash seed; start Python with PYTHONHASHSEED=0, or by `tiffany run`"
+        return (
+            "the order of a set: the run began with another hash seed; sort what comes out of a set, "
+            "or start Python with PYTHONHASHSEED=0, or with `tiffany run`"
+        )
 
     def source(self, file: str, line: int) -> str:
         """How a line reads now."""
@@ -317,8 +308,6 @@ def _unfit(function: Function, why: str) -> UnreadableError:
     )
 
 
-_warned_of_seed = False
-
 _NOTE = json.dumps(
     {"name": "python", "version": sys.version.split()[0], "hash": str(hash("tiffany"))},
     separators=(",", ":"),
@@ -341,7 +330,7 @@ def _warn(message: str, category: type[Warning]) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-def encoded(arguments: dict[str, Any]) -> str:
-    """Arguments in the form in which they are written down."""
-    text: str = _core._encode(arguments)
+def encoded(name: str, arguments: dict[str, Any]) -> str:
+    """The arguments of a workflow in the form in which they are recorded."""
+    text: str = _core._encode(arguments, f"the arguments of workflow `{name}`")
     return text

@@ -20,7 +20,7 @@ Everything else is an error that names the place, before anything is written:
 >>> encode({"orders": [{"lock": object()}]})
 Traceback (most recent call last):
     ...
-tiffany.errors.NotSerializableError: a value cannot be written down at `.orders[0].lock`: a `object` has no form in JSON [TFY0034]; use plain values, dataclasses, enums or pydantic models, or teach the codec this type with `tiffany.codec.register`
+tiffany.errors.NotSerializableError: a value cannot be recorded at `.orders[0].lock`: a `object` has no form in JSON [TFY0034]; use plain values, dataclasses, enums or pydantic models, or teach the codec this type with `tiffany.codec.register`
 
 A subclass of ``list``, ``str`` or another of these types is an error too, because it would come back as its base. Two places
 of a value that hold the same list come back with a list each. Instances are made again from their fields: neither

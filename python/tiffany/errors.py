@@ -501,6 +501,30 @@ class NoValueError(TiffanyError):
     code = "TFY0193"
 
 
+class RefusedValueError(TiffanyError, ValueError):
+    """A value from outside the program that no program could read."""
+
+    code = "TFY0220"
+
+
+class OtherSettingsError(TiffanyError):
+    """Calls of `arun` on one directory share a runtime, and one of them has other settings."""
+
+    code = "TFY0221"
+
+
+class OtherLoopError(TiffanyError):
+    """The directory is in use by another event loop of this process."""
+
+    code = "TFY0222"
+
+
+class RunningLoopError(TiffanyError, RuntimeError):
+    """A call that waits was made on a thread whose event loop is running."""
+
+    code = "TFY0223"
+
+
 class _InDoubt(Exception):
     """Nobody knows whether a transaction was confirmed; the next attempt finds out."""
 
@@ -511,10 +535,6 @@ class _Ended(Exception):
 
 class PausedRunWarning(UserWarning):
     """A durable run cannot go on with this program."""
-
-
-class HashSeedWarning(UserWarning):
-    """A durable run began where sets of text had another order."""
 
 
 class NotCrashProofError(TiffanyError, AssertionError):
@@ -610,7 +630,6 @@ __all__ = [
     "GoldenLogError",
     "GoneError",
     "HalfRestoredError",
-    "HashSeedWarning",
     "InDoubtError",
     "InboxFullError",
     "LimitError",
@@ -645,7 +664,9 @@ __all__ = [
     "NotUndoneError",
     "OtherKeyError",
     "OtherLogError",
+    "OtherLoopError",
     "OtherRunError",
+    "OtherSettingsError",
     "OtherShapeError",
     "OutsideTaskError",
     "PanickedError",
@@ -653,12 +674,14 @@ __all__ = [
     "ReadTooEarlyError",
     "RedactionError",
     "RefusedError",
+    "RefusedValueError",
     "RejectedError",
     "RestlessError",
     "RunCompactedError",
     "RunHeldError",
     "RunOverError",
     "RunRemovedError",
+    "RunningLoopError",
     "SecretNameError",
     "SharedLoopError",
     "StepFailedError",

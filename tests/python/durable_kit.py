@@ -13,13 +13,9 @@ import subprocess
 import sys
 import time
 import uuid
-import warnings
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-from tiffany import HashSeedWarning
 
 HERE = Path(__file__).parent
 KILL_SECONDS = 60.0
@@ -70,14 +66,6 @@ def crc32c(data: bytes, crc: int = 0) -> int:
         for _ in range(8):
             crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
     return crc ^ 0xFFFFFFFF
-
-
-@contextlib.contextmanager
-def any_seed() -> Iterator[None]:
-    """Within this it is no matter that a run began in a process with another hash seed."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", HashSeedWarning)
-        yield
 
 
 class Ledger:

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -409,3 +410,113 @@ for cell in (
     )
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.endswith("42 42\n")
+
+
+@tiffany.step
+def half(n: int) -> float:
+    return n / 2
+
+
+@tiffany.workflow(name="test_arun.halved")
+async def halved(n: int) -> float:
+    await tiffany.sleep(0.001 * (n % 3))
+    return await half(n)
+
+
+@tiffany.workflow(name="test_arun.never")
+async def never() -> None:
+    await tiffany.receive_message("never")
+
+
+@tiffany.workflow(name="test_arun.fails")
+async def fails() -> None:
+    await tiffany.yield_now()
+    raise LookupError("so")
+
+
+def test_calls_on_one_directory_share_a_runtime(loop: Loop, tmp_path: Path) -> None:
+    async def main() -> list[float]:
+        calls = (arun(halved(n), wal=tmp_path, id=f"h-{n}") for n in range(20))
+        return await asyncio.gather(*calls)
+
+    assert loop(main()) == [n / 2 for n in range(20)]
+    # The last one closed it.
+    assert loop(arun(halved(3), wal=tmp_path, id="h-3")) == 1.5
+
+
+def test_those_who_leave_a_shared_runtime_leave_it_to_the_others(
+    loop: Loop, tmp_path: Path
+) -> None:
+    async def main() -> Any:
+        waits = asyncio.create_task(arun(never(), wal=tmp_path, id="never"))
+        fault = asyncio.create_task(arun(fails(), wal=tmp_path / ".", id="fails"))
+        with pytest.raises(LookupError, match="so"):
+            await fault
+        assert not waits.done()
+        waits.cancel()
+        value = await arun(halved(1), wal=tmp_path, id="h")
+        with pytest.raises(asyncio.CancelledError):
+            await waits
+        return value
+
+    assert loop(main()) == 0.5
+    with tiffany.Runtime(wal=tmp_path) as runtime:
+        # A durable run is not cancelled with its call.
+        runtime.send("never", "never", None)
+        assert runtime.wait("never") is None
+
+
+def test_a_shared_runtime_has_one_set_of_settings(tmp_path: Path) -> None:
+    async def main() -> None:
+        waits = asyncio.create_task(arun(never(), wal=tmp_path, id="never", threads=2))
+        await asyncio.sleep(0)
+        same = arun(halved(2), wal=tmp_path, id="h", threads=2, record="every", workflows=[halved])
+        assert await same == 1
+        with pytest.raises(tiffany.OtherSettingsError, match=r"`threads` \[TFY0221\]"):
+            await arun(halved(2), wal=tmp_path, id="other")
+        waits.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waits
+        # With nobody there it may have others.
+        assert await arun(halved(2), wal=tmp_path, id="other") == 1
+
+    asyncio.run(main())
+
+
+def test_a_directory_belongs_to_one_loop(tmp_path: Path) -> None:
+    refused: list[BaseException] = []
+
+    def on_another() -> None:
+        try:
+            asyncio.run(arun(halved(2), wal=tmp_path, id="h"))
+        except BaseException as error:
+            refused.append(error)
+
+    async def main() -> None:
+        waits = asyncio.create_task(arun(never(), wal=tmp_path, id="never"))
+        await asyncio.sleep(0)
+        thread = threading.Thread(target=on_another)
+        thread.start()
+        await asyncio.to_thread(thread.join)
+        waits.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waits
+
+    asyncio.run(main())
+    assert [type(error) for error in refused] == [tiffany.OtherLoopError]
+    assert "TFY0222" in str(refused[0])
+
+
+def test_run_does_not_block_a_running_loop(loop: Loop, tmp_path: Path) -> None:
+    async def main() -> None:
+        for call in (
+            lambda: tiffany.run(halved(2)),
+            lambda: tiffany.run(halved(2), wal=tmp_path, id="h"),
+            lambda: tiffany.Runtime().run(halved(2)),
+            lambda: tiffany.Runtime(wal=tmp_path).wait("h"),
+        ):
+            with pytest.raises(tiffany.RunningLoopError, match=r"TFY0223.*tiffany\.arun"):
+                call()
+
+    loop(main())
+    assert tiffany.run(halved(2)) == 1

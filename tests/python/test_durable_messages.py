@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import tiffany
-from durable_kit import Ledger, any_seed, finish, python, wait_for
+from durable_kit import Ledger, finish, python, wait_for
 from tiffany import (
     CreateExternalPromise,
     NoSuchQuestionError,
@@ -239,9 +239,7 @@ def test_a_step_in_doubt_waits_for_a_person(how: str, tmp_path: Path) -> None:
         with connect(wal) as connection:
             (doubt,) = connection.doubts()
             connection.decide(doubt.key, done=["by hand"])
-    with any_seed():
-        runtime = Runtime(wal=wal)
-    with runtime:
+    with Runtime(wal=wal) as runtime:
         if how == "offline":
             assert runtime.wait("a") == ["by hand"]
             return

@@ -262,6 +262,11 @@ def unwritable() -> Any:
 
 
 @step
+def whole() -> Any:
+    return object()
+
+
+@step
 def takes(value: Any) -> Any:
     return value
 
@@ -270,17 +275,32 @@ def unwritable_result() -> Any:
     yield unwritable()
 
 
+def unwritable_whole() -> Any:
+    yield whole()
+
+
 def unwritable_input() -> Any:
     yield takes([{1: object()}])
 
 
 def test_what_cannot_be_written_down_is_an_error_with_the_place(run: Any) -> None:
-    with pytest.raises(NotSerializableError, match=r"\.a\[0\].*TFY0034"):
+    with pytest.raises(NotSerializableError, match=r"\.a\[0\].*TFY0034") as raised:
         run(unwritable_result())
+    assert str(raised.value).startswith(
+        "the result of step `unwritable` cannot be recorded at `.a[0]`"
+    )
+    assert raised.value.path == ".a[0]"
+
+
+def test_a_result_that_cannot_be_recorded_at_all_names_its_step(run: Any) -> None:
+    with pytest.raises(NotSerializableError) as raised:
+        run(unwritable_whole())
+    assert str(raised.value).startswith("the result of step `whole` cannot be recorded at `.`: a")
 
 
 def test_an_input_that_cannot_be_written_down_is_raised_at_its_line(run: Any) -> None:
-    with pytest.raises(NotSerializableError, match=r"\.value\[0\]") as raised:
+    message = r"^the arguments of step `takes` cannot be recorded at `\.value\[0\]"
+    with pytest.raises(NotSerializableError, match=message) as raised:
         run(unwritable_input())
     assert raised.traceback[-1].name == "unwritable_input"
 

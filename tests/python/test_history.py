@@ -136,7 +136,7 @@ def test_variables_stores_and_waits_are_as_they_were(wal: Path) -> None:
 
 def test_one_further_one_back_and_along_a_task(wal: Path) -> None:
     @workflow(name="two")
-    async def two() -> tuple[int, int]:
+    async def two() -> list[int]:
         return await gather(one("tea"), one("cake"))
 
     with Runtime(wal=wal) as runtime:

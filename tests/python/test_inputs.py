@@ -66,6 +66,7 @@ def fit(hint: Any, value: Any, *, checks: bool = True) -> Any:
         (datetime.date | str, "2026-11-17", "2026-11-17"),
         (uuid.UUID, str(uuid.UUID(int=7)), uuid.UUID(int=7)),
         (decimal.Decimal, "1.50", decimal.Decimal("1.50")),
+        (decimal.Decimal, 2, decimal.Decimal(2)),
         (pathlib.Path, "a/b", pathlib.Path("a/b")),
         (float, 1, 1),
         (int, 1.0, 1.0),
@@ -101,6 +102,7 @@ def test_a_plain_value_becomes_what_is_asked_for(hint: Any, given: Any, got: Any
         (dict, [1], "`it` is an object, not [1]"),
         (tuple[int, int], [1], "`it` is a list of 2, not [1]"),
         (Literal["a", "b"], "c", '`it` is "a" or "b", not "c"'),
+        (datetime.date, {"$date": "2026-11-17"}, '`it` is a date, not {"$date": "2026-11-17"}'),
         (str, ["y" * 99], "`it` is a text, not a list of 103 characters"),
     ],
 )

@@ -32,6 +32,7 @@ from tiffany import (
     blocking,
     call,
     cancel,
+    continue_as,
     create_channel,
     create_external_promise,
     create_group,
@@ -119,12 +120,14 @@ async def tasks() -> None:
     assert_type(await wait(first), int)
     assert_type(await Wait(second), str)
     assert_type(await third, bytes)
-    assert_type(await gather(first, second), tuple[int, str])
-    assert_type(await gather(first, second, third), tuple[int, str, bytes])
+    both = await gather(first, second)
+    assert_type(both, list[int | str])
+    assert both == [1, "text"]
+    assert_type(await gather(first, second, third), list[int | str | bytes])
     assert_type(await gather([first, first]), list[int])
     assert_type(await gather(*[first, first]), list[int])
-    assert_type(await gather(number(), text(), third), tuple[int, str, bytes])
-    assert_type(await gather(first, now()), tuple[int, float])
+    assert_type(await gather(number(), text(), third), list[int | str | bytes])
+    assert_type(await gather(first, now()), list[int | float])
     assert_type(await gather([number(), number()]), list[int])
     assert_type(await gather(number() for _ in range(2)), list[int])
     assert_type(await wait(text()), str)
@@ -200,6 +203,24 @@ async def steps() -> None:
 @workflow(name="test_typing.order")
 async def order(item: str, cents: int = 0) -> int:
     return await priced(item, cents)
+
+
+@workflow(name="test_typing.counted")
+async def counted(number: int) -> str:
+    """A checker knows that nothing comes after `continue_as`: there is no value to return."""
+    if number == 0:
+        return "over"
+    await continue_as(number - 1)
+
+
+@workflow(name="test_typing.returned")
+async def returned(number: int) -> str:
+    return "over" if number == 0 else await continue_as(number - 1)
+
+
+def test_a_run_that_continues(tmp_path: Path) -> None:
+    assert_type(tiffany.run(counted(2), wal=tmp_path, id="counted"), str)
+    assert tiffany.run(returned(2), wal=tmp_path, id="returned") == "over"
 
 
 def test_runs_that_are_submitted(tmp_path: Path) -> None:

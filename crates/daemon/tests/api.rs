@@ -572,7 +572,6 @@ impl Language for Counted {
     fn note(&self) -> String {
         "null".into()
     }
-    fn brings_back(&self, _: &str) {}
     fn suspects(&self, _: &str) -> Option<String> {
         None
     }
@@ -735,4 +734,71 @@ fn an_id_that_is_the_uuid_of_another_run_is_refused() {
     assert_eq!(house.submit("wait", &first, "null").problem(), (409, "TFY0037".into()));
     assert_eq!(house.post(&format!("/api/v1/runs/{first}/cancel"), "").status, 204);
     assert_eq!(house.get("/api/v1/runs").json()["total"], 1);
+}
+
+/// JSON that no program could read.
+fn unreadable() -> Vec<String> {
+    let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+    let mut unreadable: Vec<String> =
+        ["1e999", "\"\\ud800\"", "{\"a\":[\"\\udc00\"]}", "{\"a\":1,\"\\u0061\":2}"]
+            .map(str::to_owned)
+            .into();
+    unreadable.extend([deep(101), deep(100_000)]);
+    unreadable
+}
+
+#[test]
+fn what_no_program_could_read_is_refused_before_it_is_acknowledged() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    house.submit("wait", "w", "null");
+    house.submit("promise", "p", "null");
+    let shown = house.get("/api/v1/runs/p").json();
+    let promise = shown["promises"][0].as_str().unwrap().to_owned();
+    for json in unreadable() {
+        let refused = (422, "TFY0220".to_owned());
+        let message = house
+            .post("/api/v1/runs/w/messages", &format!("{{\"name\":\"go\",\"message\":{json}}}"));
+        assert_eq!(message.problem(), refused);
+        let settled =
+            house.post(&format!("/api/v1/promises/{promise}"), &format!("{{\"value\":{json}}}"));
+        assert_eq!(settled.problem(), refused);
+        assert_eq!(house.submit("echo", "never", &json).problem(), refused);
+        let asked = house.post("/api/v1/runs/w/queries/name", &format!("{{\"input\":{json}}}"));
+        assert_eq!(asked.problem(), refused);
+    }
+    assert_eq!(house.get("/api/v1/runs/w").json()["state"], "live");
+    assert_eq!(house.get("/api/v1/runs/p").json()["state"], "live");
+    assert_eq!(house.get("/api/v1/runs/never").problem().0, 404);
+    house.end();
+}
+
+#[test]
+fn any_other_json_is_received_as_it_was_sent() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    let mut deepest = json!({ "$x": [] });
+    for _ in 0..49 {
+        deepest = json!([{ "$x": deepest }]);
+    }
+    let values = [
+        json!({ "$ref": "#/x" }),
+        json!({ "$plain": { "$plain": 1 } }),
+        json!({ "$json": { "$blob": "00", "len": 1 } }),
+        json!({ "$blob": "0".repeat(64), "len": 3 }),
+        json!({ "$base64": "aGk=" }),
+        json!([{ "a": { "$dict": [["a", 1]] } }]),
+        deepest,
+    ];
+    for (at, value) in values.iter().enumerate() {
+        let (waits, echoes) = (format!("w-{at}"), format!("e-{at}"));
+        house.submit("wait", &waits, "null");
+        let message = json!({ "name": "go", "message": value }).to_string();
+        let sent = house.post(&format!("/api/v1/runs/{waits}/messages"), &message);
+        assert_eq!(sent.status, 204);
+        assert_eq!(house.wait_for(&waits, "completed")["value"], *value);
+        house.submit("echo", &echoes, &value.to_string());
+        assert_eq!(house.wait_for(&echoes, "completed")["value"], *value);
+    }
+    house.end();
 }

@@ -257,6 +257,14 @@ kinds! {
     SecretName = "TFY0192", "give it a name without what the rules of redaction take out";
     /// The log of a run follows rules that this version does not know.
     UnknownRules = "TFY0230", "open the directory with the version that started the run, or a newer one";
+    /// A value from outside the program that no program could read.
+    RefusedValue = "TFY0220", "send JSON with at most 100 levels, numbers within the range of a double, whole surrogate pairs, and each name once in an object";
+    /// Calls that share the runtime of a directory want other settings.
+    OtherSettings = "TFY0221", "give all calls on one directory the same settings";
+    /// The directory is in use by another event loop of this process.
+    OtherLoop = "TFY0222", "await the call on that loop, or use another directory";
+    /// A call that waits was made inside a running event loop.
+    RunningLoop = "TFY0223", "write `await tiffany.arun(...)` instead";
 }
 
 /// Where an error was raised in code of another language, and the way there. It is written down with the error, and makes no error another one: lines move.
@@ -435,6 +443,13 @@ impl TaskError {
     /// What another language needs to make its own error of this one.
     pub fn detail(&self) -> Option<&str> {
         self.0.detail.as_deref()
+    }
+
+    /// The same error, without what another language would make its own error of.
+    #[must_use]
+    pub fn without_detail(mut self) -> TaskError {
+        self.0.detail = None;
+        self
     }
 
     /// The same error, with the line of another language where it was raised, and the way there. It is written down with it.

@@ -271,7 +271,7 @@ impl PyTask {
             ResultForm::Written(function) => {
                 let workflows = py.import("tiffany._workflows")?;
                 let given = workflows.call_method1("arguments", (function, args, kwargs))?;
-                crate::json::encode(&given)?
+                crate::json::encode(&given, || "what the run continues with".into())?
             }
         };
         Ok(Pending::Call(binding::continue_as(&input), call.clone().unbind()))
@@ -280,10 +280,14 @@ impl PyTask {
     fn returned(&self, value: Bound<'_, PyAny>) -> Result<Value, TaskError> {
         match &self.result {
             ResultForm::Object => Ok(to_value(value)),
-            ResultForm::Written(_) => match crate::json::encode(&value) {
-                Ok(json) => Ok(binding::json(json)),
-                Err(error) => Err(errors::from_python(value.py(), &error)),
-            },
+            ResultForm::Written(function) => {
+                let result = crate::json::encode(&value, || {
+                    let name = function.bind(value.py()).getattr("__qualname__");
+                    let name = name.map_or_else(|_| "?".into(), |name| name.to_string());
+                    format!("the result of workflow `{name}`")
+                });
+                result.map(binding::json).map_err(|error| errors::from_python(value.py(), &error))
+            }
         }
     }
 
@@ -367,10 +371,8 @@ fn no_call(object: &Bound<'_, PyAny>) -> Pending {
     let name = class.name().map_or_else(|_| "object".into(), |name| name.to_string());
     let hint = match module.split('.').next() {
         Some("asyncio" | "_asyncio") => {
-            let message = format!(
-                "an asyncio object ({name}) was awaited, which only asyncio can do; give the coroutine to it: `await aio(coro)` or `yield Aio(coro)`"
-            );
-            return Pending::Throw(TiffanyError::NotACall.err(py, message));
+            let what = format!("an asyncio object ({name}) was awaited");
+            return Pending::Throw(errors::needs_asyncio(py, &what));
         }
         _ if name == "async_generator" => "; go through it with `async for`",
         _ if handles::known_target(object).is_some() => "; `Wait` waits for it",

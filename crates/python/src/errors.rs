@@ -328,6 +328,25 @@ pub(crate) fn coded(py: Python<'_>, code: &str, error: &dyn std::fmt::Display) -
     }
 }
 
+/// The error for a task that does what only asyncio can do, with the way there is for this run.
+#[cold]
+pub(crate) fn needs_asyncio(py: Python<'_>, what: &str) -> PyErr {
+    match tiffany::binding::is_durable() {
+        true => {
+            let message = format!(
+                "{what} in a durable run, where asyncio works in steps only; put the code into an `async def` function under `@step`, and await that"
+            );
+            ErrorKind::NotDurable.err(py, message)
+        }
+        false => {
+            let message = format!(
+                "{what}: this is a task of tiffany, which asyncio does not run; give the coroutine to asyncio: `await aio(coro)` or `yield Aio(coro)`"
+            );
+            ErrorKind::NotACall.err(py, message)
+        }
+    }
+}
+
 /// An exception that a task ends with. In the place of one of asyncio's, which does not know that it is in a task, there is one that does,
 /// with the same traceback.
 #[cold]
@@ -335,9 +354,7 @@ pub(crate) fn explained(py: Python<'_>, error: PyErr) -> PyErr {
     if !error.is_instance_of::<PyRuntimeError>(py) || !text(error.value(py)).ends_with(NO_LOOP) {
         return error;
     }
-    let message = "asyncio has no running event loop here: this is a task of tiffany; give the coroutine to asyncio: \
-                   `await aio(coro)` or `yield Aio(coro)`";
-    let explained = ErrorKind::NotACall.err(py, message);
+    let explained = needs_asyncio(py, "asyncio has no running event loop here");
     traceback::set(explained.value(py), error.traceback(py).as_ref());
     PyErr::from_value(explained.into_value(py).into_bound(py).into_any())
 }

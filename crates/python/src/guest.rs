@@ -1,4 +1,6 @@
-//! A runtime inside another loop of the same thread, asyncio's: `python/tiffany/_arun.py` lets it go on, and is told what to wake it for.
+//! A runtime inside another loop of the same thread, asyncio's: `python/tiffany/_guest.py` lets it go on, and is told what to wake it for and which runs are over.
+
+use std::collections::BTreeMap;
 
 use pyo3::prelude::*;
 use tiffany::binding::{self, Rest};
@@ -10,11 +12,66 @@ use crate::errors::{self, Raise, TiffanyError};
 use crate::line::Line;
 use crate::{session, spawn, value};
 
-/// The run that a guest is there for.
+/// The runs of a runtime that another loop waits for, by the numbers that it knows them by.
+#[derive(Default)]
+pub(crate) struct Guests {
+    runs: BTreeMap<u64, Guest>,
+    started: u64,
+}
+
+/// What a loop does next: after how many seconds it lets the runtime go on again, unless its descriptor can be read before; and the runs that are over.
+pub(crate) type Rested = (f64, Vec<u64>);
+
+impl Guests {
+    pub(crate) fn add(&mut self, guest: Guest) -> u64 {
+        self.started += 1;
+        self.runs.insert(self.started, guest);
+        self.started
+    }
+
+    pub(crate) fn get(&self, number: u64) -> Option<&Guest> {
+        self.runs.get(&number)
+    }
+
+    pub(crate) fn take(&mut self, number: u64) -> Option<Guest> {
+        self.runs.remove(&number)
+    }
+
+    /// Lets all runs go on for so many rounds.
+    pub(crate) fn go_on(
+        &mut self,
+        py: Python<'_>,
+        runtime: &mut tiffany::Runtime,
+        rounds: usize,
+    ) -> PyResult<Rested> {
+        let _looping = session::Looping::new();
+        let _hooks = Hooks::new(py)?;
+        let driven = binding::go_on(runtime, rounds, |_| session::is_interrupted());
+        if let Some(error) = session::take_interrupt() {
+            // Nobody knows whose task raised it; it ends the process, and so concerns all.
+            self.runs.values_mut().for_each(|guest| guest.interrupt(py, runtime, &error));
+        }
+        let over = self.runs.iter().filter(|(_, guest)| guest.has_ended(runtime));
+        let over: Vec<u64> = over.map(|(number, _)| *number).collect();
+        match driven {
+            Ok(Rest::Wait(timeout)) if over.is_empty() => {
+                Ok((timeout.map_or(f64::INFINITY, |timeout| timeout.as_secs_f64()), over))
+            }
+            Ok(_) => Ok((0.0, over)),
+            // Those that are over have their outcome all the same.
+            Err(_) if !over.is_empty() => Ok((0.0, over)),
+            Err(error) => Err(errors::run_error(py, &error)),
+        }
+    }
+}
+
+/// A run that another loop waits for.
 pub(crate) struct Guest {
     run: Run,
     /// What a task raised that ends the run: it is raised when the others have cleaned up.
     interrupt: Option<PyErr>,
+    /// It is not waited for any more: its tasks do not clean up, or have had their time.
+    is_left: bool,
     /// Its async generators are closed at its end.
     _generators: Option<OfRun>,
 }
@@ -38,12 +95,13 @@ impl Guest {
         let root = spawn::coroutine(program, Line::of_program(program))?;
         let run = binding::start(runtime, root);
         let generators = Some(OfRun(run.id()));
-        Ok(Guest { run: Run::Ephemeral(run), interrupt: None, _generators: generators })
+        let run = Run::Ephemeral(run);
+        Ok(Guest { run, interrupt: None, is_left: false, _generators: generators })
     }
 
     /// A durable run that was submitted.
     pub(crate) fn durable(run: Uuid) -> Guest {
-        Guest { run: Run::Durable(run), interrupt: None, _generators: None }
+        Guest { run: Run::Durable(run), interrupt: None, is_left: false, _generators: None }
     }
 
     fn is_over(&self, runtime: &tiffany::Runtime) -> bool {
@@ -53,32 +111,15 @@ impl Guest {
         }
     }
 
-    /// Lets it go on for so many rounds. After so many seconds it wants to go on again, or when its descriptor can be read before;
-    /// `None`: it is over.
-    pub(crate) fn go_on(
-        &mut self,
-        py: Python<'_>,
-        runtime: &mut tiffany::Runtime,
-        rounds: usize,
-    ) -> PyResult<Option<f64>> {
-        let _looping = session::Looping::new();
-        let _hooks = Hooks::new(py)?;
-        let is_over =
-            |runtime: &tiffany::Runtime| self.is_over(runtime) || session::is_interrupted();
-        match binding::go_on(runtime, rounds, is_over) {
-            Ok(Rest::Over) => Ok(self.ended(py, runtime)),
-            Ok(Rest::Ready) => Ok(Some(0.0)),
-            Ok(Rest::Wait(timeout)) => Ok(Some(timeout.map_or(f64::INFINITY, |t| t.as_secs_f64()))),
-            Err(error) => Err(errors::run_error(py, &error)),
-        }
+    fn has_ended(&self, runtime: &tiffany::Runtime) -> bool {
+        self.is_left || self.is_over(runtime)
     }
 
-    /// It is over, or a task has raised what ends it: then the others are cancelled, and have time to clean up, once.
-    fn ended(&mut self, py: Python<'_>, runtime: &mut tiffany::Runtime) -> Option<f64> {
-        let error = session::take_interrupt()?;
-        let cleans_up = self.interrupt.is_none() && errors::ends_the_run(py, &error);
-        self.interrupt.get_or_insert(error);
-        (cleans_up && !self.is_over(runtime) && self.end(runtime)).then_some(0.0)
+    /// A task has raised what ends the process: the others are cancelled, and have time to clean up, once.
+    fn interrupt(&mut self, py: Python<'_>, runtime: &mut tiffany::Runtime, error: &PyErr) {
+        let cleans_up = self.interrupt.is_none() && errors::ends_the_run(py, error);
+        self.is_left = !(cleans_up && self.end(runtime));
+        self.interrupt.get_or_insert_with(|| error.clone_ref(py));
     }
 
     /// Ends it early: its tasks are cancelled, unless they are already. `false`: it is durable, and stays as it is.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
-use tiffany::binding::Release;
+use tiffany::binding::{self, Release};
 use tiffany::kernel::{ObjectRef, TaskRef, Waitable as Target};
 use tiffany::{RuntimeHandle, TaskError, Uuid, Value};
 
@@ -16,6 +16,7 @@ use crate::call::{Op, SystemCall};
 use crate::calls;
 use crate::durable::control;
 use crate::errors::{self, Raise, TiffanyError};
+use crate::json;
 use crate::session::{self, Process, release};
 use crate::value::{from_value, to_value};
 
@@ -285,23 +286,23 @@ pub(crate) fn settle(
     is_durable: bool,
     result: Result<Bound<'_, PyAny>, Bound<'_, PyAny>>,
 ) -> PyResult<bool> {
+    let in_log = |result| {
+        py.detach(|| {
+            let mut control = binding::encoded(home.control());
+            binding::settle_durable(&mut control, uuid, result)
+        })
+    };
     let settled = match (is_durable, result) {
-        (true, Ok(value)) => {
-            let json = crate::json::raw(&value)?;
-            py.detach(|| home.settle_durable(uuid, Ok(&json)))
-        }
-        (true, Err(error)) => {
-            let error = control::failure(error);
-            py.detach(|| tiffany::binding::settle_durable(&mut home.control(), uuid, Err(error)))
-        }
+        (true, Ok(value)) => in_log(Ok(json::raw(&value, || "the value of a promise".into())?)),
+        (true, Err(error)) => in_log(Err(control::failure(error))),
         (false, Ok(value)) => {
             let value = value.unbind();
             let make = move || Ok(Python::attach(|py| to_value(value.into_bound(py))));
-            tiffany::binding::settle(home, uuid, make)
+            binding::settle(home, uuid, make)
         }
         (false, Err(error)) => {
             let error = errors::from_python(py, &PyErr::from_value(error));
-            tiffany::binding::settle(home, uuid, move || Err(error))
+            binding::settle(home, uuid, move || Err(error))
         }
     };
     match settled {

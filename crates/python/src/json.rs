@@ -10,9 +10,12 @@ use tiffany::{ErrorKind, TaskError};
 use crate::codec::{self, CodecError, Decoded};
 use crate::errors;
 
-/// A value as JSON.
-pub(crate) fn encode(value: &Bound<'_, PyAny>) -> PyResult<String> {
-    codec::encode(value).map_err(|error| raised(value.py(), error))
+/// A value as JSON. If it cannot be, the error says what the value is.
+pub(crate) fn encode(
+    value: &Bound<'_, PyAny>,
+    subject: impl FnOnce() -> String,
+) -> PyResult<String> {
+    codec::encode(value).map_err(|error| raised(value.py(), error.of(subject())))
 }
 
 /// JSON as a value.
@@ -20,9 +23,12 @@ pub(crate) fn decode(py: Python<'_>, json: &str) -> PyResult<Py<PyAny>> {
     codec::decode(py, json).map(Bound::unbind).map_err(|error| raised(py, error))
 }
 
-/// A value as JSON that serde takes as it is.
-pub(crate) fn raw(value: &Bound<'_, PyAny>) -> PyResult<Box<RawValue>> {
-    Ok(raw_text(encode(value)?))
+/// A value as JSON that serde takes as it is. If it cannot be, the error says what the value is.
+pub(crate) fn raw(
+    value: &Bound<'_, PyAny>,
+    subject: impl FnOnce() -> String,
+) -> PyResult<Box<RawValue>> {
+    encode(value, subject).map(raw_text)
 }
 
 /// JSON that serde takes as it is.
@@ -72,7 +78,7 @@ fn untraced(exception: &Bound<'_, PyBaseException>) -> TaskError {
     match codec::encode(exception.as_any()) {
         Ok(detail) => TaskError::failed(text).with_detail(detail),
         Err(error) => {
-            let message = format!("it failed with {text}; {}", error.message);
+            let message = format!("it failed with {text}; {}", error.message());
             TaskError::new(ErrorKind::StepFailed, message)
         }
     }

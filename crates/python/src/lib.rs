@@ -85,6 +85,7 @@ fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     asyncgens::add(module)?;
     cli::add(module)?;
     testing::add(module)?;
+    module.add_function(wrap_pyfunction!(session::is_looping, module)?)?;
     tell_of_forks(module.py())?;
     Ok(())
 }

@@ -13,7 +13,7 @@ use crate::durable::control::Control;
 use crate::durable::retention::{self, CollectedParts, CompactedParts, PrunedParts, RuleParts};
 use crate::durable::{approvals, forks, interpreter, runs};
 use crate::errors::{self, Raise, TiffanyError};
-use crate::guest::Guest;
+use crate::guest::{Guest, Guests, Rested};
 use crate::line::Line;
 use crate::session::{self, Registered};
 use crate::settings::Settings;
@@ -26,8 +26,8 @@ struct Open {
     runtime: tiffany::Runtime,
     /// What a second Ctrl-C does.
     second: Second,
-    /// What another loop drives.
-    guest: Option<Guest>,
+    /// What another loop waits for.
+    guests: Guests,
     _registered: Registered,
 }
 
@@ -85,7 +85,7 @@ impl Runtime {
         })?;
         signals::wake(&runtime)?;
         let registered = Registered::new(runtime.handle());
-        let open = Open { runtime, second, guest: None, _registered: registered };
+        let open = Open { runtime, second, guests: Guests::default(), _registered: registered };
         Ok(Runtime { inner: OneThread::new(RefCell::new(Some(open))) })
     }
 
@@ -124,43 +124,45 @@ impl Runtime {
         }
     }
 
-    /// Starts a program for `go_on`.
-    fn start(&self, program: Bound<'_, PyAny>) -> PyResult<()> {
-        let mut open = self.open(program.py())?;
-        open.guest = Some(Guest::start(&mut open.runtime, &program)?);
-        Ok(())
+    /// Starts a program for `go_on`, and gives the number of its run.
+    fn start(&self, program: Bound<'_, PyAny>) -> PyResult<u64> {
+        let open = &mut *self.open(program.py())?;
+        let guest = Guest::start(&mut open.runtime, &program)?;
+        Ok(open.guests.add(guest))
     }
 
-    /// The same for a durable run that was submitted.
-    fn attend(&self, run: &Bound<'_, PyAny>) -> PyResult<()> {
+    /// Waits for a durable run that was submitted, and gives the number it has for `go_on`.
+    fn attend(&self, run: &Bound<'_, PyAny>) -> PyResult<u64> {
         let mut open = self.open(run.py())?;
-        open.guest = Some(Guest::durable(runs::identity(run)?));
-        Ok(())
+        Ok(open.guests.add(Guest::durable(runs::identity(run)?)))
     }
 
-    /// Lets it go on for so many rounds without waiting. After so many seconds it wants to go on again, or when its descriptor can be
-    /// read before; `None`: it is over.
-    fn go_on(&self, py: Python<'_>, rounds: usize) -> PyResult<Option<f64>> {
+    /// Lets all runs go on for so many rounds without waiting. Gives the seconds after which they want to go on again, unless the descriptor can be read before, and
+    /// the numbers of the runs that are over.
+    fn go_on(&self, py: Python<'_>, rounds: usize) -> PyResult<Rested> {
         let open = &mut *self.open(py)?;
-        match &mut open.guest {
-            Some(guest) => guest.go_on(py, &mut open.runtime, rounds),
-            None => Ok(None),
-        }
+        open.guests.go_on(py, &mut open.runtime, rounds)
     }
 
-    /// Cancels what was started. `False`: it is durable, and stays as it is.
-    fn stop(&self, py: Python<'_>) -> PyResult<bool> {
+    /// Cancels a run that was started. `False`: it is durable, and stays as it is.
+    fn stop(&self, py: Python<'_>, number: u64) -> PyResult<bool> {
         let open = &mut *self.open(py)?;
-        Ok(open.guest.as_ref().is_some_and(|guest| guest.cancel(&mut open.runtime)))
+        Ok(open.guests.get(number).is_some_and(|guest| guest.cancel(&mut open.runtime)))
     }
 
-    /// What came of what was started.
-    fn outcome(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+    /// What came of a run that is over.
+    fn outcome(&self, py: Python<'_>, number: u64) -> PyResult<Py<PyAny>> {
         let open = &mut *self.open(py)?;
-        match open.guest.take() {
+        match open.guests.take(number) {
             Some(guest) => guest.outcome(py, &mut open.runtime),
             None => Err(TiffanyError::Gone.err(py, "nothing was started")),
         }
+    }
+
+    /// Waits for a run no longer.
+    fn leave(&self, py: Python<'_>, number: u64) -> PyResult<()> {
+        drop(self.open(py)?.guests.take(number));
+        Ok(())
     }
 
     /// The descriptor that can be read when there is something to go on with.

@@ -108,6 +108,13 @@ impl Drop for Looping {
     }
 }
 
+/// Whether a loop of tiffany runs on this thread: the caller is inside a task.
+#[pyfunction]
+#[pyo3(name = "_is_looping")]
+pub(crate) fn is_looping() -> bool {
+    LOOP.get().is_some()
+}
+
 /// Loops that have the interpreter, or want it.
 static RUNNING: AtomicI32 = AtomicI32::new(0);
 

@@ -68,10 +68,7 @@ class Report:
 
 
 class Quiet(_workflows.Functions):
-    """Functions of runs in tests, where logs are damaged on purpose and the hash seed is another one every time."""
-
-    def brings_back(self, note: str) -> None:
-        pass
+    """Functions of runs in tests, where logs are damaged on purpose."""
 
     def paused(self, run: str, error: str) -> None:
         pass
@@ -147,7 +144,7 @@ def _started(workflow: Any, args: tuple[Any, ...]) -> tuple[_workflows.Function,
     """The function of a workflow, its name, and its input as it is written down."""
     if callable(workflow):
         name = _workflows.name_of(workflow)
-        return workflow, name, _workflows.encoded(_workflows.arguments(workflow, args, {}))
+        return workflow, name, _workflows.encoded(name, _workflows.arguments(workflow, args, {}))
     if args:
         raise bad(
             "a program has its arguments already",
@@ -155,7 +152,7 @@ def _started(workflow: Any, args: tuple[Any, ...]) -> tuple[_workflows.Function,
         )
     name, function, given = _workflows.of_program(workflow)
     workflow.close()
-    return function, name, _workflows.encoded(given)
+    return function, name, _workflows.encoded(name, given)
 
 
 def _answering(answer: Callable[[int], Any]) -> Callable[[int], tuple[bool, str]]:

@@ -73,7 +73,7 @@ class GoldenLog:
                 self._take(directory, _ID, (), (), [function], settings)
             return
         program.close()
-        self._same_start(name, _workflows.encoded(given))
+        self._same_start(name, _workflows.encoded(name, given))
         self._replay([function], settings)
 
     def keep(

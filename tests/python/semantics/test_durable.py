@@ -103,7 +103,7 @@ def test_the_world_is_an_error_there(program: Any, tmp_path: Path) -> None:
 
 def test_foreign_futures_are_an_error_there(tmp_path: Path) -> None:
     """ "in a durable run that is an error.": in Python in any run."""
-    with pytest.raises(tiffany.NotACallError):
+    with pytest.raises(tiffany.NotDurableError):
         tiffany.run(waits_for_asyncio(), wal=tmp_path, id="a")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import traceback
 from collections.abc import AsyncGenerator, Generator
@@ -9,6 +10,7 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from decimal import Decimal, getcontext, localcontext
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -420,8 +422,6 @@ def test_what_is_no_program(given: Any) -> None:
 
 def test_asyncio_objects() -> None:
     """Awaiting an asyncio object directly is an error that says how to do it."""
-    import asyncio
-
     loop = asyncio.new_event_loop()
 
     async def awaits_future() -> None:
@@ -439,6 +439,38 @@ def test_asyncio_objects() -> None:
     names = [entry.name for entry in caught.traceback]
     assert names.index("awaits_sleep") < names.index("sleep")
     loop.close()
+
+
+def test_asyncio_objects_in_a_durable_run(tmp_path: Path) -> None:
+    """What a durable run is told to use instead of asyncio is what it may use."""
+    with pytest.raises(
+        tiffany.NotDurableError, match="`async def` function under `@step`"
+    ) as caught:
+        tiffany.run(sleeps_by_asyncio(), wal=tmp_path, id="a")
+    assert "aio(" not in str(caught.value).lower()
+    with pytest.raises(tiffany.NotDurableError, match="`async def` function under `@step`"):
+        tiffany.run(awaits_asyncio(), wal=tmp_path, id="b")
+    assert tiffany.run(steps_by_asyncio(), wal=tmp_path, id="c") == "slept"
+
+
+async def sleeps_by_asyncio() -> None:
+    await asyncio.sleep(1)
+
+
+async def awaits_asyncio() -> None:
+    loop = asyncio.new_event_loop()
+    future = loop.create_future()
+    loop.close()
+    await future
+
+
+@tiffany.step
+async def asleep() -> str:
+    return await asyncio.sleep(0, "slept")
+
+
+async def steps_by_asyncio() -> str:
+    return await asleep()
 
 
 def test_async_generators() -> None:

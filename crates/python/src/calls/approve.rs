@@ -66,7 +66,9 @@ impl Approve {
         payload: Option<Bound<'_, PyAny>>,
         timeout: Option<Bound<'_, PyAny>>,
     ) -> PyResult<PyClassInitializer<Approve>> {
-        let payload = payload.map(|payload| json::raw(&payload)).transpose()?;
+        let payload = payload
+            .map(|payload| json::raw(&payload, || "the payload of a question".into()))
+            .transpose()?;
         let timeout = timeout.map(|timeout| duration(&timeout)).transpose()?;
         let asking = binding::asking(question, choices, payload, timeout);
         let asking = asking.map_err(|error| errors::to_python(py, &error))?;

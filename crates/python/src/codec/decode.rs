@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
-use tiffany::ErrorKind;
+use tiffany::{ErrorKind, binding};
 
 use super::MAX_LEVELS;
 use super::error::{CodecError, Fail};
@@ -19,14 +19,28 @@ pub(crate) fn decode<'py>(py: Python<'py>, json: &str) -> Result<Bound<'py, PyAn
     decode_with(py, json, Missing::Fails)
 }
 
+/// The names that begin with `$`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Dollar {
+    /// They are tags.
+    Tags,
+    /// They are names like others: the value came from outside the program.
+    Names,
+}
+
 pub(super) fn decode_with<'py>(
     py: Python<'py>,
     json: &str,
     missing: Missing,
 ) -> Result<Bound<'py, PyAny>, CodecError> {
+    let (json, dollar) = match binding::plain(json) {
+        Some(plain) => (plain, Dollar::Names),
+        None => (json, Dollar::Tags),
+    };
     let mut decoder = Decoder {
         py,
         reader: Reader::new(json),
+        dollar,
         open: Vec::new(),
         items: Vec::new(),
         levels: 0,
@@ -40,6 +54,7 @@ pub(super) fn decode_with<'py>(
 struct Decoder<'py, 't> {
     py: Python<'py>,
     reader: Reader<'t>,
+    dollar: Dollar,
     /// What is begun and not finished, outermost first.
     open: Vec<Open<'py>>,
     /// The elements so far of all lists that are open.
@@ -137,7 +152,9 @@ impl<'py> Decoder<'py, '_> {
                     put_once(dict, name, value)?;
                     if reader.after(b'}')? == After::Another {
                         *name = names.of(*py, reader.name()?);
-                        is_plain(name)?;
+                        if self.dollar == Dollar::Tags {
+                            is_plain(name)?;
+                        }
                         return Ok(None);
                     }
                     value = dict.clone().into_any();
@@ -169,7 +186,7 @@ impl<'py> Decoder<'py, '_> {
             return Ok(Some(PyDict::new(self.py).into_any()));
         }
         let name = self.reader.name()?;
-        if name.starts_with('$') {
+        if self.dollar == Dollar::Tags && name.starts_with('$') {
             let tag = form::tag(&name)?;
             if !counts {
                 self.count()?;

@@ -19,8 +19,10 @@ pub(crate) struct CodecError {
     pub(crate) kind: ErrorKind,
     /// The place inside the value: `.orders[3].customer`. The whole value is `.`.
     pub(crate) path: String,
-    /// What happened, with the place.
-    pub(crate) message: String,
+    /// What the value is: `the result of step "pay"`.
+    subject: Cow<'static, str>,
+    /// What is wrong with it.
+    what: String,
     /// What to do about it.
     pub(crate) next: Cow<'static, str>,
     /// The exception behind it: one of a hook, say.
@@ -36,15 +38,10 @@ impl CodecError {
     /// The error of a part of a value, now that its place is known.
     pub(super) fn at(kind: ErrorKind, path: &Path, fail: Fail) -> CodecError {
         let path = path.to_string();
-        let message = match kind {
-            ErrorKind::Unserializable => {
-                format!("a value cannot be written down at `{path}`: {}", fail.what)
-            }
-            ErrorKind::Unreadable => {
-                format!("what was written down cannot be read at `{path}`: {}", fail.what)
-            }
-            _ => fail.what,
-        };
+        let subject = Cow::Borrowed(match kind {
+            ErrorKind::Unserializable => "a value",
+            _ => "a recorded value",
+        });
         let next = fail.next.unwrap_or(Cow::Borrowed(match kind {
             ErrorKind::Unserializable => {
                 "use plain values, dataclasses, enums or pydantic models, or teach the codec this type with \
@@ -55,7 +52,24 @@ impl CodecError {
             }
             _ => "see `help(tiffany.codec)`",
         }));
-        CodecError { kind, path, message, next, cause: fail.cause }
+        CodecError { kind, path, subject, what: fail.what, next, cause: fail.cause }
+    }
+
+    /// The same error, which says what the value is.
+    pub(crate) fn of(self, subject: String) -> CodecError {
+        CodecError { subject: Cow::Owned(subject), ..self }
+    }
+
+    /// What happened, with the place.
+    pub(crate) fn message(&self) -> String {
+        let CodecError { subject, path, what, .. } = self;
+        match self.kind {
+            ErrorKind::Unserializable => {
+                format!("{subject} cannot be recorded at `{path}`: {what}")
+            }
+            ErrorKind::Unreadable => format!("{subject} cannot be read at `{path}`: {what}"),
+            _ => what.clone(),
+        }
     }
 
     /// A wrong use of the codec itself.
@@ -66,7 +80,7 @@ impl CodecError {
 
 impl fmt::Display for CodecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} [{}]; {}", self.message, self.code(), self.next)
+        write!(f, "{} [{}]; {}", self.message(), self.code(), self.next)
     }
 }
 

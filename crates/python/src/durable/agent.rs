@@ -65,7 +65,9 @@ impl PyAgent {
     fn wants(&self, py: Python<'_>) -> PyResult<TaskStatus<String>> {
         let wanted = self.object.bind(py).call_method0("wants")?;
         if let Ok(done) = wanted.cast::<Done>() {
-            return json::encode(done.get().value.bind(py)).map(TaskStatus::Completed);
+            let subject = || format!("the result of `{}`", self.kind);
+            let json = json::encode(done.get().value.bind(py), subject);
+            return json.map(TaskStatus::Completed);
         }
         let Ok(made) = wanted.cast::<SystemCall>() else {
             let message = format!(
@@ -97,7 +99,7 @@ impl PyAgent {
     }
 
     fn state(&self, py: Python<'_>) -> PyResult<String> {
-        json::encode(&self.fields(py)?)
+        json::encode(&self.fields(py)?, || format!("the state of `{}`", self.kind))
     }
 
     /// What it raised, as the task's error.

@@ -97,14 +97,15 @@ impl Attempt {
 
     /// Keeps a value for the attempts after this one, and waits until it is safe in the log.
     fn checkpoint(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        let (py, kept) = (value.py(), json::raw(value)?);
+        let py = value.py();
+        let kept = json::raw(value, || "a checkpoint".into())?;
         let kept = interpreter::without(py, || self.0.checkpoint(&kept));
         kept.map_err(|error| raised(py, &error))
     }
 
     /// Shows a piece of what the step has made so far to who watches, by `on_chunk` of the runtime. It is not written down.
     fn chunk(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        let shown = json::raw(value)?;
+        let shown = json::raw(value, || "a chunk".into())?;
         self.0.chunk(&shown).map_err(|error| raised(value.py(), &error))
     }
 

@@ -35,7 +35,8 @@ pub(crate) struct Control {
 impl Control {
     /// To a runtime of this thread, with the directory of its log.
     pub(crate) fn of(way: Way, dir: Option<PathBuf>) -> Control {
-        Control { way: Mutex::new(Some(way)), dir, home: Some(std::thread::current().id()) }
+        let way = Mutex::new(Some(binding::encoded(way)));
+        Control { way, dir, home: Some(std::thread::current().id()) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Way>> {
@@ -100,8 +101,10 @@ impl Control {
         #[pyo3(from_py_with = argument::wal)] dir: PathBuf,
     ) -> PyResult<Control> {
         let opened = interpreter::without(py, || Way::open(&dir));
-        let opened =
-            opened.map(|way| Control { way: Mutex::new(Some(way)), dir: Some(dir), home: None });
+        let opened = opened.map(|way| {
+            let way = Mutex::new(Some(binding::encoded(way)));
+            Control { way, dir: Some(dir), home: None }
+        });
         opened.map_err(|error| errors::to_python(py, &error))
     }
 
@@ -140,7 +143,8 @@ impl Control {
         #[pyo3(from_py_with = argument::name)] name: String,
         value: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let (uuid, message) = (identity(run)?, json::raw(value)?);
+        let uuid = identity(run)?;
+        let message = json::raw(value, || format!("message `{name}`"))?;
         self.ask(run.py(), |way| way.send(uuid, &name, &message))
     }
 
@@ -206,7 +210,7 @@ impl Control {
         value: &Bound<'_, PyAny>,
         run: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<bool> {
-        let value = json::raw(value)?;
+        let value = json::raw(value, || "the value of a promise".into())?;
         self.settled(promise, run, Ok(value))
     }
 

@@ -31,7 +31,7 @@ pub(crate) fn wanted(given: &Bound<'_, PyDict>) -> PyResult<Fork> {
     let wanted = wanted.map_err(|error| argument::of_a_part(given.py(), error))?;
     let mut fork = Fork::new();
     if let Some(reply) = wanted.reply {
-        let reply = json::raw(&reply.get_item(0)?)?;
+        let reply = json::raw(&reply.get_item(0)?, || "the answer of a fork".into())?;
         fork =
             fork.set_reply(&reply).map_err(|error| crate::errors::to_python(given.py(), &error))?;
     }

@@ -110,6 +110,13 @@ impl Language for PythonLanguage {
         })
     }
 
+    fn check(&self, value: &str) -> Result<(), TaskError> {
+        Python::attach(|py| match crate::json::decode(py, value) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(errors::coded_by_python(py, &error)),
+        })
+    }
+
     fn name(&self) -> &'static str {
         "python"
     }
@@ -136,10 +143,6 @@ impl Language for PythonLanguage {
     fn note(&self) -> String {
         let note = self.ask(|functions| functions.call_method0("note")?.extract());
         note.unwrap_or_else(|| "null".into())
-    }
-
-    fn brings_back(&self, note: &str) {
-        self.ask(|functions| functions.call_method1("brings_back", (note,)).map(drop));
     }
 
     fn suspects(&self, note: &str) -> Option<String> {

@@ -4,7 +4,6 @@
 use pyo3::prelude::*;
 use pyo3::pyclass_init::PyClassInitializer;
 use pyo3::types::{PyDict, PyList, PyTuple};
-use serde_json::value::RawValue;
 use tiffany::{Uuid, binding};
 
 use crate::argument;
@@ -138,7 +137,7 @@ impl Perform for Sending {
     ) -> PyResult<Pending> {
         let py = call.py();
         let sent = call.cast::<SendMessage>()?.get();
-        let message = json::raw(sent.value.bind(py))?;
+        let message = json::raw(sent.value.bind(py), || format!("message `{}`", sent.name))?;
         let sending = tiffany::durable::send(self.0, &sent.name, &message);
         Ok(Pending::Future(Box::pin(async move {
             let sent = sending.await;
@@ -174,12 +173,13 @@ fn on_question(
     answer: Py<PyAny>,
 ) -> PyResult<()> {
     argument::check_callable("answer", answer.bind(py))?;
-    let answers = move |input: &RawValue| -> Result<Box<RawValue>, String> {
+    let asked = name.clone();
+    let answers = move |input: &str| -> Result<String, String> {
         Python::attach(|py| {
             let answered = || {
                 let answer = answer.bind(py);
-                let given = json::decode(py, input.get())?.into_bound(py);
-                json::raw(&if given.is_none() {
+                let given = json::decode(py, input)?.into_bound(py);
+                let answered = if given.is_none() {
                     answer.call0()?
                 } else if let Ok(named) = given.cast::<PyDict>() {
                     answer.call((), Some(named))?
@@ -187,7 +187,8 @@ fn on_question(
                     answer.call1(several.to_tuple())?
                 } else {
                     answer.call1((given,))?
-                })
+                };
+                json::encode(&answered, || format!("the answer to question `{asked}`"))
             };
             answered().map_err(|error: PyErr| errors::text(error.value(py)))
         })

@@ -20,6 +20,7 @@ mod work;
 use std::time::Duration;
 
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 
 /// A number of seconds that `python/tiffany` has looked at.
 fn seconds(seconds: f64) -> Duration {
@@ -39,9 +40,10 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     messages::add(module)
 }
 
-/// A value as it is written down. What cannot be is an error of Tiffany's.
+/// A value as it is recorded. The error for one that cannot be says what it is.
 #[pyfunction]
-#[pyo3(name = "_encode")]
-fn encode(value: &Bound<'_, PyAny>) -> PyResult<String> {
-    crate::json::encode(value)
+#[pyo3(name = "_encode", signature = (value, subject = None))]
+fn encode(value: &Bound<'_, PyAny>, subject: Option<&Bound<'_, PyString>>) -> PyResult<String> {
+    let shown = |text: &Bound<'_, PyString>| text.to_string_lossy().into_owned();
+    crate::json::encode(value, || subject.map_or_else(|| "a value".into(), shown))
 }

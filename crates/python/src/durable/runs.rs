@@ -67,7 +67,8 @@ pub(crate) fn send(
     name: &str,
     value: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    let (py, to, message) = (to.py(), run(identity(to)?), json::raw(value)?);
+    let (py, to) = (to.py(), run(identity(to)?));
+    let message = json::raw(value, || format!("message `{name}`"))?;
     raised(py, interpreter::without(py, || runtime.send(&to, name, &message)))
 }
 
@@ -155,7 +156,7 @@ pub(crate) fn doubts(runtime: &Runtime) -> Vec<DoubtParts> {
 /// What a person says of a step in doubt: `("done", value)`, `("failed", why)` or `("again", None)`.
 pub(super) fn decision(what: &str, given: &Bound<'_, PyAny>) -> PyResult<Decision> {
     Ok(match what {
-        "done" => Decision::Done(json::raw(given)?),
+        "done" => Decision::Done(json::raw(given, || "the result of a step".into())?),
         "failed" => Decision::Failed(argument::failed(given)?),
         _ => Decision::Again,
     })

@@ -187,6 +187,7 @@ impl Step {
 
     fn work(&self, py: Python<'_>, given: Given) -> Work {
         Work {
+            name: names::name(&self.settings.name),
             function: self.function.clone_ref(py),
             given,
             no_retry: self.settings.no_retry.clone_ref(py),
@@ -197,8 +198,7 @@ impl Step {
     /// The step as the runtime has it.
     fn step(&self, work: Work) -> tiffany::durable::Step<()> {
         let settings = &self.settings;
-        let name = names::name(&settings.name);
-        let work = Arc::new(work);
+        let (name, work) = (work.name, Arc::new(work));
         let mut step = match settings.is_async {
             // There is no other thread: the loop's own runs the coroutine to its end.
             true if binding::is_simulated() => binding::step(name, move |attempt| {
@@ -331,7 +331,8 @@ fn made(call: &Bound<'_, SystemCall>, at: Option<Site>) -> PyResult<TryCall<Repl
     let py = call.py();
     let made = call.cast::<StepCall>()?.get();
     let step = made.step.get();
-    let input = json::encode(made.arguments.bind(py).as_any())?;
+    let subject = || format!("the arguments of step `{}`", step.settings.name);
+    let input = json::encode(made.arguments.bind(py).as_any(), subject)?;
     let work = step.work(py, made.given(py, &input));
     let step = binding::with_origin(step.step(work), Arc::new(call.clone().unbind()));
     Ok(binding::make_step(step, input, at))

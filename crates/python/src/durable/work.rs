@@ -15,6 +15,8 @@ use crate::{errors, json};
 
 /// What is done.
 pub(super) struct Work {
+    /// The name of the step.
+    pub(super) name: &'static str,
     pub(super) function: Py<PyAny>,
     pub(super) given: Given,
     /// Exceptions after which it is not tried again.
@@ -110,7 +112,9 @@ impl Work {
     pub(super) fn result(&self, value: &Bound<'_, PyAny>) -> Result<String, StepError> {
         // What cannot be written down will not be able to next time.
         let py = value.py();
-        json::encode(value).map_err(|error| StepError::last(json::written(error.value(py), None)))
+        let subject = || format!("the result of step `{}`", self.name);
+        json::encode(value, subject)
+            .map_err(|error| StepError::last(json::written(error.value(py), None)))
     }
 
     /// What it raised, in words, and whether another attempt is worth it.

@@ -16,7 +16,7 @@ use crate::call::{Direct, TryCall};
 use crate::control::Control;
 use crate::durable::{
     Attempt, DurableRun, Fork, Json, Language, Spawner, Step, StepError, StepJob, Tried,
-    continue_with, on_question,
+    answer_json, continue_with, marked,
 };
 use crate::error::RunError;
 use crate::inbox::Settlement;
@@ -54,6 +54,17 @@ pub fn wait_for(
 /// Whether a durable run is not over yet, or its end is not safe in the log.
 pub fn is_live(runtime: &Runtime, run: Uuid) -> bool {
     runtime.is_live(run)
+}
+
+/// The same way to a log, for values that the codec of the language made.
+pub fn encoded(control: Control) -> Control {
+    control.encoded()
+}
+
+/// The plain JSON inside a value that came from outside the program, in which nothing is a tag; `None` if a codec made the value, or if it has no names that look like
+/// tags.
+pub fn plain(json: &str) -> Option<&str> {
+    marked(json)
 }
 
 /// Settles a promise of a durable run with JSON, or with an error as it is.
@@ -181,9 +192,9 @@ pub fn worth_another_attempt(error: TaskError) -> StepError {
 #[track_caller]
 pub fn answer_question(
     name: &str,
-    answer: impl Fn(&RawValue) -> Result<Box<RawValue>, String> + 'static,
+    answer: impl Fn(&str) -> Result<String, String> + 'static,
 ) -> Result<(), TaskError> {
-    let answering = on_question(name, move |input: Box<RawValue>| answer(&input))?;
+    let answering = answer_json(name, move |input| answer(input).map_err(TaskError::failed))?;
     // It is taken away with its run.
     std::mem::forget(answering);
     Ok(())

@@ -14,7 +14,7 @@ use super::request::{Answer, Outcome, Tell};
 use super::summary::{
     ErrorSummary, Parent, Row, RunDetail, RunPage, RunQuery, RunSummary, State, moment,
 };
-use crate::durable::{Stand, log_failed, read_outcome, why_not_open};
+use crate::durable::{Stand, log_failed, read_outcome, unmark, why_not_open};
 use crate::history::Glance;
 use crate::wal::{Disk, LogError, RunEntry, RunState, Stamp};
 
@@ -298,7 +298,7 @@ impl Catalogue {
                 }
             }
         };
-        let value = value.and_then(|json| RawValue::from_string(json.to_string()).ok());
+        let value = value.and_then(|json| RawValue::from_string(unmark(&json).to_owned()).ok());
         let summary = entry.summary(run);
         let detail = RunDetail { summary, tasks: Vec::new(), promises: Vec::new(), value };
         Ok(Answer::Shown(Box::new(detail)))

@@ -50,7 +50,7 @@ use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 use crate::approval::Approval;
 pub use crate::approval::{OpenApproval, Ruling, user_name};
 use crate::context;
-use crate::durable::{Fork, decode, raw};
+use crate::durable::{Fork, deserialize, raw};
 use crate::inbox::{Inbox, Letter, Settlement};
 use crate::metrics::{self, Snapshot};
 use crate::pal::{Hub, Wanted};
@@ -80,6 +80,16 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Control {
     way: Way,
     on_warning: fn(&str),
+    values: Values,
+}
+
+/// What the values are that requests carry.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Values {
+    /// Plain JSON.
+    Plain,
+    /// Texts that the codec of a language made.
+    Encoded,
 }
 
 enum Way {
@@ -132,7 +142,8 @@ impl Control {
     }
 
     fn by(way: Way) -> Control {
-        Control { way, on_warning: |text| tracing::warn!(target: "tiffany", "{text}") }
+        let on_warning: fn(&str) = |text| tracing::warn!(target: "tiffany", "{text}");
+        Control { way, on_warning, values: Values::Plain }
     }
 
     /// Calls this with what there is to say about changes that were made: that an audit could not be completed,
@@ -149,6 +160,11 @@ impl Control {
     /// The same with what its runs are doing.
     pub(crate) fn with_hub(inbox: Arc<Inbox>, hub: Hub) -> Control {
         Control::by(Way::Here(inbox, Some(hub)))
+    }
+
+    /// The same for values that the codec of a language made.
+    pub(crate) fn encoded(self) -> Control {
+        Control { values: Values::Encoded, ..self }
     }
 
     /// What the runs of the runtime are doing, from now on or from those events on that it still knows. Events are of a process: where none has the log,
@@ -339,7 +355,7 @@ impl Control {
     ) -> Result<A, TaskError> {
         let input = raw(input)?;
         match self.ask(Request::Question { run, name: name.into(), input })? {
-            Answer::Value(json) => decode(json.get()),
+            Answer::Value(json) => deserialize(json.get()),
             other => Err(unexpected(&other)),
         }
     }
@@ -414,6 +430,10 @@ impl Control {
     /// Asks for anything. The other methods are this with a type.
     pub fn ask(&mut self, request: Request) -> Result<Answer, TaskError> {
         not_on_the_loop()?;
+        let request = match self.values {
+            Values::Encoded if request.carries_value() => Request::Encoded(Box::new(request)),
+            _ => request,
+        };
         let answer = match &mut self.way {
             Way::Here(inbox, _) => ask_here(inbox, request),
             Way::Socket(client) => client.ask(&request),
@@ -437,8 +457,10 @@ impl Decision {
 
     /// The same, of JSON.
     pub fn done_json(json: &str) -> Result<Decision, TaskError> {
-        let value: Box<RawValue> = decode(json)?;
-        Ok(Decision::Done(value))
+        let value = serde_json::from_str(json);
+        value.map(Decision::Done).map_err(|error| {
+            TaskError::new(ErrorKind::Unreadable, format!("this is not JSON: {error}"))
+        })
     }
 }
 

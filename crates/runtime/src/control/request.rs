@@ -12,7 +12,7 @@ use super::streaming::Beginning;
 use super::summary::{RunDetail, RunPage, RunQuery};
 use super::turns::LongTurn;
 use crate::approval::{Approval, OpenApproval, Ruling};
-use crate::durable::{Fork, Json, compact};
+use crate::durable::{Fork, Json, accept, compact};
 use crate::inbox::Settlement;
 use crate::metrics::Snapshot;
 use crate::pal::Wanted;
@@ -172,6 +172,9 @@ pub enum Request {
         /// What is said to it, and by whom.
         ruling: Ruling,
     },
+    /// The same request, whose values were made by the codec of the language that the runs are written in. Without it they are plain JSON.
+    #[doc(hidden)]
+    Encoded(Box<Request>),
 }
 
 impl Request {
@@ -186,6 +189,66 @@ impl Request {
             }
             request => request,
         }
+    }
+
+    /// The request with its values as the log has them. An error if one of them could not be read: of plain JSON by any program, of what a codec made by `check`.
+    pub(crate) fn accepted(
+        self,
+        check: impl Fn(&str) -> Result<(), TaskError>,
+    ) -> Result<Request, TaskError> {
+        match self {
+            Request::Encoded(request) => {
+                request.with_values(|value| check(value.get()).map(|()| value), |error| error)
+            }
+            request => request.with_values(|value| accept(&value), TaskError::without_detail),
+        }
+    }
+
+    /// The request with other values, and other errors instead of values.
+    fn with_values(
+        self,
+        value: impl Fn(Box<RawValue>) -> Result<Box<RawValue>, TaskError>,
+        error: impl Fn(TaskError) -> TaskError,
+    ) -> Result<Request, TaskError> {
+        Ok(match self {
+            Request::Submit { function, id, input } => {
+                Request::Submit { function, id, input: value(input)? }
+            }
+            Request::Send { run, name, message } => {
+                Request::Send { run, name, message: value(message)? }
+            }
+            Request::Settle { run, promise, result } => {
+                let result = match result {
+                    Ok(given) => Ok(value(given)?),
+                    Err(given) => Err(error(given)),
+                };
+                Request::Settle { run, promise, result }
+            }
+            Request::Question { run, name, input } => {
+                Request::Question { run, name, input: value(input)? }
+            }
+            Request::Fork { run, at, fork } => {
+                Request::Fork { run, at, fork: fork.with_reply(value, error)? }
+            }
+            Request::Decide { key, decision: Decision::Done(given) } => {
+                Request::Decide { key, decision: Decision::Done(value(given)?) }
+            }
+            request => request,
+        })
+    }
+
+    /// Whether it has a value of the user's in it.
+    pub(crate) fn carries_value(&self) -> bool {
+        use Request::{Decide, Fork, Question, Send, Settle, Submit};
+        matches!(
+            self,
+            Submit { .. }
+                | Send { .. }
+                | Settle { .. }
+                | Question { .. }
+                | Fork { .. }
+                | Decide { .. }
+        )
     }
 
     /// Whether nothing is changed by it, so that it can be answered when the log has failed.

@@ -64,6 +64,7 @@ impl Request {
             }
             Request::Decide { key, .. } => ("decide", Some(key.clone())),
             Request::Resolve { approval, ruling } => (ruling.word(), Some(approval.clone())),
+            Request::Encoded(request) => return request.changes(),
         })
     }
 }

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use tiffany_kernel::{ErrorKind, Reply, TaskError, Value};
 
 use super::finite::Finite;
+use super::plain::{protect, unmark};
 use crate::call::{Decode, FromReply};
 use crate::wal::{BLOB_LIMIT, BlobHash};
 
@@ -29,8 +30,13 @@ impl Json {
     }
 }
 
-/// A value as JSON; if it cannot be, the error names the place inside the value.
+/// A value as JSON that [`decode`] reads; if it cannot be, the error names the place inside the value.
 pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Result<String, TaskError> {
+    serialize(value).map(protect)
+}
+
+/// A value as the JSON that serde makes of it.
+pub(super) fn serialize<T: Serialize + ?Sized>(value: &T) -> Result<String, TaskError> {
     let unwritable = |path: String, why: &dyn std::fmt::Display| {
         let message = format!("a value cannot be written down at `{path}`: {why}");
         TaskError::new(ErrorKind::Unserializable, message)
@@ -47,8 +53,13 @@ pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Result<String, TaskErr
     Ok(String::from_utf8(bytes).expect("JSON is UTF-8"))
 }
 
-/// JSON as a value; if it is of another form, the error names the place inside the text.
+/// JSON of the log as a value; if it is of another form, the error names the place inside the text.
 pub(crate) fn decode<T: DeserializeOwned>(json: &str) -> Result<T, TaskError> {
+    deserialize(unmark(json))
+}
+
+/// The same of JSON that is as serde makes it.
+pub(crate) fn deserialize<T: DeserializeOwned>(json: &str) -> Result<T, TaskError> {
     let unreadable = |path: &str, why: &serde_json::Error| {
         let wanted = std::any::type_name::<T>();
         let message = format!("what was written down is no {wanted} at `{path}`: {why}");

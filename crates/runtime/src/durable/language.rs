@@ -55,6 +55,12 @@ pub trait Language {
         None
     }
 
+    /// An error if a value that its codec made cannot be read here, because its class is not there, say.
+    fn check(&self, value: &str) -> Result<(), TaskError> {
+        let _ = value;
+        Ok(())
+    }
+
     /// What it is called, in a word.
     fn name(&self) -> &'static str;
 
@@ -66,9 +72,6 @@ pub trait Language {
 
     /// What the first record of a run notes of the surroundings that its code may depend on, as JSON.
     fn note(&self) -> String;
-
-    /// A run is brought back that began in these surroundings.
-    fn brings_back(&self, note: &str);
 
     /// Why code that began in these surroundings may do something else in the present ones.
     fn suspects(&self, note: &str) -> Option<String>;

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tiffany_kernel::{ErrorKind, RunId, TaskError};
 
-use super::json::{decode, encode};
+use super::json::{decode, serialize};
 use crate::future_task::panic_error;
 use crate::{context, panics};
 
@@ -72,12 +72,21 @@ where
     O: Serialize,
     E: Display,
 {
-    let at = Location::caller();
-    let answers: Answers = Rc::new(move |input| {
+    answer_json(name, move |input| {
         let output =
             answer(decode(input)?).map_err(|error| TaskError::failed(error.to_string()))?;
-        encode(&output)
-    });
+        serialize(&output)
+    })
+}
+
+/// The same with an input and an answer that are JSON already.
+#[track_caller]
+pub(crate) fn answer_json(
+    name: &str,
+    answer: impl Fn(&str) -> Result<String, TaskError> + 'static,
+) -> Result<Answering, TaskError> {
+    let at = Location::caller();
+    let answers: Answers = Rc::new(answer);
     let name: Rc<str> = name.into();
     let known = context::with(|context| {
         let (task, host) = (context.port.task()?, context.host()?);

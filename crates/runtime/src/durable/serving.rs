@@ -12,7 +12,7 @@ use tiffany_kernel::{Completion, ErrorKind, RunId, TaskError, Uuid, Value};
 use super::commit::Held;
 use super::hold::Hold;
 use super::hosting::{Durable, no_log_here};
-use super::json::{Json, compact, decode, encode};
+use super::json::{Json, compact, deserialize, encode, serialize};
 use super::key::Key;
 use super::language::Wanted;
 use super::resume::resuming::log_failed;
@@ -32,9 +32,9 @@ impl Runtime {
         name: &str,
         message: &impl Serialize,
     ) -> Result<(), RunError> {
-        let message = raw(message).map_err(RunError::Failed)?;
+        let message = own(message).map_err(RunError::Failed)?;
         let request = Request::Send { run: run.uuid(), name: name.into(), message };
-        self.carry_out(request).map(drop).map_err(RunError::Failed)
+        self.carry_out_accepted(request).map(drop).map_err(RunError::Failed)
     }
 
     /// Cancels a durable run.
@@ -99,13 +99,13 @@ impl Runtime {
         name: &str,
         input: &impl Serialize,
     ) -> Result<A, RunError> {
-        let input = raw(input).map_err(RunError::Failed)?;
+        let input = own(input).map_err(RunError::Failed)?;
         self.settle_down(Location::caller())?;
         let request = Request::Question { run: run.uuid(), name: name.into(), input };
-        let answer = self.carry_out(request).map_err(RunError::Failed)?;
+        let answer = self.carry_out_accepted(request).map_err(RunError::Failed)?;
         match self.when_safe(Location::caller(), answer)? {
-            Answer::Value(json) => decode(json.get()).map_err(RunError::Failed),
-            _ => decode("null").map_err(RunError::Failed),
+            Answer::Value(json) => deserialize(json.get()).map_err(RunError::Failed),
+            _ => deserialize("null").map_err(RunError::Failed),
         }
     }
 
@@ -140,7 +140,7 @@ impl Runtime {
     /// Decides on a step in doubt, by its key.
     pub fn decide(&mut self, key: &str, decision: Decision) -> Result<(), RunError> {
         let request = Request::Decide { key: key.into(), decision };
-        self.carry_out(request).map(drop).map_err(RunError::Failed)
+        self.carry_out_accepted(request).map(drop).map_err(RunError::Failed)
     }
 
     /// Drives all runs until an answer may be given.
@@ -204,8 +204,17 @@ impl Runtime {
         self.hand_in();
     }
 
-    /// Does what is asked. The answer may be given when everything written so far is safe.
+    /// Does what is asked from outside, where values are plain JSON or those of a codec. The answer may be given when everything written so far is safe.
     pub(crate) fn carry_out(&mut self, request: Request) -> Result<Answer, TaskError> {
+        let request = request.accepted(|json| match &self.settings.registry.language {
+            Some(language) => language.check(json),
+            None => Ok(()),
+        })?;
+        self.carry_out_accepted(request)
+    }
+
+    /// Does what is asked, with values as the log has them.
+    pub(crate) fn carry_out_accepted(&mut self, request: Request) -> Result<Answer, TaskError> {
         match &self.durable {
             Some(Durable { failed: Some(error), .. }) if !request.only_looks() => {
                 return Err(log_failed(error.clone()));
@@ -306,6 +315,7 @@ impl Runtime {
                 self.rule(&approval, ruling).map(Answer::Approval)
             }
             Request::Decide { key, decision } => self.decide_doubt(&key, decision),
+            Request::Encoded(_) => Err(encoded_twice()),
         }
     }
 
@@ -336,14 +346,6 @@ impl Runtime {
     /// The number of a run that goes on in this process.
     pub(crate) fn live_run(&self, uuid: Uuid) -> Option<RunId> {
         self.live(uuid).ok()
-    }
-
-    /// The same for a request that is answered with a run.
-    pub(super) fn carry_out_fork(&mut self, request: Request) -> Result<(Uuid, String), TaskError> {
-        match self.carry_out(request)? {
-            Answer::Forked { run, id } => Ok((run, id)),
-            _ => Err(no_log_here()),
-        }
     }
 
     /// How this runtime stands: its functions, how many runs go on, which are paused and why.
@@ -508,11 +510,24 @@ fn needs_log(request: &Request) -> bool {
     !without
 }
 
-/// A value of the user's in a request.
+/// A value in a request from outside, which is plain JSON.
 pub(crate) fn raw(value: &impl Serialize) -> Result<Box<RawValue>, TaskError> {
-    let json = encode(value)?;
+    serialize(value).and_then(raw_text)
+}
+
+/// A value of the program's own, as the log has it.
+pub(crate) fn own(value: &impl Serialize) -> Result<Box<RawValue>, TaskError> {
+    encode(value).and_then(raw_text)
+}
+
+fn raw_text(json: String) -> Result<Box<RawValue>, TaskError> {
     RawValue::from_string(json)
         .map_err(|error| TaskError::new(ErrorKind::Unserializable, error.to_string()))
+}
+
+/// The error for a request in a form that no client sends.
+pub(crate) fn encoded_twice() -> TaskError {
+    TaskError::new(ErrorKind::BadArgument, "a request is encoded once")
 }
 
 pub(crate) fn run_over(uuid: Uuid) -> TaskError {

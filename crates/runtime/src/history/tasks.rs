@@ -10,7 +10,7 @@ use serde_json::Value;
 use tiffany_kernel::{TaskError, Tid};
 
 use super::waiting::{About, StepSeen, Target, Waiting, about, is_answered_in_log, may_wait, text};
-use super::words::{ChangedAnswer, json_value};
+use super::words::{ChangedAnswer, json_value, plain};
 use crate::wal::{Payload, Record, RecordType};
 
 /// A run as its records tell it. A copy shares the tasks that do not change afterwards.
@@ -495,16 +495,6 @@ fn inline(record: &Record<'_>, field: &str) -> Option<Value> {
     match record.payload(field)? {
         Payload::Json(json) => Some(plain(json_value(json))),
         _ => record.get(field).map(json_value),
-    }
-}
-
-/// A value that was wrapped because its first name begins with `$`.
-fn plain(value: Value) -> Value {
-    match value {
-        Value::Object(mut object) if object.len() == 1 && object.contains_key("$json") => {
-            object.remove("$json").unwrap_or(Value::Null)
-        }
-        value => value,
     }
 }
 

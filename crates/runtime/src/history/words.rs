@@ -109,29 +109,35 @@ impl fmt::Display for ChangedAnswer {
 
 /// A field with its blob read, if it is in one, and unwrapped. Bytes stay as the log has them.
 pub(super) fn resolve(view: &View, json: &str) -> Result<Value, LogError> {
-    let plain = |text: &str| match serde_json::from_str(text) {
-        Ok(Value::Object(mut object)) if object.len() == 1 && object.contains_key("$json") => {
-            object.remove("$json").unwrap_or(Value::Null)
-        }
-        Ok(value) => value,
-        Err(_) => text.into(),
-    };
     match Payload::parse(json) {
         Some(Payload::Blob { hash, form, .. }) => {
             let bytes = view.blob(hash)?;
             Ok(match form {
-                BlobForm::Json => plain(&String::from_utf8_lossy(&bytes)),
+                BlobForm::Json => plain(json_value(&String::from_utf8_lossy(&bytes))),
                 // As one names it who has its bytes.
                 _ => serde_json::json!({ "$bytes_of": hash.to_string(), "len": bytes.len() }),
             })
         }
-        _ => Ok(plain(json)),
+        _ => Ok(plain(json_value(json))),
     }
 }
 
 /// The JSON of a log as a value; text where it is no JSON.
 pub(crate) fn json_value(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| text.into())
+}
+
+/// A value without what it was wrapped in: because its first name begins with `$`, and because it came from outside the program.
+pub(super) fn plain(mut value: Value) -> Value {
+    for mark in ["$json", "$plain"] {
+        value = match value {
+            Value::Object(mut object) if object.len() == 1 && object.contains_key(mark) => {
+                object.remove(mark).unwrap_or(Value::Null)
+            }
+            value => value,
+        };
+    }
+    value
 }
 
 /// Whether something failed there.

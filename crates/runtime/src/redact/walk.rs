@@ -429,6 +429,7 @@ const TAGS: &[&str] = &[
     "$model",
     "$namedtuple",
     "$path",
+    "$plain",
     "$private",
     "$pure_posix_path",
     "$pure_windows_path",

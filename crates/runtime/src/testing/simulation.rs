@@ -15,7 +15,7 @@ use tiffany_kernel::{TaskError, TaskInfo, Time, Uuid};
 use crate::builder::Builder;
 use crate::clock::Clock;
 use crate::control::{self, OpenApproval, Request, Ruling, Tell};
-use crate::durable::{CommitTime, DurableRun, Fork, mixed, raw};
+use crate::durable::{CommitTime, DurableRun, Fork, mixed, own};
 use crate::error::RunError;
 use crate::host::{Entropy, Workers};
 use crate::inbox::Settlement;
@@ -229,11 +229,12 @@ impl Simulation {
         result: Result<&impl Serialize, String>,
     ) -> Result<Receipt, TaskError> {
         let result = match result {
-            Ok(value) => Ok(raw(value)?),
+            Ok(value) => Ok(own(value)?),
             Err(message) => Err(TaskError::failed(message)),
         };
         let (tell, receipt) = Receipt::new();
-        self.runtime.serve(Request::Settle { run: None, promise, result }, tell);
+        let settle = Request::Settle { run: None, promise, result };
+        self.runtime.serve(Request::Encoded(Box::new(settle)), tell);
         Ok(receipt)
     }
 

@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use serde_json::Value;
 use serde_json::value::RawValue;
 use tiffany_kernel::{ErrorKind, TaskError, Tid, Time, Uuid};
 
 use super::{Fork, Reply, shape};
 use crate::durable::journal::{error_json, write_value};
 use crate::durable::json::{compact, decode, encode};
+use crate::durable::plain::marked;
 use crate::durable::resume::resuming::{compacted, fetch, log_failed};
 use crate::durable::resume::script::{Script, unwrapped};
 use crate::durable::runs::uuid_of;
@@ -228,10 +230,11 @@ impl Copying {
         }
         line = match &fork.reply {
             Some(Reply::Value(value)) => {
+                let was = recorded_value(record, source)?;
                 if !fork.as_is {
-                    check_shape(record, value, source)?;
+                    check_shape(&was, value, record.seq, run)?;
                 }
-                write_value(line, "value", &compact(value.get()))
+                write_value(line, "value", &compact(with_tags_of(&was, value.get())))
             }
             Some(Reply::Error(_)) if kind == Some(RecordType::Message) => {
                 let message = format!(
@@ -285,26 +288,33 @@ fn keep<'a>(line: Line<'a>, name: &str, value: &str) -> Line<'a> {
     line.piece(&format!(",\"{name}\":{value}"))
 }
 
-/// An error if an answer has another shape than the recorded one. An error has none.
-fn check_shape(
-    record: &Record<'_>,
-    value: &RawValue,
-    source: &Source<'_>,
-) -> Result<(), TaskError> {
+/// The recorded answer; `null`, in whose place anything may be, if it is an error or too deep to be compared.
+fn recorded_value(record: &Record<'_>, source: &Source<'_>) -> Result<Value, TaskError> {
     let was = match record.payload("value") {
-        None => return Ok(()),
+        None => return Ok(Value::Null),
         Some(Payload::Json(json)) => json.to_owned(),
         Some(other) => source.fetch(&other).map_err(log_failed)?,
     };
-    let (was, is) = (decode(unwrapped(&was))?, decode(value.get())?);
-    match shape::difference(&was, &is) {
+    Ok(decode(unwrapped(&was)).unwrap_or(Value::Null))
+}
+
+/// An error if an answer has another shape than the recorded one.
+fn check_shape(was: &Value, value: &RawValue, seq: u64, run: Uuid) -> Result<(), TaskError> {
+    match shape::difference(was, &decode(value.get())?) {
         None => Ok(()),
         Some(difference) => {
-            let (seq, run) = (record.seq, source.run);
             let message =
                 format!("the answer for record {seq} of run {run} has another shape: {difference}");
             Err(TaskError::new(ErrorKind::OtherShape, message))
         }
+    }
+}
+
+/// The answer from outside with the tags that the recorded one has: people change what they see. Others stay names.
+fn with_tags_of<'a>(was: &Value, json: &'a str) -> &'a str {
+    match marked(json) {
+        Some(plain) if decode(json).is_ok_and(|is| shape::has_tags_of(was, &is)) => plain,
+        _ => json,
     }
 }
 

@@ -17,10 +17,11 @@ use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
 pub(in crate::durable) use self::branch::Branch;
 pub(crate) use self::copy::{Copied, Source, copy};
+use super::plain::accept;
 use super::runs::{DurableRun, Known};
 use super::serving::raw;
 use crate::approval::user_name;
-use crate::control::Request;
+use crate::control::{Answer, Request, unexpected};
 use crate::error::RunError;
 use crate::runtime::Runtime;
 
@@ -73,6 +74,20 @@ impl Fork {
     /// The same with an error as it is.
     pub(crate) fn fail_with(self, error: TaskError) -> Fork {
         Fork { reply: Some(Reply::Error(error)), ..self }
+    }
+
+    /// The fork with another value, or another error, as its answer.
+    pub(crate) fn with_reply(
+        self,
+        value: impl Fn(Box<RawValue>) -> Result<Box<RawValue>, TaskError>,
+        error: impl Fn(TaskError) -> TaskError,
+    ) -> Result<Fork, TaskError> {
+        let reply = match self.reply {
+            Some(Reply::Value(given)) => Some(Reply::Value(value(given)?)),
+            Some(Reply::Error(given)) => Some(Reply::Error(error(given))),
+            None => None,
+        };
+        Ok(Fork { reply, ..self })
     }
 
     /// What it is called, and what it names.
@@ -149,17 +164,23 @@ impl Runtime {
         at: u64,
         fork: Fork,
     ) -> Result<DurableRun<T>, RunError> {
+        let fork = fork.with_reply(|value| accept(&value), TaskError::without_detail);
+        let fork = fork.map_err(RunError::Failed)?;
         self.fork_named(parent.uuid(), at, fork).map(|(fork, _)| DurableRun::of(fork))
     }
 
-    /// The same, with the id that the fork has.
+    /// The same with an answer as the log has it, and with the id that the fork has.
     pub(crate) fn fork_named(
         &mut self,
         parent: Uuid,
         at: u64,
         fork: Fork,
     ) -> Result<(Uuid, String), RunError> {
-        self.carry_out_fork(Request::Fork { run: parent, at, fork }).map_err(RunError::Failed)
+        let request = Request::Fork { run: parent, at, fork };
+        match self.carry_out_accepted(request).map_err(RunError::Failed)? {
+            Answer::Forked { run, id } => Ok((run, id)),
+            other => Err(RunError::Failed(unexpected(&other))),
+        }
     }
 
     /// Lets a fork do effects of these names, `*` for all. What it was paused for and is allowed now begins.

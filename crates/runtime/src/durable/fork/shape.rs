@@ -62,11 +62,48 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
+/// Whether every name in a value that looks like a tag is one in the value that was there, at the same place and with the same class. Elements of a list beyond those that were there are
+/// compared with the last one.
+pub(super) fn has_tags_of(was: &Value, is: &Value) -> bool {
+    match (was, is) {
+        (was, Value::Object(is)) => is.iter().all(|(name, is)| match was.get(name) {
+            Some(was) if CLASSES.contains(&&**name) => was == is,
+            Some(was) => has_tags_of(was, is),
+            None => !name.starts_with('$') && has_tags_of(&Value::Null, is),
+        }),
+        (Value::Array(was), Value::Array(is)) => {
+            let last = was.last().unwrap_or(&Value::Null);
+            let was = was.iter().chain(std::iter::repeat(last));
+            was.zip(is).all(|(was, is)| has_tags_of(was, is))
+        }
+        (_, Value::Array(is)) => is.iter().all(|is| has_tags_of(&Value::Null, is)),
+        _ => true,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::difference;
+    use super::{difference, has_tags_of};
+
+    #[test]
+    fn tags_are_those_that_were_at_the_same_place() {
+        let item = json!({ "$dataclass": "shop:Item", "price": { "$decimal": "1" }, "of": [1] });
+        for (was, is, expected) in [
+            (&item, json!({ "$dataclass": "shop:Item", "price": { "$decimal": "2" } }), true),
+            (&item, json!({ "$dataclass": "shop:Offer", "price": { "$decimal": "2" } }), false),
+            (&item, json!({ "$dataclass": "shop:Item", "price": { "$path": "/" } }), false),
+            (&item, json!({ "price": 2 }), true),
+            (&item, json!({ "other": { "$path": "/" } }), false),
+            (&item, json!({ "of": [1, { "$path": "/" }] }), false),
+            (&item, json!([item]), false),
+            (&json!([item]), json!([item, item]), true),
+            (&json!(null), json!({ "a": [{ "b": 1 }] }), true),
+        ] {
+            assert_eq!(has_tags_of(was, &is), expected, "{was} and {is}");
+        }
+    }
 
     #[test]
     fn shapes_are_the_same_or_the_place_is_named() {

@@ -76,11 +76,6 @@ impl Runtime {
             return self.shelve_held(uuid, shelved, error);
         }
         let branch = Branch::of(&script, self.durable_mut());
-        if let (Some(language), Some(note)) =
-            (&self.settings.registry.language, &script.beginning.language)
-        {
-            language.brings_back(note);
-        }
         let stopped = match self.try_replay(&chain, script) {
             Ok((id, None)) => {
                 let place = self.places[&id];

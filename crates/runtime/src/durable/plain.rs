@@ -1,0 +1,194 @@
+//! Values from outside the program: what HTTP clients, the command line and other processes send. They are plain JSON. A value is checked before its sender is told
+//! that it was taken, and one that the codec of a language could take for its own is marked. Knows nothing of requests.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::Deserializer;
+use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use tiffany_kernel::{ErrorKind, TaskError};
+
+use super::json::compact;
+
+/// The number of levels that a value from outside may have. Both languages read it then, whatever it is wrapped in.
+const MAX_LEVELS: usize = 100;
+
+/// What stands before a value in which nothing is a tag; `}` stands behind it.
+const MARK: &str = "{\"$plain\":";
+
+/// A value from outside as the log has it. An error if a program could not read it.
+pub(crate) fn accept(json: &RawValue) -> Result<Box<RawValue>, TaskError> {
+    let mut has_dollar = false;
+    let mut reader = serde_json::Deserializer::from_str(json.get());
+    let checked = Level { left: MAX_LEVELS, has_dollar: &mut has_dollar }.deserialize(&mut reader);
+    let refused = |error: serde_json::Error| {
+        let message = format!("the value cannot be accepted: {error}");
+        TaskError::new(ErrorKind::RefusedValue, message)
+    };
+    checked.map_err(refused)?;
+    let text = compact(json.get());
+    RawValue::from_string(if has_dollar { mark(&text) } else { text }).map_err(refused)
+}
+
+fn mark(json: &str) -> String {
+    format!("{MARK}{json}}}")
+}
+
+/// The value inside the mark, if there is one.
+pub(crate) fn marked(json: &str) -> Option<&str> {
+    json.strip_prefix(MARK)?.strip_suffix('}')
+}
+
+/// The value without the mark.
+pub(crate) fn unmark(json: &str) -> &str {
+    marked(json).unwrap_or(json)
+}
+
+/// A value of a Rust program: one that looks as if it were marked is marked.
+pub(super) fn protect(json: String) -> String {
+    if json.starts_with(MARK) { mark(&json) } else { json }
+}
+
+/// Reads a value to its end and keeps nothing of it. serde_json itself refuses numbers beyond those of `f64` and lone surrogates.
+struct Level<'a> {
+    left: usize,
+    /// Whether the name of a member begins with `$`, as those of tags do.
+    has_dollar: &'a mut bool,
+}
+
+impl Level<'_> {
+    fn deeper<E: Error>(&mut self) -> Result<Level<'_>, E> {
+        match self.left.checked_sub(1) {
+            Some(left) => Ok(Level { left, has_dollar: self.has_dollar }),
+            None => Err(E::custom(format_args!("it has more than {MAX_LEVELS} levels"))),
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Level<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Level<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<(), A::Error> {
+        let mut level = self.deeper()?;
+        while items.next_element_seed(level.again())?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut members: A) -> Result<(), A::Error> {
+        let mut level = self.deeper()?;
+        let mut names = HashSet::new();
+        while let Some(name) = members.next_key::<String>()? {
+            *level.has_dollar |= name.starts_with('$');
+            if names.contains(&name) {
+                return Err(A::Error::custom(format_args!("the name {name:?} is there twice")));
+            }
+            names.insert(name);
+            members.next_value_seed(level.again())?;
+        }
+        Ok(())
+    }
+}
+
+impl Level<'_> {
+    /// The same level for the next part.
+    fn again(&mut self) -> Level<'_> {
+        Level { left: self.left, has_dollar: self.has_dollar }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+    use serde_json::value::RawValue;
+
+    use super::super::json::{decode, encode};
+    use super::accept;
+
+    fn accepted(json: &str) -> Result<String, String> {
+        let raw: Box<RawValue> = serde_json::from_str(json).unwrap();
+        accept(&raw).map(|json| json.get().to_owned()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_value_is_kept_as_it_is_unless_it_has_a_name_of_a_tag() {
+        for (json, expected) in [
+            ("[1, {\"a\": \"b c\"}]", "[1,{\"a\":\"b c\"}]"),
+            ("123456789012345678901234567890", "123456789012345678901234567890"),
+            ("{\"$ref\": 1}", "{\"$plain\":{\"$ref\":1}}"),
+            ("[{\"a\":{\"\\u0024b\":2}}]", "{\"$plain\":[{\"a\":{\"\\u0024b\":2}}]}"),
+            ("{\"$plain\":1}", "{\"$plain\":{\"$plain\":1}}"),
+            ("\"$ref\"", "\"$ref\""),
+        ] {
+            let accepted = accepted(json).unwrap();
+            assert_eq!(accepted, expected);
+            let given: Value = serde_json::from_str(json).unwrap();
+            assert_eq!(decode::<Value>(&accepted).unwrap(), given);
+        }
+    }
+
+    #[test]
+    fn a_value_that_no_program_could_read_is_refused() {
+        let deep = format!("{}{}", "[".repeat(101), "]".repeat(101));
+        let very_deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        for (json, why) in [
+            ("1e999", "number out of range"),
+            ("\"\\ud800\"", "hex escape"),
+            ("{\"\\udc00\":1}", "surrogate"),
+            ("{\"a\":1,\"\\u0061\":2}", "the name \"a\" is there twice"),
+            (&deep, "more than 100 levels"),
+            (&very_deep, "more than 100 levels"),
+        ] {
+            let refused = accepted(json).unwrap_err();
+            assert!(refused.contains(why) && refused.contains("TFY0220"), "{refused}");
+        }
+        assert!(accepted(&deep[1..201]).is_ok());
+    }
+
+    #[test]
+    fn a_value_of_rust_that_looks_marked_is_read_as_it_was_written() {
+        for value in [
+            serde_json::json!({ "$plain": 1 }),
+            serde_json::json!({ "$plain": { "$plain": null } }),
+            serde_json::json!({ "$plain": 1, "b": 2 }),
+        ] {
+            assert_eq!(decode::<Value>(&encode(&value).unwrap()).unwrap(), value);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+"""Runtimes that several coroutines of one loop of asyncio share: one for each directory, opened by the first and closed by the last."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import os
+from collections.abc import Generator
+from typing import Any
+
+from tiffany import _workflows
+from tiffany._arguments import path, several
+from tiffany._guest import Guest
+from tiffany._runtime import Runtime
+from tiffany._settings import Settings
+from tiffany.errors import OtherLoopError, OtherSettingsError
+
+
+class _Shared:
+    """A runtime, and how many use it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = _compared(settings)
+        self.process = os.getpid()
+        self.guest = Guest(Runtime(**settings))
+        self.users = 0
+
+    def is_left(self) -> bool:
+        """Nobody can use it any more: its loop ended while somebody still waited, or it is another process's, which this one was forked from."""
+        return self.is_foreign() or self.guest.loop.is_closed()
+
+    def is_foreign(self) -> bool:
+        return self.process != os.getpid()
+
+    def check(self, directory: str, settings: Settings) -> None:
+        """An error if it is not what these settings ask for."""
+        if self.guest.loop is not asyncio.get_running_loop():
+            raise OtherLoopError(
+                f"{directory} is in use by another event loop of this process [TFY0222]; await `arun` on that "
+                "loop (`asyncio.run_coroutine_threadsafe`), or use another directory"
+            )
+        asked = _compared(settings)
+        other = sorted(name for name in asked if asked[name] != self.settings[name])
+        if other:
+            names = ", ".join(f"`{name}`" for name in other)
+            raise OtherSettingsError(
+                f"{directory} is in use by another call of `arun` with other settings: {names} [TFY0221]; "
+                "calls on one directory share one runtime: give all of them the same settings"
+            )
+
+
+_BY_DIRECTORY: dict[str, _Shared] = {}
+
+_DEFAULTS = {
+    name: parameter.default
+    for name, parameter in inspect.signature(Runtime).parameters.items()
+    if name not in ("wal", "workflows")
+}
+
+
+def _compared(settings: Settings) -> dict[str, Any]:
+    """Those settings of a runtime that all who share it have in common. Workflows are added to those that are there."""
+    asked: dict[str, Any] = {**_DEFAULTS, **settings}
+    return {name: asked[name] for name in _DEFAULTS}
+
+
+@contextlib.contextmanager
+def guest_of(directory: str | os.PathLike[str], settings: Settings) -> Generator[Guest, None, None]:
+    """The runtime of a directory in the hands of the running loop, which stays open for as long as somebody uses it."""
+    key = os.path.realpath(os.fsdecode(path("wal", directory)))
+    shared = _BY_DIRECTORY.get(key)
+    if shared is not None and shared.is_left():
+        del _BY_DIRECTORY[key]
+        # What another process has open is not touched: descriptors of its loop are shared.
+        if not shared.is_foreign():
+            shared.guest.close()
+        shared = None
+    if shared is None:
+        shared = _BY_DIRECTORY[key] = _Shared(settings)
+    else:
+        shared.check(key, settings)
+        for function in several("workflows", settings.get("workflows", ())):
+            known = shared.guest.runtime._functions.given
+            known.setdefault(_workflows.name_of(function), function)
+    shared.users += 1
+    try:
+        yield shared.guest
+    finally:
+        shared.users -= 1
+        if shared.users == 0 and _BY_DIRECTORY.get(key) is shared:
+            del _BY_DIRECTORY[key]
+            shared.guest.close()
