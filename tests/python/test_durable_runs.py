@@ -123,6 +123,14 @@ def test_the_same_id_with_another_input_or_function_is_an_error(tmp_path: Path) 
         tiffany.run(child(1), wal=tmp_path, id="a")
 
 
+def test_an_id_that_is_the_uuid_of_another_run_is_an_error(tmp_path: Path) -> None:
+    tiffany.run(family(1), wal=tmp_path, id="a")
+    (log,) = (tmp_path / "wal").glob("*.wal")
+    for uuid in (log.stem, log.stem.upper()):
+        with pytest.raises(OtherRunError, match="UUID of another run"):
+            tiffany.run(family(1), wal=tmp_path, id=uuid)
+
+
 def test_what_a_program_cannot_be(tmp_path: Path) -> None:
     def local() -> Any:
         yield
