@@ -128,6 +128,7 @@ export const api = {
 
   submit: (body: { function: string; id?: string; input?: unknown }) => post<{ uuid: string; id: string; new: boolean }>('/runs', body),
   cancel: (run: string) => post<void>(`/runs/${name(run)}/cancel`),
+  release: (run: string) => post<void>(`/runs/${name(run)}/release`),
   send: (run: string, message: { name: string; message: unknown }) => post<void>(`/runs/${name(run)}/messages`, message),
   ask: (run: string, question: string, input: unknown) => post<{ answer: unknown }>(`/runs/${name(run)}/queries/${name(question)}`, { input }),
   settle: (promise: string, body: { value?: unknown; error?: string; run?: string }) => post<{ first: boolean }>(`/promises/${name(promise)}`, body),

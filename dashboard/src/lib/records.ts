@@ -9,7 +9,7 @@ export const TYPE_GROUPS: { name: string; types: string[] }[] = [
   { name: 'Calls', types: ['TaskYield', 'TaskWake'] },
   { name: 'Effects', types: ['EffectStart', 'EffectCheckpoint', 'EffectResult', 'EffectRefused', 'EffectAllowed'] },
   { name: 'From outside', types: ['ApprovalDecided', 'ApprovalWithdrawn', 'PromiseSettled', 'Message'] },
-  { name: 'The log', types: ['RunStart', 'Snapshot', 'ShutdownMarker', 'Forked', 'Compacted', 'Captured'] },
+  { name: 'The log', types: ['RunStart', 'Snapshot', 'RunHeld', 'RunReleased', 'ShutdownMarker', 'Forked', 'Compacted', 'Captured'] },
 ];
 
 const SHOWN_ELSEWHERE = new Set(['v', 'seq', 'ts', 'type', 'task_id', 'tid', 'gen', 'crc', 'at', 'call', 'name', 'error', 'seed', 'set', 'set_ts', 'set_by']);

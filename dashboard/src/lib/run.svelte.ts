@@ -4,6 +4,7 @@ import { Live, type LinkState } from './live';
 import { Pace } from './pace';
 import { changeOf } from './records';
 import { TaskList } from './tasklist';
+import { isUnfinished } from './states';
 import type { Activity, ChangedAnswer, Doubt, Problem, RunDetail, Tasks } from './types';
 
 export interface Progress {
@@ -119,7 +120,7 @@ export class RunView {
 
   async #readDoubts({ uuid, state }: RunDetail) {
     // A run that is over has none.
-    const all = state === 'live' || state === 'ending' || state === 'paused' ? await api.doubts() : [];
+    const all = isUnfinished(state) ? await api.doubts() : [];
     if (!this.#isStopped) this.doubts = all.filter((one) => one.run === uuid);
   }
 

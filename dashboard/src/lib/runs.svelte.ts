@@ -7,7 +7,7 @@ export const PAGE = 200;
 /** Pages grow as one goes on, so that the end of a long list is not hundreds of questions away. */
 const LARGEST_PAGE = 5000;
 /** The states that have a count, the ones that need somebody first. */
-export const STATES: RunState[] = ['failed', 'damaged', 'ending', 'paused', 'live', 'completed', 'cancelled'];
+export const STATES: RunState[] = ['failed', 'damaged', 'ending', 'held', 'paused', 'live', 'completed', 'cancelled'];
 
 const ENDS: Record<string, RunState> = { Completed: 'completed', Failed: 'failed', Cancelled: 'cancelled' };
 

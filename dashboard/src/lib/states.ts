@@ -30,6 +30,7 @@ const LOOKS: Record<string, Look> = {
   queued: { tone: 'warn', glyph: CLOCK },
   retrying: { tone: 'warn', glyph: AGAIN },
   paused: { tone: 'warn', glyph: PAUSE },
+  held: { tone: 'warn', glyph: PAUSE },
   approval: { tone: 'warn', glyph: PERSON },
   in_doubt: { tone: 'warn', glyph: WARN },
   timed_out: { tone: 'bad', glyph: CLOCK },
@@ -51,6 +52,11 @@ export function look(state: string): Look {
 /** What a run is shown as: one that goes on and has questions open asks a person. */
 export function shownAs(state: string, asks: boolean): string {
   return asks && state === 'live' ? 'approval' : state;
+}
+
+/** Whether a run in this state may still continue. */
+export function isUnfinished(state: string): boolean {
+  return state === 'live' || state === 'ending' || state === 'paused' || state === 'held';
 }
 
 export function word(state: string): string {

@@ -1,6 +1,6 @@
 // What the daemon answers, as /openapi.json describes it. Nothing here runs.
 
-export type RunState = 'live' | 'ending' | 'paused' | 'completed' | 'failed' | 'cancelled' | 'damaged' | 'removed';
+export type RunState = 'live' | 'ending' | 'paused' | 'held' | 'completed' | 'failed' | 'cancelled' | 'damaged' | 'removed';
 export type TaskState = 'new' | 'ready' | 'waiting' | 'completed' | 'failed' | 'cancelled';
 export type Role = 'viewer' | 'operator' | 'admin';
 
