@@ -247,16 +247,8 @@ kinds! {
     BadChoice = "TFY0183", "give one of its choices; `approvals` shows them";
     /// A person said no.
     Rejected = "TFY0184", "see by `show` who said so and why; change what was asked for, and ask again";
-    /// A person or a limit holds the run.
-    RunHeld = "TFY0235", "see why with `tiffany show`, then let it continue with `tiffany release`, or end it with `tiffany cancel`";
-    /// The run is not held.
-    NotHeld = "TFY0236", "see the state of the run with `tiffany show`";
-    /// The run has not received the messages that it was sent before.
-    InboxFull = "TFY0237", "send it again later, when the run has received some of them, or raise `messages` or `message_bytes` of the run limits";
     /// Something was to be called by a name that has a secret in it.
     SecretName = "TFY0192", "give it a name without what the rules of redaction take out";
-    /// The log of a run follows rules that this version does not know.
-    UnknownRules = "TFY0230", "open the directory with the version that started the run, or a newer one";
     /// A value from outside the program that no program could read.
     RefusedValue = "TFY0220", "send JSON with at most 100 levels, numbers within the range of a double, whole surrogate pairs, and each name once in an object";
     /// Calls that share the runtime of a directory want other settings.
@@ -265,6 +257,14 @@ kinds! {
     OtherLoop = "TFY0222", "await the call on that loop, or use another directory";
     /// A call that waits was made inside a running event loop.
     RunningLoop = "TFY0223", "write `await tiffany.arun(...)` instead";
+    /// The log of a run follows rules that this version does not know.
+    UnknownRules = "TFY0230", "open the directory with the version that started the run, or a newer one";
+    /// A person or a limit holds the run.
+    RunHeld = "TFY0235", "see why with `tiffany show`, then let it continue with `tiffany release`, or end it with `tiffany cancel`";
+    /// The run is not held.
+    NotHeld = "TFY0236", "see the state of the run with `tiffany show`";
+    /// The run has not received the messages that it was sent before.
+    InboxFull = "TFY0237", "send it again later, when the run has received some of them, or raise `messages` or `message_bytes` of the run limits";
 }
 
 /// Where an error was raised in code of another language, and the way there. It is written down with the error, and makes no error another one: lines move.
