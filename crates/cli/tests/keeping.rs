@@ -207,8 +207,13 @@ fn each_command_erases_what_it_removes_and_verify_proves_it() {
             home.start("echo", "a", &long, "").ok();
             home.run(&["verify", "--erased", "a"]).failed(2, "TFY0067");
             assert!(!files_with(&home, "not-for-everybody").is_empty());
-            let holder = online.then(|| home.hold("hold", "h", "null", "60"));
-            let told = home.run(command).ok().stdout;
+            let holder = online.then(|| home.hold("hold", "h", "60000", ""));
+            if online {
+                home.wait_for("h", "EffectStart");
+            }
+            let ran = home.run(command);
+            assert_eq!(ran.code, 0, "{command:?}, online: {online}: {ran:?}");
+            let told = ran.stdout;
             assert!(told.contains("erased: nothing of it is left"), "{told}");
             assert_eq!(files_with(&home, "not-for-everybody"), Vec::<std::path::PathBuf>::new());
             let proof = home.run(&["verify", "--erased", "a"]).ok().stdout;
