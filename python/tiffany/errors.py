@@ -339,6 +339,18 @@ class NotAllowedError(TiffanyError):
     code = "TFY0119"
 
 
+class MismatchedLogError(TiffanyError):
+    """The file of a run and the commit log have different lines in the same place."""
+
+    code = "TFY0200"
+
+
+class NoDescriptorError(TiffanyError):
+    """The process has no file descriptor left for the log."""
+
+    code = "TFY0201"
+
+
 class HalfRestoredError(TiffanyError):
     """A log was not restored to its end."""
 
@@ -636,10 +648,12 @@ __all__ = [
     "LogError",
     "LogFailedError",
     "LogInUseError",
+    "MismatchedLogError",
     "NeededByForkError",
     "NestedRuntimeError",
     "NoActivityError",
     "NoBackupError",
+    "NoDescriptorError",
     "NoPyosSchedulerError",
     "NoRecordError",
     "NoSnapshotError",

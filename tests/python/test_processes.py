@@ -16,10 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import tiffany
 from command_kit import environment
 from durable_kit import HERE, types
-
-import tiffany
 
 POOLED = str(HERE / "programs" / "pooled.py")
 

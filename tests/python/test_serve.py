@@ -258,7 +258,7 @@ def test_the_end_waits_for_a_step_and_blames_no_task(tmp_path: Path) -> None:
         stop(daemon, signal.SIGINT)
 
 
-SPINS = '''
+SPINS = """
 import re
 
 import tiffany
@@ -288,7 +288,7 @@ async def quick(name):
 @tiffany.step
 def greet(name):
     return f"hello {name}"
-'''
+"""
 
 LIMITS = 'app = "spins.py"\n[run_limits]\nturn = "1s"\n'
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 import tiffany
-from durable_kit import any_seed, cut, first_rules, lines, records, types
+from durable_kit import cut, first_rules, lines, records, types
 from tiffany import (
     Ask,
     Blocking,
@@ -416,13 +416,13 @@ def ends(wal: Path) -> list[tuple[str, int]]:
 def test_a_failed_root_is_told_as_soon_as_it_is_durable(tmp_path: Path) -> None:
     """ "is told as soon as it is durable, and cancels the tasks that are left (the run is *ending* until they are terminal).": after a restart,
     too, and the outcome stays what was told."""
-    with any_seed(), Runtime(wal=tmp_path) as runtime:
+    with Runtime(wal=tmp_path) as runtime:
         run = runtime.submit(fails_beside_a_listener, id="a")
         with pytest.raises(Boom, match="no money"):
             runtime.wait(run)
         assert not runtime.is_finished(run)
     assert ends(tmp_path) == [("TaskAbort", 1)]
-    with any_seed(), Runtime(wal=tmp_path, workflows=[fails_beside_a_listener]) as runtime:
+    with Runtime(wal=tmp_path, workflows=[fails_beside_a_listener]) as runtime:
         run = runtime.submit(fails_beside_a_listener, id="a")
         with pytest.raises(Boom, match="no money"):
             runtime.wait(run)
@@ -437,8 +437,7 @@ def test_a_failed_root_is_told_as_soon_as_it_is_durable(tmp_path: Path) -> None:
 def test_the_log_says_by_which_rules_a_run_ends(tmp_path: Path) -> None:
     """ "RunStart carries `rules: 2` for this": and each daemon task is one in the log."""
 
-    with any_seed():
-        assert tiffany.run(beside_a_daemon(), wal=tmp_path, id="a") == 5
+    assert tiffany.run(beside_a_daemon(), wal=tmp_path, id="a") == 5
     assert records(tmp_path)[0]["rules"] == 2
     spawned = [record for record in records(tmp_path) if record["type"] == "TaskSpawn"]
     assert [record.get("daemon") for record in spawned] == [True, None]
@@ -452,14 +451,14 @@ async def beside_a_daemon() -> int:
 
 def test_logs_without_rules_replay_by_the_rule_they_began_with(tmp_path: Path) -> None:
     """ "logs without it replay by the rule they began with.": a failed root leaves the other tasks alone, and the run is over when they are."""
-    with any_seed(), Runtime(wal=tmp_path / "today") as runtime:
+    with Runtime(wal=tmp_path / "today") as runtime:
         run = runtime.submit(fails_beside_a_listener, id="a")
         with pytest.raises(Boom, match="no money"):
             runtime.wait(run)
     count = types(tmp_path / "today").index("TaskAbort") + 1
     old = cut(tmp_path / "today", count, tmp_path / "old")
     first_rules(old)
-    with any_seed(), Runtime(wal=old, workflows=[fails_beside_a_listener]) as runtime:
+    with Runtime(wal=old, workflows=[fails_beside_a_listener]) as runtime:
         runtime.run(nap())
         assert runtime.paused() == []
         assert not runtime.is_finished(run)
