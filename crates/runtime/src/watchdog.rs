@@ -175,11 +175,14 @@ pub(crate) enum Lines {
 /// turn that is meant still goes on.
 pub type Interrupter = Arc<dyn Fn(&dyn Fn() -> bool) + Send + Sync>;
 
+/// Is called with a turn that takes too long when it is noticed, and with nothing when it is over. It runs on the
+/// watchdog's thread.
+pub(crate) type NoteTurn = Box<dyn Fn(Option<&StuckTask>) + Send + Sync>;
+
 /// What is done about a turn that takes longer than a run may keep it.
 pub(crate) struct TurnLimit {
     pub(crate) limit: Duration,
-    /// Is told when such a turn is noticed, and when it is over. It is called on the watchdog's thread.
-    pub(crate) note: Box<dyn Fn(Option<&StuckTask>) + Send + Sync>,
+    pub(crate) note: NoteTurn,
     pub(crate) interrupt: Option<Interrupter>,
 }
 
