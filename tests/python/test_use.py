@@ -25,6 +25,8 @@ SETTINGS: dict[str, Any] = {
     "cancel_grace": None,
     "policy": "fifo",
     "threads": 1,
+    "step_slots": 4,
+    "run_limits": None,
 }
 
 
