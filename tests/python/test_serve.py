@@ -281,6 +281,29 @@ async def grinds():
 
 
 @tiffany.workflow
+async def cleans_up(path):
+    try:
+        while True:
+            pass
+    finally:
+        await note(path)
+
+
+@tiffany.workflow
+async def catches(path):
+    try:
+        while True:
+            pass
+    except BaseException:
+        await note(path)
+
+
+@tiffany.step
+def note(path):
+    open(path, "w").close()
+
+
+@tiffany.workflow
 async def quick(name):
     return await greet(name)
 
@@ -332,6 +355,30 @@ def test_a_workflow_that_spins_is_interrupted_and_held_and_others_go_on(tmp_path
             types = [record["type"] for record in records]
         assert types == ["RunHeld", "RunReleased", "RunHeld"]
         assert ask(spins)["state"] == "held"
+
+
+@pytest.mark.parametrize("function", ["cleans_up", "catches"])
+def test_what_code_does_about_its_interruption_never_happened(
+    tmp_path: Path, function: str
+) -> None:
+    home = Home(tmp_path)
+    with spinning(home) as daemon:
+        url = json.loads(daemon.line())["url"]
+        path = tmp_path / "noted"
+        run = submit(url, function, {"path": str(path)})
+        deadline = time.monotonic() + 20
+        while ask(run)["state"] != "held" and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert ask(run)["state"] == "held"
+        records = ask(f"{run}/records")["records"]
+        assert [record["type"] for record in records] == ["RunStart", "RunHeld"]
+        ask(f"{run}/release", {})
+        time.sleep(0.5)
+        assert not path.exists()
+        # It can be cancelled, although its code never lets go.
+        while ask(run)["state"] != "held" and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert ask(run)["state"] == "held"
 
 
 def test_a_daemon_ends_within_its_grace_period_whatever_a_task_does(tmp_path: Path) -> None:

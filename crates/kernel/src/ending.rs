@@ -124,7 +124,10 @@ impl Run {
 
     /// Daemon tasks are cancelled when no other task is left.
     fn end_daemons(&mut self) {
-        if !self.rare.daemons.is_empty() && self.rare.daemons.len() == self.live {
+        let none_is_left = !self.rare.daemons.is_empty() && self.rare.daemons.len() == self.live;
+        // Each of them that ends comes here again, and the others are cancelled already.
+        if none_is_left && !self.rare.daemons_are_cancelled {
+            self.rare.daemons_are_cancelled = true;
             self.is_decided = true;
             self.cancel_rest();
         }
@@ -138,6 +141,7 @@ impl Run {
             && self.rare.daemons.contains(&parent)
             && self.tasks[parent as usize].state() != TaskState::Cancelling;
         if is_asked || is_daemon {
+            self.rare.daemons_are_cancelled = false;
             self.rare.daemons.insert(child);
         }
     }

@@ -22,6 +22,8 @@ pub(crate) struct Tables {
     pub(crate) ages: BTreeMap<u32, u32>,
     /// Live tasks that keep no run alive.
     pub(crate) daemons: BTreeSet<u32>,
+    /// They were cancelled because no other task is left.
+    pub(crate) daemons_are_cancelled: bool,
     pub(crate) externals: BTreeMap<Uuid, u32>,
     pub(crate) channels: Slab<Channel>,
     /// Channels for messages from outside, by name.
@@ -44,6 +46,7 @@ impl Tables {
         extras: BTreeMap::new(),
         ages: BTreeMap::new(),
         daemons: BTreeSet::new(),
+        daemons_are_cancelled: false,
         externals: BTreeMap::new(),
         channels: Slab::new(),
         inboxes: BTreeMap::new(),

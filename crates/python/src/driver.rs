@@ -108,7 +108,7 @@ impl Future for PyTask {
         if matches!(task.pending, Pending::Nothing) {
             task.is_durable = binding::is_durable();
         }
-        Python::attach(|py| {
+        let polled = Python::attach(|py| {
             let _inside = task.context.enter(py);
             let is_first = matches!(task.pending, Pending::Nothing);
             let Poll::Ready(mut answer) = task.pending.poll(py, cx) else { return Poll::Pending };
@@ -145,7 +145,12 @@ impl Future for PyTask {
                     Output::Raised(error) => return Poll::Ready(task.raised(py, error)),
                 }
             }
-        })
+        });
+        if task.is_durable && interrupt::note() {
+            // Whatever becomes of this task is forgotten: its run continues from its log.
+            return Poll::Ready(Err(TaskError::failed("it kept its turn for too long")));
+        }
+        polled
     }
 }
 
@@ -295,11 +300,6 @@ impl PyTask {
     fn raised(&mut self, py: Python<'_>, error: PyErr) -> Result<Value, TaskError> {
         if self.is_cancelled && errors::is_cancelled(py, &error) {
             return Ok(Value::Unit);
-        }
-        if interrupt::is_interrupt(py, &error) {
-            // Whatever becomes of this task is forgotten: its run continues from its log.
-            binding::interrupted();
-            return Err(TaskError::failed("it kept its turn for too long"));
         }
         if errors::ends_the_run(py, &error) {
             session::interrupt(error.clone_ref(py));

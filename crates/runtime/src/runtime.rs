@@ -21,7 +21,7 @@ use crate::builder::Builder;
 use crate::call::wrong_type;
 use crate::clock::{Clock, LONGEST_WAIT_FOR_TIMER};
 use crate::context::{self, Entered};
-use crate::durable::{Durable, Effects, Hosting, Sending, StepWork};
+use crate::durable::{Durable, Effects, Hosting, Page, Sending, StepWork};
 use crate::error::RunError;
 use crate::future_task::{Fallible, FutureTask, Plain};
 use crate::handle::RuntimeHandle;
@@ -99,6 +99,18 @@ pub(crate) struct Hosted {
 }
 
 impl Hosted {
+    /// Writes what the run did before whatever is written next, and gives the number of its turns. What a run did whose code was
+    /// interrupted never happened, and what it is told comes at the end of its log (turn 0).
+    pub(crate) fn write_records(&mut self, page: &mut Page) -> u64 {
+        let Some(hosting) = &mut self.hosting else { return 0 };
+        let records = self.run.take_records();
+        if hosting.is_broken() {
+            return 0;
+        }
+        records.into_iter().for_each(|record| hosting.journal.write(page, record));
+        self.run.steps()
+    }
+
     /// It has left the line without a turn.
     pub(crate) fn leave_turn(&mut self) {
         self.in_line = false;

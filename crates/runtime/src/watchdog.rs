@@ -195,6 +195,8 @@ pub(crate) struct Watched {
     lines: Lines,
     awake: AtomicBool,
     turn_limit: Mutex<Option<Arc<TurnLimit>>>,
+    /// A turn that took too long was noted, and that it is over was not.
+    is_noted: AtomicBool,
     /// The last turn that was interrupted, or was to be.
     interrupted: Mutex<Option<StuckTask>>,
     names: Mutex<BTreeMap<(RunId, Tid), String>>,
@@ -221,6 +223,7 @@ impl Watched {
             lines,
             awake,
             turn_limit,
+            is_noted: AtomicBool::new(false),
             interrupted,
             names,
             uuids,
@@ -283,6 +286,7 @@ impl Drop for Awake {
     fn drop(&mut self) {
         dog().watched.lock().retain(|other| !Arc::ptr_eq(other, &self.0));
         self.0.turns.end();
+        self.0.unnote();
     }
 }
 
@@ -422,13 +426,23 @@ impl Watched {
         StuckTask { run, uuid, tid, name, spawned_at, last_call, running_for }
     }
 
+    /// A turn that took too long is over.
+    fn unnote(&self) {
+        if self.is_noted.swap(false, Ordering::SeqCst)
+            && let Some(limit) = self.turn_limit.lock().clone()
+        {
+            (limit.note)(None);
+        }
+    }
+
     /// A turn takes longer than it may, or one that did is over. Only durable runs have such a limit.
     fn overrun(self: &Arc<Self>, turn: Option<(u64, StuckTask)>) {
         let Some(limit) = self.turn_limit.lock().clone() else { return };
-        let Some((turn, stuck)) = turn else { return (limit.note)(None) };
+        let Some((turn, stuck)) = turn else { return self.unnote() };
         if stuck.uuid.is_none() {
             return;
         }
+        self.is_noted.store(true, Ordering::SeqCst);
         (limit.note)(Some(&stuck));
         let Some(interrupt) = limit.interrupt.clone() else { return };
         *self.interrupted.lock() = Some(stuck);

@@ -257,6 +257,59 @@ fn a_held_run_can_be_cancelled() {
 }
 
 #[test]
+fn a_run_that_is_far_over_its_limit_can_be_cancelled() {
+    let dir = Dir::new();
+    let mut runtime = programs(&dir).build().unwrap();
+    let run = runtime.submit::<()>("breeds", "a", &()).unwrap();
+    runtime.run(sleep(ms(100))).unwrap();
+    drop(runtime);
+    let mut runtime = programs(&dir).run_limits(tasks(10)).build().unwrap();
+    assert_eq!(kind(&runtime.wait_for(&run).unwrap_err()), ErrorKind::RunHeld);
+    runtime.cancel(&run).unwrap();
+    assert_eq!(wait_error(&mut runtime, &run).kind(), ErrorKind::TaskCancelled);
+}
+
+#[test]
+fn a_held_run_begins_no_new_attempt() {
+    static TRIED: AtomicUsize = AtomicUsize::new(0);
+    async fn retries(_: ()) -> Result<usize, TaskError> {
+        let fails = step("fails", || match TRIED.fetch_add(1, Ordering::SeqCst) {
+            0..3 => Err("not yet"),
+            tries => Ok(tries),
+        });
+        fails.retry(tiffany::durable::Retry::times(10).first(ms(30))).await
+    }
+    let dir = Dir::new();
+    let mut runtime = dir.builder().register("retries", retries).build().unwrap();
+    let run = runtime.submit::<usize>("retries", "a", &()).unwrap();
+    while TRIED.load(Ordering::SeqCst) == 0 {
+        runtime.run(sleep(ms(1))).unwrap();
+    }
+    runtime.hold(&run, "ada", None).unwrap();
+    let tried = TRIED.load(Ordering::SeqCst);
+    runtime.run(sleep(ms(300))).unwrap();
+    assert!(TRIED.load(Ordering::SeqCst) <= tried + 1, "only what was under way comes to its end");
+    let tried = TRIED.load(Ordering::SeqCst);
+    runtime.run(sleep(ms(100))).unwrap();
+    assert_eq!(TRIED.load(Ordering::SeqCst), tried);
+    runtime.release(&run, "ada", None).unwrap();
+    assert_eq!(runtime.wait_for(&run).unwrap(), 3);
+}
+
+#[test]
+fn only_releases_from_a_limit_double_it() {
+    let dir = Dir::new();
+    let mut runtime = programs(&dir).run_limits(tasks(40)).build().unwrap();
+    let run = runtime.submit::<()>("breeds", "a", &()).unwrap();
+    for _ in 0..3 {
+        runtime.hold(&run, "ada", None).unwrap();
+        runtime.release(&run, "ada", None).unwrap();
+    }
+    let error = wait_error(&mut runtime, &run);
+    assert!(error.message().contains("more than the 40"), "{error}");
+}
+
+#[test]
 fn a_full_inbox_refuses_senders_from_outside() {
     async fn takes_late(count: u64) -> Result<u64, TaskError> {
         receive::<u64>("go").await?;
@@ -328,7 +381,4 @@ fn a_run_that_sends_to_a_full_inbox_waits_and_the_order_is_kept() {
     let from = runtime.submit::<()>("fast", "fast", &40_u64).unwrap();
     assert_eq!(runtime.wait_for(&to).unwrap(), (0..40).collect::<Vec<_>>());
     runtime.wait_for(&from).unwrap();
-    // A sender whose receiver ends while it waits is told so.
-    let to = runtime.submit::<Vec<u64>>("slow", "other", &0_u64).unwrap();
-    runtime.wait_for(&to).unwrap();
 }

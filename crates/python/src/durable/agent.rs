@@ -10,6 +10,7 @@ use tiffany::kernel::{BoxCoroutine, Frame};
 use tiffany::{Reply, Site, TaskError, TaskStatus, Time};
 
 use crate::call::{self, SystemCall};
+use crate::durable::interrupt;
 use crate::errors::{self, Raise, TiffanyError};
 use crate::{frames, json, session};
 
@@ -118,22 +119,28 @@ impl Agent for PyAgent {
     }
 
     fn wants(&self) -> TaskStatus<String> {
-        Python::attach(|py| {
+        let wants = Python::attach(|py| {
             PyAgent::wants(self, py)
                 .unwrap_or_else(|error| TaskStatus::Failed(PyAgent::raised(py, &error)))
-        })
+        });
+        interrupt::note();
+        wants
     }
 
     fn take(&mut self, reply: Reply) -> Result<(), TaskError> {
-        Python::attach(|py| {
+        let taken = Python::attach(|py| {
             PyAgent::take(self, py, reply).map_err(|error| PyAgent::raised(py, &error))
-        })
+        });
+        interrupt::note();
+        taken
     }
 
     fn state(&self) -> Result<String, TaskError> {
-        Python::attach(|py| {
+        let state = Python::attach(|py| {
             PyAgent::state(self, py).map_err(|error| errors::from_python(py, &error))
-        })
+        });
+        interrupt::note();
+        state
     }
 
     fn line(&self) -> Option<Site> {

@@ -248,23 +248,17 @@ impl Runtime {
     pub(crate) fn tell(&mut self, place: usize, mut completion: Completion) {
         let now = self.host.clock.now();
         let hosted = &mut self.runs[place];
-        let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
+        let (Some(hosting), Some(durable)) = (&hosted.hosting, &mut self.durable) else {
             return;
         };
         if hosting.is_over {
             return;
         }
-        let is_broken = hosting.holding.is_broken;
+        let step = hosted.write_records(&mut durable.page);
+        let Some(hosting) = &mut hosted.hosting else { return };
         let (run, journal, page) = (&mut hosted.run, &mut hosting.journal, &mut durable.page);
-        // What happened before has to stand before it.
-        for record in run.take_records() {
-            if !is_broken {
-                journal.write(page, record);
-            }
-        }
         run.set_clock(now);
-        // A run whose code was interrupted is told this at the end of what its log has.
-        let (clock, step) = (run.clock(), if is_broken { 0 } else { run.steps() });
+        let clock = run.clock();
         match &mut completion {
             Completion::Call(call, result) => {
                 let tid = run.caller(*call).unwrap_or(Tid(1));
@@ -312,17 +306,18 @@ impl Runtime {
     pub(crate) fn cancel_durable(&mut self, place: usize) {
         let now = self.host.clock.now();
         let hosted = &mut self.runs[place];
-        let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
+        let (Some(hosting), Some(durable)) = (&hosted.hosting, &mut self.durable) else {
             return;
         };
         if hosting.is_over {
             return;
         }
-        for record in hosted.run.take_records() {
-            hosting.journal.write(&mut durable.page, record);
-        }
+        let step = hosted.write_records(&mut durable.page);
         hosted.run.set_clock(now);
-        hosting.journal.cancelled(&mut durable.page, hosted.run.clock(), hosted.run.steps());
+        let clock = hosted.run.clock();
+        if let Some(hosting) = &mut hosted.hosting {
+            hosting.journal.cancelled(&mut durable.page, clock, step);
+        }
         hosted.run.cancel_all();
         self.empty_outbox(place);
         self.line_up(place);

@@ -38,6 +38,11 @@ pub(crate) enum Hold {
 }
 
 impl Hold {
+    /// Whether a release doubles what the run may use.
+    fn is_limit(&self) -> bool {
+        matches!(self, Hold::Limit(_))
+    }
+
     /// Who holds it and why, as it follows "the run is held".
     pub(crate) fn why(&self) -> String {
         match self {
@@ -60,7 +65,11 @@ pub(crate) fn held(run: Uuid, why: &str) -> TaskError {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HoldState {
     pub(crate) held: Option<String>,
+    /// How often it was released from a limit's hold.
     pub(crate) releases: u32,
+    is_by_limit: bool,
+    /// A person cancelled it: no limit keeps it from ending.
+    pub(crate) is_cancelled: bool,
 }
 
 impl HoldState {
@@ -69,10 +78,16 @@ impl HoldState {
         match record.record_type() {
             Some(RecordType::RunHeld) => {
                 self.held = Some(record.str("why").unwrap_or_default().into_owned());
+                let limit = record.str("limit");
+                self.is_by_limit = limit.is_some_and(|limit| limit != "turn");
             }
             Some(RecordType::RunReleased) => {
                 self.held = None;
-                self.releases = self.releases.saturating_add(1);
+                let counts = std::mem::take(&mut self.is_by_limit);
+                self.releases = self.releases.saturating_add(u32::from(counts));
+            }
+            Some(RecordType::TaskWake) => {
+                self.is_cancelled |= record.str("why").as_deref() == Some("cancel");
             }
             _ => {}
         }
@@ -84,6 +99,7 @@ impl HoldState {
 pub(crate) struct Holding {
     /// Why it is held, if it is.
     pub(super) error: Option<TaskError>,
+    is_by_limit: bool,
     pub(super) releases: u32,
     /// Something was thrown into the middle of its code, so it can continue only from its log.
     pub(super) is_broken: bool,
@@ -99,11 +115,13 @@ impl Holding {
     /// As a log leaves it.
     pub(super) fn of(script: &Script) -> Holding {
         let is_exempt = script.told.iter().any(|told| matches!(told.what, What::Cancel));
-        Holding { releases: script.hold.releases, is_exempt, ..Holding::default() }
+        // Its unread messages are weighed when the next one comes.
+        let (releases, message_bytes) = (script.hold.releases, usize::MAX);
+        Holding { releases, is_exempt, message_bytes, ..Holding::default() }
     }
 }
 
-/// A task takes so many bytes that nobody has counted, at least.
+/// What a task allocates at least, besides what is counted.
 const TASK_OVERHEAD: usize = 512;
 /// As many tasks and messages as are not worth an estimate.
 const FEW: usize = 1_000;
@@ -154,18 +172,16 @@ impl Runtime {
     pub(crate) fn hold_live(&mut self, place: usize, hold: &Hold) {
         let now = self.host.clock.now();
         let hosted = &mut self.runs[place];
-        let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
+        let (Some(hosting), Some(durable)) = (&hosted.hosting, &mut self.durable) else {
             return;
         };
         let uuid = hosting.uuid();
-        for record in hosted.run.take_records() {
-            if !hosting.holding.is_broken {
-                hosting.journal.write(&mut durable.page, record);
-            }
-        }
+        hosted.write_records(&mut durable.page);
+        let Some(hosting) = &mut hosted.hosting else { return };
         hosting.journal.held(&mut durable.page, now, hold);
         let error = held(uuid, &hold.why());
         hosting.holding.error = Some(error.clone());
+        hosting.holding.is_by_limit = hold.is_limit();
         durable.has_held = true;
         self.tell_held(uuid, &error);
         self.hand_in();
@@ -194,7 +210,11 @@ impl Runtime {
         // The turn that was meant ended just before: this run has done nothing wrong.
         if meant != Some(id)
             && let Some(uuid) = self.runs[place].hosting.as_ref().map(|hosting| hosting.uuid())
-            && let Err(error) = self.release_run(uuid, "tiffany", Some("it was not meant"))
+            && let Err(error) = self.release_run(
+                uuid,
+                "tiffany",
+                Some("the turn that was interrupted had just ended"),
+            )
         {
             tracing::warn!(target: "tiffany", run = %uuid, "{error}");
         }
@@ -332,7 +352,7 @@ impl Runtime {
         (by, why): (&str, Option<&str>),
     ) -> Result<(), TaskError> {
         let id = self.runs[place].run.id();
-        let is_busy = self.effects.is_busy(id);
+        let is_busy = self.effects.has_attempts(id);
         let hosted = &mut self.runs[place];
         let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
             return Ok(());
@@ -344,15 +364,36 @@ impl Runtime {
         }
         hosting.journal.released(&mut durable.page, clock, by, why);
         hosting.holding.error = None;
-        hosting.holding.releases = hosting.holding.releases.saturating_add(1);
+        let counts = std::mem::take(&mut hosting.holding.is_by_limit);
+        hosting.holding.releases = hosting.holding.releases.saturating_add(u32::from(counts));
         if !hosting.holding.is_broken {
+            let parked = self.effects.parked_by_hold(id);
+            parked.into_iter().for_each(|call| self.queue_up(call));
             self.line_up(place);
             return Ok(());
         }
-        let chain = hosting.journal.chain.clone();
+        self.bring_back_broken(place);
+        Ok(())
+    }
+
+    /// Replays a run whose code was interrupted. What is known of its steps is in its log.
+    fn bring_back_broken(&mut self, place: usize) {
+        let id = self.runs[place].run.id();
+        let Some(hosting) = &self.runs[place].hosting else { return };
+        let (uuid, chain) = (hosting.uuid(), hosting.journal.chain.clone());
+        self.forget_steps(id);
         self.end_trial(id, None);
         self.bring_back_from_log(uuid, chain);
-        Ok(())
+    }
+
+    /// Whether a run in memory is held.
+    pub(super) fn is_run_held(&self, run: RunId) -> bool {
+        let has_held = self.durable.as_ref().is_some_and(|durable| durable.has_held);
+        has_held
+            && self.places.get(&run).is_some_and(|place| {
+                let hosting = self.runs[*place].hosting.as_ref();
+                hosting.is_some_and(|hosting| hosting.holding.error.is_some())
+            })
     }
 
     /// Replays a run whose last records may not be in its file yet.
@@ -365,21 +406,36 @@ impl Runtime {
         self.bring_back(uuid, chain, &|durable| durable.read_whole(&whole));
     }
 
-    /// A held run that is cancelled is released for that, and no limit holds it again.
-    pub(super) fn release_to_cancel(&mut self, uuid: Uuid) -> Result<(), TaskError> {
-        let is_held = match self.durable.as_ref().and_then(|durable| durable.runs.get(&uuid)) {
-            Some(Known::Paused(error, Some(_))) => error.kind() == ErrorKind::RunHeld,
-            _ => self.hold_of(uuid).is_some(),
-        };
-        if is_held {
-            self.release_run(uuid, "cancel", None)?;
-        }
-        if let Ok(id) = self.live(uuid)
-            && let Some(hosting) = &mut self.runs[self.places[&id]].hosting
-        {
+    /// Cancels a run that is held, which releases it; no limit holds it again. `false`: it is not held.
+    pub(super) fn cancel_held(&mut self, uuid: Uuid) -> Result<bool, TaskError> {
+        let clock = self.host.clock.now();
+        if let Ok(id) = self.live(uuid) {
+            let place = self.places[&id];
+            let Some(hosting) = &mut self.runs[place].hosting else { return Ok(false) };
             hosting.holding.is_exempt = true;
+            let is_broken = hosting.holding.is_broken;
+            if hosting.holding.error.is_none() {
+                return Ok(false);
+            }
+            if is_broken {
+                // Recorded before it is replayed, so that no limit stops the replay.
+                let Some(durable) = &mut self.durable else { return Ok(false) };
+                hosting.journal.cancelled(&mut durable.page, clock, 0);
+            }
+            self.release_live(place, clock, ("cancel", None))?;
+            return Ok(is_broken);
         }
-        Ok(())
+        let durable = self.durable_mut();
+        let chain = match durable.runs.get_mut(&uuid) {
+            Some(Known::Paused(error, Some(shelved))) if error.kind() == ErrorKind::RunHeld => {
+                shelved.cancel(&mut durable.page, clock);
+                shelved.release(&mut durable.page, clock, ("cancel", None));
+                shelved.chain().clone()
+            }
+            _ => return Ok(false),
+        };
+        self.bring_back_from_log(uuid, chain);
+        Ok(true)
     }
 
     /// An error if a run in memory has too many unread messages for another one.
@@ -395,7 +451,7 @@ impl Runtime {
             }
             *bytes
         })?;
-        *bytes += json.len();
+        *bytes = bytes.saturating_add(json.len());
         Ok(())
     }
 
@@ -410,7 +466,8 @@ impl Runtime {
             return true;
         }
         let usage = Usage { records: chain.seq(), log_bytes: chain.bytes(), ..Usage::default() };
-        let overrun = self.settings.run_limits.and_then(|it| it.overrun(usage, state.releases));
+        let limits = self.settings.run_limits.filter(|_| !state.is_cancelled);
+        let overrun = limits.and_then(|limits| limits.overrun(usage, state.releases));
         let Some(overrun) = overrun else { return false };
         self.hold_shelved(uuid, Shelved::bare(chain.clone()), &Hold::Limit(overrun));
         true

@@ -68,7 +68,7 @@ pub(crate) struct Durable {
 
 /// The durable side of one run.
 pub(crate) struct Hosting {
-    pub(super) journal: Journal,
+    pub(crate) journal: Journal,
     pub(super) beginning: Beginning,
     /// What there was before this generation.
     pub(super) earlier: Earlier,
@@ -94,6 +94,11 @@ pub(crate) struct Hosting {
 }
 
 impl Hosting {
+    /// Whether its code was interrupted in the middle of a turn, so that it can continue only from its log.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.holding.is_broken
+    }
+
     /// The run's identity.
     pub(crate) fn uuid(&self) -> Uuid {
         self.journal.run()

@@ -148,7 +148,13 @@ impl Runtime {
         let to = hosting.uuid();
         let mine = |(_, sending): &mut (CallRef, Sending)| sending.to == to;
         let mine: Vec<(CallRef, Sending)> = durable.post.parked.extract_if(.., mine).collect();
-        for (call, sending) in mine {
+        let mut mine = mine.into_iter();
+        while let Some((call, sending)) = mine.next() {
+            // The others wait behind one that still does not fit.
+            if self.durable_mut().post.parked.iter().any(|(_, parked)| parked.to == to) {
+                let rest = std::iter::once((call, sending)).chain(mine);
+                return self.durable_mut().post.parked.extend(rest);
+            }
             // A task that was cancelled meanwhile sends nothing any more.
             if self.run_of(call.run).is_some_and(|run| run.caller(call).is_some()) {
                 self.begin_send(call, sending);
@@ -175,6 +181,10 @@ impl Runtime {
                 self.tell_message(place, key, sending);
                 Ok(())
             }
+            // What it has received is not known, so nothing may be written twice: it waits for the release.
+            Some(Known::Paused(error, Some(shelved))) if shelved.is_bare() => {
+                Err(TaskError::new(ErrorKind::InboxFull, error.message()))
+            }
             Some(Known::Paused(_, Some(shelved))) => {
                 let message = (sending.name.as_str(), sending.json.as_str());
                 shelved.deliver(&mut durable.page, clock, key, message);
@@ -195,19 +205,12 @@ impl Runtime {
     fn tell_message(&mut self, place: usize, key: Key, sending: &Sending) {
         let now = self.host.clock.now();
         let hosted = &mut self.runs[place];
-        let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
-            return;
-        };
+        let Some(durable) = &mut self.durable else { return };
+        let step = hosted.write_records(&mut durable.page);
+        let Some(hosting) = &mut hosted.hosting else { return };
         let (run, journal, page) = (&mut hosted.run, &mut hosting.journal, &mut durable.page);
-        // What happened before has to stand before it.
-        let is_broken = hosting.holding.is_broken;
-        for record in run.take_records() {
-            if !is_broken {
-                journal.write(page, record);
-            }
-        }
         run.set_clock(now);
-        let at = (run.clock(), if is_broken { 0 } else { run.steps() });
+        let at = (run.clock(), step);
         journal.message(page, at, (&sending.name, &sending.json), Some(&key.to_string()));
         hosting.received.add(key);
         let value = Value::new(Json::new(sending.json.as_str()));

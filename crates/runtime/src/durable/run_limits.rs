@@ -79,7 +79,7 @@ pub(crate) struct Overrun {
 const MAX_DOUBLINGS: u32 = 32;
 
 impl RunLimits {
-    /// The first limit that a run went over which was released so many times.
+    /// The first limit that a run has gone over. Each of its releases doubled what it may use.
     pub(crate) fn overrun(&self, usage: Usage, releases: u32) -> Option<Overrun> {
         let limits = [
             ("tasks", usage.tasks, self.tasks),

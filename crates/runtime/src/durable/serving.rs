@@ -267,7 +267,9 @@ impl Runtime {
                 self.release_run(run, &by, why.as_deref()).map(|()| Answer::Done)
             }
             Request::Cancel { run } => {
-                self.release_to_cancel(run)?;
+                if self.cancel_held(run)? {
+                    return Ok(Answer::Done);
+                }
                 match self.live(run) {
                     Ok(id) => self.cancel_run(id),
                     Err(error) => self.on_shelf(run, error, |shelved, page, clock| {
@@ -472,6 +474,8 @@ impl Runtime {
         let clock = self.host.clock.now();
         let durable = self.durable_mut();
         match durable.runs.get_mut(&run) {
+            // Of a log that is too long nothing is known that a change would have to fit.
+            Some(Known::Paused(error, Some(shelved))) if shelved.is_bare() => Err(error.clone()),
             Some(Known::Paused(_, Some(shelved))) => {
                 write(shelved, &mut durable.page, clock);
                 Ok(())

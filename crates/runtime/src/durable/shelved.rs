@@ -37,6 +37,8 @@ pub(crate) struct Shelved {
     received: Received,
     /// Why it is held, if its log says so.
     held: Option<String>,
+    /// Its log is too long to be read, and nothing of it is known.
+    is_bare: bool,
 }
 
 /// What is said here happens at the end of what the log has: a turn is not named.
@@ -60,6 +62,7 @@ impl Shelved {
             doubts: BTreeMap::new(),
             received: script.received.clone(),
             held: script.hold.held.clone(),
+            is_bare: false,
         };
         let snapshot = script.snapshot.iter().flat_map(|snapshot| snapshot.promises());
         shelved.promises.extend(snapshot);
@@ -103,7 +106,13 @@ impl Shelved {
 
     /// A run whose log is too long to be read: of its promises, questions and doubts nothing is known.
     pub(super) fn bare(chain: Chain) -> Box<Shelved> {
-        Box::new(Shelved::new(chain, &Script::default(), &|_| Ok(String::new())))
+        let unknown = Shelved::new(chain, &Script::default(), &|_| Ok(String::new()));
+        Box::new(Shelved { is_bare: true, ..unknown })
+    }
+
+    /// Whether nothing is known of its promises, questions, doubts and messages.
+    pub(super) fn is_bare(&self) -> bool {
+        self.is_bare
     }
 
     /// Where its log ends.

@@ -81,7 +81,13 @@ impl Runtime {
                 let place = self.places[&id];
                 if let Some(hold) = self.replay_hold(place) {
                     self.end_trial(id, None);
-                    return self.hold_shelved(uuid, Shelved::bare(chain), &hold);
+                    return match read(self.durable_mut()) {
+                        Ok(script) => {
+                            let shelved = self.durable_mut().shelve(chain, &script);
+                            self.hold_shelved(uuid, shelved, &hold);
+                        }
+                        Err(error) => self.pause(uuid, log_failed(error), None),
+                    };
                 }
                 self.durable_mut().runs.insert(uuid, Known::Live(id));
                 self.durable_mut().has_forks |= branch.is_some();

@@ -195,6 +195,18 @@ impl Effects {
         self.steps.values().filter(|step| !step.state.is_out()).count()
     }
 
+    /// Whether attempts at steps of a run are under way, or are about to be.
+    pub(in crate::durable) fn has_attempts(&self, run: RunId) -> bool {
+        self.steps.iter().any(|(call, step)| call.run == run && step.state.is_out())
+    }
+
+    /// The steps of a run that wait for nothing but its release.
+    pub(in crate::durable) fn parked_by_hold(&self, run: RunId) -> Vec<CallRef> {
+        let parked = |step: &Underway| matches!(step.state, State::Waiting) && step.timer.is_none();
+        let of_run = self.steps.iter().filter(|(call, _)| call.run == run);
+        of_run.filter(|(_, step)| parked(step)).map(|(call, _)| *call).collect()
+    }
+
     /// Whether steps of a run are under way that end by themselves.
     pub(in crate::durable) fn is_busy(&self, run: RunId) -> bool {
         let mut steps = self.steps.iter().filter(|(call, _)| call.run == run);
@@ -350,10 +362,16 @@ impl Runtime {
         Some(Known { key, birth, seed, begun })
     }
 
-    pub(super) fn queue_up(&mut self, call: CallRef) {
+    pub(in crate::durable) fn queue_up(&mut self, call: CallRef) {
         let is_closed = self.effects.is_closed;
         let now = self.host.clock.now();
+        let is_held = self.is_run_held(call.run);
         let Some(step) = self.effects.steps.get_mut(&call) else { return };
+        if is_held {
+            // It is queued when its run is released.
+            step.state = State::Waiting;
+            return;
+        }
         step.state = State::Queued;
         step.queued = now;
         match step.queue {
@@ -421,6 +439,9 @@ impl Runtime {
     /// An attempt is recorded, and begins when its record is durable.
     fn begin_attempt(&mut self, call: CallRef) {
         let now = self.host.clock.now();
+        if self.is_run_held(call.run) {
+            return self.effects.attempt_over(call);
+        }
         let Some(step) = self.effects.steps.get_mut(&call) else { return };
         if step.queue.is_some() || matches!(step.state, State::Slotless) {
             let waited = now.saturating_since(step.queued);
@@ -456,16 +477,12 @@ impl Runtime {
         let now = self.host.clock.now();
         let Some(place) = self.places.get(&call.run) else { return false };
         let hosted = &mut self.runs[*place];
-        let (Some(hosting), Some(durable)) = (&mut hosted.hosting, &mut self.durable) else {
-            return false;
-        };
-        // What happened before has to stand before it.
-        for record in hosted.run.take_records() {
-            hosting.journal.write(&mut durable.page, record);
-        }
+        let Some(durable) = &mut self.durable else { return false };
+        let step = hosted.write_records(&mut durable.page);
         hosted.run.set_clock(now);
         let tid = hosted.run.caller(call).unwrap_or(Tid(1));
-        let (clock, step) = (hosted.run.clock(), hosted.run.steps());
+        let clock = hosted.run.clock();
+        let Some(hosting) = &mut hosted.hosting else { return false };
         write(&mut hosting.journal, &mut durable.page, (tid, clock, step));
         true
     }
