@@ -70,6 +70,10 @@ impl Inline {
     /// Queues work; its result comes to the inbox.
     pub(crate) fn start(&self, call: CallRef, work: Work, now: Time) {
         let begins = now + self.time_for(&work.job, 1);
+        if let Job::Attempt(attempt, ..) = &work.job {
+            // Here it is known beforehand.
+            attempt.begins(begins);
+        }
         self.put(begins, Stage::Begins(call, work));
     }
 
@@ -98,7 +102,7 @@ impl Inline {
         match stage {
             Stage::Told(letter) => self.inbox.send(letter),
             Stage::Begins(call, work) => {
-                let Some((letter, time)) = self.run(call, work, now) else { return true };
+                let Some((letter, time)) = self.run(call, work) else { return true };
                 self.put(now + time, Stage::Told(letter));
             }
         }
@@ -106,7 +110,7 @@ impl Inline {
     }
 
     /// Does some work. `None`: the machine is off.
-    fn run(&self, call: CallRef, work: Work, now: Time) -> Option<(Letter, Duration)> {
+    fn run(&self, call: CallRef, work: Work) -> Option<(Letter, Duration)> {
         let time = self.time_for(&work.job, 2);
         let Job::Attempt(attempt, ..) = &work.job else { return Some((work.run(call), time)) };
         let (name, attempt) = (work.name, attempt.clone());
@@ -119,7 +123,6 @@ impl Inline {
         if !self.watcher.begins(&made) {
             return None;
         }
-        attempt.begins(now);
         let letter = work.run(call);
         if let Letter::Attempted(_, _, tried, _) = &letter {
             match tried {

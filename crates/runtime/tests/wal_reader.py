@@ -113,8 +113,9 @@ def check_lines(data, run=None, blobs=None, checksums=True):
     return seq, generation, seq, crc
 
 
-def check_blocks(data, salt):
-    """Gives the blocks of a segment as (generation, number, durable, parts)."""
+def check_blocks(data, salt, upto):
+    """Gives the blocks of a segment as (generation, number, durable, parts). Those that the index knows to be applied, up to upto,
+    may be cut off or overwritten."""
     at, blocks = 0, []
     while at + 64 <= len(data):
         header = data[at : at + 64]
@@ -127,6 +128,8 @@ def check_blocks(data, salt):
             break
         need(version == 1, "a block of another version")
         table = data[at + 64 : at + 64 + 72 * count]
+        if number <= upto and crc32c(table, salt) != table_crc:
+            break
         need(crc32c(table, salt) == table_crc, "block %d has another table" % number)
         content = at + 64 + len(table)
         parts = []
@@ -134,10 +137,11 @@ def check_blocks(data, salt):
             part = table[72 * n : 72 * n + 72]
             kind, flags, part_crc, part_length = struct.unpack("<BBxxIQ", part[:16])
             body = data[content : content + part_length]
-            need(crc32c(body) == part_crc, "part %d of block %d has another checksum" % (n, number))
+            need(number <= upto or crc32c(body) == part_crc, "part %d of block %d has another checksum" % (n, number))
             parts.append((kind, flags, part[16:], body))
             content += part_length
-        need(sum(len(part[3]) for part in parts) == length, "block %d has another length" % number)
+        is_whole = sum(len(part[3]) for part in parts) == length
+        need(number <= upto or is_whole, "block %d has another length" % number)
         blocks.append((generation, number, durable, parts))
         at = (content + 4095) // 4096 * 4096
     return blocks
@@ -185,7 +189,7 @@ def check_log(root):
     for name in names:
         data = read(commit, name)
         need(len(data) >= int(name[:-4].split("-")[1]), name + " is too short")
-        blocks += [b for b in check_blocks(data, salt) if b[1] > upto and b[0] >= life]
+        blocks += [b for b in check_blocks(data, salt, upto) if b[1] > upto and b[0] >= life]
     blocks.sort(key=lambda block: block[1])
     need([b[1] for b in blocks] == list(range(upto + 1, upto + 1 + len(blocks))), "a block is missing")
     for _, _, _, parts in blocks:

@@ -511,7 +511,8 @@ impl Runtime {
         let given = (attempt.clone(), step.slot.take());
         let stop = self.host.start_attempt(what, given, job);
         step.launched = now;
-        let due = step.next_check(now, now);
+        let begun = attempt.begun().unwrap_or(now);
+        let due = step.next_check(begun, begun);
         step.state = State::Running { attempt, stop };
         self.effects.arm(call, due);
     }
