@@ -21,14 +21,14 @@ use crate::builder::Builder;
 use crate::call::wrong_type;
 use crate::clock::{Clock, LONGEST_WAIT_FOR_TIMER};
 use crate::context::{self, Entered};
-use crate::durable::{Durable, Effects, Hosting, Page, Sending, StepWork};
+use crate::durable::{Durable, Effects, Hosting, Sending, StepWork};
 use crate::error::RunError;
 use crate::future_task::{Fallible, FutureTask, Plain};
 use crate::handle::RuntimeHandle;
 use crate::host::{Host, Workers};
 use crate::inbox::Letter;
 use crate::metrics::Stretch;
-use crate::pal::{Feed, TaskId};
+use crate::pal::Feed;
 use crate::pool::Work;
 use crate::reactor::Ready;
 use crate::watchdog::Watched;
@@ -96,33 +96,6 @@ pub(crate) struct Hosted {
     in_line: bool,
     /// Its deadline, as the runtime's list has it.
     armed: Option<Time>,
-}
-
-impl Hosted {
-    /// Writes what the run did before whatever is written next, and gives the number of its turns. What a run did whose code was
-    /// interrupted never happened, and what it is told comes at the end of its log (turn 0).
-    pub(crate) fn write_records(&mut self, page: &mut Page) -> u64 {
-        let Some(hosting) = &mut self.hosting else { return 0 };
-        let records = self.run.take_records();
-        if hosting.is_broken() {
-            return 0;
-        }
-        records.into_iter().for_each(|record| hosting.journal.write(page, record));
-        self.run.steps()
-    }
-
-    /// It has left the line without a turn.
-    pub(crate) fn leave_turn(&mut self) {
-        self.in_line = false;
-    }
-
-    /// What those who watch call it.
-    pub(crate) fn task_id(&self) -> TaskId {
-        match &self.hosting {
-            Some(hosting) => hosting.uuid().into(),
-            None => self.run.id().into(),
-        }
-    }
 }
 
 /// A run that was started, and the type of its root's value.

@@ -10,9 +10,37 @@ use tiffany_kernel::{
 
 use super::{Hosted, Runtime};
 use crate::context;
-use crate::durable::Hosting;
+use crate::durable::{Hosting, Page};
 use crate::error::RunError;
+use crate::pal::TaskId;
 use crate::trace::Who;
+
+impl Hosted {
+    /// Writes what the run did before whatever is written next, and gives the number of its turns. What a run did whose code was
+    /// interrupted never happened, and what it is told comes at the end of its log (turn 0).
+    pub(crate) fn write_records(&mut self, page: &mut Page) -> u64 {
+        let Some(hosting) = &mut self.hosting else { return 0 };
+        let records = self.run.take_records();
+        if hosting.is_broken() {
+            return 0;
+        }
+        records.into_iter().for_each(|record| hosting.journal.write(page, record));
+        self.run.steps()
+    }
+
+    /// It has left the line without a turn.
+    pub(crate) fn leave_turn(&mut self) {
+        self.in_line = false;
+    }
+
+    /// What those who watch call it.
+    pub(crate) fn task_id(&self) -> TaskId {
+        match &self.hosting {
+            Some(hosting) => hosting.uuid().into(),
+            None => self.run.id().into(),
+        }
+    }
+}
 
 impl Runtime {
     pub(crate) fn add_run(
