@@ -69,6 +69,11 @@ pub(crate) fn describe(note: &str, lock: &Path) -> String {
     }
 }
 
+/// Whether the process that took the lock, on this machine, has ended.
+pub(crate) fn is_orphaned(note: &str) -> bool {
+    read_note(note).is_some_and(|noted| noted.is_here() && !process_exists(noted.pid))
+}
+
 /// The other processes that have a file open, with their names, as far as this user can see.
 fn processes_with(path: &Path) -> Vec<(u32, String)> {
     let (Ok(file), Ok(all)) = (std::fs::metadata(path), std::fs::read_dir("/proc")) else {

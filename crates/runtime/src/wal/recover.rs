@@ -16,7 +16,7 @@ use super::disk::{Barrier, Disk, Hold, Locking, OpenMode};
 use super::error::{Doing, LogError};
 use super::handles::Handles;
 use super::index::{Frame, IndexFile, IndexState, RunEntry, RunState};
-use super::lock::{Holding, describe, is_brief, owner};
+use super::lock::{Holding, describe, is_brief, is_orphaned, owner};
 use super::retry_disk::RetryDisk;
 use super::scan::{Chained, Found, Scan, TornBlock, fill};
 use super::segments::{Segment, Segments};
@@ -24,6 +24,8 @@ use super::settings::Settings;
 use super::writer::Writer;
 use crate::descriptors;
 
+/// How long a lock is waited for whose process has ended.
+const ORPHAN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long one is waited for who has the directory for a moment.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -100,6 +102,10 @@ fn take(disk: &dyn Disk, lock: &Path, holding: Holding) -> Result<Box<dyn Hold>,
         match disk.lock(lock, &owner(holding)).doing("lock", lock)? {
             Locking::Ours(hold) => return Ok(hold),
             Locking::Theirs(note) if is_brief(&note) && began.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            // A child that was forked just before lets it go as soon as it runs.
+            Locking::Theirs(note) if is_orphaned(&note) && began.elapsed() < ORPHAN_TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(5));
             }
             Locking::Theirs(note) => {
