@@ -23,6 +23,9 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long work waits before the pool gets more threads than it keeps ready.
 const GROWTH_DELAY: Duration = Duration::from_millis(5);
 
+/// For so many of these delays work may wait, at the rate at which other work is begun.
+const DELAYS_TO_WAIT: usize = 20;
+
 /// Work that runs on a thread of the pool and makes a result there.
 pub(crate) struct Work {
     /// What the work is called, and the line that asked for it, for errors.
@@ -288,11 +291,16 @@ impl Shared {
                 }
                 continue;
             }
-            let pushed = queue.work.pushed;
+            let (pushed, taken) = (queue.work.pushed, queue.work.taken());
             // Woken early, it only waits for a moment more.
             shared.work_waits.wait_for(&mut queue, GROWTH_DELAY);
             let waiting = pushed.saturating_sub(queue.work.taken());
             let waiting = usize::try_from(waiting).unwrap_or(usize::MAX).min(queue.work.len());
+            let begun = usize::try_from(queue.work.taken().saturating_sub(taken)).unwrap_or(0);
+            if waiting <= begun.saturating_mul(DELAYS_TO_WAIT) {
+                // The threads there are will have begun all of it soon: more would only be in their way.
+                continue;
+            }
             let more = waiting.min(queue.threads / 2 + 1).min(shared.limits.most - queue.threads);
             queue.threads += more;
             drop(queue);
