@@ -278,8 +278,8 @@ impl Shared {
         }
     }
 
-    /// What the foreman does: while work that was there one delay ago still waits, it adds half as many threads as
-    /// there are.
+    /// What the foreman does: while work that was there one delay ago still waits, and won't be begun soon at the present
+    /// rate, it adds half as many threads as there are.
     fn watch(shared: &Arc<Shared>) {
         let mut queue = shared.lock();
         while !queue.closed {
