@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tiffany_postgres::Postgres;
 use tiffany_postgres::postgres::{Client, NoTls};
 
@@ -53,11 +54,22 @@ impl Server {
         }
     }
 
-    /// Kills the server, as a crash would.
+    /// Kills the server, as a crash of its machine would: with every process that serves a
+    /// connection, which would otherwise answer once more before it notices.
     pub(crate) fn kill(&mut self) {
-        if let Some(mut process) = self.process.take() {
-            process.kill().expect("it can be killed");
-            process.wait().expect("it ended");
+        let Some(mut process) = self.process.take() else { return };
+        let children = format!("/proc/{0}/task/{0}/children", process.id());
+        let children = std::fs::read_to_string(children).unwrap_or_default();
+        process.kill().expect("it can be killed");
+        process.wait().expect("it ended");
+        for child in children.split_whitespace() {
+            let id = child.parse().ok().and_then(Pid::from_raw).expect("an id");
+            let _ = kill_process(id, Signal::KILL); // it may have ended by itself
+            let began = Instant::now();
+            while kill_process(id, Signal::KILL).is_ok() && !is_zombie(child) {
+                assert!(began.elapsed() < Duration::from_secs(30), "process {child} lives on");
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
     }
 
@@ -110,6 +122,12 @@ impl Drop for Server {
         self.kill();
         let _ = std::fs::remove_dir_all(&self.dir);
     }
+}
+
+/// Whether a process has ended and nobody has asked how yet.
+fn is_zombie(id: &str) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    state.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'))
 }
 
 /// Whom to run as, if this is root.
