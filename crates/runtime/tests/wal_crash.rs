@@ -7,9 +7,10 @@ mod wal_kit;
 use tiffany::Tid;
 use tiffany::wal::sim::{Operation, Part, SimDisk, Survivors};
 use tiffany::wal::{
-    Barrier, Batch, Chain, LogError, RecordType, RunState, Settings, Stamp, SyncWhen, Writer,
+    Barrier, Batch, Chain, Disk, LogError, RecordType, Recovery, RunState, Settings, Stamp,
+    SyncWhen, Writer,
 };
-use wal_kit::{Act, Play, Step, everything, keeping, read_all, run_id, small};
+use wal_kit::{Act, Play, Step, everything, keeping, read_all, root, run_id, small};
 
 /// A way in which a disk can lie.
 #[derive(Clone, Copy, Debug)]
@@ -349,4 +350,90 @@ fn a_removed_run_leaves_nothing_behind_whenever_the_power_goes() {
 fn zeros_that_are_not_synced_are_noticed() {
     let told = erase_with_power_cuts(Some(Barrier::Erased)).unwrap_err();
     assert!(told.contains("commit/"), "{told}");
+}
+
+/// A log whose only removed run was erased, after the power went.
+fn erased(lie: Option<Barrier>) -> (SimDisk, Secretive) {
+    let disk = SimDisk::new();
+    lie.into_iter().for_each(|barrier| disk.ignore(barrier));
+    let mut secretive = Secretive::new(disk.clone());
+    let mut writer = secretive.begin().unwrap();
+    secretive.erase(&mut writer).unwrap();
+    writer.close().unwrap();
+    disk.crash(Survivors::Nothing);
+    (disk, secretive)
+}
+
+/// How a log comes back that lost the end of its index.
+fn with_index_cut(disk: &SimDisk, len: usize) -> Result<(Writer, Recovery, SimDisk), LogError> {
+    let (disk, index) = (disk.copy(), root().join("commit/index"));
+    let bytes = disk.contents(&index).unwrap();
+    disk.tamper(&index, bytes[..len].to_vec());
+    let (writer, recovery) = Play::new(disk.clone(), small()).open()?;
+    Ok((writer, recovery, disk))
+}
+
+#[test]
+fn a_removed_run_stays_removed_whatever_the_index_loses() {
+    let (disk, secretive) = erased(None);
+    let run = secretive.chain.run();
+    let whole = disk.contents(&root().join("commit/index")).unwrap().len();
+    let mut mended = 0;
+    for len in 0..=whole {
+        let Ok((writer, recovery, disk)) = with_index_cut(&disk, len) else { continue };
+        let state = writer.run(run).map(|entry| entry.state);
+        assert_eq!(state, Some(RunState::Removed), "the index was cut at {len} of {whole}");
+        assert!(len < whole || !recovery.torn_index);
+        mended += usize::from(len < whole);
+        writer.close().unwrap();
+        // It is in the index again.
+        assert!(Disk::remove(&disk, &root().join("commit/removed")).is_ok());
+        let (writer, recovery) = Play::new(disk.clone(), small()).open().unwrap();
+        assert_eq!(writer.run(run).map(|entry| entry.state), Some(RunState::Removed), "{len}");
+        assert!(!recovery.torn_index, "{len}");
+    }
+    assert!(mended > 100, "only {mended} of {whole} cuts could be opened");
+}
+
+#[test]
+fn a_damaged_list_of_removed_runs_is_written_again() {
+    let (disk, secretive) = erased(None);
+    let run = secretive.chain.run();
+    let path = root().join("commit/removed");
+    let list = disk.contents(&path).unwrap();
+    let cut = (0..list.len()).map(|len| list[..len].to_vec());
+    let flipped = (0..list.len()).map(|at| {
+        let mut changed = list.clone();
+        changed[at] ^= 1 << (at % 8);
+        changed
+    });
+    let longer = [[&list[..], b"x"].concat()];
+    for changed in cut.chain(flipped).chain(longer) {
+        disk.tamper(&path, changed.clone());
+        let (writer, _) = secretive.play.open().unwrap();
+        assert_eq!(writer.run(run).map(|entry| entry.state), Some(RunState::Removed));
+        writer.close().unwrap();
+        assert_eq!(disk.contents(&path).unwrap(), list, "{changed:?}");
+    }
+    disk.tamper(&path, list);
+    Disk::remove(&disk, &root().join("commit/index")).unwrap();
+    for segment in disk.paths().iter().filter(|path| path.extension().is_some_and(|e| e == "seg")) {
+        Disk::remove(&disk, segment).unwrap();
+    }
+    let error = secretive.play.open().map(drop).unwrap_err();
+    assert_eq!(error.code(), "TFY0109", "a log without an index is not new if a run was removed");
+}
+
+#[test]
+fn a_list_of_removed_runs_that_is_not_synced_is_noticed() {
+    let forgets = |lie: Option<Barrier>| {
+        let (disk, secretive) = erased(lie);
+        let whole = disk.contents(&root().join("commit/index")).unwrap().len();
+        let opened = (0..whole).filter_map(|len| with_index_cut(&disk, len).ok());
+        let runs = opened.map(|(writer, ..)| writer.run(secretive.chain.run()));
+        runs.into_iter().any(|entry| entry.is_none_or(|entry| entry.state != RunState::Removed))
+    };
+    assert!(!forgets(None));
+    assert!(forgets(Some(Barrier::Removals)));
+    assert!(forgets(Some(Barrier::RemovalsName)));
 }

@@ -169,6 +169,17 @@ def check_index(data):
     return head + (runs,)
 
 
+def check_removed(data, salt):
+    """Gives the runs of the list of removed ones."""
+    need(len(data) % 20 == 0, "half an entry in the list of removed runs")
+    runs = []
+    for at in range(0, len(data), 20):
+        run, crc = data[at : at + 16], struct.unpack("<I", data[at + 16 : at + 20])[0]
+        need(crc32c(struct.pack("<I", salt), crc32c(run)) == crc, "a removed run with another checksum")
+        runs.append(str(uuid.UUID(bytes=run)))
+    return runs
+
+
 def read(*path):
     with open(os.path.join(*path), "rb") as file:
         return file.read()
@@ -203,6 +214,9 @@ def check_log(root):
                 continue
             generation, before, after, offset, first, last = struct.unpack("<III4xQQQ", body[16:])
             index[run] = (flags & 1, generation, offset + len(content), last, after)
+    if os.path.exists(os.path.join(commit, "removed")):
+        for run in check_removed(read(commit, "removed"), salt):
+            need(index.get(run, (0,))[0] == 2, "%s is listed as removed and is not" % run)
     lines = 0
     for run, (state, generation, length, seq, crc) in sorted(index.items()):
         path = os.path.join(wal, run + ".wal")

@@ -175,7 +175,7 @@ pub(super) fn mending(recovery: &Recovery) -> Vec<String> {
         mending.push(format!("{} blocks behind a gap are dropped", recovery.dropped_blocks));
     }
     if recovery.torn_index {
-        mending.push("the index has a frame that was cut off".into());
+        mending.push("the index lacks its last frames, which are made again".into());
     }
     for run in &recovery.completed {
         mending.push(format!("{run}.wal lacks lines that the commit log has"));

@@ -16,6 +16,7 @@ use super::growth::Followers;
 use super::handles::Handles;
 use super::index::{Frame, IndexFile, RunEntry, RunState};
 use super::lock::Holding;
+use super::removals::Removals;
 use super::settings::Settings;
 use crate::mutation::Mutation;
 
@@ -76,6 +77,7 @@ pub(crate) struct Applier {
     pub(crate) refused: HashMap<Uuid, LogError>,
     pub(crate) index: IndexFile,
     pub(crate) index_entries: usize,
+    pub(crate) removals: Removals,
     pub(crate) salt: u32,
     pub(crate) life: u64,
     /// All blocks up to this one are in the files.
@@ -168,11 +170,15 @@ impl Applier {
         Ok(())
     }
 
-    fn entry(&self, run: Uuid) -> RunEntry {
+    pub(crate) fn entry(&self, run: Uuid) -> RunEntry {
         self.runs.get(&run).map_or_else(|| RunEntry::unborn(run), |known| known.entry)
     }
 
     pub(crate) fn touch(&mut self, run: Uuid, entry: RunEntry) {
+        let before = self.runs.get(&run).map(|known| known.entry.state);
+        if entry.state == RunState::Removed && before != Some(RunState::Removed) {
+            self.removals.note(run);
+        }
         let known = self.runs.entry(run).or_insert(Applied { entry, touched: false });
         known.entry = entry;
         if !std::mem::replace(&mut known.touched, true) {
@@ -283,6 +289,7 @@ impl Applier {
             entries = self.runs.iter().map(|(run, known)| (*run, known.entry)).collect();
         }
         entries.sort_unstable_by_key(|(run, _)| *run);
+        self.removals.sync(&*self.disk)?;
         let (upto, life, salt) = (self.applied, self.life, self.salt);
         let unerased = &self.unerased;
         let frame = Frame { upto, life, salt, segments, entries: &entries, unerased }.encode();

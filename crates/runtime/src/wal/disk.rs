@@ -37,6 +37,10 @@ pub enum Barrier {
     Everything,
     /// An entry of the index, before the segments it covers are used again.
     Index,
+    /// The list of removed runs, before the index counts on it.
+    Removals,
+    /// The name of that list, before the index counts on it.
+    RemovalsName,
     /// The zeros in an erased segment, before the index says that nothing is left to erase.
     Erased,
     /// The names of a backup's directories, before anything is put into them.

@@ -30,6 +30,7 @@ mod read;
 mod reconcile;
 mod recover;
 mod redacted;
+mod removals;
 mod retry_disk;
 mod run_reader;
 mod scan;

@@ -17,6 +17,7 @@ use super::error::{Doing, LogError};
 use super::handles::Handles;
 use super::index::{Frame, IndexFile, IndexState, RunEntry, RunState};
 use super::lock::{Holding, describe, is_brief, is_orphaned, owner};
+use super::removals::{self, Removals};
 use super::retry_disk::RetryDisk;
 use super::scan::{Chained, Found, Scan, TornBlock, fill};
 use super::segments::{Segment, Segments};
@@ -50,7 +51,7 @@ pub struct Recovery {
     pub torn_block: Option<TornBlock>,
     /// Blocks behind a gap, which can be after a loss of power if commits are not synced at once.
     pub dropped_blocks: usize,
-    /// The index had a frame that was cut off.
+    /// The index had a frame that was cut off, or lacks frames it once had.
     pub torn_index: bool,
     /// Runs whose files lacked lines that the commit log had.
     pub completed: Vec<Uuid>,
@@ -210,8 +211,11 @@ impl Writer {
         let life = scan.max_generation + 1;
         let chained = scan.chain(|found| proven(&*disk, &places, found))?;
 
-        let mut recovery = Recovery { torn_index: state.torn, ..Recovery::default() };
-        let IndexState { runs, unerased, upto, salt, entries: index_entries, .. } = state;
+        let IndexState { runs, unerased, upto, salt, entries: index_entries, torn, .. } = state;
+        let (mut removals, listed) = Removals::load(&*disk, &places.commit, salt)?;
+        removals.complete(&listed, removed_in(&runs));
+        let unindexed = unindexed(&runs, &listed);
+        let mut recovery = Recovery { torn_index: torn, ..Recovery::default() };
         let last = upto + chained.blocks.len() as u64;
         let known = |entry| Applied { entry, touched: false };
         let mut applier = Applier {
@@ -224,6 +228,7 @@ impl Writer {
             refused: HashMap::new(),
             index,
             index_entries,
+            removals,
             salt,
             life,
             applied: last,
@@ -235,6 +240,7 @@ impl Writer {
             collecting: None,
             followers: Arc::default(),
         };
+        applier.add_removed(unindexed, &chained, &mut recovery);
         applier.mend(&segments, chained, scope, &mut recovery)?;
         let mut committer = Committer {
             disk,
@@ -268,6 +274,28 @@ impl Applier {
         }
         let upto = self.checkpoint(committer.segments.count() as u32)?;
         committer.segments.release(upto)
+    }
+
+    /// Takes in removed runs that the index doesn't know as such. If the commit log has nothing of a removal any more,
+    /// the index once had it.
+    fn add_removed(
+        &mut self,
+        mut runs: BTreeSet<Uuid>,
+        chained: &Chained,
+        recovery: &mut Recovery,
+    ) {
+        for run in &runs {
+            let mut entry = self.entry(*run);
+            entry.remove();
+            self.touch(*run, entry);
+            self.note_unread_unerased(*run);
+        }
+        for part in chained.blocks.iter().flat_map(|found| &found.block.parts) {
+            if let PartKind::Remove(run) = part.kind {
+                runs.remove(&run);
+            }
+        }
+        recovery.torn_index |= !runs.is_empty();
     }
 
     fn mend(
@@ -346,6 +374,10 @@ impl Applier {
                 PartKind::Lines {
                     run, generation, offset, last_seq, crc_after, finishes, ..
                 } => {
+                    if self.is_removed(*run) {
+                        self.note_unread_unerased(*run);
+                        continue;
+                    }
                     let plan = plans.entry(*run).or_insert_with(|| self.plan_for(*run));
                     if *offset == 0 {
                         plan.pieces.clear();
@@ -408,9 +440,25 @@ impl Applier {
     /// Whether it is what recovery put beside the file of a run that was removed since.
     pub(super) fn is_of_removed_run(&self, name: &str) -> bool {
         let run = name.strip_suffix(".wal.unplaced").and_then(Uuid::parse);
-        let known = run.and_then(|run| self.runs.get(&run));
-        known.is_some_and(|known| known.entry.state == RunState::Removed)
+        run.is_some_and(|run| self.is_removed(run))
     }
+
+    fn is_removed(&self, run: Uuid) -> bool {
+        self.runs.get(&run).is_some_and(|known| known.entry.state == RunState::Removed)
+    }
+}
+
+/// The runs of the list that the index doesn't know as removed.
+fn unindexed(runs: &HashMap<Uuid, RunEntry>, listed: &BTreeSet<Uuid>) -> BTreeSet<Uuid> {
+    let mut unknown = listed.clone();
+    for run in removed_in(runs) {
+        unknown.remove(&run);
+    }
+    unknown
+}
+
+fn removed_in(runs: &HashMap<Uuid, RunEntry>) -> impl Iterator<Item = Uuid> {
+    runs.iter().filter(|(_, entry)| entry.state == RunState::Removed).map(|(run, _)| *run)
 }
 
 /// Reads the index. A directory without one is new, unless it has a commit log.
@@ -425,7 +473,7 @@ fn load_or_make(disk: &dyn Disk, places: &Places) -> Result<(IndexFile, IndexSta
         return Ok(loaded);
     }
     let files = disk.list(&places.commit).doing("list", &places.commit)?;
-    if files.iter().any(|(name, _)| Segment::parse_name(name).is_some()) {
+    if files.iter().any(|(name, _)| Segment::parse_name(name).is_some() || name == removals::NAME) {
         return Err(LogError::DamagedIndex { path: places.commit.join("index"), offset: 0 });
     }
     for dir in [places.root.parent(), Some(&places.root), Some(&places.wal)] {

@@ -18,6 +18,7 @@ use super::super::applier::Places;
 use super::super::blob::BlobHash;
 use super::super::disk::{Barrier, Disk, OpenMode};
 use super::super::error::{Doing, LogError};
+use super::super::removals;
 use super::super::segments::Segment;
 use super::parent;
 
@@ -158,7 +159,7 @@ pub(super) fn stranger(disk: &dyn Disk, root: &Path) -> Option<PathBuf> {
     };
     let is_commit = |name: &str| {
         let name = name.strip_suffix(".new").unwrap_or(name);
-        name == "index" || Segment::parse_name(name).is_some()
+        matches!(name, "index" | removals::NAME) || Segment::parse_name(name).is_some()
     };
     let is_wal = |name: &str| {
         let name = name.strip_suffix(".new").or(name.strip_suffix(".unplaced")).unwrap_or(name);
