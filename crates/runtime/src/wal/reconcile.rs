@@ -16,6 +16,7 @@ use super::line::{Chain, RecordType};
 use super::lock::Holding;
 use super::read::{Broken, Flaw, Head, Reader, foreign_line, has_lines};
 use super::recover::{Cut, Plan, Recovery, gather};
+use super::scan::fill;
 use super::segments::Segment;
 
 /// How much is read at once in search of a first line.
@@ -164,7 +165,8 @@ impl Applier {
         Ok(())
     }
 
-    /// Looks at a run the commit log says nothing about: its file must be as long as the index says.
+    /// Looks at a run the commit log says nothing about: its file must be as long as the index says, and end with the
+    /// same checksum. A later generation can be just as long.
     pub(super) fn check_size(
         &mut self,
         run: Uuid,
@@ -180,9 +182,17 @@ impl Applier {
                 self.remove_run(run)
             }
             None if entry.state == RunState::Removed => Ok(()),
-            Some(size) if size == entry.len => Ok(()),
+            // Whoever reads a run that is over compares the whole chain.
+            Some(size) if size == entry.len && entry.state == RunState::Finished => Ok(()),
+            Some(size) if size == entry.len && self.ends_with(&path, entry) => Ok(()),
             Some(size) => {
-                let file = self.disk.open(&path, OpenMode::Write).doing("open", &path)?;
+                let file = match self.disk.open(&path, OpenMode::Write).doing("open", &path) {
+                    Ok(file) => file,
+                    Err(error) => {
+                        self.refuse(run, error, recovery);
+                        return Ok(());
+                    }
+                };
                 let found = Compared { run, path: &path, file: &*file };
                 self.compare(&found, entry, size, recovery)
             }
@@ -194,7 +204,17 @@ impl Applier {
         }
     }
 
-    /// Compares a file with an entry of the index that has another length.
+    /// Whether the last line of a file has the checksum that the index knows.
+    fn ends_with(&self, path: &Path, entry: RunEntry) -> bool {
+        let end = format!(",\"crc\":\"{:08x}\"}}\n", entry.crc);
+        let mut there = vec![0; end.len()];
+        let at = entry.len.saturating_sub(end.len() as u64);
+        let file = self.disk.open(path, OpenMode::Read);
+        let is_read = file.and_then(|file| fill(&*file, &mut there, at)).is_ok();
+        entry.len == 0 || (is_read && there == end.as_bytes())
+    }
+
+    /// Compares a file with an entry of the index that has another end.
     fn compare(
         &mut self,
         found: &Compared<'_>,
