@@ -3,7 +3,7 @@
 mod durable_kit;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tiffany::control::{RunQuery, State};
 use tiffany::durable::{DurableRun, Fork, RunLimits, receive, run_id, send, step};
@@ -67,13 +67,21 @@ fn a_run_that_spawns_for_ever_is_held_and_others_go_on() {
     assert_eq!(runtime.wait_for(&other).unwrap(), 1);
     // It is not driven any further.
     let spawned = || dir_count(&dir, "breeder", "TaskSpawn");
-    runtime.flush().unwrap();
-    let before = spawned();
+    run_until(&mut runtime, || spawned() >= 500);
     runtime.run(sleep(ms(30))).unwrap();
-    assert_eq!(spawned(), before);
+    assert_eq!(spawned(), 500);
 }
 
-/// How many records of this type the log of a run has.
+/// Runs what there is until this is so. Lines get into the file of a run a little after they are durable.
+fn run_until(runtime: &mut Runtime, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(30), "it does not come to that");
+        runtime.run(sleep(ms(1))).unwrap();
+    }
+}
+
+/// How many records of this type the file of a run has.
 fn dir_count(dir: &Dir, id: &str, what: &str) -> usize {
     let file = dir.0.join("wal").join(format!("{}.wal", run_id(id)));
     let log = std::fs::read_to_string(file).unwrap_or_default();
@@ -120,10 +128,9 @@ fn a_run_that_grew_without_limits_is_held_on_its_way_back() {
     let dir = Dir::new();
     let mut runtime = programs(&dir).build().unwrap();
     let run = runtime.submit::<()>("breeds", "a", &()).unwrap();
-    runtime.run(sleep(ms(100))).unwrap();
+    run_until(&mut runtime, || dir_count(&dir, "a", "TaskSpawn") > 300);
     drop(runtime);
     let spawned = dir_count(&dir, "a", "TaskSpawn");
-    assert!(spawned > 300, "{spawned}");
     let mut runtime = programs(&dir).run_limits(tasks(100)).build().unwrap();
     let error = wait_error(&mut runtime, &run);
     assert_eq!((error.kind(), state(&mut runtime, "a")), (ErrorKind::RunHeld, State::Held));
@@ -177,10 +184,12 @@ fn memory_is_estimated() {
 
 #[test]
 fn a_person_holds_a_run_and_its_steps_come_to_their_end() {
+    static BEGUN: AtomicBool = AtomicBool::new(false);
     static LET_GO: AtomicBool = AtomicBool::new(false);
     static SECOND: AtomicUsize = AtomicUsize::new(0);
     async fn two(_: ()) -> Result<u32, TaskError> {
         let first: u32 = step("first", || {
+            BEGUN.store(true, Ordering::SeqCst);
             while !LET_GO.load(Ordering::SeqCst) {
                 std::thread::sleep(ms(1));
             }
@@ -195,11 +204,11 @@ fn a_person_holds_a_run_and_its_steps_come_to_their_end() {
     let build = || dir.builder().register("two", two).build().unwrap();
     let mut runtime = build();
     let run = runtime.submit::<u32>("two", "a", &()).unwrap();
-    runtime.run(sleep(ms(30))).unwrap();
+    run_until(&mut runtime, || BEGUN.load(Ordering::SeqCst));
     runtime.hold(&run, "ada", Some("the bank is closed")).unwrap();
     runtime.hold(&run, "bob", None).unwrap(); // it is held already
     LET_GO.store(true, Ordering::SeqCst);
-    runtime.run(sleep(ms(50))).unwrap();
+    run_until(&mut runtime, || dir_count(&dir, "a", "EffectResult") == 1);
     let error = wait_error(&mut runtime, &run);
     assert!(error.message().ends_with("is held by ada: the bank is closed"), "{error}");
     drop(runtime);
