@@ -24,6 +24,7 @@ class Guest:
         self._descriptor = self._core.fileno()
         self._waiting: dict[int, asyncio.Future[None]] = {}
         self._due: asyncio.Handle | None = None
+        self._is_closed = False
         self.loop.add_reader(self._descriptor, self._turn)
 
     def close(self) -> None:
@@ -31,6 +32,7 @@ class Guest:
         if not self.loop.is_closed():
             self.loop.remove_reader(self._descriptor)
         self._not_yet()
+        self._is_closed = True
         self.runtime.close()
 
     async def run(self, program: Any) -> Any:
@@ -48,7 +50,9 @@ class Guest:
             return await self._end(number, over)
         finally:
             del self._waiting[number]
-            self._core.leave(number)
+            # A coroutine that its loop has left may end after the runtime.
+            if not self._is_closed:
+                self._core.leave(number)
 
     async def _end(self, number: int, over: asyncio.Future[None]) -> Any:
         cancelled: asyncio.CancelledError | None = None
