@@ -170,7 +170,7 @@ class Tags(pydantic.RootModel[list[str]]):
 def test_what_is_not_a_model_is_refused(hint: Any, given: Any) -> None:
     if hint is not Model and given == 5:
         given = 5.5
-    with pytest.raises(Unfit, match="^`it"):
+    with pytest.raises(Unfit, match=r"^`it"):
         fit(hint, [given] if hint == list[Model] else given)
 
 
