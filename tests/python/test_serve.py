@@ -496,18 +496,62 @@ def test_an_answer_that_takes_too_long_is_given_up_and_named_meanwhile(tmp_path:
         assert daemon.end().code == 0
 
 
-def test_a_daemon_ends_within_its_grace_period_whatever_a_task_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_daemon_ends_within_its_grace_period_whatever_a_task_does(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     home = Home(tmp_path)
     with spinning(home, "--grace", "2s") as daemon:
         url = json.loads(daemon.line())["url"]
         submit(url, "grinds", {})
         time.sleep(1)
         began = time.monotonic()
-        daemon.signal(signal.SIGTERM)
+        daemon.signal(number)
         ended = daemon.end()
         assert time.monotonic() - began < 8
-        assert ended.code == 128 + signal.SIGTERM, ended
-        assert "ended after the grace period of 2s" in ended.err, ended
+        assert ended.code == 128 + number, ended
+        assert "ended after the grace period of 2s: task 1 " in ended.err, ended
+
+
+OUTLASTS = """
+import time
+
+import tiffany
+
+
+@tiffany.step
+def outlasts(path):
+    open(path, "a").write("begun ")
+    time.sleep(600)
+
+
+@tiffany.workflow
+async def waits(path):
+    await outlasts(path)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_daemon_that_cuts_off_a_step_says_so(tmp_path: Path, number: signal.Signals) -> None:
+    home = Home(tmp_path)
+    home.write("greet.py", OUTLASTS)
+    path = tmp_path / "begun"
+    words = ("--app", "greet.py", "serve", "--json", "--listen", "127.0.0.1:0", "--grace", "1s")
+    with home.start(*words) as daemon:
+        submit(json.loads(daemon.line())["url"], "waits", {"path": str(path)})
+        deadline = time.monotonic() + LONGEST_SECONDS
+        while not path.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        daemon.signal(number)
+        ended = daemon.end()
+        assert (ended.code, ended.err) == (128 + number, ""), ended
+        assert json.loads(ended.out.splitlines()[-1]) == {"event": "ended", "cut_off": True}
+    # It is done again by the next one.
+    with home.start(*words) as daemon:
+        daemon.line()
+        while path.read_text() != "begun begun " and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert path.read_text() == "begun begun "
 
 
 def test_after_a_kill_the_run_that_made_the_daemon_hang_is_held(tmp_path: Path) -> None:
