@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import inspect
 import os
+import sys
 import uuid as _uuid
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from datetime import timedelta
@@ -82,6 +83,10 @@ class Runtime:
         clock: Literal["system", "virtual"] = "system",
     ) -> None:
         self._functions = _workflows.Functions(workflows)
+        # Programs without asyncio do not pay for it.
+        shared = sys.modules.get("tiffany._shared")
+        if shared is not None and wal is not None:
+            shared.close_left(wal)
         self._core = _core.Runtime(
             settings(
                 self._functions,

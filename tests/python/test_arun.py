@@ -606,6 +606,51 @@ print(asyncio.run(again()))
     assert (ended.stdout, ended.stderr) == ("['a', 'b']\n", "")
 
 
+LEFT = """
+import asyncio, gc, sys, threading, tiffany
+
+@tiffany.workflow(name="waits")
+async def waits():
+    await tiffany.receive_message("go")
+
+@tiffany.workflow(name="quick")
+async def quick():
+    await tiffany.yield_now()
+    return "done"
+
+def left():
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(tiffany.arun(waits(), wal=sys.argv[1], id="left"))
+    task._log_destroy_pending = False
+    loop.run_until_complete(asyncio.sleep(0.05))
+    loop.close()
+
+if sys.argv[2] == "same":
+    left()
+else:
+    thread = threading.Thread(target=left)
+    thread.start()
+    thread.join()
+try:
+    if sys.argv[3] == "run":
+        print(tiffany.run(quick(), wal=sys.argv[1], id="quick"))
+    else:
+        print(asyncio.run(tiffany.arun(quick(), wal=sys.argv[1], id="quick")))
+except tiffany.TiffanyError as error:
+    print(error.code, "closed while calls of `arun` were pending" in str(error))
+"""
+
+
+@pytest.mark.parametrize("way", ["run", "arun"])
+@pytest.mark.parametrize(("where", "said"), [("same", "done\n"), ("other", "TFY0222 True\n")])
+def test_the_directory_of_a_loop_that_was_closed_early(
+    tmp_path: Path, way: str, where: str, said: str
+) -> None:
+    words = [sys.executable, "-c", LEFT, str(tmp_path), where, way]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert ended.stdout == said, ended.stderr
+
+
 def test_two_workflows_of_one_name_are_not_taken_for_each_other(tmp_path: Path) -> None:
     def of(said: str) -> Any:
         async def says() -> str:
