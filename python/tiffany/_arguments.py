@@ -72,14 +72,16 @@ def known_names_only(what: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]
     return of
 
 
-def check_no_running_loop(what: str) -> None:
+def check_no_running_loop(
+    what: str, instead: str = "write `await tiffany.arun(...)` instead"
+) -> None:
     """An error if an event loop runs on this thread: it would stand still while somebody waits here. Inside a task the error is another one."""
     # Programs without asyncio do not pay for it.
     events = sys.modules.get("asyncio.events")
     if events is not None and events._get_running_loop() is not None and not _core._is_looping():
         raise RunningLoopError(
             f"{what} was called inside a running event loop, which would stand still until the run has finished "
-            "[TFY0223]; write `await tiffany.arun(...)` instead"
+            f"[TFY0223]; {instead}"
         )
 
 

@@ -22,8 +22,10 @@ class Guest:
         self.loop = asyncio.get_running_loop()
         self._core = runtime._core
         self._descriptor = self._core.fileno()
+        # Of runs that have not ended.
         self._waiting: dict[int, asyncio.Future[None]] = {}
         self._due: asyncio.Handle | None = None
+        self._is_closed = False
         self.loop.add_reader(self._descriptor, self._turn)
 
     def close(self) -> None:
@@ -31,6 +33,7 @@ class Guest:
         if not self.loop.is_closed():
             self.loop.remove_reader(self._descriptor)
         self._not_yet()
+        self._is_closed = True
         self.runtime.close()
 
     async def run(self, program: Any) -> Any:
@@ -47,8 +50,10 @@ class Guest:
         try:
             return await self._end(number, over)
         finally:
-            del self._waiting[number]
-            self._core.leave(number)
+            self._waiting.pop(number, None)
+            # A coroutine that its loop has left may end after the runtime.
+            if not self._is_closed:
+                self._core.leave(number)
 
     async def _end(self, number: int, over: asyncio.Future[None]) -> Any:
         cancelled: asyncio.CancelledError | None = None
@@ -80,18 +85,18 @@ class Guest:
     def _turn(self) -> None:
         """Lets the tasks run for a while, and sees to it that they run again."""
         self._not_yet()
-        waiting = [over for over in self._waiting.values() if not over.done()]
-        if not waiting:
+        if not self._waiting:
             return
         try:
             rest, ended = self._core.go_on(_ROUNDS)
         except Exception as error:
-            for over in waiting:
-                over.set_exception(error)
+            while self._waiting:
+                self._waiting.popitem()[1].set_exception(error)
             return
         for number in ended:
-            over = self._waiting[number]
-            if not over.done():
+            over = self._waiting.pop(number, None)
+            # One that has not taken its outcome yet may be told again.
+            if over is not None:
                 over.set_result(None)
         if rest == 0:
             self._soon()

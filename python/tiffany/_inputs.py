@@ -173,8 +173,9 @@ class _Fit:
                 return of_text(value)
             except (ValueError, ArithmeticError):
                 raise Unfit(f"`{place}` is a {kind.__name__}, not {shown(value)}") from None
+        # A pydantic model; what it is made of, it says itself.
         validate = getattr(kind, "model_validate", None)
-        if validate is not None and isinstance(value, dict):
+        if validate is not None and (self.checks or isinstance(value, dict)):
             try:
                 return validate(value)
             except ValueError as error:
@@ -228,8 +229,7 @@ def _is_plain(hint: Any, value: Any) -> bool:
     if hint is float:
         return isinstance(value, (int, float)) and not isinstance(value, bool)
     if hint is int:
-        is_whole = isinstance(value, float) and value.is_integer()
-        return (isinstance(value, int) and not isinstance(value, bool)) or is_whole
+        return isinstance(value, int) and not isinstance(value, bool)
     return isinstance(value, hint)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import inspect
 import os
+import sys
 import uuid as _uuid
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from datetime import timedelta
@@ -82,6 +83,10 @@ class Runtime:
         clock: Literal["system", "virtual"] = "system",
     ) -> None:
         self._functions = _workflows.Functions(workflows)
+        # Programs without asyncio do not pay for it.
+        shared = sys.modules.get("tiffany._shared")
+        if shared is not None and wal is not None:
+            shared.close_left(wal)
         self._core = _core.Runtime(
             settings(
                 self._functions,
@@ -159,7 +164,7 @@ class Runtime:
         name, function, given = _workflows.of_program(program)
         # It is not run itself: the run has one of its own, made of what is written down.
         program.close()
-        self._functions.given.setdefault(name, function)
+        self._functions.add(name, function)
         return self._started(name, id, _workflows.encoded(name, given))
 
     @overload
@@ -189,7 +194,7 @@ class Runtime:
             return self._begun(workflow, id)
         name, given = _control.started(workflow, args, kwargs)
         if not isinstance(workflow, str):
-            self._functions.given.setdefault(name, workflow)
+            self._functions.add(name, workflow)
         return self._started(name, id, given)
 
     def _started(self, name: str, id: str, given: str) -> Run[Any]:
@@ -226,6 +231,10 @@ class Runtime:
 
     def query(self, run: RunLike, name: str, *args: Any, **kwargs: Any) -> Any:
         """Asks a durable run, which answers by `on_question`, once it has done what it can do now. Drives all runs meanwhile."""
+        check_no_running_loop(
+            "`Runtime.query`",
+            "let `tiffany.arun(...)` drive the runs, and ask with `tiffany.connect(...)` on another thread",
+        )
         return self._core.query(run, name, _control.question(args, kwargs))
 
     @overload

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import inspect
 import os
+import threading
 from collections.abc import Generator
 from typing import Any
 
@@ -14,7 +15,7 @@ from tiffany._arguments import path, several
 from tiffany._guest import Guest
 from tiffany._runtime import Runtime
 from tiffany._settings import Settings
-from tiffany.errors import OtherLoopError, OtherSettingsError
+from tiffany.errors import OtherLoopError, OtherSettingsError, WrongThreadError
 
 
 class _Shared:
@@ -51,6 +52,17 @@ class _Shared:
 
 
 _BY_DIRECTORY: dict[str, _Shared] = {}
+_LOCK = threading.RLock()
+"""Whoever opens or closes one of them has it. The end of a coroutine that was left may come in between, on the same thread."""
+
+
+def _renew_lock() -> None:
+    """In a forked process: the thread that had it may not be there."""
+    global _LOCK
+    _LOCK = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
 
 _DEFAULTS = {
     name: parameter.default
@@ -68,26 +80,55 @@ def _compared(settings: Settings) -> dict[str, Any]:
 @contextlib.contextmanager
 def guest_of(directory: str | os.PathLike[str], settings: Settings) -> Generator[Guest, None, None]:
     """The runtime of a directory in the hands of the running loop, which stays open for as long as somebody uses it."""
-    key = os.path.realpath(os.fsdecode(path("wal", directory)))
+    key = _key(directory)
+    with _LOCK:
+        shared = _found(key, settings)
+        shared.users += 1
+    try:
+        yield shared.guest
+    finally:
+        with _LOCK:
+            shared.users -= 1
+            if shared.users == 0 and _BY_DIRECTORY.get(key) is shared:
+                del _BY_DIRECTORY[key]
+                shared.guest.close()
+
+
+def close_left(directory: str | os.PathLike[str]) -> None:
+    """Closes the runtime of a directory whose loop was closed while somebody still waited."""
+    with _LOCK:
+        _close_left(_key(directory))
+
+
+def _key(directory: str | os.PathLike[str]) -> str:
+    return os.path.realpath(os.fsdecode(path("wal", directory)))
+
+
+def _close_left(key: str) -> None:
     shared = _BY_DIRECTORY.get(key)
-    if shared is not None and shared.is_left():
-        del _BY_DIRECTORY[key]
+    if shared is None or not shared.is_left():
+        return
+    try:
         # What another process has open is not touched: descriptors of its loop are shared.
         if not shared.is_foreign():
             shared.guest.close()
-        shared = None
+    except WrongThreadError:
+        raise OtherLoopError(
+            f"{key} is in use by an event loop of another thread, which was closed while calls of `arun` were pending "
+            "[TFY0222]; let them end or cancel them before the loop is closed, as `asyncio.run` does, or use another directory"
+        ) from None
+    del _BY_DIRECTORY[key]
+
+
+def _found(key: str, settings: Settings) -> _Shared:
+    """The runtime of a directory, opened if there is none."""
+    _close_left(key)
+    shared = _BY_DIRECTORY.get(key)
     if shared is None:
         shared = _BY_DIRECTORY[key] = _Shared(settings)
     else:
         shared.check(key, settings)
+        functions = shared.guest.runtime._functions
         for function in several("workflows", settings.get("workflows", ())):
-            known = shared.guest.runtime._functions.given
-            known.setdefault(_workflows.name_of(function), function)
-    shared.users += 1
-    try:
-        yield shared.guest
-    finally:
-        shared.users -= 1
-        if shared.users == 0 and _BY_DIRECTORY.get(key) is shared:
-            del _BY_DIRECTORY[key]
-            shared.guest.close()
+            functions.add(_workflows.name_of(function), function)
+    return shared

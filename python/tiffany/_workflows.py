@@ -101,6 +101,15 @@ def _code(function: Function) -> CodeType:
     return code
 
 
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two functions are the same code, with nothing around it. A module that is imported again makes such."""
+    if inspect.isclass(one) or inspect.isclass(other):
+        return False
+    if inspect.unwrap(one).__closure__ or inspect.unwrap(other).__closure__:
+        return False
+    return _code(one) == _code(other)
+
+
 def default_name(function: Function) -> str:
     """The name of a function that was given no other.
 
@@ -215,7 +224,17 @@ class Functions:
     def __init__(self, given: Iterable[Function] = ()) -> None:
         self.given: dict[str, Function] = {}
         for function in several("workflows", given):
-            self.given[name_of(function)] = function
+            self.add(name_of(function), function)
+
+    def add(self, name: str, function: Function) -> None:
+        """Adds a function, or the class of a state machine, under its name. Another one of that name is an error: which of them a run
+        means could not be told."""
+        known = self.given.setdefault(name, function)
+        if known is not function and not _is_same(known, function):
+            raise bad(
+                f"two workflows are called {name!r}, and this runtime has the other one",
+                "give one of them another name with @tiffany.workflow(name=...), or close the runtime and open it again",
+            )
 
     def listed(self) -> list[tuple[str, str | None, str | None, str | None]]:
         """Those that runs can be started from: names, parameters, the same as JSON Schemas, and what their authors say of them."""

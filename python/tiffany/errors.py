@@ -417,6 +417,12 @@ class InboxFullError(TiffanyError):
     code = "TFY0237"
 
 
+class InterruptedCodeError(TiffanyError):
+    """Code outside turns, such as what reads an input or answers a question, took too long and was interrupted."""
+
+    code = "TFY0245"
+
+
 class NotOverError(TiffanyError):
     """The run is not over."""
 

@@ -514,9 +514,162 @@ def test_run_does_not_block_a_running_loop(loop: Loop, tmp_path: Path) -> None:
             lambda: tiffany.run(halved(2), wal=tmp_path, id="h"),
             lambda: tiffany.Runtime().run(halved(2)),
             lambda: tiffany.Runtime(wal=tmp_path).wait("h"),
+            lambda: tiffany.Runtime(wal=tmp_path).query("h", "status"),
         ):
             with pytest.raises(tiffany.RunningLoopError, match=r"TFY0223.*tiffany\.arun"):
                 call()
 
     loop(main())
     assert tiffany.run(halved(2)) == 1
+
+
+def test_loops_that_begin_at_once_are_told_of_each_other(tmp_path: Path) -> None:
+    """Exactly one of them has the directory, and it is named as a loop, not as a process."""
+    count = 8
+    begin, told = threading.Barrier(count), threading.Barrier(count)
+    outcomes: list[str] = []
+
+    async def main() -> None:
+        begin.wait()
+        try:
+            waits = asyncio.create_task(arun(never(), wal=tmp_path, id="never"))
+            await asyncio.wait((waits,), timeout=0.2)
+            if waits.done():
+                await waits
+            outcomes.append("has it")
+        except tiffany.TiffanyError as error:
+            outcomes.append(error.code or "")
+        # Nobody leaves before all have tried.
+        await asyncio.to_thread(told.wait)
+        waits.cancel()
+        await asyncio.wait((waits,))
+
+    threads = [threading.Thread(target=asyncio.run, args=(main(),)) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == ["TFY0222"] * (count - 1) + ["has it"]
+
+
+def test_a_second_runtime_of_this_process_is_not_told_to_stop_this_process(tmp_path: Path) -> None:
+    def beside() -> None:
+        tiffany.run(halved(2), wal=tmp_path, id="h")
+
+    async def main() -> None:
+        waits = asyncio.create_task(arun(never(), wal=tmp_path, id="never"))
+        await asyncio.sleep(0)
+        with pytest.raises(tiffany.TiffanyError) as refused:
+            await asyncio.to_thread(beside)
+        assert refused.value.code == "TFY0101"
+        said = str(refused.value)
+        assert "another runtime of this process" in said and "tiffany.arun" in said, said
+        assert str(os.getpid()) not in said and "stop that process" not in said, said
+        waits.cancel()
+        await asyncio.wait((waits,))
+
+    asyncio.run(main())
+
+
+def test_a_loop_that_is_closed_early_says_nothing_and_loses_nothing(tmp_path: Path) -> None:
+    program = f"""
+import asyncio, gc, tiffany
+
+@tiffany.workflow(name="waits")
+async def waits():
+    return await tiffany.receive_message("go")
+
+loop = asyncio.new_event_loop()
+for id in ("a", "b"):
+    task = loop.create_task(tiffany.arun(waits(), wal={str(tmp_path)!r}, id=id))
+    # Python says itself that a task was destroyed; here it is of no interest.
+    task._log_destroy_pending = False
+    loop.run_until_complete(asyncio.sleep(0.05))
+del task
+loop.close()
+gc.collect()
+
+async def again():
+    both = (tiffany.arun(waits(), wal={str(tmp_path)!r}, id=id) for id in ("a", "b"))
+    both = asyncio.gather(*both)
+    await asyncio.sleep(0.05)
+    for id in ("a", "b"):
+        with tiffany.connect({str(tmp_path)!r}) as runs:
+            await asyncio.to_thread(runs.send, id, "go", id)
+    return await both
+
+print(asyncio.run(again()))
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
+    )
+    assert (ended.stdout, ended.stderr) == ("['a', 'b']\n", "")
+
+
+LEFT = """
+import asyncio, gc, sys, threading, tiffany
+
+@tiffany.workflow(name="waits")
+async def waits():
+    await tiffany.receive_message("go")
+
+@tiffany.workflow(name="quick")
+async def quick():
+    await tiffany.yield_now()
+    return "done"
+
+def left():
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(tiffany.arun(waits(), wal=sys.argv[1], id="left"))
+    task._log_destroy_pending = False
+    loop.run_until_complete(asyncio.sleep(0.05))
+    loop.close()
+
+if sys.argv[2] == "same":
+    left()
+else:
+    thread = threading.Thread(target=left)
+    thread.start()
+    thread.join()
+try:
+    if sys.argv[3] == "run":
+        print(tiffany.run(quick(), wal=sys.argv[1], id="quick"))
+    else:
+        print(asyncio.run(tiffany.arun(quick(), wal=sys.argv[1], id="quick")))
+except tiffany.TiffanyError as error:
+    print(error.code, "closed while calls of `arun` were pending" in str(error))
+"""
+
+
+@pytest.mark.parametrize("way", ["run", "arun"])
+@pytest.mark.parametrize(("where", "said"), [("same", "done\n"), ("other", "TFY0222 True\n")])
+def test_the_directory_of_a_loop_that_was_closed_early(
+    tmp_path: Path, way: str, where: str, said: str
+) -> None:
+    words = [sys.executable, "-c", LEFT, str(tmp_path), where, way]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert ended.stdout == said, ended.stderr
+
+
+def test_two_workflows_of_one_name_are_not_taken_for_each_other(tmp_path: Path) -> None:
+    def of(said: str) -> Any:
+        async def says() -> str:
+            await tiffany.yield_now()
+            return said
+
+        says.__qualname__ = "says"
+        return says
+
+    first, second = of("first"), of("second")
+
+    async def main() -> None:
+        settings: Any = {"wal": tmp_path}
+        waits = asyncio.create_task(arun(never(), id="never", workflows=[first], **settings))
+        await asyncio.sleep(0)
+        assert await arun(halved(2), id="h", workflows=[first], **settings) == 1
+        with pytest.raises(tiffany.BadArgumentError, match=r"two workflows are called .*says"):
+            await arun(halved(4), id="i", workflows=[second], **settings)
+        waits.cancel()
+        await asyncio.wait((waits,))
+
+    asyncio.run(main())

@@ -12,6 +12,7 @@ import signal
 import uuid
 from typing import Annotated, Any, Literal, NewType
 
+import pydantic
 import pytest
 from command_kit import Home
 from test_serve import ask, refused, served, stop
@@ -69,7 +70,6 @@ def fit(hint: Any, value: Any, *, checks: bool = True) -> Any:
         (decimal.Decimal, 2, decimal.Decimal(2)),
         (pathlib.Path, "a/b", pathlib.Path("a/b")),
         (float, 1, 1),
-        (int, 1.0, 1.0),
         (Euros, 5, 5),
         (Annotated[int, "how many"], 5, 5),
         (Literal["a", "b"], "b", "b"),
@@ -91,6 +91,8 @@ def test_a_plain_value_becomes_what_is_asked_for(hint: Any, given: Any, got: Any
         (int, "forty", '`it` is a whole number, not "forty"'),
         (int, True, "`it` is a whole number, not true"),
         (int, 1.5, "`it` is a whole number, not 1.5"),
+        (int, 1.0, "`it` is a whole number, not 1.0"),
+        (int | None, 1.0, "`it` is a whole number or null, not 1.0"),
         (float, "1", '`it` is a number, not "1"'),
         (str, 1, "`it` is a text, not 1"),
         (bool, 1, "`it` is a bool, not 1"),
@@ -153,6 +155,41 @@ def test_positions_and_names_are_the_same() -> None:
     for given in ([{"name": "tea"}, 2], {"item": {"name": "tea"}, "count": 2}):
         program = Functions().program(order, given, True)
         assert program.gi_frame.f_locals == {"item": TEA, "count": 2}
+
+
+class Model(pydantic.BaseModel):
+    n: int
+
+
+class Tags(pydantic.RootModel[list[str]]):
+    pass
+
+
+@pytest.mark.parametrize("given", [[1], 5, None, "tea", {"n": "tea"}])
+@pytest.mark.parametrize("hint", [Model, list[Model], Model | int])
+def test_what_is_not_a_model_is_refused(hint: Any, given: Any) -> None:
+    if hint is not Model and given == 5:
+        given = 5.5
+    with pytest.raises(Unfit, match=r"^`it"):
+        fit(hint, [given] if hint == list[Model] else given)
+
+
+def test_a_model_says_what_it_is_made_of() -> None:
+    assert fit(Model, {"n": 1}) == Model(n=1)
+    assert fit(Tags, ["a", "b"]) == Tags(["a", "b"])
+    assert fit(Model | None, None) is None
+    # A program may do as it likes, and a run that was accepted once is resumed.
+    assert fit(Model, 5, checks=False) == 5
+
+
+def test_a_field_is_checked_as_a_parameter_is() -> None:
+    @dataclasses.dataclass
+    class Box:
+        count: int
+
+    with pytest.raises(Unfit, match=r"`it.count` is a whole number, not 1.0"):
+        fit(Box, {"count": 1.0})
+    assert fit(Box, {"count": 1}) == Box(1)
 
 
 PROGRAM = """

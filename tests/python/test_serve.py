@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -259,6 +260,8 @@ def test_the_end_waits_for_a_step_and_blames_no_task(tmp_path: Path) -> None:
 
 
 SPINS = """
+import contextlib
+import dataclasses
 import re
 
 import tiffany
@@ -298,6 +301,60 @@ async def catches(path):
         await note(path)
 
 
+@tiffany.workflow
+async def catches_again():
+    while True:
+        try:
+            while True:
+                pass
+        except BaseException:
+            pass
+
+
+@tiffany.workflow
+async def suppresses():
+    while True:
+        with contextlib.suppress(BaseException):
+            forever()
+
+
+def forever():
+    try:
+        forever_inside()
+    finally:
+        while True:
+            pass
+
+
+def forever_inside():
+    while True:
+        try:
+            while True:
+                pass
+        except:
+            continue
+
+
+@dataclasses.dataclass
+class Endless:
+    name: str
+
+    def __post_init__(self):
+        if self.name == "endless":
+            forever()
+
+
+@tiffany.workflow
+async def checked(item: Endless):
+    return item.name
+
+
+@tiffany.workflow
+async def asked():
+    tiffany.on_question("status", lambda how: forever() if how == "long" else how)
+    await tiffany.receive_message("done")
+
+
 @tiffany.step
 def note(path):
     open(path, "w").close()
@@ -313,12 +370,10 @@ def greet(name):
     return f"hello {name}"
 """
 
-LIMITS = 'app = "spins.py"\n[run_limits]\nturn = "1s"\n'
 
-
-def spinning(home: Home, *more: str) -> Started:
+def spinning(home: Home, *more: str, turn: str = "1s") -> Started:
     home.write("spins.py", SPINS)
-    home.write("tiffany.toml", LIMITS)
+    home.write("tiffany.toml", f'app = "spins.py"\n[run_limits]\nturn = "{turn}"\n')
     listen = ("--listen", "127.0.0.1:0")
     return home.start("serve", "--json", "--config", "tiffany.toml", *listen, *more)
 
@@ -381,18 +436,122 @@ def test_what_code_does_about_its_interruption_never_happened(
         assert ask(run)["state"] == "held"
 
 
-def test_a_daemon_ends_within_its_grace_period_whatever_a_task_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize("function", ["catches_again", "suppresses"])
+def test_a_loop_that_catches_everything_is_interrupted(tmp_path: Path, function: str) -> None:
+    home = Home(tmp_path)
+    with spinning(home) as daemon:
+        url = json.loads(daemon.line())["url"]
+        stubborn = submit(url, function, {})
+        quick = submit(url, "quick", {"name": "Ada"})
+        assert ask(f"{quick}?wait=20")["value"] == "hello Ada"
+        shown = ask(stubborn)
+        assert (shown["state"], shown["error"]["code"]) == ("held", "TFY0235"), shown
+        daemon.signal(signal.SIGTERM)
+        assert daemon.end().code == 0
+
+
+def test_an_input_that_takes_too_long_to_read_is_refused_and_others_go_on(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    with spinning(home) as daemon:
+        url = json.loads(daemon.line())["url"]
+        runs = url + "/api/v1/runs"
+        given = {"function": "checked", "id": "c", "input": {"item": {"name": "endless"}}}
+        told = refused(runs, given)
+        assert told["code"] == "TFY0245", told
+        assert "input of `spins:checked`" in told["title"], told
+        turns = ask(url + "/api/v1/stuck")["turns"]
+        assert [turn["name"] for turn in turns] == ["input of `spins:checked`"], turns
+        # Nothing of it is left, and its id can be used.
+        assert ask(runs)["runs"] == []
+        given["input"] = {"item": {"name": "short"}}
+        ask(runs, given)
+        assert ask(f"{runs}/c?wait=20")["value"] == "short"
+        daemon.signal(signal.SIGTERM)
+        assert daemon.end().code == 0
+
+
+def test_an_answer_that_takes_too_long_is_given_up_and_named_meanwhile(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    # It is named after a second.
+    with spinning(home, turn="3s") as daemon:
+        url = json.loads(daemon.line())["url"]
+        run = submit(url, "asked", {})
+        answers: list[Any] = []
+        question = (f"{run}/queries/status", {"input": "long"})
+        asking = threading.Thread(target=lambda: answers.append(refused(*question)))
+        asking.start()
+        deadline = time.monotonic() + 20
+        seen: list[str] = []
+        while asking.is_alive() and time.monotonic() < deadline:
+            turns = ask(url + "/api/v1/stuck")["turns"]
+            seen += [turn["name"] for turn in turns if not turn["is_over"]]
+            asking.join(0.05)
+        asking.join()
+        assert set(seen) == {"answer to the question `status`"}, seen
+        assert answers[0]["code"] == "TFY0245", answers
+        # The run is as it was.
+        assert ask(run)["state"] == "live"
+        assert ask(f"{run}/queries/status", {"input": "short"}) == {"answer": "short"}
+        daemon.signal(signal.SIGTERM)
+        assert daemon.end().code == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_daemon_ends_within_its_grace_period_whatever_a_task_does(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     home = Home(tmp_path)
     with spinning(home, "--grace", "2s") as daemon:
         url = json.loads(daemon.line())["url"]
         submit(url, "grinds", {})
         time.sleep(1)
         began = time.monotonic()
-        daemon.signal(signal.SIGTERM)
+        daemon.signal(number)
         ended = daemon.end()
         assert time.monotonic() - began < 8
-        assert ended.code == 128 + signal.SIGTERM, ended
-        assert "ended after the grace period of 2s" in ended.err, ended
+        assert ended.code == 128 + number, ended
+        assert "ended after the grace period of 2s: task 1 " in ended.err, ended
+
+
+OUTLASTS = """
+import time
+
+import tiffany
+
+
+@tiffany.step
+def outlasts(path):
+    open(path, "a").write("begun ")
+    time.sleep(600)
+
+
+@tiffany.workflow
+async def waits(path):
+    await outlasts(path)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_daemon_that_cuts_off_a_step_says_so(tmp_path: Path, number: signal.Signals) -> None:
+    home = Home(tmp_path)
+    home.write("greet.py", OUTLASTS)
+    path = tmp_path / "begun"
+    words = ("--app", "greet.py", "serve", "--json", "--listen", "127.0.0.1:0", "--grace", "1s")
+    with home.start(*words) as daemon:
+        submit(json.loads(daemon.line())["url"], "waits", {"path": str(path)})
+        deadline = time.monotonic() + LONGEST_SECONDS
+        while not path.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        daemon.signal(number)
+        ended = daemon.end()
+        assert (ended.code, ended.err) == (128 + number, ""), ended
+        assert json.loads(ended.out.splitlines()[-1]) == {"event": "ended", "cut_off": True}
+    # It is done again by the next one.
+    with home.start(*words) as daemon:
+        daemon.line()
+        while path.read_text() != "begun begun " and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert path.read_text() == "begun begun "
 
 
 def test_after_a_kill_the_run_that_made_the_daemon_hang_is_held(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ pub(crate) fn serve(asked: Asked<'_>) -> Result<u8, GuestError> {
     let builder: Builder = theirs.unwrap_or(asked.builder);
     let listen = typed.listen.or(config.listen).unwrap_or(LISTEN);
     // What is left of it is for closing the log.
-    let drain = grace - (grace / 10).min(Duration::from_secs(1));
+    let drain = grace - (grace / 4).min(Duration::from_secs(1));
     let daemon = Daemon::new(builder, dir).listen(listen).again(again).grace(drain);
     if !is_configured {
         let format = if asked.json { Format::Json } else { Format::Text };
@@ -104,10 +104,21 @@ pub(crate) fn serve(asked: Asked<'_>) -> Result<u8, GuestError> {
     if let Some(telemetry) = telemetry {
         telemetry.finish();
     }
-    ended
+    match ended? {
+        Ended::InOrder => Ok(0),
+        // Their threads can't be ended one by one, and a host that waits for them would wait for long.
+        Ended::StepsCutOff => stop.exit(),
+    }
 }
 
-fn run(mut serving: Serving, stop: &Stop, json: bool) -> Result<u8, ServeError> {
+/// How a daemon came to its end.
+enum Ended {
+    InOrder,
+    /// Steps outlasted the grace period.
+    StepsCutOff,
+}
+
+fn run(mut serving: Serving, stop: &Stop, json: bool) -> Result<Ended, ServeError> {
     stop.wakes(serving.handle());
     greet(&serving, json);
     notify::ready(&serving.url());
@@ -117,13 +128,15 @@ fn run(mut serving: Serving, stop: &Stop, json: bool) -> Result<u8, ServeError> 
     say(json, "ending", "ending: running steps come to their end; once more ends it at once");
     let drained = serving.close()?;
     ran?;
-    match drained {
-        true => say(json, "ended", "ended"),
-        false => {
-            say(json, "ended", "ended; steps that were cut off are done again, or are in doubt")
-        }
+    if drained {
+        say(json, "ended", "ended");
+        return Ok(Ended::InOrder);
     }
-    Ok(0)
+    match json {
+        true => print(&json!({ "event": "ended", "cut_off": true }).to_string()),
+        false => print("ended; steps that were cut off are done again, or are in doubt"),
+    }
+    Ok(Ended::StepsCutOff)
 }
 
 /// What is said at the start.
@@ -205,12 +218,15 @@ impl From<std::io::Error> for ServeError {
 /// period: a task that keeps its turn can't keep the daemon from ending.
 struct Stop {
     wanted: Arc<AtomicBool>,
+    /// The signal that asked.
+    signal: Arc<AtomicUsize>,
     loop_: Arc<Mutex<Option<RuntimeHandle>>>,
 }
 
 impl Stop {
     fn on_signals(grace: Duration) -> std::io::Result<Stop> {
         let wanted = Arc::new(AtomicBool::new(false));
+        let asked = Arc::new(AtomicUsize::new(0));
         let (mut pipe, told) = UnixStream::pair()?;
         for signal in [SIGINT, SIGTERM] {
             // In this order: the first signal finds that nothing was wanted before.
@@ -219,11 +235,12 @@ impl Stop {
                 128 + signal,
                 Arc::clone(&wanted),
             )?;
+            signal_hook::flag::register_usize(signal, Arc::clone(&asked), signal as usize)?;
             signal_hook::flag::register(signal, Arc::clone(&wanted))?;
             signal_hook::low_level::pipe::register(signal, told.try_clone()?)?;
         }
         let loop_: Arc<Mutex<Option<RuntimeHandle>>> = Arc::default();
-        let woken = Arc::clone(&loop_);
+        let (woken, signal) = (Arc::clone(&loop_), Arc::clone(&asked));
         let waits = move || {
             let mut byte = [0];
             if pipe.read(&mut byte).is_ok_and(|count| count > 0) {
@@ -232,11 +249,16 @@ impl Stop {
                     handle.nudge();
                 }
                 std::thread::sleep(grace);
-                end_now(grace, &woken);
+                end_now(grace, &woken, &signal);
             }
         };
         std::thread::Builder::new().name("tiffany-signals".into()).spawn(waits)?;
-        Ok(Stop { wanted, loop_ })
+        Ok(Stop { wanted, signal: asked, loop_ })
+    }
+
+    /// Ends the process, as one that a signal has ended.
+    fn exit(&self) -> ! {
+        signal_hook::low_level::exit(code_of(&self.signal))
     }
 
     fn is_wanted(&self) -> bool {
@@ -252,16 +274,19 @@ impl Stop {
     }
 }
 
+/// The exit code of a daemon that a signal ended before it was in order.
+fn code_of(signal: &AtomicUsize) -> i32 {
+    let signal = i32::try_from(signal.load(Ordering::SeqCst)).ok().filter(|signal| *signal > 0);
+    128 + signal.unwrap_or(SIGTERM)
+}
+
 /// Ends the process although its loop has not come to its end. Everything that was acknowledged is in the log.
-fn end_now(grace: Duration, of: &Mutex<Option<RuntimeHandle>>) -> ! {
+fn end_now(grace: Duration, of: &Mutex<Option<RuntimeHandle>>, signal: &AtomicUsize) -> ! {
     let handle = of.lock().unwrap_or_else(PoisonError::into_inner).take();
     let kept = handle.and_then(|it| it.long_turns().into_iter().rev().find(|turn| !turn.is_over));
-    let why = match kept.and_then(|turn| turn.run.map(|run| (turn.tid, run))) {
-        Some((tid, run)) => format!("task {tid} of run {run} keeps its turn"),
-        None => "it did not come to its end".into(),
-    };
+    let why = kept.map_or_else(|| "it did not come to its end".into(), |turn| turn.to_string());
     eprintln!(
         "tiffany: ended after the grace period of {grace:?}: {why}; nothing that was acknowledged is lost"
     );
-    signal_hook::low_level::exit(128 + SIGTERM)
+    signal_hook::low_level::exit(code_of(signal))
 }

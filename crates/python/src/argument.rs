@@ -3,10 +3,13 @@
 //!
 //! An argument that is taken so says it: `#[pyo3(from_py_with = argument::priority)] priority: u8`.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 
+use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyUnicodeEncodeError};
 use pyo3::prelude::*;
+use pyo3::types::PyBool;
 use pyo3::{PyClass, PyTypeInfo};
 
 use crate::errors::{Raise, TiffanyError};
@@ -76,7 +79,6 @@ named!(
     semaphore,
     snapshot_every,
     stage,
-    step_slots,
     stream,
     text,
     threads,
@@ -92,18 +94,39 @@ macro_rules! whole {
         $(
             impl<'py> Argument<'py> for $number {
                 fn read(name: &str, given: &Bound<'py, PyAny>) -> PyResult<$number> {
-                    given.extract().map_err(|error| {
-                        let range = (<$number>::MIN, <$number>::MAX);
-                        wrong(name, given, error, || {
-                            format!("a whole number from {} to {}", range.0, range.1)
-                        })
-                    })
+                    number(name, given, (<$number>::MIN, <$number>::MAX))
                 }
             }
         )+
     };
 }
 whole!(u8, u16, u64, usize);
+
+/// A whole number from the first to the last. `True` and `False` are numbers for Python, but nobody means them so.
+fn number<'py, N>(name: &str, given: &Bound<'py, PyAny>, (first, last): (N, N)) -> PyResult<N>
+where
+    N: FromPyObjectOwned<'py, Error = PyErr> + PartialOrd + Display,
+{
+    let read = match given.is_instance_of::<PyBool>() {
+        true => Err(PyTypeError::new_err(())),
+        false => given.extract::<N>(),
+    };
+    match read {
+        Ok(read) if first <= read && read <= last => Ok(read),
+        read => {
+            let error = read.err().unwrap_or_else(|| PyOverflowError::new_err(()));
+            Err(wrong(name, given, error, || format!("a whole number from {first} to {last}")))
+        }
+    }
+}
+
+/// How many slots for steps there may be: each may be a thread.
+const MAX_STEP_SLOTS: usize = 1_000_000;
+
+/// A number of slots for steps.
+pub(crate) fn step_slots(given: &Bound<'_, PyAny>) -> PyResult<usize> {
+    number("`step_slots`", given, (1, MAX_STEP_SLOTS))
+}
 
 macro_rules! plain {
     ($($kind:ty => $what:literal),+ $(,)?) => {

@@ -1,6 +1,6 @@
 //! A runtime inside another loop of the same thread, asyncio's: `python/tiffany/_guest.py` lets it go on, and is told what to wake it for and which runs are over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pyo3::prelude::*;
 use tiffany::binding::{self, Rest};
@@ -17,6 +17,10 @@ use crate::{session, spawn, value};
 pub(crate) struct Guests {
     runs: BTreeMap<u64, Guest>,
     started: u64,
+    /// Who waits for which durable run.
+    of_run: BTreeMap<Uuid, Vec<u64>>,
+    /// Those that are looked at whatever happened: new ones, and runs that are not durable.
+    unseen: BTreeSet<u64>,
 }
 
 /// What a loop does next: after how many seconds it lets the runtime go on again, unless its descriptor can be read before; and the runs that are over.
@@ -25,6 +29,10 @@ pub(crate) type Rested = (f64, Vec<u64>);
 impl Guests {
     pub(crate) fn add(&mut self, guest: Guest) -> u64 {
         self.started += 1;
+        if let Run::Durable(run) = guest.run {
+            self.of_run.entry(run).or_default().push(self.started);
+        }
+        self.unseen.insert(self.started);
         self.runs.insert(self.started, guest);
         self.started
     }
@@ -34,7 +42,38 @@ impl Guests {
     }
 
     pub(crate) fn take(&mut self, number: u64) -> Option<Guest> {
-        self.runs.remove(&number)
+        let guest = self.runs.remove(&number)?;
+        self.unseen.remove(&number);
+        if let Run::Durable(run) = guest.run
+            && let Some(waiting) = self.of_run.get_mut(&run)
+        {
+            waiting.retain(|other| *other != number);
+            if waiting.is_empty() {
+                self.of_run.remove(&run);
+            }
+        }
+        Some(guest)
+    }
+
+    /// Those that have ended since this was asked before, in the order of their numbers.
+    fn ended(&mut self, runtime: &mut tiffany::Runtime) -> Vec<u64> {
+        let mut numbers = std::mem::take(&mut self.unseen);
+        match binding::settled(runtime) {
+            Some(runs) => {
+                let waiting = runs.iter().filter_map(|run| self.of_run.get(run));
+                numbers.extend(waiting.flatten());
+            }
+            None => numbers.extend(self.runs.keys()),
+        }
+        numbers.retain(|number| {
+            let Some(guest) = self.runs.get(number) else { return false };
+            let has_ended = guest.has_ended(runtime);
+            if !has_ended && matches!(guest.run, Run::Ephemeral(_)) {
+                self.unseen.insert(*number);
+            }
+            has_ended
+        });
+        numbers.into_iter().collect()
     }
 
     /// Lets all runs go on for so many rounds.
@@ -50,9 +89,9 @@ impl Guests {
         if let Some(error) = session::take_interrupt() {
             // Nobody knows whose task raised it; it ends the process, and so concerns all.
             self.runs.values_mut().for_each(|guest| guest.interrupt(py, runtime, &error));
+            self.unseen.extend(self.runs.keys());
         }
-        let over = self.runs.iter().filter(|(_, guest)| guest.has_ended(runtime));
-        let over: Vec<u64> = over.map(|(number, _)| *number).collect();
+        let over = self.ended(runtime);
         match driven {
             Ok(Rest::Wait(timeout)) if over.is_empty() => {
                 Ok((timeout.map_or(f64::INFINITY, |timeout| timeout.as_secs_f64()), over))

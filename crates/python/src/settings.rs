@@ -1,9 +1,10 @@
 //! What a runtime is told, from keyword arguments.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyBool, PyDict, PyList};
 use tiffany::Runtime;
 use tiffany::durable::RunLimits;
 use tiffany::redact::Redactions;
@@ -187,13 +188,22 @@ fn add_env(builder: tiffany::Builder, key: &str, value: Bound<'_, PyAny>) -> tif
     })
 }
 
+/// How long something may take. `True` is one second for Python, but nobody means it so.
+fn period(given: &Bound<'_, PyAny>) -> PyResult<Duration> {
+    if given.is_instance_of::<PyBool>() {
+        let message = "`bool` is no duration; a number of seconds or a timedelta is one";
+        return Err(TiffanyError::BadDuration.err(given.py(), message));
+    }
+    duration(given)
+}
+
 fn read_limits(limits: &Bound<'_, PyDict>) -> PyResult<Limits> {
     let mut read = Limits::default();
     for (key, value) in limits {
         match String::read("a key of `limits`", &key)?.as_str() {
             "max_tasks" => read.max_tasks = Some(Argument::read("`max_tasks`", &value)?),
             "max_calls" => read.max_calls = Some(Argument::read("`max_calls`", &value)?),
-            "max_time" => read.max_time = Some(duration(&value)?),
+            "max_time" => read.max_time = Some(period(&value)?),
             "max_cost" => read.max_cost = Some(Argument::read("`max_cost`", &value)?),
             other => {
                 let message = format!(
@@ -219,7 +229,7 @@ fn read_run_limits(limits: &Bound<'_, PyDict>) -> PyResult<RunLimits> {
             "memory_bytes" => read.memory_bytes = number()?,
             "messages" => read.messages = number()?,
             "message_bytes" => read.message_bytes = number()?,
-            "turn" => read.turn = Some(duration(&value)?),
+            "turn" => read.turn = Some(period(&value)?),
             other => {
                 let message = format!(
                     "there is no run limit `{other}`; there are tasks, calls, records, log_bytes, memory_bytes, messages, message_bytes and turn"

@@ -25,7 +25,7 @@ pub use durable::{
     make_step, plain, settle_durable, settle_durable_in, show, step, step_elsewhere, transactional,
     wait_for, with_origin, worth_another_attempt,
 };
-pub use guest::{Rest, descriptor, go_on, is_over};
+pub use guest::{Rest, descriptor, go_on, is_over, settled};
 pub use outside::{Finish, Origin, blocking, origin, outside};
 pub(crate) use outside::{Outside, is_work, work};
 pub use retention::{

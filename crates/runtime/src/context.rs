@@ -9,7 +9,9 @@ use std::rc::Rc;
 use std::sync::Weak;
 use std::task::Waker;
 
-use tiffany_kernel::{CallId, Names, Port, Release, RunId, Site, TaskError, TaskRef, Uuid};
+use tiffany_kernel::{
+    CallId, ErrorKind, Names, Port, Release, RunId, Site, TaskError, TaskRef, Uuid,
+};
 use tracing::Span;
 use tracing::level_filters::LevelFilter;
 
@@ -96,6 +98,26 @@ impl Context {
             pulse.end_turns();
         }
         taken
+    }
+
+    /// Lets code of the program run outside turns: the watchdog sees it, and it is an error if that had to interrupt
+    /// it. `what` is what the code makes.
+    pub(crate) fn outside_turns<T>(
+        &self,
+        run: Option<RunId>,
+        what: impl Fn() -> String,
+        code: impl FnOnce() -> Result<T, TaskError>,
+    ) -> Result<T, TaskError> {
+        let Some(pulse) = self.pulse.get() else { return code() };
+        let before = self.interrupted.take();
+        let made = pulse.outside_turns(run, what(), code);
+        match self.interrupted.replace(before) {
+            false => made,
+            true => {
+                let message = format!("the {} took longer than a task may keep its turn", what());
+                Err(TaskError::new(ErrorKind::Interrupted, message))
+            }
+        }
     }
 
     /// The span of the task that has its turn.

@@ -22,6 +22,16 @@ pub(crate) struct Pulse {
     tid: AtomicU64,
     spawned_at: AtomicPtr<Location<'static>>,
     last_call: AtomicPtr<Location<'static>>,
+    /// Code of the program that runs outside turns.
+    outside: Mutex<Option<Outside>>,
+}
+
+/// Code of the program that runs outside turns, such as what reads the input of a run.
+struct Outside {
+    /// The run that it belongs to, if there is one.
+    run: Option<RunId>,
+    /// What it makes.
+    what: String,
 }
 
 /// No task has this number: the loop is at work itself.
@@ -51,6 +61,32 @@ impl Pulse {
         self.count();
     }
 
+    /// Lets code of the program run outside turns, which is watched as a turn is.
+    pub(crate) fn outside_turns<T>(
+        &self,
+        run: Option<RunId>,
+        what: String,
+        code: impl FnOnce() -> T,
+    ) -> T {
+        struct End<'a>(&'a Pulse, u64);
+        impl Drop for End<'_> {
+            fn drop(&mut self) {
+                *self.0.outside.lock() = None;
+                self.0.tid.store(self.1, Ordering::Relaxed);
+                self.0.count();
+            }
+        }
+        *self.outside.lock() = Some(Outside { run, what });
+        let _end = End(self, self.tid.swap(NOBODY, Ordering::Relaxed));
+        self.count();
+        code()
+    }
+
+    /// Whether code of the program runs, for a task or outside turns.
+    fn runs_code(&self) -> bool {
+        self.tid.load(Ordering::Relaxed) != NOBODY || self.outside.lock().is_some()
+    }
+
     /// One thread writes, so this needs no atomic addition.
     #[inline]
     fn count(&self) {
@@ -69,16 +105,16 @@ impl Pulse {
     }
 }
 
-/// A task that has kept its turn for long.
+/// A task that has kept its turn for long, or code of the program that has run for long outside turns.
 #[derive(Clone, Debug)]
 pub struct StuckTask {
     /// Its run.
     pub run: RunId,
     /// The identity of that, if it is durable.
     pub uuid: Option<Uuid>,
-    /// Its number.
+    /// Its number; 0 for code outside turns.
     pub tid: Tid,
-    /// Its name, if it has one.
+    /// Its name, if it has one. Code outside turns is named after what it makes.
     pub name: Option<String>,
     /// The line that spawned it.
     pub spawned_at: Option<Site>,
@@ -88,10 +124,21 @@ pub struct StuckTask {
     pub running_for: Duration,
 }
 
+impl StuckTask {
+    /// Whether it is code outside turns.
+    pub(crate) fn is_outside_turns(&self) -> bool {
+        self.tid.0 == NOBODY
+    }
+}
+
 impl fmt::Display for StuckTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "task {}", self.tid)?;
-        if let Some(name) = &self.name {
+        let name = self.name.as_deref();
+        match name {
+            Some(what) if self.is_outside_turns() => write!(f, "the {what}")?,
+            _ => write!(f, "task {}", self.tid)?,
+        }
+        if let Some(name) = name.filter(|_| !self.is_outside_turns()) {
             write!(f, " `{name}`")?;
         }
         if let Some(uuid) = &self.uuid {
@@ -197,6 +244,8 @@ pub(crate) struct Watched {
     turn_limit: Mutex<Option<Arc<TurnLimit>>>,
     /// A turn that took too long was noted, and that it is over was not.
     is_noted: AtomicBool,
+    /// A thread is about to interrupt a turn.
+    is_interrupting: AtomicBool,
     /// The last turn that was interrupted, or was to be.
     interrupted: Mutex<Option<StuckTask>>,
     names: Mutex<BTreeMap<(RunId, Tid), String>>,
@@ -224,6 +273,7 @@ impl Watched {
             awake,
             turn_limit,
             is_noted: AtomicBool::new(false),
+            is_interrupting: AtomicBool::new(false),
             interrupted,
             names,
             uuids,
@@ -366,7 +416,7 @@ impl Dog {
                 let entry = seen.entry(key).or_insert(new);
                 let running_for = now - entry.since;
                 let is_long = running_for >= one.patience && !entry.reported;
-                if is_long && one.pulse.tid.load(Ordering::Relaxed) != NOBODY {
+                if is_long && one.pulse.runs_code() {
                     entry.reported = true;
                     reports.push((Arc::clone(one), one.notice(running_for)));
                 }
@@ -413,8 +463,14 @@ impl Watched {
         stuck
     }
 
-    /// The task that has its turn.
+    /// The task that has its turn, or the code that runs outside turns.
     fn task(&self, running_for: Duration) -> StuckTask {
+        if let Some(Outside { run, what }) = &*self.pulse.outside.lock() {
+            let uuid = run.and_then(|run| self.uuids.lock().get(&run).copied());
+            let (run, tid, name) = (run.unwrap_or(RunId(0)), Tid(NOBODY), Some(what.clone()));
+            let (spawned_at, last_call) = (None, None);
+            return StuckTask { run, uuid, tid, name, spawned_at, last_call, running_for };
+        }
         let (run, tid) = (
             RunId(self.pulse.run.load(Ordering::Relaxed)),
             Tid(self.pulse.tid.load(Ordering::Relaxed)),
@@ -435,22 +491,36 @@ impl Watched {
         }
     }
 
-    /// A turn takes longer than it may, or one that did is over. Only durable runs have such a limit.
+    /// A turn takes longer than it may, or one that did is over. Tasks of durable runs have such a limit, and code
+    /// outside turns, which no run is held for.
     fn overrun(self: &Arc<Self>, turn: Option<(u64, StuckTask)>) {
         let Some(limit) = self.turn_limit.lock().clone() else { return };
         let Some((turn, stuck)) = turn else { return self.unnote() };
-        if stuck.uuid.is_none() {
+        let is_outside = stuck.is_outside_turns();
+        if stuck.uuid.is_none() && !is_outside {
             return;
         }
-        self.is_noted.store(true, Ordering::SeqCst);
-        (limit.note)(Some(&stuck));
+        if !is_outside {
+            self.is_noted.store(true, Ordering::SeqCst);
+            (limit.note)(Some(&stuck));
+        }
         let Some(interrupt) = limit.interrupt.clone() else { return };
-        *self.interrupted.lock() = Some(stuck);
-        let pulse = self.pulse;
+        if !is_outside {
+            *self.interrupted.lock() = Some(stuck);
+        }
+        if self.is_interrupting.swap(true, Ordering::SeqCst) {
+            return; // The last attempt still waits for the interpreter.
+        }
+        let one = Arc::clone(self);
         // On a thread of its own: it may have to wait for the interpreter, and there is one watchdog for all.
-        let interrupt = move || interrupt(&|| pulse.turns.load(Ordering::SeqCst) == turn);
+        let interrupt = move || {
+            interrupt(&|| one.pulse.turns.load(Ordering::SeqCst) == turn);
+            one.is_interrupting.store(false, Ordering::SeqCst);
+        };
         let thread = std::thread::Builder::new().name("tiffany-interrupt".into());
-        drop(thread.spawn(interrupt));
+        if thread.spawn(interrupt).is_err() {
+            self.is_interrupting.store(false, Ordering::SeqCst);
+        }
     }
 
     /// What is done about it is user code, which may wait for whatever the task holds. There is one watchdog for all, so

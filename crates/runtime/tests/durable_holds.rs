@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tiffany::control::{RunQuery, State};
 use tiffany::durable::{DurableRun, Fork, RunLimits, receive, run_id, send, step};
-use tiffany::{Builder, ErrorKind, RunError, Runtime, TaskError, random, sleep, spawn};
+use tiffany::{Builder, ErrorKind, RunError, Runtime, TaskError, binding, random, sleep, spawn};
 
 use durable_kit::{Dir, ms};
 
@@ -390,4 +390,33 @@ fn a_run_that_sends_to_a_full_inbox_waits_and_the_order_is_kept() {
     let from = runtime.submit::<()>("fast", "fast", &40_u64).unwrap();
     assert_eq!(runtime.wait_for(&to).unwrap(), (0..40).collect::<Vec<_>>());
     runtime.wait_for(&from).unwrap();
+}
+
+#[test]
+fn a_loop_that_hosts_a_runtime_is_told_which_runs_have_settled() {
+    let dir = Dir::new();
+    let builder = programs(&dir).register("fails", |(): ()| async {
+        drop(spawn(receive::<()>("never")).await);
+        Err::<(), TaskError>(TaskError::failed("so"))
+    });
+    let mut runtime = builder.run_limits(tasks(500)).build().unwrap();
+    let waits = runtime.submit::<u64>("counts", "long", &100_000_000).unwrap();
+    // Nobody has asked before, so any run may have settled.
+    assert_eq!(binding::settled(&mut runtime), None);
+    let mut settles = |id: &str, function: &str| {
+        let run = runtime.submit::<()>(function, id, &()).unwrap();
+        let mut told = Vec::new();
+        while told.is_empty() {
+            binding::go_on(&mut runtime, 16, |_| false).unwrap();
+            told.extend(binding::settled(&mut runtime).expect("somebody has asked"));
+        }
+        assert!(told.iter().all(|other| *other == run.uuid()), "{told:?}");
+        assert!(!binding::is_live(&runtime, run.uuid()));
+    };
+    settles("over", "quick");
+    settles("held", "breeds");
+    settles("ending", "fails");
+    assert!(binding::is_live(&runtime, waits.uuid()));
+    runtime.hold(&waits, "ada", None).unwrap();
+    assert_eq!(binding::settled(&mut runtime), Some(vec![waits.uuid()]));
 }

@@ -135,6 +135,7 @@ fn status_of(kind: ErrorKind) -> u16 {
         InboxFull => 429,
         RunRemoved => 410,
         LogFailed | Unreachable => 503,
+        Interrupted => 504,
         _ => 422,
     }
 }

@@ -1,6 +1,7 @@
-//! Interrupting a workflow that keeps its turn: an exception that no `except Exception` catches is raised in the thread of
-//! the loop. Whatever the code makes of it, a `finally` that makes calls included, its run forgets what it did in this
-//! turn. This file has `unsafe` code because raising it is a function of the interpreter's C interface.
+//! Interrupting Python code that keeps the loop for too long: an exception that no `except Exception` catches is raised
+//! in the thread of the loop, and raised again whenever code catches it. Whatever a workflow makes of it, a `finally` that
+//! makes calls included, its run forgets what it did in this turn. This file has `unsafe` code because raising it is a
+//! function of the interpreter's C interface.
 
 use std::ffi::c_long;
 use std::sync::Arc;
@@ -8,14 +9,39 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyTuple, PyType};
 use tiffany::binding::{self, Interrupter};
 
-pyo3::create_exception!(
-    tiffany._core,
-    TurnInterrupted,
-    PyBaseException,
-    "Raised in a workflow that kept its turn for longer than its run may. Let it pass."
-);
+/// The exception. A handler that catches it makes an object of it, and that raises it again: a loop that catches
+/// everything is left by way of its own handler.
+fn turn_interrupted(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let class = CLASS.get_or_try_init(py, || {
+        let body = PyDict::new(py);
+        body.set_item("__module__", "tiffany._core")?;
+        body.set_item(
+            "__doc__",
+            "Raised in a workflow that kept its turn for longer than its run may. Let it pass.",
+        )?;
+        // Not a function of Python's, in which it would be raised at once.
+        body.set_item("__init__", wrap_pyfunction!(caught, py)?)?;
+        let bases = (py.get_type::<PyBaseException>(),);
+        let class = py.get_type::<PyType>().call1(("TurnInterrupted", bases, body))?;
+        Ok::<_, PyErr>(class.cast_into::<PyType>()?.unbind())
+    })?;
+    Ok(class.bind(py))
+}
+
+/// Somebody catches the exception: until the turn has ended, it is raised again.
+#[pyfunction]
+#[pyo3(signature = (*_args))]
+fn caught(py: Python<'_>, _args: &Bound<'_, PyTuple>) -> PyResult<()> {
+    if RAISED.with(|raised| raised.load(Ordering::Relaxed)) {
+        raise_in(thread_ident(), turn_interrupted(py)?.as_ptr());
+    }
+    Ok(())
+}
 
 thread_local! {
     /// It was raised in this thread since a turn last looked.
@@ -24,14 +50,14 @@ thread_local! {
 
 /// Interrupts code on the present thread.
 pub(crate) fn interrupter(py: Python<'_>) -> PyResult<Interrupter> {
-    let thread = thread_ident(py)?;
+    let (thread, class) = (thread_ident(), turn_interrupted(py)?.clone().unbind());
     let raised = RAISED.with(Arc::clone);
     Ok(Arc::new(move |goes_on| {
         // While this thread has the interpreter, the turn can't end.
-        Python::try_attach(|py| {
+        Python::try_attach(|_| {
             if goes_on() {
                 raised.store(true, Ordering::Relaxed);
-                raise_in(thread, py.get_type::<TurnInterrupted>().as_ptr());
+                raise_in(thread, class.as_ptr());
             }
         });
     }))
@@ -45,19 +71,20 @@ pub(crate) fn note() -> bool {
 
 #[cold]
 fn was_interrupted(raised: &AtomicBool) -> bool {
-    Python::attach(|py| {
+    Python::attach(|_| {
         raised.store(false, Ordering::Relaxed);
-        if let Ok(thread) = thread_ident(py) {
-            // One that is still to be raised would strike somebody else.
-            raise_in(thread, std::ptr::null_mut());
-        }
+        // One that is still to be raised would strike somebody else.
+        raise_in(thread_ident(), std::ptr::null_mut());
     });
     binding::interrupted();
     true
 }
 
-fn thread_ident(py: Python<'_>) -> PyResult<c_long> {
-    py.import("threading")?.call_method0("get_ident")?.extract()
+/// What Python calls this thread.
+fn thread_ident() -> c_long {
+    // SAFETY: it only reads which thread this is.
+    let ident = unsafe { pyo3::ffi::PyThread_get_thread_ident() };
+    ident.cast_signed()
 }
 
 /// Raises an exception of this class in a thread, or takes it back.

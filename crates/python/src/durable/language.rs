@@ -85,10 +85,12 @@ impl Language for PythonLanguage {
         input: &str,
         wanted: Wanted,
     ) -> Option<Result<BoxCoroutine, TaskError>> {
-        Python::attach(|py| {
+        let started = Python::attach(|py| {
             let root = root(self.functions.bind(py), function, input, wanted);
             root.map_err(|error| errors::coded_by_python(py, &error)).transpose()
-        })
+        });
+        interrupt::note();
+        started
     }
 
     fn is_agent(&self, function: &str) -> bool {

@@ -8,6 +8,7 @@ use tiffany::{Uuid, binding};
 
 use crate::argument;
 use crate::call::{Op, Perform, SystemCall};
+use crate::durable::interrupt;
 use crate::errors::{self, Raise, TiffanyError};
 use crate::json;
 use crate::line::Line;
@@ -175,7 +176,7 @@ fn on_question(
     argument::check_callable("answer", answer.bind(py))?;
     let asked = name.clone();
     let answers = move |input: &str| -> Result<String, String> {
-        Python::attach(|py| {
+        let answered = Python::attach(|py| {
             let answered = || {
                 let answer = answer.bind(py);
                 let given = json::decode(py, input)?.into_bound(py);
@@ -191,7 +192,9 @@ fn on_question(
                 json::encode(&answered, || format!("the answer to question `{asked}`"))
             };
             answered().map_err(|error: PyErr| errors::text(error.value(py)))
-        })
+        });
+        interrupt::note();
+        answered
     };
     binding::answer_question(&name, answers).map_err(|error| errors::to_python(py, &error))
 }

@@ -4,6 +4,8 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::panic::Location;
 use std::time::Duration;
 
+use tiffany_kernel::Uuid;
+
 use crate::context::Entered;
 use crate::error::RunError;
 use crate::runtime::{Runtime, nested};
@@ -65,6 +67,11 @@ pub fn go_on(
         }
     }
     Ok(if is_over(runtime) { Rest::Over } else { Rest::Ready })
+}
+
+/// The durable runs that may not be [live](super::is_live) any more, since this was asked before; `None`: any may not.
+pub fn settled(runtime: &mut Runtime) -> Option<Vec<Uuid>> {
+    runtime.take_settled()
 }
 
 /// Whether a run is over.

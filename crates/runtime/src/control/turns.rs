@@ -13,16 +13,17 @@ use crate::redact::shown;
 use crate::wal::Stamp;
 use crate::watchdog::Long;
 
-/// A turn that a task kept, or keeps still, for so long that nothing else of its runtime went on.
+/// A turn that a task kept, or keeps still, for so long that nothing else of its runtime went on; or code of the
+/// program that did so outside turns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LongTurn {
     /// The run of the task, if it is durable.
     #[serde(default, with = "maybe_text")]
     pub run: Option<Uuid>,
-    /// The task's number.
+    /// The task's number; 0 for code outside turns.
     pub tid: u64,
-    /// Its name, if it has one.
+    /// Its name, if it has one. Code outside turns is named after what it makes: the input of a run, an answer.
     pub name: Option<String>,
     /// The line of the last call that returned before, and if there was none, the line that spawned it.
     pub at: Option<String>,
@@ -36,15 +37,25 @@ pub struct LongTurn {
 
 impl fmt::Display for LongTurn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "task {}", self.tid)?;
-        if let Some(name) = &self.name {
-            write!(f, " `{name}`")?;
-        }
+        let kept = match (&self.name, self.tid) {
+            (Some(what), 0) => {
+                write!(f, "the {what}")?;
+                "the loop"
+            }
+            (Some(name), tid) => {
+                write!(f, "task {tid} `{name}`")?;
+                "its turn"
+            }
+            (None, tid) => {
+                write!(f, "task {tid}")?;
+                "its turn"
+            }
+        };
         if let Some(run) = &self.run {
             write!(f, " of run {run}")?;
         }
         let has = if self.is_over { "kept" } else { "has kept" };
-        write!(f, " {has} its turn for {:.1} s", self.seconds)?;
+        write!(f, " {has} {kept} for {:.1} s", self.seconds)?;
         self.at.iter().try_for_each(|at| write!(f, " since {at}"))
     }
 }

@@ -183,6 +183,7 @@ impl Runtime {
         hosting.holding.error = Some(error.clone());
         hosting.holding.is_by_limit = hold.is_limit();
         durable.has_held = true;
+        durable.runs.may_have_settled(uuid);
         self.tell_held(uuid, &error);
         self.hand_in();
     }

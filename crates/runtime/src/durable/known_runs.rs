@@ -41,7 +41,12 @@ pub(crate) struct KnownRuns {
     /// Live and paused runs.
     unfinished: BTreeSet<Uuid>,
     states: RunStates,
+    /// Runs whose outcome may have become known since somebody asked, if somebody has.
+    settled: Option<Vec<Uuid>>,
 }
+
+/// As many are noted for someone who no longer asks.
+const MAX_SETTLED: usize = 100_000;
 
 impl KnownRuns {
     /// Takes in a run, or its new state.
@@ -49,6 +54,9 @@ impl KnownRuns {
         match known {
             Known::Live(_) | Known::Paused(..) => drop(self.unfinished.insert(run)),
             Known::Over(..) | Known::Removed => drop(self.unfinished.remove(&run)),
+        }
+        if !matches!(known, Known::Live(_)) {
+            self.may_have_settled(run);
         }
         *self.states.of(&known) += 1;
         if let Some(before) = self.all.insert(run, known) {
@@ -58,6 +66,19 @@ impl KnownRuns {
 
     pub(super) fn get(&self, run: &Uuid) -> Option<&Known> {
         self.all.get(run)
+    }
+
+    /// The outcome of a run may be known from now on.
+    pub(super) fn may_have_settled(&mut self, run: Uuid) {
+        match &mut self.settled {
+            Some(settled) if settled.len() < MAX_SETTLED => settled.push(run),
+            settled => *settled = None,
+        }
+    }
+
+    /// The runs whose outcome may have become known since this was asked before; `None` if that is not known.
+    pub(super) fn take_settled(&mut self) -> Option<Vec<Uuid>> {
+        self.settled.replace(Vec::new())
     }
 
     /// To change what is inside a state. A new state is inserted.

@@ -142,10 +142,14 @@ impl Questions {
             let message = format!("the run answers no question `{name}` at present{others}");
             return Err(TaskError::new(ErrorKind::NoSuchQuestion, message));
         };
-        let answered = panics::noting(AssertUnwindSafe(|| answers(input)));
-        answered.unwrap_or_else(|payload| {
-            Err(panic_error(payload, &format!("what answers `{name}` panicked")))
-        })
+        let answered = || {
+            let answered = panics::noting(AssertUnwindSafe(|| answers(input)));
+            answered.unwrap_or_else(|payload| {
+                Err(panic_error(payload, &format!("what answers `{name}` panicked")))
+            })
+        };
+        let what = || format!("answer to the question `{name}`");
+        context::with(|context| context.outside_turns(Some(run), what, answered))
     }
 
     /// The run is over.

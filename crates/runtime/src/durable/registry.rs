@@ -15,6 +15,7 @@ use super::agent::{self, DurableAgent};
 use super::json::{Json, decode, encode};
 use super::language::{Language, Wanted};
 use super::schema;
+use crate::context;
 use crate::control;
 use crate::future_task::{FutureTask, Output, into_task_error, panic_error};
 use crate::near::near;
@@ -232,6 +233,20 @@ impl Registry {
     /// The root of a run of this function.
     #[track_caller]
     pub(crate) fn start(&self, name: &str, input: &str, wanted: Wanted) -> Result<Root, TaskError> {
+        let at = Location::caller();
+        let read = || self.read(name, input, wanted, at);
+        let what = || format!("input of `{name}`");
+        context::with(|context| context.outside_turns(None, what, read))
+    }
+
+    /// The root of a run, made of its input by code of the program.
+    fn read(
+        &self,
+        name: &str,
+        input: &str,
+        wanted: Wanted,
+        caller: &'static Location<'static>,
+    ) -> Result<Root, TaskError> {
         match self.functions.get(name) {
             Some(Function { start, is_agent, at, .. }) => {
                 if wanted == Wanted::Asked {
@@ -255,7 +270,7 @@ impl Registry {
                 let other = self.language.as_ref();
                 if let Some(root) = other.and_then(|language| language.start(name, input, wanted)) {
                     let is_agent = other.is_some_and(|language| language.is_agent(name));
-                    return Ok(Root { coroutine: root?, at: Location::caller(), is_agent });
+                    return Ok(Root { coroutine: root?, at: caller, is_agent });
                 }
                 let message = format!("no function `{name}` is registered");
                 Err(TaskError::new(ErrorKind::Unregistered, message))

@@ -348,6 +348,9 @@ impl Runtime {
         let error = outcome.as_ref().err().cloned();
         hosting.ending = Ending::Told(Box::new(outcome));
         let uuid = hosting.uuid();
+        if let Some(durable) = &mut self.durable {
+            durable.runs.may_have_settled(uuid);
+        }
         if let Some(error) = error {
             self.host.tracer.run_failed(id, hosting.who(), &error);
             let told =
@@ -385,6 +388,13 @@ impl Runtime {
             Some((hosting.journal.run(), promise))
         })
         .collect()
+    }
+
+    /// The runs for which [`is_live`](Runtime::is_live) may have changed to `false` since this was asked before; `None` if that is
+    /// not known. Forks that wait for a permission are not noted.
+    pub(crate) fn take_settled(&mut self) -> Option<Vec<Uuid>> {
+        let durable = self.durable.as_mut()?;
+        durable.runs.take_settled().filter(|_| !durable.has_forks)
     }
 
     /// Whether a run is known here and its outcome is not: it is neither over, nor ending, nor paused.

@@ -10,12 +10,26 @@ use super::blob::BlobHash;
 use super::read::{Broken, Flaw};
 use super::retry_disk::lacks_descriptor;
 
+/// What a process is told of itself, when it opens a directory twice.
+pub(crate) const THIS_PROCESS: &str = "another runtime of this process";
+
+/// What to do about a directory that is in use.
+fn instead_of(owner: &str) -> &'static str {
+    match owner == THIS_PROCESS {
+        true => {
+            "use that runtime: other threads reach its runs with its handle, and coroutines of its event loop share it \
+             with `tiffany.arun`; or use another directory"
+        }
+        false => "stop that process, or use another directory",
+    }
+}
+
 /// Why the log could not be opened, written or read.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
     /// Another process has the directory.
-    #[error("{} is in use by {owner} [TFY0101]; stop that process, or use another directory", .dir.display())]
+    #[error("{} is in use by {owner} [TFY0101]; {}", .dir.display(), instead_of(.owner))]
     Locked {
         /// The directory.
         dir: PathBuf,

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::disk::Hold;
+use super::error::THIS_PROCESS;
 use super::json::{Fields, parse_string, push_string, push_u64};
 use super::stamp::{Stamp, to_the_second};
 
@@ -54,9 +55,12 @@ pub(crate) fn is_brief(note: &str) -> bool {
 pub(crate) fn describe(note: &str, lock: &Path) -> String {
     // It may be just about to write its note.
     let Some(noted) = read_note(note) else { return "another process".to_string() };
-    let open_in = if noted.is_here() { processes_with(lock) } else { Vec::new() };
     let is_noted = |pid: u32| pid == noted.pid;
-    if is_noted(std::process::id()) || open_in.iter().any(|(pid, _)| is_noted(*pid)) {
+    if is_noted(std::process::id()) && noted.is_here() {
+        return THIS_PROCESS.to_owned();
+    }
+    let open_in = if noted.is_here() { processes_with(lock) } else { Vec::new() };
+    if open_in.iter().any(|(pid, _)| is_noted(*pid)) {
         return noted.to_string();
     }
     let origin = format!("process {}, which opened it and has ended", noted.pid);

@@ -457,6 +457,7 @@ impl Runtime {
             && let failed @ RunError::Failed(_) = RunFailure::Root(error).into()
         {
             hosting.ending = Ending::Told(Box::new(Err(failed)));
+            durable.runs.may_have_settled(hosting.uuid());
         }
         hosting.begun = replay.script.begun;
         hosting.received = replay.script.received;
