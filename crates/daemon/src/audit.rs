@@ -55,6 +55,8 @@ fn is_none(count: &u64) -> bool {
 
 /// The outcome in the line of an intent.
 pub const BEGUN: &str = "begun";
+/// The outcome of a change that was made.
+const OK: &str = "ok";
 
 /// A change whose intent is in the file, and whose outcome is not yet.
 #[derive(Clone, Debug)]
@@ -142,12 +144,16 @@ impl Audit {
     }
 
     /// Writes the outcome of a change: `ok`, or the code of an error. If that fails, the outcome is kept and
-    /// written before the next change begins; the error says that the change was made.
+    /// written before the next change begins; the error says that the change was made, if it was.
     pub fn finish(&self, Intent(intent): Intent, outcome: &str) -> Result<(), AuthError> {
         let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
         behind.push(clean(&Entry { outcome: outcome.into(), ..intent }));
         let written = self.with_open(|open| open.catch_up(&mut behind));
-        written.map_err(AuthError::after_the_change)
+        match outcome {
+            OK => written.map_err(AuthError::after_the_change),
+            // Nothing was changed, and nothing is until the audit can be written.
+            _ => written,
+        }
     }
 
     /// Writes one line without what is to be [redacted](tiffany::redact). When this returns, the system has it, and a crash of this process
@@ -584,8 +590,9 @@ mod tests {
             let mut open = audit.open.lock().unwrap();
             std::mem::replace(&mut open.file, Arc::new(File::open(&path).unwrap()))
         };
-        for intent in [first, second] {
-            assert_eq!(audit.finish(intent, "ok").unwrap_err().code(), "TFY0210");
+        // Only of a change that was made it may be said that it was.
+        for (intent, outcome, code) in [(first, OK, "TFY0210"), (second, "TFY0041", "TFY0179")] {
+            assert_eq!(audit.finish(intent, outcome).unwrap_err().code(), code);
         }
         for error in [audit.check().unwrap_err(), audit.begin(&entry("third")).unwrap_err()] {
             assert_eq!(error.code(), "TFY0179");
@@ -593,7 +600,8 @@ mod tests {
         audit.open.lock().unwrap().file = good;
         let third = audit.begin(&entry("third")).unwrap();
         audit.finish(third, "ok").unwrap();
-        assert_eq!(outcomes(&dir), pairs(&[("first", "ok"), ("second", "ok"), ("third", "ok")]));
+        let expected = [("first", "ok"), ("second", "TFY0041"), ("third", "ok")];
+        assert_eq!(outcomes(&dir), pairs(&expected));
     }
 
     #[test]
