@@ -146,7 +146,7 @@ impl App {
         let busy = |_| DaemonError::Busy(Crowd::Requests, self.limits.waiting);
         let _waits = self.waiting.try_acquire().map_err(busy)?;
         if let Some((_, to)) = request.changes() {
-            change::begin(to)?;
+            change::begin(to).await?;
         }
         let (tell, told) = oneshot::channel();
         runtime.ask(request, move |answer| drop(tell.send(answer)));

@@ -47,12 +47,13 @@ impl Change {
         let mut response = CHANGE.scope(self.clone(), work).await;
         let outcome = outcome(&response);
         let intent = self.intent.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let written = match intent {
-            Some(intent) => self.audit.finish(intent, &outcome),
+        let (audit, refused) = (Arc::clone(&self.audit), self.entry(None, &outcome));
+        let written = at_leisure(move || match intent {
+            Some(intent) => audit.finish(intent, &outcome),
             // It was refused before anything was done.
-            None => self.audit.write(&self.entry(None, &outcome)),
-        };
-        if let Err(error) = written {
+            None => audit.write(&refused),
+        });
+        if let Err(error) = written.await {
             tracing::error!(target: "tiffany", code = error.code(), "{error}");
             // Answers keep their status: whoever made the change must not make it again.
             let warning = error.without_places().to_string();
@@ -71,21 +72,34 @@ impl Change {
     }
 }
 
+/// Does what waits for the disk or for another process, on a thread where nobody else waits for it. It is done to its
+/// end, even if the request is given up meanwhile.
+pub(crate) async fn at_leisure<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The threads are ending, and this one with them.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
 /// Writes the intent of the change that this task makes; once, however much is done for it. After an error
 /// nothing may be done.
-pub(crate) fn begin(to: Option<String>) -> Result<(), Problem> {
-    let begun = CHANGE.try_with(|change| {
+pub(crate) async fn begin(to: Option<String>) -> Result<(), Problem> {
+    // A route that changes something says so in the table of routes.
+    let Ok(change) = CHANGE.try_with(Change::clone) else {
+        return Err(DaemonError::Start("a change without an audit".into()).into());
+    };
+    let begun = at_leisure(move || {
         let mut intent = change.intent.lock().unwrap_or_else(PoisonError::into_inner);
         if intent.is_none() {
             *intent = Some(change.audit.begin(&change.entry(to, ""))?);
         }
         Ok::<(), AuthError>(())
     });
-    match begun {
-        Ok(begun) => Ok(begun?),
-        // A route that changes something says so in the table of routes.
-        Err(_) => Err(DaemonError::Start("a change without an audit".into()).into()),
-    }
+    Ok(begun.await?)
 }
 
 /// What came of a request, in a word.

@@ -1,6 +1,10 @@
 //! Values that travel in requests and answers, and those that are refused.
 
-use serde_json::json;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tiffany::Uuid;
+use tiffany::control::{Control, Request};
+use tiffany::durable::Fork;
 use tiffany::redact::Redactions;
 use tiffany_daemon::Daemon;
 
@@ -113,4 +117,96 @@ fn any_other_json_is_received_as_it_was_sent() {
         assert_eq!(house.wait_for(&echoes, "completed")["value"], *value);
     }
     house.end();
+}
+
+fn raw(json: &str) -> Box<RawValue> {
+    RawValue::from_string(json.into()).unwrap()
+}
+
+/// A program without a codec of its own, and a log that no process has, check what a codec made.
+#[test]
+fn values_of_a_codec_are_checked_where_nobody_has_that_codec() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    let uuid = house.submit("wait", "w", "null").json()["uuid"].as_str().unwrap().to_owned();
+    let run = Uuid::parse(&uuid).unwrap();
+    let refused = |control: &mut Control| {
+        for json in ["1e999".to_owned(), r#""\ud800""#.into(), r#"{"a":1,"a":2}"#.into()] {
+            let request = Request::Send { run, name: "go".into(), message: raw(&json) };
+            let error = control.ask(Request::Encoded(Box::new(request))).unwrap_err();
+            assert_eq!(error.code(), "TFY0220", "{json}: {error}");
+        }
+    };
+    let mut control = Control::open(&dir.0).unwrap();
+    refused(&mut control);
+    // Only values have a codec.
+    let error = control.ask(Request::Encoded(Box::new(Request::Cancel { run }))).unwrap_err();
+    assert_eq!(error.code(), "TFY0032", "{error}");
+    drop(control);
+    house.close();
+    refused(&mut Control::open(&dir.0).unwrap());
+    let house = House::open(&dir);
+    let answer =
+        house.post("/api/v1/runs/w/messages", r##"{"name":"go","message":{"$ref":"#/x"}}"##);
+    assert_eq!(answer.status, 204);
+    assert_eq!(house.wait_for("w", "completed")["value"], json!({"$ref": "#/x"}));
+}
+
+/// Whoever forks through the socket is named in the log, whatever form the request has.
+#[test]
+fn a_fork_with_a_value_of_a_codec_names_its_user() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    let uuid = house.submit("steps", "s", "2").json()["uuid"].as_str().unwrap().to_owned();
+    house.wait_for("s", "completed");
+    let run = Uuid::parse(&uuid).unwrap();
+    let records = house.get("/api/v1/runs/s/records").json();
+    let records = records["records"].as_array().unwrap();
+    let answer = records.iter().find(|record| record["type"] == "EffectResult").unwrap();
+    let at = answer["seq"].as_u64().unwrap();
+    let mut control = Control::open(&dir.0).unwrap();
+    let by = |fork: &str| {
+        let records = house.get(&format!("/api/v1/runs/{fork}/records")).json();
+        let records = records["records"].as_array().unwrap().iter();
+        let named = records.filter_map(|record| record["set_by"].as_str()).next();
+        named.map(str::to_owned)
+    };
+    let fork = |id: &str| Fork::new().set_reply(&7).unwrap().id(id);
+    control.ask(Request::Fork { run, at, fork: fork("plain") }).unwrap();
+    let request = Request::Fork { run, at, fork: fork("coded") };
+    control.ask(Request::Encoded(Box::new(request))).unwrap();
+    assert!(by("plain").is_some());
+    assert_eq!(by("coded"), by("plain"));
+}
+
+/// Names are checked by the runtime, so that every way to it refuses the same.
+#[test]
+fn names_that_nobody_could_read_are_refused_by_every_way() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    let mut control = Control::open(&dir.0).unwrap();
+    let run = control.submit("wait", "w", &()).unwrap();
+    let long = "x".repeat(513);
+    for bad in ["", "a\nb", "\u{1b}[31m", "\u{202e}evil", &long] {
+        let by_http = |path: &str, body: Value| house.post(path, &body.to_string()).problem();
+        let refused = (400, "TFY0156".to_owned());
+        let body = json!({"function": "echo", "id": bad, "input": 1});
+        assert_eq!(by_http("/api/v1/runs", body), refused, "{bad:?}");
+        let body = json!({"name": bad, "message": 1});
+        assert_eq!(by_http("/api/v1/runs/w/messages", body), refused, "{bad:?}");
+        let forks = |control: &mut Control| control.fork(run, 1, Fork::new().id(bad)).map(drop);
+        let errors = [
+            control.submit("echo", bad, &1).map(drop),
+            control.send(run, bad, &1),
+            forks(&mut control),
+        ];
+        for error in errors {
+            assert_eq!(error.unwrap_err().code(), "TFY0032", "{bad:?}");
+        }
+    }
+    drop(control);
+    house.close();
+    // The same on a log that no process has.
+    let mut control = Control::open(&dir.0).unwrap();
+    assert_eq!(control.send(run, "", &1).unwrap_err().code(), "TFY0032");
 }

@@ -26,7 +26,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod audit_thread;
 mod catalogue;
+mod name;
 mod offline;
 mod redacting;
 mod request;
@@ -55,9 +57,11 @@ use crate::inbox::{Inbox, Letter, Settlement};
 use crate::metrics::{self, Snapshot};
 use crate::pal::{Hub, Wanted};
 pub(crate) use catalogue::{Catalogue, Cataloguing, Entry, Job, Listing, Shown};
-use offline::Offline;
+#[doc(hidden)]
+pub use name::check_name;
+pub(crate) use offline::Offline;
 pub use request::{Answer, Decision, Doubt, Function, Paused, Request, Status};
-pub(crate) use request::{Tell, text};
+pub(crate) use request::{Tell, not_encodable, text};
 use socket::Client;
 pub(crate) use socket::{House, Listening};
 pub use streaming::{Beginning, Next, Watching};
