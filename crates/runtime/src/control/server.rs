@@ -630,7 +630,7 @@ fn token(slot: usize, serial: u32) -> u64 {
     slot as u64 | u64::from(serial) << 32
 }
 
-fn timespec(time: Duration) -> Timespec {
+pub(super) fn timespec(time: Duration) -> Timespec {
     Timespec {
         tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
         tv_nsec: i64::from(time.subsec_nanos()),
