@@ -1,7 +1,7 @@
 //! A request that changes something, as the audit sees it: its intent is written before the first thing is done,
 //! its outcome after the last. It is known to the task that serves the request, so no handler can pass it by.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use axum::extract::RawPathParams;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
@@ -46,14 +46,9 @@ impl Change {
     pub(super) async fn audited(self, work: impl Future<Output = Response>) -> Response {
         let mut response = CHANGE.scope(self.clone(), work).await;
         let outcome = outcome(&response);
-        let intent = self.intent.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let (audit, refused) = (Arc::clone(&self.audit), self.entry(None, &outcome));
-        let written = at_leisure(move || match intent {
-            Some(intent) => audit.finish(intent, &outcome),
-            // It was refused before anything was done.
-            None => audit.write(&refused),
-        });
-        if let Err(error) = written.await {
+        let intent = self.intent().take();
+        let written = self.write_outcome(intent, outcome).await;
+        if let Err(error) = written {
             tracing::error!(target: "tiffany", code = error.code(), "{error}");
             // Answers keep their status: whoever made the change must not make it again.
             let warning = error.without_places().to_string();
@@ -64,6 +59,37 @@ impl Change {
             }
         }
         response
+    }
+
+    /// Here, if that needs no waiting; otherwise where nobody else waits for it.
+    async fn write_outcome(
+        &self,
+        intent: Option<Intent>,
+        outcome: String,
+    ) -> Result<(), AuthError> {
+        let audit = Arc::clone(&self.audit);
+        let Some(intent) = intent else {
+            // It was refused before anything was done.
+            let refused = self.entry(None, &outcome);
+            return at_leisure(move || audit.write(&refused)).await;
+        };
+        match audit.finish_at_once(&intent, &outcome) {
+            Some(written) => written,
+            None => at_leisure(move || audit.finish(intent, &outcome)).await,
+        }
+    }
+
+    /// The same for an intent.
+    async fn write_intent(&self, to: Option<String>) -> Result<Intent, AuthError> {
+        let (audit, entry) = (Arc::clone(&self.audit), self.entry(to, ""));
+        match audit.begin_at_once(&entry) {
+            Some(begun) => begun,
+            None => at_leisure(move || audit.begin(&entry)).await,
+        }
+    }
+
+    fn intent(&self) -> MutexGuard<'_, Option<Intent>> {
+        self.intent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn entry(&self, to: Option<String>, outcome: &str) -> Entry {
@@ -92,14 +118,11 @@ pub(crate) async fn begin(to: Option<String>) -> Result<(), Problem> {
     let Ok(change) = CHANGE.try_with(Change::clone) else {
         return Err(DaemonError::Start("a change without an audit".into()).into());
     };
-    let begun = at_leisure(move || {
-        let mut intent = change.intent.lock().unwrap_or_else(PoisonError::into_inner);
-        if intent.is_none() {
-            *intent = Some(change.audit.begin(&change.entry(to, ""))?);
-        }
-        Ok::<(), AuthError>(())
-    });
-    Ok(begun.await?)
+    if change.intent().is_none() {
+        let begun = change.write_intent(to).await?;
+        *change.intent() = Some(begun);
+    }
+    Ok(())
 }
 
 /// What came of a request, in a word.
