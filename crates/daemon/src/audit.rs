@@ -228,7 +228,8 @@ impl Audit {
 
 /// The lock of something that is held for a moment only, unless it is held for long.
 fn lock_soon<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    const TRIES: usize = 100;
+    // Some microseconds, which is what a line takes, and less than a hop to another thread.
+    const TRIES: usize = 1000;
     (0..TRIES).find_map(|_| match lock.try_lock() {
         Ok(guard) => Some(guard),
         Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
