@@ -194,6 +194,11 @@ def test_another_process_asks_and_is_answered(tmp_path: Path) -> None:
                 connection.submit("shop", name="milk", id="shop-1")
             with pytest.raises(tiffany.UnregisteredError):
                 connection.submit("os:walk", top="/", id="walk")
+            for bad in ("", "a\nb", "\x1b[31m"):
+                with pytest.raises(tiffany.BadArgumentError, match="the id"):
+                    connection.submit("shop", name="tea", id=bad)
+                with pytest.raises(tiffany.BadArgumentError, match="the message's name"):
+                    connection.send(run, bad, 1)
             connection.send(run, "item", {1, 2})
             assert connection.query("shop-1", "items") == [{1, 2}]
             assert connection.doubts() == [] and connection.paused() == []

@@ -278,7 +278,9 @@ fn discreet(builder: Builder) -> Builder {
             let rules = tiffany::redact::Redactions::new().pattern("sk-[0-9]+");
             builder.redact(rules.expect("it is a pattern"))
         }
-        Ok("ends") => builder.register("stumble", stumble).register("linger", linger),
+        Ok("ends") => {
+            builder.register("stumble", stumble).register("linger", linger).register("hoard", hoard)
+        }
         _ => builder,
     }
 }
@@ -308,4 +310,19 @@ impl tiffany::AgentTask for Slow {
     fn cancel(&mut self, _: &mut tiffany::TaskContext<'_>) -> tiffany::TaskStatus<()> {
         tiffany::TaskStatus::sleep(Duration::from_secs(3600))
     }
+}
+
+/// Takes all descriptors that there are, for as long as a file is there.
+async fn hoard(path: String) -> Result<usize, TaskError> {
+    step("hoard", move || {
+        let mut files = Vec::new();
+        while std::path::Path::new(&path).exists() {
+            match std::fs::File::open("/dev/null") {
+                Ok(file) => files.push(file),
+                Err(_) => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+        Ok::<usize, String>(files.len())
+    })
+    .await
 }

@@ -208,3 +208,16 @@ fn the_doctor_knows_a_clock_that_went_back_and_tells_of_every_check() {
     assert_eq!(doctor.code, 1);
     assert!(doctor.stdout.contains("clock        bad    it says 20"), "{doctor:?}");
 }
+
+/// `config check` reads the file that is named after it, or the one of `--config`.
+#[test]
+fn a_configuration_is_checked_wherever_its_file_is_named() {
+    let home = Home::new();
+    std::fs::write(home.0.join("good.toml"), "require_token = true\n").unwrap();
+    std::fs::write(home.0.join("bad.toml"), "require_tokens = true\n").unwrap();
+    let said = home.run(&["--config", "good.toml", "config", "check"]).ok().stdout;
+    assert!(said.contains("good.toml is good"), "{said}");
+    home.run(&["config", "check", "good.toml"]).ok();
+    home.run(&["--config", "bad.toml", "config", "check"]).failed(1, "TFY0177");
+    home.run(&["config", "check"]).failed(2, "TFY0067");
+}

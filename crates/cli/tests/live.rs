@@ -95,6 +95,48 @@ fn who_only_looks_reads_the_files_when_the_process_is_stopped() {
     assert_eq!((ran.stderr.as_str(), &ran.lines()[0]["unanswered"]), ("", &Value::Null));
 }
 
+/// Commands that wait for the process say within seconds why, and go on when it does.
+#[test]
+fn who_waits_for_a_stopped_process_is_told_so() {
+    let home = Home::new();
+    let holder = holder(&home);
+    let signal = |name: &str| {
+        let pid = holder.0.id().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    };
+    signal("-STOP");
+    let start = |name: &str, arguments: &[&str]| {
+        let said = home.0.join(name);
+        let file = std::fs::File::create(&said).unwrap();
+        let mut command = home.command(&tiffany(), arguments);
+        command.stdout(file.try_clone().unwrap()).stderr(file);
+        (Holder(command.spawn().unwrap()), said)
+    };
+    let submit = ["submit", "nap", "--id", "n", "--input", "0.01"];
+    let mut commands = [
+        start("submit", &submit),
+        start("send", &["send", "holder", "news", "1"]),
+        start("watch", &["watch", "holder"]),
+        start("events", &["events", "holder"]),
+    ];
+    let begun = Instant::now();
+    for (_, said) in &commands {
+        let text = || std::fs::read_to_string(said).unwrap();
+        home.until(&format!("{said:?} says nothing"), || text().contains("is stopped"));
+        assert!(text().contains("kill -CONT"), "{}", text());
+    }
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    signal("-CONT");
+    for (command, said) in &mut commands[..2] {
+        let ended = command.0.wait().unwrap();
+        assert!(ended.success(), "{}", std::fs::read_to_string(said).unwrap());
+    }
+    let watched = &commands[2].1;
+    home.until("the run does not go on", || {
+        std::fs::read_to_string(watched).unwrap().contains("and the run goes on")
+    });
+}
+
 #[test]
 fn who_only_looks_reads_the_files_when_a_task_keeps_its_turn() {
     let home = Home::new();

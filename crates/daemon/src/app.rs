@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use tiffany::cli::Again;
 use tiffany::control::{Answer, LongTurn, Request};
 use tiffany::durable::run_id;
+use tiffany::history::{Chronicle, ChronicleError};
 use tiffany::redact::Redactions;
 use tiffany::wal::Stamp;
 use tiffany::{ErrorKind, RuntimeHandle, TaskError, Uuid};
@@ -23,6 +24,9 @@ use crate::stuck::Stuck;
 
 /// How often it is looked whether a turn keeps the loop, while an answer is waited for.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// The code for an answer that took too long.
+const NO_ANSWER: &str = "TFY0160";
 
 /// Where the daemon is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +150,7 @@ impl App {
         let busy = |_| DaemonError::Busy(Crowd::Requests, self.limits.waiting);
         let _waits = self.waiting.try_acquire().map_err(busy)?;
         if let Some((_, to)) = request.changes() {
-            change::begin(to)?;
+            change::begin(to).await?;
         }
         let (tell, told) = oneshot::channel();
         runtime.ask(request, move |answer| drop(tell.send(answer)));
@@ -191,6 +195,20 @@ impl App {
             Answer::Recorded { generation, seq } => Ok(Recorded { run, generation, seq }),
             other => Err(unexpected(&other)),
         }
+    }
+
+    /// Asks the chronicle of a run, when that has all that was recorded.
+    pub(crate) async fn ask_chronicle<T: Send + 'static>(
+        &self,
+        recorded: Recorded,
+        question: impl Fn(&mut Chronicle) -> Result<T, ChronicleError> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let late = match self.chronicles.ask(recorded, self.limits.answer_time, question).await {
+            Err(problem) if problem.code == NO_ANSWER => problem,
+            answer => return answer,
+        };
+        // A log that has failed brings nothing to the files any more.
+        Err(self.ask(Request::Health).await.err().unwrap_or(late))
     }
 
     /// The run that something is done to. Only its whole name will do: an id that is not there may be the beginning of the UUID of another one.

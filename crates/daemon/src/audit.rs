@@ -3,15 +3,16 @@
 //! Each line carries a checksum over itself and the line before it, as the log's do, so that a line that was
 //! changed or removed is found. This file knows nothing of what is done.
 
-use std::collections::HashMap;
+mod lines;
+
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Instant, SystemTime};
 
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,8 @@ use tiffany::redact;
 
 use crate::auth::AuthError;
 use crate::private;
+pub use lines::{Written, joined, read};
+use lines::{line, parse};
 
 /// The name of the file in a log directory.
 pub const AUDIT: &str = "audit.jsonl";
@@ -55,6 +58,8 @@ fn is_none(count: &u64) -> bool {
 
 /// The outcome in the line of an intent.
 pub const BEGUN: &str = "begun";
+/// The outcome of a change that was made.
+const OK: &str = "ok";
 
 /// A change whose intent is in the file, and whose outcome is not yet.
 #[derive(Clone, Debug)]
@@ -84,6 +89,10 @@ struct Open {
     room_until: u64,
     /// Whether something was written that may not be on the disk yet.
     is_dirty: bool,
+    /// Whether it is being brought there: a write may have to wait for that.
+    is_syncing: bool,
+    /// Whether another process that writes is waited for.
+    waits: bool,
 }
 
 /// So much room is kept ahead, so that what was done can always be written down, on a full disk too.
@@ -106,54 +115,50 @@ impl Audit {
     /// An error while the audit cannot be written: nothing may be changed then. Outcomes that could not be
     /// written earlier are written now. A file that was moved away is replaced by a new one.
     pub fn check(&self) -> Result<(), AuthError> {
-        let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
-        self.with_open(|open| {
-            if open.is_elsewhere(&self.path) {
-                *open = Open::at(&self.path)?;
-            }
-            open.make_room()?;
-            open.catch_up(&mut behind)
-        })
+        self.waiting(|behind, open| open.refresh(&self.path, behind))
     }
 
     /// Writes that something is about to be changed. After an error it must not be done.
     pub fn begin(&self, entry: &Entry) -> Result<Intent, AuthError> {
-        self.check()?;
-        let change = Some(draw_name().map_err(|error| failed(&self.path, &error))?);
-        let intent = Entry { outcome: BEGUN.into(), change, ..entry.clone() };
-        self.write(&intent).inspect_err(|error| self.note_failure(error))?;
-        Ok(Intent(intent))
+        self.waiting(|behind, open| open.begin(&self.path, behind, entry))
     }
 
-    /// Keeps that a change was refused for want of an audit: once, until that can be written.
-    fn note_failure(&self, error: &AuthError) {
-        let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
-        if behind.is_empty() {
-            behind.push(Entry {
-                who: "tiffany".into(),
-                role: "none".into(),
-                by: "nothing".into(),
-                from: "audit".into(),
-                did: "audit_failed".into(),
-                outcome: error.code().into(),
-                ..Entry::default()
-            });
-        }
+    /// The same, if that needs no waiting: neither for another process, nor for the disk. `None`: nothing was written.
+    pub(crate) fn begin_at_once(&self, entry: &Entry) -> Option<Result<Intent, AuthError>> {
+        self.at_once(|behind, open| open.begin(&self.path, behind, entry))
     }
 
     /// Writes the outcome of a change: `ok`, or the code of an error. If that fails, the outcome is kept and
-    /// written before the next change begins; the error says that the change was made.
+    /// written before the next change begins; the error says that the change was made, if it was.
     pub fn finish(&self, Intent(intent): Intent, outcome: &str) -> Result<(), AuthError> {
-        let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
-        behind.push(clean(&Entry { outcome: outcome.into(), ..intent }));
-        let written = self.with_open(|open| open.catch_up(&mut behind));
-        written.map_err(AuthError::after_the_change)
+        let written = self.waiting(|behind, open| {
+            behind.push(clean(&Entry { outcome: outcome.into(), ..intent }));
+            open.catch_up(behind)
+        });
+        of_change(outcome, written)
+    }
+
+    /// The same, if that needs no waiting. `None`: nothing was written or kept.
+    pub(crate) fn finish_at_once(
+        &self,
+        Intent(intent): &Intent,
+        outcome: &str,
+    ) -> Option<Result<(), AuthError>> {
+        let entry = clean(&Entry { outcome: outcome.into(), ..intent.clone() });
+        let written = self.at_once(|behind, open| {
+            open.catch_up(behind).and_then(|()| open.write(&entry)).inspect_err(|error| {
+                if !would_wait(error) {
+                    behind.push(entry);
+                }
+            })
+        });
+        written.map(|written| of_change(outcome, written))
     }
 
     /// Writes one line without what is to be [redacted](tiffany::redact). When this returns, the system has it, and a crash of this process
     /// takes nothing away; [`sync`](Audit::sync) brings it to the disk. Several processes may write.
     pub fn write(&self, entry: &Entry) -> Result<(), AuthError> {
-        self.with_open(|open| open.write(&clean(entry)))
+        self.waiting(|_, open| open.write(&clean(entry)))
     }
 
     /// Writes down that somebody whom nobody knows was refused. Whoever does that again and again must not fill the disk: then most are only counted.
@@ -171,29 +176,81 @@ impl Audit {
         }
     }
 
-    fn with_open(&self, act: impl FnOnce(&mut Open) -> io::Result<()>) -> Result<(), AuthError> {
+    /// Does something with the file, however long it takes to have it.
+    fn waiting<T>(
+        &self,
+        act: impl FnOnce(&mut Vec<Entry>, &mut Open) -> io::Result<T>,
+    ) -> Result<T, AuthError> {
+        let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        act(&mut open).map_err(|error| failed(&self.path, &error))
+        open.waits = true;
+        act(&mut behind, &mut open).map_err(|error| failed(&self.path, &error))
+    }
+
+    /// Does something with the file, if nobody has it who could take long.
+    fn at_once<T>(
+        &self,
+        act: impl FnOnce(&mut Vec<Entry>, &mut Open) -> io::Result<T>,
+    ) -> Option<Result<T, AuthError>> {
+        let mut behind = lock_soon(&self.behind)?;
+        let mut open = lock_soon(&self.open)?;
+        if open.is_syncing {
+            return None;
+        }
+        open.waits = false;
+        match act(&mut behind, &mut open) {
+            Err(error) if would_wait(&error) => None,
+            done => Some(done.map_err(|error| failed(&self.path, &error))),
+        }
     }
 
     /// Brings what was written to the disk.
     pub fn sync(&self) -> Result<(), AuthError> {
         let open = || self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let synced = || -> io::Result<()> {
-            let file = {
-                let mut open = open();
-                if !std::mem::take(&mut open.is_dirty) {
-                    return Ok(());
-                }
-                Arc::clone(&open.file)
-            };
-            // A disk can take long, and nobody waits for it meanwhile.
-            file.sync_data()
+        let file = {
+            let mut open = open();
+            if !std::mem::take(&mut open.is_dirty) {
+                return Ok(());
+            }
+            open.is_syncing = true;
+            Arc::clone(&open.file)
         };
-        synced().map_err(|error| {
-            open().is_dirty = true;
+        // A disk can take long, and nobody waits for it meanwhile.
+        let synced = file.sync_data();
+        let mut open = open();
+        open.is_syncing = false;
+        synced.map_err(|error| {
+            open.is_dirty = true;
             failed(&self.path, &error)
         })
+    }
+}
+
+/// The lock of something that is held for a moment only, unless it is held for long.
+fn lock_soon<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    // Some microseconds, which is what a line takes, and less than a hop to another thread.
+    const TRIES: usize = 1000;
+    (0..TRIES).find_map(|_| match lock.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => {
+            std::hint::spin_loop();
+            None
+        }
+    })
+}
+
+/// Whether something was not done because it would have to wait.
+fn would_wait(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock
+}
+
+/// What came of writing an outcome.
+fn of_change(outcome: &str, written: Result<(), AuthError>) -> Result<(), AuthError> {
+    match outcome {
+        OK => written.map_err(AuthError::after_the_change),
+        // Nothing was changed, and nothing is until the audit can be written.
+        _ => written,
     }
 }
 
@@ -257,7 +314,7 @@ impl Open {
             return Err(io::Error::other(why));
         }
         private::give_to_owner_of(private::dir_of(path), &file)?;
-        lock(&file)?;
+        lock(&file, FlockOperation::LockExclusive)?;
         let tail = tail(&file)?;
         if is_torn(&tail) {
             file.write_all(b"\n")?;
@@ -269,6 +326,8 @@ impl Open {
             length: about.len(),
             room_until: about.len(),
             is_dirty: false,
+            is_syncing: false,
+            waits: true,
             file: Arc::new(file),
         };
         let has_room = open.make_room();
@@ -305,8 +364,35 @@ impl Open {
         Ok(())
     }
 
+    /// Sees that it can be written, and writes what could not be before.
+    fn refresh(&mut self, path: &Path, behind: &mut Vec<Entry>) -> io::Result<()> {
+        if self.is_elsewhere(path) {
+            // Opening another one takes its lock.
+            if !self.waits {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            *self = Open::at(path)?;
+        }
+        self.make_room()?;
+        self.catch_up(behind)
+    }
+
+    fn begin(&mut self, path: &Path, behind: &mut Vec<Entry>, entry: &Entry) -> io::Result<Intent> {
+        self.refresh(path, behind)?;
+        let intent = Entry { outcome: BEGUN.into(), change: Some(draw_name()?), ..entry.clone() };
+        let written = self.write(&clean(&intent));
+        written.inspect_err(|error| note_failure(path, behind, error))?;
+        Ok(Intent(intent))
+    }
+
     fn write(&mut self, entry: &Entry) -> io::Result<()> {
-        lock(&self.file)?;
+        lock(
+            &self.file,
+            match self.waits {
+                true => FlockOperation::LockExclusive,
+                false => FlockOperation::NonBlockingLockExclusive,
+            },
+        )?;
         let written = self.write_locked(entry);
         self.file.unlock().and(written)
     }
@@ -334,10 +420,24 @@ impl Open {
     }
 }
 
-/// Waits until no other process writes. A signal that arrives meanwhile is no reason to give up.
-fn lock(file: &File) -> io::Result<()> {
-    let exclusive = rustix::fs::FlockOperation::LockExclusive;
-    Ok(rustix::io::retry_on_intr(|| rustix::fs::flock(file, exclusive))?)
+/// Keeps that a change was refused for want of an audit: once, until that can be written.
+fn note_failure(path: &Path, behind: &mut Vec<Entry>, error: &io::Error) {
+    if behind.is_empty() && !would_wait(error) {
+        behind.push(Entry {
+            who: "tiffany".into(),
+            role: "none".into(),
+            by: "nothing".into(),
+            from: "audit".into(),
+            did: "audit_failed".into(),
+            outcome: failed(path, error).code().into(),
+            ..Entry::default()
+        });
+    }
+}
+
+/// Keeps other processes from writing. A signal that arrives while they are waited for is no reason to give up.
+fn lock(file: &File, how: FlockOperation) -> io::Result<()> {
+    Ok(rustix::io::retry_on_intr(|| rustix::fs::flock(file, how))?)
 }
 
 /// Whether the last line has no end: a machine or a disk failed in the middle of it.
@@ -364,104 +464,6 @@ fn last_checksum(tail: &str) -> u32 {
     let whole = tail.rfind('\n').map_or("", |end| &tail[..end]);
     let last = whole.lines().next_back().and_then(|line| parse(line).ok());
     last.map_or(0, |(_, crc)| crc)
-}
-
-fn line(at: SystemTime, entry: &Entry, last: u32) -> io::Result<(String, u32)> {
-    #[derive(Serialize)]
-    struct Stamped<'a> {
-        ts: &'a str,
-        #[serde(flatten)]
-        entry: &'a Entry,
-    }
-    let nanos = at.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-    let stamp = tiffany::wal::Stamp::from_unix_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
-    let mut line = serde_json::to_string(&Stamped { ts: stamp.as_str(), entry })?;
-    line.pop();
-    let crc = crc32c::crc32c_append(last, line.as_bytes());
-    line.push_str(&format!(",\"crc\":\"{crc:08x}\"}}\n"));
-    Ok((line, crc))
-}
-
-/// A line that was read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Written {
-    /// When it was written.
-    pub ts: String,
-    /// What is in it.
-    #[serde(flatten)]
-    pub entry: Entry,
-    /// Its checksum.
-    crc: String,
-}
-
-fn parse(line: &str) -> Result<(Written, u32), String> {
-    let read: Written = serde_json::from_str(line).map_err(|error| error.to_string())?;
-    let crc = u32::from_str_radix(&read.crc, 16).map_err(|error| error.to_string())?;
-    Ok((read, crc))
-}
-
-/// The lines of a file in order, each with what is wrong with it, if something is.
-///
-/// ```
-/// use tiffany_daemon::audit::{Audit, Entry, read};
-///
-/// # let dir = std::env::temp_dir().join(format!("tiffany-doc-audit-{}", std::process::id()));
-/// # std::fs::create_dir_all(&dir).unwrap();
-/// let audit = Audit::at(&dir)?;
-/// let intent = audit.begin(&Entry {
-///     who: "ada".into(),
-///     role: "operator".into(),
-///     by: "loopback".into(),
-///     from: "127.0.0.1:40000".into(),
-///     did: "cancel".into(),
-///     to: Some("order-1".into()),
-///     ..Entry::default()
-/// })?;
-/// // … the run is cancelled here …
-/// audit.finish(intent, "ok")?;
-/// let text = std::fs::read_to_string(dir.join("audit.jsonl"))?;
-/// let lines: Vec<_> = read(&text).collect::<Result<_, _>>()?;
-/// assert_eq!((&*lines[0].entry.did, &*lines[0].entry.outcome), ("cancel", "begun"));
-/// assert_eq!((&*lines[1].entry.did, &*lines[1].entry.outcome), ("cancel", "ok"));
-/// assert!(read(&text.replace("cancel", "query")).all(|line| line.is_err()));
-/// # std::fs::remove_dir_all(&dir).unwrap();
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn read(text: &str) -> impl Iterator<Item = Result<Written, String>> {
-    let mut last = 0;
-    text.lines().enumerate().map(move |(number, line)| {
-        let number = number + 1;
-        let (read, crc) = parse(line).map_err(|why| format!("line {number}: {why}"))?;
-        let body = line.rfind(",\"crc\":\"").map_or(line, |end| &line[..end]);
-        let should_be = crc32c::crc32c_append(last, body.as_bytes());
-        last = crc;
-        match crc == should_be {
-            true => Ok(read),
-            false => {
-                Err(format!("line {number}: it, or the one before it, is not what was written"))
-            }
-        }
-    })
-}
-
-/// Joins the lines of each change: an outcome takes the place of its intent. What is left `begun` has no
-/// outcome: it goes on, or its process ended meanwhile.
-pub fn joined(lines: impl IntoIterator<Item = Written>) -> Vec<Written> {
-    let mut rows: Vec<Written> = Vec::new();
-    let mut begun: HashMap<String, usize> = HashMap::new();
-    for line in lines {
-        let change = line.entry.change.clone();
-        match change.as_ref().and_then(|change| begun.remove(change)) {
-            Some(place) => rows[place].entry = line.entry,
-            None => {
-                if let Some(change) = change.filter(|_| line.entry.outcome == BEGUN) {
-                    begun.insert(change, rows.len());
-                }
-                rows.push(line);
-            }
-        }
-    }
-    rows
 }
 
 fn failed(path: &Path, error: &io::Error) -> AuthError {
@@ -584,8 +586,9 @@ mod tests {
             let mut open = audit.open.lock().unwrap();
             std::mem::replace(&mut open.file, Arc::new(File::open(&path).unwrap()))
         };
-        for intent in [first, second] {
-            assert_eq!(audit.finish(intent, "ok").unwrap_err().code(), "TFY0210");
+        // Only of a change that was made it may be said that it was.
+        for (intent, outcome, code) in [(first, OK, "TFY0210"), (second, "TFY0041", "TFY0179")] {
+            assert_eq!(audit.finish(intent, outcome).unwrap_err().code(), code);
         }
         for error in [audit.check().unwrap_err(), audit.begin(&entry("third")).unwrap_err()] {
             assert_eq!(error.code(), "TFY0179");
@@ -593,7 +596,23 @@ mod tests {
         audit.open.lock().unwrap().file = good;
         let third = audit.begin(&entry("third")).unwrap();
         audit.finish(third, "ok").unwrap();
-        assert_eq!(outcomes(&dir), pairs(&[("first", "ok"), ("second", "ok"), ("third", "ok")]));
+        let expected = [("first", "ok"), ("second", "TFY0041"), ("third", "ok")];
+        assert_eq!(outcomes(&dir), pairs(&expected));
+    }
+
+    #[test]
+    fn where_it_would_have_to_wait_it_writes_nothing() {
+        let dir = Dir::new();
+        let audit = Audit::at(&dir.0).unwrap();
+        let intent = audit.begin_at_once(&entry("first")).unwrap().unwrap();
+        let other = File::open(dir.0.join(AUDIT)).unwrap();
+        other.lock().unwrap();
+        assert!(audit.begin_at_once(&entry("second")).is_none());
+        assert!(audit.finish_at_once(&intent, OK).is_none());
+        other.unlock().unwrap();
+        assert_eq!(outcomes(&dir), pairs(&[("first", BEGUN)]));
+        audit.finish_at_once(&intent, OK).unwrap().unwrap();
+        assert_eq!(outcomes(&dir), pairs(&[("first", "ok")]));
     }
 
     #[test]

@@ -132,7 +132,8 @@ impl Kept {
             };
             match is_behind {
                 false => break question(&mut chronicle),
-                true if begun.elapsed() < PATIENCE => std::thread::sleep(PACE),
+                // Where it is not known what to wait for, nothing comes.
+                true if seq > 0 && begun.elapsed() < PATIENCE => std::thread::sleep(PACE),
                 true => return Err(DaemonError::NoAnswer { patience: PATIENCE, turn: None }),
             }
         };

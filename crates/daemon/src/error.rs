@@ -109,6 +109,11 @@ pub enum DaemonError {
         "the system's clock says that it is {0} days before 1970 [TFY0231]; set it, and start again"
     )]
     Clock(u64),
+    /// No file descriptor is left for a connection.
+    #[error(
+        "no file descriptor is left for this connection [TFY0250]; wait a little, and try again; if it lasts, raise the limit of open files (`ulimit -n`, `LimitNOFILE=`)"
+    )]
+    NoDescriptor,
 }
 
 /// Of what there is more than is allowed.
@@ -141,7 +146,7 @@ impl DaemonError {
     pub const CODES: &[&str] = &[
         "TFY0080", "TFY0155", "TFY0156", "TFY0157", "TFY0158", "TFY0159", "TFY0160", "TFY0161",
         "TFY0162", "TFY0163", "TFY0164", "TFY0165", "TFY0166", "TFY0167", "TFY0168", "TFY0169",
-        "TFY0231",
+        "TFY0231", "TFY0250",
     ];
 
     /// The stable code.
@@ -164,6 +169,7 @@ impl DaemonError {
             DaemonError::HeadTooLarge { .. } => "TFY0168",
             DaemonError::TooLong { .. } => "TFY0169",
             DaemonError::Clock(_) => "TFY0231",
+            DaemonError::NoDescriptor => "TFY0250",
         }
     }
 
@@ -179,7 +185,7 @@ impl DaemonError {
             DaemonError::TooMany { .. } => 429,
             DaemonError::HeadTooLarge { .. } => 431,
             DaemonError::Child(_) => 502,
-            DaemonError::NotNow(_) | DaemonError::Busy(..) => 503,
+            DaemonError::NotNow(_) | DaemonError::Busy(..) | DaemonError::NoDescriptor => 503,
             DaemonError::NoAnswer { .. } | DaemonError::ChildSlow(_) => 504,
             DaemonError::Demo(_)
             | DaemonError::Listen { .. }
@@ -192,7 +198,9 @@ impl DaemonError {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             DaemonError::TooMany { wait, .. } => Some(*wait),
-            DaemonError::NotNow(_) | DaemonError::Busy(..) => Some(Duration::from_secs(1)),
+            DaemonError::NotNow(_) | DaemonError::Busy(..) | DaemonError::NoDescriptor => {
+                Some(Duration::from_secs(1))
+            }
             _ => None,
         }
     }

@@ -73,10 +73,10 @@ impl Limits {
         time("child_time", self.child_time)
     }
 
-    /// These limits where the process may have so many descriptors: half of them are for connections, a quarter is for
-    /// the files of runs, and the rest is for steps, the control socket and everything else.
+    /// These limits where the process may have so many descriptors: a quarter of them is for connections, a quarter for
+    /// the files of runs, a quarter for the control socket, and the rest for steps, the log and everything else.
     pub(crate) fn within(mut self, descriptors: usize) -> Limits {
-        let most = (descriptors / 2).max(1);
+        let most = (descriptors / 4).max(1);
         if self.connections > most {
             self.connections = most;
             // One address alone must not keep all others out.
@@ -134,14 +134,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_leave_half_of_the_descriptors_to_others() {
+    fn connections_leave_three_quarters_of_the_descriptors_to_others() {
         let connections = |limits: Limits, descriptors| {
             let limits = limits.within(descriptors);
             (limits.connections, limits.connections_per_peer)
         };
         let small = Limits { connections: 20, connections_per_peer: 20, ..Limits::default() };
         assert_eq!(connections(Limits::default(), 65_536), (4096, 2048));
-        assert_eq!(connections(Limits::default(), 1024), (512, 256));
+        assert_eq!(connections(Limits::default(), 1024), (256, 128));
         assert_eq!(connections(small, 1024), (20, 20));
         assert_eq!(connections(Limits::default(), 1), (1, 1));
     }

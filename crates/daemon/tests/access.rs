@@ -190,6 +190,25 @@ fn streams_of_a_removed_token_end_soon_whether_they_are_read_or_not() {
 }
 
 #[test]
+fn waiting_for_a_run_ends_when_the_token_is_removed() {
+    let dir = Dir::new();
+    let house = house(&dir, "require_token = true");
+    let (ada, eve) = (bearer(&dir, "ada", Role::Admin), bearer(&dir, "eve", Role::Viewer));
+    let body = "{\"function\":\"wait\",\"id\":\"w\",\"input\":null}";
+    let ada = [("authorization", &*ada)];
+    assert_eq!(house.ask("POST", "/api/v1/runs", &ada, body).status, 201);
+    let mut line = house.connect();
+    kit::send(&mut line, "GET", "/api/v1/runs/w?wait=60", &[("authorization", &eve)], "");
+    // The daemon has read the request once it has an answer to the next one, too.
+    assert_eq!(house.ask("GET", "/api/v1/runs/w", &ada, "").status, 200);
+    Tokens::at(&dir.0).remove("eve").unwrap();
+    let message = "{\"name\":\"go\",\"message\":\"secret\"}";
+    assert_eq!(house.ask("POST", "/api/v1/runs/w/messages", &ada, message).status, 204);
+    let answer = kit::read_answer(&mut line);
+    assert_eq!((answer.status, code(&answer)), (401, "TFY0171".into()), "{answer:?}");
+}
+
+#[test]
 fn what_is_wrong_with_files_is_told_without_where_they_are() {
     let dir = Dir::new();
     let house = house(&dir, "require_token = true");

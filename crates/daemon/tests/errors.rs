@@ -26,6 +26,7 @@ fn one_of_each() -> Vec<DaemonError> {
         DaemonError::HeadTooLarge { most: 1 },
         DaemonError::TooLong { run: tiffany::Uuid::from_random(7), records: 1, bytes: 2 },
         DaemonError::Clock(1),
+        DaemonError::NoDescriptor,
     ]
 }
 

@@ -236,3 +236,51 @@ fn what_is_no_json_is_refused() {
     line.write_all(head.as_bytes()).unwrap();
     assert_eq!(read_answer(&mut line).problem(), (415, "TFY0166".into()));
 }
+
+/// A request says once which host it asks, and in its header alone: what else decides could be another host's.
+#[test]
+fn a_request_with_an_ambiguous_head_is_refused() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    let cases = [
+        "GET /api/v1/runs HTTP/1.1\r\n\r\n",
+        "GET /healthz HTTP/1.1\r\n\r\n",
+        "GET /api/v1/runs HTTP/1.1\r\nhost: localhost\r\nhost: evil.example\r\n\r\n",
+        "GET http://evil.example/api/v1/runs HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        "GET http://localhost/api/v1/runs HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        "POST /api/v1/runs/x/cancel HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\ncontent-type: application/json\r\ncontent-type: text/plain\r\n\r\n",
+        "GET /api/v1/runs HTTP/1.1\r\nhost: localhost\r\norigin: http://localhost\r\norigin: http://evil.example\r\n\r\n",
+    ];
+    for said in cases {
+        let mut line = house.connect();
+        line.write_all(said.as_bytes()).unwrap();
+        assert_eq!(read_answer(&mut line).problem(), (400, "TFY0156".into()), "{said:?}");
+    }
+    // Before HTTP/1.1 there was no such header, and some health checks are that old.
+    let mut line = house.connect();
+    line.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").unwrap();
+    assert_eq!(read_answer(&mut line).status, 200);
+}
+
+#[test]
+fn an_error_of_the_program_has_a_next_step() {
+    let dir = Dir::new();
+    let house = House::of(&dir.0, |dir| {
+        let program = kit::program().register("grumpy", |(): ()| async {
+            let _answers =
+                tiffany::durable::on_question("name", |(): ()| Err::<(), _>("go away".to_owned()))?;
+            tiffany::durable::receive::<()>("go").await
+        });
+        Daemon::new(program, dir)
+    });
+    assert_eq!(house.submit("grumpy", "g", "null").status, 201);
+    let begun = Instant::now();
+    let answer = loop {
+        let answer = house.post("/api/v1/runs/g/queries/name", "");
+        if answer.body.contains("go away") {
+            break answer;
+        }
+        assert!(begun.elapsed() < LIMIT, "{answer:?}");
+    };
+    assert_eq!(answer.problem().1, "TFY0001");
+}

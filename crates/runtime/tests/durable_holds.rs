@@ -420,3 +420,32 @@ fn a_loop_that_hosts_a_runtime_is_told_which_runs_have_settled() {
     runtime.hold(&waits, "ada", None).unwrap();
     assert_eq!(binding::settled(&mut runtime), Some(vec![waits.uuid()]));
 }
+
+/// Sends itself more messages than its inbox takes, and says what came of the last one.
+async fn sends_itself(id: String) -> Result<String, TaskError> {
+    let own = run_id(&id);
+    for number in 0..3 {
+        send(own, "note", &number).await?;
+    }
+    let refused = send(own, "note", &3).await;
+    let first: u32 = receive("note").await?;
+    send(own, "note", &3).await?;
+    Ok(format!("{} {first}", refused.map_err(|error| error.code()).unwrap_err()))
+}
+
+#[test]
+fn a_run_that_sends_to_itself_does_not_wait_for_itself() {
+    let dir = Dir::new();
+    let limits = RunLimits { messages: Some(3), ..RunLimits::default() };
+    let builder = dir.builder().register("own", sends_itself).run_limits(limits);
+    let mut runtime = builder.build().unwrap();
+    let run = runtime.submit::<String>("own", "own", &"own").unwrap();
+    for _ in 0..200 {
+        runtime.run(sleep(ms(20))).unwrap();
+        if runtime.is_finished(run.uuid()) {
+            break;
+        }
+    }
+    assert!(runtime.is_finished(run.uuid()), "it waits for itself");
+    assert_eq!(runtime.wait_for(&run).unwrap(), "TFY0237 0");
+}

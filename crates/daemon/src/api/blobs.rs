@@ -32,7 +32,7 @@ pub(super) async fn show(
     let mut read_now = app.chronicles.at_leisure(patience, read.clone()).await?;
     if let Err(LogError::MissingBlob(_)) = read_now {
         // A value that is safe comes onto its place before the record that names it.
-        app.chronicles.ask(recorded, patience, |_| Ok(())).await?;
+        app.ask_chronicle(recorded, |_| Ok(())).await?;
         read_now = app.chronicles.at_leisure(patience, read).await?;
     }
     let read = read_now;

@@ -39,7 +39,7 @@ async fn ask<T: Send + 'static>(
     let run = app.find(name).await?;
     // A run that was removed says so, and is not looked for in vain.
     let recorded = app.recorded(run).await?;
-    app.chronicles.ask(recorded, app.limits.answer_time, question).await
+    app.ask_chronicle(recorded, question).await
 }
 
 /// Which tasks, and at which record.

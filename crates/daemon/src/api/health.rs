@@ -1,5 +1,8 @@
 //! Whether the daemon is there, and whether it can be given work. For machines that look after it, so anybody may ask.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -7,6 +10,9 @@ use serde_json::json;
 use tiffany::control::{Answer, Request};
 
 use crate::app::{App, Phase, unexpected};
+use crate::audit::AUDIT;
+use crate::auth::AuthError;
+use crate::http::change::at_leisure;
 use crate::http::{Answered, Problem};
 
 pub(super) async fn healthz() -> Response {
@@ -19,7 +25,7 @@ pub(super) async fn readyz(State(app): State<App>) -> Response {
         Phase::Draining | Phase::Closing => Some(json!("the daemon is ending")),
         // Machines ask this again and again: nothing is listed for it.
         Phase::Ready => match app.ask(Request::Health).await {
-            Ok(_) => app.audit.check().err().map(|error| Problem::from(error).json()),
+            Ok(_) => check_audit(&app).await.err().map(|error| Problem::from(error).json()),
             Err(problem) => Some(problem.json()),
         },
     };
@@ -30,6 +36,19 @@ pub(super) async fn readyz(State(app): State<App>) -> Response {
             (StatusCode::SERVICE_UNAVAILABLE, body).into_response()
         }
     }
+}
+
+/// How long the audit may take before the daemon counts as not ready.
+const AUDIT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// An error if the audit cannot be written, or not soon.
+async fn check_audit(app: &App) -> Result<(), AuthError> {
+    let audit = Arc::clone(&app.audit);
+    let checked = tokio::time::timeout(AUDIT_TIMEOUT, at_leisure(move || audit.check())).await;
+    checked.unwrap_or_else(|_| {
+        let why = format!("whatever holds it has not let go of it for {AUDIT_TIMEOUT:?}");
+        Err(AuthError::Audit { file: app.dir.join(AUDIT), why })
+    })
 }
 
 /// What was counted and measured, for Prometheus.

@@ -1,5 +1,7 @@
 //! Runs that are over: removed, compacted, or both by a rule. It is done on a thread of its own, in small batches, as the command line does it.
 
+use std::sync::Arc;
+
 use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -13,8 +15,9 @@ use tiffany::retention::{Candidate, Keeper, Plan, Pruned, Retention};
 use tiffany::{TaskError, Uuid};
 
 use crate::app::{App, unexpected};
-use crate::audit::Intent;
+use crate::audit::{Audit, Intent};
 use crate::error::DaemonError;
+use crate::http::change::at_leisure;
 use crate::http::{Answered, Json, Named, Noted, Problem, Signed, change, given, whole};
 
 pub(super) async fn remove(State(app): State<App>, Named(name): Named<String>) -> Answered {
@@ -30,7 +33,7 @@ pub(super) async fn remove(State(app): State<App>, Named(name): Named<String>) -
 
 pub(super) async fn compact(State(app): State<App>, Named(name): Named<String>) -> Answered {
     let run = app.find_whole(&name).await?;
-    change::begin(None)?;
+    change::begin(None).await?;
     let pruned = with_keeper(&app, move |keeper| keeper.compact(&[run])).await?;
     if let Some((_, error)) = pruned.refused.first() {
         return Err(error.clone().into());
@@ -96,12 +99,17 @@ pub(super) async fn prune(
     let pruned = match dry_run {
         true => None,
         false => {
-            change::begin(None)?;
-            let intents = intents(&app, &signed, &plan)?;
+            change::begin(None).await?;
+            let (audit, planned) = (Arc::clone(&app.audit), plan.clone());
+            let intents = at_leisure(move || intents(&audit, &signed, &planned)).await?;
             let planned = plan.clone();
             let done = with_keeper(&app, move |keeper| keeper.carry_out(&planned)).await;
-            finish(&app, intents, &done);
-            Some(done?)
+            let audit = Arc::clone(&app.audit);
+            let done = at_leisure(move || {
+                finish(&audit, intents, &done);
+                done
+            });
+            Some(done.await?)
         }
     };
     let runs = |all: &[Candidate]| -> Vec<Value> {
@@ -124,13 +132,13 @@ const NAMED: usize = 200;
 type Intended = (Intent, Vec<Uuid>);
 
 /// Writes which runs a rule is about to remove and to compact.
-fn intents(app: &App, signed: &Signed, plan: &Plan) -> Result<Vec<Intended>, Problem> {
+fn intents(audit: &Audit, signed: &Signed, plan: &Plan) -> Result<Vec<Intended>, Problem> {
     let mut intents = Vec::new();
     for (did, runs) in [("remove", &plan.remove), ("compact", &plan.compact)] {
         let runs: Vec<Uuid> = runs.iter().map(|one| one.run).collect();
         for some in runs.chunks(NAMED) {
             let entry = signed.entry(did, Some(listed(some)), String::new());
-            intents.push((app.audit.begin(&entry)?, some.to_vec()));
+            intents.push((audit.begin(&entry)?, some.to_vec()));
         }
     }
     Ok(intents)
@@ -138,7 +146,7 @@ fn intents(app: &App, signed: &Signed, plan: &Plan) -> Result<Vec<Intended>, Pro
 
 /// Writes which of them were removed and compacted. If the rule broke off, its error is the outcome of all: it is
 /// not known how far it came.
-fn finish(app: &App, intents: Vec<Intended>, done: &Result<Pruned, Problem>) {
+fn finish(audit: &Audit, intents: Vec<Intended>, done: &Result<Pruned, Problem>) {
     let outcome = done.as_ref().map_or_else(|problem| &*problem.code, |_| "ok");
     let is_left = |run: &Uuid| {
         let is = |pruned: &Pruned| {
@@ -148,7 +156,7 @@ fn finish(app: &App, intents: Vec<Intended>, done: &Result<Pruned, Problem>) {
     };
     for (intent, mut runs) in intents {
         runs.retain(|run| !is_left(run));
-        if let Err(error) = app.audit.finish(intent.done_to(listed(&runs)), outcome) {
+        if let Err(error) = audit.finish(intent.done_to(listed(&runs)), outcome) {
             tracing::error!(target: "tiffany", code = error.code(), "{error}");
         }
     }

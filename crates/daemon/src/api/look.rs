@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use serde::Deserialize;
@@ -15,6 +16,7 @@ use tiffany::control::{
 use tiffany::pal::{Subscription, Told, Wanted};
 
 use crate::app::{App, unexpected};
+use crate::auth::Who;
 use crate::error::DaemonError;
 use crate::http::{Answered, Named, Problem, Query};
 
@@ -119,8 +121,10 @@ pub(super) struct Waits {
 const PACE: Duration = Duration::from_secs(1);
 /// The longest that one waits.
 const LONGEST_WAIT: u32 = 60;
+
 pub(super) async fn show(
     State(app): State<App>,
+    Extension(who): Extension<Who>,
     Named(name): Named<String>,
     Query(Waits { wait }): Query<Waits>,
 ) -> Answered {
@@ -147,6 +151,8 @@ pub(super) async fn show(
             () = tokio::time::sleep_until(deadline.min(tokio::time::Instant::now() + PACE)) => {}
             () = app.closing() => return Ok(axum::Json(detail).into_response()),
         }
+        // A token may have been removed meanwhile. This is reached once a second at least.
+        app.gate.still_knows(&who)?;
     }
 }
 

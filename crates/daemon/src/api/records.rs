@@ -234,7 +234,7 @@ async fn page(app: &App, recorded: Recorded, query: RecordQuery) -> Answered {
         let page = chronicle.records(&query)?;
         Ok(page_text(&query, &page))
     };
-    Ok(json(app.chronicles.ask(recorded, app.limits.answer_time, ask).await?))
+    Ok(json(app.ask_chronicle(recorded, ask).await?))
 }
 
 fn page_text(query: &RecordQuery, page: &RecordPage) -> Vec<u8> {

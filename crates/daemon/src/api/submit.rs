@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 use tiffany::ErrorKind;
-use tiffany::control::{Answer, Request};
+use tiffany::control::{Answer, Request, check_name};
 
 use crate::app::{App, unexpected};
 use crate::error::DaemonError;
@@ -25,8 +25,6 @@ pub(super) struct Submit {
     input: Option<Box<RawValue>>,
 }
 
-/// An id and a function may have so many characters.
-const LONGEST: usize = 512;
 /// The header from which an id is made.
 const KEY: &str = "idempotency-key";
 
@@ -96,22 +94,8 @@ fn random_id() -> Result<String, Problem> {
     }
 }
 
-/// Whether a character changes the direction of the text around it, so that a name would look like another one.
-fn turns_text(c: char) -> bool {
-    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// Names are shown to people and used in addresses.
+/// An error if this cannot be a name.
 pub(super) fn named(what: &str, name: &str) -> Result<(), Problem> {
-    let wrong = match name {
-        "" => "is empty".to_owned(),
-        name if name.chars().nth(LONGEST).is_some() => {
-            format!("has more than {LONGEST} characters")
-        }
-        name => match name.chars().find(|c| c.is_control() || turns_text(*c)) {
-            Some(bad) => format!("has {bad:?} in it"),
-            None => return Ok(()),
-        },
-    };
-    Err(DaemonError::BadRequest(format!("{what} {wrong}")).into())
+    check_name(what, name)
+        .map_err(|error| DaemonError::BadRequest(error.message().to_owned()).into())
 }

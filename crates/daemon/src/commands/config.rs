@@ -13,8 +13,8 @@ use crate::tls::Tls;
 pub(crate) const NAME: &str = "config";
 
 pub(crate) fn command() -> Command {
-    let file = Arg::new("file").value_name("FILE").required(true);
-    let file = file.value_parser(value_parser!(PathBuf)).help("The file.");
+    let file = Arg::new("file").value_name("FILE").value_parser(value_parser!(PathBuf));
+    let file = file.help("The file; without it, the one that `--config` names.");
     Command::new(NAME)
         .about("Print a configuration of the daemon to begin with, or check one")
         .subcommand_required(true)
@@ -31,7 +31,14 @@ pub(crate) fn run(asked: &Asked<'_>) -> Result<u8, GuestError> {
     let Some(("check", matches)) = asked.matches.subcommand() else {
         return print::write(EXAMPLE).map(|()| 0);
     };
-    let Some(file) = matches.get_one::<PathBuf>("file") else { return Ok(0) };
+    let file = matches.get_one::<PathBuf>("file").or_else(|| Config::typed_file(asked.matches));
+    let Some(file) = file else {
+        return Err(GuestError {
+            code: "TFY0067".into(),
+            text: "no file is given to check; name it after `check`, or with `--config`".into(),
+            exit: Some(2),
+        });
+    };
     let config = Config::read(file)?;
     if let Some(files) = config.tls() {
         Tls::new(files)?;

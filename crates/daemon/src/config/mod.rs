@@ -119,8 +119,12 @@ impl Config {
 
     /// Reads the file that was typed, if one was.
     pub(crate) fn typed(matches: &ArgMatches) -> Result<Option<Config>, ConfigError> {
-        let file = matches.get_one::<PathBuf>(OPTION);
-        file.map(|file| Config::read(file)).transpose()
+        Config::typed_file(matches).map(|file| Config::read(file)).transpose()
+    }
+
+    /// The file that was typed, if one was.
+    pub(crate) fn typed_file(matches: &ArgMatches) -> Option<&PathBuf> {
+        matches.get_one(OPTION)
     }
 
     /// The same with the rules of redaction that the environment has.

@@ -1,7 +1,7 @@
 //! A request that changes something, as the audit sees it: its intent is written before the first thing is done,
 //! its outcome after the last. It is known to the task that serves the request, so no handler can pass it by.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use axum::extract::RawPathParams;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
@@ -46,12 +46,8 @@ impl Change {
     pub(super) async fn audited(self, work: impl Future<Output = Response>) -> Response {
         let mut response = CHANGE.scope(self.clone(), work).await;
         let outcome = outcome(&response);
-        let intent = self.intent.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let written = match intent {
-            Some(intent) => self.audit.finish(intent, &outcome),
-            // It was refused before anything was done.
-            None => self.audit.write(&self.entry(None, &outcome)),
-        };
+        let intent = self.intent().take();
+        let written = self.write_outcome(intent, outcome).await;
         if let Err(error) = written {
             tracing::error!(target: "tiffany", code = error.code(), "{error}");
             // Answers keep their status: whoever made the change must not make it again.
@@ -65,27 +61,68 @@ impl Change {
         response
     }
 
+    /// Here, if that needs no waiting; otherwise where nobody else waits for it.
+    async fn write_outcome(
+        &self,
+        intent: Option<Intent>,
+        outcome: String,
+    ) -> Result<(), AuthError> {
+        let audit = Arc::clone(&self.audit);
+        let Some(intent) = intent else {
+            // It was refused before anything was done.
+            let refused = self.entry(None, &outcome);
+            return at_leisure(move || audit.write(&refused)).await;
+        };
+        match audit.finish_at_once(&intent, &outcome) {
+            Some(written) => written,
+            None => at_leisure(move || audit.finish(intent, &outcome)).await,
+        }
+    }
+
+    /// The same for an intent.
+    async fn write_intent(&self, to: Option<String>) -> Result<Intent, AuthError> {
+        let (audit, entry) = (Arc::clone(&self.audit), self.entry(to, ""));
+        match audit.begin_at_once(&entry) {
+            Some(begun) => begun,
+            None => at_leisure(move || audit.begin(&entry)).await,
+        }
+    }
+
+    fn intent(&self) -> MutexGuard<'_, Option<Intent>> {
+        self.intent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn entry(&self, to: Option<String>, outcome: &str) -> Entry {
         let did = self.noted.did.get().copied().unwrap_or(self.did);
         self.signed.entry(did, self.noted.to.get().cloned().or(to), outcome.into())
     }
 }
 
+/// Does what waits for the disk or for another process, on a thread where nobody else waits for it. It is done to its
+/// end, even if the request is given up meanwhile.
+pub(crate) async fn at_leisure<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The threads are ending, and this one with them.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
 /// Writes the intent of the change that this task makes; once, however much is done for it. After an error
 /// nothing may be done.
-pub(crate) fn begin(to: Option<String>) -> Result<(), Problem> {
-    let begun = CHANGE.try_with(|change| {
-        let mut intent = change.intent.lock().unwrap_or_else(PoisonError::into_inner);
-        if intent.is_none() {
-            *intent = Some(change.audit.begin(&change.entry(to, ""))?);
-        }
-        Ok::<(), AuthError>(())
-    });
-    match begun {
-        Ok(begun) => Ok(begun?),
-        // A route that changes something says so in the table of routes.
-        Err(_) => Err(DaemonError::Start("a change without an audit".into()).into()),
+pub(crate) async fn begin(to: Option<String>) -> Result<(), Problem> {
+    // A route that changes something says so in the table of routes.
+    let Ok(change) = CHANGE.try_with(Change::clone) else {
+        return Err(DaemonError::Start("a change without an audit".into()).into());
+    };
+    if change.intent().is_none() {
+        let begun = change.write_intent(to).await?;
+        *change.intent() = Some(begun);
     }
+    Ok(())
 }
 
 /// What came of a request, in a word.

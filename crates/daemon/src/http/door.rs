@@ -1,13 +1,15 @@
 //! The door before every route: who asks, and whether they may. Each route says in the table what it takes; nothing gets
 //! past here without that. Requests that change something go on in `change.rs`.
 
+use std::sync::Arc;
+
 use axum::extract::{FromRequestParts, RawPathParams, Request, State};
 use axum::http::{HeaderMap, HeaderName, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
 
-use super::change::{Change, Noted, Signed};
+use super::change::{Change, Noted, Signed, at_leisure};
 use super::peers::Peer;
 use super::problem::Problem;
 use super::read::is_json;
@@ -64,7 +66,8 @@ async fn change(app: App, role: Role, did: &'static str, request: Request, next:
         Ok(who) => who,
         Err(error) => {
             let entry = signed.entry(did, noted.to(), error.code().into());
-            if let Err(error) = app.audit.write_stranger(&entry) {
+            let audit = Arc::clone(&app.audit);
+            if let Err(error) = at_leisure(move || audit.write_stranger(&entry)).await {
                 tracing::error!(target: "tiffany", code = error.code(), "{error}");
             }
             return Problem::from(error).into_response();

@@ -3,6 +3,7 @@
 mod bare;
 pub(crate) mod change;
 mod door;
+mod head;
 mod peers;
 mod problem;
 mod read;

@@ -107,11 +107,19 @@ impl From<TaskError> for Problem {
         if error.kind() == ErrorKind::LogFailed {
             return log_failed(&error);
         }
-        let problem = Problem::new(error.code(), status_of(error.kind()), &error.to_string());
+        let mut problem = Problem::new(error.code(), status_of(error.kind()), &error.to_string());
+        if problem.next.is_empty() {
+            // Only the program knows what its own error means.
+            problem = problem.with_next(OWN_ERROR);
+        }
         let retry_after = (error.kind() == ErrorKind::InboxFull).then_some(INBOX_WAIT);
         Problem { retry_after, ..problem }
     }
 }
+
+/// What to do about an error of the program's own.
+const OWN_ERROR: &str =
+    "this error is the program's own: see its code, and the run with `GET /api/v1/runs/{run}`";
 
 /// When it makes sense to send a message again to a run that has too many.
 const INBOX_WAIT: Duration = Duration::from_secs(1);
@@ -190,7 +198,7 @@ mod tests {
         check("no `a` [TFY0035]", "TFY0035", "no `a`", usual);
         check("no `a` [TFY0035]; let it take less", "TFY0035", "no `a`", "let it take less");
         // What only looks like one is the text of a program.
-        check("see [TFY0035] for more", "TFY0001", "see [TFY0035] for more", "");
-        check("no `a` [TFY9999]", "TFY0001", "no `a` [TFY9999]", "");
+        check("see [TFY0035] for more", "TFY0001", "see [TFY0035] for more", OWN_ERROR);
+        check("no `a` [TFY9999]", "TFY0001", "no `a` [TFY9999]", OWN_ERROR);
     }
 }

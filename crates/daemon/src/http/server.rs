@@ -2,6 +2,7 @@
 //! nothing for too long is closed.
 
 use std::convert::Infallible;
+use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_user_timeout;
 use tiffany::binding::NotInherited;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -21,6 +23,7 @@ use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
 use super::bare::Explained;
+use super::head;
 use super::peers::{Peer, Peers};
 use super::problem::Problem;
 use super::who_has::who_has;
@@ -33,6 +36,10 @@ use crate::tls::{Tls, name_in};
 const HEADERS: usize = 100;
 /// How long a client that is turned away has to read why.
 const FAREWELL: Duration = Duration::from_secs(2);
+/// The same where all others wait for it.
+const SHORT_FAREWELL: Duration = Duration::from_millis(200);
+/// Descriptors that are kept to tell clients that none is left. Whatever has all others may take one that is used.
+const SPARES: usize = 8;
 /// How many clients are told at once why they are turned away. More are just disconnected: they are beyond the limit of
 /// connections, and each has a descriptor.
 const FAREWELLS: usize = 16;
@@ -150,7 +157,13 @@ impl House {
 }
 
 async fn accept(listener: NotInherited<tokio::net::TcpListener>, house: Arc<House>) {
+    let mut spares = Vec::new();
     loop {
+        while spares.len() < SPARES
+            && let Ok(spare) = File::open("/dev/null")
+        {
+            spares.push(spare);
+        }
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = house.app.closing() => return,
@@ -164,17 +177,29 @@ async fn accept(listener: NotInherited<tokio::net::TcpListener>, house: Arc<Hous
                 let _ = set_tcp_user_timeout(&stream, patience.unwrap_or(u32::MAX));
                 tokio::spawn(connected(stream, address, Arc::clone(&house)));
             }
-            // Too many open files, say. Others may be closed meanwhile.
+            Err(error) if lacks_descriptor(&error) && spares.pop().is_some() => {
+                if let Ok((stream, _)) = listener.accept().await {
+                    let problem = Problem::from(DaemonError::NoDescriptor);
+                    turn_away(stream, &problem, SHORT_FAREWELL).await;
+                }
+            }
+            // Others may be closed meanwhile.
             Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
         }
     }
+}
+
+/// Whether the process or the system has no descriptor for a connection.
+fn lacks_descriptor(error: &std::io::Error) -> bool {
+    let number = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(number, Some(Errno::MFILE | Errno::NFILE))
 }
 
 async fn connected(stream: TcpStream, address: SocketAddr, house: Arc<House>) {
     let _connected = match house.peers.connect(address.ip()) {
         Ok(connected) => connected,
         Err(error) => match house.farewells.try_acquire() {
-            Ok(_place) => return turn_away(stream, &Problem::from(error)).await,
+            Ok(_place) => return turn_away(stream, &Problem::from(error), FAREWELL).await,
             Err(_) => return,
         },
     };
@@ -193,7 +218,7 @@ async fn connected(stream: TcpStream, address: SocketAddr, house: Arc<House>) {
     }
 }
 
-async fn turn_away(mut stream: TcpStream, problem: &Problem) {
+async fn turn_away(mut stream: TcpStream, problem: &Problem, patience: Duration) {
     let farewell = async {
         stream.write_all(problem.raw().as_bytes()).await?;
         stream.shutdown().await?;
@@ -202,7 +227,7 @@ async fn turn_away(mut stream: TcpStream, problem: &Problem) {
         while stream.read(&mut rest).await? > 0 {}
         std::io::Result::Ok(())
     };
-    drop(tokio::time::timeout(FAREWELL, farewell).await);
+    drop(tokio::time::timeout(patience, farewell).await);
 }
 
 /// Serves one request of somebody who comes by another way than the network.
@@ -232,7 +257,7 @@ where
         let (peer, router) = (peer.clone(), house.router.clone());
         let asked = house.peers.ask(peer.address.ip());
         async move {
-            if let Err(error) = asked {
+            if let Err(error) = asked.and_then(|()| head::check(&request)) {
                 return Ok::<_, Infallible>(Problem::from(error).into_response());
             }
             request.extensions_mut().insert(peer);

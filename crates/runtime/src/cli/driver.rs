@@ -55,16 +55,20 @@ pub(super) fn ask<T>(
 }
 
 impl Silence {
-    fn of(dir: &Path, error: &TaskError) -> Silence {
+    /// `None`: that process is not stopped.
+    pub(super) fn of_stopped(pid: u32) -> Option<Silence> {
+        is_stopped(pid).then(|| Silence {
+            pid: Some(pid),
+            why: format!("process {pid} has the log and is stopped"),
+            next: format!("`kill -CONT {pid}` continues it"),
+        })
+    }
+
+    pub(super) fn of(dir: &Path, error: &TaskError) -> Silence {
         let pid = lasting_holder(dir).map(|holder| holder.pid);
         let name = pid.map_or_else(|| "the process".into(), |pid| format!("process {pid}"));
-        if let Some(pid) = pid.filter(|pid| is_stopped(*pid)) {
-            let why = format!("{name} has the log and is stopped");
-            return Silence {
-                pid: Some(pid),
-                why,
-                next: format!("`kill -CONT {pid}` continues it"),
-            };
+        if let Some(stopped) = pid.and_then(Silence::of_stopped) {
+            return stopped;
         }
         let turn = || {
             let mut control = Control::connect_within(dir, REASON_TIMEOUT).ok()??;
@@ -82,10 +86,20 @@ impl Silence {
 
     /// Says on standard error that only the files were read.
     pub(super) fn warn(&self) {
+        self.say("this is what the files say");
+    }
+
+    /// Says on standard error that the process does not answer, and what is done about it.
+    fn say(&self, so: &str) {
         let why = super::out::clean(&self.why).into_owned();
         let code = ErrorKind::Unreachable.code();
-        eprintln!("warning[{code}]: {why}; this is what the files say");
+        eprintln!("warning[{code}]: {why}; {so}");
         eprintln!("  next: {}", self.next);
+    }
+
+    /// The same in one line.
+    pub(super) fn text(&self) -> String {
+        format!("{}, so the run stands still; {}", self.why, self.next)
     }
 
     /// Adds the same to an object of JSON.
@@ -103,6 +117,12 @@ impl Silence {
             exit,
         }
     }
+}
+
+/// Says on standard error why the process does not answer, while its answer is waited for.
+pub(super) fn say_that_it_waits(dir: &Path) {
+    let error = TaskError::new(ErrorKind::Unreachable, "it does not answer");
+    Silence::of(dir, &error).say("its answer is waited for, half a minute at most");
 }
 
 /// Whether a process was stopped by a signal.

@@ -100,7 +100,7 @@ struct Reading {
 impl Reading {
     /// `None`: nobody has the directory.
     fn connect(&mut self, place: &Place) -> Result<Option<Watching>, Ending> {
-        let Some(control) = Control::connect(&place.dir)? else { return Ok(None) };
+        let Some(control) = place.process()? else { return Ok(None) };
         let watching = control.watch(self.wanted.clone())?;
         self.begin(&watching);
         Ok(Some(watching))

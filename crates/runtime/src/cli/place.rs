@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
+use super::driver;
 use super::error::{CliError, Ending, Shown};
 use super::summary::Summary;
 use crate::builder::Builder;
@@ -42,7 +43,8 @@ impl Place {
 
     /// The log, to be changed.
     pub(super) fn control(&self) -> Result<Control, TaskError> {
-        let control = Control::open(&self.dir)?.on_warning(warn);
+        let control =
+            Control::open(&self.dir)?.on_warning(warn).on_silence(driver::say_that_it_waits);
         Ok(match &self.witness {
             Some(witness) => control.witnessed_by(Arc::clone(witness)),
             None => control,
@@ -51,7 +53,8 @@ impl Place {
 
     /// The process that has the log, to change something by it.
     pub(super) fn process(&self) -> Result<Option<Control>, TaskError> {
-        Ok(Control::connect(&self.dir)?.map(|control| control.on_warning(warn)))
+        let control = Control::connect(&self.dir)?;
+        Ok(control.map(|it| it.on_warning(warn).on_silence(driver::say_that_it_waits)))
     }
 
     /// The same, for runs that are over.

@@ -14,7 +14,7 @@ use tiffany_kernel::Uuid;
 use super::Done;
 use super::args::{AboutApprovals, Watch};
 use super::asking::Questions;
-use super::driver;
+use super::driver::{self, Heard, Silence};
 use super::error::{CliError, Ending, Shown, exit};
 use super::live::{Live, Row};
 use super::out::{Out, Style, clean, paint};
@@ -75,7 +75,7 @@ pub(super) fn see(
     let mut follower = Follower::new(&place.dir, run, reader.checker().clone());
     drop(view);
     let mut looked = Instant::now();
-    let mut process = driver::process(&place.dir);
+    let mut process = driven(&place.dir);
     let mut is_asked = false;
     loop {
         let is_there = read_on(&mut follower, &mut live)?;
@@ -85,7 +85,7 @@ pub(super) fn see(
             Manner::Tree | Manner::Lines => live.tasks.is_over(),
         };
         if !is_over {
-            showing.driven_by(&mut out, run, process, &place.dir)?;
+            showing.driven_by(&mut out, run, &process)?;
         }
         let open = live.questions();
         // What stands above a question is how things are when it is put.
@@ -107,13 +107,13 @@ pub(super) fn see(
         if looked.elapsed() >= LOOK {
             looked = Instant::now();
             // What it wrote last is read before anybody is told that it is gone.
-            process = driver::process(&place.dir);
+            process = driven(&place.dir);
             if !is_there {
                 let name = run.to_string();
                 find_kept(&place.look_for(&[&name])?, &name)?;
             }
-            if manner != Manner::Tree {
-                can_go_on(place, run)?;
+            if manner != Manner::Tree && process.stands_still.is_none() {
+                process.stands_still = can_go_on(place, run)?;
             }
         }
         match events.recv_timeout(PACE) {
@@ -144,15 +144,36 @@ fn read_on(follower: &mut Follower, live: &mut Live) -> Result<bool, Ending> {
     }
 }
 
-/// An error if the run is paused, and will not come to its end by waiting.
-fn can_go_on(place: &Place, run: Uuid) -> Result<(), Ending> {
-    let Ok(Some(mut control)) = Control::connect_within(&place.dir, driver::LOOK_TIMEOUT) else {
-        return Ok(());
+/// The process that drives a run.
+struct Driven {
+    pid: Option<u32>,
+    /// Why the run stands still, and what to do, if it does.
+    stands_still: Option<String>,
+}
+
+fn driven(dir: &Path) -> Driven {
+    let pid = driver::process(dir);
+    let stands_still = match pid {
+        None => {
+            let next = driver::start(dir);
+            Some(format!("no process has the log, so the run stands still; {next}"))
+        }
+        Some(pid) => Silence::of_stopped(pid).map(|silence| silence.text()),
     };
-    let Ok(detail) = control.show(run) else { return Ok(()) };
+    Driven { pid, stands_still }
+}
+
+/// Why the process does not answer, if it does not. An error if the run is paused, and will not come to its end by
+/// waiting.
+fn can_go_on(place: &Place, run: Uuid) -> Result<Option<String>, Ending> {
+    let detail = match driver::ask(&place.dir, |control| control.show(run)) {
+        Ok(Heard::Said(detail)) => detail,
+        Ok(Heard::Silent(silence)) => return Ok(Some(silence.text())),
+        Ok(Heard::Nobody) | Err(_) => return Ok(None),
+    };
     let paused = matches!(detail.summary.state, State::Paused | State::Held);
     let error = detail.summary.error.filter(|_| paused);
-    error.map_or(Ok(()), |error| {
+    error.map_or(Ok(None), |error| {
         let shown = Shown {
             code: error.code,
             message: format!("run {run} is paused: {}", error.message),
@@ -211,9 +232,9 @@ struct Showing {
     /// What was last said of each task.
     said: BTreeMap<u64, String>,
     turn: usize,
-    /// The process that drives the run, once it was looked for.
-    process: Option<Option<u32>>,
-    /// What is said while there is none.
+    /// The process that has the log, and whether the run stands still, once that was looked for.
+    process: Option<(Option<u32>, bool)>,
+    /// What is said while it does.
     stands_still: Option<String>,
 }
 
@@ -224,28 +245,25 @@ impl Showing {
     }
 
     /// Says that nobody drives the run, and when somebody does again.
-    fn driven_by(
-        &mut self,
-        out: &mut Out,
-        run: Uuid,
-        process: Option<u32>,
-        dir: &Path,
-    ) -> Result<(), Ending> {
-        let before = self.process.replace(process);
-        if before == Some(process) || (before.is_none() && process.is_some()) {
+    fn driven_by(&mut self, out: &mut Out, run: Uuid, process: &Driven) -> Result<(), Ending> {
+        self.stands_still.clone_from(&process.stands_still);
+        let now = (process.pid, process.stands_still.is_some());
+        let before = self.process.replace(now);
+        if before == Some(now) || (before.is_none() && !now.1) {
             return Ok(());
         }
-        let text = match process {
-            Some(pid) => format!("process {pid} has the log, and the run goes on"),
-            None => {
-                let next = driver::start(dir);
-                format!("no process has the log, so the run stands still; {next}")
-            }
+        let text = match (&process.stands_still, process.pid) {
+            (Some(why), _) => why.clone(),
+            (None, Some(pid)) => format!("process {pid} has the log, and the run goes on"),
+            (None, None) => return Ok(()),
         };
-        self.stands_still = process.is_none().then(|| text.clone());
         match self.manner {
             _ if out.json => {
-                out.json(&json!({ "run": run.to_string(), "pid": process }))?;
+                let mut told = json!({ "run": run.to_string(), "pid": process.pid });
+                if let (Some(_), Some(why)) = (process.pid, &process.stands_still) {
+                    told["unanswered"] = why.clone().into();
+                }
+                out.json(&told)?;
                 out.flush()
             }
             Manner::End => {
@@ -257,7 +275,7 @@ impl Showing {
                 out.flush()
             }
             // It stands in the tree for as long as it is so.
-            Manner::Tree if process.is_none() => Ok(()),
+            Manner::Tree if process.stands_still.is_some() => Ok(()),
             Manner::Tree => {
                 self.screen.clear(out)?;
                 out.text(Style::Dim, &text)

@@ -26,7 +26,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod audit_thread;
 mod catalogue;
+mod name;
 mod offline;
 mod redacting;
 mod request;
@@ -55,9 +57,11 @@ use crate::inbox::{Inbox, Letter, Settlement};
 use crate::metrics::{self, Snapshot};
 use crate::pal::{Hub, Wanted};
 pub(crate) use catalogue::{Catalogue, Cataloguing, Entry, Job, Listing, Shown};
-use offline::Offline;
+#[doc(hidden)]
+pub use name::check_name;
+pub(crate) use offline::Offline;
 pub use request::{Answer, Decision, Doubt, Function, Paused, Request, Status};
-pub(crate) use request::{Tell, text};
+pub(crate) use request::{Tell, not_encodable, text};
 use socket::Client;
 pub(crate) use socket::{House, Listening};
 pub use streaming::{Beginning, Next, Watching};
@@ -73,6 +77,9 @@ pub use witness::{Change, Finish, Witness};
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a client waits for it. The process that is asked waits for its loop and then says why nothing comes, which
+/// it can't do if it is stopped.
+const CLIENT_PATIENCE: Duration = Duration::from_secs(33);
 
 /// Asks the runtime that has a log, or writes to the log itself where none has it.
 ///
@@ -107,7 +114,7 @@ impl Control {
         not_on_the_loop()?;
         let begun = Instant::now();
         loop {
-            if let Some(client) = Client::connect(dir, 2 * PATIENCE)? {
+            if let Some(client) = Client::connect(dir, CLIENT_PATIENCE)? {
                 return Ok(Control::by(Way::Socket(client)));
             }
             match Offline::open(dir) {
@@ -131,8 +138,7 @@ impl Control {
 
     /// The process that has the log in a directory, if one has it and listens. The log itself is not touched.
     pub fn connect(dir: &Path) -> Result<Option<Control>, TaskError> {
-        // It waits for its loop, and this waits for it.
-        Control::connect_within(dir, 2 * PATIENCE)
+        Control::connect_within(dir, CLIENT_PATIENCE)
     }
 
     /// The same; each answer is waited for so long at most. A process that is stopped, or whose loop is kept by a
@@ -150,6 +156,16 @@ impl Control {
     /// say. Without it, warnings are logged.
     pub fn on_warning(self, on_warning: fn(&str)) -> Control {
         Control { on_warning, ..self }
+    }
+
+    /// Calls this with the directory if the process that has the log takes longer than two seconds to answer. The
+    /// answer is waited for all the same.
+    #[cfg(feature = "cli")]
+    pub(crate) fn on_silence(mut self, on_silence: fn(&Path)) -> Control {
+        if let Way::Socket(client) = &mut self.way {
+            client.on_silence = Some(on_silence);
+        }
+        self
     }
 
     /// The runtime of this process with this inbox.

@@ -1,4 +1,5 @@
-//! A log that no process has: requests become records, which the runs find when they are brought back.
+//! A log without its runtime: one that no process has, where requests become records that the runs find when they are
+//! brought back; or one that has failed, which is only looked at.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,14 +9,14 @@ use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
 
 use super::catalogue::{Catalogue, Listing, Shown};
 use super::no_activity;
-use super::request::{Answer, Decision, Request, Status};
+use super::request::{Answer, Decision, Request, Status, not_encodable};
 use super::summary::{RunQuery, State, find_named};
 use super::witness::{self, Witness};
 use crate::approval::{no_such_approval, own_uid};
 use crate::clock::Clock;
 use crate::durable::hold::{Hold, not_held};
 use crate::durable::{
-    Fork, Key, Needed, Page, Received, Shelved, Source, Stand, copy, encoded_twice, fetch,
+    Fork, Key, Needed, Page, Received, Shelved, Source, Stand, check_readable, copy, fetch,
     log_failed, needed, needed_by_fork, no_such_run, not_in_doubt, not_over, parent_of, parse_key,
     read_script, read_too_early, refuse_ambiguous, run_over, run_removed, uuid_of, why_not_open,
 };
@@ -24,13 +25,13 @@ use crate::inbox::unknown;
 use crate::redact::{self, Redactions};
 use crate::retention::Remains;
 use crate::wal::{
-    Batch, Collected, Disk, Holding, LogError, Payload, RealDisk, RunState, Settings, Writer,
-    is_redacted,
+    Batch, Collected, Disk, Holding, LogError, Payload, RealDisk, RunEntry, RunState, Settings,
+    View, Writer, is_redacted,
 };
 
-/// A log in the hands of who wants to change something in it.
-pub(super) struct Offline {
-    writer: Option<Writer>,
+/// A log in the hands of a client that looks at it or changes something in it.
+pub(crate) struct Offline {
+    log: Option<Log>,
     disk: Arc<dyn Disk>,
     root: PathBuf,
     /// Runs that forks need, once somebody wanted to know, and the last collection of blobs.
@@ -38,6 +39,13 @@ pub(super) struct Offline {
     collected: Option<Collected>,
     /// Who sees what is changed.
     pub(super) witness: Option<Arc<dyn Witness>>,
+}
+
+enum Log {
+    /// Held, so that it can be written.
+    Held(Box<Writer>),
+    /// As its files are, whoever holds it.
+    Seen(Box<View>),
 }
 
 /// Why a log cannot be had.
@@ -68,15 +76,40 @@ impl Offline {
         let settings = Settings::default();
         match Writer::open_for(Holding::Briefly, Arc::clone(&disk), root, settings) {
             Ok((writer, _)) => {
-                let (writer, root) = (Some(writer), root.into());
-                Ok(Offline { writer, disk, root, needed: None, collected: None, witness: None })
+                let log = Some(Log::Held(Box::new(writer)));
+                let root = root.into();
+                Ok(Offline { log, disk, root, needed: None, collected: None, witness: None })
             }
             Err(error @ LogError::Locked { .. }) => Err(Refused::InUse(error)),
             Err(error) => Err(Refused::Broken(log_failed(error))),
         }
     }
 
-    pub(super) fn ask(&mut self, request: Request) -> Result<Answer, TaskError> {
+    /// The log as its files are now. Nothing can be changed in it.
+    pub(crate) fn look(disk: Arc<dyn Disk>, root: &Path) -> Result<Offline, TaskError> {
+        let view = View::open(disk, root).map_err(log_failed)?;
+        let (disk, root) = (Arc::clone(view.disk()), root.into());
+        let log = Some(Log::Seen(Box::new(view)));
+        Ok(Offline { log, disk, root, needed: None, collected: None, witness: None })
+    }
+
+    /// Where a run stands.
+    fn entry(&self, run: Uuid) -> Option<RunEntry> {
+        match self.log.as_ref()? {
+            Log::Held(writer) => writer.run(run),
+            Log::Seen(view) => view.run(run),
+        }
+    }
+
+    fn entries(&self) -> Box<dyn Iterator<Item = (Uuid, RunEntry)> + '_> {
+        match &self.log {
+            Some(Log::Held(writer)) => Box::new(writer.runs()),
+            Some(Log::Seen(view)) => Box::new(view.runs()),
+            None => Box::new(std::iter::empty()),
+        }
+    }
+
+    pub(crate) fn ask(&mut self, request: Request) -> Result<Answer, TaskError> {
         let noted = witness::begin(self.witness.as_deref(), own_uid(), &request)?;
         let answer = self.carry_out(request);
         witness::finish(noted, answer)
@@ -84,8 +117,8 @@ impl Offline {
 
     fn carry_out(&mut self, request: Request) -> Result<Answer, TaskError> {
         let clock = Clock::system().now();
-        // What a codec made cannot be checked: the program that has it is not there.
-        let request = request.accepted(|_| Ok(()))?;
+        // Whether its classes are there is not known: the program that has the codec is not.
+        let request = request.accepted(check_readable)?;
         let rules = self.rules_for(&request)?;
         let mut page = Page::new(Batch::new());
         page.batch.redact(rules.clone());
@@ -94,7 +127,7 @@ impl Offline {
             Some(rules) => answer.map(|answer| answer.redacted(rules)).map_err(|e| rules.error(e)),
             None => answer,
         }?;
-        if let Some(writer) = &mut self.writer {
+        if let Some(Log::Held(writer)) = &mut self.log {
             writer.commit(&mut page.batch, |_| {}).map_err(log_failed)?;
         }
         Ok(answer)
@@ -155,10 +188,12 @@ impl Offline {
             Request::Find { name } => self.find(&name).map(Answer::Found),
             Request::Show { run } => self.show(run),
             Request::Recorded { run } => {
-                let entry = self.writer.as_ref().and_then(|writer| writer.run(run));
+                let entry = self.entry(run);
                 let entry = entry.ok_or_else(|| no_such_run(run))?;
-                match entry.state {
-                    RunState::Removed => Err(run_removed(run)),
+                match (entry.state, &self.log) {
+                    (RunState::Removed, _) => Err(run_removed(run)),
+                    // Its file may never have all that the commit log has.
+                    (_, Some(Log::Seen(_))) => Ok(Answer::Recorded { generation: 0, seq: 0 }),
                     _ => Ok(Answer::Recorded { generation: entry.generation, seq: entry.seq }),
                 }
             }
@@ -252,7 +287,7 @@ impl Offline {
                 Ok(Answer::Each(remains.iter().map(&mut compact).collect()))
             }
             Request::Collect { number } => {
-                let Some(writer) = &mut self.writer else {
+                let Some(Log::Held(writer)) = &mut self.log else {
                     return Err(needs_process("it is closed"));
                 };
                 let collected = match (number, &self.collected) {
@@ -297,7 +332,7 @@ impl Offline {
                 });
                 ruled.map(Answer::Approval)
             }
-            Request::Encoded(_) => Err(encoded_twice()),
+            Request::Encoded(_) => Err(not_encodable()),
             Request::Decide { key, decision } => {
                 let parsed = parse_key(&key)?;
                 match self.shelved(parsed.run)?.decide(page, clock, parsed, &decision) {
@@ -311,14 +346,14 @@ impl Offline {
     /// The runs as they are now. Nobody else writes.
     fn catalogue(&self) -> Catalogue {
         let mut catalogue = Catalogue::new(Arc::clone(&self.disk), self.root.clone());
-        let over = self.writer.iter().flat_map(Writer::runs);
+        let over = self.entries();
         let over = over.filter(|(_, entry)| entry.state == RunState::Finished);
         catalogue.read(over.map(|(run, entry)| (run, Stand::of(&entry.chain(run)))).collect());
         catalogue
     }
 
     fn listing(&self, query: RunQuery) -> Listing {
-        let removed = self.writer.iter().flat_map(Writer::runs);
+        let removed = self.entries();
         let removed = removed.filter(|(_, entry)| entry.state == RunState::Removed);
         Listing {
             live: Vec::new(),
@@ -330,15 +365,15 @@ impl Offline {
     }
 
     fn find(&self, name: &str) -> Result<Uuid, TaskError> {
-        let known = |run: &Uuid| self.writer.as_ref().is_some_and(|log| log.run(*run).is_some());
+        let known = |run: &Uuid| self.entry(*run).is_some();
         find_named(name, known, |from, to| {
-            let runs = self.writer.iter().flat_map(Writer::runs).map(|(run, _)| run);
+            let runs = self.entries().map(|(run, _)| run);
             runs.filter(move |run| (from..=to).contains(run))
         })
     }
 
     fn show(&self, run: Uuid) -> Result<Answer, TaskError> {
-        let entry = self.writer.as_ref().and_then(|writer| writer.run(run));
+        let entry = self.entry(run);
         let entry = entry.ok_or_else(|| no_such_run(run))?;
         let shown = match entry.state {
             RunState::Live => Shown::Paused(None, State::Live),
@@ -356,7 +391,7 @@ impl Offline {
         fork: &Fork,
         clock: Time,
     ) -> Result<Answer, TaskError> {
-        let Some(writer) = &self.writer else { return Err(no_such_run(run)) };
+        let Some(Log::Held(writer)) = &self.log else { return Err(no_such_run(run)) };
         let entry = writer.run(run).ok_or_else(|| no_such_run(run))?;
         if entry.state == RunState::Removed {
             return Err(run_removed(run));
@@ -388,7 +423,7 @@ impl Offline {
 
     /// Where a run stands that is over and that nobody needs.
     fn at_rest(&self, run: Uuid, needed: &Needed) -> Result<Stand, TaskError> {
-        let entry = self.writer.as_ref().and_then(|writer| writer.run(run));
+        let entry = self.entry(run);
         let entry = entry.ok_or_else(|| no_such_run(run))?;
         match (entry.state, needed.get(&run)) {
             (RunState::Live, _) => Err(not_over(run)),
@@ -399,13 +434,13 @@ impl Offline {
     }
 
     fn is_live(&self, run: Uuid) -> bool {
-        let entry = self.writer.as_ref().and_then(|writer| writer.run(run));
+        let entry = self.entry(run);
         entry.is_some_and(|entry| entry.state == RunState::Live)
     }
 
     /// The runs that are not over, in order.
     fn live(&self) -> Vec<Uuid> {
-        let runs = self.writer.iter().flat_map(Writer::runs);
+        let runs = self.entries();
         let live = runs.filter(|(_, entry)| entry.state == RunState::Live).map(|(run, _)| run);
         let mut live: Vec<Uuid> = live.collect();
         live.sort();
@@ -413,7 +448,7 @@ impl Offline {
     }
 
     fn shelved(&self, run: Uuid) -> Result<Shelved, TaskError> {
-        let entry = self.writer.as_ref().and_then(|writer| writer.run(run));
+        let entry = self.entry(run);
         let entry = entry.ok_or_else(|| no_such_run(run))?;
         match entry.state {
             RunState::Live => {}
@@ -428,7 +463,7 @@ impl Offline {
 
 impl Drop for Offline {
     fn drop(&mut self) {
-        if let Some(writer) = self.writer.take()
+        if let Some(Log::Held(writer)) = self.log.take()
             && let Err(error) = writer.close()
         {
             // Everything that was answered is in the commit log all the same.

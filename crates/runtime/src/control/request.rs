@@ -6,8 +6,9 @@ use std::sync::mpsc::{Receiver, sync_channel};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use tiffany_kernel::{TaskError, Uuid, Value};
+use tiffany_kernel::{ErrorKind, TaskError, Uuid, Value};
 
+use super::name::check_name;
 use super::streaming::Beginning;
 use super::summary::{RunDetail, RunPage, RunQuery};
 use super::turns::LongTurn;
@@ -187,20 +188,37 @@ impl Request {
             Request::Fork { run, at, fork } => {
                 Request::Fork { run, at, fork: fork.asked_by_user(uid) }
             }
+            Request::Encoded(request) => Request::Encoded(Box::new(request.asked_by_user(uid))),
             request => request,
         }
     }
 
-    /// The request with its values as the log has them. An error if one of them could not be read: of plain JSON by any program, of what a codec made by `check`.
+    /// The request with its values as the log has them. An error if a name cannot be shown to people, or if a value
+    /// could not be read: plain JSON by any program, what a codec made by `codec`.
     pub(crate) fn accepted(
         self,
-        check: impl Fn(&str) -> Result<(), TaskError>,
+        codec: impl Fn(Box<RawValue>) -> Result<Box<RawValue>, TaskError>,
     ) -> Result<Request, TaskError> {
-        match self {
-            Request::Encoded(request) => {
-                request.with_values(|value| check(value.get()).map(|()| value), |error| error)
+        let accepted = match self {
+            Request::Encoded(request) if request.carries_value() => {
+                request.with_values(codec, |error| error)
             }
+            Request::Encoded(_) => Err(not_encodable()),
             request => request.with_values(|value| accept(&value), TaskError::without_detail),
+        }?;
+        accepted.check_names()?;
+        Ok(accepted)
+    }
+
+    /// An error if it gives something a name that cannot be shown to people or used in an address.
+    fn check_names(&self) -> Result<(), TaskError> {
+        match self {
+            Request::Submit { id, .. } => check_name("the id", id),
+            Request::Send { name, .. } => check_name("the message's name", name),
+            Request::Fork { fork, .. } => {
+                fork.new_id().map_or(Ok(()), |id| check_name("the id", id))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -255,6 +273,12 @@ impl Request {
     pub fn only_looks(&self) -> bool {
         self.changes().is_none()
     }
+}
+
+/// The error for a request in a form that no client sends.
+pub(crate) fn not_encodable() -> TaskError {
+    let message = "only a request that carries a value can be encoded, and only once";
+    TaskError::new(ErrorKind::BadArgument, message)
 }
 
 /// What comes of a request that was not refused.

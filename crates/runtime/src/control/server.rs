@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind as Io, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SendError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use rustix::process::{Resource, getrlimit};
 use slab::Slab;
 use tiffany_kernel::{ErrorKind, TaskError};
 
+use super::audit_thread::{AuditThread, Job};
 use super::request::{Outcome, Request, Tell};
 use super::socket::House;
 use super::streaming;
@@ -74,6 +75,8 @@ struct Server<'a> {
     last_sweep: Instant,
     /// Requests that are answered without the loop, and may take long.
     slow: Sender<(Request, Reply)>,
+    /// Tells the witness of changes, if there is one.
+    audit: Option<AuditThread>,
 }
 
 struct Connection {
@@ -81,7 +84,7 @@ struct Connection {
     serial: u32,
     uid: u32,
     pid: i32,
-    input: Vec<u8>,
+    input: Input,
     output: Vec<u8>,
     state: State,
     /// When that state began, or something was last read or written in it.
@@ -104,9 +107,39 @@ enum State {
     Closing,
 }
 
+/// What came of requests so far.
+#[derive(Default)]
+struct Input {
+    bytes: Vec<u8>,
+    /// No line ends before this. A long request comes in pieces, and what was looked through is not looked through again.
+    looked_until: usize,
+}
+
+impl Input {
+    fn extend(&mut self, piece: &[u8]) {
+        self.bytes.extend_from_slice(piece);
+    }
+
+    /// Whether a whole request is there.
+    fn has_line(&mut self) -> bool {
+        let found = memchr::memchr(b'\n', &self.bytes[self.looked_until..]);
+        self.looked_until = found.map_or(self.bytes.len(), |at| self.looked_until + at);
+        found.is_some()
+    }
+
+    fn take_line(&mut self) -> Option<Vec<u8>> {
+        if !self.has_line() {
+            return None;
+        }
+        let rest = self.bytes.split_off(self.looked_until + 1);
+        self.looked_until = 0;
+        Some(std::mem::replace(&mut self.bytes, rest))
+    }
+}
+
 impl Connection {
     fn is_idle(&self) -> bool {
-        self.state == State::Open && self.input.is_empty() && self.output.is_empty()
+        self.state == State::Open && self.input.bytes.is_empty() && self.output.is_empty()
     }
 
     /// Whether something came that was not read yet.
@@ -134,7 +167,7 @@ struct Answers {
 
 #[derive(Default)]
 struct Told {
-    queue: Vec<(Asker, Outcome, Option<Finish>)>,
+    queue: Vec<(Asker, Outcome)>,
     /// Nobody takes answers any more.
     is_closed: bool,
 }
@@ -142,31 +175,54 @@ struct Told {
 /// The connection that asked, and the number of its request.
 type Asker = (u64, u64);
 
+impl Answers {
+    fn push(&self, to: Asker, answer: Outcome) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.is_closed {
+            return;
+        }
+        told.queue.push((to, answer));
+        // The counter cannot overflow in practice, and a full one would still wake the server.
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+    }
+}
+
 /// Takes the answer to one request. If it is dropped, nobody will ever answer.
-struct Reply {
+pub(super) struct Reply {
     to: Asker,
     answers: Arc<Answers>,
-    finish: Option<Finish>,
+    /// What notes the outcome first, if something was changed, and the thread that does so.
+    finish: Option<(Finish, Sender<Job>)>,
     is_told: bool,
 }
 
 impl Reply {
-    fn tell(mut self, answer: Outcome) {
+    fn new(to: Asker, answers: &Arc<Answers>) -> Reply {
+        Reply { to, answers: Arc::clone(answers), finish: None, is_told: false }
+    }
+
+    /// The same, whose answer is noted before it is given.
+    pub(super) fn noted_by(mut self, finish: Option<Finish>, audit: Sender<Job>) -> Reply {
+        self.finish = finish.map(|finish| (finish, audit));
+        self
+    }
+
+    pub(super) fn tell(mut self, answer: Outcome) {
         self.put(answer);
     }
 
     fn put(&mut self, answer: Outcome) {
         self.is_told = true;
-        let finish = self.finish.take();
-        let mut told = self.answers.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.is_closed {
-            drop(told);
-            // Nobody hears the answer, but what was done is noted.
-            return drop(witness::finish(finish, answer));
+        let Some((finish, audit)) = self.finish.take() else {
+            return self.answers.push(self.to, answer);
+        };
+        let reply = Reply::new(self.to, &self.answers);
+        if let Err(SendError(Job::Finish(finish, answer, mut reply))) =
+            audit.send(Job::Finish(finish, answer, reply))
+        {
+            // That thread has ended. Nobody hears the answer, but what was done is noted.
+            reply.put(witness::finish(Some(finish), answer));
         }
-        told.queue.push((self.to, answer, finish));
-        // The counter cannot overflow in practice, and a full one would still wake the server.
-        let _ = rustix::io::write(&self.answers.bell, &1u64.to_ne_bytes());
     }
 }
 
@@ -194,6 +250,8 @@ impl<'a> Server<'a> {
             }
         };
         std::thread::Builder::new().name("tiffany-metrics".into()).spawn(move || answers(asked))?;
+        let witness = house.witness.clone();
+        let audit = witness.map(|witness| AuditThread::start(witness, Arc::clone(&house.inbox)));
         Ok(Server {
             listener,
             house,
@@ -205,6 +263,7 @@ impl<'a> Server<'a> {
             buffered: 0,
             last_sweep: Instant::now(),
             slow,
+            audit: audit.transpose()?,
         })
     }
 
@@ -242,8 +301,9 @@ impl<'a> Server<'a> {
         waiting.into_iter().for_each(|slot| self.answer(slot, Err(runtime_gone())));
         let mut told = self.answers.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.is_closed = true;
-        for (_, answer, finish) in std::mem::take(&mut told.queue) {
-            drop(witness::finish(finish, answer));
+        drop(told);
+        if let Some(audit) = self.audit.take() {
+            audit.end();
         }
     }
 
@@ -282,7 +342,7 @@ impl<'a> Server<'a> {
             serial,
             uid: peer.uid.as_raw(),
             pid,
-            input: Vec::new(),
+            input: Input::default(),
             output: Vec::new(),
             state,
             since: Instant::now(),
@@ -345,7 +405,7 @@ impl<'a> Server<'a> {
                 Ok(count) => {
                     taken += count;
                     connection.since = Instant::now();
-                    connection.input.extend_from_slice(&chunk[..count]);
+                    connection.input.extend(&chunk[..count]);
                     self.buffered += count;
                     if chunk[..count].contains(&b'\n') {
                         return;
@@ -362,7 +422,7 @@ impl<'a> Server<'a> {
     }
 
     fn too_much(&self, slot: usize) -> Option<String> {
-        let length = self.connections[slot].input.len();
+        let length = self.connections[slot].input.bytes.len();
         if length > MAX_LINE_BYTES {
             return Some(format!("the request has more than {MAX_LINE_BYTES} bytes"));
         }
@@ -373,13 +433,11 @@ impl<'a> Server<'a> {
     /// Begins the next request, if nothing is under way and a whole one is there.
     fn go_on(&mut self, slot: usize) {
         while let Some(connection) = self.connections.get_mut(slot) {
-            let may_ask = matches!(connection.state, State::Open | State::Refused);
-            let end = connection.input.iter().position(|byte| *byte == b'\n');
-            let Some(end) = end.filter(|_| may_ask && connection.output.is_empty()) else {
+            let may_ask = matches!(connection.state, State::Open | State::Refused)
+                && connection.output.is_empty();
+            let Some(line) = may_ask.then(|| connection.input.take_line()).flatten() else {
                 return self.listen_to(slot);
             };
-            let rest = connection.input.split_off(end + 1);
-            let line = std::mem::replace(&mut connection.input, rest);
             self.buffered -= line.len();
             self.take_request(slot, &line);
         }
@@ -406,18 +464,18 @@ impl<'a> Server<'a> {
     fn ask(&mut self, slot: usize, request: Request) {
         let connection = &mut self.connections[slot];
         let request = request.asked_by_user(connection.uid);
-        let begun = witness::begin(self.house.witness.as_deref(), connection.uid, &request);
-        let finish = match begun {
-            Ok(finish) => finish,
-            Err(error) => return self.answer(slot, Err(error)),
-        };
         (connection.state, connection.since) = (State::Asked, Instant::now());
         connection.request += 1;
         let to = (token(slot, connection.serial), connection.request);
-        let reply = Reply { to, answers: Arc::clone(&self.answers), finish, is_told: false };
-        match request {
-            Request::Metrics | Request::LongTurns => drop(self.slow.send((request, reply))),
-            request => {
+        let reply = Reply::new(to, &self.answers);
+        match (request, &self.audit) {
+            (request @ (Request::Metrics | Request::LongTurns), _) => {
+                drop(self.slow.send((request, reply)));
+            }
+            (request, Some(audit)) if request.changes().is_some() => {
+                audit.begin(connection.uid, request, reply);
+            }
+            (request, _) => {
                 let tell = Tell::by(move |answer| reply.tell(answer));
                 self.house.inbox.send(Letter::Request(request, tell));
             }
@@ -429,8 +487,7 @@ impl<'a> Server<'a> {
             let mut told = self.answers.told.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::take(&mut told.queue)
         };
-        for ((token, request), answer, finish) in queue {
-            let answer = witness::finish(finish, answer);
+        for ((token, request), answer) in queue {
             let Some(slot) = self.slot_of(token) else { continue };
             let connection = &self.connections[slot];
             // It may have been told already that this takes too long.
@@ -504,7 +561,7 @@ impl<'a> Server<'a> {
 
     fn take(&mut self, slot: usize) -> UnixStream {
         let connection = self.connections.remove(slot);
-        self.buffered -= connection.input.len();
+        self.buffered -= connection.input.bytes.len();
         let _ = epoll::delete(&self.epoll, &connection.stream);
         connection.stream
     }
@@ -573,9 +630,29 @@ fn token(slot: usize, serial: u32) -> u64 {
     slot as u64 | u64::from(serial) << 32
 }
 
-fn timespec(time: Duration) -> Timespec {
+pub(super) fn timespec(time: Duration) -> Timespec {
     Timespec {
         tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
         tv_nsec: i64::from(time.subsec_nanos()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_in_pieces_is_looked_through_once() {
+        let mut input = Input::default();
+        for count in 1..=1000 {
+            input.extend(b"0123456789");
+            assert_eq!(input.take_line(), None);
+            assert_eq!(input.looked_until, 10 * count);
+        }
+        input.extend(b"end\nnext\nrest");
+        assert_eq!(input.take_line().unwrap().len(), 10_004);
+        assert_eq!(input.take_line().unwrap(), b"next\n");
+        assert_eq!(input.take_line(), None);
+        assert_eq!(input.bytes, b"rest");
     }
 }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::Shutdown;
 use tiffany_kernel::{ErrorKind, TaskError};
 
@@ -25,6 +26,8 @@ use crate::pal::{Hub, Wanted};
 
 /// The name of the socket.
 const NAME: &str = "control.sock";
+/// After this without an answer, a client may want to say so.
+const SILENCE: Duration = Duration::from_secs(2);
 /// How many may wait to be accepted, where the system allows as many.
 const BACKLOG: i32 = 4096;
 
@@ -103,6 +106,8 @@ pub(super) struct Client {
     dir: PathBuf,
     /// How long an answer is waited for.
     patience: Duration,
+    /// Called with the directory if an answer takes longer than [`SILENCE`].
+    pub(super) on_silence: Option<fn(&Path)>,
     reader: BufReader<UnixStream>,
 }
 
@@ -113,7 +118,7 @@ impl Client {
             Ok(stream) => {
                 check_peer(dir, &stream).map_err(|error| lost(&error))?;
                 let reader = BufReader::new(stream);
-                Ok(Some(Client { dir: dir.into(), patience, reader }))
+                Ok(Some(Client { dir: dir.into(), patience, on_silence: None, reader }))
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied || is_late(&error) => {
                 Err(unanswered(&error, patience))
@@ -143,12 +148,19 @@ impl Client {
     }
 
     fn exchange(&mut self, request: &Request) -> io::Result<Option<Vec<u8>>> {
-        write_line(self.reader.get_ref(), request).and_then(|()| read_line(&mut self.reader))
+        write_line(self.reader.get_ref(), request)?;
+        if let Some(on_silence) = self.on_silence
+            && !is_readable(self.reader.get_ref(), SILENCE)?
+        {
+            on_silence(&self.dir);
+        }
+        read_line(&mut self.reader)
     }
 
     fn reconnect(&mut self) -> bool {
+        let on_silence = self.on_silence;
         let again = Client::connect(&self.dir, self.patience).ok().flatten();
-        again.map(|again| *self = again).is_some()
+        again.map(|again| *self = Client { on_silence, ..again }).is_some()
     }
 
     /// The same connection as a stream of events.
@@ -158,6 +170,14 @@ impl Client {
             other => Err(unexpected(&other)),
         }
     }
+}
+
+/// Whether something comes within this time, be it the end.
+fn is_readable(stream: &UnixStream, within: Duration) -> io::Result<bool> {
+    let timeout = server::timespec(within);
+    let mut polled = [PollFd::new(stream, PollFlags::IN)];
+    let count = rustix::io::retry_on_intr(|| poll(&mut polled, Some(&timeout)))?;
+    Ok(count > 0)
 }
 
 /// Connects, and gives up in time if the other side accepts nobody.

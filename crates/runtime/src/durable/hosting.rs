@@ -10,6 +10,7 @@ use tiffany_kernel::{CallRef, ErrorKind, TaskError, Time, Uuid};
 
 use super::commit::Held;
 use super::earlier::Earlier;
+use super::failed_log::FailedLog;
 use super::fork::Branch;
 use super::hold::Holding;
 use super::journal::Journal;
@@ -55,6 +56,8 @@ pub(crate) struct Durable {
     pub(super) runs: KnownRuns,
     pub(super) ended: VecDeque<Uuid>,
     pub(super) failed: Option<LogError>,
+    /// What tells of runs once it has.
+    pub(super) failed_log: Option<FailedLog>,
     /// Who knows the runs that are over.
     pub(super) shelf: Shelf,
     /// Whether there was a fork among the runs that went on here, and whether one was held.
@@ -197,6 +200,7 @@ impl Runtime {
             runs,
             ended: VecDeque::new(),
             failed: None,
+            failed_log: None,
             shelf: Shelf::Unread,
             has_forks: false,
             has_held: false,

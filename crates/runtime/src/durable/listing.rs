@@ -131,8 +131,6 @@ impl Runtime {
             Some(Known::Over(stand, _)) => Some(*stand),
             Some(Known::Paused(_, shelved)) => shelved.as_ref().map(|shelved| shelved.stand()),
         };
-        // What a log that has failed did not write will never be there.
-        let stand = stand.filter(|_| durable.failed.is_none());
         let (generation, seq) = stand.map_or((0, 0), |stand| (stand.generation, stand.seq));
         Ok(Answer::Recorded { generation, seq })
     }

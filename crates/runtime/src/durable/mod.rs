@@ -6,6 +6,7 @@ pub(crate) mod capture;
 mod commit;
 mod continuing;
 mod earlier;
+mod failed_log;
 mod few;
 mod finite;
 mod fork;
@@ -60,7 +61,7 @@ pub(crate) use known_runs::RunStates;
 pub use language::{Language, Wanted, Way};
 pub(crate) use log::CommitTime;
 pub(crate) use page::Page;
-pub(crate) use plain::{accept, marked, unmark};
+pub(crate) use plain::{accept, check_readable, marked, unmark};
 pub(crate) use post::Sending;
 pub use post::{run_id, send};
 pub use promise::{DurablePromise, external_promise};
@@ -80,9 +81,7 @@ pub(crate) use resume::verdict::{Deeds, Verdict};
 pub use run_limits::RunLimits;
 pub use runs::DurableRun;
 pub(crate) use runs::{Stand, refuse_ambiguous, uuid_of};
-pub(crate) use serving::{
-    encoded_twice, no_such_run, not_in_doubt, own, parse_key, raw, run_over, run_removed,
-};
+pub(crate) use serving::{no_such_run, not_in_doubt, own, parse_key, raw, run_over, run_removed};
 pub(crate) use shelved::{Shelved, why_not_open};
 pub use steps::attempt::{Attempt, SpawnedFuture, Spawner, StepError};
 pub(crate) use steps::attempt::{Blocking, Job as StepJob, Stop, Tried};

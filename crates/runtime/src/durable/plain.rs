@@ -19,16 +19,29 @@ const MARK: &str = "{\"$plain\":";
 
 /// A value from outside as the log has it. An error if a program could not read it.
 pub(crate) fn accept(json: &RawValue) -> Result<Box<RawValue>, TaskError> {
+    let has_dollar = check(json)?;
+    let text = compact(json.get());
+    let text = if has_dollar { mark(&text) } else { text };
+    RawValue::from_string(text).map_err(|error| refused(&error))
+}
+
+/// A value that a codec made, as it is, where nobody has that codec. An error if no program could read it.
+pub(crate) fn check_readable(json: Box<RawValue>) -> Result<Box<RawValue>, TaskError> {
+    check(&json).map(|_| json)
+}
+
+/// Whether something in a value could be taken for a tag. An error if no program could read it.
+fn check(json: &RawValue) -> Result<bool, TaskError> {
     let mut has_dollar = false;
     let mut reader = serde_json::Deserializer::from_str(json.get());
-    let checked = Level { left: MAX_LEVELS, has_dollar: &mut has_dollar }.deserialize(&mut reader);
-    let refused = |error: serde_json::Error| {
-        let message = format!("the value cannot be accepted: {error}");
-        TaskError::new(ErrorKind::RefusedValue, message)
-    };
-    checked.map_err(refused)?;
-    let text = compact(json.get());
-    RawValue::from_string(if has_dollar { mark(&text) } else { text }).map_err(refused)
+    let level = Level { left: MAX_LEVELS, has_dollar: &mut has_dollar };
+    level.deserialize(&mut reader).map_err(|error| refused(&error))?;
+    Ok(has_dollar)
+}
+
+fn refused(error: &serde_json::Error) -> TaskError {
+    let message = format!("the value cannot be accepted: {error}");
+    TaskError::new(ErrorKind::RefusedValue, message)
 }
 
 fn mark(json: &str) -> String {

@@ -23,6 +23,9 @@ pub fn run_id(id: &str) -> Uuid {
 /// message is safe in the log of the other run, and it is there once, however often this process dies. Messages from one run to another
 /// keep their order.
 ///
+/// If the other run has too many messages that it has not received, this waits. A run that sends to itself does not wait: it gets the error
+/// [`InboxFull`](tiffany_kernel::ErrorKind::InboxFull).
+///
 /// A run that is paused has the message when it goes on. To one that is over, was removed, or that there is not, nothing can be sent: that is the error
 /// [`RunOver`](tiffany_kernel::ErrorKind::RunOver), [`RunRemoved`](tiffany_kernel::ErrorKind::RunRemoved) or [`NoSuchRun`](tiffany_kernel::ErrorKind::NoSuchRun).
 ///
@@ -118,12 +121,14 @@ impl Runtime {
         if let Some(waiting) = &mut durable.post.closed {
             return waiting.push((call, sending));
         }
+        // A run that waited for room in its own inbox could wait for itself.
+        let may_wait = key.run != sending.to;
         // Messages keep their order, so none overtakes those that wait for the same receiver.
-        if durable.post.parked.iter().any(|(_, parked)| parked.to == sending.to) {
+        if may_wait && durable.post.parked.iter().any(|(_, parked)| parked.to == sending.to) {
             return durable.post.parked.push((call, sending));
         }
         match self.deliver(key, &sending) {
-            Err(error) if error.kind() == ErrorKind::InboxFull => {
+            Err(error) if error.kind() == ErrorKind::InboxFull && may_wait => {
                 if let Some(durable) = &mut self.durable {
                     durable.post.parked.push((call, sending));
                 }

@@ -15,10 +15,11 @@ use super::hosting::{Durable, no_log_here};
 use super::json::{Json, compact, deserialize, encode, serialize};
 use super::key::Key;
 use super::language::Wanted;
+use super::plain::accept;
 use super::resume::resuming::log_failed;
 use super::runs::{DurableRun, Known, uuid_of};
 use crate::approval::{Approval, OpenApproval, Ruling, no_such_approval};
-use crate::control::{Answer, Decision, Doubt, Paused, Request, Status, Tell};
+use crate::control::{Answer, Decision, Doubt, Paused, Request, Status, Tell, not_encodable};
 use crate::error::RunError;
 use crate::inbox::{Settlement, unknown};
 use crate::runtime::Runtime;
@@ -174,6 +175,7 @@ impl Runtime {
             Some(rules) => tell.redacting(rules),
             None => tell,
         };
+        let Some((request, tell)) = self.ask_failed_log(request, tell) else { return };
         match request {
             Request::Runs(query) => self.list_runs(query, tell),
             Request::Show { run } => self.show_run(run, tell),
@@ -206,9 +208,10 @@ impl Runtime {
 
     /// Does what is asked from outside, where values are plain JSON or those of a codec. The answer may be given when everything written so far is safe.
     pub(crate) fn carry_out(&mut self, request: Request) -> Result<Answer, TaskError> {
-        let request = request.accepted(|json| match &self.settings.registry.language {
-            Some(language) => language.check(json),
-            None => Ok(()),
+        let request = request.accepted(|value| match &self.settings.registry.language {
+            Some(language) => language.check(value.get()).map(|()| value),
+            // Nobody here knows any codec, so nothing in it is a tag.
+            None => accept(&value),
         })?;
         self.carry_out_accepted(request)
     }
@@ -216,7 +219,10 @@ impl Runtime {
     /// Does what is asked, with values as the log has them.
     pub(crate) fn carry_out_accepted(&mut self, request: Request) -> Result<Answer, TaskError> {
         match &self.durable {
-            Some(Durable { failed: Some(error), .. }) if !request.only_looks() => {
+            // A run answers from its memory, which is ahead of a log that has failed.
+            Some(Durable { failed: Some(error), .. })
+                if !request.only_looks() || matches!(request, Request::Question { .. }) =>
+            {
                 return Err(log_failed(error.clone()));
             }
             None if needs_log(&request) => return Err(no_log_here()),
@@ -317,7 +323,7 @@ impl Runtime {
                 self.rule(&approval, ruling).map(Answer::Approval)
             }
             Request::Decide { key, decision } => self.decide_doubt(&key, decision),
-            Request::Encoded(_) => Err(encoded_twice()),
+            Request::Encoded(_) => Err(not_encodable()),
         }
     }
 
@@ -527,11 +533,6 @@ pub(crate) fn own(value: &impl Serialize) -> Result<Box<RawValue>, TaskError> {
 fn raw_text(json: String) -> Result<Box<RawValue>, TaskError> {
     RawValue::from_string(json)
         .map_err(|error| TaskError::new(ErrorKind::Unserializable, error.to_string()))
-}
-
-/// The error for a request in a form that no client sends.
-pub(crate) fn encoded_twice() -> TaskError {
-    TaskError::new(ErrorKind::BadArgument, "a request is encoded once")
 }
 
 pub(crate) fn run_over(uuid: Uuid) -> TaskError {

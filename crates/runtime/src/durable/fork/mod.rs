@@ -123,6 +123,11 @@ impl Fork {
         Fork { by: self.by.or_else(|| Some(user_name(uid))), ..self }
     }
 
+    /// The id that it was given, if it was.
+    pub(crate) fn new_id(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
+
     /// The fork's id. Without one it is the parent's, with the number of the record: `order-7~12`.
     pub fn id(self, id: impl Into<String>) -> Fork {
         Fork { id: Some(id.into()), ..self }

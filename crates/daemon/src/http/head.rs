@@ -1,0 +1,31 @@
+//! What the head of every request has to be, before anybody looks at its path: it says once, and in one place, which
+//! host it asks and what it carries. A proxy or a browser could take the other one for what counts.
+
+use axum::http::{HeaderName, Request, Version, header};
+
+use crate::error::DaemonError;
+
+/// Headers that decide who is let in or how a body is read.
+const ONCE: [HeaderName; 4] =
+    [header::HOST, header::CONTENT_TYPE, header::AUTHORIZATION, header::ORIGIN];
+
+/// An error if the head is ambiguous.
+pub(super) fn check<B>(request: &Request<B>) -> Result<(), DaemonError> {
+    let bad = |message: String| Err(DaemonError::BadRequest(message));
+    for name in ONCE {
+        let count = request.headers().get_all(&name).iter().count();
+        if count > 1 {
+            return bad(format!(
+                "the header `{name}` is there {count} times, and may be there once"
+            ));
+        }
+    }
+    // Before HTTP/1.1 there was no such header.
+    if request.version() >= Version::HTTP_11 && !request.headers().contains_key(header::HOST) {
+        return bad("the header `Host` is missing, which every request of HTTP/1.1 has".into());
+    }
+    if request.uri().authority().is_some() {
+        return bad("the request names a host in its first line; send the path alone there".into());
+    }
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! The thread that tells the witness of changes that come through the socket. Writing an audit can take long, and the
+//! thread of the socket serves everybody. A change is begun once its intent is noted, in the order of the requests.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use super::request::{Outcome, Request, Tell};
+use super::server::Reply;
+use super::witness::{self, Finish, Witness};
+use crate::inbox::{Inbox, Letter};
+
+/// What the thread does.
+pub(super) enum Job {
+    /// Notes what a user is about to change, and then lets the runtime do it.
+    Begin(u32, Request, Reply),
+    /// Notes the outcome, and then gives it to whoever asked.
+    Finish(Finish, Outcome, Reply),
+    End,
+}
+
+pub(super) struct AuditThread {
+    jobs: Sender<Job>,
+    thread: JoinHandle<()>,
+}
+
+impl AuditThread {
+    pub(super) fn start(witness: Arc<dyn Witness>, inbox: Arc<Inbox>) -> io::Result<AuditThread> {
+        let (jobs, asked) = channel();
+        let tells = jobs.clone();
+        let thread = std::thread::Builder::new()
+            .name("tiffany-audit".into())
+            .spawn(move || work(&*witness, &inbox, (&tells, &asked)))?;
+        Ok(AuditThread { jobs, thread })
+    }
+
+    /// Begins a change.
+    pub(super) fn begin(&self, uid: u32, request: Request, reply: Reply) {
+        // A reply that is dropped says that nobody will answer.
+        drop(self.jobs.send(Job::Begin(uid, request, reply)));
+    }
+
+    /// Ends it, when it has done all that it was given.
+    pub(super) fn end(self) {
+        if self.jobs.send(Job::End).is_ok() {
+            drop(self.thread.join());
+        }
+    }
+}
+
+fn work(witness: &dyn Witness, inbox: &Inbox, (tells, asked): (&Sender<Job>, &Receiver<Job>)) {
+    for job in asked {
+        match job {
+            Job::Begin(uid, request, reply) => match witness::begin(Some(witness), uid, &request) {
+                Ok(finish) => {
+                    let reply = reply.noted_by(finish, tells.clone());
+                    let tell = Tell::by(move |answer| reply.tell(answer));
+                    inbox.send(Letter::Request(request, tell));
+                }
+                Err(error) => reply.tell(Err(error)),
+            },
+            Job::Finish(finish, answer, reply) => {
+                reply.tell(witness::finish(Some(finish), answer));
+            }
+            Job::End => return,
+        }
+    }
+}
