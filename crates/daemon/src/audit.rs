@@ -4,7 +4,7 @@
 //! changed or removed is found. This file knows nothing of what is done.
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -251,8 +251,9 @@ impl Strangers {
 
 impl Open {
     fn at(path: &Path) -> io::Result<Open> {
-        let mut options = private::open_options();
-        let mut file = options.read(true).append(true).create(true).mode(0o600).open(path)?;
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create(true).mode(0o600);
+        let mut file = private::open(&options, path)?;
         if let Some(why) = private::why_not_ours(path, &file.metadata()?) {
             return Err(io::Error::other(why));
         }
@@ -470,7 +471,6 @@ fn failed(path: &Path, error: &io::Error) -> AuthError {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::OpenOptions;
     use std::time::Duration;
 
     use super::*;

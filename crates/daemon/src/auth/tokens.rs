@@ -152,7 +152,8 @@ impl Tokens {
     fn read(&self) -> Result<(Stamp, Vec<Kept>), AuthError> {
         let wrong = |why| AuthError::TokenFile { file: self.file.clone(), did: "read", why };
         let failed = |error: io::Error| wrong(private::why_not_open(&error));
-        let mut file = private::open_options().read(true).open(&self.file).map_err(failed)?;
+        let file = private::open(OpenOptions::new().read(true), &self.file);
+        let mut file = file.map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
         if let Some(why) = private::why_not_ours(&self.file, &metadata) {
             return Err(wrong(why));

@@ -1,11 +1,14 @@
 //! The note in the lock file, and whether somebody has the lock: which process has the log.
 
+use std::fs::OpenOptions;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::disk::Hold;
 use super::json::{Fields, parse_string, push_string, push_u64};
+use super::regular_file::{SymbolicLink, open_regular};
 use super::stamp::{Stamp, to_the_second};
 
 /// How long a process holds a directory.
@@ -160,9 +163,11 @@ pub fn lasting_holder(root: &Path) -> Option<Holder> {
 }
 
 fn held(root: &Path) -> Option<(Holder, Holding)> {
-    let path = root.join("lock");
-    let file = std::fs::metadata(&path).ok()?;
-    let text = std::fs::read_to_string(&path).unwrap_or_default();
+    let (path, read) = (root.join("lock"), OpenOptions::new().read(true).clone());
+    let mut lock = open_regular(&read, &path, SymbolicLink::Refused).ok()?;
+    let file = lock.metadata().ok()?;
+    let mut text = String::new();
+    drop(lock.read_to_string(&mut text));
     let note = read_note(&text);
     let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
     let pid = locks.lines().find_map(|line| held_by(line, &file, note.as_ref()))?;

@@ -30,6 +30,7 @@ mod read;
 mod reconcile;
 mod recover;
 mod redacted;
+mod regular_file;
 mod retry_disk;
 mod run_reader;
 mod scan;
@@ -64,6 +65,7 @@ pub use recover::{Cut, Recovery};
 #[cfg(feature = "cli")]
 pub(crate) use redacted::rules_of;
 pub(crate) use redacted::{RuleMark, is_redacted, mark_redacted};
+pub use regular_file::{NotRegular, SymbolicLink, open_regular};
 pub use run_reader::{RunReader, read_blob};
 pub use scan::TornBlock;
 pub use settings::{Settings, SyncWhen};

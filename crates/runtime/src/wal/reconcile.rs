@@ -41,7 +41,13 @@ impl Applier {
         if plan.entry.state == RunState::Removed {
             return self.remove_run(run);
         }
-        let file = open_if_there(&*self.disk, &path)?;
+        let file = match open_if_there(&*self.disk, &path, OpenMode::Write) {
+            Err(error) if error.is_not_a_file() => {
+                self.refuse(run, error, recovery);
+                return Ok(());
+            }
+            other => other?,
+        };
         let head = head_of(file.as_deref(), &path, run)?;
         let is_newer = head.is_some_and(|head| head.is_newer_than(plan.entry.generation));
         let (start, has_all) = (plan.start(), plan.start() == 0);
@@ -187,7 +193,11 @@ impl Applier {
                 self.compare(&found, entry, size, recovery)
             }
             None => {
-                let error = missing_from(run, &path, None, 0)?;
+                // Only files have a size; something else may be in its place.
+                let error = match open_if_there(&*self.disk, &path, OpenMode::Read) {
+                    Err(error) if error.is_not_a_file() => error,
+                    _ => missing_from(run, &path, None, 0)?,
+                };
                 self.refuse(run, error, recovery);
                 Ok(())
             }
@@ -378,8 +388,12 @@ impl Plan {
     }
 }
 
-fn open_if_there(disk: &dyn Disk, path: &Path) -> Result<Option<Arc<dyn DiskFile>>, LogError> {
-    match disk.open(path, OpenMode::Write) {
+pub(super) fn open_if_there(
+    disk: &dyn Disk,
+    path: &Path,
+    mode: OpenMode,
+) -> Result<Option<Arc<dyn DiskFile>>, LogError> {
+    match disk.open(path, mode) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(LogError::io("open", path, &error)),

@@ -17,6 +17,7 @@ use super::error::{Doing, LogError};
 use super::handles::Handles;
 use super::index::{Frame, IndexFile, IndexState, RunEntry, RunState};
 use super::lock::{Holding, describe, is_brief, is_orphaned, owner};
+use super::reconcile::open_if_there;
 use super::retry_disk::RetryDisk;
 use super::scan::{Chained, Found, Scan, TornBlock, fill};
 use super::segments::{Segment, Segments};
@@ -415,7 +416,8 @@ impl Applier {
 
 /// Reads the index. A directory without one is new, unless it has a commit log.
 fn load_or_make(disk: &dyn Disk, places: &Places) -> Result<(IndexFile, IndexState), LogError> {
-    if disk.open(&places.restoring(), OpenMode::Read).is_ok() {
+    let mark = places.restoring();
+    if open_if_there(disk, &mark, OpenMode::Read)?.is_some() {
         return Err(LogError::HalfRestored(places.root.clone()));
     }
     for dir in [&places.commit, &places.wal, &places.blobs] {

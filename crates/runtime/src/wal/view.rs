@@ -114,7 +114,9 @@ impl View {
         match trouble {
             LogError::DamagedCommitLog { .. }
             | LogError::DamagedIndex { .. }
-            | LogError::Newer { .. } => Ok((View::of_files(disk, root)?, trouble)),
+            | LogError::Newer { .. }
+            | LogError::NotRegular { .. }
+            | LogError::Link { .. } => Ok((View::of_files(disk, root)?, trouble)),
             error => Err(error),
         }
     }
