@@ -53,22 +53,22 @@ pub(crate) fn is_brief(note: &str) -> bool {
     note.ends_with(",\"brief\":true}") || !note.ends_with('}')
 }
 
-/// Describes who has a lock, from the note in its file and from the processes that have the file open.
+/// Describes who has a lock, from the note in its file and from the processes that have the file locked.
 pub(crate) fn describe(note: &str, lock: &Path) -> String {
     // It may be just about to write its note.
     let Some(noted) = read_note(note) else { return "another process".to_string() };
-    let open_in = if noted.is_here() { processes_with(lock) } else { Vec::new() };
-    let is_noted = |pid: u32| pid == noted.pid;
-    if is_noted(std::process::id()) || open_in.iter().any(|(pid, _)| is_noted(*pid)) {
+    if !noted.is_here() || noted.pid == std::process::id() {
         return noted.to_string();
     }
-    let origin = format!("process {}, which opened it and has ended", noted.pid);
-    match open_in.first() {
-        Some((pid, name)) => format!("process {pid} ({name}), a child of {origin}"),
-        None if noted.is_here() && !process_exists(noted.pid) => {
-            format!("a child of {origin} (`fuser {}` finds it)", lock.display())
+    let lockers = lockers(lock);
+    let is_first = |locker: &&Locker| locker.pid == noted.pid || locker.pid == locker.taken_by;
+    match lockers.iter().find(is_first).or(lockers.first()) {
+        Some(locker) if locker.pid == noted.pid => noted.to_string(),
+        Some(locker) => locker.to_string(),
+        None if process_exists(noted.pid) => noted.to_string(),
+        None => {
+            format!("a process that this user cannot see (`fuser {}` finds it)", lock.display())
         }
-        None => noted.to_string(),
     }
 }
 
@@ -77,26 +77,57 @@ pub(crate) fn is_orphaned(note: &str) -> bool {
     read_note(note).is_some_and(|noted| noted.is_here() && !process_exists(noted.pid))
 }
 
-/// The other processes that have a file open, with their names, as far as this user can see.
-fn processes_with(path: &Path) -> Vec<(u32, String)> {
+/// A process that has a file locked.
+struct Locker {
+    pid: u32,
+    name: String,
+    /// The process that took the lock. A child that was forked since shares it.
+    taken_by: u32,
+}
+
+impl std::fmt::Display for Locker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Locker { pid, name, taken_by } = self;
+        write!(f, "process {pid} ({name})")?;
+        if pid != taken_by {
+            write!(f, ", which inherited it from process {taken_by}")?;
+        }
+        match process_exists(*taken_by) {
+            true => Ok(()),
+            false => f.write_str(", which has ended"),
+        }
+    }
+}
+
+/// The other processes that have a file locked, as far as this user can see.
+fn lockers(path: &Path) -> Vec<Locker> {
     let (Ok(file), Ok(all)) = (std::fs::metadata(path), std::fs::read_dir("/proc")) else {
         return Vec::new();
     };
-    let is_it = |open: std::fs::DirEntry| {
-        // This follows the link to the file itself, whatever its name is now.
-        std::fs::metadata(open.path())
-            .is_ok_and(|open| (open.dev(), open.ino()) == (file.dev(), file.ino()))
-    };
-    let with_file = all.flatten().filter_map(|process| {
+    let with_lock = all.flatten().filter_map(|process| {
         let pid: u32 = process.file_name().to_str()?.parse().ok()?;
-        let mut open = std::fs::read_dir(process.path().join("fd")).ok()?.flatten();
-        if pid == std::process::id() || !open.any(is_it) {
-            return None;
-        }
+        let open = std::fs::read_dir(process.path().join("fd")).ok()?.flatten();
+        let mut open = open.filter(|open| {
+            // This follows the link to the file itself, whatever its name is now.
+            std::fs::metadata(open.path())
+                .is_ok_and(|open| (open.dev(), open.ino()) == (file.dev(), file.ino()))
+        });
+        let taken_by = open.find_map(|open| {
+            let about = process.path().join("fdinfo").join(open.file_name());
+            locked_by(&std::fs::read_to_string(about).ok()?)
+        });
+        let taken_by = taken_by.filter(|_| pid != std::process::id())?;
         let name = std::fs::read_to_string(process.path().join("comm")).unwrap_or_default();
-        Some((pid, name.trim().chars().filter(|c| !c.is_control()).collect()))
+        let name = name.trim().chars().filter(|c| !c.is_control()).collect();
+        Some(Locker { pid, name, taken_by })
     });
-    with_file.collect()
+    with_lock.collect()
+}
+
+/// The process that took the lock of an open file, from a line such as `lock:\t1: FLOCK  ADVISORY  WRITE 708 fe:00:1301 0 EOF`.
+fn locked_by(about: &str) -> Option<u32> {
+    let lock = about.lines().find(|line| line.starts_with("lock:") && line.contains("FLOCK"))?;
+    lock.split_whitespace().skip_while(|word| *word != "FLOCK").nth(3)?.parse().ok()
 }
 
 fn process_exists(pid: u32) -> bool {
