@@ -19,7 +19,7 @@ use super::index::{Frame, IndexFile, IndexState, RunEntry, RunState};
 use super::lock::{Holding, describe, is_brief, is_orphaned, owner};
 use super::reconcile::open_if_there;
 use super::retry_disk::RetryDisk;
-use super::scan::{Chained, Found, Scan, TornBlock, fill};
+use super::scan::{Chained, Found, Scan, TornBlock, fill, filled};
 use super::segments::{Segment, Segments};
 use super::settings::Settings;
 use super::writer::Writer;
@@ -448,9 +448,15 @@ fn proven(disk: &dyn Disk, places: &Places, found: &Found) -> Result<bool, LogEr
     for part in &found.block.parts {
         let PartKind::Lines { run, offset, .. } = part.kind else { continue };
         let path = places.run_file(run);
-        let Ok(file) = disk.open(&path, OpenMode::Read) else { continue };
+        // A file that cannot be read just now may have them: only one that is not there has not.
+        let file = match open_if_there(disk, &path, OpenMode::Read) {
+            Err(error) if !error.is_not_a_file() => return Err(error),
+            opened => opened.ok().flatten(),
+        };
+        let Some(file) = file else { continue };
         let mut lines = vec![0; part.len];
-        if fill(&*file, &mut lines, offset).is_ok() && crc32c::crc32c(&lines) == part.crc {
+        let is_there = filled(&*file, &mut lines, offset).doing("read", &path)?;
+        if is_there && crc32c::crc32c(&lines) == part.crc {
             return Ok(true);
         }
     }
