@@ -128,7 +128,8 @@ impl Tokens {
     ) -> Result<Token, AuthError> {
         check_name(name)?;
         let token = Token::draw().map_err(|error| AuthError::file(&self.file, "made", &error))?;
-        let expires = good_for.map(|time| token::seconds(SystemTime::now()) + time.as_secs());
+        let expires =
+            good_for.map(|time| token::seconds(SystemTime::now()).saturating_add(time.as_secs()));
         self.change(|all| {
             if all.iter().any(|kept| kept.name == name) {
                 let message = format!("there is a token of `{name}` already");
