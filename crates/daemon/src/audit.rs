@@ -446,7 +446,7 @@ pub fn read(text: &str) -> impl Iterator<Item = Result<Written, String>> {
 }
 
 /// Joins the lines of each change: an outcome takes the place of its intent. What is left `begun` has no
-/// outcome: it goes on, or its process ended meanwhile.
+/// outcome: it is under way, or its process ended meanwhile.
 pub fn joined(lines: impl IntoIterator<Item = Written>) -> Vec<Written> {
     let mut rows: Vec<Written> = Vec::new();
     let mut begun: HashMap<String, usize> = HashMap::new();

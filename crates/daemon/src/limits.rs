@@ -73,7 +73,7 @@ impl Limits {
         time("child_time", self.child_time)
     }
 
-    /// These limits where the process may have so many descriptors: half of them are for connections, a quarter is for
+    /// These limits for a process with this many descriptors: half of them are for connections, a quarter is for
     /// the files of runs, and the rest is for steps, the control socket and everything else.
     pub(crate) fn within(mut self, descriptors: usize) -> Limits {
         let most = (descriptors / 2).max(1);

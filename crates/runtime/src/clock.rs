@@ -147,7 +147,7 @@ mod tests {
         }
     }
 
-    /// So many seconds after the start.
+    /// This many seconds after the start.
     fn after(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
     }
@@ -163,7 +163,7 @@ mod tests {
         assert!(steady.now() >= first + (HOUR - after(10)), "others see it, too");
         // Once is enough.
         assert_eq!(steady.follow(after(20)), (first + HOUR + after(10), Duration::ZERO));
-        // It never goes back, and goes on from where it is.
+        // It never goes back, and continues from where it is.
         wall.set(|time| time - 3 * HOUR);
         assert_eq!(steady.follow(after(30)), (first + HOUR + after(20), Duration::ZERO));
     }
@@ -267,7 +267,7 @@ mod tests {
         let mut runtime = builder.build_with(wall.clock(), Entropy::System).unwrap();
         let nap = runtime.submit::<()>("nap", "nap", &()).unwrap();
         let work = runtime.submit::<()>("work", "work", &()).unwrap();
-        // Something goes on, so that nobody has to wait for the longest wait.
+        // A third run keeps the loop busy, so that the clock is read before the longest wait ends.
         let _ticks = runtime.start(async {
             loop {
                 sleep(Duration::from_millis(20)).await;

@@ -23,7 +23,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long work waits before the pool gets more threads than it keeps ready.
 const GROWTH_DELAY: Duration = Duration::from_millis(5);
 
-/// For so many of these delays work may wait, at the rate at which other work is begun.
+/// How many of these delays work may wait, at the rate at which other work is begun.
 const DELAYS_TO_WAIT: usize = 20;
 
 /// How long the pool waits at most before it asks the system again for a thread that it did not get.

@@ -348,7 +348,7 @@ fn miser() {
     for chain in chains.iter_mut().take(10) {
         add_line(&mut writer, chain).unwrap();
     }
-    // Somebody takes all that are left, and gives them back after a while.
+    // Another thread takes all that are left, and gives them back after a while.
     let others: Vec<fs::File> = std::iter::from_fn(|| fs::File::open("/dev/null").ok()).collect();
     assert!(others.len() > 20, "{} descriptors", others.len());
     let gives_back = std::thread::spawn(move || {

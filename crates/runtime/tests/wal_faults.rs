@@ -205,7 +205,7 @@ fn a_directory_that_may_not_be_written_has_its_own_code() {
     }
 }
 
-/// Every call that is meant fails some times before it works, and the log goes on as if nothing had been.
+/// Every call that is meant fails some times before it works, and the log continues as if nothing had happened.
 fn goes_on(is_meant: fn(Need) -> bool, times: usize, errno: i32) {
     for steps in [everything(), keeping()] {
         let mut play = Play::new(SimDisk::new(), small());

@@ -48,7 +48,7 @@ fn was_interrupted(raised: &AtomicBool) -> bool {
     Python::attach(|py| {
         raised.store(false, Ordering::Relaxed);
         if let Ok(thread) = thread_ident(py) {
-            // One that is still to be raised would strike somebody else.
+            // One that is still to be raised would hit another task.
             raise_in(thread, std::ptr::null_mut());
         }
     });

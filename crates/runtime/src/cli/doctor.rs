@@ -212,7 +212,7 @@ fn open_files(findings: &mut Findings, dir: &Path) {
     }
 }
 
-/// So many are enough for the files of busy runs and for some hundred connections.
+/// Enough for the files of busy runs and for some hundred connections.
 const ENOUGH_FILES: u64 = 1024;
 
 /// The soft and the hard limit of open files.

@@ -1,4 +1,4 @@
-//! `ps`: what goes on at present in the process that has the directory, from its memory. The log is read where the
+//! `ps`: what the process that has the directory is doing, from its memory. The log is read where the
 //! process does not answer.
 
 use std::collections::BTreeSet;
@@ -86,7 +86,7 @@ fn of_files(view: &View, summary: &Summary) -> RunSummary {
     }
 }
 
-/// So many waits of a run are listed.
+/// The most waits of a run that are listed.
 const MAX_WAITS: usize = 3;
 
 /// The tasks of a run as its records say.

@@ -291,7 +291,7 @@ impl Runtime {
             tracing::error!(target: "tiffany", "closing the log: {error}");
         }
         if Arc::strong_count(&durable.hold) > 1 {
-            // Attempts still run, and hold it until they end. Whoever opens it next may wait for that.
+            // Attempts still run, and hold it until they end. The process that opens it next may wait for that.
             let_go_soon(&*durable.hold);
         }
         // With the log everything in it is safe.

@@ -73,7 +73,7 @@ pub(crate) struct Sending {
 /// Messages that can't be delivered yet.
 #[derive(Default)]
 pub(super) struct Post {
-    /// Those that wait until all runs are brought back, while that goes on: their receivers may not be there yet.
+    /// Messages that wait until all runs are resumed: their receivers may not be there yet.
     closed: Option<Vec<(CallRef, Sending)>>,
     /// Those whose receivers have too many unread messages, in order.
     parked: Vec<(CallRef, Sending)>,

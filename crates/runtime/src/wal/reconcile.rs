@@ -1,6 +1,6 @@
 //! Comparing the file of a run with what the commit log and the index say of it when a log is opened. The file is
 //! completed, kept because it is newer, cut back to its last whole line, or left as it is and its run refused. A
-//! whole line is never cut off: whoever wrote it had been told that it is durable.
+//! whole line is never cut off: its writer had been told that it is durable.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -270,7 +270,7 @@ impl Applier {
     ) -> Result<(), LogError> {
         let Compared { run, path, file } = *found;
         if self.holding == Holding::NotAtAll {
-            // A process writes it just now; who looks again sees both alike.
+            // A process writes it just now; another look finds both alike.
             let error = missing_from(run, path, None, 0)?;
             self.refuse(run, error, recovery);
             return Ok(());
@@ -281,7 +281,7 @@ impl Applier {
         self.settle(found, entry, &bytes[entry.len as usize..], recovery)
     }
 
-    /// Files that nothing speaks of: a run whose block was lost, a copy somebody put there, half a file.
+    /// Files that nothing speaks of: a run whose block was lost, a copy that was put there, half a file.
     pub(super) fn take_in_the_rest(
         &mut self,
         sizes: HashMap<String, u64>,

@@ -28,7 +28,7 @@ pub(crate) struct Segment {
     oldest: u64,
     /// All that may be other than zero is before this.
     used: u64,
-    /// Somebody else overwrites it.
+    /// The background overwrites it.
     is_being_erased: bool,
 }
 

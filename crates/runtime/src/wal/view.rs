@@ -342,7 +342,7 @@ impl RunFile {
     }
 }
 
-/// Where a refused run ends for who looks at it: its damaged lines belong to it, so that a reader or a backup comes upon
+/// The end of a refused run in a view: its damaged lines belong to it, so that a reader or a backup comes upon
 /// them and does not take what is before them for the whole run.
 fn with_damage(entry: &RunEntry, disk: &dyn Disk, root: &Path, run: Uuid) -> RunEntry {
     let len = RunFile::open(disk, root, run).and_then(|file| file.len()).unwrap_or(0);

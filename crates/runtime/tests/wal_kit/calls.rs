@@ -44,7 +44,7 @@ struct State {
 enum Fault {
     /// The one with this number.
     At(usize),
-    /// Every one that needs something, so many times before it works.
+    /// Every one that needs something, a number of times before it works.
     Each(fn(Need) -> bool, usize),
 }
 
@@ -54,7 +54,7 @@ impl Calls {
         self.set(Fault::At(call), errno);
     }
 
-    /// Lets every call that is meant fail so many times before it works.
+    /// Lets every call that is meant fail a number of times before it works.
     pub(crate) fn fail_each(&self, is_meant: fn(Need) -> bool, times: usize, errno: i32) {
         self.set(Fault::Each(is_meant, times), errno);
     }
