@@ -290,8 +290,10 @@ fn may_fail(call: &Made, errno: i32) -> bool {
     is_hint || (errno == ENOSPC && call.on.ends_with(".wal.new"))
 }
 
-/// What a crash or the disk did to a log with two runs in one block.
-fn damages() -> [(&'static str, fn(&SimDisk)); 2] {
+/// Something that a crash or the disk did to a log with two runs in one block.
+type Damage = fn(&SimDisk);
+
+fn damages() -> [(&'static str, Damage); 2] {
     [
         // The block counts if the file of a run has its lines: then the other run's lines count, too, which are not in
         // its file. A file that can't be read just now says nothing of that.

@@ -24,7 +24,7 @@ use crate::inbox::unknown;
 use crate::redact::{self, Redactions};
 use crate::retention::Remains;
 use crate::wal::{
-    Batch, Collected, Disk, Holding, LogError, Payload, RealDisk, RunState, Settings, Writer,
+    Batch, Collected, Disk, LockTerm, LogError, Payload, RealDisk, RunState, Settings, Writer,
     is_redacted,
 };
 
@@ -66,7 +66,7 @@ impl Offline {
         }
         let disk: Arc<dyn Disk> = Arc::new(RealDisk);
         let settings = Settings::default();
-        match Writer::open_for(Holding::Briefly, Arc::clone(&disk), root, settings) {
+        match Writer::open_for(LockTerm::Brief, Arc::clone(&disk), root, settings) {
             Ok((writer, _)) => {
                 let (writer, root) = (Some(writer), root.into());
                 Ok(Offline { writer, disk, root, needed: None, collected: None, witness: None })

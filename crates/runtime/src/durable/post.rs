@@ -6,7 +6,7 @@ use tiffany_kernel::{
     CallKind, CallRef, Completion, EffectWork, ErrorKind, SystemCall, TaskError, Uuid, Value,
 };
 
-use super::commit::Held;
+use super::commit::AfterCommit;
 use super::json::{Json, encode};
 use super::key::Key;
 use super::runs::{Known, uuid_of};
@@ -131,7 +131,7 @@ impl Runtime {
             // It is answered when the log has it, and what was there before.
             Ok(()) => {
                 if let Some(durable) = &mut self.durable {
-                    durable.held.push(Held::Committed(call));
+                    durable.after_commit.push(AfterCommit::Committed(call));
                 }
             }
             Err(error) => self.complete(call.run, Completion::Call(call, Err(error))),

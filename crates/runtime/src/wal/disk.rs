@@ -146,15 +146,15 @@ pub trait DiskFile: Send + Sync {
 /// What became of the wish for a lock.
 pub enum Locking {
     /// It is ours until this is dropped.
-    Ours(Box<dyn Hold>),
+    Ours(Box<dyn DirLock>),
     /// Another has it, and left this note.
     Theirs(String),
 }
 
-/// A held directory.
-pub trait Hold: Send + Sync {
+/// The lock of a directory.
+pub trait DirLock: Send + Sync {
     /// Makes all files and names of the file system durable, and reports any write to it that has failed since
-    /// the directory is held.
+    /// the lock was taken.
     fn sync_everything(&self, barrier: Barrier) -> io::Result<()>;
 
     /// Leaves another note on who has it.
@@ -276,9 +276,9 @@ impl Disk for RealDisk {
         let file = NotInherited::open(open)?;
         match file.try_lock() {
             Ok(()) => {
-                let hold = RealHold { file, path: path.into() };
-                hold.note(owner)?;
-                Ok(Locking::Ours(Box::new(hold)))
+                let lock = RealLock { file, path: path.into() };
+                lock.note(owner)?;
+                Ok(Locking::Ours(Box::new(lock)))
             }
             Err(TryLockError::WouldBlock) => {
                 let mut note = String::new();
@@ -322,12 +322,12 @@ impl DiskFile for RealFile {
 
 /// The descriptor of the lock, which saw no earlier error of the file system: what fails after it was opened,
 /// `syncfs` tells it, even if the file that failed was closed meanwhile.
-struct RealHold {
+struct RealLock {
     file: NotInherited<File>,
     path: PathBuf,
 }
 
-impl Hold for RealHold {
+impl DirLock for RealLock {
     fn sync_everything(&self, _: Barrier) -> io::Result<()> {
         Ok(rustix::fs::syncfs(&*self.file)?)
     }

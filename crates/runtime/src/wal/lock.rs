@@ -6,26 +6,26 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::disk::Hold;
+use super::disk::DirLock;
 use super::json::{Fields, parse_string, push_string, push_u64};
 use super::regular_file::{SymbolicLink, open_regular};
 use super::stamp::{Stamp, to_the_second};
 
-/// How long a process holds a directory.
+/// How long a process keeps the lock of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Holding {
+pub(crate) enum LockTerm {
     /// As long as it runs.
-    ForLong,
+    Lasting,
     /// To write something down, so that others wait for it.
-    Briefly,
+    Brief,
     /// Not at all: another process has it and goes on writing. What that puts behind the end of what was read is
     /// left out, so that all runs are seen at one moment.
-    NotAtAll,
+    NotTaken,
 }
 
-/// The note of this process: `{"pid":1,"host":"a","started":"…"}`, and `"brief":true` if it holds the directory only
-/// for a moment.
-pub(crate) fn owner(holding: Holding) -> String {
+/// The note of this process: `{"pid":1,"host":"a","started":"…"}`, and `"brief":true` if it keeps the lock only for
+/// a moment.
+pub(crate) fn owner(term: LockTerm) -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let started = Stamp::from_unix_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
     let mut note = b"{\"pid\":".to_vec();
@@ -34,7 +34,7 @@ pub(crate) fn owner(holding: Holding) -> String {
     push_string(&mut note, &hostname());
     note.extend_from_slice(b",\"started\":");
     push_string(&mut note, started.as_str());
-    if holding == Holding::Briefly {
+    if term == LockTerm::Brief {
         note.extend_from_slice(b",\"brief\":true");
     }
     note.extend_from_slice(b"}\n");
@@ -42,9 +42,9 @@ pub(crate) fn owner(holding: Holding) -> String {
 }
 
 /// Notes that the directory is free as soon as the last steps have ended, so that others wait for it.
-pub(crate) fn let_go_soon(hold: &dyn Hold) {
-    // It is only a note: the lock is held in any case.
-    drop(hold.note(&owner(Holding::Briefly)));
+pub(crate) fn let_go_soon(lock: &dyn DirLock) {
+    // It is only a note: the lock is kept in any case.
+    drop(lock.note(&owner(LockTerm::Brief)));
 }
 
 /// Whether who left this note is about to let go, or about to write the rest of it.
@@ -185,15 +185,15 @@ fn read_note(note: &str) -> Option<Holder> {
 /// }
 /// ```
 pub fn holder(root: &Path) -> Option<Holder> {
-    held(root).map(|(holder, _)| holder)
+    lock_state(root).map(|(holder, _)| holder)
 }
 
 /// The same, unless it only writes something down and lets go: such a process runs nothing.
 pub fn lasting_holder(root: &Path) -> Option<Holder> {
-    held(root).filter(|(_, holding)| *holding == Holding::ForLong).map(|(holder, _)| holder)
+    lock_state(root).filter(|(_, term)| *term == LockTerm::Lasting).map(|(holder, _)| holder)
 }
 
-fn held(root: &Path) -> Option<(Holder, Holding)> {
+fn lock_state(root: &Path) -> Option<(Holder, LockTerm)> {
     let (path, read) = (root.join("lock"), OpenOptions::new().read(true).clone());
     let mut lock = open_regular(&read, &path, SymbolicLink::Refused).ok()?;
     let file = lock.metadata().ok()?;
@@ -201,18 +201,16 @@ fn held(root: &Path) -> Option<(Holder, Holding)> {
     drop(lock.read_to_string(&mut text));
     let note = read_note(&text);
     let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
-    let pid = locks.lines().find_map(|line| held_by(line, &file, note.as_ref()))?;
-    let holding = if is_brief(&text) { Holding::Briefly } else { Holding::ForLong };
+    let pid = locks.lines().find_map(|line| locker_in(line, &file, note.as_ref()))?;
+    let term = if is_brief(&text) { LockTerm::Brief } else { LockTerm::Lasting };
     match note.filter(|note| note.pid == pid) {
-        Some(note) => Some((note, holding)),
-        None => {
-            Some((Holder { pid, host: "this machine".into(), since: "just now".into() }, holding))
-        }
+        Some(note) => Some((note, term)),
+        None => Some((Holder { pid, host: "this machine".into(), since: "just now".into() }, term)),
     }
 }
 
 /// Reads a line such as `1: FLOCK  ADVISORY  WRITE 708 fe:00:1301 0 EOF`.
-fn held_by(line: &str, file: &std::fs::Metadata, note: Option<&Holder>) -> Option<u32> {
+fn locker_in(line: &str, file: &std::fs::Metadata, note: Option<&Holder>) -> Option<u32> {
     let mut words = line.split_whitespace().skip_while(|word| *word != "FLOCK").skip(2);
     let (kind, pid, place) = (words.next()?, words.next()?.parse().ok()?, words.next()?);
     let mut parts = place.split(':');

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::disk::{Barrier, Disk, DiskFile, Hold, Locking, OpenMode};
+use super::disk::{Barrier, DirLock, Disk, DiskFile, Locking, OpenMode};
 use crate::lock::Mutex;
 
 pub(crate) struct Overlay {
@@ -119,13 +119,13 @@ impl Disk for Overlay {
     }
 
     fn lock(&self, _: &Path, _: &str) -> io::Result<Locking> {
-        Ok(Locking::Ours(Box::new(NoHold)))
+        Ok(Locking::Ours(Box::new(NoLock)))
     }
 }
 
-struct NoHold;
+struct NoLock;
 
-impl Hold for NoHold {
+impl DirLock for NoLock {
     fn sync_everything(&self, _: Barrier) -> io::Result<()> {
         Ok(())
     }

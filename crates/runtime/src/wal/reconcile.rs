@@ -13,7 +13,7 @@ use super::disk::{Disk, DiskFile, OpenMode, empty, read_from};
 use super::error::{Doing, LogError};
 use super::index::{RunEntry, RunState};
 use super::line::{Chain, RecordType};
-use super::lock::Holding;
+use super::lock::LockTerm;
 use super::read::{Broken, Flaw, Head, Reader, foreign_line, has_lines};
 use super::recover::{Cut, Plan, Recovery, gather};
 use super::segments::Segment;
@@ -53,7 +53,7 @@ impl Applier {
         let (start, has_all) = (plan.start(), plan.start() == 0);
         if let Some(file) = file.as_deref().filter(|_| is_newer)
             // To see all runs at one moment, the commit log's lines count if it has them all.
-            && !(has_all && self.holding == Holding::NotAtAll)
+            && !(has_all && self.term == LockTerm::NotTaken)
         {
             let found = Compared { run, path: &path, file };
             return self.keep_newer(&found, plan.entry.state, recovery);
@@ -222,7 +222,7 @@ impl Applier {
             self.refuse(run, error, recovery);
             return Ok(());
         }
-        if self.holding == Holding::NotAtAll {
+        if self.term == LockTerm::NotTaken {
             return Ok(());
         }
         let bytes = read_from(file, 0).doing("read", path)?;
@@ -245,7 +245,7 @@ impl Applier {
         beyond: &[u8],
         recovery: &mut Recovery,
     ) -> Result<(), LogError> {
-        if beyond.is_empty() || self.holding == Holding::NotAtAll {
+        if beyond.is_empty() || self.term == LockTerm::NotTaken {
             return Ok(());
         }
         let mut entry = self.runs[&found.run].entry;
@@ -269,7 +269,7 @@ impl Applier {
         recovery: &mut Recovery,
     ) -> Result<(), LogError> {
         let Compared { run, path, file } = *found;
-        if self.holding == Holding::NotAtAll {
+        if self.term == LockTerm::NotTaken {
             // A process writes it just now; another look finds both alike.
             let error = missing_from(run, path, None, 0)?;
             self.refuse(run, error, recovery);
@@ -300,7 +300,7 @@ impl Applier {
                 recovery.stray.push(name);
                 continue;
             };
-            if !self.runs.contains_key(&run) && self.holding != Holding::NotAtAll {
+            if !self.runs.contains_key(&run) && self.term != LockTerm::NotTaken {
                 self.adopt(run, &path, name, recovery)?;
             }
         }

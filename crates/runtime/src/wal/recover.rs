@@ -12,11 +12,11 @@ use super::applier::{Applied, Applier, Places, Touched};
 use super::blob::BlobHash;
 use super::block::{Part, PartKind};
 use super::committer::Committer;
-use super::disk::{Barrier, Disk, Hold, Locking, OpenMode};
+use super::disk::{Barrier, DirLock, Disk, Locking, OpenMode};
 use super::error::{Doing, LogError};
 use super::handles::Handles;
 use super::index::{Frame, IndexFile, IndexState, RunEntry, RunState};
-use super::lock::{Holding, describe, is_brief, is_orphaned, owner};
+use super::lock::{LockTerm, describe, is_brief, is_orphaned, owner};
 use super::reconcile::open_if_there;
 use super::retry_disk::RetryDisk;
 use super::scan::{Chained, Found, Scan, TornBlock, fill, filled};
@@ -97,11 +97,11 @@ impl Recovery {
 }
 
 /// Takes the lock. One who has it for a moment is waited for.
-fn take(disk: &dyn Disk, lock: &Path, holding: Holding) -> Result<Box<dyn Hold>, LogError> {
+fn take(disk: &dyn Disk, lock: &Path, term: LockTerm) -> Result<Box<dyn DirLock>, LogError> {
     let began = Instant::now();
     loop {
-        match disk.lock(lock, &owner(holding)).doing("lock", lock)? {
-            Locking::Ours(hold) => return Ok(hold),
+        match disk.lock(lock, &owner(term)).doing("lock", lock)? {
+            Locking::Ours(lock) => return Ok(lock),
             Locking::Theirs(note) if is_brief(&note) && began.elapsed() < PATIENCE => {
                 std::thread::sleep(Duration::from_millis(5));
             }
@@ -175,21 +175,21 @@ impl Writer {
         root: &Path,
         settings: Settings,
     ) -> Result<(Writer, Recovery), LogError> {
-        Writer::open_for(Holding::ForLong, disk, root, settings)
+        Writer::open_for(LockTerm::Lasting, disk, root, settings)
     }
 
     /// The same for who says how long he wants to have it.
     pub(crate) fn open_for(
-        holding: Holding,
+        term: LockTerm,
         disk: Arc<dyn Disk>,
         root: &Path,
         settings: Settings,
     ) -> Result<(Writer, Recovery), LogError> {
-        Writer::open_scope(holding, Scope::All, disk, root, settings)
+        Writer::open_scope(term, Scope::All, disk, root, settings)
     }
 
     pub(crate) fn open_scope(
-        holding: Holding,
+        term: LockTerm,
         scope: Scope<'_>,
         disk: Arc<dyn Disk>,
         root: &Path,
@@ -204,7 +204,7 @@ impl Writer {
         let places = Places::new(root);
         disk.create_dir(root).doing("make", root)?;
         let lock = root.join("lock");
-        let hold: Arc<dyn Hold> = take(&*disk, &lock, holding)?.into();
+        let dir_lock: Arc<dyn DirLock> = take(&*disk, &lock, term)?.into();
         let (index, state) = load_or_make(&*disk, &places)?;
         let segments = Segment::open_all(&*disk, &places.commit, state.segments, state.upto + 1)?;
         let scan = Scan::new(&segments, state.salt, state.upto, state.life)?;
@@ -219,8 +219,8 @@ impl Writer {
             disk: Arc::clone(&disk),
             places,
             settings: settings.clone(),
-            hold,
-            holding,
+            dir_lock,
+            term,
             runs: runs.into_iter().map(|(run, entry)| (run, known(entry))).collect(),
             refused: HashMap::new(),
             index,
@@ -240,7 +240,7 @@ impl Writer {
         let mut committer = Committer {
             disk,
             dir: applier.places.commit.clone(),
-            hold: Arc::clone(&applier.hold),
+            dir_lock: Arc::clone(&applier.dir_lock),
             lock,
             segments: Segments::new(segments, life, settings.segment_bytes),
             settings,

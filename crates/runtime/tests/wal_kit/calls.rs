@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use tiffany::wal::{Barrier, Disk, DiskFile, Hold, Locking, OpenMode};
+use tiffany::wal::{Barrier, DirLock, Disk, DiskFile, Locking, OpenMode};
 
 /// What a call needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +149,7 @@ impl<D: Disk> Disk for FaultyDisk<D> {
         self.calls.make("lock", Need::Lock, path)?;
         Ok(match self.below.lock(path, owner)? {
             Locking::Ours(below) => {
-                Locking::Ours(Box::new(FaultyHold { below, calls: self.calls.clone() }))
+                Locking::Ours(Box::new(FaultyLock { below, calls: self.calls.clone() }))
             }
             theirs @ Locking::Theirs(_) => theirs,
         })
@@ -192,12 +192,12 @@ impl DiskFile for FaultyFile {
     }
 }
 
-struct FaultyHold {
-    below: Box<dyn Hold>,
+struct FaultyLock {
+    below: Box<dyn DirLock>,
     calls: Calls,
 }
 
-impl Hold for FaultyHold {
+impl DirLock for FaultyLock {
     fn sync_everything(&self, barrier: Barrier) -> io::Result<()> {
         self.calls.make("sync_everything", Need::Nothing, Path::new("lock"))?;
         self.below.sync_everything(barrier)
