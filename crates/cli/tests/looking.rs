@@ -433,8 +433,11 @@ fn a_long_value_is_written_as_it_is() {
     home.run(&["blob", "../tokens"]).failed(1, "TFY0032");
 }
 
+/// Makes something at a path.
+type Make = fn(&Path);
+
 /// What can be in the place of a file, and how it is made.
-const OTHER_KINDS: [(&str, fn(&Path)); 4] = [
+const OTHER_KINDS: [(&str, Make); 4] = [
     ("a FIFO", |path| {
         assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
     }),
@@ -448,7 +451,7 @@ const OTHER_KINDS: [(&str, fn(&Path)); 4] = [
     ("a symbolic link", |path| symlink(path.file_name().unwrap(), path).unwrap()),
 ];
 
-fn replace(path: &Path, make: fn(&Path)) {
+fn replace(path: &Path, make: Make) {
     drop(fs::remove_dir(path));
     drop(fs::remove_file(path));
     make(path);
