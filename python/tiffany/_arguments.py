@@ -75,7 +75,7 @@ def known_names_only(what: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]
 def check_no_running_loop(
     what: str, instead: str = "write `await tiffany.arun(...)` instead"
 ) -> None:
-    """An error if an event loop runs on this thread: it would stand still while somebody waits here. Inside a task the error is another one."""
+    """An error if an event loop runs on this thread: it would stand still while this call waits. Inside a task the error is another one."""
     # Programs without asyncio do not pay for it.
     events = sys.modules.get("asyncio.events")
     if events is not None and events._get_running_loop() is not None and not _core._is_looping():

@@ -208,7 +208,7 @@ class Runtime:
     def wait(self, run: _uuid.UUID | str) -> Any: ...
     def wait(self, run: RunLike) -> Any:
         """Drives all runs until the outcome of this one is fixed and safe in the log, and gives its value. After a failure there may be tasks left
-        that are being cancelled: they go on while this runtime is driven."""
+        that are being cancelled: they continue while this runtime is driven."""
         check_no_running_loop("`Runtime.wait`")
         return self._core.wait(run)
 

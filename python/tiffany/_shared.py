@@ -28,7 +28,7 @@ class _Shared:
         self.users = 0
 
     def is_left(self) -> bool:
-        """Nobody can use it any more: its loop ended while somebody still waited, or it is another process's, which this one was forked from."""
+        """Nobody can use it any more: its loop ended while a call still waited, or it is another process's, which this one was forked from."""
         return self.is_foreign() or self.guest.loop.is_closed()
 
     def is_foreign(self) -> bool:
@@ -79,7 +79,7 @@ def _compared(settings: Settings) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def guest_of(directory: str | os.PathLike[str], settings: Settings) -> Generator[Guest, None, None]:
-    """The runtime of a directory in the hands of the running loop, which stays open for as long as somebody uses it."""
+    """The runtime of a directory in the hands of the running loop, which stays open for as long as a call uses it."""
     key = _key(directory)
     with _LOCK:
         shared = _found(key, settings)

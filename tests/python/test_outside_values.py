@@ -203,7 +203,7 @@ def test_what_no_program_could_read_is_refused_before_it_is_acknowledged(
     assert daemon.refused(f"/runs/{waits}/queries/same", f'{{"input":[{text}]}}') == refused
     started = f'{{"function":"echo","id":"never","input":{{"value":{text}}}}}'
     assert daemon.refused("/runs", started) == refused
-    # Nothing came of it: both go on with what comes next.
+    # It had no effect: both continue with the next message.
     daemon.ask(f"/runs/{run}/messages", '{"name":"m","message":"fine"}')
     assert daemon.value(run) == '["fine"]'
     daemon.ask(f"/promises/{uuid}", '{"value":7}')

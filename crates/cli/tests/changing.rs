@@ -227,3 +227,23 @@ fn a_secret_is_not_written_where_nobody_has_the_directory() {
     home.start("order", "cake", "\"cake\"", "0.3").ok();
     home.run(&["send", "cake", "address", "\"sk-1234\""]).ok();
 }
+
+/// What comes after the record of the hold may be longer than what a list reads of a file at first.
+#[test]
+fn a_held_run_is_listed_as_held_whatever_it_is_sent() {
+    let home = Home::golden();
+    let state = || {
+        let runs = home.run(&["ls", "--json"]).ok().lines();
+        let run = runs.iter().find(|run| run["id"] == "order-17").unwrap().clone();
+        run["state"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(state(), "live");
+    home.run(&["hold", "order-17", "--why", "the bank is closed"]).ok();
+    for _ in 0..4 {
+        home.run(&["send", "order-17", "other", &format!("\"{}\"", "x".repeat(1_500))]).ok();
+    }
+    assert_eq!(state(), "held");
+    home.run(&["release", "order-17"]).ok();
+    home.run(&["send", "order-17", "other", &format!("\"{}\"", "x".repeat(1_500))]).ok();
+    assert_eq!(state(), "live");
+}

@@ -4,10 +4,16 @@
 mod kit;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
-use kit::{Home, finish, tiffany};
+use kit::served::{FREE, Served};
+use kit::{Home, finish, finish_within, tiffany};
 use serde_json::{Value, json};
 
 /// All that only looks.
@@ -425,4 +431,121 @@ fn a_long_value_is_written_as_it_is() {
     assert_eq!(home.run(&["blob", hash]).ok().stdout, long);
     home.run(&["blob", &"0".repeat(hash.len())]).failed(1, "TFY0111");
     home.run(&["blob", "../tokens"]).failed(1, "TFY0032");
+}
+
+/// Makes something at a path.
+type Make = fn(&Path);
+
+/// What can be in the place of a file, and how it is made.
+const OTHER_KINDS: [(&str, Make); 4] = [
+    ("a FIFO", |path| {
+        assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    }),
+    ("a socket", |path| {
+        // The address of a socket is short, and some names are not.
+        let short = std::env::temp_dir().join(format!("tiffany-socket-{}", std::process::id()));
+        drop(UnixListener::bind(&short).unwrap());
+        fs::rename(short, path).unwrap();
+    }),
+    ("a directory", |path| fs::create_dir(path).unwrap()),
+    ("a symbolic link", |path| symlink(path.file_name().unwrap(), path).unwrap()),
+];
+
+fn replace(path: &Path, make: Make) {
+    drop(fs::remove_dir(path));
+    drop(fs::remove_file(path));
+    make(path);
+}
+
+/// Commands that name a file if something else is in its place. All other commands do not need the file, and work.
+const NAMED_BY: [(&str, &[&str]); 10] = [
+    ("lock", &["doctor", "serve"]),
+    ("restoring", &["ls", "show", "doctor", "verify", "serve"]),
+    ("turn.json", &["doctor"]),
+    ("redacted", &["doctor"]),
+    ("tokens.json", &["doctor", "token"]),
+    ("audit.jsonl", &["doctor", "audit", "serve"]),
+    ("commit/index", &["ls", "show", "doctor", "verify", "serve"]),
+    ("commit/0001-65536.seg", &["ls", "show", "doctor", "verify", "serve"]),
+    (RUN_FILE, &["show", "doctor", "verify"]),
+    (BLOB, &["doctor", "verify"]),
+];
+/// The run `order-17`.
+const RUN_FILE: &str = "wal/72a90ea3-da8b-4dd0-9bde-2f27314e02e2.wal";
+/// The input of the run `large`.
+const BLOB: &str = "wal/blobs/8242d1e19f39e7773bed9492eea88fb9a590d62be321636e33976c3dec83afad";
+
+/// Nothing waits for a FIFO, or reads anything else that is not a regular file. What needs the file says what is there.
+#[test]
+fn commands_name_what_is_in_the_place_of_a_file() {
+    for (file, named_by) in NAMED_BY {
+        for (kind, make) in OTHER_KINDS {
+            let home = Home::golden();
+            replace(&home.log().join(file), make);
+            let looks: [&[&str]; 6] = [
+                &["ls"],
+                &["show", "order-17"],
+                &["doctor"],
+                &["verify"],
+                &["audit"],
+                &["token", "ls"],
+            ];
+            for arguments in looks {
+                let command = home.command(&tiffany(), arguments);
+                let ran = finish_within(command, Duration::from_secs(20));
+                let case = format!("{file} is {kind}, {arguments:?}: {ran:?}");
+                if !named_by.contains(&arguments[0]) {
+                    assert_eq!(ran.code == 0, arguments[0] != "doctor", "{case}");
+                    continue;
+                }
+                let told = ran.stdout + &ran.stderr;
+                assert!(told.contains(file), "{case}");
+                assert!(arguments[0] == "doctor" || told.contains(kind), "{case}");
+            }
+            if named_by.contains(&"serve") {
+                let command = home.command(&tiffany(), &["serve", "--listen", "127.0.0.1:0"]);
+                let ran = finish_within(command, Duration::from_secs(20));
+                let is_named = ran.stderr.contains(file) && ran.stderr.contains(kind);
+                assert!(ran.code == 1 && is_named, "{file} is {kind}: {ran:?}");
+            }
+        }
+    }
+}
+
+/// A daemon answers every request when something else takes the place of a file while it runs.
+#[test]
+fn requests_are_answered_when_a_file_is_replaced() {
+    let home = Home::golden();
+    let served = Served::start(&home, &tiffany(), &FREE);
+    let blob = BLOB.strip_prefix("wal/blobs/").unwrap();
+    let requests = [
+        (RUN_FILE, "/api/v1/runs/order-17/records".to_owned()),
+        (RUN_FILE, "/api/v1/runs/order-17/tasks".to_owned()),
+        (BLOB, format!("/api/v1/runs/large/blobs/{blob}")),
+        ("audit.jsonl", "/readyz".to_owned()),
+        ("tokens.json", "/api/v1/runs".to_owned()),
+    ];
+    let token_for = |file: &str| match file {
+        "tokens.json" => "authorization: Bearer tfy_00000000_00000000000000000000000000000000\r\n",
+        _ => "",
+    };
+    for (file, path) in &requests {
+        for (kind, make) in OTHER_KINDS {
+            replace(&home.log().join(file), make);
+            let answer = request(&served.address, path, token_for(file));
+            assert!(answer.starts_with("HTTP/1.1 50"), "{file} is {kind}, {path}: {answer}");
+            assert!(answer.contains(kind), "{file} is {kind}, {path}: {answer}");
+            assert!(request(&served.address, "/healthz", "").starts_with("HTTP/1.1 200"));
+        }
+    }
+}
+
+fn request(address: &str, path: &str, header: &str) -> String {
+    let mut line = TcpStream::connect(address).unwrap();
+    line.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    write!(line, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{header}\r\n")
+        .unwrap();
+    let mut answer = String::new();
+    line.read_to_string(&mut answer).unwrap();
+    answer
 }

@@ -2,11 +2,13 @@
 
 mod kit;
 
+use std::mem::MaybeUninit;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kit::{Home, clean_env, finish, tiffany};
+use rustix::fs::inotify;
 use tiffany::wal::{Batch, Chain, RealDisk, RecordType, Settings, Stamp, SyncWhen, Writer};
 use tiffany::{Tid, Uuid};
 
@@ -110,12 +112,8 @@ fn a_command_about_one_run_opens_no_other_run_s_file() {
     }
     writer.commit(&mut batch, |_| ()).unwrap();
     writer.close().unwrap();
-    // Whoever opens one of the others waits for somebody to write to it.
-    for uuid in &uuids[1..] {
-        let file = home.log().join(format!("wal/{uuid}.wal"));
-        std::fs::remove_file(&file).unwrap();
-        assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
-    }
+    let opened = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+    inotify::add_watch(&opened, home.log().join("wal"), inotify::WatchFlags::OPEN).unwrap();
     let name = uuids[0].to_string();
     let short = &name[..8];
     for arguments in [
@@ -125,8 +123,18 @@ fn a_command_about_one_run_opens_no_other_run_s_file() {
         &["export", &name, "--format", "json"],
         &["inspect", &name],
         &["diff", &name, short],
+        // No process has the directory.
+        &["ps", &name],
     ] {
         let ran = kit::finish_within(home.command(&tiffany(), arguments), Duration::from_secs(20));
-        assert_eq!(ran.code, 0, "{arguments:?}: {ran:?}");
+        let expected = if arguments[0] == "ps" { 4 } else { 0 };
+        assert_eq!(ran.code, expected, "{arguments:?}: {ran:?}");
+        let mut space = [const { MaybeUninit::uninit() }; 4096];
+        let mut events = inotify::Reader::new(&opened, &mut space);
+        while let Ok(event) = events.next() {
+            // An event without a name is a listing of all files.
+            let file = event.file_name().map(|file| file.to_string_lossy().into_owned());
+            assert_eq!(file, Some(format!("{name}.wal")), "{arguments:?} opened another file");
+        }
     }
 }

@@ -272,7 +272,7 @@ impl Limited {
         Limited { served: Served::by(command), home }
     }
 
-    /// Lets files have so many bytes.
+    /// Limits the size of files.
     fn limit(&self, bytes: Option<u64>) {
         use rustix::process::{Pid, Resource, Rlimit, prlimit};
         let limit = Rlimit { current: bytes, maximum: None };

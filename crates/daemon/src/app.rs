@@ -291,7 +291,7 @@ async fn look_after(app: App, who: Who, cut: Arc<Notify>, tell: watch::Sender<bo
     cut.notify_one();
 }
 
-/// The last record of a run that somebody may have been told of. Whoever reads the run's file waits for it.
+/// The last record of a run that a client may have been told of. Requests that read the run's file wait for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recorded {
     pub(crate) run: Uuid,

@@ -5,7 +5,7 @@
 
 mod lines;
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -308,8 +308,9 @@ impl Strangers {
 
 impl Open {
     fn at(path: &Path) -> io::Result<Open> {
-        let mut options = private::open_options();
-        let mut file = options.read(true).append(true).create(true).mode(0o600).open(path)?;
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create(true).mode(0o600);
+        let mut file = private::open(&options, path)?;
         if let Some(why) = private::why_not_ours(path, &file.metadata()?) {
             return Err(io::Error::other(why));
         }
@@ -472,7 +473,6 @@ fn failed(path: &Path, error: &io::Error) -> AuthError {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::OpenOptions;
     use std::time::Duration;
 
     use super::*;

@@ -73,8 +73,8 @@ impl Limits {
         time("child_time", self.child_time)
     }
 
-    /// These limits where the process may have so many descriptors: a quarter of them is for connections, a quarter for
-    /// the files of runs, a quarter for the control socket, and the rest for steps, the log and everything else.
+    /// These limits for a process with this many descriptors: a quarter of them is for connections, a quarter for the
+    /// files of runs, a quarter for the control socket, and the rest for steps, the log and everything else.
     pub(crate) fn within(mut self, descriptors: usize) -> Limits {
         let most = (descriptors / 4).max(1);
         if self.connections > most {

@@ -2,11 +2,11 @@
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, fchown};
 use std::path::Path;
 
-use rustix::fs::OFlags;
 use rustix::io::Errno;
+use tiffany::wal::{SymbolicLink, open_regular};
 
 /// Makes a directory, and those above it, for this user alone. One that is there keeps its rights.
 pub(crate) fn make_dir(path: &Path) -> io::Result<()> {
@@ -25,18 +25,13 @@ pub(crate) fn give_to_owner_of(dir: &Path, file: &File) -> io::Result<()> {
     fchown(file, Some(dir.uid()), Some(dir.gid()))
 }
 
-/// Options that follow no symbolic link: whoever else can write the directory could lead us to any file with one.
-pub(crate) fn open_options() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.custom_flags(OFlags::NOFOLLOW.bits() as i32);
-    options
+/// Opens a regular file that is in the directory itself.
+pub(crate) fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
+    open_regular(options, path, SymbolicLink::Refused)
 }
 
-/// What is wrong with a file that must be ours, if something is: that it is a link, or belongs to somebody else.
+/// The reason why a file is not ours, if it belongs to another user.
 pub(crate) fn why_not_ours(path: &Path, has: &Metadata) -> Option<String> {
-    if !has.is_file() {
-        return Some("it is a symbolic link, or not a file".into());
-    }
     let us = rustix::process::geteuid().as_raw();
     // Root works for the user that the directory belongs to.
     let owner = || std::fs::metadata(dir_of(path)).is_ok_and(|dir| dir.uid() == has.uid());

@@ -1,7 +1,7 @@
 //! Certificates: ours, and those by which clients prove who they are. The files are read again when they have changed, so that a renewed certificate is
 //! used without a restart.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::BufReader;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+
+use tiffany::wal::{SymbolicLink, open_regular};
 
 use crate::auth::AuthError;
 
@@ -119,7 +121,8 @@ fn certificates(
 }
 
 fn open(what: &'static str, path: &Path) -> Result<BufReader<File>, AuthError> {
-    File::open(path).map(BufReader::new).map_err(|error| refused(what, path, &error))
+    let opened = open_regular(OpenOptions::new().read(true), path, SymbolicLink::Followed);
+    opened.map(BufReader::new).map_err(|error| refused(what, path, &error))
 }
 
 fn refused(what: &'static str, path: &Path, why: &dyn std::fmt::Display) -> AuthError {

@@ -1,5 +1,5 @@
 //! The audit of what comes through the directory's socket, and of what commands do to the log while no process has it.
-//! A daemon that is ending begins nothing new. Whoever may open the socket or the log may do everything.
+//! A daemon that is ending begins nothing new. A user who can open the socket or the log may do everything.
 
 use std::path::PathBuf;
 use std::sync::Arc;

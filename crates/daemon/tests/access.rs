@@ -172,7 +172,7 @@ fn streams_of_a_removed_token_end_soon_whether_they_are_read_or_not() {
         open("/api/v1/runs/w/records?follow=true", "text/event-stream"),
         open("/api/v1/runs/w/records?follow=true", "application/x-ndjson"),
     ];
-    // Somebody who reads nothing, so that what is sent is stuck.
+    // A client that reads nothing, so that the stream gets stuck.
     let mut stuck = open("/api/v1/events?all=true", "text/event-stream");
     for number in 0..20 {
         assert_eq!(submit(&format!("s-{number}"), "steps", "2000").status, 201);

@@ -1,4 +1,4 @@
-//! A runtime inside another loop of the same thread, asyncio's: `python/tiffany/_guest.py` lets it go on, and is told what to wake it for and which runs are over.
+//! A runtime inside another loop of the same thread, asyncio's: `python/tiffany/_guest.py` drives it, and is told what to wake it for and which runs have ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ pub(crate) struct Guests {
     unseen: BTreeSet<u64>,
 }
 
-/// What a loop does next: after how many seconds it lets the runtime go on again, unless its descriptor can be read before; and the runs that are over.
+/// What a loop does next: after how many seconds it drives the runtime again, unless its descriptor becomes readable before; and the runs that have ended.
 pub(crate) type Rested = (f64, Vec<u64>);
 
 impl Guests {
@@ -76,7 +76,7 @@ impl Guests {
         numbers.into_iter().collect()
     }
 
-    /// Lets all runs go on for so many rounds.
+    /// Drives all runs for this many rounds.
     pub(crate) fn go_on(
         &mut self,
         py: Python<'_>,

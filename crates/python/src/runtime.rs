@@ -137,7 +137,7 @@ impl Runtime {
         Ok(open.guests.add(Guest::durable(runs::identity(run)?)))
     }
 
-    /// Lets all runs go on for so many rounds without waiting. Gives the seconds after which they want to go on again, unless the descriptor can be read before, and
+    /// Drives all runs for this many rounds without waiting. Returns the seconds after which they need to be driven again, unless the descriptor becomes readable before, and
     /// the numbers of the runs that are over.
     fn go_on(&self, py: Python<'_>, rounds: usize) -> PyResult<Rested> {
         let open = &mut *self.open(py)?;

@@ -80,7 +80,7 @@ impl Steady {
 
     fn at(&self, elapsed: Duration) -> Time {
         let ahead = Duration::from_nanos(self.ahead.load(Ordering::Relaxed));
-        self.start_time.checked_add(elapsed + ahead).unwrap_or(self.start_time)
+        self.start_time + (elapsed + ahead)
     }
 
     fn follow(&self, elapsed: Duration) -> (Time, Duration) {
@@ -117,7 +117,7 @@ mod tests {
     use tiffany_kernel::TaskError;
 
     use super::*;
-    use crate::durable::step;
+    use crate::durable::{receive, step};
     use crate::host::Entropy;
     use crate::{Builder, sleep};
 
@@ -147,7 +147,7 @@ mod tests {
         }
     }
 
-    /// So many seconds after the start.
+    /// This many seconds after the start.
     fn after(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
     }
@@ -163,7 +163,7 @@ mod tests {
         assert!(steady.now() >= first + (HOUR - after(10)), "others see it, too");
         // Once is enough.
         assert_eq!(steady.follow(after(20)), (first + HOUR + after(10), Duration::ZERO));
-        // It never goes back, and goes on from where it is.
+        // It never goes back, and continues from where it is.
         wall.set(|time| time - 3 * HOUR);
         assert_eq!(steady.follow(after(30)), (first + HOUR + after(20), Duration::ZERO));
     }
@@ -184,6 +184,59 @@ mod tests {
         // It is set while the process runs.
         wall.set(|time| time + 3 * HOUR);
         assert_eq!(steady.follow(after(20)), (Time::ZERO + 2 * HOUR, 2 * HOUR - after(20)));
+    }
+
+    /// Nanoseconds since 1970 end in the year 2554.
+    #[test]
+    fn a_clock_at_the_end_of_time_stands_there() {
+        let end = UNIX_EPOCH + Duration::from_nanos(u64::MAX);
+        let last = Time::from_nanos(u64::MAX);
+        let steady = Wall::at(end + HOUR).steady();
+        assert_eq!(steady.follow(after(10)), (last, Duration::ZERO));
+        // It gets there while the process runs, by itself and because it is set.
+        let wall = Wall::at(end - after(5));
+        let steady = wall.steady();
+        assert_eq!(steady.at(after(10)), last);
+        let wall = Wall::at(UNIX_EPOCH + HOUR);
+        let steady = wall.steady();
+        wall.set(|_| end + HOUR);
+        assert_eq!(steady.follow(after(10)).0, last);
+        assert_eq!(steady.follow(after(20)), (last, Duration::ZERO));
+    }
+
+    /// The whole runtime with clocks that are wrong: runs work, are resumed and end. Only a sleep needs time to come.
+    #[test]
+    fn runs_end_whatever_the_wall_clock_says() {
+        let end = UNIX_EPOCH + Duration::from_nanos(u64::MAX);
+        for (time, can_sleep) in [(UNIX_EPOCH - HOUR, true), (end + HOUR, false)] {
+            let name = format!("tiffany-wrong-clock-{can_sleep}-{}", std::process::id());
+            let dir = std::env::temp_dir().join(name);
+            let _ = std::fs::remove_dir_all(&dir);
+            let work = async |(): ()| {
+                let seven = step("seven", || Ok::<u64, String>(7)).await?;
+                receive::<u64>("go").await.map(|go| go + seven)
+            };
+            let nap = async |(): ()| {
+                sleep(Duration::from_millis(1)).await;
+                Ok::<(), TaskError>(())
+            };
+            let build = || {
+                let builder = Builder::new().register("work", work).register("nap", nap);
+                let clock = Wall::at(time).clock();
+                builder.log_dir(&dir).build_with(clock, Entropy::System).unwrap()
+            };
+            let mut runtime = build();
+            let run = runtime.submit::<u64>("work", "a", &()).unwrap();
+            let nap = runtime.submit::<()>("nap", "b", &()).unwrap();
+            let napped = runtime.wait_for(&nap).map_err(|error| error.code());
+            assert_eq!(napped, if can_sleep { Ok(()) } else { Err("TFY0013") });
+            drop(runtime);
+            let mut runtime = build();
+            runtime.send(&run, "go", &1_u64).unwrap();
+            assert_eq!(runtime.wait_for(&run).unwrap(), 8, "{time:?}");
+            drop(runtime);
+            std::fs::remove_dir_all(&dir).unwrap();
+        }
     }
 
     /// The whole runtime: a sleep in the log ends when the wall clock says so, and work under way keeps its time.
@@ -214,7 +267,7 @@ mod tests {
         let mut runtime = builder.build_with(wall.clock(), Entropy::System).unwrap();
         let nap = runtime.submit::<()>("nap", "nap", &()).unwrap();
         let work = runtime.submit::<()>("work", "work", &()).unwrap();
-        // Something goes on, so that nobody has to wait for the longest wait.
+        // A third run keeps the loop busy, so that the clock is read before the longest wait ends.
         let _ticks = runtime.start(async {
             loop {
                 sleep(Duration::from_millis(20)).await;

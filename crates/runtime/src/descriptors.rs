@@ -3,7 +3,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// A daemon needs so many at least; with fewer it starts, and warns.
+/// The descriptors that a daemon needs at least; with fewer it starts, and warns.
 pub const MINIMUM: usize = 256;
 
 /// What [`raise_limit`] raises the limit to, unless the system allows less.

@@ -144,7 +144,11 @@ extern "C" fn let_go() {
     // SAFETY: the path ends with a zero, and the calls touch no memory of ours.
     let null = unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
     for (at, word) in TABLE.iter().enumerate() {
-        let mut bits = word.swap(0, Ordering::SeqCst);
+        // Pages that are only read stay shared with the parent.
+        let mut bits = word.load(Ordering::SeqCst);
+        if bits != 0 {
+            word.store(0, Ordering::SeqCst);
+        }
         while bits != 0 {
             let fd = (at * 64) as RawFd + bits.trailing_zeros() as RawFd;
             bits &= bits - 1;
@@ -163,4 +167,51 @@ extern "C" fn let_go() {
         unsafe { libc::close(null) };
     }
     end_turn();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Read;
+
+    use super::*;
+
+    /// How much of the memory around an address a process has written to and shares with no other, in KiB.
+    fn private_dirty(pid: libc::pid_t, address: usize) -> u64 {
+        let maps = std::fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap();
+        let range = |line: &str| {
+            let (from, to) = line.split_once(' ')?.0.split_once('-')?;
+            let number = |text| usize::from_str_radix(text, 16).ok();
+            Some(number(from)?..number(to)?)
+        };
+        let is_there = |line: &&str| range(line).is_some_and(|range| range.contains(&address));
+        let after = maps.lines().skip_while(|line| !is_there(line));
+        let dirty = after.filter_map(|line| line.strip_prefix("Private_Dirty:")).next().unwrap();
+        dirty.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn a_forked_child_writes_to_the_table_only_where_a_descriptor_is() {
+        let _file = NotInherited::open(|| File::open("/dev/null")).unwrap();
+        let (mut ready, writer) = std::io::pipe().unwrap();
+        // SAFETY: the child calls only functions that a forked child may, and is killed.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: as above; the byte is there.
+            unsafe {
+                libc::write(writer.as_raw_fd(), c".".as_ptr().cast(), 1);
+                loop {
+                    libc::pause();
+                }
+            }
+        }
+        ready.read_exact(&mut [0]).unwrap();
+        let dirty = private_dirty(child, &raw const TABLE[WORDS / 2] as usize);
+        // SAFETY: it is a child of ours that nobody has waited for.
+        unsafe {
+            libc::kill(child, libc::SIGKILL);
+            libc::waitpid(child, std::ptr::null_mut(), 0);
+        }
+        assert!(dirty < (size_of_val(&TABLE) / 1024 / 2) as u64, "{dirty} KiB");
+    }
 }

@@ -23,8 +23,11 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long work waits before the pool gets more threads than it keeps ready.
 const GROWTH_DELAY: Duration = Duration::from_millis(5);
 
-/// For so many of these delays work may wait, at the rate at which other work is begun.
+/// How many of these delays work may wait, at the rate at which other work is begun.
 const DELAYS_TO_WAIT: usize = 20;
+
+/// How long the pool waits at most before it asks the system again for a thread that it did not get.
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// Work that runs on a thread of the pool and makes a result there.
 pub(crate) struct Work {
@@ -128,6 +131,8 @@ struct Queue {
     threads: usize,
     idle: usize,
     foreman: Foreman,
+    /// Whether the system refused the last thread.
+    is_refused: bool,
     closed: bool,
 }
 
@@ -248,8 +253,9 @@ impl Shared {
     fn add_thread(shared: &Arc<Shared>) {
         let serving = Arc::clone(shared);
         let thread = std::thread::Builder::new().name("tiffany-pool".into());
-        if let Err(error) = thread.spawn(move || serving.serve()) {
-            shared.no_thread(&error);
+        match thread.spawn(move || serving.serve()) {
+            Ok(_) => shared.lock().is_refused = false,
+            Err(error) => shared.no_thread(&error),
         }
     }
 
@@ -257,8 +263,23 @@ impl Shared {
     fn add_foreman(shared: &Arc<Shared>) {
         let watching = Arc::clone(shared);
         let thread = std::thread::Builder::new().name("tiffany-foreman".into());
-        if thread.spawn(move || Shared::watch(&watching)).is_err() {
-            shared.lock().foreman = Foreman::Absent;
+        if let Err(error) = thread.spawn(move || Shared::watch(&watching)) {
+            let mut queue = shared.lock();
+            queue.foreman = Foreman::Absent;
+            Shared::note_refusal(queue, &error);
+        }
+    }
+
+    /// Says that there are no more threads, unless it was said of the last one already.
+    fn note_refusal(mut queue: MutexGuard<'_, Queue>, error: &std::io::Error) {
+        let was_refused = std::mem::replace(&mut queue.is_refused, true);
+        let threads = queue.threads;
+        drop(queue);
+        if !was_refused {
+            tracing::warn!(
+                target: "tiffany",
+                "the system gives no more threads for blocking work ({error}), so it waits for the {threads} there are; raise the limit of processes (`ulimit -u`, `TasksMax=`)"
+            );
         }
     }
 
@@ -267,7 +288,7 @@ impl Shared {
         let mut queue = self.lock();
         queue.threads -= 1;
         if queue.threads > 0 {
-            return;
+            return Shared::note_refusal(queue, error);
         }
         let mut backlog = std::mem::take(&mut queue.work);
         drop(queue);
@@ -282,6 +303,7 @@ impl Shared {
     /// rate, it adds half as many threads as there are.
     fn watch(shared: &Arc<Shared>) {
         let mut queue = shared.lock();
+        let mut pause = GROWTH_DELAY;
         while !queue.closed {
             if queue.work.len() == 0 || queue.threads >= shared.limits.most {
                 queue.foreman = Foreman::Asleep;
@@ -306,6 +328,13 @@ impl Shared {
             drop(queue);
             (0..more).for_each(|_| Shared::add_thread(shared));
             queue = shared.lock();
+            match queue.is_refused {
+                false => pause = GROWTH_DELAY,
+                true => {
+                    pause = (pause * 2).min(MAX_PAUSE);
+                    shared.work_waits.wait_for(&mut queue, pause);
+                }
+            }
         }
         queue.foreman = Foreman::Absent;
     }

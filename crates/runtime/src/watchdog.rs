@@ -219,7 +219,7 @@ pub(crate) enum Lines {
 }
 
 /// Interrupts the code of the thread that it was made on, if the language allows that. It is given what says whether the
-/// turn that is meant still goes on.
+/// turn that is meant still lasts.
 pub type Interrupter = Arc<dyn Fn(&dyn Fn() -> bool) + Send + Sync>;
 
 /// Is called with a turn that takes too long when it is noticed, and with nothing when it is over. It runs on the

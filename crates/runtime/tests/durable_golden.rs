@@ -2,7 +2,7 @@
 //! program writes on a simulated machine, byte for byte, and `runs-v1` is what it wrote before `RunStart` had `rules`. Today's program must understand both wherever
 //! they end, each by its own rules, and a reader that shares no code with this one must find every record as the book says.
 //!
-//! `WAL_BLESS=1 cargo test -p tiffany --test durable_golden` writes `runs-v2` anew. Its files name lines of this one.
+//! `WAL_BLESS=1 cargo test -p tiffany --test durable_golden` writes `runs-v2` again. Its files name lines of this one.
 
 mod durable_kit;
 

@@ -1,4 +1,4 @@
-//! What one run may take: it is held when it goes over a limit, and goes on when a person releases it.
+//! What one run may use: it is held when it goes over a limit, and continues when a person releases it.
 
 mod durable_kit;
 
@@ -65,11 +65,18 @@ fn a_run_that_spawns_for_ever_is_held_and_others_go_on() {
     assert_eq!(state(&mut runtime, "breeder"), State::Held);
     let other = runtime.submit::<u32>("quick", "other", &()).unwrap();
     assert_eq!(runtime.wait_for(&other).unwrap(), 1);
-    // It is not driven any further.
-    let spawned = || dir_count(&dir, "breeder", "TaskSpawn");
-    run_until(&mut runtime, || spawned() >= 500);
+    // It is not driven any further, and nothing that it did is recorded after its hold.
     runtime.run(sleep(ms(30))).unwrap();
-    assert_eq!(spawned(), 500);
+    drop(runtime);
+    assert_eq!(dir_count(&dir, "breeder", "TaskSpawn"), 500);
+    let log = log_of(&dir, "breeder");
+    let last = log.lines().rfind(|line| !line.contains("ShutdownMarker")).unwrap();
+    assert!(last.contains("\"type\":\"RunHeld\""), "{last}");
+}
+
+fn log_of(dir: &Dir, id: &str) -> String {
+    let file = dir.0.join("wal").join(format!("{}.wal", run_id(id)));
+    std::fs::read_to_string(file).unwrap_or_default()
 }
 
 /// Runs what there is until this is so. Lines get into the file of a run a little after they are durable.
@@ -83,9 +90,7 @@ fn run_until(runtime: &mut Runtime, mut is_so: impl FnMut() -> bool) {
 
 /// How many records of this type the file of a run has.
 fn dir_count(dir: &Dir, id: &str, what: &str) -> usize {
-    let file = dir.0.join("wal").join(format!("{}.wal", run_id(id)));
-    let log = std::fs::read_to_string(file).unwrap_or_default();
-    log.lines().filter(|line| line.contains(&format!("\"type\":\"{what}\""))).count()
+    log_of(dir, id).lines().filter(|line| line.contains(&format!("\"type\":\"{what}\""))).count()
 }
 
 #[test]
@@ -217,6 +222,9 @@ fn a_person_holds_a_run_and_its_steps_come_to_their_end() {
     let mut runtime = build();
     runtime.run(sleep(ms(20))).unwrap();
     assert_eq!(SECOND.load(Ordering::SeqCst), 0);
+    runtime.hold(&run, "bob", None).unwrap(); // it is still held
+    let error = wait_error(&mut runtime, &run);
+    assert!(error.message().ends_with("is held by ada: the bank is closed"), "{error}");
     runtime.release(&run, "ada", None).unwrap();
     assert_eq!(runtime.wait_for(&run).unwrap(), 1);
     assert_eq!(SECOND.load(Ordering::SeqCst), 1);
@@ -278,6 +286,45 @@ fn a_run_that_is_far_over_its_limit_can_be_cancelled() {
     assert_eq!(wait_error(&mut runtime, &run).kind(), ErrorKind::TaskCancelled);
 }
 
+/// A log that is longer than what is read at once at a restart.
+#[test]
+fn a_long_log_is_held_without_being_replayed_unless_its_run_was_cancelled() {
+    static CALLED: AtomicUsize = AtomicUsize::new(0);
+    static IS_READY: AtomicBool = AtomicBool::new(false);
+    async fn sprawls(_: ()) -> Result<(), TaskError> {
+        CALLED.fetch_add(1, Ordering::SeqCst);
+        let name = "x".repeat(15_000);
+        for _ in 0..2_400 {
+            drop(spawn(async {}).name(name.clone()).await);
+        }
+        IS_READY.store(true, Ordering::SeqCst);
+        receive("never").await
+    }
+    let dir = Dir::new();
+    let build = |limits: RunLimits| {
+        dir.builder().register("sprawls", sprawls).run_limits(limits).build().unwrap()
+    };
+    let mut runtime = build(RunLimits::default());
+    let run = runtime.submit::<()>("sprawls", "a", &()).unwrap();
+    while !IS_READY.load(Ordering::SeqCst) {
+        runtime.run(sleep(ms(5))).unwrap();
+    }
+    drop(runtime);
+    assert!(log_of(&dir, "a").len() > 33 << 20, "the log is long");
+    let limits = RunLimits { records: Some(100), ..RunLimits::default() };
+    let mut runtime = build(limits);
+    assert_eq!(state(&mut runtime, "a"), State::Held);
+    assert_eq!(CALLED.load(Ordering::SeqCst), 1, "it was replayed");
+    // From here on its log says that it is held.
+    drop(runtime);
+    let mut runtime = build(RunLimits::default());
+    assert_eq!((state(&mut runtime, "a"), CALLED.load(Ordering::SeqCst)), (State::Held, 1));
+    runtime.cancel(&run).unwrap();
+    drop(runtime);
+    let mut runtime = build(limits);
+    assert_eq!(wait_error(&mut runtime, &run).kind(), ErrorKind::TaskCancelled);
+}
+
 #[test]
 fn a_held_run_begins_no_new_attempt() {
     static TRIED: AtomicUsize = AtomicUsize::new(0);
@@ -308,12 +355,18 @@ fn a_held_run_begins_no_new_attempt() {
 #[test]
 fn only_releases_from_a_limit_double_it() {
     let dir = Dir::new();
-    let mut runtime = programs(&dir).run_limits(tasks(40)).build().unwrap();
+    let build = || programs(&dir).run_limits(tasks(40)).build().unwrap();
+    let mut runtime = build();
     let run = runtime.submit::<()>("breeds", "a", &()).unwrap();
     for _ in 0..3 {
         runtime.hold(&run, "ada", None).unwrap();
         runtime.release(&run, "ada", None).unwrap();
     }
+    runtime.hold(&run, "ada", None).unwrap();
+    drop(runtime);
+    // After a restart the log tells how often it was released, and from what.
+    let mut runtime = build();
+    runtime.release(&run, "ada", None).unwrap();
     let error = wait_error(&mut runtime, &run);
     assert!(error.message().contains("more than the 40"), "{error}");
 }
@@ -364,6 +417,26 @@ fn bytes_of_messages_count_too() {
     let text = "x".repeat(4_000);
     let sent = (0..10).take_while(|_| runtime.send(&run, "n", &text).is_ok()).count();
     assert_eq!(sent, 3);
+}
+
+#[test]
+fn messages_that_were_received_take_no_room() {
+    async fn takes(count: usize) -> Result<usize, TaskError> {
+        let mut bytes = 0;
+        for _ in 0..count {
+            bytes += receive::<String>("n").await?.len();
+        }
+        Ok(bytes)
+    }
+    let dir = Dir::new();
+    let limits = RunLimits { message_bytes: Some(10_000), ..RunLimits::default() };
+    let mut runtime = dir.builder().register("takes", takes).run_limits(limits).build().unwrap();
+    let run = runtime.submit::<usize>("takes", "a", &9).unwrap();
+    for _ in 0..3 {
+        (0..3).for_each(|_| runtime.send(&run, "n", &"x".repeat(4_000)).unwrap());
+        runtime.run(sleep(ms(5))).unwrap();
+    }
+    assert_eq!(runtime.wait_for(&run).unwrap(), 36_000);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! The threat: the disk refuses a write while steps are under way, on real threads. The runs stop with an error that says so, nobody waits for ever,
-//! nothing goes on as if it were safe, and a restart brings everything to its end. Until its last step has ended the process keeps the directory.
+//! nothing continues as if it were safe, and a restart completes everything. Until its last step has ended the process keeps the directory.
 
 mod durable_kit;
 

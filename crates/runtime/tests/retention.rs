@@ -108,7 +108,7 @@ fn removed_runs_leave_no_secret_behind_whoever_removes_them() {
                 let mut runtime = open(&dir.0);
                 runs.iter().for_each(|run| runtime.remove(run).unwrap());
                 let begun = Instant::now();
-                // Nobody asks for it: it is done in the background, while others go on.
+                // It is done in the background without a request, while other runs continue.
                 while way == "runtime" && !betrayed(&dir.0).is_empty() {
                     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", betrayed(&dir.0));
                     runtime.run(tiffany::sleep(ms(20))).unwrap();

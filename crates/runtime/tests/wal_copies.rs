@@ -66,7 +66,7 @@ fn a_flipped_bit_in_a_file_that_is_alone_refuses_its_run_and_changes_nothing() {
             let there = disk.contents(&run_path(run)).unwrap();
             assert_eq!(there, changed, "bit {bit}: the file was changed");
         }
-        // Restored from a copy, the run goes on.
+        // Restored from a copy, the run continues.
         disk.tamper(&run_path(run), original.clone());
         let (writer, recovery) = open(&disk);
         assert!(recovery.refused.is_empty(), "bit {bit}: {recovery:?}");
@@ -315,7 +315,7 @@ fn lines_that_are_not_those_of_the_commit_log_are_left_as_they_are() {
     writer.close().unwrap();
 }
 
-/// A run that begins again and again, and some that just go on.
+/// A run that begins new generations, and some that do not.
 async fn count(at: u64) -> Result<u64, TaskError> {
     for turn in 0..5 + at % 7 {
         step("turn", move || Ok::<u64, String>(turn)).await?;

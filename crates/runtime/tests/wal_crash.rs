@@ -239,7 +239,7 @@ fn a_commit_syncs_no_more_than_its_block() {
 /// What must not be left: in a line, and in a payload that is a blob.
 const SECRETS: [&str; 2] = ["secret-in-a-line", "secret-in-a-blob"];
 
-/// A run that has secrets and is over, and another one that goes on beside it.
+/// A run that has secrets and is finished, and a live one beside it.
 struct Secretive {
     play: Play,
     chain: Chain,

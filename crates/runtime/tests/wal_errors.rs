@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tiffany::Uuid;
-use tiffany::wal::{BlobHash, Broken, Flaw, LogError};
+use tiffany::wal::{BlobHash, Broken, Flaw, LogError, NotRegular};
 
 fn one_of_each() -> Vec<LogError> {
     let (run, path) = (Uuid::from_random(1), Path::new("/log/x").to_path_buf());
@@ -33,7 +33,8 @@ fn one_of_each() -> Vec<LogError> {
         LogError::HalfRestored(path.clone()),
         LogError::Mismatch { run, record: 7, offset: 900 },
         LogError::NoDescriptor { act: "open", path: path.clone() },
-        LogError::Link { act: "open", path },
+        LogError::Link { act: "open", path: path.clone() },
+        LogError::NotRegular { act: "open", path, what: NotRegular("a FIFO") },
     ]
 }
 

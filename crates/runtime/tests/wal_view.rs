@@ -235,7 +235,7 @@ impl Disk for Counting {
     }
 }
 
-/// How many files are opened, and how many are listed, to see one run of so many.
+/// How many files are opened, and how many are listed, to see one run of this many.
 fn effort(runs: u128) -> (usize, usize) {
     let mut play = Play::new(SimDisk::new(), small());
     let acts = (0..runs).flat_map(|run| [Act::Lines(run, 1, 4), Act::Finish(run)]).collect();

@@ -128,7 +128,8 @@ impl Tokens {
     ) -> Result<Token, AuthError> {
         check_name(name)?;
         let token = Token::draw().map_err(|error| AuthError::file(&self.file, "made", &error))?;
-        let expires = good_for.map(|time| token::seconds(SystemTime::now()) + time.as_secs());
+        let expires =
+            good_for.map(|time| token::seconds(SystemTime::now()).saturating_add(time.as_secs()));
         self.change(|all| {
             if all.iter().any(|kept| kept.name == name) {
                 let message = format!("there is a token of `{name}` already");
@@ -152,7 +153,8 @@ impl Tokens {
     fn read(&self) -> Result<(Stamp, Vec<Kept>), AuthError> {
         let wrong = |why| AuthError::TokenFile { file: self.file.clone(), did: "read", why };
         let failed = |error: io::Error| wrong(private::why_not_open(&error));
-        let mut file = private::open_options().read(true).open(&self.file).map_err(failed)?;
+        let file = private::open(OpenOptions::new().read(true), &self.file);
+        let mut file = file.map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
         if let Some(why) = private::why_not_ours(&self.file, &metadata) {
             return Err(wrong(why));

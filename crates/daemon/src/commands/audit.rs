@@ -1,11 +1,16 @@
 //! `audit`: what was changed, by whom, and whether that is still what was written.
 
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::path::Path;
+
 use serde_json::json;
 use tiffany::cli::clap::{Arg, Command};
 use tiffany::cli::{Asked, GuestError};
 
 use super::print;
 use crate::audit::{AUDIT, BEGUN, Written, joined, read};
+use crate::private;
 
 pub(crate) const NAME: &str = "audit";
 
@@ -25,11 +30,11 @@ pub(crate) fn command() -> Command {
 
 pub(crate) fn run(asked: &Asked<'_>) -> Result<u8, GuestError> {
     let file = asked.dir.join(AUDIT);
-    let text = match std::fs::read(&file) {
+    let text = match contents(&file) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         Err(error) => {
-            let why = error.to_string();
+            let why = private::why_not_open(&error);
             return Err(crate::auth::AuthError::Audit { file, why }.into());
         }
     };
@@ -55,6 +60,12 @@ pub(crate) fn run(asked: &Asked<'_>) -> Result<u8, GuestError> {
         }
     }
     Ok(if damage.is_empty() { 0 } else { DAMAGED })
+}
+
+fn contents(file: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    private::open(OpenOptions::new().read(true), file)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn row(line: &Written) -> Vec<String> {

@@ -50,7 +50,7 @@ impl Change {
         let written = self.write_outcome(intent, outcome).await;
         if let Err(error) = written {
             tracing::error!(target: "tiffany", code = error.code(), "{error}");
-            // Answers keep their status: whoever made the change must not make it again.
+            // Answers keep their status: the client must not repeat a change that was made.
             let warning = error.without_places().to_string();
             if let (true, Ok(warning)) =
                 (response.status().is_success(), HeaderValue::try_from(warning))
@@ -133,12 +133,12 @@ fn outcome(response: &Response) -> String {
     refused.or_else(status).unwrap_or_else(|| "ok".into())
 }
 
-/// Who asks, as it is written down.
+/// The client, as the audit names it.
 #[derive(Clone, Debug)]
 pub(crate) struct Signed(Entry);
 
 impl Signed {
-    /// Somebody whom nobody knows yet.
+    /// A client that has not said who it is.
     pub(super) fn of(peer: Option<&Peer>) -> Signed {
         Signed(Entry {
             who: "unknown".into(),
@@ -167,7 +167,7 @@ impl Signed {
     }
 }
 
-/// What a handler finds out of that which is written down: it is in the body of the request, not in its path.
+/// A part of the audit line that only the handler knows, because it is in the body of the request and not in its path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Noted {
     did: Arc<OnceLock<&'static str>>,

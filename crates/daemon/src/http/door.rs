@@ -1,5 +1,5 @@
 //! The door before every route: who asks, and whether they may. Each route says in the table what it takes; nothing gets
-//! past here without that. Requests that change something go on in `change.rs`.
+//! past here without that. Requests that change something continue in `change.rs`.
 
 use std::sync::Arc;
 

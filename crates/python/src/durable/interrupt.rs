@@ -73,7 +73,7 @@ pub(crate) fn note() -> bool {
 fn was_interrupted(raised: &AtomicBool) -> bool {
     Python::attach(|_| {
         raised.store(false, Ordering::Relaxed);
-        // One that is still to be raised would strike somebody else.
+        // One that is still to be raised would hit another task.
         raise_in(thread_ident(), std::ptr::null_mut());
     });
     binding::interrupted();

@@ -3,7 +3,7 @@
 
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::json;
@@ -20,7 +20,7 @@ use super::table::{Cell, Table};
 use super::units::size;
 use crate::control::{Control, Paused};
 use crate::descriptors;
-use crate::wal::{LINE_VERSION, View, holder};
+use crate::wal::{Disk, LINE_VERSION, RealDisk, View, holder};
 
 /// One thing that was looked at.
 struct Finding {
@@ -69,6 +69,7 @@ pub(super) fn doctor(place: &Place, mut out: Out) -> Done {
         medium(&mut findings, dir);
         open_files(&mut findings, dir);
         lock(&mut findings, dir);
+        other_kinds(&mut findings, dir);
         log(&mut findings, place);
     }
     print(&mut out, &findings)?;
@@ -211,7 +212,7 @@ fn open_files(findings: &mut Findings, dir: &Path) {
     }
 }
 
-/// So many are enough for the files of busy runs and for some hundred connections.
+/// Enough for the files of busy runs and for some hundred connections.
 const ENOUGH_FILES: u64 = 1024;
 
 /// The soft and the hard limit of open files.
@@ -221,6 +222,30 @@ fn limits_of(path: &str) -> Option<(u64, u64)> {
     let number = |word: &str| if word == "unlimited" { Some(u64::MAX) } else { word.parse().ok() };
     let mut words = line.split_whitespace();
     Some((number(words.next()?)?, number(words.next()?)?))
+}
+
+/// What has the name of a file in the directory of a log, whoever makes it.
+const FILES: [&str; 6] =
+    ["audit.jsonl", "lock", "redacted", "restoring", "tokens.json", "turn.json"];
+
+/// Looks for directories, FIFOs and the like in the places of files.
+fn other_kinds(findings: &mut Findings, dir: &Path) {
+    let is_other = |path: &PathBuf| path.symlink_metadata().is_ok_and(|about| !about.is_file());
+    let mut others: Vec<PathBuf> = FILES.map(|name| dir.join(name)).into_iter().collect();
+    for part in ["commit", "wal", "wal/blobs"].map(|part| dir.join(part)) {
+        let names = RealDisk.others(&part).unwrap_or_default().into_iter();
+        others
+            .extend(names.map(|name| part.join(name)).filter(|path| !path.ends_with("wal/blobs")));
+    }
+    others.retain(is_other);
+    if !others.is_empty() {
+        let names: Vec<String> = others.iter().map(|path| path.display().to_string()).collect();
+        findings.bad(
+            "files",
+            format!("not regular files: {}", names.join(", ")),
+            "move them away, and restore the files from a copy",
+        );
+    }
 }
 
 fn lock(findings: &mut Findings, dir: &Path) {

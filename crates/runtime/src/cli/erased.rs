@@ -1,7 +1,7 @@
 //! `verify --erased`: whether anything of removed or compacted runs is left. Every byte of the directory is searched.
 
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use super::out::{Out, Style};
 use super::place::{Place, find};
 use super::summary::count;
 use super::units::size;
-use crate::wal::{BlobHash, LogError, RunState, View, blob_names};
+use crate::wal::{BlobHash, LogError, RunState, SymbolicLink, View, blob_names, open_regular};
 
 /// So much of a file is read at once.
 const PIECE: usize = 1 << 20;
@@ -116,7 +116,8 @@ impl Search {
     }
 
     fn file(&mut self, path: &Path, wanted: &[Wanted]) -> Result<(), Ending> {
-        let mut file = match File::open(path) {
+        let read = OpenOptions::new().read(true).clone();
+        let mut file = match open_regular(&read, path, SymbolicLink::Refused) {
             // A process that has the directory removed it meanwhile.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             opened => opened.map_err(|error| LogError::io("open", path, &error))?,

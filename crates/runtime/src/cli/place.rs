@@ -140,7 +140,7 @@ impl Sight {
     }
 }
 
-/// Says on standard error what there is to say about a change that was made.
+/// Prints a warning about a change that was made.
 fn warn(text: &str) {
     eprintln!("warning: {}", super::out::clean(text));
 }
@@ -163,7 +163,7 @@ pub(super) fn is_log(dir: &Path) -> Result<(), Ending> {
     }
 }
 
-/// So many runs are looked at whose UUIDs begin as was asked: more are told as several in any case.
+/// The most runs that are looked at whose UUIDs begin as the name does: a name that fits more is ambiguous in any case.
 const LIKELY: usize = 8;
 
 /// The runs that may be meant by some names, known or not.

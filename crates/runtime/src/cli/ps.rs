@@ -1,4 +1,4 @@
-//! `ps`: what goes on at present in the process that has the directory, from its memory. The log is read where the
+//! `ps`: what the process that has the directory is doing, from its memory. The log is read where the
 //! process does not answer.
 
 use std::collections::BTreeSet;
@@ -27,11 +27,11 @@ pub(super) fn ps(place: &Place, out: Out, options: &Ps) -> Done {
     let process = driver::process(&place.dir);
     match &options.run {
         Some(name) => {
-            let run = find(&place.look()?, name)?;
+            let run = find(&place.look_for(&[name])?, name)?;
             match driver::ask(&place.dir, |control| control.show(run))? {
                 Heard::Said(detail) => tasks(out, run, &detail, (process, None)),
                 Heard::Silent(silence) => tasks_of_files(place, out, run, &silence),
-                Heard::Nobody => nobody(place, out, options),
+                Heard::Nobody => Err(nobody_runs(place, run)),
             }
         }
         None => {
@@ -48,7 +48,7 @@ pub(super) fn ps(place: &Place, out: Out, options: &Ps) -> Done {
                     let page = page_of_files(place, &query)?;
                     runs(out, &page, (process, Some(&silence)))
                 }
-                Heard::Nobody => nobody(place, out, options),
+                Heard::Nobody => nobody(place, out),
             }
         }
     }
@@ -86,13 +86,13 @@ fn of_files(view: &View, summary: &Summary) -> RunSummary {
     }
 }
 
-/// So many waits of a run are listed.
+/// The most waits of a run that are listed.
 const MAX_WAITS: usize = 3;
 
 /// The tasks of a run as its records say.
 fn tasks_of_files(place: &Place, out: Out, run: Uuid, silence: &Silence) -> Done {
     silence.warn();
-    let view = place.look()?;
+    let view = place.look_for(&[&run.to_string()])?;
     let entry = view.run(run).ok_or(LogError::UnknownRun(run))?;
     let mut seen = Tasks::default();
     read(&view, run, &mut seen)?;
@@ -113,20 +113,20 @@ fn tasks_of_files(place: &Place, out: Out, run: Uuid, silence: &Silence) -> Done
     tasks(out, run, &detail, (silence.pid, Some(silence)))
 }
 
+/// No process has the log, so a run does not continue.
+fn nobody_runs(place: &Place, run: Uuid) -> Ending {
+    Ending::Error(Shown {
+        code: ErrorKind::Unreachable.code().into(),
+        message: format!("no process has the log, so run {run} does not go on"),
+        next: format!("{}; `show` tells what the log has of it", driver::start(&place.dir)),
+        exit: exit::IN_USE,
+    })
+}
+
 /// No process has the log: nothing goes on.
-fn nobody(place: &Place, mut out: Out, options: &Ps) -> Done {
+fn nobody(place: &Place, mut out: Out) -> Done {
     let view = place.look()?;
     let next = driver::start(&place.dir);
-    if let Some(name) = &options.run {
-        let run = find(&view, name)?;
-        let shown = Shown {
-            code: ErrorKind::Unreachable.code().into(),
-            message: format!("no process has the log, so run {run} does not go on"),
-            next: format!("{next}; `show` tells what the log has of it"),
-            exit: exit::IN_USE,
-        };
-        return Err(Ending::Error(shown));
-    }
     let live = view.runs().filter(|(_, entry)| entry.state == RunState::Live).count() as u64;
     if out.json {
         out.json(&json!({ "pid": null, "live": live, "next": next }))?;

@@ -80,7 +80,7 @@ pub(super) fn see(
     loop {
         let is_there = read_on(&mut follower, &mut live)?;
         let is_over = match manner {
-            // Whoever only waits for the outcome does not wait for what is cleaned up after it.
+            // A command that only waits for the outcome does not wait for the clean-up after it.
             Manner::End => live.tasks.is_decided(),
             Manner::Tree | Manner::Lines => live.tasks.is_over(),
         };

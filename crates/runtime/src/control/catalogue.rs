@@ -342,7 +342,11 @@ type Ended = Result<Arc<str>, TaskError>;
 fn is_damage(error: &LogError) -> bool {
     matches!(
         error,
-        LogError::DamagedRun { .. } | LogError::DamagedBlob(_) | LogError::MissingBlob(_)
+        LogError::DamagedRun { .. }
+            | LogError::DamagedBlob(_)
+            | LogError::MissingBlob(_)
+            | LogError::NotRegular { .. }
+            | LogError::Link { .. }
     )
 }
 

@@ -152,7 +152,7 @@ impl Control {
         Control { way, on_warning, values: Values::Plain }
     }
 
-    /// Calls this with what there is to say about changes that were made: that an audit could not be completed,
+    /// Calls this with warnings about changes that were made: that an audit could not be completed,
     /// say. Without it, warnings are logged.
     pub fn on_warning(self, on_warning: fn(&str)) -> Control {
         Control { on_warning, ..self }

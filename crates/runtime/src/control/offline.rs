@@ -25,7 +25,7 @@ use crate::inbox::unknown;
 use crate::redact::{self, Redactions};
 use crate::retention::Remains;
 use crate::wal::{
-    Batch, Collected, Disk, Holding, LogError, Payload, RealDisk, RunEntry, RunState, Settings,
+    Batch, Collected, Disk, LockTerm, LogError, Payload, RealDisk, RunEntry, RunState, Settings,
     View, Writer, is_redacted,
 };
 
@@ -74,7 +74,7 @@ impl Offline {
         }
         let disk: Arc<dyn Disk> = Arc::new(RealDisk);
         let settings = Settings::default();
-        match Writer::open_for(Holding::Briefly, Arc::clone(&disk), root, settings) {
+        match Writer::open_for(LockTerm::Brief, Arc::clone(&disk), root, settings) {
             Ok((writer, _)) => {
                 let log = Some(Log::Held(Box::new(writer)));
                 let root = root.into();

@@ -344,7 +344,7 @@ pub enum Answer {
     Warned {
         /// The answer.
         answer: Box<Answer>,
-        /// What there is to say.
+        /// The text of the warning.
         warning: String,
     },
 }

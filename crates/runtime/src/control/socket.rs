@@ -193,7 +193,7 @@ fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// An error if somebody else listens than this user, root, or the user that the directory belongs to.
+/// An error if another user listens than this one, root, or the owner of the directory.
 fn check_peer(dir: &Path, stream: &UnixStream) -> io::Result<()> {
     let peer = rustix::net::sockopt::socket_peercred(stream)?.uid;
     let owns_dir = || std::fs::metadata(dir).is_ok_and(|dir| dir.uid() == peer.as_raw());

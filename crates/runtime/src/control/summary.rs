@@ -66,7 +66,7 @@ impl State {
         }
     }
 
-    /// The state of a run that does not go on for this reason.
+    /// The state of a run that does not continue for this reason.
     pub(crate) fn stopped_by(error: &TaskError) -> State {
         match error.kind() {
             ErrorKind::RunHeld => State::Held,

@@ -25,7 +25,7 @@ use crate::wal::{LogError, Notice};
 const ENOUGH: usize = 64 << 10;
 
 /// Something that may happen once the log is safe.
-pub(super) enum Held {
+pub(super) enum AfterCommit {
     /// The attempt of this number.
     Attempt(CallRef, u64),
     Committed(CallRef),
@@ -41,7 +41,7 @@ impl Durable {
     /// Whether what was written should go to the log now and not with what comes next.
     fn should_hand_in(&self) -> bool {
         let is_idle = self.handed_in == self.safe;
-        !self.held.is_empty() || is_idle || self.page.batch.len() >= ENOUGH
+        !self.after_commit.is_empty() || is_idle || self.page.batch.len() >= ENOUGH
     }
 }
 
@@ -69,11 +69,11 @@ impl Runtime {
             let (clock, failure) = (hosted.run.clock(), hosted.run.failure());
             hosting.journal.end(&mut durable.page, clock, failure);
             durable.page.batch.finish(&hosting.journal.chain);
-            durable.held.push(Held::Over(id));
+            durable.after_commit.push(AfterCommit::Over(id));
         }
         if hosted.run.is_ending() && matches!(hosting.ending, Ending::No) {
             hosting.ending = Ending::Written;
-            durable.held.push(Held::Ending(id));
+            durable.after_commit.push(AfterCommit::Ending(id));
         }
         let mut continues = None;
         for order in hosted.run.take_orders() {
@@ -109,11 +109,13 @@ impl Runtime {
                 self.leave_parent(place, call);
                 self.execute(id, Order::Abort(call));
             }
-            Order::Commit(call) => durable.held.push(Held::Committed(call)),
+            Order::Commit(call) => durable.after_commit.push(AfterCommit::Committed(call)),
             Order::Announce(uuid, promise) if Mutation::PromiseBeforeCommit.is_on() => {
                 self.host.inbox.promises().add(uuid, promise.run, true);
             }
-            Order::Announce(uuid, promise) => durable.held.push(Held::Announce(uuid, promise)),
+            Order::Announce(uuid, promise) => {
+                durable.after_commit.push(AfterCommit::Announce(uuid, promise))
+            }
             other => self.execute(id, other),
         }
     }
@@ -126,32 +128,32 @@ impl Runtime {
             durable.handed_in = durable.log.submit(&mut durable.page.batch, &self.host.clock);
             durable.look_at_backlog(self.settings.log_settings.backlog_bytes);
         }
-        if durable.held.is_empty() {
+        if durable.after_commit.is_empty() {
             return;
         }
-        let mut held = std::mem::take(&mut durable.held);
+        let mut after = std::mem::take(&mut durable.after_commit);
         if Mutation::AnswerBeforeCommit.is_on() {
-            let early = |held: &mut Held| matches!(held, Held::Answer(..));
-            let early: Vec<Held> = held.extract_if(.., early).collect();
-            early.into_iter().for_each(|held| self.let_go(held));
+            let early = |after: &mut AfterCommit| matches!(after, AfterCommit::Answer(..));
+            let early: Vec<AfterCommit> = after.extract_if(.., early).collect();
+            early.into_iter().for_each(|after| self.let_go(after));
         }
         let now = self.host.clock.now();
         let Some(durable) = &mut self.durable else { return };
         if Mutation::OutcomeBeforeCommit.is_on()
-            && held.iter().any(|held| matches!(held, Held::Over(_)))
+            && after.iter().any(|after| matches!(after, AfterCommit::Over(_)))
         {
-            durable.waiting.push_front((durable.safe, now, held));
+            durable.waiting.push_front((durable.safe, now, after));
             return self.host.inbox.send(Letter::Logged(Notice::Durable(durable.safe)));
         }
         if durable.handed_in > durable.safe {
-            durable.waiting.push_back((durable.handed_in, now, held));
-        } else if held.iter().any(|held| matches!(held, Held::Over(_))) {
+            durable.waiting.push_back((durable.handed_in, now, after));
+        } else if after.iter().any(|after| matches!(after, AfterCommit::Over(_))) {
             // The log has its end already. It must not vanish under whoever is busy with it.
-            durable.waiting.push_back((durable.handed_in, now, held));
+            durable.waiting.push_back((durable.handed_in, now, after));
             self.host.inbox.send(Letter::Logged(Notice::Durable(durable.safe)));
         } else {
             // All that was ever written is safe.
-            held.into_iter().for_each(|held| self.let_go(held));
+            after.into_iter().for_each(|after| self.let_go(after));
         }
     }
 
@@ -176,7 +178,7 @@ impl Runtime {
 
     /// The same, if something waits for it.
     pub(crate) fn hand_in_held(&mut self) {
-        if self.durable.as_ref().is_some_and(|durable| !durable.held.is_empty()) {
+        if self.durable.as_ref().is_some_and(|durable| !durable.after_commit.is_empty()) {
             self.hand_in();
         }
     }
@@ -191,22 +193,22 @@ impl Runtime {
                 let now = self.host.clock.now();
                 while let Some(durable) = &mut self.durable
                     && durable.waiting.front().is_some_and(|(waits, ..)| *waits <= ticket)
-                    && let Some((_, since, held)) = durable.waiting.pop_front()
+                    && let Some((_, since, after)) = durable.waiting.pop_front()
                 {
                     let waited = now.saturating_since(since);
                     self.host.inbox.meters.waited.commit.0.observe_time(waited);
-                    held.into_iter().for_each(|held| self.let_go(held));
+                    after.into_iter().for_each(|after| self.let_go(after));
                 }
                 self.catch_up();
             }
             Notice::Failed(error) => {
                 if let Some(durable) = &mut self.durable {
                     // What waits will never be safe, and who asked must not wait for it.
-                    let held = std::mem::take(&mut durable.held);
+                    let after = std::mem::take(&mut durable.after_commit);
                     let waiting = std::mem::take(&mut durable.waiting);
-                    let waiting = waiting.into_iter().flat_map(|(_, _, held)| held);
-                    for held in held.into_iter().chain(waiting) {
-                        if let Held::Answer(tell, _) = held {
+                    let waiting = waiting.into_iter().flat_map(|(_, _, after)| after);
+                    for after in after.into_iter().chain(waiting) {
+                        if let AfterCommit::Answer(tell, _) = after {
                             tell.tell(Err(log_failed(error.clone())));
                         }
                     }
@@ -225,22 +227,22 @@ impl Runtime {
         self.durable.as_ref().and_then(|durable| durable.failed.clone())
     }
 
-    fn let_go(&mut self, held: Held) {
-        match held {
-            Held::Attempt(call, number) => self.launch(call, number),
-            Held::Committed(call) => {
+    fn let_go(&mut self, after: AfterCommit) {
+        match after {
+            AfterCommit::Attempt(call, number) => self.launch(call, number),
+            AfterCommit::Committed(call) => {
                 self.complete(call.run, Completion::Call(call, Ok(Value::Unit)));
             }
             // Its run may have begun anew since.
-            Held::Announce(uuid, promise) if self.places.contains_key(&promise.run) => {
+            AfterCommit::Announce(uuid, promise) if self.places.contains_key(&promise.run) => {
                 self.host.inbox.promises().add(uuid, promise.run, true);
             }
-            Held::Announce(..) => {}
-            Held::Ending(id) => self.tell_ending(id),
-            Held::Over(id) => self.end_durable(id),
+            AfterCommit::Announce(..) => {}
+            AfterCommit::Ending(id) => self.tell_ending(id),
+            AfterCommit::Over(id) => self.end_durable(id),
             // Who asked may have given up.
-            Held::Answer(tell, answer) => tell.tell(answer),
-            Held::Checkpoint(receipt) => receipt.accept(),
+            AfterCommit::Answer(tell, answer) => tell.tell(answer),
+            AfterCommit::Checkpoint(receipt) => receipt.accept(),
         }
     }
 

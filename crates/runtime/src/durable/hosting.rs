@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tiffany_kernel::{CallRef, ErrorKind, TaskError, Time, Uuid};
 
-use super::commit::Held;
+use super::commit::AfterCommit;
 use super::earlier::Earlier;
 use super::failed_log::FailedLog;
 use super::fork::Branch;
@@ -31,7 +31,7 @@ use crate::retention::Background;
 use crate::runtime::Runtime;
 use crate::trace::Who;
 use crate::wal::{
-    Batch, Disk, Hold, LogError, RunEntry, RunState, Ticket, Writer, let_go_soon, mark_redacted,
+    Batch, DirLock, Disk, LogError, RunEntry, RunState, Ticket, Writer, let_go_soon, mark_redacted,
 };
 use crate::watchdog::Watched;
 
@@ -40,13 +40,13 @@ pub(crate) struct Durable {
     pub(super) log: Log,
     /// The directory, which is held for as long as this is there and attempts at steps run, even after the log has
     /// failed.
-    pub(super) hold: Arc<dyn Hold>,
+    pub(super) dir_lock: Arc<dyn DirLock>,
     pub(super) disk: Arc<dyn Disk>,
     pub(super) root: PathBuf,
     pub(super) page: Page,
     /// What waits for lines that were not handed in yet, and for those that were.
-    pub(super) held: Vec<Held>,
-    pub(super) waiting: VecDeque<(Ticket, Time, Vec<Held>)>,
+    pub(super) after_commit: Vec<AfterCommit>,
+    pub(super) waiting: VecDeque<(Ticket, Time, Vec<AfterCommit>)>,
     /// The last batch that was handed in, and the last one that is safe.
     pub(super) handed_in: Ticket,
     pub(super) safe: Ticket,
@@ -173,7 +173,7 @@ impl Runtime {
                 RunState::Removed => runs.insert(uuid, Known::Removed),
             }
         }
-        let hold = Arc::clone(&writer.committer.hold);
+        let dir_lock = Arc::clone(&writer.committer.dir_lock);
         let inbox = Arc::clone(&self.host.inbox);
         if inline.is_none() {
             inbox.meters.has_log_in(root.clone());
@@ -187,11 +187,11 @@ impl Runtime {
         };
         self.durable = Some(Durable {
             log,
-            hold,
+            dir_lock,
             disk,
             root,
             page,
-            held: Vec::new(),
+            after_commit: Vec::new(),
             waiting: VecDeque::new(),
             handed_in: Ticket(0),
             safe: Ticket(0),
@@ -294,14 +294,14 @@ impl Runtime {
         if let Err(error) = &closed {
             tracing::error!(target: "tiffany", "closing the log: {error}");
         }
-        if Arc::strong_count(&durable.hold) > 1 {
-            // Attempts still run, and hold it until they end. Whoever opens it next may wait for that.
-            let_go_soon(&*durable.hold);
+        if Arc::strong_count(&durable.dir_lock) > 1 {
+            // Attempts still run, and keep it until they end. The process that opens it next may wait for that.
+            let_go_soon(&*durable.dir_lock);
         }
         // With the log everything in it is safe.
-        let waiting = durable.waiting.into_iter().flat_map(|(_, _, held)| held);
-        for held in durable.held.into_iter().chain(waiting) {
-            if let Held::Answer(tell, answer) = held {
+        let waiting = durable.waiting.into_iter().flat_map(|(_, _, after)| after);
+        for after in durable.after_commit.into_iter().chain(waiting) {
+            if let AfterCommit::Answer(tell, answer) = after {
                 tell.tell(closed.clone().map_err(log_failed).and(answer));
             }
         }

@@ -6,7 +6,7 @@ use tiffany_kernel::{
     CallKind, CallRef, Completion, EffectWork, ErrorKind, SystemCall, TaskError, Uuid, Value,
 };
 
-use super::commit::Held;
+use super::commit::AfterCommit;
 use super::json::{Json, encode};
 use super::key::Key;
 use super::runs::{Known, uuid_of};
@@ -76,7 +76,7 @@ pub(crate) struct Sending {
 /// Messages that can't be delivered yet.
 #[derive(Default)]
 pub(super) struct Post {
-    /// Those that wait until all runs are brought back, while that goes on: their receivers may not be there yet.
+    /// Messages that wait until all runs are resumed: their receivers may not be there yet.
     closed: Option<Vec<(CallRef, Sending)>>,
     /// Those whose receivers have too many unread messages, in order.
     parked: Vec<(CallRef, Sending)>,
@@ -136,7 +136,7 @@ impl Runtime {
             // It is answered when the log has it, and what was there before.
             Ok(()) => {
                 if let Some(durable) = &mut self.durable {
-                    durable.held.push(Held::Committed(call));
+                    durable.after_commit.push(AfterCommit::Committed(call));
                 }
             }
             Err(error) => self.complete(call.run, Completion::Call(call, Err(error))),

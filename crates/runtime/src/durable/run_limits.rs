@@ -94,7 +94,7 @@ impl RunLimits {
         })
     }
 
-    /// An error if a run with so many unread messages, and bytes of them, may not be sent another one.
+    /// An error if a run with this many unread messages, and bytes of them, may not be sent another one.
     pub(crate) fn refuse_message(
         &self,
         run: Uuid,

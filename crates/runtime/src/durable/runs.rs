@@ -279,7 +279,7 @@ impl Runtime {
     }
 
     /// Drives all runs until the outcome of this one is fixed and safe in the log, and gives its value. After a
-    /// failure there may be tasks left that are being cancelled: they go on while the runtime is driven.
+    /// failure there may be tasks left that are being cancelled: they continue while the runtime is driven.
     #[track_caller]
     pub fn wait_for<T: DeserializeOwned>(&mut self, run: &DurableRun<T>) -> Result<T, RunError> {
         if self.durable.is_none() {

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tiffany_kernel::{Completion, ErrorKind, RunId, TaskError, Uuid, Value};
 
-use super::commit::Held;
+use super::commit::AfterCommit;
 use super::hold::Hold;
 use super::hosting::{Durable, no_log_here};
 use super::json::{Json, compact, deserialize, encode, serialize};
@@ -59,7 +59,7 @@ impl Runtime {
     ///     .build()?;
     /// let run = runtime.submit::<String>("greet", "greet-1", &())?;
     /// runtime.hold(&run, "ada", Some("waits for the audit"))?;
-    /// assert_eq!(runtime.runs(&RunQuery::default())?.runs[0].state, State::Held);
+    /// assert_eq!(runtime.runs(&RunQuery::default())?.runs[0].state, State::AfterCommit);
     ///
     /// runtime.send(&run, "name", &"Grace")?; // it is there when the run continues
     /// runtime.release(&run, "ada", None)?;
@@ -199,7 +199,7 @@ impl Runtime {
     pub(crate) fn answer_when_safe(&mut self, tell: Tell, answer: Result<Answer, TaskError>) {
         match &mut self.durable {
             Some(durable) if durable.failed.is_none() => {
-                durable.held.push(Held::Answer(tell, answer));
+                durable.after_commit.push(AfterCommit::Answer(tell, answer));
             }
             _ => tell.tell(answer),
         }

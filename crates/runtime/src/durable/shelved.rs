@@ -131,7 +131,7 @@ impl Shelved {
         self.held = Some(hold.why());
     }
 
-    /// Lets it continue when it is brought back.
+    /// Lets it continue when it is resumed.
     pub(crate) fn release(
         &mut self,
         page: &mut Page,

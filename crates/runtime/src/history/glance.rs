@@ -167,13 +167,12 @@ impl Glance {
             // The root of a run that goes on may have ended too: others of its tasks are left.
             if entry.state == RunState::Live {
                 self.is_paused = self.fork.is_some() && is_paused(&lines);
-                let held = |line: &&&str| matches!(text(line, "type"), "RunHeld" | "RunReleased");
-                let last = lines.iter().rev().find(held);
-                self.is_held = last.is_some_and(|line| text(line, "type") == "RunHeld");
+                let is_held = lines.iter().rev().find_map(|line| is_held(line));
+                self.is_held = is_held == Some(true);
                 let is_failed =
                     |line: &&str| text(line, "type") == "TaskAbort" && text(line, "tid") == "1";
                 self.is_ending = self.rules >= 2 && lines.iter().any(is_failed);
-                return true;
+                return is_held.is_some();
             }
         }
         let compacted = lines.iter().find(|line| text(line, "type") == "Compacted");
@@ -233,6 +232,19 @@ fn fork(json: &str) -> Option<(Uuid, u64)> {
 fn forked_at(json: &str) -> Option<String> {
     let fork: serde_json::Value = serde_json::from_str(json).ok()?;
     fork["ts"].as_str().map(str::to_owned)
+}
+
+/// Whether a run was held when this line was written, as far as the line tells. Held runs are sent messages, and results
+/// of their steps are recorded; but their tasks make no calls and don't end.
+fn is_held(line: &str) -> Option<bool> {
+    match text(line, "type") {
+        "RunHeld" => Some(true),
+        // Yields are counted, and written with the next record.
+        "TaskYield" if text(line, "call") == "yield" => None,
+        "RunReleased" | "RunStart" | "Snapshot" | "Forked" | "TaskSpawn" | "TaskYield"
+        | "TaskExit" | "TaskAbort" | "TaskCancel" => Some(false),
+        _ => None,
+    }
 }
 
 /// Whether the last lines of a fork say that it may not do what it needs.

@@ -10,12 +10,12 @@ use tiffany_kernel::Uuid;
 
 use super::collect::Collecting;
 use super::committer::Committed;
-use super::disk::{Barrier, Disk, DiskFile, Hold, OpenMode, empty, read_from};
+use super::disk::{Barrier, DirLock, Disk, DiskFile, OpenMode, empty, read_from};
 use super::error::{Doing, LogError};
 use super::growth::Followers;
 use super::handles::Handles;
 use super::index::{Frame, IndexFile, RunEntry, RunState};
-use super::lock::Holding;
+use super::lock::LockTerm;
 use super::removals::Removals;
 use super::settings::Settings;
 use crate::mutation::Mutation;
@@ -70,8 +70,8 @@ pub(crate) struct Applier {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) places: Places,
     pub(crate) settings: Settings,
-    pub(crate) hold: Arc<dyn Hold>,
-    pub(crate) holding: Holding,
+    pub(crate) dir_lock: Arc<dyn DirLock>,
+    pub(crate) term: LockTerm,
     pub(crate) runs: HashMap<Uuid, Applied>,
     /// Runs whose files are not as the index says.
     pub(crate) refused: HashMap<Uuid, LogError>,
@@ -329,7 +329,7 @@ impl Applier {
                 return Ok(());
             }
         }
-        let synced = self.hold.sync_everything(Barrier::Everything);
+        let synced = self.dir_lock.sync_everything(Barrier::Everything);
         synced.doing("sync all files of", &self.places.root)?;
         Ok(())
     }

@@ -85,7 +85,7 @@ impl Erasure {
         }
     }
 
-    /// Begins one, on behalf of somebody or by itself.
+    /// Begins one, for a caller or by itself.
     fn begin(&mut self, applier: &Applier) {
         self.number = self.next.take();
         self.runs.clone_from(&applier.unerased);
@@ -125,7 +125,7 @@ impl Erasure {
         Ok(())
     }
 
-    /// Goes on with the segments, if there is anything to erase in them.
+    /// Continues with the segments, if there is anything to erase in them.
     fn overwrite(&mut self, shared: &Shared, collected: Collected) {
         if self.runs.is_empty() && self.number.is_none() {
             return self.end(shared, Ok(collected));

@@ -10,7 +10,7 @@ use tiffany_kernel::Uuid;
 
 use super::batch::{Batch, LinesPart};
 use super::block::{self, Head};
-use super::disk::{Disk, Hold};
+use super::disk::{DirLock, Disk};
 use super::error::{Doing, LogError};
 use super::index::{RunEntry, RunState};
 use super::segments::{Segment, Segments};
@@ -32,7 +32,7 @@ pub(crate) struct Committer {
     pub(crate) settings: Settings,
     pub(crate) segments: Segments,
     /// The directory, and the file by which it is held.
-    pub(crate) hold: Arc<dyn Hold>,
+    pub(crate) dir_lock: Arc<dyn DirLock>,
     pub(crate) lock: PathBuf,
     pub(crate) runs: HashMap<Uuid, RunEntry>,
     pub(crate) refused: HashMap<Uuid, LogError>,
@@ -88,7 +88,7 @@ impl Committer {
             self.sync()?;
         }
         // What is in a directory that nobody will find again is not safe.
-        self.hold.check().doing("find", &self.lock)?;
+        self.dir_lock.check().doing("find", &self.lock)?;
         self.meters.time.observe_time(begun.elapsed());
         self.meters.bytes.observe(size);
         let records = |part: &LinesPart| part.last_seq + 1 - part.first_seq;

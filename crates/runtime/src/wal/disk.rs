@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::regular_file::{SymbolicLink, open_regular};
 use crate::not_inherited::NotInherited;
 
 /// Every sync the log makes, by what it protects. Each is made at one place of the code, so that a test can
@@ -149,15 +150,15 @@ pub trait DiskFile: Send + Sync {
 /// What became of the wish for a lock.
 pub enum Locking {
     /// It is ours until this is dropped.
-    Ours(Box<dyn Hold>),
+    Ours(Box<dyn DirLock>),
     /// Another has it, and left this note.
     Theirs(String),
 }
 
-/// A held directory.
-pub trait Hold: Send + Sync {
+/// The lock of a directory.
+pub trait DirLock: Send + Sync {
     /// Makes all files and names of the file system durable, and reports any write to it that has failed since
-    /// the directory is held.
+    /// the lock was taken.
     fn sync_everything(&self, barrier: Barrier) -> io::Result<()>;
 
     /// Leaves another note on who has it.
@@ -194,9 +195,6 @@ pub(crate) fn empty(file: &dyn DiskFile) -> io::Result<()> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
 
-/// No file of a log is a symbolic link. Whoever else can write the directory could lead us to any file with one.
-const NOFOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
-
 /// A directory of the log may be elsewhere by a link, if this user or root made it.
 fn no_foreign_link(path: &Path) -> io::Result<()> {
     let about = path.symlink_metadata()?;
@@ -220,8 +218,8 @@ impl Disk for RealDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
         let mut options = OpenOptions::new();
         options.read(true).write(mode != OpenMode::Read).create(mode == OpenMode::Create);
-        options.mode(0o600).custom_flags(NOFOLLOW);
-        Ok(Arc::new(RealFile(options.open(path)?)))
+        options.mode(0o600);
+        Ok(Arc::new(RealFile(open_regular(&options, path, SymbolicLink::Refused)?)))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -278,13 +276,13 @@ impl Disk for RealDisk {
         let mut options = OpenOptions::new();
         // Not truncated: what is in it tells who holds the lock.
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        options.custom_flags(NOFOLLOW);
-        let file = NotInherited::open(|| options.open(path))?;
+        let open = || open_regular(&options, path, SymbolicLink::Refused);
+        let file = NotInherited::open(open)?;
         match file.try_lock() {
             Ok(()) => {
-                let hold = RealHold { file, path: path.into() };
-                hold.note(owner)?;
-                Ok(Locking::Ours(Box::new(hold)))
+                let lock = RealLock { file, path: path.into() };
+                lock.note(owner)?;
+                Ok(Locking::Ours(Box::new(lock)))
             }
             Err(TryLockError::WouldBlock) => {
                 let mut note = String::new();
@@ -328,12 +326,12 @@ impl DiskFile for RealFile {
 
 /// The descriptor of the lock, which saw no earlier error of the file system: what fails after it was opened,
 /// `syncfs` tells it, even if the file that failed was closed meanwhile.
-struct RealHold {
+struct RealLock {
     file: NotInherited<File>,
     path: PathBuf,
 }
 
-impl Hold for RealHold {
+impl DirLock for RealLock {
     fn sync_everything(&self, _: Barrier) -> io::Result<()> {
         Ok(rustix::fs::syncfs(&*self.file)?)
     }

@@ -8,6 +8,7 @@ use tiffany_kernel::Uuid;
 
 use super::blob::BlobHash;
 use super::read::{Broken, Flaw};
+use super::regular_file::NotRegular;
 use super::retry_disk::lacks_descriptor;
 
 /// What a process is told of itself, when it opens a directory twice.
@@ -77,6 +78,16 @@ pub enum LogError {
         act: &'static str,
         /// On what.
         path: PathBuf,
+    },
+    /// Something else is in the place of a file.
+    #[error("cannot {act} {}: {what} [TFY0255]; move it away, and restore the file from a copy", .path.display())]
+    NotRegular {
+        /// What was tried.
+        act: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What is there.
+        what: NotRegular,
     },
     /// The log stopped at an earlier failure.
     #[error(
@@ -184,7 +195,7 @@ impl LogError {
     pub const CODES: &[&str] = &[
         "TFY0101", "TFY0102", "TFY0103", "TFY0104", "TFY0105", "TFY0106", "TFY0107", "TFY0108",
         "TFY0109", "TFY0110", "TFY0111", "TFY0112", "TFY0113", "TFY0114", "TFY0115", "TFY0120",
-        "TFY0200", "TFY0201", "TFY0211",
+        "TFY0200", "TFY0201", "TFY0211", "TFY0255",
     ];
 
     /// The stable code.
@@ -196,6 +207,7 @@ impl LogError {
             LogError::ReadOnly { .. } => "TFY0104",
             LogError::Vanished { .. } => "TFY0105",
             LogError::Link { .. } => "TFY0211",
+            LogError::NotRegular { .. } => "TFY0255",
             LogError::Poisoned(_) => "TFY0106",
             LogError::DamagedRun { .. } => "TFY0107",
             LogError::DamagedCommitLog { .. } => "TFY0108",
@@ -217,6 +229,9 @@ impl LogError {
         if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) {
             return LogError::Link { act, path };
         }
+        if let Some(what) = NotRegular::cause(error) {
+            return LogError::NotRegular { act, path, what };
+        }
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 LogError::Full { act, path }
@@ -230,6 +245,11 @@ impl LogError {
             _ if lacks_descriptor(error) => LogError::NoDescriptor { act, path },
             _ => LogError::Io { act, path, why: error.to_string() },
         }
+    }
+
+    /// Whether something else is in the place of a file.
+    pub(crate) fn is_not_a_file(&self) -> bool {
+        matches!(self, LogError::NotRegular { .. } | LogError::Link { .. })
     }
 
     pub(crate) fn run(run: Uuid, path: &Path, broken: Broken) -> LogError {

@@ -1,6 +1,6 @@
 //! Going on with a run's file while somebody else writes it. It waits for nothing: who follows asks again later.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +9,7 @@ use tiffany_kernel::Uuid;
 use super::applier::Places;
 use super::error::{Doing, LogError};
 use super::read::{Checker, Record};
+use super::regular_file::{SymbolicLink, open_regular};
 
 /// How much is read at once.
 const CHUNK: usize = 1 << 18;
@@ -76,7 +77,8 @@ impl Follower {
 
 /// The file of a run and the generation that it is of.
 fn open(path: &Path) -> Result<(File, Option<u32>), LogError> {
-    let file = File::open(path).doing("open", path)?;
+    let file = open_regular(OpenOptions::new().read(true), path, SymbolicLink::Refused);
+    let file = file.doing("open", path)?;
     let mut head = [0; HEAD];
     let count = file.read_at(&mut head, 0).doing("read", path)?;
     Ok((file, generation_in(&head[..count])))

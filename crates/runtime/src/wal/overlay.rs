@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::disk::{Barrier, Disk, DiskFile, Hold, Locking, OpenMode};
+use super::disk::{Barrier, DirLock, Disk, DiskFile, Locking, OpenMode};
 use crate::lock::Mutex;
 
 pub(crate) struct Overlay {
@@ -19,6 +19,18 @@ pub(crate) struct Overlay {
 impl Overlay {
     pub(crate) fn new(below: Arc<dyn Disk>) -> Overlay {
         Overlay { below, files: Mutex::default(), dirs: Mutex::default() }
+    }
+
+    /// What is below in a directory; nothing, if it was made here.
+    fn unless_made<T>(&self, dir: &Path, below: io::Result<Vec<T>>) -> io::Result<Vec<T>> {
+        match below {
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound && self.dirs.lock().contains(dir) =>
+            {
+                Ok(Vec::new())
+            }
+            other => other,
+        }
     }
 
     fn is_there(&self, path: &Path) -> io::Result<()> {
@@ -71,14 +83,7 @@ impl Disk for Overlay {
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<(String, u64)>> {
-        let below = match self.below.list(dir) {
-            Err(error)
-                if error.kind() == io::ErrorKind::NotFound && self.dirs.lock().contains(dir) =>
-            {
-                Vec::new()
-            }
-            other => other?,
-        };
+        let below = self.unless_made(dir, self.below.list(dir))?;
         let mut all: BTreeMap<String, u64> = below.into_iter().collect();
         for (path, layer) in &*self.files.lock() {
             if path.parent() != Some(dir) {
@@ -94,7 +99,7 @@ impl Disk for Overlay {
     }
 
     fn others(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.below.others(dir)
+        self.unless_made(dir, self.below.others(dir))
     }
 
     fn remove_dir(&self, _: &Path) -> io::Result<()> {
@@ -114,13 +119,13 @@ impl Disk for Overlay {
     }
 
     fn lock(&self, _: &Path, _: &str) -> io::Result<Locking> {
-        Ok(Locking::Ours(Box::new(NoHold)))
+        Ok(Locking::Ours(Box::new(NoLock)))
     }
 }
 
-struct NoHold;
+struct NoLock;
 
-impl Hold for NoHold {
+impl DirLock for NoLock {
     fn sync_everything(&self, _: Barrier) -> io::Result<()> {
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Comparing the file of a run with what the commit log and the index say of it when a log is opened. The file is
 //! completed, kept because it is newer, cut back to its last whole line, or left as it is and its run refused. A
-//! whole line is never cut off: whoever wrote it had been told that it is durable.
+//! whole line is never cut off: its writer had been told that it is durable.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::disk::{Disk, DiskFile, OpenMode, empty, read_from};
 use super::error::{Doing, LogError};
 use super::index::{RunEntry, RunState};
 use super::line::{Chain, RecordType};
-use super::lock::Holding;
+use super::lock::LockTerm;
 use super::read::{Broken, Flaw, Head, Reader, foreign_line, has_lines};
 use super::recover::{Cut, Plan, Recovery, gather};
 use super::scan::fill;
@@ -42,13 +42,19 @@ impl Applier {
         if plan.entry.state == RunState::Removed {
             return self.remove_run(run);
         }
-        let file = open_if_there(&*self.disk, &path)?;
+        let file = match open_if_there(&*self.disk, &path, OpenMode::Write) {
+            Err(error) if error.is_not_a_file() => {
+                self.refuse(run, error, recovery);
+                return Ok(());
+            }
+            other => other?,
+        };
         let head = head_of(file.as_deref(), &path, run)?;
         let is_newer = head.is_some_and(|head| head.is_newer_than(plan.entry.generation));
         let (start, has_all) = (plan.start(), plan.start() == 0);
         if let Some(file) = file.as_deref().filter(|_| is_newer)
             // To see all runs at one moment, the commit log's lines count if it has them all.
-            && !(has_all && self.holding == Holding::NotAtAll)
+            && !(has_all && self.term == LockTerm::NotTaken)
         {
             let found = Compared { run, path: &path, file };
             return self.keep_newer(&found, plan.entry.state, recovery);
@@ -197,7 +203,11 @@ impl Applier {
                 self.compare(&found, entry, size, recovery)
             }
             None => {
-                let error = missing_from(run, &path, None, 0)?;
+                // Only files have a size; something else may be in its place.
+                let error = match open_if_there(&*self.disk, &path, OpenMode::Read) {
+                    Err(error) if error.is_not_a_file() => error,
+                    _ => missing_from(run, &path, None, 0)?,
+                };
                 self.refuse(run, error, recovery);
                 Ok(())
             }
@@ -232,7 +242,7 @@ impl Applier {
             self.refuse(run, error, recovery);
             return Ok(());
         }
-        if self.holding == Holding::NotAtAll {
+        if self.term == LockTerm::NotTaken {
             return Ok(());
         }
         let bytes = read_from(file, 0).doing("read", path)?;
@@ -255,7 +265,7 @@ impl Applier {
         beyond: &[u8],
         recovery: &mut Recovery,
     ) -> Result<(), LogError> {
-        if beyond.is_empty() || self.holding == Holding::NotAtAll {
+        if beyond.is_empty() || self.term == LockTerm::NotTaken {
             return Ok(());
         }
         let mut entry = self.runs[&found.run].entry;
@@ -279,8 +289,8 @@ impl Applier {
         recovery: &mut Recovery,
     ) -> Result<(), LogError> {
         let Compared { run, path, file } = *found;
-        if self.holding == Holding::NotAtAll {
-            // A process writes it just now; who looks again sees both alike.
+        if self.term == LockTerm::NotTaken {
+            // A process writes it just now; another look finds both alike.
             let error = missing_from(run, path, None, 0)?;
             self.refuse(run, error, recovery);
             return Ok(());
@@ -291,7 +301,7 @@ impl Applier {
         self.settle(found, entry, &bytes[entry.len as usize..], recovery)
     }
 
-    /// Files that nothing speaks of: a run whose block was lost, a copy somebody put there, half a file.
+    /// Files that nothing speaks of: a run whose block was lost, a copy that was put there, half a file.
     pub(super) fn take_in_the_rest(
         &mut self,
         sizes: HashMap<String, u64>,
@@ -310,7 +320,7 @@ impl Applier {
                 recovery.stray.push(name);
                 continue;
             };
-            if !self.runs.contains_key(&run) && self.holding != Holding::NotAtAll {
+            if !self.runs.contains_key(&run) && self.term != LockTerm::NotTaken {
                 self.adopt(run, &path, name, recovery)?;
             }
         }
@@ -398,8 +408,12 @@ impl Plan {
     }
 }
 
-fn open_if_there(disk: &dyn Disk, path: &Path) -> Result<Option<Arc<dyn DiskFile>>, LogError> {
-    match disk.open(path, OpenMode::Write) {
+pub(super) fn open_if_there(
+    disk: &dyn Disk,
+    path: &Path,
+    mode: OpenMode,
+) -> Result<Option<Arc<dyn DiskFile>>, LogError> {
+    match disk.open(path, mode) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(LogError::io("open", path, &error)),

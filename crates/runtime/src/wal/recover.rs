@@ -12,14 +12,15 @@ use super::applier::{Applied, Applier, Places, Touched};
 use super::blob::BlobHash;
 use super::block::{Part, PartKind};
 use super::committer::Committer;
-use super::disk::{Barrier, Disk, Hold, Locking, OpenMode};
+use super::disk::{Barrier, DirLock, Disk, Locking, OpenMode};
 use super::error::{Doing, LogError};
 use super::handles::Handles;
 use super::index::{Frame, IndexFile, IndexState, RunEntry, RunState};
-use super::lock::{Holding, describe, is_brief, is_orphaned, owner};
+use super::lock::{LockTerm, describe, is_brief, is_orphaned, owner};
+use super::reconcile::open_if_there;
 use super::removals::{self, Removals};
 use super::retry_disk::RetryDisk;
-use super::scan::{Chained, Found, Scan, TornBlock, fill};
+use super::scan::{Chained, Found, Scan, TornBlock, fill, filled};
 use super::segments::{Segment, Segments};
 use super::settings::Settings;
 use super::writer::Writer;
@@ -97,11 +98,11 @@ impl Recovery {
 }
 
 /// Takes the lock. One who has it for a moment is waited for.
-fn take(disk: &dyn Disk, lock: &Path, holding: Holding) -> Result<Box<dyn Hold>, LogError> {
+fn take(disk: &dyn Disk, lock: &Path, term: LockTerm) -> Result<Box<dyn DirLock>, LogError> {
     let began = Instant::now();
     loop {
-        match disk.lock(lock, &owner(holding)).doing("lock", lock)? {
-            Locking::Ours(hold) => return Ok(hold),
+        match disk.lock(lock, &owner(term)).doing("lock", lock)? {
+            Locking::Ours(lock) => return Ok(lock),
             Locking::Theirs(note) if is_brief(&note) && began.elapsed() < PATIENCE => {
                 std::thread::sleep(Duration::from_millis(5));
             }
@@ -175,21 +176,21 @@ impl Writer {
         root: &Path,
         settings: Settings,
     ) -> Result<(Writer, Recovery), LogError> {
-        Writer::open_for(Holding::ForLong, disk, root, settings)
+        Writer::open_for(LockTerm::Lasting, disk, root, settings)
     }
 
     /// The same for who says how long he wants to have it.
     pub(crate) fn open_for(
-        holding: Holding,
+        term: LockTerm,
         disk: Arc<dyn Disk>,
         root: &Path,
         settings: Settings,
     ) -> Result<(Writer, Recovery), LogError> {
-        Writer::open_scope(holding, Scope::All, disk, root, settings)
+        Writer::open_scope(term, Scope::All, disk, root, settings)
     }
 
     pub(crate) fn open_scope(
-        holding: Holding,
+        term: LockTerm,
         scope: Scope<'_>,
         disk: Arc<dyn Disk>,
         root: &Path,
@@ -204,7 +205,7 @@ impl Writer {
         let places = Places::new(root);
         disk.create_dir(root).doing("make", root)?;
         let lock = root.join("lock");
-        let hold: Arc<dyn Hold> = take(&*disk, &lock, holding)?.into();
+        let dir_lock: Arc<dyn DirLock> = take(&*disk, &lock, term)?.into();
         let (index, state) = load_or_make(&*disk, &places)?;
         let segments = Segment::open_all(&*disk, &places.commit, state.segments, state.upto + 1)?;
         let scan = Scan::new(&segments, state.salt, state.upto, state.life)?;
@@ -222,8 +223,8 @@ impl Writer {
             disk: Arc::clone(&disk),
             places,
             settings: settings.clone(),
-            hold,
-            holding,
+            dir_lock,
+            term,
             runs: runs.into_iter().map(|(run, entry)| (run, known(entry))).collect(),
             refused: HashMap::new(),
             index,
@@ -245,7 +246,7 @@ impl Writer {
         let mut committer = Committer {
             disk,
             dir: applier.places.commit.clone(),
-            hold: Arc::clone(&applier.hold),
+            dir_lock: Arc::clone(&applier.dir_lock),
             lock,
             segments: Segments::new(segments, life, settings.segment_bytes),
             settings,
@@ -463,7 +464,8 @@ fn removed_in(runs: &HashMap<Uuid, RunEntry>) -> impl Iterator<Item = Uuid> {
 
 /// Reads the index. A directory without one is new, unless it has a commit log.
 fn load_or_make(disk: &dyn Disk, places: &Places) -> Result<(IndexFile, IndexState), LogError> {
-    if disk.open(&places.restoring(), OpenMode::Read).is_ok() {
+    let mark = places.restoring();
+    if open_if_there(disk, &mark, OpenMode::Read)?.is_some() {
         return Err(LogError::HalfRestored(places.root.clone()));
     }
     for dir in [&places.commit, &places.wal, &places.blobs] {
@@ -494,9 +496,15 @@ fn proven(disk: &dyn Disk, places: &Places, found: &Found) -> Result<bool, LogEr
     for part in &found.block.parts {
         let PartKind::Lines { run, offset, .. } = part.kind else { continue };
         let path = places.run_file(run);
-        let Ok(file) = disk.open(&path, OpenMode::Read) else { continue };
+        // A file that cannot be read just now may have them: only one that is not there has not.
+        let file = match open_if_there(disk, &path, OpenMode::Read) {
+            Err(error) if !error.is_not_a_file() => return Err(error),
+            opened => opened.ok().flatten(),
+        };
+        let Some(file) = file else { continue };
         let mut lines = vec![0; part.len];
-        if fill(&*file, &mut lines, offset).is_ok() && crc32c::crc32c(&lines) == part.crc {
+        let is_there = filled(&*file, &mut lines, offset).doing("read", &path)?;
+        if is_there && crc32c::crc32c(&lines) == part.crc {
             return Ok(true);
         }
     }

@@ -40,7 +40,9 @@ pub(crate) fn mark_redacted(
 }
 
 pub(crate) fn is_redacted(disk: &dyn Disk, root: &Path) -> bool {
-    disk.list(root).unwrap_or_default().iter().any(|(name, _)| name == NAME)
+    let is_file = disk.list(root).unwrap_or_default().iter().any(|(name, _)| name == NAME);
+    // Whatever is in its place, nobody said that secrets may be written.
+    is_file || disk.others(root).unwrap_or_default().iter().any(|name| name == NAME)
 }
 
 /// The marks of the rules; none where an older version did not say them.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use super::disk::{Barrier, Disk, DiskFile, Hold, Locking, OpenMode};
+use super::disk::{Barrier, DirLock, Disk, DiskFile, Locking, OpenMode};
 use super::handles::Handles;
 
 /// How long it waits before it asks again for a descriptor: at first, and at most.
@@ -110,7 +110,7 @@ impl Disk for RetryDisk {
 
     fn lock(&self, path: &Path, owner: &str) -> io::Result<Locking> {
         Ok(match self.call(|| self.below.lock(path, owner))? {
-            Locking::Ours(hold) => Locking::Ours(Box::new(RetryHold(hold))),
+            Locking::Ours(lock) => Locking::Ours(Box::new(RetryLock(lock))),
             theirs @ Locking::Theirs(_) => theirs,
         })
     }
@@ -141,9 +141,9 @@ impl DiskFile for RetryFile {
     }
 }
 
-struct RetryHold(Box<dyn Hold>);
+struct RetryLock(Box<dyn DirLock>);
 
-impl Hold for RetryHold {
+impl DirLock for RetryLock {
     fn sync_everything(&self, barrier: Barrier) -> io::Result<()> {
         uninterrupted(|| self.0.sync_everything(barrier))
     }

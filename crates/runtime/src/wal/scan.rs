@@ -187,9 +187,9 @@ impl<'a> Scan<'a> {
         for (segment, at) in &self.ends {
             let Segment { file, path, .. } = &self.segments[*segment];
             let mut header = [0; HEADER];
-            let read = fill(&**file, &mut header, *at);
+            let is_read = filled(&**file, &mut header, *at).doing("read", path)?;
             // A good block there is an earlier one.
-            if read.is_err() || block::probe(self.salt, &header) != Probe::Nothing {
+            if !is_read || block::probe(self.salt, &header) != Probe::Nothing {
                 continue;
             }
             let generations = self.max_generation..=self.max_generation + 1;
@@ -207,6 +207,14 @@ impl<'a> Scan<'a> {
             None => (self.segments[0].path.clone(), 0),
         };
         LogError::DamagedCommitLog { path, offset, block: number }
+    }
+}
+
+/// Reads until the buffer is full, and tells whether there was enough for that.
+pub(crate) fn filled(file: &dyn DiskFile, buf: &mut [u8], at: u64) -> std::io::Result<bool> {
+    match fill(file, buf, at) {
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(false),
+        filled => filled.map(|()| true),
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct Segment {
     oldest: u64,
     /// All that may be other than zero is before this.
     used: u64,
-    /// Somebody else overwrites it.
+    /// The background overwrites it.
     is_being_erased: bool,
 }
 
@@ -60,6 +60,13 @@ impl Segment {
         at_least: u32,
         next_block: u64,
     ) -> Result<Vec<Segment>, LogError> {
+        // A listing leaves out what is not a file. In the place of a segment that hides blocks.
+        for file_name in disk.others(dir).doing("list", dir)? {
+            if Segment::parse_name(&file_name).is_some() {
+                let path = dir.join(file_name);
+                disk.open(&path, OpenMode::Read).doing("open", &path)?;
+            }
+        }
         let mut list = Vec::new();
         for (file_name, size) in disk.list(dir).doing("list", dir)? {
             let path = dir.join(&file_name);

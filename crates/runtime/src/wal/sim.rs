@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::disk::{Barrier, Disk, DiskFile, Hold, Locking, OpenMode};
+use super::disk::{Barrier, DirLock, Disk, DiskFile, Locking, OpenMode};
 use crate::lock::Mutex;
 
 /// The unit in which a disk tears what it was writing.
@@ -660,17 +660,17 @@ impl Disk for SimDisk {
         }
         state.locks.insert(path.into(), owner.into());
         let life = state.life;
-        Ok(Locking::Ours(Box::new(SimHold { disk: self.clone(), path: path.into(), life })))
+        Ok(Locking::Ours(Box::new(SimLock { disk: self.clone(), path: path.into(), life })))
     }
 }
 
-struct SimHold {
+struct SimLock {
     disk: SimDisk,
     path: PathBuf,
     life: u64,
 }
 
-impl Hold for SimHold {
+impl DirLock for SimLock {
     fn sync_everything(&self, barrier: Barrier) -> io::Result<()> {
         let mut state = self.disk.state.lock();
         state.begin(Operation::Sync(barrier)).map_err(|(error, _)| error)?;
@@ -694,13 +694,13 @@ impl Hold for SimHold {
     }
 }
 
-impl SimHold {
+impl SimLock {
     fn is_alive(&self, state: &State) -> bool {
         state.life == self.life
     }
 }
 
-impl Drop for SimHold {
+impl Drop for SimLock {
     fn drop(&mut self) {
         let mut state = self.disk.state.lock();
         if self.is_alive(&state) {

@@ -413,7 +413,7 @@ impl Serving {
         Ok(())
     }
 
-    /// Takes the next step of an erasure. The background does the work, one segment at a time, and commits go on.
+    /// Takes the next step of an erasure. The background does the work, one segment at a time, and commits continue.
     fn erase(&mut self, queue: &mut Queue) -> Result<(), LogError> {
         if std::mem::take(&mut queue.erase) {
             self.committer.sync()?;

@@ -1,4 +1,4 @@
-//! A note beside the log that a task of a run keeps its turn. It is there while that goes on, so the next process can
+//! A note beside the log that a task of a run keeps its turn. It is there as long as the turn lasts, so the next process can
 //! tell which run made this one hang.
 
 use std::path::Path;
@@ -27,7 +27,7 @@ struct Written {
     pid: u32,
 }
 
-/// Says that a turn goes on for too long.
+/// Says that a turn lasts too long.
 pub(crate) fn mark_turn(disk: &dyn Disk, root: &Path, turn: &LongTurn) -> Result<(), LogError> {
     let path = root.join(NAME);
     let LongTurn { run, tid, secs } = turn;

@@ -13,7 +13,7 @@ use super::blob::BlobHash;
 use super::disk::{Disk, DiskFile, OpenMode, read_from};
 use super::error::{Doing, LogError};
 use super::index::{RunEntry, RunState};
-use super::lock::{Holder, Holding, holder};
+use super::lock::{Holder, LockTerm, holder};
 use super::overlay::Overlay;
 use super::read::{Reader, has_lines};
 use super::recover::{Recovery, Scope};
@@ -67,7 +67,7 @@ pub struct View {
 impl View {
     /// Looks at the log in a directory, which must be there.
     pub fn open(disk: Arc<dyn Disk>, root: &Path) -> Result<View, LogError> {
-        View::open_with(disk, root, Scope::All, |_| Holding::ForLong)
+        View::open_with(disk, root, Scope::All, |_| LockTerm::Lasting)
     }
 
     /// Looks at a few runs only, which are chosen by their UUIDs, whether the log knows them or not. It is given all
@@ -92,7 +92,7 @@ impl View {
         root: &Path,
         choose: &dyn Fn(&mut dyn Iterator<Item = Uuid>) -> Vec<Uuid>,
     ) -> Result<View, LogError> {
-        View::open_with(disk, root, Scope::Chosen(choose), |_| Holding::ForLong)
+        View::open_with(disk, root, Scope::Chosen(choose), |_| LockTerm::Lasting)
     }
 
     /// The same; if the index or the commit log is damaged, it is the files of the runs alone, and that damage is told.
@@ -114,7 +114,9 @@ impl View {
         match trouble {
             LogError::DamagedCommitLog { .. }
             | LogError::DamagedIndex { .. }
-            | LogError::Newer { .. } => Ok((View::of_files(disk, root)?, trouble)),
+            | LogError::Newer { .. }
+            | LogError::NotRegular { .. }
+            | LogError::Link { .. } => Ok((View::of_files(disk, root)?, trouble)),
             error => Err(error),
         }
     }
@@ -122,8 +124,8 @@ impl View {
     /// The same for who copies it: all runs at one moment, even while a process writes.
     pub(crate) fn open_at_once(disk: Arc<dyn Disk>, root: &Path) -> Result<View, LogError> {
         View::open_with(disk, root, Scope::All, |holder| match holder {
-            Some(_) => Holding::NotAtAll,
-            None => Holding::ForLong,
+            Some(_) => LockTerm::NotTaken,
+            None => LockTerm::Lasting,
         })
     }
 
@@ -131,7 +133,7 @@ impl View {
         disk: Arc<dyn Disk>,
         root: &Path,
         scope: Scope<'_>,
-        holding: impl Fn(Option<&Holder>) -> Holding,
+        term: impl Fn(Option<&Holder>) -> LockTerm,
     ) -> Result<View, LogError> {
         let places = Places::new(root);
         if let Err(error) = disk.list(&places.commit)
@@ -146,8 +148,8 @@ impl View {
             // index did not change meanwhile.
             let before = index_sum(&*disk, &places)?;
             let holder = holder(root);
-            let holding = holding(holder.as_ref());
-            let seen = View::once(Arc::clone(&disk), root, scope, holder, holding);
+            let term = term(holder.as_ref());
+            let seen = View::once(Arc::clone(&disk), root, scope, holder, term);
             let is_still = index_sum(&*disk, &places)? == before;
             let again = match &seen {
                 Ok(view) if view.holder.is_some() => !is_still || !view.refused.is_empty(),
@@ -155,7 +157,7 @@ impl View {
                 Err(_) => true,
             };
             // Damage does not go away by looking again; what a writer just does, does.
-            let patience = if is_still && !is_held(&seen, root) { 1 } else { TRIES };
+            let patience = if is_still && !is_locked(&seen, root) { 1 } else { TRIES };
             if !again || tries >= patience {
                 return seen;
             }
@@ -168,12 +170,12 @@ impl View {
         root: &Path,
         scope: Scope<'_>,
         holder: Option<Holder>,
-        holding: Holding,
+        term: LockTerm,
     ) -> Result<View, LogError> {
         let disk = Arc::new(Overlay::new(below));
         // A new segment is made in memory if there is none.
         let settings = Settings { segment_bytes: 1, ..Settings::default() };
-        let (writer, recovery) = Writer::open_scope(holding, scope, disk, root, settings)?;
+        let (writer, recovery) = Writer::open_scope(term, scope, disk, root, settings)?;
         let salt = writer.applier.salt;
         writer.applier.handles.close_all();
         let disk = writer.disk();
@@ -340,7 +342,7 @@ impl RunFile {
     }
 }
 
-/// Where a refused run ends for who looks at it: its damaged lines belong to it, so that a reader or a backup comes upon
+/// The end of a refused run in a view: its damaged lines belong to it, so that a reader or a backup comes upon
 /// them and does not take what is before them for the whole run.
 fn with_damage(entry: &RunEntry, disk: &dyn Disk, root: &Path, run: Uuid) -> RunEntry {
     let len = RunFile::open(disk, root, run).and_then(|file| file.len()).unwrap_or(0);
@@ -351,7 +353,7 @@ fn with_damage(entry: &RunEntry, disk: &dyn Disk, root: &Path, run: Uuid) -> Run
 }
 
 /// Whether somebody writes the log while it is looked at.
-fn is_held(seen: &Result<View, LogError>, root: &Path) -> bool {
+fn is_locked(seen: &Result<View, LogError>, root: &Path) -> bool {
     match seen {
         Ok(view) => view.holder.is_some(),
         Err(_) => holder(root).is_some(),

@@ -180,7 +180,7 @@ impl Writer {
     }
 
     /// Removes blobs that no run names, and overwrites the commit log where removed or compacted runs may have left lines
-    /// in it. What a run names that goes on, was forked or is damaged stays.
+    /// in it. Blobs that a live, forked or damaged run names stay.
     ///
     /// An error while blobs are looked for ends that and nothing else: what was written can be read as before, and
     /// the log goes on.

@@ -144,7 +144,7 @@ impl Runtime {
         }
     }
 
-    /// Why a run in memory does not go on: it is held, or it is a fork that waits for nothing but to be allowed something.
+    /// Why a run in memory does not continue: it is held, or it is a fork that waits for nothing but to be allowed something.
     pub(in crate::durable) fn refusal(&self, run: Uuid) -> Option<TaskError> {
         if let Some(held) = self.hold_of(run) {
             return Some(held.clone());

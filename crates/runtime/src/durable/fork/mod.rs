@@ -118,7 +118,7 @@ impl Fork {
         Fork { by: Some(name.into()), ..self }
     }
 
-    /// Names the user who asks, unless somebody is named already.
+    /// Names the user who asks, unless a user is named already.
     pub(crate) fn asked_by_user(self, uid: u32) -> Fork {
         Fork { by: self.by.or_else(|| Some(user_name(uid))), ..self }
     }

@@ -161,7 +161,7 @@ impl Runtime {
         self.durable_mut().runs.insert(uuid, Known::Paused(error, shelved));
     }
 
-    /// Tells people that a run does not go on.
+    /// Logs that a run does not continue.
     pub(in crate::durable) fn warn_paused(&self, uuid: Uuid, error: &TaskError) {
         let what = match error.kind() {
             ErrorKind::RunHeld => shown(error).to_string(),
@@ -424,7 +424,7 @@ impl Runtime {
         }
     }
 
-    /// The limit that a run goes over while it is brought back. One that is only looked at has none.
+    /// The limit that a run goes over while it is resumed. A run that is only inspected has none.
     fn replay_overrun(&mut self, place: usize) -> Option<Overrun> {
         let limits = self.settings.run_limits?;
         let hosting = self.runs[place].hosting.as_ref()?;
@@ -432,7 +432,7 @@ impl Runtime {
         if is_looked_at { None } else { self.overrun(place, &limits) }
     }
 
-    /// Why a run that is being brought back is to be held.
+    /// Why a run that is being resumed is to be held.
     fn replay_hold(&mut self, place: usize) -> Option<Hold> {
         let is_broken = self.runs[place].hosting.as_ref().is_some_and(|it| it.holding.is_broken);
         match is_broken {

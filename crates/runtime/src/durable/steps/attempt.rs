@@ -23,7 +23,7 @@ use crate::inbox::{Inbox, Letter};
 use crate::lock::Mutex;
 use crate::panics;
 use crate::trace::Tracer;
-use crate::wal::Hold;
+use crate::wal::DirLock;
 
 /// One attempt at a step, as its work sees it.
 ///
@@ -269,22 +269,22 @@ pub(crate) type FutureWork = Arc<dyn Fn(Attempt) -> Attempting + Send + Sync>;
 impl Job {
     /// The same work, which holds the directory of the log until it has ended: no other process may begin the next
     /// attempt before that, even if this one's log has failed or its runtime is gone.
-    pub(crate) fn holding(&self, hold: &Arc<dyn Hold>) -> Job {
-        let hold = Arc::clone(hold);
+    pub(crate) fn keeping(&self, lock: &Arc<dyn DirLock>) -> Job {
+        let lock = Arc::clone(lock);
         match self {
             Job::Blocking(work) => {
                 let work = Arc::clone(work);
                 Job::Blocking(Arc::new(move |attempt| {
-                    let _held = &hold;
+                    let _kept = &lock;
                     work(attempt)
                 }))
             }
             Job::Elsewhere(spawner, work) => {
                 let work = Arc::clone(work);
                 let held = move |attempt| -> Attempting {
-                    let (hold, future) = (Arc::clone(&hold), work(attempt));
+                    let (lock, future) = (Arc::clone(&lock), work(attempt));
                     Box::pin(async move {
-                        let _held = hold;
+                        let _kept = lock;
                         future.await
                     })
                 };

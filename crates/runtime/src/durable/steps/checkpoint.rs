@@ -13,7 +13,7 @@ use tiffany_kernel::{CallRef, ErrorKind, TaskError};
 
 use super::attempt::{Attempt, StepError};
 use crate::context;
-use crate::durable::commit::Held;
+use crate::durable::commit::AfterCommit;
 use crate::durable::json::{decode, encode};
 use crate::inbox::Letter;
 use crate::lock::{Condvar, Mutex};
@@ -222,7 +222,9 @@ impl Runtime {
             journal.effect_checkpoint(page, (tid, clock), call, (number, &json));
         });
         match &mut self.durable {
-            Some(durable) if is_durable => durable.held.push(Held::Checkpoint(receipt)),
+            Some(durable) if is_durable => {
+                durable.after_commit.push(AfterCommit::Checkpoint(receipt))
+            }
             _ => receipt.accept(),
         }
         self.hand_in();

@@ -70,7 +70,7 @@ impl Runtime {
         for call in calls {
             let Some(step) = self.effects.steps.get(&call) else { continue };
             let (attempt, kind) = (step.attempt, step.work.kind);
-            let with_nobody = matches!(step.state, State::Held);
+            let with_nobody = matches!(step.state, State::Uncommitted);
             let never_began = self.host.abort_work(call).is_some() || with_nobody;
             if never_began && kind == Kind::AtMostOnce {
                 self.write_effect(call, |journal, page, (tid, clock, step)| {

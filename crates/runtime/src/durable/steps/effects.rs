@@ -16,7 +16,7 @@ use super::showing::Onlookers;
 use super::slots::{Slot, SlotUsage, Slots};
 use super::step::{Kind, StepWork};
 use crate::builder::Builder;
-use crate::durable::commit::Held;
+use crate::durable::commit::AfterCommit;
 use crate::durable::resume::script::Begun;
 use crate::inbox::Inbox;
 use crate::metrics::{AttemptOutcome, MOST_NAMES};
@@ -82,7 +82,7 @@ pub(super) enum State {
     /// It was cut off, and a person is to say what came of it.
     InDoubt,
     /// Its attempt may begin; the log does not have that yet.
-    Held,
+    Uncommitted,
     /// It runs, or will as soon as a thread takes it.
     Running { attempt: Attempt, stop: Option<Stop> },
 }
@@ -90,7 +90,7 @@ pub(super) enum State {
 impl State {
     /// Whether the log says that an attempt has begun.
     pub(super) fn is_out(&self) -> bool {
-        matches!(self, State::Held | State::Running { .. })
+        matches!(self, State::Uncommitted | State::Running { .. })
     }
 }
 
@@ -172,7 +172,7 @@ impl Effects {
                 State::Queued | State::Slotless => 0,
                 State::Waiting => 1,
                 State::InDoubt => 2,
-                State::Held => 3,
+                State::Uncommitted => 3,
                 State::Running { .. } => 4,
             }] += 1;
         }
@@ -273,7 +273,7 @@ impl Effects {
         }
         match (state, step.queue) {
             (State::Queued, Some(queue)) => self.queues[queue].1.leave(call),
-            (State::Slotless | State::Held | State::Running { .. }, Some(queue)) => {
+            (State::Slotless | State::Uncommitted | State::Running { .. }, Some(queue)) => {
                 self.queues[queue].1.over();
             }
             _ => {}
@@ -448,7 +448,7 @@ impl Runtime {
             self.host.inbox.meters.waited.queue.0.observe_time(waited);
         }
         step.attempt = step.attempt.saturating_add(1);
-        step.state = State::Held;
+        step.state = State::Uncommitted;
         let (attempt, kind) = (step.attempt, step.work.kind);
         let is_durable = self.write_effect(call, |journal, page, (tid, clock, _)| {
             if !Mutation::AttemptNotRecorded.is_on() {
@@ -458,7 +458,7 @@ impl Runtime {
         let is_durable = is_durable && !Mutation::EffectBeforeCommit.is_on();
         match &mut self.durable {
             Some(durable) if is_durable && kind != Kind::Pure => {
-                durable.held.push(Held::Attempt(call, attempt));
+                durable.after_commit.push(AfterCommit::Attempt(call, attempt));
             }
             _ => self.launch(call, attempt),
         }
@@ -491,7 +491,7 @@ impl Runtime {
     pub(crate) fn launch(&mut self, call: CallRef, number: u64) {
         let now = self.host.clock.now();
         let Some(step) = self.effects.steps.get(&call) else { return };
-        if step.attempt != number || !matches!(step.state, State::Held) {
+        if step.attempt != number || !matches!(step.state, State::Uncommitted) {
             return;
         }
         let Some(place) = self.places.get(&call.run) else { return };
@@ -506,8 +506,8 @@ impl Runtime {
         self.tell_activity(task_id, Some(tid), told, Data::Step(data));
         let Some(step) = self.effects.steps.get_mut(&call) else { return };
         let what = (call, step.work.name, step.work.at.clone());
-        let held = self.durable.as_ref().map(|durable| step.work.job.holding(&durable.hold));
-        let job = held.as_ref().unwrap_or(&step.work.job);
+        let kept = self.durable.as_ref().map(|durable| step.work.job.keeping(&durable.dir_lock));
+        let job = kept.as_ref().unwrap_or(&step.work.job);
         let given = (attempt.clone(), step.slot.take());
         let stop = self.host.start_attempt(what, given, job);
         step.launched = now;

@@ -60,9 +60,9 @@ use std::sync::Arc;
 use tiffany_kernel::Uuid;
 
 use super::blob::BlobHash;
-use super::disk::{Disk, Hold, Locking};
+use super::disk::{DirLock, Disk, Locking};
 use super::error::{Doing, LogError};
-use super::lock::{Holding, describe, owner};
+use super::lock::{LockTerm, describe, owner};
 
 /// The directories of a backup.
 #[derive(Clone, Debug)]
@@ -92,10 +92,10 @@ fn run_name(run: Uuid, generation: u32) -> String {
 }
 
 /// Takes the lock of a directory.
-fn lock(disk: &dyn Disk, dir: &Path, holding: Holding) -> Result<Arc<dyn Hold>, LogError> {
+fn lock(disk: &dyn Disk, dir: &Path, term: LockTerm) -> Result<Arc<dyn DirLock>, LogError> {
     let path = dir.join("lock");
-    match disk.lock(&path, &owner(holding)).doing("lock", &path)? {
-        Locking::Ours(hold) => Ok(hold.into()),
+    match disk.lock(&path, &owner(term)).doing("lock", &path)? {
+        Locking::Ours(lock) => Ok(lock.into()),
         Locking::Theirs(note) => {
             Err(LogError::Locked { dir: dir.to_path_buf(), owner: describe(&note, &path) })
         }

@@ -11,7 +11,7 @@ use super::super::applier::Places;
 use super::super::disk::{Barrier, Disk, OpenMode};
 use super::super::error::{Doing, LogError};
 use super::super::index::{Frame, IndexFile, RunEntry, RunState};
-use super::super::lock::Holding;
+use super::super::lock::LockTerm;
 use super::super::view::View;
 use super::check::{check_all, check_run, is_excused, read_whole_blob};
 use super::copy::Lines;
@@ -53,7 +53,7 @@ pub fn restore(
     let shelf = Shelf::new(from);
     Manifest::load(&*disk, from)?.ok_or_else(none)?;
     // No backup is taken to it meanwhile. On a medium that cannot be written, none can be.
-    let _hold = match lock(&*disk, from, Holding::ForLong) {
+    let _lock = match lock(&*disk, from, LockTerm::Lasting) {
         Err(LogError::ReadOnly { .. }) => None,
         other => Some(other?),
     };
@@ -65,7 +65,7 @@ pub fn restore(
         look_for_room(&*disk, root, over)?;
     }
     disk.create_dir(root).doing("make", root)?;
-    let hold = lock(&*disk, root, Holding::ForLong)?;
+    let lock = lock(&*disk, root, LockTerm::Lasting)?;
     let mut replacing = Replacing::new(Arc::clone(&disk), root);
     if replacing.is_marked() {
         look_for_room(&*disk, root, Over::OldLog)?;
@@ -73,7 +73,7 @@ pub fn restore(
     }
     look_for_room(&*disk, root, over)?;
     let places = replacing.places();
-    let sink = Sink::new(Arc::clone(&disk), hold, 0);
+    let sink = Sink::new(Arc::clone(&disk), lock, 0);
     let mut restoring = Restoring { disk, shelf, places, manifest, sink };
     let outcome = restoring.replace(root, &mut replacing);
     if let Err(error) = outcome {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::super::disk::{Barrier, Disk, DiskFile, Hold, OpenMode};
+use super::super::disk::{Barrier, DirLock, Disk, DiskFile, OpenMode};
 use super::super::error::{Doing, LogError};
 
 /// More files than this are synced by one sync of the file system.
@@ -18,7 +18,7 @@ const LONGEST_REST: Duration = Duration::from_secs(2);
 
 pub(super) struct Sink {
     disk: Arc<dyn Disk>,
-    hold: Arc<dyn Hold>,
+    dir_lock: Arc<dyn DirLock>,
     /// Open files that were written; more than a few are closed and counted only.
     open: Vec<Arc<dyn DiskFile>>,
     closed: usize,
@@ -28,8 +28,8 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    pub(super) fn new(disk: Arc<dyn Disk>, hold: Arc<dyn Hold>, rests: u32) -> Sink {
-        Sink { disk, hold, open: Vec::new(), closed: 0, bytes: 0, rests }
+    pub(super) fn new(disk: Arc<dyn Disk>, dir_lock: Arc<dyn DirLock>, rests: u32) -> Sink {
+        Sink { disk, dir_lock, open: Vec::new(), closed: 0, bytes: 0, rests }
     }
 
     /// A file that is to be written from this place on. What is behind that goes.
@@ -76,7 +76,7 @@ impl Sink {
         let (here, began) = (Path::new("the copies"), Instant::now());
         match closed {
             0 => open.iter().try_for_each(|file| file.sync(Barrier::Copied)),
-            _ => self.hold.sync_everything(Barrier::CopiedAll),
+            _ => self.dir_lock.sync_everything(Barrier::CopiedAll),
         }
         .doing("sync", here)?;
         if self.rests > 0 {

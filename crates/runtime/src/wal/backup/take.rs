@@ -16,7 +16,7 @@ use super::super::blob::BlobHash;
 use super::super::disk::{Barrier, Disk, OpenMode};
 use super::super::error::{Doing, LogError};
 use super::super::index::{RunEntry, RunState};
-use super::super::lock::Holding;
+use super::super::lock::LockTerm;
 use super::super::stamp::Stamp;
 use super::super::view::View;
 use super::copy::Lines;
@@ -148,10 +148,10 @@ impl Taking {
             Ok(())
         };
         made().map_err(|error| BackupError::backup(&error))?;
-        let hold = lock(&*disk, dest, Holding::ForLong)?;
+        let lock = lock(&*disk, dest, LockTerm::Lasting)?;
         // Once more, now that nobody else is at work on it.
         let old = Manifest::load(&*disk, dest)?.unwrap_or_default();
-        let sink = Sink::new(Arc::clone(&disk), hold, rests);
+        let sink = Sink::new(Arc::clone(&disk), lock, rests);
         let (kept, stored) = still_there(&*disk, &shelf, old)?;
         Ok(Taking { disk, shelf, sink, kept, stored, report: Taken::default() })
     }
