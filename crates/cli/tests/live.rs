@@ -97,7 +97,7 @@ fn who_only_looks_reads_the_files_when_the_process_is_stopped() {
 
 /// Commands that wait for the process say within seconds why, and go on when it does.
 #[test]
-fn who_waits_for_a_stopped_process_is_told_so() {
+fn commands_that_wait_say_that_the_process_is_stopped() {
     let home = Home::new();
     let holder = holder(&home);
     let signal = |name: &str| {

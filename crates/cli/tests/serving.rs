@@ -692,7 +692,7 @@ fn changes_that_were_never_written_are_not_told() {
     }
 }
 
-/// Whoever waits for the audit keeps only those waiting who change something.
+/// Only requests that change something wait for the audit.
 #[test]
 fn an_audit_that_cannot_be_written_yet_keeps_nobody_else_waiting() {
     let home = Home::new();
@@ -731,7 +731,7 @@ fn an_audit_that_cannot_be_written_yet_keeps_nobody_else_waiting() {
     assert_eq!(served.ask("GET", "/api/v1/runs", "").1["total"], 5);
 }
 
-/// A step that has all descriptors keeps no client waiting: it is told to come back.
+/// A client that gets no descriptor because a step has them all is told to come back.
 #[test]
 fn a_step_that_takes_all_descriptors_does_not_make_http_hang() {
     let home = Home::new();

@@ -46,7 +46,7 @@ async fn check_audit(app: &App) -> Result<(), AuthError> {
     let audit = Arc::clone(&app.audit);
     let checked = tokio::time::timeout(AUDIT_TIMEOUT, at_leisure(move || audit.check())).await;
     checked.unwrap_or_else(|_| {
-        let why = format!("whatever holds it has not let go of it for {AUDIT_TIMEOUT:?}");
+        let why = format!("it has been locked or busy for {AUDIT_TIMEOUT:?}");
         Err(AuthError::Audit { file: app.dir.join(AUDIT), why })
     })
 }

@@ -152,7 +152,7 @@ fn values_of_a_codec_are_checked_where_nobody_has_that_codec() {
     assert_eq!(house.wait_for("w", "completed")["value"], json!({"$ref": "#/x"}));
 }
 
-/// Whoever forks through the socket is named in the log, whatever form the request has.
+/// The log names the user who forks through the socket, whatever form the request has.
 #[test]
 fn a_fork_with_a_value_of_a_codec_names_its_user() {
     let dir = Dir::new();
