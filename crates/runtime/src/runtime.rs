@@ -21,7 +21,7 @@ use crate::builder::Builder;
 use crate::call::wrong_type;
 use crate::clock::{Clock, LONGEST_WAIT_FOR_TIMER};
 use crate::context::{self, Entered};
-use crate::durable::{Durable, Effects, Hosting, Sending, StepWork};
+use crate::durable::{Durable, Effects, Hosting, MemoryGauge, Sending, StepWork};
 use crate::error::RunError;
 use crate::future_task::{Fallible, FutureTask, Plain};
 use crate::handle::RuntimeHandle;
@@ -78,6 +78,9 @@ pub struct Runtime {
     stepping: Option<usize>,
     turns_since_poll: usize,
     stretch: Stretch,
+    /// What runs take of the process's memory, if that is limited; and whether the rounds are measured.
+    pub(crate) memory: Option<Box<MemoryGauge>>,
+    measures_rounds: bool,
     letters: Vec<Letter>,
     ready: Vec<Ready>,
     pub(crate) events: Vec<Event>,
@@ -144,6 +147,8 @@ impl Runtime {
             stepping: None,
             turns_since_poll: 0,
             stretch: Stretch::new(),
+            memory: None,
+            measures_rounds: false,
             letters: Vec::new(),
             ready: Vec::new(),
             events: Vec::new(),
@@ -262,6 +267,9 @@ impl Runtime {
     fn count_turns(&mut self) {
         let turns = std::mem::take(&mut self.turns_since_poll);
         self.stretch.looked(turns, &self.host.inbox.meters);
+        if let Some(memory) = &mut self.memory {
+            self.measures_rounds = memory.look();
+        }
     }
 
     /// How many runs wait for a turn.
@@ -398,14 +406,29 @@ impl Runtime {
     pub(crate) fn round(&mut self, place: usize) {
         let now = self.given_time();
         // With another run in line, this one has a round; alone it may go on until it is time for news.
-        let turns = if self.next.is_some() { 1 } else { TURNS_PER_POLL };
+        let is_brief = self.next.is_some() || self.measures_rounds;
+        let turns = if is_brief { 1 } else { TURNS_PER_POLL };
+        if self.measures_rounds {
+            self.memory.iter_mut().for_each(|memory| memory.round_begins());
+        }
         let run = &mut self.runs[place].run;
         self.turns_since_poll +=
             context::with(|context| context.take_turns(|port| run.rounds(port, now, turns)));
+        if self.measures_rounds {
+            self.measure_round(place);
+        }
         match context::with(|context| context.interrupted.take()) {
             false => self.after_turns(place),
             true => self.interrupted(place),
         }
+    }
+
+    /// Finds out what a round has added to the process's memory.
+    #[cold]
+    fn measure_round(&mut self, place: usize) {
+        let run = self.runs[place].run.id();
+        let memory = self.memory.as_mut();
+        self.measures_rounds = memory.is_some_and(|memory| memory.round_ended(run));
     }
 
     /// Hands out what a run left in its outbox, and lines it up for what comes next.

@@ -158,12 +158,13 @@ impl Runtime {
             holding.measured = (0, 0);
         }
         let chain = &hosting.journal.chain;
+        let charged = self.memory.as_ref().map_or(0, |memory| memory.charged(run.id()));
         let usage = Usage {
             tasks: run.live_tasks() as u64,
             calls: run.calls_made(),
             records: chain.seq(),
             log_bytes: chain.bytes(),
-            memory_bytes: holding.measured.1,
+            memory_bytes: holding.measured.1.max(charged),
         };
         limits.overrun(usage, holding.releases)
     }

@@ -29,7 +29,8 @@ pub struct RunLimits {
     pub records: Option<u64>,
     /// Bytes of the log of the run's generation, without large values, which have files of their own.
     pub log_bytes: Option<u64>,
-    /// An estimate of the memory that its tasks and unread messages take.
+    /// An estimate of the memory that the run has made the process take: its tasks, its unread messages, and whatever its
+    /// code keeps.
     pub memory_bytes: Option<u64>,
     /// Messages that the run has not received yet. Senders are refused (TFY0237); the run is not held.
     pub messages: Option<u64>,

@@ -428,8 +428,13 @@ impl Runtime {
     fn replay_overrun(&mut self, place: usize) -> Option<Overrun> {
         let limits = self.settings.run_limits?;
         let hosting = self.runs[place].hosting.as_ref()?;
-        let is_looked_at = hosting.replay.as_ref().is_none_or(|replay| replay.halt.is_some());
-        if is_looked_at { None } else { self.overrun(place, &limits) }
+        if hosting.replay.as_ref().is_none_or(|replay| replay.halt.is_some()) {
+            return None;
+        }
+        if let Some(memory) = &mut self.memory {
+            memory.look_alone(self.runs[place].run.id());
+        }
+        self.overrun(place, &limits)
     }
 
     /// Why a run that is being brought back is to be held.
