@@ -290,6 +290,15 @@ async def cleans_up(path):
 
 
 @tiffany.workflow
+async def never_lets_go():
+    try:
+        await tiffany.sleep(3600)
+    finally:
+        while True:
+            pass
+
+
+@tiffany.workflow
 async def catches(path):
     try:
         while True:
@@ -329,6 +338,13 @@ def submit(url: str, function: str, given: dict[str, Any]) -> str:
     return f"{runs}/{function}"
 
 
+def await_state(run: str, state: str) -> None:
+    deadline = time.monotonic() + 20
+    while ask(run)["state"] != state and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert ask(run)["state"] == state
+
+
 def test_a_workflow_that_spins_is_interrupted_and_held_and_others_go_on(tmp_path: Path) -> None:
     home = Home(tmp_path)
     with spinning(home) as daemon:
@@ -355,6 +371,32 @@ def test_a_workflow_that_spins_is_interrupted_and_held_and_others_go_on(tmp_path
             types = [record["type"] for record in records]
         assert types == ["RunHeld", "RunReleased", "RunHeld"]
         assert ask(spins)["state"] == "held"
+        # The release doubled the time that its turns may take.
+        assert "kept its turn for 2 s" in ask(spins)["error"]["message"]
+
+
+def test_a_second_cancel_ends_a_run_whose_cleanup_spins(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    with spinning(home) as daemon:
+        url = json.loads(daemon.line())["url"]
+        run = submit(url, "never_lets_go", {})
+        ask(f"{run}/cancel", {})
+        await_state(run, "held")
+        daemon.signal(signal.SIGKILL)
+    with spinning(home) as daemon:
+        url = json.loads(daemon.line())["url"]
+        run = f"{url}/api/v1/runs/never_lets_go"
+        assert ask(run)["state"] == "held"
+        ask(f"{run}/cancel", {})
+        shown = ask(run)
+        assert shown["state"] == "cancelled", shown
+        assert "its end was forced while it had task 1" in shown["error"]["message"]
+        ask(f"{url}/api/v1/runs", {"function": "never_lets_go", "id": "again", "input": {}})
+        second = f"{url}/api/v1/runs/again"
+        ask(f"{second}/cancel", {})
+        await_state(second, "held")
+        ask(f"{second}/cancel", {})
+        assert ask(second)["state"] == "cancelled"
 
 
 @pytest.mark.parametrize("function", ["cleans_up", "catches"])

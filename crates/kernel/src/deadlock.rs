@@ -203,13 +203,7 @@ impl Run {
 
     /// What a call waits for, in words.
     fn describe(&self, wait: &Wait) -> String {
-        let name = |slot: u32| {
-            let task = &self.tasks[slot as usize];
-            match self.name(slot) {
-                Some(name) => format!("task {} `{name}`", task.tid),
-                None => format!("task {}", task.tid),
-            }
-        };
+        let name = |slot: u32| self.task_name(slot);
         match *wait {
             Wait::Join { task, .. } | Wait::Over { task, .. } => name(task),
             Wait::Handler { task, .. } => format!("its handler ({})", name(task)),
@@ -242,6 +236,19 @@ impl Run {
                 let members = some(members.into_iter().map(name));
                 format!("group {} ({members})", self.rare.groups[group as usize].id())
             }
+        }
+    }
+
+    /// The first few of these tasks, and how many more there are.
+    pub(crate) fn name_some(&self, slots: impl ExactSizeIterator<Item = u32>) -> String {
+        some(slots.map(|slot| self.task_name(slot)))
+    }
+
+    fn task_name(&self, slot: u32) -> String {
+        let tid = self.tasks[slot as usize].tid;
+        match self.name(slot) {
+            Some(name) => format!("task {tid} `{name}`"),
+            None => format!("task {tid}"),
         }
     }
 

@@ -16,6 +16,8 @@ pub(crate) enum End {
     Failed(TaskError),
     /// With the line that spawned it, if its coroutine knew.
     Cancelled(Option<Site>),
+    /// The end of the run was forced; with what was left of it.
+    Forced(String),
 }
 
 impl Run {
@@ -57,6 +59,10 @@ impl Run {
                 let mut label = label(self);
                 label.spawned_at = spawned_at.unwrap_or(label.spawned_at);
                 (TaskState::Cancelled, Outcome::Error(error.in_task(|| label)))
+            }
+            End::Forced(left) => {
+                let error = forced_end(&left).in_task(|| label(self));
+                (TaskState::Cancelled, Outcome::Error(error))
             }
         };
         let task = &mut self.tasks[slot as usize];
@@ -191,6 +197,12 @@ impl Run {
             self.keep_unobserved(error);
         }
     }
+}
+
+/// The error of a root that was cancelled and whose cleanup was not waited for.
+pub fn forced_end(left: &str) -> TaskError {
+    let message = format!("was cancelled, and its end was forced while it had {left}");
+    TaskError::new(ErrorKind::TaskCancelled, message)
 }
 
 impl Task {

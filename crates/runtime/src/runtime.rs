@@ -444,10 +444,11 @@ impl Runtime {
             self.stalled.insert(run.id());
         }
         self.line_up(place);
-        if self.runs[place].hosting.is_some() {
+        if let Some(hosting) = &self.runs[place].hosting {
+            let uuid = hosting.uuid();
             self.inherit(place);
             self.check_limits(place);
-            self.deliver_parked(place);
+            self.deliver_parked(uuid);
         }
     }
 

@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use tiffany::control::{RunQuery, State};
 use tiffany::durable::{DurableRun, Fork, RunLimits, receive, run_id, send, step};
-use tiffany::{Builder, ErrorKind, RunError, Runtime, TaskError, random, sleep, spawn};
+use tiffany::{
+    AgentTask, Builder, ErrorKind, RunError, Runtime, TaskContext, TaskError, TaskStatus, random,
+    sleep, spawn, spawn_agent,
+};
 
 use durable_kit::{Dir, ms};
 
@@ -428,4 +431,130 @@ fn memory_counts_wherever_a_run_keeps_it() {
         let error = wait_error(&mut runtime, &run);
         assert!(error.message().contains("more than the 300000000"), "{place}: {error}");
     }
+}
+
+/// A task whose cleanup never ends: it starts another one of its kind, and another one.
+struct Clings {
+    spawns: bool,
+}
+
+impl AgentTask for Clings {
+    type Output = ();
+
+    fn poll(&mut self, _: &mut TaskContext<'_>) -> TaskStatus<()> {
+        TaskStatus::sleep(Duration::from_secs(3600))
+    }
+
+    fn cancel(&mut self, _: &mut TaskContext<'_>) -> TaskStatus<()> {
+        self.spawns = !self.spawns;
+        match self.spawns {
+            true => TaskStatus::spawn(spawn_agent(Clings { spawns: false })),
+            false => TaskStatus::sleep(ms(1)),
+        }
+    }
+}
+
+async fn clings(fails: bool) -> Result<(), TaskError> {
+    drop(spawn_agent(Clings { spawns: false }).await);
+    if fails {
+        random().await;
+        return Err(TaskError::failed("the root failed"));
+    }
+    sleep(Duration::from_secs(3600)).await;
+    Ok(())
+}
+
+#[test]
+fn a_second_cancel_ends_a_run_whose_cleanup_does_not_end() {
+    let dir = Dir::new();
+    let build = || dir.builder().register("clings", clings).build().unwrap();
+    let mut runtime = build();
+    let run = runtime.submit::<()>("clings", "a", &false).unwrap();
+    runtime.run(sleep(ms(5))).unwrap();
+    runtime.cancel(&run).unwrap();
+    // A repeated request is not a second one: the cleanup has had no turn yet.
+    runtime.cancel(&run).unwrap();
+    runtime.run(sleep(ms(30))).unwrap();
+    assert_eq!(state(&mut runtime, "a"), State::Live, "its cleanup goes on");
+    runtime.cancel(&run).unwrap();
+    runtime.run(sleep(ms(30))).unwrap();
+    assert_eq!(state(&mut runtime, "a"), State::Cancelled);
+    assert_eq!(wait_error(&mut runtime, &run).kind(), ErrorKind::TaskCancelled);
+    drop(runtime);
+    // All that was spawned has its end in the log, and it can be replayed.
+    assert_eq!(dir.count("\"type\":\"TaskSpawn\"") + 1, dir.count("\"type\":\"TaskCancel\""));
+    assert_eq!(dir.count("\"force\":true"), 1);
+    let cut = dir.cut_after(1, "\"force\":true");
+    let mut runtime = cut.builder().register("clings", clings).build().unwrap();
+    runtime.run(sleep(ms(5))).unwrap();
+    assert_eq!(state(&mut runtime, "a"), State::Cancelled);
+    drop(runtime);
+    assert_eq!(cut.log(), dir.log(), "the forced end is the same after a crash");
+}
+
+#[test]
+fn a_cancel_ends_a_failed_run_whose_cleanup_does_not_end() {
+    for restarts in [false, true] {
+        let dir = Dir::new();
+        let build = || dir.builder().register("clings", clings).build().unwrap();
+        let mut runtime = build();
+        let run = runtime.submit::<()>("clings", "a", &true).unwrap();
+        assert!(wait_error(&mut runtime, &run).message().contains("the root failed"));
+        runtime.run(sleep(ms(30))).unwrap();
+        assert_eq!(state(&mut runtime, "a"), State::Ending);
+        if restarts {
+            drop(runtime);
+            runtime = build();
+            runtime.run(sleep(ms(5))).unwrap();
+            assert_eq!(state(&mut runtime, "a"), State::Ending);
+        }
+        runtime.cancel(&run).unwrap();
+        runtime.run(sleep(ms(30))).unwrap();
+        assert_eq!(state(&mut runtime, "a"), State::Failed);
+        assert!(wait_error(&mut runtime, &run).message().contains("the root failed"));
+    }
+}
+
+#[test]
+fn a_release_doubles_the_time_of_a_turn_as_well() {
+    async fn ponders(_: ()) -> Result<(), TaskError> {
+        random().await;
+        std::thread::sleep(ms(1_300));
+        random().await;
+        Ok(())
+    }
+    let dir = Dir::new();
+    let build = || {
+        let turn = Some(Duration::from_secs(1));
+        let limits = RunLimits { turn, ..RunLimits::default() };
+        let builder = dir.builder().register("ponders", ponders).watchdog(Some(ms(50)));
+        builder.on_stuck(|_| {}).run_limits(limits).build().unwrap()
+    };
+    drop(dir.builder().register("ponders", ponders).build().map(|mut runtime| {
+        runtime.submit::<()>("ponders", "a", &()).unwrap();
+    }));
+    // As a process leaves it that was killed in a turn which was too long.
+    let marker = dir.0.join("turn.json");
+    let run = run_id("a");
+    std::fs::write(&marker, format!("{{\"run\":\"{run}\",\"tid\":1,\"seconds\":1,\"pid\":1}}"))
+        .unwrap();
+    let mut runtime = build();
+    let run = runtime.submit::<()>("ponders", "a", &()).unwrap();
+    assert!(wait_error(&mut runtime, &run).message().contains("kept its turn for 1 s"));
+    assert!(!marker.exists());
+    runtime.release(&run, "ada", None).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let seen = scope.spawn(|| {
+            let mut seen = false;
+            while !is_over.load(Ordering::SeqCst) {
+                seen |= marker.exists();
+                std::thread::sleep(ms(10));
+            }
+            seen
+        });
+        runtime.wait_for(&run).unwrap();
+        is_over.store(true, Ordering::SeqCst);
+        assert!(!seen.join().unwrap(), "a turn of 1.3 s was too long for a limit of 2 s");
+    });
 }

@@ -4,12 +4,13 @@
 
 use tiffany_kernel::{ErrorKind, LogLevel, RunId, Stage, TaskError, Time, Uuid};
 
+use super::cancellation::Cancel;
 use super::hosting::Durable;
 use super::journal::Journal;
 use super::json::Json;
 use super::page::Page;
 use super::resume::resuming::log_failed;
-use super::resume::script::{Script, What};
+use super::resume::script::Script;
 use super::run_limits::{Overrun, RunLimits, Usage};
 use super::runs::Known;
 use super::serving::{no_such_run, run_over, run_removed};
@@ -40,7 +41,7 @@ pub(crate) enum Hold {
 impl Hold {
     /// Whether a release doubles what the run may use.
     fn is_limit(&self) -> bool {
-        matches!(self, Hold::Limit(_))
+        !matches!(self, Hold::Person { .. })
     }
 
     /// Who holds it and why, as it follows "the run is held".
@@ -78,8 +79,7 @@ impl HoldState {
         match record.record_type() {
             Some(RecordType::RunHeld) => {
                 self.held = Some(record.str("why").unwrap_or_default().into_owned());
-                let limit = record.str("limit");
-                self.is_by_limit = limit.is_some_and(|limit| limit != "turn");
+                self.is_by_limit = record.str("limit").is_some();
             }
             Some(RecordType::RunReleased) => {
                 self.held = None;
@@ -103,8 +103,8 @@ pub(crate) struct Holding {
     pub(super) releases: u32,
     /// Something was thrown into the middle of its code, so it can continue only from its log.
     pub(super) is_broken: bool,
-    /// A person has cancelled it: no limit keeps it from ending.
-    pub(super) is_exempt: bool,
+    /// How many turns it had had when a person cancelled it. No limit keeps it from ending then.
+    pub(super) cancelled_at: Option<u64>,
     /// How many tasks and messages it had when its memory was last estimated, and the estimate.
     measured: (usize, u64),
     /// An upper bound of the bytes of its unread messages.
@@ -114,10 +114,10 @@ pub(crate) struct Holding {
 impl Holding {
     /// As a log leaves it.
     pub(super) fn of(script: &Script) -> Holding {
-        let is_exempt = script.told.iter().any(|told| matches!(told.what, What::Cancel));
+        let cancelled_at = script.is_cancelled().then_some(0);
         // Its unread messages are weighed when the next one comes.
         let (releases, message_bytes) = (script.hold.releases, usize::MAX);
-        Holding { releases, is_exempt, message_bytes, ..Holding::default() }
+        Holding { releases, cancelled_at, message_bytes, ..Holding::default() }
     }
 }
 
@@ -145,7 +145,7 @@ impl Runtime {
         let hosted = &mut self.runs[place];
         let (run, Some(hosting)) = (&hosted.run, &mut hosted.hosting) else { return None };
         let holding = &mut hosting.holding;
-        if holding.error.is_some() || holding.is_exempt || hosting.is_over {
+        if holding.error.is_some() || holding.cancelled_at.is_some() || hosting.is_over {
             return None;
         }
         let count = run.live_tasks() + run.unread_count();
@@ -367,6 +367,9 @@ impl Runtime {
         hosting.holding.error = None;
         let counts = std::mem::take(&mut hosting.holding.is_by_limit);
         hosting.holding.releases = hosting.holding.releases.saturating_add(u32::from(counts));
+        if let Some(watched) = &self.watched {
+            watched.double_turns(id, hosting.holding.releases);
+        }
         if !hosting.holding.is_broken {
             let parked = self.effects.parked_by_hold(id);
             parked.into_iter().for_each(|call| self.queue_up(call));
@@ -407,26 +410,34 @@ impl Runtime {
         self.bring_back(uuid, chain, &|durable| durable.read_whole(&whole));
     }
 
-    /// Cancels a run that is held, which releases it; no limit holds it again. `false`: it is not held.
+    /// Cancels a run that is held, which releases it; or ends it, if it was cancelled before. `false`: it is not held.
     pub(super) fn cancel_held(&mut self, uuid: Uuid) -> Result<bool, TaskError> {
         let clock = self.host.clock.now();
         if let Ok(id) = self.live(uuid) {
             let place = self.places[&id];
             let Some(hosting) = &mut self.runs[place].hosting else { return Ok(false) };
-            hosting.holding.is_exempt = true;
             let is_broken = hosting.holding.is_broken;
             if hosting.holding.error.is_none() {
                 return Ok(false);
             }
+            if is_broken && hosting.is_cancelled() {
+                let chain = hosting.journal.chain.clone();
+                self.forget_steps(id);
+                self.end_trial(id, None);
+                return self.force_end_of_log(uuid, chain).map(|()| true);
+            }
             if is_broken {
                 // Recorded before it is replayed, so that no limit stops the replay.
                 let Some(durable) = &mut self.durable else { return Ok(false) };
-                hosting.journal.cancelled(&mut durable.page, clock, 0);
+                hosting.journal.cancelled(&mut durable.page, (clock, 0), Cancel::Unwinds);
             }
             self.release_live(place, clock, ("cancel", None))?;
             return Ok(is_broken);
         }
         let durable = self.durable_mut();
+        if let Some(chain) = durable.held_and_cancelled(uuid)? {
+            return self.force_end_of_log(uuid, chain).map(|()| true);
+        }
         let chain = match durable.runs.get_mut(&uuid) {
             Some(Known::Paused(error, Some(shelved))) if error.kind() == ErrorKind::RunHeld => {
                 shelved.cancel(&mut durable.page, clock);
@@ -490,6 +501,21 @@ impl Runtime {
 }
 
 impl Durable {
+    /// Where the log of a run ends that is held, not in memory, and was cancelled.
+    fn held_and_cancelled(&self, uuid: Uuid) -> Result<Option<Chain>, TaskError> {
+        let Some(Known::Paused(error, Some(shelved))) = self.runs.get(&uuid) else {
+            return Ok(None);
+        };
+        if error.kind() != ErrorKind::RunHeld {
+            return Ok(None);
+        }
+        let is_cancelled = match shelved.is_bare() {
+            true => self.read_holds(uuid).map_err(log_failed)?.is_cancelled,
+            false => shelved.is_cancelled(),
+        };
+        Ok(is_cancelled.then(|| shelved.chain().clone()))
+    }
+
     /// Whether a log says that its run is held. Nothing of the log is kept in memory.
     fn read_holds(&self, uuid: Uuid) -> Result<HoldState, LogError> {
         let mut reader = RunReader::open(&*self.disk, &self.root, uuid, None)?;

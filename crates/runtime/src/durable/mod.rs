@@ -2,6 +2,7 @@
 //! that they can be stopped at any instruction and go on where they were.
 
 mod agent;
+mod cancellation;
 pub(crate) mod capture;
 mod commit;
 mod continuing;

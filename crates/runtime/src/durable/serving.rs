@@ -37,7 +37,8 @@ impl Runtime {
         self.carry_out_accepted(request).map(drop).map_err(RunError::Failed)
     }
 
-    /// Cancels a durable run.
+    /// Cancels a durable run: its tasks may clean up. A second cancel, after they had a turn, forces the end: no task of the
+    /// run has another turn. So does the first cancel of a run whose root has failed.
     pub fn cancel<T>(&mut self, run: &DurableRun<T>) -> Result<(), RunError> {
         let request = Request::Cancel { run: run.uuid() };
         self.carry_out(request).map(drop).map_err(RunError::Failed)

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tiffany_kernel::{CallKind, ErrorKind, TaskError, Tid, Time, Uuid, Value};
 
+use super::cancellation::Cancel;
 use super::fork::no_fork;
 use super::hold::Hold;
 use super::journal::Journal;
@@ -37,6 +38,8 @@ pub(crate) struct Shelved {
     received: Received,
     /// Why it is held, if its log says so.
     held: Option<String>,
+    /// Whether a person has cancelled it.
+    is_cancelled: bool,
     /// Its log is too long to be read, and nothing of it is known.
     is_bare: bool,
 }
@@ -62,6 +65,7 @@ impl Shelved {
             doubts: BTreeMap::new(),
             received: script.received.clone(),
             held: script.hold.held.clone(),
+            is_cancelled: script.is_cancelled(),
             is_bare: false,
         };
         let snapshot = script.snapshot.iter().flat_map(|snapshot| snapshot.promises());
@@ -113,6 +117,11 @@ impl Shelved {
     /// Whether nothing is known of its promises, questions, doubts and messages.
     pub(super) fn is_bare(&self) -> bool {
         self.is_bare
+    }
+
+    /// Whether a person has cancelled it.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.is_cancelled
     }
 
     /// Where its log ends.
@@ -197,7 +206,8 @@ impl Shelved {
     }
 
     pub(crate) fn cancel(&mut self, page: &mut Page, clock: Time) {
-        self.journal.cancelled(page, clock, AT_THE_END);
+        self.journal.cancelled(page, (clock, AT_THE_END), Cancel::Unwinds);
+        self.is_cancelled = true;
     }
 
     /// Lets a fork do effects of these names.

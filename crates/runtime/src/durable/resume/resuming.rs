@@ -16,8 +16,9 @@ use tiffany_kernel::{
 use super::divergence::{Cause, Divergence, Trial};
 use super::halt::Halt;
 use super::replay::Replay;
-use super::script::{self, Script, What};
+use super::script::{self, Script, Told, What};
 use crate::context::{self, Entered};
+use crate::durable::cancellation::Cancel;
 use crate::durable::earlier::{Continued, Earlier};
 use crate::durable::fork::Branch;
 use crate::durable::hold::{Hold, Holding, held};
@@ -271,7 +272,11 @@ impl Runtime {
         };
         self.tell_ghost(chain.run(), &beginning);
         self.feed.add_ghosts(&self.host.hub, chain.run().into(), &mut run);
+        let releases = hosting.holding.releases;
         let id = self.host_run(run, Some(Box::new(hosting)));
+        if let Some(watched) = &self.watched {
+            watched.double_turns(id, releases);
+        }
         let hosted = &mut self.runs[self.places[&id]];
         for fork in &script.forks {
             hosted.run.reseed_after(fork.draws, fork.seed);
@@ -375,22 +380,31 @@ impl Runtime {
             // A round that was left in the middle goes on; the world tells things between rounds.
             let goes_on = run.is_in_round();
             let ready = run.is_ready();
-            if let Some(told) = (!goes_on).then(|| replay.next_told(run.steps(), ready)).flatten() {
-                run.set_clock(told.clock);
-                if let What::Settled { promise, .. } = &told.what {
-                    settled.insert(*promise);
+            let told = (!goes_on).then(|| replay.next_told(run.steps(), ready)).flatten();
+            let is_forced = match told {
+                Some(Told { what: What::Cancel(Cancel::Forces), clock, .. }) => {
+                    run.set_clock(clock);
+                    run.force_end();
+                    true
                 }
-                if let Some(completion) = again(told.what, replay, journal) {
-                    run.complete(completion);
-                } else {
-                    run.cancel_all();
+                Some(told) => {
+                    run.set_clock(told.clock);
+                    if let What::Settled { promise, .. } = &told.what {
+                        settled.insert(*promise);
+                    }
+                    match again(told.what, replay, journal) {
+                        Some(completion) => run.complete(completion),
+                        None => run.cancel_all(),
+                    }
+                    continue;
                 }
-                continue;
-            }
-            if !ready {
+                None => false,
+            };
+            if !ready && !is_forced {
                 return if replay.can_halt() { Ok(()) } else { Err(replay.missing()) };
             }
             context::with(|context| match by_turns {
+                _ if is_forced => {}
                 true if goes_on => {}
                 true => run.begin_round(&context.port, None),
                 false => drop(context.take_turns(|port| run.rounds(port, None, 1))),
@@ -401,7 +415,8 @@ impl Runtime {
             }
             loop {
                 let step = |port: &Port| run.step_round(port, None);
-                let goes_on = by_turns && context::with(|context| context.take_turns(step));
+                let goes_on =
+                    by_turns && !is_forced && context::with(|context| context.take_turns(step));
                 run.take_orders().into_iter().for_each(|order| replay.keep(order));
                 self.feed.add_ghosts(&self.host.hub, uuid.into(), run);
                 for record in run.take_records() {
@@ -542,7 +557,7 @@ fn again(what: What, replay: &mut Replay, journal: &mut Journal) -> Option<Compl
         What::Message { name, value } => Completion::Message(name, value),
         What::CutShort(tid) => Completion::CutShort(tid),
         What::OverTime => Completion::OverTime,
-        What::Cancel => return None,
+        What::Cancel(_) => return None,
     })
 }
 
