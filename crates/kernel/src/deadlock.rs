@@ -116,20 +116,38 @@ impl Run {
     /// How many timers there are of daemon tasks that no other task waits for: these wake nobody else.
     /// A daemon task that is being cancelled is waited for by its run.
     fn daemon_timers(&self) -> usize {
+        if self.rare.daemons.is_empty() {
+            return 0;
+        }
         let timers = |slot: u32| {
             let waits = self.tasks[slot as usize].calls().into_iter().flat_map(Calls::waits);
             waits.filter(|(_, wait, _)| matches!(wait, Wait::Timer { .. })).count()
         };
-        let is_idle = |slot: u32| {
-            self.tasks[slot as usize].state() != TaskState::Cancelling
-                && self.dependents(slot).iter().all(|waiter| self.is_daemon(*waiter))
+        let needed = self.needed_daemons();
+        let is_idle = |slot: &u32| {
+            self.tasks[*slot as usize].state() != TaskState::Cancelling && !needed.contains(slot)
         };
-        let daemons = self.rare.daemons.iter().copied();
-        daemons
-            .map(|slot| (slot, timers(slot)))
-            .filter(|(slot, timers)| *timers > 0 && is_idle(*slot))
-            .map(|(_, timers)| timers)
-            .sum()
+        self.rare.daemons.iter().copied().filter(is_idle).map(timers).sum()
+    }
+
+    /// The daemon tasks that another task waits for, directly or through other daemon tasks.
+    fn needed_daemons(&self) -> BTreeSet<u32> {
+        let (mut open, mut waits_for) = (Vec::new(), BTreeMap::<u32, Vec<u32>>::new());
+        for slot in self.rare.daemons.iter().copied() {
+            for waiter in self.waiting_for(slot) {
+                match self.is_daemon(waiter) {
+                    true => waits_for.entry(waiter).or_default().push(slot),
+                    false => open.push(slot),
+                }
+            }
+        }
+        let mut needed = BTreeSet::new();
+        while let Some(slot) = open.pop() {
+            if needed.insert(slot) {
+                open.extend(waits_for.get(&slot).into_iter().flatten());
+            }
+        }
+        needed
     }
 
     /// The tasks that wait for this one, directly or through others.
