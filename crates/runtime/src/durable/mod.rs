@@ -39,6 +39,7 @@ mod snapshot;
 mod steps;
 mod travel;
 mod trial;
+mod unread;
 mod words;
 
 use serde::de::DeserializeOwned;

@@ -185,8 +185,8 @@ impl Runtime {
             }
             Some(Known::Paused(_, Some(shelved))) => {
                 let message = (sending.name.as_str(), sending.json.as_str());
-                shelved.deliver(&mut durable.page, clock, key, message);
-                Ok(())
+                let limits = self.settings.run_limits.as_ref();
+                shelved.deliver(&mut durable.page, (clock, key), limits, message)
             }
             Some(Known::Paused(error, None)) => Err(error.clone()),
             // It may have been sent before this process was started, and the other run have ended since.

@@ -255,9 +255,13 @@ impl Runtime {
                         let message = Value::new(Json::new(message));
                         self.complete(id, Completion::Message(name.as_str().into(), message));
                     }
-                    Err(error) => self.on_shelf(run, error, |shelved, page, clock| {
-                        shelved.send(page, clock, &name, &message);
-                    })?,
+                    Err(error) => {
+                        let (limits, mut sent) = (self.settings.run_limits, Ok(()));
+                        self.on_shelf(run, error, |shelved, page, clock| {
+                            sent = shelved.send(page, clock, limits.as_ref(), (&name, &message));
+                        })?;
+                        sent?;
+                    }
                 }
                 Ok(Answer::Done)
             }
