@@ -2,7 +2,7 @@
 //! means to the rest of its run.
 
 use crate::config::{End as RunEnd, Rules};
-use crate::error::{ErrorKind, Site, TaskError};
+use crate::error::{ErrorKind, Site, TaskError, TaskLabel};
 use crate::outbox::EventKind;
 use crate::record::RecordKind;
 use crate::run::{Run, RunFailure};
@@ -61,8 +61,7 @@ impl Run {
                 (TaskState::Cancelled, Outcome::Error(error.in_task(|| label)))
             }
             End::Forced(left) => {
-                let error = forced_end(&left).in_task(|| label(self));
-                (TaskState::Cancelled, Outcome::Error(error))
+                (TaskState::Cancelled, Outcome::Error(forced_end(&left, label(self))))
             }
         };
         let task = &mut self.tasks[slot as usize];
@@ -200,9 +199,9 @@ impl Run {
 }
 
 /// The error of a root that was cancelled and whose cleanup was not waited for.
-pub fn forced_end(left: &str) -> TaskError {
+pub fn forced_end(left: &str, root: TaskLabel) -> TaskError {
     let message = format!("was cancelled, and its end was forced while it had {left}");
-    TaskError::new(ErrorKind::TaskCancelled, message)
+    TaskError::new(ErrorKind::TaskCancelled, message).in_task(|| root)
 }
 
 impl Task {

@@ -31,6 +31,7 @@ use crate::metrics::Stretch;
 use crate::pal::Feed;
 use crate::pool::Work;
 use crate::reactor::Ready;
+use crate::wal::CurrentTurn;
 use crate::watchdog::Watched;
 
 /// How many turns tasks may have before descriptors are looked at again.
@@ -81,6 +82,8 @@ pub struct Runtime {
     /// What runs take of the process's memory, if that is limited; and whether the rounds are measured.
     pub(crate) memory: Option<Box<MemoryGauge>>,
     measures_rounds: bool,
+    /// Where the next process finds out in whose turn this one died.
+    pub(crate) current_turn: Option<CurrentTurn>,
     letters: Vec<Letter>,
     ready: Vec<Ready>,
     pub(crate) events: Vec<Event>,
@@ -149,6 +152,7 @@ impl Runtime {
             stretch: Stretch::new(),
             memory: None,
             measures_rounds: false,
+            current_turn: None,
             letters: Vec::new(),
             ready: Vec::new(),
             events: Vec::new(),
@@ -411,9 +415,17 @@ impl Runtime {
         if self.measures_rounds {
             self.memory.iter_mut().for_each(|memory| memory.round_begins());
         }
-        let run = &mut self.runs[place].run;
+        let hosted = &mut self.runs[place];
+        let note = self.current_turn.as_ref().zip(hosted.hosting.as_ref());
+        if let Some((turn, hosting)) = note {
+            turn.begins(hosting.uuid());
+        }
+        let run = &mut hosted.run;
         self.turns_since_poll +=
             context::with(|context| context.take_turns(|port| run.rounds(port, now, turns)));
+        if let Some((turn, _)) = note {
+            turn.ends();
+        }
         if self.measures_rounds {
             self.measure_round(place);
         }

@@ -5,14 +5,14 @@ mod durable_kit;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tiffany::control::{RunQuery, State};
+use tiffany::control::{Control, RunQuery, State};
 use tiffany::durable::{DurableRun, Fork, RunLimits, receive, run_id, send, step};
 use tiffany::{
     AgentTask, Builder, ErrorKind, RunError, Runtime, TaskContext, TaskError, TaskStatus, random,
     sleep, spawn, spawn_agent,
 };
 
-use durable_kit::{Dir, ms};
+use durable_kit::{Dir, TO_BE_KILLED, ms};
 
 fn kind(error: &RunError) -> ErrorKind {
     error.task_error().unwrap_or_else(|| panic!("{error}")).kind()
@@ -464,6 +464,15 @@ async fn clings(fails: bool) -> Result<(), TaskError> {
     Ok(())
 }
 
+/// Drives the run `a` until it has come to this state.
+fn await_state(runtime: &mut Runtime, wanted: State) {
+    let began = std::time::Instant::now();
+    while state(runtime, "a") != wanted {
+        assert!(began.elapsed() < Duration::from_secs(10), "it does not become {wanted:?}");
+        runtime.run(sleep(ms(1))).unwrap();
+    }
+}
+
 #[test]
 fn a_second_cancel_ends_a_run_whose_cleanup_does_not_end() {
     let dir = Dir::new();
@@ -477,8 +486,7 @@ fn a_second_cancel_ends_a_run_whose_cleanup_does_not_end() {
     runtime.run(sleep(ms(30))).unwrap();
     assert_eq!(state(&mut runtime, "a"), State::Live, "its cleanup goes on");
     runtime.cancel(&run).unwrap();
-    runtime.run(sleep(ms(30))).unwrap();
-    assert_eq!(state(&mut runtime, "a"), State::Cancelled);
+    await_state(&mut runtime, State::Cancelled);
     assert_eq!(wait_error(&mut runtime, &run).kind(), ErrorKind::TaskCancelled);
     drop(runtime);
     // All that was spawned has its end in the log, and it can be replayed.
@@ -486,8 +494,7 @@ fn a_second_cancel_ends_a_run_whose_cleanup_does_not_end() {
     assert_eq!(dir.count("\"force\":true"), 1);
     let cut = dir.cut_after(1, "\"force\":true");
     let mut runtime = cut.builder().register("clings", clings).build().unwrap();
-    runtime.run(sleep(ms(5))).unwrap();
-    assert_eq!(state(&mut runtime, "a"), State::Cancelled);
+    await_state(&mut runtime, State::Cancelled);
     drop(runtime);
     assert_eq!(cut.log(), dir.log(), "the forced end is the same after a crash");
 }
@@ -509,8 +516,7 @@ fn a_cancel_ends_a_failed_run_whose_cleanup_does_not_end() {
             assert_eq!(state(&mut runtime, "a"), State::Ending);
         }
         runtime.cancel(&run).unwrap();
-        runtime.run(sleep(ms(30))).unwrap();
-        assert_eq!(state(&mut runtime, "a"), State::Failed);
+        await_state(&mut runtime, State::Failed);
         assert!(wait_error(&mut runtime, &run).message().contains("the root failed"));
     }
 }
@@ -557,4 +563,108 @@ fn a_release_doubles_the_time_of_a_turn_as_well() {
         is_over.store(true, Ordering::SeqCst);
         assert!(!seen.join().unwrap(), "a turn of 1.3 s was too long for a limit of 2 s");
     });
+}
+
+/// Runs this test in a process of its own that is told where it works. Tells whether that came to its end.
+fn lives(test: &str, dir: &Dir) -> bool {
+    let mut life = std::process::Command::new(std::env::current_exe().unwrap());
+    life.args(["--exact", test, "--nocapture"]).env(TO_BE_KILLED, &dir.0);
+    let life = life.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    life.status().unwrap().success()
+}
+
+#[test]
+fn a_run_that_kills_its_process_is_held_after_three_deaths() {
+    async fn dies(_: ()) -> Result<(), TaskError> {
+        step("one", || Ok::<u32, String>(1)).await?;
+        random().await;
+        std::process::abort()
+    }
+    let build = |dir: &Dir| {
+        let limits = RunLimits::for_services();
+        programs(dir).register("dies", dies).run_limits(limits).build().unwrap()
+    };
+    if let Some(dir) = std::env::var_os(TO_BE_KILLED) {
+        // The directory is the other process's.
+        let dir = std::mem::ManuallyDrop::new(Dir(dir.into()));
+        let mut runtime = build(&dir);
+        let run = runtime.submit::<()>("dies", "a", &()).unwrap();
+        let error = wait_error(&mut runtime, &run);
+        assert_eq!(error.kind(), ErrorKind::RunHeld);
+        return;
+    }
+    let dir = Dir::new();
+    let test = "a_run_that_kills_its_process_is_held_after_three_deaths";
+    let deaths = (1..10).take_while(|_| !lives(test, &dir)).count();
+    assert_eq!(deaths, 3);
+    let mut runtime = build(&dir);
+    let run = runtime.submit::<()>("dies", "a", &()).unwrap();
+    let error = wait_error(&mut runtime, &run);
+    assert!(error.message().contains("the process died 3 times"), "{error}");
+    let other = runtime.submit::<u32>("quick", "other", &()).unwrap();
+    assert_eq!(runtime.wait_for(&other).unwrap(), 1);
+    drop(runtime);
+    // A release doubles this, as all limits.
+    let mut control = Control::open(&dir.0).unwrap();
+    control.release(run.uuid(), "ada", None).unwrap();
+    drop(control);
+    assert_eq!((1..10).take_while(|_| !lives(test, &dir)).count(), 6);
+}
+
+#[test]
+fn a_marker_that_cannot_be_read_is_removed() {
+    let dir = Dir::new();
+    drop(programs(&dir).build().unwrap());
+    let marker = dir.0.join("turn.json");
+    std::fs::write(&marker, "{\"run\":").unwrap();
+    drop(programs(&dir).build().unwrap());
+    assert!(!marker.exists());
+}
+
+#[test]
+fn messages_to_a_run_that_is_not_in_memory_count_too() {
+    async fn takes_one(_: ()) -> Result<(), TaskError> {
+        receive::<u64>("n").await?;
+        receive::<u64>("never").await.map(drop)
+    }
+    let dir = Dir::new();
+    let build = || {
+        let limits = RunLimits { messages: Some(3), ..RunLimits::default() };
+        dir.builder().register("takes_one", takes_one).run_limits(limits).build().unwrap()
+    };
+    let mut runtime = build();
+    let run = runtime.submit::<()>("takes_one", "a", &()).unwrap();
+    runtime.run(sleep(ms(5))).unwrap();
+    runtime.send(&run, "n", &0_u64).unwrap();
+    runtime.send(&run, "n", &1_u64).unwrap();
+    runtime.run(sleep(ms(5))).unwrap();
+    runtime.hold(&run, "ada", None).unwrap();
+    drop(runtime);
+    let mut runtime = build();
+    assert_eq!(state(&mut runtime, "a"), State::Held);
+    // One of the two was received.
+    runtime.send(&run, "n", &2_u64).unwrap();
+    runtime.send(&run, "m", &3_u64).unwrap();
+    let full = runtime.send(&run, "n", &4_u64).unwrap_err();
+    assert_eq!(kind(&full), ErrorKind::InboxFull);
+    assert!(full.to_string().contains("has 3 messages that it has not received"), "{full}");
+}
+
+#[test]
+fn messages_that_are_sent_while_no_process_runs_count_too() {
+    async fn never(_: ()) -> Result<(), TaskError> {
+        receive::<()>("never").await
+    }
+    let dir = Dir::new();
+    let mut runtime = dir.builder().register("never", never).build().unwrap();
+    let run = runtime.submit::<()>("never", "a", &()).unwrap();
+    let most = RunLimits::for_services().messages.unwrap();
+    for n in 1..most {
+        runtime.send(&run, "n", &n).unwrap();
+    }
+    drop(runtime);
+    let mut control = Control::open(&dir.0).unwrap();
+    control.send(run.uuid(), "n", &0_u64).unwrap();
+    let full = control.send(run.uuid(), "n", &0_u64).unwrap_err();
+    assert_eq!(full.kind(), ErrorKind::InboxFull, "{full}");
 }

@@ -199,6 +199,7 @@ pub(super) struct RunLimited {
     messages: Option<Allowed<u64>>,
     message_bytes: Option<Allowed<Size>>,
     turn: Option<Allowed<Span>>,
+    deaths: Option<Allowed<u64>>,
 }
 
 /// A limit, or `false` for none.
@@ -246,6 +247,7 @@ impl RunLimited {
             messages: chosen(self.messages, usual.messages, number),
             message_bytes: chosen(self.message_bytes, usual.message_bytes, size),
             turn: chosen(self.turn, usual.turn, |Span(time)| time),
+            deaths: chosen(self.deaths, usual.deaths, number),
         }
     }
 }

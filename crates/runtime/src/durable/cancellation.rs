@@ -1,10 +1,11 @@
 //! Cancelling durable runs. The first cancel lets their tasks clean up. The second one forces the end: no task has
 //! another turn, because a cleanup that never ends would keep its run alive for ever.
 
+use std::panic::Location;
 use std::sync::Arc;
 
 use tiffany_kernel::{
-    LogLevel, Record, RecordKind, RunFailure, Stage, TaskError, Tid, Uuid, forced_end,
+    LogLevel, Record, RecordKind, RunFailure, Stage, TaskError, TaskLabel, Tid, Uuid, forced_end,
 };
 
 use super::hosting::Hosting;
@@ -81,10 +82,14 @@ impl Runtime {
         let script = durable.read_whole(&chain).map_err(log_failed)?;
         let left = script.tasks_left();
         let named = name_some(&left);
+        let place = self.settings.registry.place(&script.beginning.function);
+        let spawned_at = place.unwrap_or_else(|| Location::caller()).into();
+        let error = forced_end(&named, TaskLabel { tid: Tid(1), name: None, spawned_at });
+        let durable = self.durable_mut();
         let mut journal = Journal::new(chain);
         journal.cancelled(&mut durable.page, (clock, AT_THE_END), Cancel::Forces);
         for tid in left {
-            let kind = RecordKind::Cancelled((tid == Tid(1)).then(|| forced_end(&named)));
+            let kind = RecordKind::Cancelled((tid == Tid(1)).then(|| error.clone()));
             journal.write(&mut durable.page, Record { tid, clock, step: AT_THE_END, kind });
         }
         durable.page.batch.finish(&journal.chain);
@@ -95,7 +100,7 @@ impl Runtime {
         let outcome = match script.outcome {
             Some(Ok(json)) => Ok(Arc::from(json)),
             Some(Err(error)) => Err(RunError::from(RunFailure::Root(error))),
-            None => Err(RunError::from(RunFailure::Root(forced_end(&named)))),
+            None => Err(RunError::from(RunFailure::Root(error))),
         };
         let time = clock.saturating_since(script.beginning.started);
         let meters = &self.host.inbox.meters;

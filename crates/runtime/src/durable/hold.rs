@@ -18,8 +18,8 @@ use super::shelved::Shelved;
 use crate::pal::Data;
 use crate::runtime::Runtime;
 use crate::wal::{
-    Chain, LogError, LongTurn, Record, RecordType, RunEntry, RunReader, mark_turn, marked_turn,
-    unmark_turn,
+    Chain, CurrentTurn, LogError, LongTurn, Record, RecordType, RunEntry, RunReader, mark_turn,
+    marked_turn, unmark_turn,
 };
 use crate::watchdog::{StuckTask, TurnLimit};
 
@@ -36,6 +36,8 @@ pub(crate) enum Hold {
         tid: u64,
         secs: u64,
     },
+    /// So many processes died in its turns.
+    Deaths(u64),
 }
 
 impl Hold {
@@ -52,6 +54,9 @@ impl Hold {
             Hold::Limit(overrun) => format!("by a limit: {}", overrun.why()),
             Hold::Turn { tid, secs } => format!(
                 "by a limit: its task {tid} kept its turn for {secs} s without a call, so that no other run could continue"
+            ),
+            Hold::Deaths(deaths) => format!(
+                "by a limit: the process died {deaths} times in a row in a turn of this run, which came no further meanwhile"
             ),
         }
     }
@@ -71,12 +76,25 @@ pub(crate) struct HoldState {
     is_by_limit: bool,
     /// A person cancelled it: no limit keeps it from ending.
     pub(crate) is_cancelled: bool,
+    /// How far it has come: attempts that only begin, and what others tell it, are no progress.
+    progress: u64,
 }
 
 impl HoldState {
     /// Takes in the next record.
     pub(crate) fn add(&mut self, record: &Record<'_>) {
-        match record.record_type() {
+        use RecordType::{
+            EffectResult, TaskAbort, TaskCancel, TaskExit, TaskSpawn, TaskWake, TaskYield,
+        };
+        let kind = record.record_type();
+        let is_progress = matches!(
+            kind,
+            Some(
+                TaskSpawn | TaskYield | TaskWake | EffectResult | TaskExit | TaskAbort | TaskCancel
+            )
+        );
+        self.progress += u64::from(is_progress);
+        match kind {
             Some(RecordType::RunHeld) => {
                 self.held = Some(record.str("why").unwrap_or_default().into_owned());
                 self.is_by_limit = record.str("limit").is_some();
@@ -261,6 +279,37 @@ impl Runtime {
             }
         }
         unmark_turn(&*disk, &root);
+    }
+
+    /// Notes from now on which run has its turn, and holds the run in whose turns the last processes died, if there were
+    /// too many of them.
+    pub(super) fn hold_deadly(&mut self, live: &mut Vec<(Uuid, RunEntry)>) {
+        let Some(limits) = self.settings.run_limits.filter(|limits| limits.deaths.is_some()) else {
+            return;
+        };
+        let (_, root) = self.durable_mut().place();
+        let turn = match CurrentTurn::open(&root) {
+            Ok(turn) => turn,
+            Err(error) => {
+                tracing::warn!(
+                    target: "tiffany", "runs that kill their process are not noticed: {error}"
+                );
+                return;
+            }
+        };
+        let deadly = turn.take_interrupted();
+        let found = deadly.and_then(|run| live.iter().position(|(uuid, _)| *uuid == run));
+        if let Some(at) = found {
+            let (uuid, entry) = &live[at];
+            // A log that can't be read pauses its run, which is told when it is brought back.
+            let state = self.durable_mut().read_holds(*uuid).unwrap_or_default();
+            let deaths = turn.count_death(*uuid, (entry.generation.into(), state.progress));
+            if limits.forbids_deaths(deaths, state.releases) {
+                let (uuid, entry) = live.remove(at);
+                self.hold_at_start(uuid, entry.chain(uuid), &Hold::Deaths(deaths));
+            }
+        }
+        self.current_turn = Some(turn);
     }
 
     /// Holds a run before it is replayed, unless its log says already that it is held.
@@ -539,6 +588,7 @@ impl Journal {
             Hold::Turn { tid, secs } => {
                 line.str("limit", "turn").uint("task", *tid).uint("used", *secs)
             }
+            Hold::Deaths(deaths) => line.str("limit", "deaths").uint("used", *deaths),
         };
         line.str("why", &hold.why()).end();
     }

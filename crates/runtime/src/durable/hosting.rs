@@ -218,6 +218,7 @@ impl Runtime {
         live.sort_by_key(|(uuid, _)| *uuid);
         if inline.is_none() {
             self.hold_marked(&mut live);
+            self.hold_deadly(&mut live);
             self.limit_turns();
             let limits = self.settings.run_limits;
             if limits.is_some_and(|limits| limits.memory_bytes.is_some()) {

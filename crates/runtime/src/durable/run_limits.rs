@@ -38,11 +38,13 @@ pub struct RunLimits {
     pub message_bytes: Option<u64>,
     /// How long a task may keep its turn without a call.
     pub turn: Option<Duration>,
+    /// How many processes in a row may die in turns of the run while it comes no further.
+    pub deaths: Option<u64>,
 }
 
 impl RunLimits {
     /// What the daemon allows unless its configuration says otherwise: 100,000 tasks, 100,000,000 calls, 2,000,000 records, 1 GB of
-    /// log, 1 GB of memory, 10,000 unread messages with 64 MB, and turns of 30 seconds.
+    /// log, 1 GB of memory, 10,000 unread messages with 64 MB, turns of 30 seconds, and 3 deaths of the process.
     pub const fn for_services() -> RunLimits {
         RunLimits {
             tasks: Some(100_000),
@@ -53,6 +55,7 @@ impl RunLimits {
             messages: Some(10_000),
             message_bytes: Some(64_000_000),
             turn: Some(Duration::from_secs(30)),
+            deaths: Some(3),
         }
     }
 }
@@ -79,7 +82,17 @@ pub(crate) struct Overrun {
 /// How often a release may double what a run may use.
 const MAX_DOUBLINGS: u32 = 32;
 
+/// What is allowed after so many releases.
+fn doubled(allowed: u64, releases: u32) -> u64 {
+    allowed.saturating_mul(1 << releases.min(MAX_DOUBLINGS))
+}
+
 impl RunLimits {
+    /// Whether a run may not have another turn after so many deaths.
+    pub(crate) fn forbids_deaths(&self, deaths: u64, releases: u32) -> bool {
+        self.deaths.is_some_and(|allowed| deaths >= doubled(allowed, releases))
+    }
+
     /// The first limit that a run has gone over. Each of its releases doubled what it may use.
     pub(crate) fn overrun(&self, usage: Usage, releases: u32) -> Option<Overrun> {
         let limits = [
@@ -90,7 +103,7 @@ impl RunLimits {
             ("memory_bytes", usage.memory_bytes, self.memory_bytes),
         ];
         limits.into_iter().find_map(|(limit, used, allowed)| {
-            let allowed = allowed?.saturating_mul(1 << releases.min(MAX_DOUBLINGS));
+            let allowed = doubled(allowed?, releases);
             (used > allowed).then_some(Overrun { limit, used, allowed })
         })
     }

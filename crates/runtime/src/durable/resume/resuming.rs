@@ -35,7 +35,7 @@ use crate::pal::Data;
 use crate::redact::shown;
 use crate::runtime::Runtime;
 use crate::trace::Who;
-use crate::wal::{Chain, Disk, LogError, Payload, RecordType, RunReader, read_blob};
+use crate::wal::{Chain, CurrentTurn, Disk, LogError, Payload, RecordType, RunReader, read_blob};
 
 impl Runtime {
     /// Brings a run back to where its log ends.
@@ -300,7 +300,12 @@ impl Runtime {
         // A fork is replayed between the turns of other runs.
         let entered = Entered::again(&self.host).ok_or_else(nested)?;
         context::with(|context| *context.sources.borrow_mut() = sources);
+        let uuid = self.runs[place].hosting.as_ref().map(|hosting| hosting.uuid());
+        if let Some((turn, uuid)) = self.current_turn.as_ref().zip(uuid) {
+            turn.begins(uuid);
+        }
         let replayed = self.replay(place);
+        self.current_turn.iter().for_each(CurrentTurn::ends);
         context::with(|context| context.sources.take());
         drop(entered);
         Ok(replayed.err().map(|divergence| *divergence))
