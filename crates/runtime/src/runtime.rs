@@ -81,7 +81,7 @@ pub struct Runtime {
     stretch: Stretch,
     /// What runs take of the process's memory, if that is limited; and whether the rounds are measured.
     pub(crate) memory: Option<Box<MemoryGauge>>,
-    measures_rounds: bool,
+    pub(crate) measures_rounds: bool,
     /// Where the next process finds out in whose turn this one died.
     pub(crate) current_turn: Option<CurrentTurn>,
     letters: Vec<Letter>,
@@ -435,14 +435,6 @@ impl Runtime {
         }
     }
 
-    /// Finds out what a round has added to the process's memory.
-    #[cold]
-    fn measure_round(&mut self, place: usize) {
-        let run = self.runs[place].run.id();
-        let memory = self.memory.as_mut();
-        self.measures_rounds = memory.is_some_and(|memory| memory.round_ended(run));
-    }
-
     /// Hands out what a run left in its outbox, and lines it up for what comes next.
     #[inline]
     fn after_turns(&mut self, place: usize) {
@@ -752,21 +744,14 @@ impl Runtime {
         }
     }
 
-    pub(crate) fn cancel_run(&mut self, id: RunId) {
-        match self.durable_place(id) {
-            Some(place) => self.cancel_durable(place),
-            None => self.with_run(id, Run::cancel_all),
-        }
-    }
-
     /// Where a run is, if it is durable.
-    fn durable_place(&self, id: RunId) -> Option<usize> {
+    pub(crate) fn durable_place(&self, id: RunId) -> Option<usize> {
         let place = *self.places.get(&id)?;
         self.runs[place].hosting.as_ref().map(|_| place)
     }
 
     /// Does something to a run, which may make it ready or change its timers.
-    fn with_run(&mut self, id: RunId, act: impl FnOnce(&mut Run)) {
+    pub(crate) fn with_run(&mut self, id: RunId, act: impl FnOnce(&mut Run)) {
         if let Some(place) = self.places.get(&id).copied() {
             act(&mut self.runs[place].run);
             self.line_up(place);

@@ -1,11 +1,12 @@
-//! Cancelling durable runs. The first cancel lets their tasks clean up. The second one forces the end: no task has
+//! Cancelling runs from outside. The first cancel lets the tasks of a durable run clean up. The second one forces the end: no task has
 //! another turn, because a cleanup that never ends would keep its run alive for ever.
 
 use std::panic::Location;
 use std::sync::Arc;
 
 use tiffany_kernel::{
-    LogLevel, Record, RecordKind, RunFailure, Stage, TaskError, TaskLabel, Tid, Uuid, forced_end,
+    LogLevel, Record, RecordKind, Run, RunFailure, RunId, Stage, TaskError, TaskLabel, Tid, Uuid,
+    forced_end,
 };
 
 use super::hosting::Hosting;
@@ -41,8 +42,16 @@ impl Hosted {
 }
 
 impl Runtime {
-    /// Cancels a durable run that is in memory, and records that.
-    pub(crate) fn cancel_durable(&mut self, place: usize) {
+    /// Cancels a run that is in memory.
+    pub(crate) fn cancel_run(&mut self, id: RunId) {
+        match self.durable_place(id) {
+            Some(place) => self.cancel_durable(place),
+            None => self.with_run(id, Run::cancel_all),
+        }
+    }
+
+    /// Cancels a durable run, and records that.
+    fn cancel_durable(&mut self, place: usize) {
         let now = self.host.clock.now();
         let hosted = &mut self.runs[place];
         if self.durable.is_none() || hosted.hosting.as_ref().is_none_or(|hosting| hosting.is_over) {

@@ -1,10 +1,11 @@
 //! How much of the process's memory each run has taken. The process is measured and not its values, so whatever a run
-//! keeps is included: variables, stores, channels, results. It knows no loop and no limit.
+//! keeps is included: variables, stores, channels, results. It knows no limit.
 //!
 //! Measuring costs a system call, so it isn't done for every round. Only when the process has grown by [`STEP`], the
 //! rounds that follow are measured one by one until the process has grown by another [`SAMPLE`], and the whole growth is
-//! charged to the runs in proportion to what their rounds added. What grows between rounds (steps on other threads,
-//! clients of a daemon) is charged to nobody.
+//! charged to the runs in proportion to what their rounds added. While it grows that fast, measuring goes on. What grows
+//! between rounds (steps on other threads, clients of a daemon) is charged to nobody, and a run is never charged with much
+//! more than it was seen to add.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,12 +14,18 @@ use std::time::{Duration, Instant};
 
 use tiffany_kernel::RunId;
 
+use crate::runtime::Runtime;
+
 /// How often the process is looked at, at most.
 const INTERVAL: Duration = Duration::from_millis(10);
 /// Growth that makes it worth finding out whose it is.
 const STEP: u64 = 16 << 20;
 /// Growth that says whose it is.
-const SAMPLE: u64 = 1 << 20;
+const SAMPLE: u64 = 2 << 20;
+/// How much more than what it was seen to add a run is charged with, at most.
+const MAX_RATIO: u64 = 32;
+/// Samples of at most so many rounds are followed by another one.
+const FEW_ROUNDS: u32 = 64;
 /// As many rounds are measured in one sample at most.
 const MAX_ROUNDS: u32 = 10_000;
 
@@ -42,6 +49,12 @@ struct Sample {
     grown: BTreeMap<RunId, u64>,
 }
 
+impl Sample {
+    fn begin(now: u64) -> Sample {
+        Sample { began: now, rounds: 0, before_round: now, grown: BTreeMap::new() }
+    }
+}
+
 impl MemoryGauge {
     /// `None`: the system doesn't say what a process takes.
     pub(crate) fn new() -> Option<MemoryGauge> {
@@ -61,13 +74,12 @@ impl MemoryGauge {
 
     /// Looks at the process between rounds, now and then. Answers whether the next rounds are to be measured.
     pub(crate) fn look(&mut self) -> bool {
-        if self.sample.is_none()
-            && self.is_due()
+        if self.is_due()
             && let Some(now) = self.measure()
+            && self.sample.is_none()
             && now >= self.settled + STEP
         {
-            let grown = BTreeMap::new();
-            self.sample = Some(Sample { began: now, rounds: 0, before_round: now, grown });
+            self.sample = Some(Sample::begin(now));
         }
         self.sample.is_some()
     }
@@ -91,14 +103,25 @@ impl MemoryGauge {
         if grown > 0 {
             *sample.grown.entry(run).or_default() += grown;
         }
-        if now < sample.began + SAMPLE && sample.rounds < MAX_ROUNDS {
+        let rounds = sample.rounds;
+        if now < sample.began + SAMPLE && rounds < MAX_ROUNDS {
             return true;
         }
         self.settle(now);
-        false
+        if rounds <= FEW_ROUNDS {
+            self.sample = Some(Sample::begin(now));
+        }
+        self.sample.is_some()
     }
 
-    /// The same for a run that is replayed, while no other one has a turn: all that was added is its own.
+    /// A run is about to be replayed, while no other one has a turn. What was added before is not its own.
+    pub(crate) fn replay_begins(&mut self) {
+        if let Some(now) = self.measure() {
+            self.settled = now;
+        }
+    }
+
+    /// Looks at the process while a run is replayed: all that was added is its own.
     pub(crate) fn look_alone(&mut self, run: RunId) {
         if self.is_due()
             && let Some(now) = self.measure()
@@ -137,6 +160,7 @@ impl MemoryGauge {
             self.charges.values_mut().for_each(|charge| *charge = share(*charge, left, all));
             self.charges.retain(|_, charge| *charge > 0);
             self.settled = now;
+            self.sample.iter_mut().for_each(|sample| sample.began = sample.began.min(now));
         }
         Some(now)
     }
@@ -146,11 +170,21 @@ impl MemoryGauge {
         let Some(Sample { began, grown, .. }) = self.sample.take() else { return };
         let by_rounds: u64 = grown.values().sum();
         let all = by_rounds.max(now.saturating_sub(began));
-        let growth = now.saturating_sub(self.settled);
+        let growth = now.saturating_sub(self.settled).min(by_rounds.saturating_mul(MAX_RATIO));
         for (run, part) in grown {
             *self.charges.entry(run).or_default() += share(growth, part, all);
         }
         self.settled = now;
+    }
+}
+
+impl Runtime {
+    /// Finds out what a round has added to the process's memory.
+    #[cold]
+    pub(crate) fn measure_round(&mut self, place: usize) {
+        let run = self.runs[place].run.id();
+        let memory = self.memory.as_mut();
+        self.measures_rounds = memory.is_some_and(|memory| memory.round_ended(run));
     }
 }
 
@@ -190,17 +224,14 @@ mod tests {
         let (idle, greedy) = (RunId(1), RunId(2));
         let mut kept = vec![taken(40 << 20)];
         assert!(look(&mut gauge));
-        let mut goes_on = true;
-        while goes_on {
+        for _ in 0..2 {
             gauge.round_begins();
-            goes_on = gauge.round_ended(idle);
-            if goes_on {
-                gauge.round_begins();
-                kept.push(taken(8 << 20));
-                goes_on = gauge.round_ended(greedy);
-            }
+            gauge.round_ended(idle);
+            gauge.round_begins();
+            kept.push(taken(8 << 20));
+            assert!(gauge.round_ended(greedy), "it is measured while it grows so fast");
         }
-        assert!(gauge.charged(greedy) > 40 << 20, "{}", gauge.charged(greedy));
+        assert!(gauge.charged(greedy) > 48 << 20, "{}", gauge.charged(greedy));
         assert!(gauge.charged(idle) < 8 << 20, "{}", gauge.charged(idle));
         // What is given back is charged no longer.
         drop(kept);
@@ -217,8 +248,24 @@ mod tests {
         assert!(gauge.round_ended(RunId(1)));
         let more = taken(40 << 20);
         gauge.round_begins();
-        assert!(!gauge.round_ended(RunId(1)));
+        gauge.round_ended(RunId(1));
         assert!(gauge.charged(RunId(1)) < 8 << 20, "{}", gauge.charged(RunId(1)));
         drop((kept, more));
+    }
+
+    #[test]
+    fn a_run_is_not_charged_with_what_others_took_before() {
+        let mut gauge = MemoryGauge::new().unwrap();
+        let kept = taken(400 << 20);
+        assert!(look(&mut gauge));
+        gauge.round_begins();
+        let own = taken(3 << 20);
+        gauge.round_ended(RunId(1));
+        assert!(gauge.charged(RunId(1)) < 150 << 20, "{}", gauge.charged(RunId(1)));
+        gauge.replay_begins();
+        gauge.next_look = Instant::now();
+        gauge.look_alone(RunId(2));
+        assert!(gauge.charged(RunId(2)) < 8 << 20, "{}", gauge.charged(RunId(2)));
+        drop((kept, own));
     }
 }

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use tiffany_kernel::{
     CallKind, Completion, ErrorKind, LogLevel, Mode, Order, Port, RecordKind, Recording, Rules,
-    RunFailure, RunId, Stage, TaskError, Tid, Uuid, Value,
+    Run, RunFailure, RunId, Stage, TaskError, Tid, Uuid, Value,
 };
 
 use super::divergence::{Cause, Divergence, Trial};
@@ -304,6 +304,7 @@ impl Runtime {
         if let Some((turn, uuid)) = self.current_turn.as_ref().zip(uuid) {
             turn.begins(uuid);
         }
+        self.memory.iter_mut().for_each(|memory| memory.replay_begins());
         let replayed = self.replay(place);
         self.current_turn.iter().for_each(CurrentTurn::ends);
         context::with(|context| context.sources.take());
@@ -386,23 +387,12 @@ impl Runtime {
             let goes_on = run.is_in_round();
             let ready = run.is_ready();
             let told = (!goes_on).then(|| replay.next_told(run.steps(), ready)).flatten();
-            let is_forced = match told {
-                Some(Told { what: What::Cancel(Cancel::Forces), clock, .. }) => {
-                    run.set_clock(clock);
-                    run.force_end();
-                    true
-                }
-                Some(told) => {
-                    run.set_clock(told.clock);
-                    if let What::Settled { promise, .. } = &told.what {
-                        settled.insert(*promise);
-                    }
-                    match again(told.what, replay, journal) {
-                        Some(completion) => run.complete(completion),
-                        None => run.cancel_all(),
-                    }
-                    continue;
-                }
+            if let Some(What::Settled { promise, .. }) = told.as_ref().map(|told| &told.what) {
+                settled.insert(*promise);
+            }
+            let is_forced = match told.map(|told| tell_again(told, run, replay, journal)) {
+                Some(After::GoesOn) => continue,
+                Some(After::Ended) => true,
                 None => false,
             };
             if !ready && !is_forced {
@@ -532,6 +522,27 @@ impl Runtime {
             self.host.inbox.promises().claim(uuid, Some(run), true);
         }
     }
+}
+
+/// What a run does after it was told something.
+enum After {
+    GoesOn,
+    /// Its end was forced, and no task has another turn.
+    Ended,
+}
+
+/// Tells a run what the log says it was told.
+fn tell_again(told: Told, run: &mut Run, replay: &mut Replay, journal: &mut Journal) -> After {
+    run.set_clock(told.clock);
+    if let What::Cancel(Cancel::Forces) = told.what {
+        run.force_end();
+        return After::Ended;
+    }
+    match again(told.what, replay, journal) {
+        Some(completion) => run.complete(completion),
+        None => run.cancel_all(),
+    }
+    After::GoesOn
 }
 
 /// What was told, as the kernel is told it; `None` if the run was cancelled.
