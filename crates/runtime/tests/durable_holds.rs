@@ -500,6 +500,28 @@ fn a_second_cancel_ends_a_run_whose_cleanup_does_not_end() {
 }
 
 #[test]
+fn a_cleanup_has_limits_too() {
+    for restarts in [false, true] {
+        let dir = Dir::new();
+        let build =
+            || dir.builder().register("clings", clings).run_limits(tasks(20)).build().unwrap();
+        let mut runtime = build();
+        let run = runtime.submit::<()>("clings", "a", &false).unwrap();
+        runtime.run(sleep(ms(5))).unwrap();
+        runtime.cancel(&run).unwrap();
+        await_state(&mut runtime, State::Held);
+        assert!(wait_error(&mut runtime, &run).message().contains("more than the 40"));
+        if restarts {
+            drop(runtime);
+            runtime = build();
+            assert_eq!(state(&mut runtime, "a"), State::Held);
+        }
+        runtime.cancel(&run).unwrap();
+        await_state(&mut runtime, State::Cancelled);
+    }
+}
+
+#[test]
 fn a_cancel_ends_a_failed_run_whose_cleanup_does_not_end() {
     for restarts in [false, true] {
         let dir = Dir::new();

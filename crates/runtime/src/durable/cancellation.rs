@@ -65,10 +65,14 @@ impl Runtime {
         let Some(hosting) = &mut hosted.hosting else { return };
         hosting.journal.cancelled(&mut durable.page, (clock, step), how);
         let uuid = hosting.uuid();
+        let is_first = !hosting.is_cancelled();
         match how {
             Cancel::Unwinds => {
                 hosting.holding.cancelled_at.get_or_insert(step);
                 hosted.run.cancel_all();
+                if is_first {
+                    self.make_room(place);
+                }
             }
             Cancel::Forces => {
                 let left = hosted.run.force_end();

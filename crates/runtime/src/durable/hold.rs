@@ -121,7 +121,7 @@ pub(crate) struct Holding {
     pub(super) releases: u32,
     /// Something was thrown into the middle of its code, so it can continue only from its log.
     pub(super) is_broken: bool,
-    /// How many turns it had had when a person cancelled it. No limit keeps it from ending then.
+    /// How many turns it had had when a person cancelled it.
     pub(super) cancelled_at: Option<u64>,
     /// How many tasks and messages it had when its memory was last estimated, and the estimate.
     measured: (usize, u64),
@@ -160,12 +160,32 @@ impl Runtime {
 
     /// The limit that a run in memory has gone over.
     pub(super) fn overrun(&mut self, place: usize, limits: &RunLimits) -> Option<Overrun> {
-        let hosted = &mut self.runs[place];
-        let (run, Some(hosting)) = (&hosted.run, &mut hosted.hosting) else { return None };
-        let holding = &mut hosting.holding;
-        if holding.error.is_some() || holding.cancelled_at.is_some() || hosting.is_over {
+        let hosting = self.runs[place].hosting.as_ref()?;
+        let holding = &hosting.holding;
+        // One that was cancelled has to come back to clean up, however much it uses.
+        let comes_back_to_end = holding.cancelled_at.is_some() && hosting.replay.is_some();
+        if holding.error.is_some() || comes_back_to_end || hosting.is_over {
             return None;
         }
+        let releases = holding.releases;
+        limits.overrun(self.usage(place)?, releases)
+    }
+
+    /// Gives a run that was cancelled room to clean up: it may use twice what it uses now, at least.
+    pub(super) fn make_room(&mut self, place: usize) {
+        let (Some(limits), Some(usage)) = (self.settings.run_limits, self.usage(place)) else {
+            return;
+        };
+        if let Some(hosting) = &mut self.runs[place].hosting {
+            hosting.holding.releases = limits.releases_for(usage, hosting.holding.releases) + 1;
+        }
+    }
+
+    /// What a durable run in memory uses.
+    fn usage(&mut self, place: usize) -> Option<Usage> {
+        let hosted = &mut self.runs[place];
+        let (run, hosting) = (&hosted.run, hosted.hosting.as_mut()?);
+        let holding = &mut hosting.holding;
         let count = run.live_tasks() + run.unread_count();
         let (before, _) = holding.measured;
         if count > FEW.max(before + before / 4) {
@@ -177,14 +197,13 @@ impl Runtime {
         }
         let chain = &hosting.journal.chain;
         let charged = self.memory.as_ref().map_or(0, |memory| memory.charged(run.id()));
-        let usage = Usage {
+        Some(Usage {
             tasks: run.live_tasks() as u64,
             calls: run.calls_made(),
             records: chain.seq(),
             log_bytes: chain.bytes(),
             memory_bytes: holding.measured.1.max(charged),
-        };
-        limits.overrun(usage, holding.releases)
+        })
     }
 
     /// Holds a run that is in memory.

@@ -108,6 +108,12 @@ impl RunLimits {
         })
     }
 
+    /// After how many releases at least a run may use as much, if there were so many already.
+    pub(crate) fn releases_for(&self, usage: Usage, releases: u32) -> u32 {
+        let fits = |releases: &u32| self.overrun(usage, *releases).is_none();
+        (releases..MAX_DOUBLINGS).find(fits).unwrap_or(MAX_DOUBLINGS)
+    }
+
     /// An error if a run with so many unread messages, and bytes of them, may not be sent another one.
     pub(crate) fn refuse_message(
         &self,
@@ -161,6 +167,8 @@ mod tests {
         assert_eq!((over.limit, over.used, over.allowed), ("tasks", 101, 100));
         assert_eq!(limits.overrun(usage(101), 1), None);
         assert!(limits.overrun(usage(401), 2).is_some());
+        assert_eq!(limits.releases_for(usage(401), 0), 3);
+        assert_eq!(limits.releases_for(usage(401), 5), 5);
         assert_eq!(limits.overrun(usage(u64::MAX), 0).unwrap().used, u64::MAX);
         assert_eq!(RunLimits::default().overrun(usage(u64::MAX), 0), None);
     }

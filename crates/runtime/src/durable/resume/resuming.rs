@@ -501,6 +501,9 @@ impl Runtime {
         if let Some((call, input)) = continues {
             self.continue_run(place, call, &input);
         }
+        if self.runs[place].hosting.as_ref().is_some_and(|hosting| hosting.is_cancelled()) {
+            self.make_room(place);
+        }
         self.empty_outbox(place);
         self.line_up(place);
         self.inherit(place);
