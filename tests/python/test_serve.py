@@ -1,5 +1,6 @@
 """`tiffany serve` with a file of Python: its page in the book, as a newcomer follows it."""
 
+import contextlib
 import json
 import re
 import signal
@@ -259,6 +260,7 @@ def test_the_end_waits_for_a_step_and_blames_no_task(tmp_path: Path) -> None:
 
 
 SPINS = """
+import os
 import re
 
 import tiffany
@@ -287,6 +289,18 @@ async def cleans_up(path):
             pass
     finally:
         await note(path)
+
+
+@tiffany.workflow
+async def kills():
+    await greet("Ada")
+    os._exit(7)
+
+
+@tiffany.workflow
+async def hoards():
+    for number in range(150):
+        await tiffany.put(f"piece {number}", "x" * 5_000_000 + str(number))
 
 
 @tiffany.workflow
@@ -322,7 +336,7 @@ def greet(name):
     return f"hello {name}"
 """
 
-LIMITS = 'app = "spins.py"\n[run_limits]\nturn = "1s"\n'
+LIMITS = 'app = "spins.py"\n[run_limits]\nturn = "1s"\nmemory_bytes = "200MB"\n'
 
 
 def spinning(home: Home, *more: str) -> Started:
@@ -421,6 +435,37 @@ def test_what_code_does_about_its_interruption_never_happened(
         while ask(run)["state"] != "held" and time.monotonic() < deadline:
             time.sleep(0.1)
         assert ask(run)["state"] == "held"
+
+
+def test_a_workflow_that_kills_the_daemon_is_held_after_three_deaths(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    for life in range(3):
+        with spinning(home) as daemon:
+            if life == 0:
+                url = json.loads(daemon.line())["url"]
+                body = {"function": "kills", "id": "kills", "input": {}}
+                # The daemon may die before it has answered.
+                with contextlib.suppress(OSError):
+                    ask(f"{url}/api/v1/runs", body)
+            assert daemon.end().code == 7
+    with spinning(home) as daemon:
+        url = json.loads(daemon.line())["url"]
+        shown = ask(f"{url}/api/v1/runs/kills")
+        assert shown["state"] == "held", shown
+        assert "the process died 3 times" in shown["error"]["message"]
+        quick = submit(url, "quick", {"name": "Ada"})
+        assert ask(f"{quick}?wait=20")["value"] == "hello Ada"
+
+
+def test_what_a_workflow_puts_into_its_store_counts_as_memory(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    with spinning(home) as daemon:
+        url = json.loads(daemon.line())["url"]
+        run = submit(url, "hoards", {})
+        await_state(run, "held")
+        assert "bytes of memory" in ask(run)["error"]["message"]
+        quick = submit(url, "quick", {"name": "Ada"})
+        assert ask(f"{quick}?wait=20")["value"] == "hello Ada"
 
 
 def test_a_daemon_ends_within_its_grace_period_whatever_a_task_does(tmp_path: Path) -> None:
