@@ -62,7 +62,7 @@ def run(
     ``env`` is what all tasks can ``Ask`` for. ``handlers`` see the calls of all tasks, the first one first. A run ends with
     ``"all"`` of its tasks, or with its ``"root"``, and then the rest are cancelled. ``limits`` may have ``max_tasks``,
     ``max_calls``, ``max_time`` and ``max_cost``; what goes over one fails. ``run_limits`` may have ``tasks``, ``calls``, ``records``,
-    ``log_bytes``, ``memory_bytes``, ``messages``, ``message_bytes`` and ``turn`` (seconds): a durable run that goes over one is held. A task that is cancelled may clean up for ``cancel_grace`` seconds. ``policy``
+    ``log_bytes``, ``memory_bytes``, ``messages``, ``message_bytes``, ``deaths`` and ``turn`` (seconds): a durable run that goes over one is held. A task that is cancelled may clean up for ``cancel_grace`` seconds. ``policy``
     says who of those that are ready goes first, and ``threads`` how many there are for ``Blocking``.
     ``step_slots`` bounds how many steps may block a thread at the same time; the others wait for a slot. With the ``"virtual"`` clock no time
     passes: when nobody is ready, it jumps to the next timer (see `tiffany.testing`).

@@ -1,5 +1,6 @@
 """`tiffany serve` with a file of Python: its page in the book, as a newcomer follows it."""
 
+import contextlib
 import json
 import re
 import signal
@@ -262,6 +263,7 @@ def test_the_end_waits_for_a_step_and_blames_no_task(tmp_path: Path) -> None:
 SPINS = """
 import contextlib
 import dataclasses
+import os
 import re
 
 import tiffany
@@ -290,6 +292,27 @@ async def cleans_up(path):
             pass
     finally:
         await note(path)
+
+
+@tiffany.workflow
+async def kills():
+    await greet("Ada")
+    os._exit(7)
+
+
+@tiffany.workflow
+async def hoards():
+    for number in range(150):
+        await tiffany.put(f"piece {number}", "x" * 5_000_000 + str(number))
+
+
+@tiffany.workflow
+async def never_lets_go():
+    try:
+        await tiffany.sleep(3600)
+    finally:
+        while True:
+            pass
 
 
 @tiffany.workflow
@@ -373,7 +396,8 @@ def greet(name):
 
 def spinning(home: Home, *more: str, turn: str = "1s") -> Started:
     home.write("spins.py", SPINS)
-    home.write("tiffany.toml", f'app = "spins.py"\n[run_limits]\nturn = "{turn}"\n')
+    limits = f'[run_limits]\nturn = "{turn}"\nmemory_bytes = "200MB"\n'
+    home.write("tiffany.toml", 'app = "spins.py"\n' + limits)
     listen = ("--listen", "127.0.0.1:0")
     return home.start("serve", "--json", "--config", "tiffany.toml", *listen, *more)
 
@@ -382,6 +406,13 @@ def submit(url: str, function: str, given: dict[str, Any]) -> str:
     runs = url + "/api/v1/runs"
     ask(runs, {"function": function, "id": function, "input": given})
     return f"{runs}/{function}"
+
+
+def await_state(run: str, state: str) -> None:
+    deadline = time.monotonic() + 20
+    while ask(run)["state"] != state and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert ask(run)["state"] == state
 
 
 def test_a_workflow_that_spins_is_interrupted_and_held_and_others_go_on(tmp_path: Path) -> None:
@@ -410,6 +441,32 @@ def test_a_workflow_that_spins_is_interrupted_and_held_and_others_go_on(tmp_path
             types = [record["type"] for record in records]
         assert types == ["RunHeld", "RunReleased", "RunHeld"]
         assert ask(spins)["state"] == "held"
+        # The release doubled the time that its turns may take.
+        assert "kept its turn for 2 s" in ask(spins)["error"]["message"]
+
+
+def test_a_second_cancel_ends_a_run_whose_cleanup_spins(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    with spinning(home) as daemon:
+        url = json.loads(daemon.line())["url"]
+        run = submit(url, "never_lets_go", {})
+        ask(f"{run}/cancel", {})
+        await_state(run, "held")
+        daemon.signal(signal.SIGKILL)
+    with spinning(home) as daemon:
+        url = json.loads(daemon.line())["url"]
+        run = f"{url}/api/v1/runs/never_lets_go"
+        assert ask(run)["state"] == "held"
+        ask(f"{run}/cancel", {})
+        shown = ask(run)
+        assert shown["state"] == "cancelled", shown
+        assert "its end was forced while it had task 1" in shown["error"]["message"]
+        ask(f"{url}/api/v1/runs", {"function": "never_lets_go", "id": "again", "input": {}})
+        second = f"{url}/api/v1/runs/again"
+        ask(f"{second}/cancel", {})
+        await_state(second, "held")
+        ask(f"{second}/cancel", {})
+        assert ask(second)["state"] == "cancelled"
 
 
 @pytest.mark.parametrize("function", ["cleans_up", "catches"])
@@ -494,6 +551,37 @@ def test_an_answer_that_takes_too_long_is_given_up_and_named_meanwhile(tmp_path:
         assert ask(f"{run}/queries/status", {"input": "short"}) == {"answer": "short"}
         daemon.signal(signal.SIGTERM)
         assert daemon.end().code == 0
+
+
+def test_a_workflow_that_kills_the_daemon_is_held_after_three_deaths(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    for life in range(3):
+        with spinning(home) as daemon:
+            if life == 0:
+                url = json.loads(daemon.line())["url"]
+                body = {"function": "kills", "id": "kills", "input": {}}
+                # The daemon may die before it has answered.
+                with contextlib.suppress(OSError):
+                    ask(f"{url}/api/v1/runs", body)
+            assert daemon.end().code == 7
+    with spinning(home) as daemon:
+        url = json.loads(daemon.line())["url"]
+        shown = ask(f"{url}/api/v1/runs/kills")
+        assert shown["state"] == "held", shown
+        assert "the process died 3 times" in shown["error"]["message"]
+        quick = submit(url, "quick", {"name": "Ada"})
+        assert ask(f"{quick}?wait=20")["value"] == "hello Ada"
+
+
+def test_what_a_workflow_puts_into_its_store_counts_as_memory(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    with spinning(home) as daemon:
+        url = json.loads(daemon.line())["url"]
+        run = submit(url, "hoards", {})
+        await_state(run, "held")
+        assert "bytes of memory" in ask(run)["error"]["message"]
+        quick = submit(url, "quick", {"name": "Ada"})
+        assert ask(f"{quick}?wait=20")["value"] == "hello Ada"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

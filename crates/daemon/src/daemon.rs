@@ -173,7 +173,7 @@ impl Daemon {
         }
         builder = builder.run_limits(config.run_limits());
         if let Some(slots) = config.step_slots {
-            builder = builder.step_slots(slots.get());
+            builder = builder.step_slots(slots);
         }
         if let Some(node) = &config.node {
             builder = builder.node(node);

@@ -39,6 +39,14 @@ pub struct Limits {
     pub child_time: Duration,
 }
 
+/// An error if a number is not one of these.
+pub(crate) fn in_range(name: &str, value: u64, (least, most): (u64, u64)) -> Result<(), String> {
+    match value {
+        value if (least..=most).contains(&value) => Ok(()),
+        value => Err(format!("`{name}` is {value}, and may be from {least} to {most}")),
+    }
+}
+
 /// So many of anything, and no more.
 const MOST: u64 = 1_000_000;
 const GIGABYTE: u64 = 1 << 30;
@@ -47,10 +55,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 impl Limits {
     /// What is wrong with them, if something is: which, and what it may be.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let number = |name, value: usize, least: u64, most: u64| match value as u64 {
-            value if (least..=most).contains(&value) => Ok(()),
-            value => Err(format!("`{name}` is {value}, and may be from {least} to {most}")),
-        };
+        let number = |name, value: usize, least, most| in_range(name, value as u64, (least, most));
         let rate = |name, value: u32| number(name, value as usize, 1, MOST);
         let time = |name, value: Duration| match value {
             value if (Duration::from_millis(1)..=DAY).contains(&value) => Ok(()),

@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,7 +16,7 @@ use tiffany::cli::{Asked, GuestError, clean, units};
 use tiffany::logging::{self, Format, Level};
 use tiffany::{Builder, RuntimeHandle};
 
-use crate::config::Config;
+use crate::config::{Config, MAX_STEP_SLOTS};
 use crate::daemon::{Daemon, GRACE, LISTEN, ServeError, Serving};
 use crate::error::DaemonError;
 use crate::notify;
@@ -33,8 +32,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "TIME", value_parser = units::time)]
     grace: Option<Duration>,
     /// How many steps may block a thread at the same time; the others wait for a slot.
-    #[arg(long, value_name = "NUMBER")]
-    step_slots: Option<NonZeroUsize>,
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=MAX_STEP_SLOTS.into()))]
+    step_slots: Option<u32>,
 }
 
 pub(crate) const NAME: &str = "serve";
@@ -74,7 +73,7 @@ pub(crate) fn serve(asked: Asked<'_>) -> Result<u8, GuestError> {
     let config = Config::typed(asked.matches)?;
     let is_configured = config.is_some();
     let mut config = config.unwrap_or_default().with_rules_of_env()?;
-    config.step_slots = typed.step_slots.or(config.step_slots);
+    config.step_slots = typed.step_slots.map(|slots| slots as usize).or(config.step_slots);
     let app = config.app.clone().map(PathBuf::into_os_string);
     let theirs = app.as_ref().and_then(|file| asked.functions_of(file)).transpose()?;
     // After the program is there: loading it may put its own way with signals over this one.

@@ -116,20 +116,38 @@ impl Run {
     /// How many timers there are of daemon tasks that no other task waits for: these wake nobody else.
     /// A daemon task that is being cancelled is waited for by its run.
     fn daemon_timers(&self) -> usize {
+        if self.rare.daemons.is_empty() {
+            return 0;
+        }
         let timers = |slot: u32| {
             let waits = self.tasks[slot as usize].calls().into_iter().flat_map(Calls::waits);
             waits.filter(|(_, wait, _)| matches!(wait, Wait::Timer { .. })).count()
         };
-        let is_idle = |slot: u32| {
-            self.tasks[slot as usize].state() != TaskState::Cancelling
-                && self.dependents(slot).iter().all(|waiter| self.is_daemon(*waiter))
+        let needed = self.needed_daemons();
+        let is_idle = |slot: &u32| {
+            self.tasks[*slot as usize].state() != TaskState::Cancelling && !needed.contains(slot)
         };
-        let daemons = self.rare.daemons.iter().copied();
-        daemons
-            .map(|slot| (slot, timers(slot)))
-            .filter(|(slot, timers)| *timers > 0 && is_idle(*slot))
-            .map(|(_, timers)| timers)
-            .sum()
+        self.rare.daemons.iter().copied().filter(is_idle).map(timers).sum()
+    }
+
+    /// The daemon tasks that another task waits for, directly or through other daemon tasks.
+    fn needed_daemons(&self) -> BTreeSet<u32> {
+        let (mut open, mut waits_for) = (Vec::new(), BTreeMap::<u32, Vec<u32>>::new());
+        for slot in self.rare.daemons.iter().copied() {
+            for waiter in self.waiting_for(slot) {
+                match self.is_daemon(waiter) {
+                    true => waits_for.entry(waiter).or_default().push(slot),
+                    false => open.push(slot),
+                }
+            }
+        }
+        let mut needed = BTreeSet::new();
+        while let Some(slot) = open.pop() {
+            if needed.insert(slot) {
+                open.extend(waits_for.get(&slot).into_iter().flatten());
+            }
+        }
+        needed
     }
 
     /// The tasks that wait for this one, directly or through others.
@@ -203,13 +221,7 @@ impl Run {
 
     /// What a call waits for, in words.
     fn describe(&self, wait: &Wait) -> String {
-        let name = |slot: u32| {
-            let task = &self.tasks[slot as usize];
-            match self.name(slot) {
-                Some(name) => format!("task {} `{name}`", task.tid),
-                None => format!("task {}", task.tid),
-            }
-        };
+        let name = |slot: u32| self.task_name(slot);
         match *wait {
             Wait::Join { task, .. } | Wait::Over { task, .. } => name(task),
             Wait::Handler { task, .. } => format!("its handler ({})", name(task)),
@@ -242,6 +254,19 @@ impl Run {
                 let members = some(members.into_iter().map(name));
                 format!("group {} ({members})", self.rare.groups[group as usize].id())
             }
+        }
+    }
+
+    /// The first few of these tasks, and how many more there are.
+    pub(crate) fn name_some(&self, slots: impl ExactSizeIterator<Item = u32>) -> String {
+        some(slots.map(|slot| self.task_name(slot)))
+    }
+
+    fn task_name(&self, slot: u32) -> String {
+        let tid = self.tasks[slot as usize].tid;
+        match self.name(slot) {
+            Some(name) => format!("task {tid} `{name}`"),
+            None => format!("task {tid}"),
         }
     }
 

@@ -2,7 +2,7 @@
 //! means to the rest of its run.
 
 use crate::config::{End as RunEnd, Rules};
-use crate::error::{ErrorKind, Site, TaskError};
+use crate::error::{ErrorKind, Site, TaskError, TaskLabel};
 use crate::outbox::EventKind;
 use crate::record::RecordKind;
 use crate::run::{Run, RunFailure};
@@ -16,6 +16,8 @@ pub(crate) enum End {
     Failed(TaskError),
     /// With the line that spawned it, if its coroutine knew.
     Cancelled(Option<Site>),
+    /// The end of the run was forced; with what was left of it.
+    Forced(String),
 }
 
 impl Run {
@@ -57,6 +59,9 @@ impl Run {
                 let mut label = label(self);
                 label.spawned_at = spawned_at.unwrap_or(label.spawned_at);
                 (TaskState::Cancelled, Outcome::Error(error.in_task(|| label)))
+            }
+            End::Forced(left) => {
+                (TaskState::Cancelled, Outcome::Error(forced_end(&left, label(self))))
             }
         };
         let task = &mut self.tasks[slot as usize];
@@ -191,6 +196,12 @@ impl Run {
             self.keep_unobserved(error);
         }
     }
+}
+
+/// The error of a root that was cancelled and whose cleanup was not waited for.
+pub fn forced_end(left: &str, root: TaskLabel) -> TaskError {
+    let message = format!("was cancelled, and its end was forced while it had {left}");
+    TaskError::new(ErrorKind::TaskCancelled, message).in_task(|| root)
 }
 
 impl Task {

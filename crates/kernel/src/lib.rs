@@ -52,6 +52,7 @@ pub use census::Census;
 pub use config::{End, Events, Limits, Mode, Rules, RunConfig};
 pub use coroutine::{BoxCoroutine, Coroutine, Port, Release, Step, Unwind};
 pub use deadlock::{DeadlockError, Waiting};
+pub use ending::forced_end;
 pub use error::{ErrorKind, Site, TaskError, TaskLabel, Trace, panic_text};
 pub use handler::{Handler, Verdict};
 pub use id::{CallId, ObjectRef, RunId, TaskRef, Tid, Uuid, Waitable};

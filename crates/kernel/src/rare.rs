@@ -28,6 +28,8 @@ pub(crate) struct Tables {
     pub(crate) channels: Slab<Channel>,
     /// Channels for messages from outside, by name.
     pub(crate) inboxes: BTreeMap<Rc<str>, ObjectRef>,
+    /// How many messages are in these.
+    pub(crate) unread: usize,
     /// Which way the run takes at changes of the program.
     pub(crate) patches: BTreeMap<Rc<str>, bool>,
     pub(crate) semaphores: Slab<Semaphore>,
@@ -50,6 +52,7 @@ impl Tables {
         externals: BTreeMap::new(),
         channels: Slab::new(),
         inboxes: BTreeMap::new(),
+        unread: 0,
         patches: BTreeMap::new(),
         semaphores: Slab::new(),
         groups: Slab::new(),

@@ -134,7 +134,7 @@ impl Run {
     /// whether it did. The host is asked last whether it has news: a waker may have been used and dropped
     /// on another thread just now.
     pub fn check_deadlock(&mut self, has_news: impl FnOnce() -> bool) -> bool {
-        let alive = self.is_ready() || self.is_over() || self.has_hope() || self.awaits_message();
+        let alive = self.is_ready() || self.is_over() || self.awaits_message() || self.has_hope();
         if alive || self.grace_may_end() || self.foreign_may_wake() || has_news() {
             self.report_cycles();
             return false;

@@ -229,10 +229,11 @@ fn read_run_limits(limits: &Bound<'_, PyDict>) -> PyResult<RunLimits> {
             "memory_bytes" => read.memory_bytes = number()?,
             "messages" => read.messages = number()?,
             "message_bytes" => read.message_bytes = number()?,
+            "deaths" => read.deaths = number()?,
             "turn" => read.turn = Some(period(&value)?),
             other => {
                 let message = format!(
-                    "there is no run limit `{other}`; there are tasks, calls, records, log_bytes, memory_bytes, messages, message_bytes and turn"
+                    "there is no run limit `{other}`; there are tasks, calls, records, log_bytes, memory_bytes, messages, message_bytes, deaths and turn"
                 );
                 return Err(TiffanyError::BadArgument.err(limits.py(), message));
             }

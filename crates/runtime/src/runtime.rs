@@ -21,7 +21,7 @@ use crate::builder::Builder;
 use crate::call::wrong_type;
 use crate::clock::{Clock, LONGEST_WAIT_FOR_TIMER};
 use crate::context::{self, Entered};
-use crate::durable::{Durable, Effects, Hosting, Sending, StepWork};
+use crate::durable::{Durable, Effects, Hosting, MemoryGauge, Sending, StepWork};
 use crate::error::RunError;
 use crate::future_task::{Fallible, FutureTask, Plain};
 use crate::handle::RuntimeHandle;
@@ -31,6 +31,7 @@ use crate::metrics::Stretch;
 use crate::pal::Feed;
 use crate::pool::Work;
 use crate::reactor::Ready;
+use crate::wal::CurrentTurn;
 use crate::watchdog::Watched;
 
 /// How many turns tasks may have before descriptors are looked at again.
@@ -78,6 +79,11 @@ pub struct Runtime {
     stepping: Option<usize>,
     turns_since_poll: usize,
     stretch: Stretch,
+    /// What runs take of the process's memory, if that is limited; and whether the rounds are measured.
+    pub(crate) memory: Option<Box<MemoryGauge>>,
+    pub(crate) measures_rounds: bool,
+    /// Where the next process finds out in whose turn this one died.
+    pub(crate) current_turn: Option<CurrentTurn>,
     letters: Vec<Letter>,
     ready: Vec<Ready>,
     pub(crate) events: Vec<Event>,
@@ -144,6 +150,9 @@ impl Runtime {
             stepping: None,
             turns_since_poll: 0,
             stretch: Stretch::new(),
+            memory: None,
+            measures_rounds: false,
+            current_turn: None,
             letters: Vec::new(),
             ready: Vec::new(),
             events: Vec::new(),
@@ -262,6 +271,9 @@ impl Runtime {
     fn count_turns(&mut self) {
         let turns = std::mem::take(&mut self.turns_since_poll);
         self.stretch.looked(turns, &self.host.inbox.meters);
+        if let Some(memory) = &mut self.memory {
+            self.measures_rounds = memory.look();
+        }
     }
 
     /// How many runs wait for a turn.
@@ -398,10 +410,25 @@ impl Runtime {
     pub(crate) fn round(&mut self, place: usize) {
         let now = self.given_time();
         // With another run in line, this one has a round; alone it may go on until it is time for news.
-        let turns = if self.next.is_some() { 1 } else { TURNS_PER_POLL };
-        let run = &mut self.runs[place].run;
+        let is_brief = self.next.is_some() || self.measures_rounds;
+        let turns = if is_brief { 1 } else { TURNS_PER_POLL };
+        if self.measures_rounds {
+            self.memory.iter_mut().for_each(|memory| memory.round_begins());
+        }
+        let hosted = &mut self.runs[place];
+        let note = self.current_turn.as_ref().zip(hosted.hosting.as_ref());
+        if let Some((turn, hosting)) = note {
+            turn.begins(hosting.uuid());
+        }
+        let run = &mut hosted.run;
         self.turns_since_poll +=
             context::with(|context| context.take_turns(|port| run.rounds(port, now, turns)));
+        if let Some((turn, _)) = note {
+            turn.ends();
+        }
+        if self.measures_rounds {
+            self.measure_round(place);
+        }
         match context::with(|context| context.interrupted.take()) {
             false => self.after_turns(place),
             true => self.interrupted(place),
@@ -421,10 +448,11 @@ impl Runtime {
             self.stalled.insert(run.id());
         }
         self.line_up(place);
-        if self.runs[place].hosting.is_some() {
+        if let Some(hosting) = &self.runs[place].hosting {
+            let uuid = hosting.uuid();
             self.inherit(place);
             self.check_limits(place);
-            self.deliver_parked(place);
+            self.deliver_parked(uuid);
         }
     }
 
@@ -716,21 +744,14 @@ impl Runtime {
         }
     }
 
-    pub(crate) fn cancel_run(&mut self, id: RunId) {
-        match self.durable_place(id) {
-            Some(place) => self.cancel_durable(place),
-            None => self.with_run(id, Run::cancel_all),
-        }
-    }
-
     /// Where a run is, if it is durable.
-    fn durable_place(&self, id: RunId) -> Option<usize> {
+    pub(crate) fn durable_place(&self, id: RunId) -> Option<usize> {
         let place = *self.places.get(&id)?;
         self.runs[place].hosting.as_ref().map(|_| place)
     }
 
     /// Does something to a run, which may make it ready or change its timers.
-    fn with_run(&mut self, id: RunId, act: impl FnOnce(&mut Run)) {
+    pub(crate) fn with_run(&mut self, id: RunId, act: impl FnOnce(&mut Run)) {
         if let Some(place) = self.places.get(&id).copied() {
             act(&mut self.runs[place].run);
             self.line_up(place);

@@ -34,6 +34,9 @@ struct Outside {
     what: String,
 }
 
+/// How often the time for a turn may be doubled.
+const MAX_DOUBLINGS: u32 = 20;
+
 /// No task has this number: the loop is at work itself.
 const NOBODY: u64 = 0;
 
@@ -249,7 +252,8 @@ pub(crate) struct Watched {
     /// The last turn that was interrupted, or was to be.
     interrupted: Mutex<Option<StuckTask>>,
     names: Mutex<BTreeMap<(RunId, Tid), String>>,
-    uuids: Mutex<BTreeMap<RunId, Uuid>>,
+    /// What durable runs are called, and how often their turns may take twice as long.
+    uuids: Mutex<BTreeMap<RunId, (Uuid, u32)>>,
 }
 
 /// A runtime is awake while this lives.
@@ -292,7 +296,22 @@ impl Watched {
 
     /// Tells the watchdog what a durable run is called.
     pub(crate) fn run_begins(&self, run: RunId, uuid: Uuid) {
-        self.uuids.lock().insert(run, uuid);
+        self.uuids.lock().insert(run, (uuid, 0));
+    }
+
+    /// Doubles the time that a run's tasks may keep their turns so many times.
+    pub(crate) fn double_turns(&self, run: RunId, times: u32) {
+        if let Some((_, doublings)) = self.uuids.lock().get_mut(&run) {
+            *doublings = times;
+        }
+    }
+
+    /// How long the task that has its turn may keep it.
+    fn turn_limit_now(&self) -> Option<Duration> {
+        let limit = self.turn_limit.lock().as_ref()?.limit;
+        let run = RunId(self.pulse.run.load(Ordering::Relaxed));
+        let doublings = self.uuids.lock().get(&run).map_or(0, |(_, doublings)| *doublings);
+        Some(limit.saturating_mul(1 << doublings.min(MAX_DOUBLINGS)))
     }
 
     /// The run is forgotten.
@@ -420,8 +439,9 @@ impl Dog {
                     entry.reported = true;
                     reports.push((Arc::clone(one), one.notice(running_for)));
                 }
-                let limit = one.turn_limit.lock().as_ref().map(|limit| limit.limit);
-                if limit.is_some_and(|limit| running_for >= limit * (entry.overruns + 1))
+                let times = entry.overruns + 1;
+                let limit = one.turn_limit_now();
+                if limit.is_some_and(|limit| running_for >= limit.saturating_mul(times))
                     && entry.reported
                 {
                     entry.overruns += 1;
@@ -466,7 +486,7 @@ impl Watched {
     /// The task that has its turn, or the code that runs outside turns.
     fn task(&self, running_for: Duration) -> StuckTask {
         if let Some(Outside { run, what }) = &*self.pulse.outside.lock() {
-            let uuid = run.and_then(|run| self.uuids.lock().get(&run).copied());
+            let uuid = run.and_then(|run| self.uuids.lock().get(&run).map(|(uuid, _)| *uuid));
             let (run, tid, name) = (run.unwrap_or(RunId(0)), Tid(NOBODY), Some(what.clone()));
             let (spawned_at, last_call) = (None, None);
             return StuckTask { run, uuid, tid, name, spawned_at, last_call, running_for };
@@ -476,7 +496,7 @@ impl Watched {
             Tid(self.pulse.tid.load(Ordering::Relaxed)),
         );
         let name = self.names.lock().get(&(run, tid)).cloned();
-        let uuid = self.uuids.lock().get(&run).copied();
+        let uuid = self.uuids.lock().get(&run).map(|(uuid, _)| *uuid);
         let line = |at| Pulse::line(at).filter(|_| self.lines == Lines::Tell);
         let (spawned_at, last_call) = (line(&self.pulse.spawned_at), line(&self.pulse.last_call));
         StuckTask { run, uuid, tid, name, spawned_at, last_call, running_for }

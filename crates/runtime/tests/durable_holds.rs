@@ -5,11 +5,14 @@ mod durable_kit;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use tiffany::control::{RunQuery, State};
+use tiffany::control::{Control, RunQuery, State};
 use tiffany::durable::{DurableRun, Fork, RunLimits, receive, run_id, send, step};
-use tiffany::{Builder, ErrorKind, RunError, Runtime, TaskError, binding, random, sleep, spawn};
+use tiffany::{
+    AgentTask, Builder, ErrorKind, RunError, Runtime, TaskContext, TaskError, TaskStatus, binding,
+    random, sleep, spawn, spawn_agent,
+};
 
-use durable_kit::{Dir, ms};
+use durable_kit::{Dir, TO_BE_KILLED, ms};
 
 fn kind(error: &RunError) -> ErrorKind {
     error.task_error().unwrap_or_else(|| panic!("{error}")).kind()
@@ -521,4 +524,311 @@ fn a_run_that_sends_to_itself_does_not_wait_for_itself() {
     }
     assert!(runtime.is_finished(run.uuid()), "it waits for itself");
     assert_eq!(runtime.wait_for(&run).unwrap(), "TFY0237 0");
+}
+
+/// Keeps a megabyte more after each call, in one of the places where a task can keep something.
+async fn hoards(place: String) -> Result<usize, TaskError> {
+    let (mut kept, (sender, _receiver)) = (Vec::new(), tiffany::unbounded_channel().await);
+    for _ in 0..800 {
+        random().await;
+        let piece = vec![1_u8; 1 << 20];
+        match place.as_str() {
+            "variables" => kept.push(piece),
+            _ => sender.send(piece).await.map_err(|error| TaskError::failed(error.to_string()))?,
+        }
+    }
+    Ok(kept.len())
+}
+
+async fn ticks(count: u32) -> Result<u32, TaskError> {
+    for _ in 0..count {
+        random().await;
+        sleep(ms(1)).await;
+    }
+    Ok(count)
+}
+
+#[test]
+fn memory_counts_wherever_a_run_keeps_it() {
+    for place in ["variables", "channels"] {
+        let dir = Dir::new();
+        let limits = RunLimits { memory_bytes: Some(150_000_000), ..RunLimits::default() };
+        let build = || {
+            let builder = dir.builder().register("hoards", hoards).register("ticks", ticks);
+            builder.run_limits(limits).build().unwrap()
+        };
+        let mut runtime = build();
+        let other = runtime.submit::<u32>("ticks", "other", &100_u32).unwrap();
+        let run = runtime.submit::<usize>("hoards", "a", &place).unwrap();
+        let error = wait_error(&mut runtime, &run);
+        assert_eq!(error.kind(), ErrorKind::RunHeld, "{place}: {error}");
+        assert!(error.message().contains("bytes of memory"), "{error}");
+        assert_eq!(runtime.wait_for(&other).unwrap(), 100, "the other run took nothing");
+        // A release allows it twice as much, in a replay as well.
+        drop(runtime);
+        let calls = dir_count(&dir, "a", "TaskYield");
+        assert!(calls < 600, "{place}: held after {calls} calls");
+        let mut runtime = build();
+        runtime.release(&run, "ada", None).unwrap();
+        let error = wait_error(&mut runtime, &run);
+        assert!(error.message().contains("more than the 300000000"), "{place}: {error}");
+    }
+}
+
+/// A task whose cleanup never ends: it starts another one of its kind, and another one.
+struct Clings {
+    spawns: bool,
+}
+
+impl AgentTask for Clings {
+    type Output = ();
+
+    fn poll(&mut self, _: &mut TaskContext<'_>) -> TaskStatus<()> {
+        TaskStatus::sleep(Duration::from_secs(3600))
+    }
+
+    fn cancel(&mut self, _: &mut TaskContext<'_>) -> TaskStatus<()> {
+        self.spawns = !self.spawns;
+        match self.spawns {
+            true => TaskStatus::spawn(spawn_agent(Clings { spawns: false })),
+            false => TaskStatus::sleep(ms(1)),
+        }
+    }
+}
+
+async fn clings(fails: bool) -> Result<(), TaskError> {
+    drop(spawn_agent(Clings { spawns: false }).await);
+    if fails {
+        random().await;
+        return Err(TaskError::failed("the root failed"));
+    }
+    sleep(Duration::from_secs(3600)).await;
+    Ok(())
+}
+
+/// Drives the run `a` until it has come to this state.
+fn await_state(runtime: &mut Runtime, wanted: State) {
+    let began = std::time::Instant::now();
+    while state(runtime, "a") != wanted {
+        assert!(began.elapsed() < Duration::from_secs(10), "it does not become {wanted:?}");
+        runtime.run(sleep(ms(1))).unwrap();
+    }
+}
+
+#[test]
+fn a_second_cancel_ends_a_run_whose_cleanup_does_not_end() {
+    let dir = Dir::new();
+    let build = || dir.builder().register("clings", clings).build().unwrap();
+    let mut runtime = build();
+    let run = runtime.submit::<()>("clings", "a", &false).unwrap();
+    runtime.run(sleep(ms(5))).unwrap();
+    runtime.cancel(&run).unwrap();
+    // A repeated request is not a second one: the cleanup has had no turn yet.
+    runtime.cancel(&run).unwrap();
+    runtime.run(sleep(ms(30))).unwrap();
+    assert_eq!(state(&mut runtime, "a"), State::Live, "its cleanup goes on");
+    runtime.cancel(&run).unwrap();
+    await_state(&mut runtime, State::Cancelled);
+    assert_eq!(wait_error(&mut runtime, &run).kind(), ErrorKind::TaskCancelled);
+    drop(runtime);
+    // All that was spawned has its end in the log, and it can be replayed.
+    assert_eq!(dir.count("\"type\":\"TaskSpawn\"") + 1, dir.count("\"type\":\"TaskCancel\""));
+    assert_eq!(dir.count("\"force\":true"), 1);
+    let cut = dir.cut_after(1, "\"force\":true");
+    let mut runtime = cut.builder().register("clings", clings).build().unwrap();
+    await_state(&mut runtime, State::Cancelled);
+    drop(runtime);
+    assert_eq!(cut.log(), dir.log(), "the forced end is the same after a crash");
+}
+
+#[test]
+fn a_cleanup_has_limits_too() {
+    for restarts in [false, true] {
+        let dir = Dir::new();
+        let build =
+            || dir.builder().register("clings", clings).run_limits(tasks(20)).build().unwrap();
+        let mut runtime = build();
+        let run = runtime.submit::<()>("clings", "a", &false).unwrap();
+        runtime.run(sleep(ms(5))).unwrap();
+        runtime.cancel(&run).unwrap();
+        await_state(&mut runtime, State::Held);
+        assert!(wait_error(&mut runtime, &run).message().contains("more than the 40"));
+        if restarts {
+            drop(runtime);
+            runtime = build();
+            assert_eq!(state(&mut runtime, "a"), State::Held);
+        }
+        runtime.cancel(&run).unwrap();
+        await_state(&mut runtime, State::Cancelled);
+    }
+}
+
+#[test]
+fn a_cancel_ends_a_failed_run_whose_cleanup_does_not_end() {
+    for restarts in [false, true] {
+        let dir = Dir::new();
+        let build = || dir.builder().register("clings", clings).build().unwrap();
+        let mut runtime = build();
+        let run = runtime.submit::<()>("clings", "a", &true).unwrap();
+        assert!(wait_error(&mut runtime, &run).message().contains("the root failed"));
+        runtime.run(sleep(ms(30))).unwrap();
+        assert_eq!(state(&mut runtime, "a"), State::Ending);
+        if restarts {
+            drop(runtime);
+            runtime = build();
+            runtime.run(sleep(ms(5))).unwrap();
+            assert_eq!(state(&mut runtime, "a"), State::Ending);
+        }
+        runtime.cancel(&run).unwrap();
+        await_state(&mut runtime, State::Failed);
+        assert!(wait_error(&mut runtime, &run).message().contains("the root failed"));
+    }
+}
+
+#[test]
+fn a_release_doubles_the_time_of_a_turn_as_well() {
+    async fn ponders(_: ()) -> Result<(), TaskError> {
+        random().await;
+        std::thread::sleep(ms(1_300));
+        random().await;
+        Ok(())
+    }
+    let dir = Dir::new();
+    let build = || {
+        let turn = Some(Duration::from_secs(1));
+        let limits = RunLimits { turn, ..RunLimits::default() };
+        let builder = dir.builder().register("ponders", ponders).watchdog(Some(ms(50)));
+        builder.on_stuck(|_| {}).run_limits(limits).build().unwrap()
+    };
+    drop(dir.builder().register("ponders", ponders).build().map(|mut runtime| {
+        runtime.submit::<()>("ponders", "a", &()).unwrap();
+    }));
+    // As a process leaves it that was killed in a turn which was too long.
+    let marker = dir.0.join("turn.json");
+    let run = run_id("a");
+    std::fs::write(&marker, format!("{{\"run\":\"{run}\",\"tid\":1,\"seconds\":1,\"pid\":1}}"))
+        .unwrap();
+    let mut runtime = build();
+    let run = runtime.submit::<()>("ponders", "a", &()).unwrap();
+    assert!(wait_error(&mut runtime, &run).message().contains("kept its turn for 1 s"));
+    assert!(!marker.exists());
+    runtime.release(&run, "ada", None).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let seen = scope.spawn(|| {
+            let mut seen = false;
+            while !is_over.load(Ordering::SeqCst) {
+                seen |= marker.exists();
+                std::thread::sleep(ms(10));
+            }
+            seen
+        });
+        runtime.wait_for(&run).unwrap();
+        is_over.store(true, Ordering::SeqCst);
+        assert!(!seen.join().unwrap(), "a turn of 1.3 s was too long for a limit of 2 s");
+    });
+}
+
+/// Runs this test in a process of its own that is told where it works. Tells whether that came to its end.
+fn lives(test: &str, dir: &Dir) -> bool {
+    let mut life = std::process::Command::new(std::env::current_exe().unwrap());
+    life.args(["--exact", test, "--nocapture"]).env(TO_BE_KILLED, &dir.0);
+    let life = life.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    life.status().unwrap().success()
+}
+
+#[test]
+fn a_run_that_kills_its_process_is_held_after_three_deaths() {
+    async fn dies(_: ()) -> Result<(), TaskError> {
+        step("one", || Ok::<u32, String>(1)).await?;
+        random().await;
+        std::process::abort()
+    }
+    let build = |dir: &Dir| {
+        let limits = RunLimits::for_services();
+        programs(dir).register("dies", dies).run_limits(limits).build().unwrap()
+    };
+    if let Some(dir) = std::env::var_os(TO_BE_KILLED) {
+        // The directory is the other process's.
+        let dir = std::mem::ManuallyDrop::new(Dir(dir.into()));
+        let mut runtime = build(&dir);
+        let run = runtime.submit::<()>("dies", "a", &()).unwrap();
+        let error = wait_error(&mut runtime, &run);
+        assert_eq!(error.kind(), ErrorKind::RunHeld);
+        return;
+    }
+    let dir = Dir::new();
+    let test = "a_run_that_kills_its_process_is_held_after_three_deaths";
+    let deaths = (1..10).take_while(|_| !lives(test, &dir)).count();
+    assert_eq!(deaths, 3);
+    let mut runtime = build(&dir);
+    let run = runtime.submit::<()>("dies", "a", &()).unwrap();
+    let error = wait_error(&mut runtime, &run);
+    assert!(error.message().contains("the process died 3 times"), "{error}");
+    let other = runtime.submit::<u32>("quick", "other", &()).unwrap();
+    assert_eq!(runtime.wait_for(&other).unwrap(), 1);
+    drop(runtime);
+    // A release doubles this, as all limits.
+    let mut control = Control::open(&dir.0).unwrap();
+    control.release(run.uuid(), "ada", None).unwrap();
+    drop(control);
+    assert_eq!((1..10).take_while(|_| !lives(test, &dir)).count(), 6);
+}
+
+#[test]
+fn a_marker_that_cannot_be_read_is_removed() {
+    let dir = Dir::new();
+    drop(programs(&dir).build().unwrap());
+    let marker = dir.0.join("turn.json");
+    std::fs::write(&marker, "{\"run\":").unwrap();
+    drop(programs(&dir).build().unwrap());
+    assert!(!marker.exists());
+}
+
+#[test]
+fn messages_to_a_run_that_is_not_in_memory_count_too() {
+    async fn takes_one(_: ()) -> Result<(), TaskError> {
+        receive::<u64>("n").await?;
+        receive::<u64>("never").await.map(drop)
+    }
+    let dir = Dir::new();
+    let build = || {
+        let limits = RunLimits { messages: Some(3), ..RunLimits::default() };
+        dir.builder().register("takes_one", takes_one).run_limits(limits).build().unwrap()
+    };
+    let mut runtime = build();
+    let run = runtime.submit::<()>("takes_one", "a", &()).unwrap();
+    runtime.run(sleep(ms(5))).unwrap();
+    runtime.send(&run, "n", &0_u64).unwrap();
+    runtime.send(&run, "n", &1_u64).unwrap();
+    runtime.run(sleep(ms(5))).unwrap();
+    runtime.hold(&run, "ada", None).unwrap();
+    drop(runtime);
+    let mut runtime = build();
+    assert_eq!(state(&mut runtime, "a"), State::Held);
+    // One of the two was received.
+    runtime.send(&run, "n", &2_u64).unwrap();
+    runtime.send(&run, "m", &3_u64).unwrap();
+    let full = runtime.send(&run, "n", &4_u64).unwrap_err();
+    assert_eq!(kind(&full), ErrorKind::InboxFull);
+    assert!(full.to_string().contains("has 3 messages that it has not received"), "{full}");
+}
+
+#[test]
+fn messages_that_are_sent_while_no_process_runs_count_too() {
+    async fn never(_: ()) -> Result<(), TaskError> {
+        receive::<()>("never").await
+    }
+    let dir = Dir::new();
+    let mut runtime = dir.builder().register("never", never).build().unwrap();
+    let run = runtime.submit::<()>("never", "a", &()).unwrap();
+    let most = RunLimits::for_services().messages.unwrap();
+    for n in 1..most {
+        runtime.send(&run, "n", &n).unwrap();
+    }
+    drop(runtime);
+    let mut control = Control::open(&dir.0).unwrap();
+    control.send(run.uuid(), "n", &0_u64).unwrap();
+    let full = control.send(run.uuid(), "n", &0_u64).unwrap_err();
+    assert_eq!(full.kind(), ErrorKind::InboxFull, "{full}");
 }

@@ -306,7 +306,7 @@ pub(super) const ROUTES: &[Route] = &[
         .headers(LAST_EVENT)
         .answers(EVENTS_COME),
     post("/api/v1/runs/{run}/cancel", operator("cancel"), handler!(actions::cancel))
-        .about("Cancels a run.")
+        .about("Cancels a run: its tasks may clean up. A second time, after they had a turn, it ends the run without waiting for them.")
         .answers(NO_BODY),
     post("/api/v1/runs/{run}/hold", operator("hold"), handler!(actions::hold))
         .about("Holds a run: it gets no turns until it is released. Steps that are under way come to their end and are recorded.")

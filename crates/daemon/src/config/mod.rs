@@ -2,10 +2,10 @@
 //! `sections.rs`; here is only what they are called, and what a file that makes no sense gets.
 
 mod sections;
+mod words;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use tiffany::redact::{RedactError, Redactions};
 use tiffany::retention::Retention;
 
 use crate::auth::{Gate, Role, Tokens};
-use crate::limits::Limits;
+use crate::limits::{Limits, in_range};
 use crate::tls::TlsFiles;
 use crate::{otlp, sinks};
-use sections::{Keep, Limited, RunLimited, Span, Tls};
+use sections::{Keep, Limited, RunLimited, Span, Tls, check_run_limits};
 pub use sections::{Log, LogFormat, LogLevel};
 
 /// A configuration that shows everything that can be said, with what holds if it is not.
@@ -33,7 +33,7 @@ pub const EXAMPLE: &str = include_str!("example.toml");
 /// let config = Config::parse("listen = '127.0.0.1:8787'\ngrace = '30s'", "tiffany.toml".as_ref())?;
 /// assert_eq!(config.listen.unwrap().port(), 8787);
 /// let error = Config::parse("lisen = '127.0.0.1:8787'", "tiffany.toml".as_ref()).unwrap_err();
-/// assert!(error.to_string().contains("tiffany.toml:1:1: unknown field `lisen`"));
+/// assert!(error.to_string().contains("tiffany.toml:1:1: there is no key `lisen`"));
 /// # Ok::<(), tiffany_daemon::config::ConfigError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -54,7 +54,7 @@ pub struct Config {
     /// How long runs have, when the daemon is to end, to come to where they can be left.
     grace: Option<Span>,
     /// How many steps may block a thread at once.
-    pub step_slots: Option<NonZeroUsize>,
+    pub step_slots: Option<usize>,
     /// What this machine is called in logs.
     pub node: Option<String>,
     tls: Option<Tls>,
@@ -102,6 +102,8 @@ pub(crate) fn option() -> Arg {
     option.help("The daemon's configuration: `serve` does what it says (see `config example`), other commands take its directory and its rules of redaction")
 }
 
+/// More threads than any machine has use for.
+pub(crate) const MAX_STEP_SLOTS: u32 = 65_536;
 const OPTION: &str = "config";
 /// The variable of the environment that has more rules of redaction, one in each line. By it they come to processes that run code for a daemon.
 pub(crate) const RULES: &str = "TIFFANY_REDACT";
@@ -155,7 +157,8 @@ impl Config {
                 }
                 None => file.display().to_string(),
             };
-            ConfigError { place, why: error.message().trim().replace('\n', ", ") }
+            let key = error.span().and_then(|span| key_at(text, span.start));
+            ConfigError { place, why: words::ours(error.message(), key) }
         })?;
         config.redactions().map_err(|error| ConfigError {
             place: format!("{}: redact", file.display()),
@@ -169,6 +172,16 @@ impl Config {
             .limits()
             .check()
             .map_err(|why| ConfigError { place: format!("{}: limits", file.display()), why })?;
+        let why = |key: &str, why| {
+            let place = format!("{}: {key}", file.display());
+            ConfigError { place, why }
+        };
+        check_run_limits(&config.run_limits())
+            .map_err(|error| why("run_limits", format!("{error}; `false` is without limit")))?;
+        if let Some(slots) = config.step_slots {
+            in_range("step_slots", slots as u64, (1, MAX_STEP_SLOTS.into()))
+                .map_err(|error| why("step_slots", error))?;
+        }
         let from = file.parent().unwrap_or(Path::new(""));
         for path in config.paths() {
             *path = from.join(&*path);
@@ -241,13 +254,20 @@ fn short(error: &RedactError) -> String {
     text.split(" [TFY").next().unwrap_or(&text).to_owned()
 }
 
-/// The line and the column of a byte.
 /// Whether it is a scheme, a name and perhaps a port, and no more: so a browser sends it.
 fn is_origin(text: &str) -> bool {
     let name = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     name.is_some_and(|name| !name.is_empty() && !name.contains(['/', '?', '#', '@', ' ']))
 }
 
+/// The key whose value is at this byte, if the line says so.
+fn key_at(text: &str, at: usize) -> Option<&str> {
+    let before = text.get(..at)?.rsplit('\n').next()?;
+    let (key, _) = before.split_once('=')?;
+    Some(key.trim().trim_matches(['"', '\'']))
+}
+
+/// The line and the column of a byte.
 fn place_of(text: &str, at: usize) -> (usize, usize) {
     let before = text.get(..at).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
@@ -294,18 +314,18 @@ mod tests {
     fn what_makes_no_sense_is_named_with_its_place() {
         let cases = [
             ("a = ", "t.toml:1:5: "),
-            ("\n\nport = 1", "t.toml:3:1: unknown field `port`, expected one of `dir`"),
-            ("listen = 'here'", "t.toml:1:10: invalid socket address"),
-            ("grace = 'soon'", "t.toml:1:9: it takes a number and a unit"),
-            ("grace = 10", "t.toml:1:9: invalid type: integer `10`, expected a time"),
-            ("[tls]\nkey = 'k'", "t.toml:1:1: missing field `certificate`"),
+            ("\n\nport = 1", "t.toml:3:1: there is no key `port`; there are `dir`"),
+            ("listen = 'here'", "t.toml:1:10: `listen`: invalid socket address"),
+            ("grace = 'soon'", "t.toml:1:9: `grace`: it takes a number and a unit"),
+            ("grace = 10", "t.toml:1:9: `grace` is the integer `10`, and takes a time"),
+            ("[tls]\nkey = 'k'", "t.toml:1:1: the key `certificate` is missing"),
             (
                 "[tls]\ncertificate='c'\nkey='k'\n[tls.roles]\nada = 'king'",
-                "unknown variant `king`",
+                "`king` is not one of `viewer`",
             ),
             ("[[retention]]\nkeep = -1", "t.toml:2:8: "),
-            ("[[retention]]\nstate = ['over']", "unknown variant `over`"),
-            ("[log]\nlevel = 'loud'", "`loud`"),
+            ("[[retention]]\nstate = ['over']", "`over` is not one of `completed`"),
+            ("[log]\nlevel = 'loud'", "`level`: `loud` is not one of `error`, `warn`"),
             ("redact = ['pattern (']", "t.toml: redact: the pattern `(`"),
             ("origins = ['shop.example']", "t.toml: origins: `shop.example` is no origin"),
             (
@@ -317,8 +337,38 @@ mod tests {
             ("[limits]\nanswer_time = '99999999w'", "limits: `answer_time` is "),
             ("[limits]\nconnections = 0", "limits: `connections` is 0, and may be from 1"),
             ("[limits]\nheader_bytes = 10", "limits: `header_bytes` is 10, and may be from 8192"),
-            ("[sinks.redis]\nstream = 'x'", "missing field `url`"),
-            ("[sinks.kafka]\nurl = 'x'", "unknown field `kafka`"),
+            (
+                "[run_limits]\ntasks = 0",
+                "t.toml: run_limits: `tasks` is 0, and may be from 1 to 1000000000000000; `false` is without limit",
+            ),
+            ("[run_limits]\nturn = '0s'", "`turn` is 0ns, and may be from 10ms to 1d"),
+            (
+                "[run_limits]\nmemory_bytes = '1kB'",
+                "`memory_bytes` is 1000, and may be from 1000000",
+            ),
+            (
+                "[run_limits]\ntasks = 'many'",
+                "t.toml:2:9: `tasks` is the string \"many\", and takes a whole number, or `false` for no limit",
+            ),
+            (
+                "[run_limits]\ntasks = true",
+                "`tasks` is the boolean `true`, and takes a whole number",
+            ),
+            ("[run_limits]\ntasks = -1", "`tasks` is the integer `-1`, and takes a whole number"),
+            ("[run_limits]\ncalls = 1.5", "`calls` is the floating point `1.5`, and takes a whole"),
+            ("[run_limits]\nturn = 30", "`turn` is the integer `30`, and takes a time, such as"),
+            (
+                "[run_limits]\nlog_bytes = 'big'",
+                "`log_bytes` is the string \"big\", and takes a size",
+            ),
+            ("step_slots = 0", "t.toml: step_slots: `step_slots` is 0, and may be from 1 to 65536"),
+            ("step_slots = 99999999999", "`step_slots` is 99999999999, and may be from 1 to 65536"),
+            (
+                "step_slots = -1",
+                "`step_slots` is the integer `-1`, and takes a whole number from 0 on",
+            ),
+            ("[sinks.redis]\nstream = 'x'", "the key `url` is missing"),
+            ("[sinks.kafka]\nurl = 'x'", "there is no key `kafka`"),
         ];
         for (text, expected) in cases {
             let said = refused(text);

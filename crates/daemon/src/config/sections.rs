@@ -1,10 +1,11 @@
 //! What the parts of a daemon can be told, as it is written in the file.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::de::{Error, Visitor};
+use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 use tiffany::cli::units;
 use tiffany::durable::RunLimits;
@@ -13,7 +14,7 @@ use tiffany::logging;
 use tiffany::retention::Retention;
 
 use crate::auth::Role;
-use crate::limits::Limits;
+use crate::limits::{Limits, in_range};
 
 /// A time: `"90s"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,26 +200,88 @@ pub(super) struct RunLimited {
     messages: Option<Allowed<u64>>,
     message_bytes: Option<Allowed<Size>>,
     turn: Option<Allowed<Span>>,
+    deaths: Option<Allowed<u64>>,
 }
 
 /// A limit, or `false` for none.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(untagged)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Allowed<T> {
     Limit(T),
-    Off(Off),
+    Off,
 }
 
-/// The word `false`.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(try_from = "bool")]
-struct Off;
+/// What a limit can be written as.
+trait Written: Sized {
+    const WANTED: &'static str;
 
-impl TryFrom<bool> for Off {
-    type Error = &'static str;
+    fn of_number(_number: u64) -> Option<Self> {
+        None
+    }
 
-    fn try_from(is_on: bool) -> Result<Off, &'static str> {
-        if is_on { Err("a limit is a number, a size or a time, or `false`") } else { Ok(Off) }
+    fn of_text(_text: &str) -> Option<Self> {
+        None
+    }
+}
+
+impl Written for u64 {
+    const WANTED: &'static str = "a whole number";
+
+    fn of_number(number: u64) -> Option<u64> {
+        Some(number)
+    }
+}
+
+impl Written for Size {
+    const WANTED: &'static str = "a size, such as \"500kB\", \"20MB\" or \"1GB\"";
+
+    fn of_number(bytes: u64) -> Option<Size> {
+        Some(Size(bytes))
+    }
+
+    fn of_text(text: &str) -> Option<Size> {
+        units::bytes(text).ok().map(Size)
+    }
+}
+
+impl Written for Span {
+    const WANTED: &'static str = "a time, such as \"500ms\", \"30s\" or \"15m\"";
+
+    fn of_text(text: &str) -> Option<Span> {
+        units::time(text).ok().map(Span)
+    }
+}
+
+impl<'de, T: Written> Deserialize<'de> for Allowed<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Allowed<T>, D::Error> {
+        struct Typed<T>(PhantomData<T>);
+
+        impl<T: Written> Visitor<'_> for Typed<T> {
+            type Value = Allowed<T>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, "{}, or `false` for no limit", T::WANTED)
+            }
+
+            fn visit_bool<E: Error>(self, is_on: bool) -> Result<Allowed<T>, E> {
+                match is_on {
+                    true => Err(E::invalid_type(Unexpected::Bool(true), &self)),
+                    false => Ok(Allowed::Off),
+                }
+            }
+
+            fn visit_i64<E: Error>(self, number: i64) -> Result<Allowed<T>, E> {
+                let limit = u64::try_from(number).ok().and_then(T::of_number);
+                let limit = limit.map(Allowed::Limit);
+                limit.ok_or_else(|| E::invalid_type(Unexpected::Signed(number), &self))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Allowed<T>, E> {
+                let limit = T::of_text(text).map(Allowed::Limit);
+                limit.ok_or_else(|| E::invalid_type(Unexpected::Str(text), &self))
+            }
+        }
+
+        from.deserialize_any(Typed(PhantomData))
     }
 }
 
@@ -232,7 +295,7 @@ impl RunLimited {
             match given {
                 None => usual,
                 Some(Allowed::Limit(given)) => Some(limit(given)),
-                Some(Allowed::Off(Off)) => None,
+                Some(Allowed::Off) => None,
             }
         }
         let usual = RunLimits::for_services();
@@ -246,7 +309,36 @@ impl RunLimited {
             messages: chosen(self.messages, usual.messages, number),
             message_bytes: chosen(self.message_bytes, usual.message_bytes, size),
             turn: chosen(self.turn, usual.turn, |Span(time)| time),
+            deaths: chosen(self.deaths, usual.deaths, number),
         }
+    }
+}
+
+/// No limit may be higher than this; `false` is without limit.
+const MOST: u64 = 1_000_000_000_000_000;
+/// How long a turn may take, from and to.
+const TURN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(86_400));
+
+/// What is wrong with limits, if something is: which, and what it may be.
+pub(super) fn check_run_limits(limits: &RunLimits) -> Result<(), String> {
+    let numbers = [
+        ("tasks", limits.tasks, (1, MOST)),
+        ("calls", limits.calls, (1, MOST)),
+        ("records", limits.records, (1, MOST)),
+        ("log_bytes", limits.log_bytes, (1_000, MOST)),
+        ("memory_bytes", limits.memory_bytes, (1_000_000, MOST)),
+        ("messages", limits.messages, (1, MOST)),
+        ("message_bytes", limits.message_bytes, (1, MOST)),
+        ("deaths", limits.deaths, (1, 1_000)),
+    ];
+    for (name, limit, range) in numbers {
+        limit.map_or(Ok(()), |limit| in_range(name, limit, range))?;
+    }
+    match limits.turn {
+        Some(turn) if !(TURN.0..=TURN.1).contains(&turn) => {
+            Err(format!("`turn` is {turn:?}, and may be from 10ms to 1d"))
+        }
+        _ => Ok(()),
     }
 }
 

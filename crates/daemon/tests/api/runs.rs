@@ -107,6 +107,27 @@ fn runs_are_told_asked_and_cancelled() {
 }
 
 #[test]
+fn a_second_cancel_ends_a_run_whose_cleanup_does_not_end() {
+    let dir = Dir::new();
+    let house = House::open(&dir);
+    house.submit("cling", "c", "null");
+    assert_eq!(house.post("/api/v1/runs/c/cancel", "").status, 204);
+    // Its cleanup has begun when it has spawned another task.
+    let spawned = || {
+        let records = house.get("/api/v1/runs/c/records?type=TaskSpawn").json();
+        records["matched"].as_u64().unwrap()
+    };
+    let began = Instant::now();
+    while spawned() < 3 {
+        assert!(began.elapsed() < LIMIT);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(house.get("/api/v1/runs/c").json()["state"], "live");
+    assert_eq!(house.post("/api/v1/runs/c/cancel", "").status, 204);
+    house.wait_for("c", "cancelled");
+}
+
+#[test]
 fn those_who_wait_for_a_run_leave_the_loop_alone() {
     let dir = Dir::new();
     let house = House::open(&dir);

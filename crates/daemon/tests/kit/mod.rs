@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tiffany::durable::{Retry, external_promise, on_question, receive, step};
-use tiffany::{Builder, Runtime, RuntimeHandle, TaskError};
+use tiffany::{AgentTask, Builder, Runtime, RuntimeHandle, TaskContext, TaskError, TaskStatus};
 use tiffany_daemon::{Daemon, Limits};
 
 /// Nothing takes longer than this.
@@ -37,6 +37,27 @@ impl Dir {
 impl Drop for Dir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A task whose cleanup never ends: it starts another one of its kind, and another one.
+struct Clings {
+    spawns: bool,
+}
+
+impl AgentTask for Clings {
+    type Output = ();
+
+    fn poll(&mut self, _: &mut TaskContext<'_>) -> TaskStatus<()> {
+        TaskStatus::sleep(Duration::from_secs(3600))
+    }
+
+    fn cancel(&mut self, _: &mut TaskContext<'_>) -> TaskStatus<()> {
+        self.spawns = !self.spawns;
+        match self.spawns {
+            true => TaskStatus::spawn(tiffany::spawn_agent(Clings { spawns: false })),
+            false => TaskStatus::sleep(Duration::from_millis(1)),
+        }
     }
 }
 
@@ -87,6 +108,10 @@ pub fn program() -> Builder {
             let first = tiffany::spawn(async { tiffany::durable::approve("one?").await }).await;
             tiffany::durable::approve("two?").await?;
             first.await?.map(|approval| approval.choice)
+        })
+        .register("cling", |(): ()| async {
+            drop(tiffany::spawn_agent(Clings { spawns: false }).await);
+            receive::<Value>("never").await
         })
         .register("progress", |count: u64| async move {
             for done in 0..count {

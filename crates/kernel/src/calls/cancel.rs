@@ -10,7 +10,7 @@ use crate::outbox::EventKind;
 use crate::record::RecordKind;
 use crate::run::{Run, RunFailure};
 use crate::state::TaskState;
-use crate::task::Mark;
+use crate::task::{Mark, Task};
 use crate::timer::Due;
 
 impl Run {
@@ -78,6 +78,30 @@ impl Run {
         if !task.marks.set(Mark::Queued) {
             self.ready.push_woken(slot);
         }
+    }
+
+    /// Ends all tasks now: none has another turn, so nothing that their cleanup does can keep the run alive.
+    /// Names those that were left.
+    pub fn force_end(&mut self) -> String {
+        let is_left = |(_, task): &(usize, &Task)| !task.state().is_terminal();
+        let left = self.tasks.iter().filter(is_left).map(|(slot, _)| slot as u32);
+        let left = self.in_spawn_order(left);
+        let named = self.name_some(left.iter().copied());
+        for slot in left {
+            // The end of one task may have been the end of another one.
+            let state = self.tasks.get(slot as usize).map(Task::state);
+            let Some(state) = state.filter(|state| !state.is_terminal()) else { continue };
+            if let TaskState::Suspended | TaskState::Blocked(_) = state {
+                self.withdraw_all(slot);
+                self.tasks[slot as usize].become_state(TaskState::Cancelling);
+            }
+            let is_root = slot == self.root().slot;
+            self.finish(
+                slot,
+                if is_root { End::Forced(named.clone()) } else { End::Cancelled(None) },
+            );
+        }
+        named
     }
 
     /// A cancelled task has had all the time it may have for its cleanup.

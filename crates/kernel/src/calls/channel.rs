@@ -97,7 +97,10 @@ impl Run {
                 let message = Box::new(Message { channel: inbox, order, value });
                 self.answer(receiver.task, receiver.call, Reply::Message(message));
             }
-            None => entry.messages.push_back(value),
+            None => {
+                entry.messages.push_back(value);
+                self.rare.unread += 1;
+            }
         }
     }
 
@@ -111,12 +114,8 @@ impl Run {
 
     /// How many messages from outside no task has received.
     pub fn unread_count(&self) -> usize {
-        let inboxes = self.rare.inboxes.values();
-        let lengths = inboxes.map(|inbox| {
-            let entry = &self.rare.channels[inbox.slot as usize];
-            entry.returned.len() + entry.messages.len()
-        });
-        lengths.sum()
+        debug_assert_eq!(self.rare.unread, self.unread().count());
+        self.rare.unread
     }
 
     /// The same, left where they are.
@@ -140,6 +139,7 @@ impl Run {
                 returned.chain(entry.messages.drain(..)).map(|value| (Rc::clone(&name), value)),
             );
         }
+        self.rare.unread = 0;
         all
     }
 
@@ -216,6 +216,9 @@ impl Run {
                 return Some((self.rare.channels[slot as usize].next_order(), value));
             }
         };
+        if self.rare.channels[slot as usize].name.is_some() {
+            self.rare.unread -= 1;
+        }
         if self.rare.channels[slot as usize].has_room()
             && let Some(value) = self.let_sender_in(slot)
         {
@@ -244,6 +247,9 @@ impl Run {
                 let Message { order, value, .. } = *message;
                 let place = entry.returned.partition_point(|(left, _)| *left < order);
                 entry.returned.insert(place, (order, value));
+                if entry.name.is_some() {
+                    self.rare.unread += 1;
+                }
             }
         }
     }

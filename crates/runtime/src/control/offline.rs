@@ -16,9 +16,10 @@ use crate::approval::{no_such_approval, own_uid};
 use crate::clock::Clock;
 use crate::durable::hold::{Hold, not_held};
 use crate::durable::{
-    Fork, Key, Needed, Page, Received, Shelved, Source, Stand, check_readable, copy, fetch,
-    log_failed, needed, needed_by_fork, no_such_run, not_in_doubt, not_over, parent_of, parse_key,
-    read_script, read_too_early, refuse_ambiguous, run_over, run_removed, uuid_of, why_not_open,
+    Fork, Key, Needed, Page, Received, RunLimits, Shelved, Source, Stand, check_readable, copy,
+    fetch, log_failed, needed, needed_by_fork, no_such_run, not_in_doubt, not_over, parent_of,
+    parse_key, read_script, read_too_early, refuse_ambiguous, run_over, run_removed, uuid_of,
+    why_not_open,
 };
 use crate::host::Entropy;
 use crate::inbox::unknown;
@@ -210,7 +211,9 @@ impl Offline {
             // Nobody has a turn.
             Request::LongTurns => Ok(Answer::LongTurns(Vec::new())),
             Request::Send { run, name, message } => {
-                self.shelved(run)?.send(page, clock, &name, &message);
+                // What its program allows is not known, so it is what the daemon allows.
+                let limits = RunLimits::for_services();
+                self.shelved(run)?.send(page, clock, Some(&limits), (&name, &message))?;
                 Ok(Answer::Done)
             }
             Request::Cancel { run } => {

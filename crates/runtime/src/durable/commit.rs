@@ -303,25 +303,4 @@ impl Runtime {
         }
         self.line_up(place);
     }
-
-    /// Cancels a durable run, and writes that down.
-    pub(crate) fn cancel_durable(&mut self, place: usize) {
-        let now = self.host.clock.now();
-        let hosted = &mut self.runs[place];
-        let (Some(hosting), Some(durable)) = (&hosted.hosting, &mut self.durable) else {
-            return;
-        };
-        if hosting.is_over {
-            return;
-        }
-        let step = hosted.write_records(&mut durable.page);
-        hosted.run.set_clock(now);
-        let clock = hosted.run.clock();
-        if let Some(hosting) = &mut hosted.hosting {
-            hosting.journal.cancelled(&mut durable.page, clock, step);
-        }
-        hosted.run.cancel_all();
-        self.empty_outbox(place);
-        self.line_up(place);
-    }
 }

@@ -4,12 +4,13 @@
 
 use tiffany_kernel::{ErrorKind, LogLevel, RunId, Stage, TaskError, Time, Uuid};
 
+use super::cancellation::Cancel;
 use super::hosting::Durable;
 use super::journal::Journal;
 use super::json::Json;
 use super::page::Page;
 use super::resume::resuming::log_failed;
-use super::resume::script::{Script, What};
+use super::resume::script::Script;
 use super::run_limits::{Overrun, RunLimits, Usage};
 use super::runs::Known;
 use super::serving::{no_such_run, run_over, run_removed};
@@ -17,8 +18,8 @@ use super::shelved::Shelved;
 use crate::pal::Data;
 use crate::runtime::Runtime;
 use crate::wal::{
-    Chain, LogError, LongTurn, Record, RecordType, RunEntry, RunReader, mark_turn, marked_turn,
-    unmark_turn,
+    Chain, CurrentTurn, LogError, LongTurn, Record, RecordType, RunEntry, RunReader, mark_turn,
+    marked_turn, unmark_turn,
 };
 use crate::watchdog::{StuckTask, TurnLimit};
 
@@ -35,12 +36,14 @@ pub(crate) enum Hold {
         tid: u64,
         secs: u64,
     },
+    /// So many processes died in its turns.
+    Deaths(u64),
 }
 
 impl Hold {
     /// Whether a release doubles what the run may use.
     fn is_limit(&self) -> bool {
-        matches!(self, Hold::Limit(_))
+        !matches!(self, Hold::Person { .. })
     }
 
     /// Who holds it and why, as it follows "the run is held".
@@ -51,6 +54,9 @@ impl Hold {
             Hold::Limit(overrun) => format!("by a limit: {}", overrun.why()),
             Hold::Turn { tid, secs } => format!(
                 "by a limit: its task {tid} kept its turn for {secs} s without a call, so that no other run could continue"
+            ),
+            Hold::Deaths(deaths) => format!(
+                "by a limit: the process died {deaths} times in a row in a turn of this run, which came no further meanwhile"
             ),
         }
     }
@@ -70,16 +76,28 @@ pub(crate) struct HoldState {
     is_by_limit: bool,
     /// A person cancelled it: no limit keeps it from ending.
     pub(crate) is_cancelled: bool,
+    /// How far it has come: attempts that only begin, and what others tell it, are no progress.
+    progress: u64,
 }
 
 impl HoldState {
     /// Takes in the next record.
     pub(crate) fn add(&mut self, record: &Record<'_>) {
-        match record.record_type() {
+        use RecordType::{
+            EffectResult, TaskAbort, TaskCancel, TaskExit, TaskSpawn, TaskWake, TaskYield,
+        };
+        let kind = record.record_type();
+        let is_progress = matches!(
+            kind,
+            Some(
+                TaskSpawn | TaskYield | TaskWake | EffectResult | TaskExit | TaskAbort | TaskCancel
+            )
+        );
+        self.progress += u64::from(is_progress);
+        match kind {
             Some(RecordType::RunHeld) => {
                 self.held = Some(record.str("why").unwrap_or_default().into_owned());
-                let limit = record.str("limit");
-                self.is_by_limit = limit.is_some_and(|limit| limit != "turn");
+                self.is_by_limit = record.str("limit").is_some();
             }
             Some(RecordType::RunReleased) => {
                 self.held = None;
@@ -103,8 +121,8 @@ pub(crate) struct Holding {
     pub(super) releases: u32,
     /// Something was thrown into the middle of its code, so it can continue only from its log.
     pub(super) is_broken: bool,
-    /// A person has cancelled it: no limit keeps it from ending.
-    pub(super) is_exempt: bool,
+    /// How many turns it had had when a person cancelled it.
+    pub(super) cancelled_at: Option<u64>,
     /// How many tasks and messages it had when its memory was last estimated, and the estimate.
     measured: (usize, u64),
     /// An upper bound of the bytes of its unread messages.
@@ -114,10 +132,10 @@ pub(crate) struct Holding {
 impl Holding {
     /// As a log leaves it.
     pub(super) fn of(script: &Script) -> Holding {
-        let is_exempt = script.told.iter().any(|told| matches!(told.what, What::Cancel));
+        let cancelled_at = script.is_cancelled().then_some(0);
         // Its unread messages are weighed when the next one comes.
         let (releases, message_bytes) = (script.hold.releases, usize::MAX);
-        Holding { releases, is_exempt, message_bytes, ..Holding::default() }
+        Holding { releases, cancelled_at, message_bytes, ..Holding::default() }
     }
 }
 
@@ -142,12 +160,32 @@ impl Runtime {
 
     /// The limit that a run in memory has gone over.
     pub(super) fn overrun(&mut self, place: usize, limits: &RunLimits) -> Option<Overrun> {
-        let hosted = &mut self.runs[place];
-        let (run, Some(hosting)) = (&hosted.run, &mut hosted.hosting) else { return None };
-        let holding = &mut hosting.holding;
-        if holding.error.is_some() || holding.is_exempt || hosting.is_over {
+        let hosting = self.runs[place].hosting.as_ref()?;
+        let holding = &hosting.holding;
+        // One that was cancelled has to come back to clean up, however much it uses.
+        let comes_back_to_end = holding.cancelled_at.is_some() && hosting.replay.is_some();
+        if holding.error.is_some() || comes_back_to_end || hosting.is_over {
             return None;
         }
+        let releases = holding.releases;
+        limits.overrun(self.usage(place)?, releases)
+    }
+
+    /// Gives a run that was cancelled room to clean up: it may use twice what it uses now, at least.
+    pub(super) fn make_room(&mut self, place: usize) {
+        let (Some(limits), Some(usage)) = (self.settings.run_limits, self.usage(place)) else {
+            return;
+        };
+        if let Some(hosting) = &mut self.runs[place].hosting {
+            hosting.holding.releases = limits.releases_for(usage, hosting.holding.releases) + 1;
+        }
+    }
+
+    /// What a durable run in memory uses.
+    fn usage(&mut self, place: usize) -> Option<Usage> {
+        let hosted = &mut self.runs[place];
+        let (run, hosting) = (&hosted.run, hosted.hosting.as_mut()?);
+        let holding = &mut hosting.holding;
         let count = run.live_tasks() + run.unread_count();
         let (before, _) = holding.measured;
         if count > FEW.max(before + before / 4) {
@@ -158,14 +196,14 @@ impl Runtime {
             holding.measured = (0, 0);
         }
         let chain = &hosting.journal.chain;
-        let usage = Usage {
+        let charged = self.memory.as_ref().map_or(0, |memory| memory.charged(run.id()));
+        Some(Usage {
             tasks: run.live_tasks() as u64,
             calls: run.calls_made(),
             records: chain.seq(),
             log_bytes: chain.bytes(),
-            memory_bytes: holding.measured.1,
-        };
-        limits.overrun(usage, holding.releases)
+            memory_bytes: holding.measured.1.max(charged),
+        })
     }
 
     /// Holds a run that is in memory.
@@ -261,6 +299,37 @@ impl Runtime {
             }
         }
         unmark_turn(&*disk, &root);
+    }
+
+    /// Notes from now on which run has its turn, and holds the run in whose turns the last processes died, if there were
+    /// too many of them.
+    pub(super) fn hold_deadly(&mut self, live: &mut Vec<(Uuid, RunEntry)>) {
+        let Some(limits) = self.settings.run_limits.filter(|limits| limits.deaths.is_some()) else {
+            return;
+        };
+        let (_, root) = self.durable_mut().place();
+        let turn = match CurrentTurn::open(&root) {
+            Ok(turn) => turn,
+            Err(error) => {
+                tracing::warn!(
+                    target: "tiffany", "runs that kill their process are not noticed: {error}"
+                );
+                return;
+            }
+        };
+        let deadly = turn.take_interrupted();
+        let found = deadly.and_then(|run| live.iter().position(|(uuid, _)| *uuid == run));
+        if let Some(at) = found {
+            let (uuid, entry) = &live[at];
+            // A log that can't be read pauses its run, which is told when it is brought back.
+            let state = self.durable_mut().read_holds(*uuid).unwrap_or_default();
+            let deaths = turn.count_death(*uuid, (entry.generation.into(), state.progress));
+            if limits.forbids_deaths(deaths, state.releases) {
+                let (uuid, entry) = live.remove(at);
+                self.hold_at_start(uuid, entry.chain(uuid), &Hold::Deaths(deaths));
+            }
+        }
+        self.current_turn = Some(turn);
     }
 
     /// Holds a run before it is replayed, unless its log says already that it is held.
@@ -367,6 +436,9 @@ impl Runtime {
         hosting.holding.error = None;
         let counts = std::mem::take(&mut hosting.holding.is_by_limit);
         hosting.holding.releases = hosting.holding.releases.saturating_add(u32::from(counts));
+        if let Some(watched) = &self.watched {
+            watched.double_turns(id, hosting.holding.releases);
+        }
         if !hosting.holding.is_broken {
             let parked = self.effects.parked_by_hold(id);
             parked.into_iter().for_each(|call| self.queue_up(call));
@@ -407,26 +479,34 @@ impl Runtime {
         self.bring_back(uuid, chain, &|durable| durable.read_whole(&whole));
     }
 
-    /// Cancels a run that is held, which releases it; no limit holds it again. `false`: it is not held.
+    /// Cancels a run that is held, which releases it; or ends it, if it was cancelled before. `false`: it is not held.
     pub(super) fn cancel_held(&mut self, uuid: Uuid) -> Result<bool, TaskError> {
         let clock = self.host.clock.now();
         if let Ok(id) = self.live(uuid) {
             let place = self.places[&id];
             let Some(hosting) = &mut self.runs[place].hosting else { return Ok(false) };
-            hosting.holding.is_exempt = true;
             let is_broken = hosting.holding.is_broken;
             if hosting.holding.error.is_none() {
                 return Ok(false);
             }
+            if is_broken && hosting.is_cancelled() {
+                let chain = hosting.journal.chain.clone();
+                self.forget_steps(id);
+                self.end_trial(id, None);
+                return self.force_end_of_log(uuid, chain).map(|()| true);
+            }
             if is_broken {
                 // Recorded before it is replayed, so that no limit stops the replay.
                 let Some(durable) = &mut self.durable else { return Ok(false) };
-                hosting.journal.cancelled(&mut durable.page, clock, 0);
+                hosting.journal.cancelled(&mut durable.page, (clock, 0), Cancel::Unwinds);
             }
             self.release_live(place, clock, ("cancel", None))?;
             return Ok(is_broken);
         }
         let durable = self.durable_mut();
+        if let Some(chain) = durable.held_and_cancelled(uuid)? {
+            return self.force_end_of_log(uuid, chain).map(|()| true);
+        }
         let chain = match durable.runs.get_mut(&uuid) {
             Some(Known::Paused(error, Some(shelved))) if error.kind() == ErrorKind::RunHeld => {
                 shelved.cancel(&mut durable.page, clock);
@@ -490,6 +570,21 @@ impl Runtime {
 }
 
 impl Durable {
+    /// Where the log of a run ends that is held, not in memory, and was cancelled.
+    fn held_and_cancelled(&self, uuid: Uuid) -> Result<Option<Chain>, TaskError> {
+        let Some(Known::Paused(error, Some(shelved))) = self.runs.get(&uuid) else {
+            return Ok(None);
+        };
+        if error.kind() != ErrorKind::RunHeld {
+            return Ok(None);
+        }
+        let is_cancelled = match shelved.is_bare() {
+            true => self.read_holds(uuid).map_err(log_failed)?.is_cancelled,
+            false => shelved.is_cancelled(),
+        };
+        Ok(is_cancelled.then(|| shelved.chain().clone()))
+    }
+
     /// Whether a log says that its run is held. Nothing of the log is kept in memory.
     fn read_holds(&self, uuid: Uuid) -> Result<HoldState, LogError> {
         let mut reader = RunReader::open(&*self.disk, &self.root, uuid, None)?;
@@ -513,6 +608,7 @@ impl Journal {
             Hold::Turn { tid, secs } => {
                 line.str("limit", "turn").uint("task", *tid).uint("used", *secs)
             }
+            Hold::Deaths(deaths) => line.str("limit", "deaths").uint("used", *deaths),
         };
         line.str("why", &hold.why()).end();
     }

@@ -18,6 +18,7 @@ use super::key::{Key, Received};
 use super::known_runs::KnownRuns;
 use super::listing::Shelf;
 use super::log::{CommitTime, Log};
+use super::memory_gauge::MemoryGauge;
 use super::page::Page;
 use super::post::Post;
 use super::resume::replay::Replay;
@@ -221,7 +222,12 @@ impl Runtime {
         live.sort_by_key(|(uuid, _)| *uuid);
         if inline.is_none() {
             self.hold_marked(&mut live);
+            self.hold_deadly(&mut live);
             self.limit_turns();
+            let limits = self.settings.run_limits;
+            if limits.is_some_and(|limits| limits.memory_bytes.is_some()) {
+                self.memory = MemoryGauge::new().map(Box::new);
+            }
         }
         let awake = self.watched.as_ref().map(Watched::watch);
         for (uuid, entry) in live {

@@ -9,6 +9,7 @@ use tiffany_kernel::{
     TaskError, Tid, Time, Uuid, Value, Waitable,
 };
 
+use super::cancellation::Cancel;
 use super::earlier::Continued;
 use super::few::Few;
 use super::json::{Json, encode};
@@ -416,9 +417,13 @@ impl Journal {
     }
 
     /// Somebody outside cancelled the run.
-    pub(crate) fn cancelled(&mut self, page: &mut Page, clock: Time, step: u64) {
+    pub(crate) fn cancelled(&mut self, page: &mut Page, (clock, step): (Time, u64), how: Cancel) {
         let line = self.line(page, clock, RecordType::TaskWake, Tid(1));
-        line.str("why", "cancel").uint("step", step).end();
+        let line = line.str("why", "cancel").uint("step", step);
+        match how {
+            Cancel::Unwinds => line.end(),
+            Cancel::Forces => line.piece(",\"force\":true").end(),
+        };
     }
 
     /// The run is over. A failure that is not its root's own is told here: the root was cancelled for it.

@@ -2,6 +2,7 @@
 //! that they can be stopped at any instruction and go on where they were.
 
 mod agent;
+mod cancellation;
 pub(crate) mod capture;
 mod commit;
 mod continuing;
@@ -20,6 +21,7 @@ mod known_runs;
 mod language;
 mod listing;
 mod log;
+mod memory_gauge;
 mod page;
 mod plain;
 mod post;
@@ -38,6 +40,7 @@ mod snapshot;
 mod steps;
 mod travel;
 mod trial;
+mod unread;
 mod words;
 
 use serde::de::DeserializeOwned;
@@ -60,6 +63,7 @@ pub(crate) use key::{Key, Received};
 pub(crate) use known_runs::RunStates;
 pub use language::{Language, Wanted, Way};
 pub(crate) use log::CommitTime;
+pub(crate) use memory_gauge::MemoryGauge;
 pub(crate) use page::Page;
 pub(crate) use plain::{accept, check_readable, marked, unmark};
 pub(crate) use post::Sending;

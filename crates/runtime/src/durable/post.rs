@@ -144,13 +144,11 @@ impl Runtime {
         self.hand_in();
     }
 
-    /// A run may have received messages: delivers what waited for that.
-    pub(crate) fn deliver_parked(&mut self, place: usize) {
+    /// A run may have received messages, or is over: delivers what waited for that.
+    pub(crate) fn deliver_parked(&mut self, to: Uuid) {
         let Some(durable) = self.durable.as_mut().filter(|it| !it.post.parked.is_empty()) else {
             return;
         };
-        let Some(hosting) = &self.runs[place].hosting else { return };
-        let to = hosting.uuid();
         let mine = |(_, sending): &mut (CallRef, Sending)| sending.to == to;
         let mine: Vec<(CallRef, Sending)> = durable.post.parked.extract_if(.., mine).collect();
         let mut mine = mine.into_iter();
@@ -192,8 +190,8 @@ impl Runtime {
             }
             Some(Known::Paused(_, Some(shelved))) => {
                 let message = (sending.name.as_str(), sending.json.as_str());
-                shelved.deliver(&mut durable.page, clock, key, message);
-                Ok(())
+                let limits = self.settings.run_limits.as_ref();
+                shelved.deliver(&mut durable.page, (clock, key), limits, message)
             }
             Some(Known::Paused(error, None)) => Err(error.clone()),
             // It may have been sent before this process was started, and the other run have ended since.

@@ -29,7 +29,8 @@ pub struct RunLimits {
     pub records: Option<u64>,
     /// Bytes of the log of the run's generation, without large values, which have files of their own.
     pub log_bytes: Option<u64>,
-    /// An estimate of the memory that its tasks and unread messages take.
+    /// An estimate of the memory that the run has made the process take: its tasks, its unread messages, and whatever its
+    /// code keeps.
     pub memory_bytes: Option<u64>,
     /// Messages that the run has not received yet. Senders are refused (TFY0237); the run is not held.
     pub messages: Option<u64>,
@@ -37,11 +38,13 @@ pub struct RunLimits {
     pub message_bytes: Option<u64>,
     /// How long a task may keep its turn without a call.
     pub turn: Option<Duration>,
+    /// How many processes in a row may die in turns of the run while it comes no further.
+    pub deaths: Option<u64>,
 }
 
 impl RunLimits {
     /// What the daemon allows unless its configuration says otherwise: 100,000 tasks, 100,000,000 calls, 2,000,000 records, 1 GB of
-    /// log, 1 GB of memory, 10,000 unread messages with 64 MB, and turns of 30 seconds.
+    /// log, 1 GB of memory, 10,000 unread messages with 64 MB, turns of 30 seconds, and 3 deaths of the process.
     pub const fn for_services() -> RunLimits {
         RunLimits {
             tasks: Some(100_000),
@@ -52,6 +55,7 @@ impl RunLimits {
             messages: Some(10_000),
             message_bytes: Some(64_000_000),
             turn: Some(Duration::from_secs(30)),
+            deaths: Some(3),
         }
     }
 }
@@ -78,7 +82,17 @@ pub(crate) struct Overrun {
 /// How often a release may double what a run may use.
 const MAX_DOUBLINGS: u32 = 32;
 
+/// What is allowed after so many releases.
+fn doubled(allowed: u64, releases: u32) -> u64 {
+    allowed.saturating_mul(1 << releases.min(MAX_DOUBLINGS))
+}
+
 impl RunLimits {
+    /// Whether a run may not have another turn after so many deaths.
+    pub(crate) fn forbids_deaths(&self, deaths: u64, releases: u32) -> bool {
+        self.deaths.is_some_and(|allowed| deaths >= doubled(allowed, releases))
+    }
+
     /// The first limit that a run has gone over. Each of its releases doubled what it may use.
     pub(crate) fn overrun(&self, usage: Usage, releases: u32) -> Option<Overrun> {
         let limits = [
@@ -89,9 +103,15 @@ impl RunLimits {
             ("memory_bytes", usage.memory_bytes, self.memory_bytes),
         ];
         limits.into_iter().find_map(|(limit, used, allowed)| {
-            let allowed = allowed?.saturating_mul(1 << releases.min(MAX_DOUBLINGS));
+            let allowed = doubled(allowed?, releases);
             (used > allowed).then_some(Overrun { limit, used, allowed })
         })
+    }
+
+    /// After how many releases at least a run may use as much, if there were that many already.
+    pub(crate) fn releases_for(&self, usage: Usage, releases: u32) -> u32 {
+        let fits = |releases: &u32| self.overrun(usage, *releases).is_none();
+        (releases..MAX_DOUBLINGS).find(fits).unwrap_or(MAX_DOUBLINGS)
     }
 
     /// An error if a run with this many unread messages, and bytes of them, may not be sent another one.
@@ -147,6 +167,8 @@ mod tests {
         assert_eq!((over.limit, over.used, over.allowed), ("tasks", 101, 100));
         assert_eq!(limits.overrun(usage(101), 1), None);
         assert!(limits.overrun(usage(401), 2).is_some());
+        assert_eq!(limits.releases_for(usage(401), 0), 3);
+        assert_eq!(limits.releases_for(usage(401), 5), 5);
         assert_eq!(limits.overrun(usage(u64::MAX), 0).unwrap().used, u64::MAX);
         assert_eq!(RunLimits::default().overrun(usage(u64::MAX), 0), None);
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tiffany_kernel::{
-    ErrorKind, LogLevel, Mode, Recording, RunId, Stage, TaskError, TaskInfo, Uuid, Value,
+    ErrorKind, LogLevel, Mode, Recording, RunId, Stage, TaskError, TaskInfo, Time, Uuid, Value,
 };
 
 use super::earlier::{Continued, Earlier};
@@ -23,6 +23,7 @@ use super::language::Wanted;
 use super::resume::script::{self, Script};
 use super::serving::run_removed;
 use super::shelved::Shelved;
+use crate::control::Parent;
 use crate::error::RunError;
 use crate::pal::Data;
 use crate::runtime::Runtime;
@@ -323,8 +324,17 @@ impl Runtime {
         let told = self.told(uuid).cloned();
         let outcome = self.end_run(id).map(json_of);
         let outcome = told.unwrap_or(outcome);
-        let ended = Box::new(Ended { beginning, outcome });
-        self.shelve_over(uuid, (started, parent), &ended);
+        self.note_over((uuid, stand), (started, parent), Box::new(Ended { beginning, outcome }));
+    }
+
+    /// Keeps in mind what came of a run.
+    pub(super) fn note_over(
+        &mut self,
+        (uuid, stand): (Uuid, Stand),
+        origin: (Time, Option<Parent>),
+        ended: Box<Ended>,
+    ) {
+        self.shelve_over(uuid, origin, &ended);
         let durable = self.durable_mut();
         durable.runs.insert(uuid, Known::Over(stand, Some(ended)));
         durable.ended.push_back(uuid);

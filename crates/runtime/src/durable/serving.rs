@@ -38,7 +38,8 @@ impl Runtime {
         self.carry_out_accepted(request).map(drop).map_err(RunError::Failed)
     }
 
-    /// Cancels a durable run.
+    /// Cancels a durable run: its tasks may clean up. A second cancel, after they had a turn, forces the end: no task of the
+    /// run has another turn. So does the first cancel of a run whose root has failed.
     pub fn cancel<T>(&mut self, run: &DurableRun<T>) -> Result<(), RunError> {
         let request = Request::Cancel { run: run.uuid() };
         self.carry_out(request).map(drop).map_err(RunError::Failed)
@@ -260,9 +261,13 @@ impl Runtime {
                         let message = Value::new(Json::new(message));
                         self.complete(id, Completion::Message(name.as_str().into(), message));
                     }
-                    Err(error) => self.on_shelf(run, error, |shelved, page, clock| {
-                        shelved.send(page, clock, &name, &message);
-                    })?,
+                    Err(error) => {
+                        let (limits, mut sent) = (self.settings.run_limits, Ok(()));
+                        self.on_shelf(run, error, |shelved, page, clock| {
+                            sent = shelved.send(page, clock, limits.as_ref(), (&name, &message));
+                        })?;
+                        sent?;
+                    }
                 }
                 Ok(Answer::Done)
             }

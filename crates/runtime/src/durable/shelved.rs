@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tiffany_kernel::{CallKind, ErrorKind, TaskError, Tid, Time, Uuid, Value};
 
+use super::cancellation::Cancel;
 use super::fork::no_fork;
 use super::hold::Hold;
 use super::journal::Journal;
@@ -16,6 +17,8 @@ use super::key::{Key, Number, Received};
 use super::page::Page;
 use super::resume::resuming::read_script;
 use super::resume::script::{Beginning, Fetch, Recorded, Script, Told, What, unwrapped};
+use super::run_limits::RunLimits;
+use super::unread::Unread;
 use crate::approval::{Approval, OpenApproval, Place, Ruling, decided_already, no_such_approval};
 use crate::control::{Decision, Doubt};
 use crate::inbox::Settlement;
@@ -33,10 +36,13 @@ pub(crate) struct Shelved {
     approvals: BTreeMap<u64, (Tid, OpenApproval)>,
     /// Its steps in doubt, by the number of their record, and their tasks.
     doubts: BTreeMap<u64, (Tid, Doubt)>,
-    /// What other runs have sent it.
+    /// What other runs have sent it, and what it has not received.
     received: Received,
+    unread: Unread,
     /// Why it is held, if its log says so.
     held: Option<String>,
+    /// Whether a person has cancelled it.
+    is_cancelled: bool,
     /// Its log is too long to be read, and nothing of it is known.
     is_bare: bool,
 }
@@ -61,7 +67,9 @@ impl Shelved {
             approvals: BTreeMap::new(),
             doubts: BTreeMap::new(),
             received: script.received.clone(),
+            unread: Unread::of(script),
             held: script.hold.held.clone(),
+            is_cancelled: script.is_cancelled(),
             is_bare: false,
         };
         let snapshot = script.snapshot.iter().flat_map(|snapshot| snapshot.promises());
@@ -113,6 +121,11 @@ impl Shelved {
     /// Whether nothing is known of its promises, questions, doubts and messages.
     pub(super) fn is_bare(&self) -> bool {
         self.is_bare
+    }
+
+    /// Whether a person has cancelled it.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.is_cancelled
     }
 
     /// Where its log ends.
@@ -177,27 +190,39 @@ impl Shelved {
         Ok(answer)
     }
 
-    pub(crate) fn send(&mut self, page: &mut Page, clock: Time, name: &str, message: &RawValue) {
+    /// A message from outside, if it may have another one.
+    pub(crate) fn send(
+        &mut self,
+        page: &mut Page,
+        clock: Time,
+        limits: Option<&RunLimits>,
+        (name, message): (&str, &RawValue),
+    ) -> Result<(), TaskError> {
         let json = compact(message.get());
+        self.unread.add(limits, self.journal.run(), json.len())?;
         self.journal.message(page, (clock, AT_THE_END), (name, &json), None);
+        Ok(())
     }
 
     /// A message of another run, unless it is there already.
     pub(super) fn deliver(
         &mut self,
         page: &mut Page,
-        clock: Time,
-        key: Key,
+        (clock, key): (Time, Key),
+        limits: Option<&RunLimits>,
         message: (&str, &str),
-    ) {
+    ) -> Result<(), TaskError> {
         if !self.received.has(key) {
+            self.unread.add(limits, self.journal.run(), message.1.len())?;
             self.received.add(key);
             self.journal.message(page, (clock, AT_THE_END), message, Some(&key.to_string()));
         }
+        Ok(())
     }
 
     pub(crate) fn cancel(&mut self, page: &mut Page, clock: Time) {
-        self.journal.cancelled(page, clock, AT_THE_END);
+        self.journal.cancelled(page, (clock, AT_THE_END), Cancel::Unwinds);
+        self.is_cancelled = true;
     }
 
     /// Lets a fork do effects of these names.

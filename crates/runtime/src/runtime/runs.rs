@@ -139,6 +139,7 @@ impl Runtime {
     /// What others know of a run is forgotten.
     fn forget_traces(&mut self, id: RunId) {
         self.is_gone(id);
+        self.memory.iter_mut().for_each(|memory| memory.forget(id));
         self.stalled.remove(&id);
         self.host.inbox.promises().forget_run(id);
         self.host.questions.forget_run(id);

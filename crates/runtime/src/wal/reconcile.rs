@@ -190,18 +190,17 @@ impl Applier {
             None if entry.state == RunState::Removed => Ok(()),
             // Whoever reads a run that is over compares the whole chain.
             Some(size) if size == entry.len && entry.state == RunState::Finished => Ok(()),
-            Some(size) if size == entry.len && self.ends_with(&path, entry) => Ok(()),
-            Some(size) => {
-                let file = match self.disk.open(&path, OpenMode::Write).doing("open", &path) {
-                    Ok(file) => file,
-                    Err(error) => {
-                        self.refuse(run, error, recovery);
-                        return Ok(());
-                    }
-                };
-                let found = Compared { run, path: &path, file: &*file };
-                self.compare(&found, entry, size, recovery)
-            }
+            Some(size) => match self.differs(&path, entry, size) {
+                Ok(None) => Ok(()),
+                Ok(Some(file)) => {
+                    let found = Compared { run, path: &path, file: &*file };
+                    self.compare(&found, entry, size, recovery)
+                }
+                Err(error) => {
+                    self.refuse(run, error, recovery);
+                    Ok(())
+                }
+            },
             None => {
                 // Only files have a size; something else may be in its place.
                 let error = match open_if_there(&*self.disk, &path, OpenMode::Read) {
@@ -214,14 +213,24 @@ impl Applier {
         }
     }
 
-    /// Whether the last line of a file has the checksum that the index knows.
-    fn ends_with(&self, path: &Path, entry: RunEntry) -> bool {
-        let end = format!(",\"crc\":\"{:08x}\"}}\n", entry.crc);
-        let mut there = vec![0; end.len()];
-        let at = entry.len.saturating_sub(end.len() as u64);
-        let file = self.disk.open(path, OpenMode::Read);
-        let is_read = file.and_then(|file| fill(&*file, &mut there, at)).is_ok();
-        entry.len == 0 || (is_read && there == end.as_bytes())
+    /// Opens a file that has another length than the index knows, or another checksum in its last line.
+    fn differs(
+        &self,
+        path: &Path,
+        entry: RunEntry,
+        size: u64,
+    ) -> Result<Option<Arc<dyn DiskFile>>, LogError> {
+        if size == entry.len && size > 0 {
+            let end = format!(",\"crc\":\"{:08x}\"}}\n", entry.crc);
+            let mut there = vec![0; end.len()];
+            let file = self.disk.open(path, OpenMode::Read).doing("open", path)?;
+            let at = size.saturating_sub(end.len() as u64);
+            fill(&*file, &mut there, at).doing("read", path)?;
+            if there == end.as_bytes() {
+                return Ok(None);
+            }
+        }
+        self.disk.open(path, OpenMode::Write).doing("open", path).map(Some)
     }
 
     /// Compares a file with an entry of the index that has another end.

@@ -24,15 +24,13 @@ struct Written {
     run: String,
     tid: u64,
     seconds: u64,
-    pid: u32,
 }
 
 /// Says that a turn lasts too long.
 pub(crate) fn mark_turn(disk: &dyn Disk, root: &Path, turn: &LongTurn) -> Result<(), LogError> {
     let path = root.join(NAME);
     let LongTurn { run, tid, secs } = turn;
-    let written =
-        Written { run: run.to_string(), tid: *tid, seconds: *secs, pid: std::process::id() };
+    let written = Written { run: run.to_string(), tid: *tid, seconds: *secs };
     let text = serde_json::to_vec(&written).expect("it is plain");
     let file = disk.open(&path, OpenMode::Create).doing("make", &path)?;
     empty(&*file).and_then(|()| file.write_at(&text, 0)).doing("write", &path)
@@ -45,14 +43,24 @@ pub(crate) fn unmark_turn(disk: &dyn Disk, root: &Path) {
     }
 }
 
-/// The turn that the last process did not survive, if there was one.
+/// The turn that the last process did not survive, if there was one. A note that can't be read is removed: the process
+/// died while it wrote it.
 pub(crate) fn marked_turn(disk: &dyn Disk, root: &Path) -> Option<LongTurn> {
     if !has_marker(disk, root) {
         return None;
     }
+    let turn = read_turn(disk, root);
+    if turn.is_none() {
+        tracing::warn!(target: "tiffany", "{} can't be read and is removed", root.join(NAME).display());
+        unmark_turn(disk, root);
+    }
+    turn
+}
+
+fn read_turn(disk: &dyn Disk, root: &Path) -> Option<LongTurn> {
     let file = disk.open(&root.join(NAME), OpenMode::Read).ok()?;
     let text = read_from(&*file, 0).ok()?;
-    let Written { run, tid, seconds, .. } = serde_json::from_slice(&text).ok()?;
+    let Written { run, tid, seconds } = serde_json::from_slice(&text).ok()?;
     Some(LongTurn { run: Uuid::parse(&run)?, tid, secs: seconds })
 }
 

@@ -343,6 +343,12 @@ async fn fails_beside_a_slow_task(_: ()) -> Result<(), TaskError> {
     Err(TaskError::failed("no money"))
 }
 
+async fn ends_beside_a_slow_task(_: ()) -> Result<u32, TaskError> {
+    drop(spawn_agent(Slow).await);
+    sleep(Duration::from_secs(3600)).await;
+    Ok(5)
+}
+
 async fn ends_beside_a_slow_daemon_task(_: ()) -> Result<u32, TaskError> {
     drop(spawn_agent(Slow).daemon().await);
     sleep(Duration::from_millis(1)).await;
@@ -394,6 +400,29 @@ fn a_failed_root_is_told_as_soon_as_it_is_durable() {
     let ends =
         ends.lines().filter(|line| line.contains("TaskAbort") || line.contains("TaskCancel"));
     assert_eq!(ends.count(), 2, "each task has one end");
+}
+
+/// "A cancel of a durable run that is ending, or whose tasks had a turn since it was cancelled before, forces its end: no task
+/// of it has another turn."
+#[test]
+fn a_second_cancel_forces_the_end() {
+    let dir = Dir::new("forced");
+    let program = || builder(&dir).register("slow", ends_beside_a_slow_task);
+    let mut runtime = program().build().unwrap();
+    let run = runtime.submit::<u32>("slow", "slow", &()).unwrap();
+    runtime.run(sleep(Duration::from_millis(5))).unwrap();
+    runtime.cancel(&run).unwrap();
+    runtime.run(sleep(Duration::from_millis(5))).unwrap();
+    assert_eq!(state_of(&mut runtime, "slow").0, State::Live);
+    runtime.cancel(&run).unwrap();
+    assert!(runtime.wait_for(&run).unwrap_err().task_error().unwrap().is_cancelled());
+    assert_eq!(state_of(&mut runtime, "slow").0, State::Cancelled);
+    drop(runtime);
+    let log = log_of(&dir, run.uuid());
+    let after: Vec<&str> =
+        log.lines().skip_while(|line| !line.contains("\"force\":true")).collect();
+    assert_eq!(after.len(), 2, "nothing but the end of the slow task: {after:?}");
+    assert!(after[1].contains("\"TaskCancel\""), "{after:?}");
 }
 
 /// "a run ends when all of its tasks are terminal, daemon tasks aside": it is told before they are.

@@ -7,12 +7,13 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::thread;
+use std::time::Instant;
 
 use tiffany::testing::TestScheduler;
 use tiffany::{
     DeadlockError, EventKind, RunError, Runtime, Task, TaskError, Tid, blocking, cancel, channel,
     external_promise, gather, group, mutex, promise, race, read_wait, semaphore, sleep, spawn,
-    wait, yield_now,
+    timeout, wait, yield_now,
 };
 
 use crate::{Notes, ms, secs};
@@ -485,4 +486,23 @@ fn never_a_spin() {
         .unwrap();
     assert_eq!(result, Ok(()));
     assert!(used() - before < 0.1, "{}", used() - before);
+}
+
+/// "its timers are no hope against a deadlock": that is found in one pass over all daemon tasks, however they wait for each
+/// other.
+#[test]
+fn many_daemon_tasks_that_wait_for_each_other_cost_little() {
+    let began = Instant::now();
+    tiffany::run(async {
+        let mut last = spawn(sleep(secs(3600))).daemon().await;
+        for _ in 0..10_000 {
+            last = spawn(async move { drop(timeout(secs(3600), last).await) }).daemon().await;
+        }
+        for _ in 0..50 {
+            sleep(ms(1)).await;
+        }
+        drop(last);
+    })
+    .unwrap();
+    assert!(began.elapsed() < secs(15), "{:?}", began.elapsed());
 }

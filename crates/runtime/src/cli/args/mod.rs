@@ -110,7 +110,7 @@ pub(super) enum Command {
     Send(Send),
     /// Settle an external promise of a run.
     Settle(Settle),
-    /// Cancel a run.
+    /// Cancel a run; a second time: end it without waiting for its cleanup.
     Cancel(Cancel),
     /// Hold a run: it gets no turns until it is released.
     Hold(Hold),

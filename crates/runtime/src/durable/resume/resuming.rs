@@ -10,14 +10,15 @@ use std::time::Instant;
 
 use tiffany_kernel::{
     CallKind, Completion, ErrorKind, LogLevel, Mode, Order, Port, RecordKind, Recording, Rules,
-    RunFailure, RunId, Stage, TaskError, Tid, Uuid, Value,
+    Run, RunFailure, RunId, Stage, TaskError, Tid, Uuid, Value,
 };
 
 use super::divergence::{Cause, Divergence, Trial};
 use super::halt::Halt;
 use super::replay::Replay;
-use super::script::{self, Script, What};
+use super::script::{self, Script, Told, What};
 use crate::context::{self, Entered};
+use crate::durable::cancellation::Cancel;
 use crate::durable::earlier::{Continued, Earlier};
 use crate::durable::fork::Branch;
 use crate::durable::hold::{Hold, Holding, held};
@@ -34,7 +35,7 @@ use crate::pal::Data;
 use crate::redact::shown;
 use crate::runtime::Runtime;
 use crate::trace::Who;
-use crate::wal::{Chain, Disk, LogError, Payload, RecordType, RunReader, read_blob};
+use crate::wal::{Chain, CurrentTurn, Disk, LogError, Payload, RecordType, RunReader, read_blob};
 
 impl Runtime {
     /// Brings a run back to where its log ends.
@@ -271,7 +272,11 @@ impl Runtime {
         };
         self.tell_ghost(chain.run(), &beginning);
         self.feed.add_ghosts(&self.host.hub, chain.run().into(), &mut run);
+        let releases = hosting.holding.releases;
         let id = self.host_run(run, Some(Box::new(hosting)));
+        if let Some(watched) = &self.watched {
+            watched.double_turns(id, releases);
+        }
         let hosted = &mut self.runs[self.places[&id]];
         for fork in &script.forks {
             hosted.run.reseed_after(fork.draws, fork.seed);
@@ -295,7 +300,13 @@ impl Runtime {
         // A fork is replayed between the turns of other runs.
         let entered = Entered::again(&self.host).ok_or_else(nested)?;
         context::with(|context| *context.sources.borrow_mut() = sources);
+        let uuid = self.runs[place].hosting.as_ref().map(|hosting| hosting.uuid());
+        if let Some((turn, uuid)) = self.current_turn.as_ref().zip(uuid) {
+            turn.begins(uuid);
+        }
+        self.memory.iter_mut().for_each(|memory| memory.replay_begins());
         let replayed = self.replay(place);
+        self.current_turn.iter().for_each(CurrentTurn::ends);
         context::with(|context| context.sources.take());
         drop(entered);
         Ok(replayed.err().map(|divergence| *divergence))
@@ -375,22 +386,20 @@ impl Runtime {
             // A round that was left in the middle goes on; the world tells things between rounds.
             let goes_on = run.is_in_round();
             let ready = run.is_ready();
-            if let Some(told) = (!goes_on).then(|| replay.next_told(run.steps(), ready)).flatten() {
-                run.set_clock(told.clock);
-                if let What::Settled { promise, .. } = &told.what {
-                    settled.insert(*promise);
-                }
-                if let Some(completion) = again(told.what, replay, journal) {
-                    run.complete(completion);
-                } else {
-                    run.cancel_all();
-                }
-                continue;
+            let told = (!goes_on).then(|| replay.next_told(run.steps(), ready)).flatten();
+            if let Some(What::Settled { promise, .. }) = told.as_ref().map(|told| &told.what) {
+                settled.insert(*promise);
             }
-            if !ready {
+            let is_forced = match told.map(|told| tell_again(told, run, replay, journal)) {
+                Some(After::GoesOn) => continue,
+                Some(After::Ended) => true,
+                None => false,
+            };
+            if !ready && !is_forced {
                 return if replay.can_halt() { Ok(()) } else { Err(replay.missing()) };
             }
             context::with(|context| match by_turns {
+                _ if is_forced => {}
                 true if goes_on => {}
                 true => run.begin_round(&context.port, None),
                 false => drop(context.take_turns(|port| run.rounds(port, None, 1))),
@@ -401,7 +410,8 @@ impl Runtime {
             }
             loop {
                 let step = |port: &Port| run.step_round(port, None);
-                let goes_on = by_turns && context::with(|context| context.take_turns(step));
+                let goes_on =
+                    by_turns && !is_forced && context::with(|context| context.take_turns(step));
                 run.take_orders().into_iter().for_each(|order| replay.keep(order));
                 self.feed.add_ghosts(&self.host.hub, uuid.into(), run);
                 for record in run.take_records() {
@@ -428,8 +438,13 @@ impl Runtime {
     fn replay_overrun(&mut self, place: usize) -> Option<Overrun> {
         let limits = self.settings.run_limits?;
         let hosting = self.runs[place].hosting.as_ref()?;
-        let is_looked_at = hosting.replay.as_ref().is_none_or(|replay| replay.halt.is_some());
-        if is_looked_at { None } else { self.overrun(place, &limits) }
+        if hosting.replay.as_ref().is_none_or(|replay| replay.halt.is_some()) {
+            return None;
+        }
+        if let Some(memory) = &mut self.memory {
+            memory.look_alone(self.runs[place].run.id());
+        }
+        self.overrun(place, &limits)
     }
 
     /// Why a run that is being resumed is to be held.
@@ -487,6 +502,9 @@ impl Runtime {
         if let Some((call, input)) = continues {
             self.continue_run(place, call, &input);
         }
+        if self.runs[place].hosting.as_ref().is_some_and(|hosting| hosting.is_cancelled()) {
+            self.make_room(place);
+        }
         self.empty_outbox(place);
         self.line_up(place);
         self.inherit(place);
@@ -508,6 +526,27 @@ impl Runtime {
             self.host.inbox.promises().claim(uuid, Some(run), true);
         }
     }
+}
+
+/// What a run does after it was told something.
+enum After {
+    GoesOn,
+    /// Its end was forced, and no task has another turn.
+    Ended,
+}
+
+/// Tells a run what the log says it was told.
+fn tell_again(told: Told, run: &mut Run, replay: &mut Replay, journal: &mut Journal) -> After {
+    run.set_clock(told.clock);
+    if let What::Cancel(Cancel::Forces) = told.what {
+        run.force_end();
+        return After::Ended;
+    }
+    match again(told.what, replay, journal) {
+        Some(completion) => run.complete(completion),
+        None => run.cancel_all(),
+    }
+    After::GoesOn
 }
 
 /// What was told, as the kernel is told it; `None` if the run was cancelled.
@@ -538,7 +577,7 @@ fn again(what: What, replay: &mut Replay, journal: &mut Journal) -> Option<Compl
         What::Message { name, value } => Completion::Message(name, value),
         What::CutShort(tid) => Completion::CutShort(tid),
         What::OverTime => Completion::OverTime,
-        What::Cancel => return None,
+        What::Cancel(_) => return None,
     })
 }
 

@@ -8,6 +8,7 @@ use tiffany_kernel::{CallKind, TaskError, Tid, Time, Uuid, Value};
 
 use super::halt::Means;
 use crate::approval::stamped;
+use crate::durable::cancellation::Cancel;
 use crate::durable::earlier::Continued;
 use crate::durable::hold::HoldState;
 use crate::durable::json::{Json, decode};
@@ -83,7 +84,7 @@ pub(crate) enum What {
         name: Rc<str>,
         value: Value,
     },
-    Cancel,
+    Cancel(Cancel),
     CutShort(Tid),
     OverTime,
 }
@@ -230,7 +231,10 @@ impl Script {
             },
             Some(RecordType::TaskWake) => {
                 let what = match record.str("why").as_deref() {
-                    Some("cancel") => What::Cancel,
+                    Some("cancel") => What::Cancel(match record.get("force") {
+                        Some("true") => Cancel::Forces,
+                        _ => Cancel::Unwinds,
+                    }),
                     Some("cut_short") => {
                         self.cut_short.insert(record.tid);
                         What::CutShort(record.tid)
@@ -377,6 +381,11 @@ impl Script {
         self.allowed = allowed(record).into_iter().collect();
         self.inherited = self.promises.clone();
         self.begun.values_mut().for_each(|begun| begun.is_refused = false);
+    }
+
+    /// Whether a person has cancelled it.
+    pub(in crate::durable) fn is_cancelled(&self) -> bool {
+        self.told.iter().any(|told| matches!(told.what, What::Cancel(_)))
     }
 
     /// Where what is drawn for its effects comes from.

@@ -155,7 +155,8 @@ pub(super) fn is_of_daemon(name: &str) -> bool {
 /// Something in a directory that is no part of a log, and where it is.
 pub(super) fn stranger(disk: &dyn Disk, root: &Path) -> Option<PathBuf> {
     let is_root = |name: &str| {
-        matches!(name, "lock" | "redacted" | "restoring" | "turn.json") || is_of_daemon(name)
+        matches!(name, "lock" | "redacted" | "restoring" | "turn" | "turn.json")
+            || is_of_daemon(name)
     };
     let is_commit = |name: &str| {
         let name = name.strip_suffix(".new").unwrap_or(name);
