@@ -286,8 +286,6 @@ fn any_call_that_fails_is_told_and_leaves_all_that_was_durable() {
 fn may_fail(call: &Made, errno: i32) -> bool {
     // The file of a run that goes tells whether blobs have to be looked for. If it can't, they are looked for.
     let is_hint = call.what == "open_read" && call.on.ends_with(".wal");
-    // A run whose file can't be read is refused alone, and the recovery says so.
-    let is_hint = is_hint || (call.what == "read_at" && call.on.ends_with(".wal"));
     // What is left of a compacted run is written over its old file if there is no room for a new one.
     is_hint || (errno == ENOSPC && call.on.ends_with(".wal.new"))
 }

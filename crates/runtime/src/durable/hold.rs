@@ -18,8 +18,8 @@ use super::shelved::Shelved;
 use crate::pal::Data;
 use crate::runtime::Runtime;
 use crate::wal::{
-    Chain, CurrentTurn, LogError, LongTurn, Record, RecordType, RunEntry, RunReader, mark_turn,
-    marked_turn, unmark_turn,
+    Chain, CurrentTurn, LogError, LongTurn, Record, RecordType, RunEntry, RunFile, RunReader,
+    mark_turn, marked_turn, unmark_turn,
 };
 use crate::watchdog::{StuckTask, TurnLimit};
 
@@ -143,7 +143,7 @@ impl Holding {
 const TASK_OVERHEAD: usize = 512;
 /// As many tasks and messages as are not worth an estimate.
 const FEW: usize = 1_000;
-/// Logs up to this length are read once at a restart. Longer ones are read twice: whether their runs are held is
+/// Logs up to this length are read once at a restart. Longer ones are searched first: whether their runs are held is
 /// found out before they are taken into memory.
 const SHORT_LOG: u64 = 32 << 20;
 
@@ -541,13 +541,19 @@ impl Runtime {
         if chain.bytes() <= SHORT_LOG {
             return false;
         }
+        let usage = Usage { records: chain.seq(), log_bytes: chain.bytes(), ..Usage::default() };
+        let limits = self.settings.run_limits;
+        let is_large = limits.is_some_and(|limits| limits.overrun(usage, 0).is_some());
+        // Searching for a word is much faster than reading the records.
+        if !is_large && !self.durable_mut().may_be_held(uuid) {
+            return false;
+        }
         let Ok(state) = self.durable_mut().read_holds(uuid) else { return false };
         if let Some(why) = &state.held {
             self.shelve_held(uuid, Shelved::bare(chain.clone()), held(uuid, why));
             return true;
         }
-        let usage = Usage { records: chain.seq(), log_bytes: chain.bytes(), ..Usage::default() };
-        let limits = self.settings.run_limits.filter(|_| !state.is_cancelled);
+        let limits = limits.filter(|_| !state.is_cancelled);
         let overrun = limits.and_then(|limits| limits.overrun(usage, state.releases));
         let Some(overrun) = overrun else { return false };
         self.hold_shelved(uuid, Shelved::bare(chain.clone()), &Hold::Limit(overrun));
@@ -583,6 +589,12 @@ impl Durable {
             false => shelved.is_cancelled(),
         };
         Ok(is_cancelled.then(|| shelved.chain().clone()))
+    }
+
+    /// Whether the file of a run has a record of a hold, or something that looks like one.
+    fn may_be_held(&self, uuid: Uuid) -> bool {
+        let file = RunFile::open(&*self.disk, &self.root, uuid);
+        file.and_then(|file| file.contains(b"\"type\":\"RunHeld\"")).unwrap_or(true)
     }
 
     /// Whether a log says that its run is held. Nothing of the log is kept in memory.

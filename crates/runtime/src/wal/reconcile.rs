@@ -16,7 +16,6 @@ use super::line::{Chain, RecordType};
 use super::lock::LockTerm;
 use super::read::{Broken, Flaw, Head, Reader, foreign_line, has_lines};
 use super::recover::{Cut, Plan, Recovery, gather};
-use super::scan::fill;
 use super::segments::Segment;
 
 /// How much is read at once in search of a first line.
@@ -171,8 +170,7 @@ impl Applier {
         Ok(())
     }
 
-    /// Looks at a run the commit log says nothing about: its file must be as long as the index says, and end with the
-    /// same checksum. A later generation can be just as long.
+    /// Looks at a run the commit log says nothing about: its file must be as long as the index says.
     pub(super) fn check_size(
         &mut self,
         run: Uuid,
@@ -188,19 +186,19 @@ impl Applier {
                 self.remove_run(run)
             }
             None if entry.state == RunState::Removed => Ok(()),
-            // Whoever reads a run that is over compares the whole chain.
-            Some(size) if size == entry.len && entry.state == RunState::Finished => Ok(()),
-            Some(size) => match self.differs(&path, entry, size) {
-                Ok(None) => Ok(()),
-                Ok(Some(file)) => {
-                    let found = Compared { run, path: &path, file: &*file };
-                    self.compare(&found, entry, size, recovery)
-                }
-                Err(error) => {
-                    self.refuse(run, error, recovery);
-                    Ok(())
-                }
-            },
+            // Whoever reads the file compares the whole chain.
+            Some(size) if size == entry.len => Ok(()),
+            Some(size) => {
+                let file = match self.disk.open(&path, OpenMode::Write).doing("open", &path) {
+                    Ok(file) => file,
+                    Err(error) => {
+                        self.refuse(run, error, recovery);
+                        return Ok(());
+                    }
+                };
+                let found = Compared { run, path: &path, file: &*file };
+                self.compare(&found, entry, size, recovery)
+            }
             None => {
                 // Only files have a size; something else may be in its place.
                 let error = match open_if_there(&*self.disk, &path, OpenMode::Read) {
@@ -213,27 +211,7 @@ impl Applier {
         }
     }
 
-    /// Opens a file that has another length than the index knows, or another checksum in its last line.
-    fn differs(
-        &self,
-        path: &Path,
-        entry: RunEntry,
-        size: u64,
-    ) -> Result<Option<Arc<dyn DiskFile>>, LogError> {
-        if size == entry.len && size > 0 {
-            let end = format!(",\"crc\":\"{:08x}\"}}\n", entry.crc);
-            let mut there = vec![0; end.len()];
-            let file = self.disk.open(path, OpenMode::Read).doing("open", path)?;
-            let at = size.saturating_sub(end.len() as u64);
-            fill(&*file, &mut there, at).doing("read", path)?;
-            if there == end.as_bytes() {
-                return Ok(None);
-            }
-        }
-        self.disk.open(path, OpenMode::Write).doing("open", path).map(Some)
-    }
-
-    /// Compares a file with an entry of the index that has another end.
+    /// Compares a file with an entry of the index that has another length.
     fn compare(
         &mut self,
         found: &Compared<'_>,

@@ -327,6 +327,28 @@ impl RunFile {
         Ok((head, tail))
     }
 
+    /// Whether these bytes are anywhere in it.
+    pub(crate) fn contains(&self, bytes: &[u8]) -> Result<bool, LogError> {
+        const PIECE: usize = 1 << 18;
+        let finder = memchr::memmem::Finder::new(bytes);
+        let mut buffer = vec![0; PIECE];
+        // What was read last may end with the first of them.
+        let (mut kept, mut at) = (0, 0);
+        loop {
+            let count = self.file.read_at(&mut buffer[kept..], at).doing("read", &self.path)?;
+            let there = kept + count;
+            if finder.find(&buffer[..there]).is_some() {
+                return Ok(true);
+            }
+            if count == 0 {
+                return Ok(false);
+            }
+            at += count as u64;
+            kept = there.min(bytes.len() - 1);
+            buffer.copy_within(there - kept..there, 0);
+        }
+    }
+
     fn read(&self, at: u64, count: usize) -> Result<Vec<u8>, LogError> {
         let mut part = vec![0; count];
         let mut filled = 0;
@@ -370,4 +392,31 @@ fn index_sum(disk: &dyn Disk, places: &Places) -> Result<Option<(usize, u32)>, L
     };
     let bytes = read_from(&*file, 0).doing("read", &path)?;
     Ok(Some((bytes.len(), crc32c::crc32c(&bytes))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wal::sim::SimDisk;
+
+    #[test]
+    fn bytes_are_found_wherever_a_file_is_cut_into_pieces() {
+        let (root, run) = (Path::new("/log"), Uuid(7));
+        let disk = SimDisk::new();
+        for dir in ["/log", "/log/wal"] {
+            disk.create_dir(Path::new(dir)).unwrap();
+        }
+        let path = Places::new(root).run_file(run);
+        let file = disk.open(&path, OpenMode::Create).unwrap();
+        file.set_size(3 << 18).unwrap();
+        let contains =
+            |bytes: &[u8]| RunFile::open(&disk, root, run).unwrap().contains(bytes).unwrap();
+        assert!(!contains(b"RunHeld"));
+        for at in [0, 100, (1 << 18) - 7, (1 << 18) - 3, (1 << 18) - 1, 1 << 18, (3 << 18) - 7] {
+            file.write_at(b"RunHeld", at).unwrap();
+            assert!(contains(b"RunHeld"), "at {at}");
+            assert!(!contains(b"RunHold"));
+            file.write_at(&[0; 7], at).unwrap();
+        }
+    }
 }
