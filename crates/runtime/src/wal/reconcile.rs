@@ -48,9 +48,16 @@ impl Applier {
             }
             other => other?,
         };
-        let head = head_of(file.as_deref(), &path, run)?;
-        let is_newer = head.is_some_and(|head| head.is_newer_than(plan.entry.generation));
         let (start, has_all) = (plan.start(), plan.start() == 0);
+        let tail = match &file {
+            Some(file) => read_from(&**file, start).doing("read", &path)?,
+            None => Vec::new(),
+        };
+        let head = match has_all {
+            true => head_in(&tail, run),
+            false => head_of(file.as_deref(), &path, run)?,
+        };
+        let is_newer = head.is_some_and(|head| head.is_newer_than(plan.entry.generation));
         if let Some(file) = file.as_deref().filter(|_| is_newer)
             // To see all runs at one moment, the commit log's lines count if it has them all.
             && !(has_all && self.term == LockTerm::NotTaken)
@@ -58,17 +65,15 @@ impl Applier {
             let found = Compared { run, path: &path, file };
             return self.keep_newer(&found, plan.entry.state, recovery);
         }
-        let tail = match &file {
-            Some(file) => read_from(&**file, start).doing("read", &path)?,
-            None => Vec::new(),
-        };
         let (content, bad) = gather(segments, plan, &tail)?;
         let is_replaced = has_all && (is_newer || plan.replaces(head));
         // What is left of a finished run may have been written over its old file, which is longer.
         let is_whole =
             has_all && plan.entry.generation > 1 && plan.entry.state == RunState::Finished;
-        let refusal = match self.misfit(run, plan, file.as_deref(), bad)? {
-            None if !is_replaced && !is_whole => plan.conflict(run, &tail, &content),
+        let refusal = match self.misfit(run, plan, (file.as_deref(), head), bad)? {
+            None if !is_replaced && !is_whole && !tail.starts_with(&content) => {
+                plan.conflict(run, &tail, &content)
+            }
             other => other,
         };
         if let Some(error) = refusal {
@@ -104,14 +109,13 @@ impl Applier {
         &self,
         run: Uuid,
         plan: &Plan,
-        file: Option<&dyn DiskFile>,
+        (file, head): (Option<&dyn DiskFile>, Option<Head>),
         bad: Option<u64>,
     ) -> Result<Option<LogError>, LogError> {
         let path = self.places.run_file(run);
         let start = plan.start();
-        let head = head_of(file, &path, run)?.filter(|head| head.is_good);
-        if let Some(head) = head.filter(|head| head.generation < plan.entry.generation && start > 0)
-        {
+        let is_earlier = |head: &Head| head.is_good && head.generation < plan.entry.generation;
+        if let Some(head) = head.filter(is_earlier).filter(|_| start > 0) {
             let broken = Broken {
                 record: plan.first_seq(),
                 offset: start,
@@ -120,8 +124,8 @@ impl Applier {
             return Ok(Some(LogError::run(run, &path, broken)));
         }
         let present = match file {
-            Some(file) => file.size().doing("look at", &path)?,
-            None => 0,
+            Some(file) if start > 0 => file.size().doing("look at", &path)?,
+            _ => 0,
         };
         let short = (present < start).then_some(present);
         let unknown = plan.starts_elsewhere().then(|| self.check_up_to(run, plan, file));
@@ -405,6 +409,12 @@ pub(super) fn open_if_there(
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(LogError::io("open", path, &error)),
     }
+}
+
+/// What the first line of a file says, from all that is in it; `None` if it has none.
+fn head_in(bytes: &[u8], run: Uuid) -> Option<Head> {
+    let end = memchr::memchr(b'\n', bytes)?;
+    Head::read(&bytes[..=end], run)
 }
 
 /// What the first line of a file says; `None` if it has none.
