@@ -60,7 +60,7 @@ impl Runtime {
     ///     .build()?;
     /// let run = runtime.submit::<String>("greet", "greet-1", &())?;
     /// runtime.hold(&run, "ada", Some("waits for the audit"))?;
-    /// assert_eq!(runtime.runs(&RunQuery::default())?.runs[0].state, State::AfterCommit);
+    /// assert_eq!(runtime.runs(&RunQuery::default())?.runs[0].state, State::Held);
     ///
     /// runtime.send(&run, "name", &"Grace")?; // it is there when the run continues
     /// runtime.release(&run, "ada", None)?;
