@@ -1,6 +1,7 @@
 //! The menu of this repository: `cargo xtask` lists what one does here, `cargo xtask NAME` does it.
 
 mod dashboard;
+mod modules;
 mod packaging;
 mod python;
 mod python_rows;
@@ -58,6 +59,11 @@ const CHORES: &[Chore] = &[
         name: "browser",
         what: "the tests of the page in a real browser (arguments are passed to node; --measure: its figures)",
         run: dashboard::browse,
+    },
+    Chore {
+        name: "modules",
+        what: "which modules of a crate need which, and their circles (arguments: crates)",
+        run: modules,
     },
     Chore { name: "rows", what: "writes docs/src/rows.md anew from the semantic tests", run: rows },
     Chore {
@@ -196,6 +202,21 @@ fn no_gaps(rows: &rows::Rows) -> Result<(), String> {
         true => Ok(()),
         false => Err(format!("the rows have gaps\n  {}", rows.gaps.join("\n  "))),
     }
+}
+
+fn modules(shop: &Shop, crates: &[String]) -> Result<(), String> {
+    for name in crates {
+        let needs = modules::needs(&shop.root.join("crates").join(name).join("src"));
+        for (module, needed) in &needs {
+            let needed: Vec<&str> = needed.iter().map(String::as_str).collect();
+            println!("{name}: {module} needs {}", needed.join(" "));
+        }
+        for circle in modules::circles(&needs) {
+            let circle: Vec<String> = circle.into_iter().collect();
+            println!("{name}: a circle of {}: {}", circle.len(), circle.join(" "));
+        }
+    }
+    Ok(())
 }
 
 fn test(shop: &Shop, _: &[String]) -> Result<(), String> {

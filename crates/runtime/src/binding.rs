@@ -17,7 +17,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub use crate::durable::{Language, Wanted, Way};
-pub use crate::not_inherited::NotInherited;
 pub use crate::watchdog::Interrupter;
 pub use agent::{Agent, agent, request};
 pub use durable::{
@@ -37,16 +36,17 @@ use tiffany_kernel::{
     BoxCoroutine, Coroutine, Frame, Port, Reply, Rules, Run, Site, Step, SystemCall, TaskError,
     TaskRef, Unwind, Value,
 };
+pub use tiffany_log::not_inherited::NotInherited;
 
 use crate::builder::{Builder, EnvValue};
 use crate::call::TryCall;
 use crate::context;
 use crate::durable::{Json, Sources};
-use crate::error::RunError;
 use crate::future_task::{Fallible, FutureTask};
 use crate::inbox::Letter;
 use crate::runtime::{RunHandle, Runtime};
 use crate::sys::{Spawn, spawn_coroutine};
+use tiffany_records::RunError;
 
 /// Says that the code of the running task was interrupted by an [`Interrupter`]: what its run has done in this turn never
 /// happened.

@@ -25,19 +25,19 @@ use crate::control::Witness;
 use crate::durable::{
     Chunk, DEFAULT_SLOTS, DurableAgent, OnChunk, QueueSettings, Registry, RunLimits,
 };
-use crate::error::RunError;
 use crate::future_task::{FutureTask, Plain};
 use crate::host::{Entropy, Host, Pools, Workers};
 use crate::inbox::Inbox;
 use crate::pal::Hub;
 use crate::pool::{Pool, Threads};
 use crate::reactor::Reactor;
-use crate::redact::{self, Redactions, shown};
 use crate::retention::Retention;
 use crate::runtime::Runtime;
 use crate::trace::Tracer;
-use crate::wal::RealDisk;
 use crate::watchdog::{Lines, OnStuck, StuckTask, Watched};
+use tiffany_log::RealDisk;
+use tiffany_records::RunError;
+use tiffany_records::redact::{self, Redactions, shown};
 
 /// Builds a [`Runtime`].
 ///
@@ -68,7 +68,7 @@ pub struct Builder {
     pub(crate) run_limits: Option<RunLimits>,
     log_dir: Option<PathBuf>,
     pub(crate) only: Option<Uuid>,
-    pub(crate) log_settings: crate::wal::Settings,
+    pub(crate) log_settings: tiffany_log::Settings,
     pub(crate) redactions: Option<Arc<Redactions>>,
     pub(crate) witness: Option<Arc<dyn Witness>>,
     pub(crate) registry: Registry,
@@ -123,7 +123,7 @@ impl Builder {
             run_limits: None,
             log_dir: None,
             only: None,
-            log_settings: crate::wal::Settings::default(),
+            log_settings: tiffany_log::Settings::default(),
             redactions: None,
             witness: None,
             registry: Registry::default(),
@@ -307,7 +307,7 @@ impl Builder {
     }
 
     /// How the log is kept.
-    pub fn log_settings(mut self, settings: crate::wal::Settings) -> Builder {
+    pub fn log_settings(mut self, settings: tiffany_log::Settings) -> Builder {
         self.log_settings = settings;
         self
     }

@@ -12,7 +12,7 @@ use crate::control::{Answer, Control, Request, Tell};
 use crate::host::Host;
 use crate::inbox::{Inbox, Letter, Settlement};
 use crate::pal::Hub;
-use crate::wal::Growth;
+use tiffany_log::Growth;
 
 /// The handle of the runtime that runs this task, to be given to other threads. It is no call: the task keeps its
 /// turn. Outside a task there is none, and that is an error.
@@ -82,7 +82,7 @@ impl RuntimeHandle {
         self.hub.clone()
     }
 
-    /// Tells when there is more in the file of a durable run, for who reads it by a [`Follower`](crate::wal::Follower). Make it before the first look, so that nothing is missed in between.
+    /// Tells when there is more in the file of a durable run, for who reads it by a [`Follower`](tiffany_log::Follower). Make it before the first look, so that nothing is missed in between.
     pub fn growth(&self, run: Uuid) -> Growth {
         self.inbox.followers.follow(run)
     }

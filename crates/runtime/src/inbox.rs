@@ -10,11 +10,11 @@ use tiffany_kernel::{CallRef, ErrorKind, Release, RunId, TaskError, TaskRef, Uui
 use crate::control::{Request, Tell};
 use crate::durable::{Receipt, Slot, Tried};
 use crate::external::Promises;
-use crate::lock::{Mutex, MutexGuard};
 use crate::mailbox::Mailbox;
 use crate::metrics::Meters;
 use crate::reactor::Bell;
-use crate::wal::{Followers, Notice};
+use tiffany_log::sync::{Mutex, MutexGuard};
+use tiffany_log::{Followers, Notice};
 
 /// A result made on another thread. Values are shared within a thread only, so it becomes one here.
 pub(crate) type Remote = Box<dyn FnOnce() -> Result<Value, TaskError> + Send>;

@@ -39,31 +39,24 @@ pub mod combine;
 mod context;
 pub mod control;
 mod current;
-pub mod descriptors;
 pub mod durable;
-mod error;
 mod external;
 pub mod fs;
 mod future_task;
 mod group;
 mod handle;
 mod handler;
-pub mod history;
 mod host;
 mod inbox;
 mod inline;
 pub mod io;
 mod line;
-mod lock;
 #[cfg(feature = "logging")]
 pub mod logging;
 mod mailbox;
 pub mod metrics;
-#[doc(hidden)]
-pub mod mutation;
 mod near;
 pub mod net;
-mod not_inherited;
 pub mod pal;
 mod panics;
 mod pool;
@@ -71,7 +64,6 @@ mod primitives;
 pub mod process;
 mod promise;
 mod reactor;
-pub mod redact;
 pub mod retention;
 mod runtime;
 pub mod signal;
@@ -81,7 +73,6 @@ mod task;
 pub mod testing;
 mod trace;
 mod waker;
-pub mod wal;
 mod watchdog;
 
 use std::fmt::Display;
@@ -93,7 +84,6 @@ pub use builder::Builder;
 pub use call::{Call, Cloned, Decode, Direct, FromReply, Moved, Optional, TryCall, Yield};
 pub use channel::{Received, Receiver, Sender, channel, unbounded_channel};
 pub use combine::{join_all, timeout};
-pub use error::RunError;
 pub use group::{Group, group};
 pub use handle::{RuntimeHandle, handle};
 pub use handler::{CustomCall, answer_with, answering, call, handler, try_answer_with};
@@ -117,6 +107,10 @@ pub use tiffany_kernel::{
     ErrorKind, Event, EventKind, Handler, Limits, Policy, Priority, Reply, RunId, Site, SystemCall,
     TaskError, TaskInfo, TaskLabel, TaskState, Tid, Time, Uuid, Value, Verdict, Waiting,
 };
+#[doc(hidden)]
+pub use tiffany_log::mutation;
+pub use tiffany_log::{self as wal, descriptors};
+pub use tiffany_records::{self as history, RunError, redact};
 pub use watchdog::StuckTask;
 
 /// What calls, their answers and coroutines are made of. Who writes handlers, policies or state machines

@@ -9,7 +9,7 @@ use std::sync::Once;
 use tiffany_kernel::Site;
 
 use crate::context;
-use crate::redact::shown;
+use tiffany_records::redact::shown;
 
 thread_local! {
     /// This thread does work for a task that runs elsewhere.

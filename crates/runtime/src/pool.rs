@@ -13,9 +13,9 @@ use crate::durable::{Attempt, Blocking, Slot, StepError, working};
 use crate::future_task::panic_error;
 use crate::inbox::{Inbox, Letter, Remote};
 use crate::line::Line;
-use crate::lock::{Condvar, Mutex, MutexGuard};
 use crate::panics;
 use crate::trace::Tracer;
+use tiffany_log::sync::{Condvar, Mutex, MutexGuard};
 
 /// How long a thread waits for work before it ends.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5);

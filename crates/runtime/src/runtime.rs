@@ -22,7 +22,6 @@ use crate::call::wrong_type;
 use crate::clock::{Clock, LONGEST_WAIT_FOR_TIMER};
 use crate::context::{self, Entered};
 use crate::durable::{Durable, Effects, Hosting, MemoryGauge, Sending, StepWork};
-use crate::error::RunError;
 use crate::future_task::{Fallible, FutureTask, Plain};
 use crate::handle::RuntimeHandle;
 use crate::host::{Host, Workers};
@@ -31,8 +30,9 @@ use crate::metrics::Stretch;
 use crate::pal::Feed;
 use crate::pool::Work;
 use crate::reactor::Ready;
-use crate::wal::CurrentTurn;
 use crate::watchdog::Watched;
+use tiffany_log::CurrentTurn;
+use tiffany_records::RunError;
 
 /// How many turns tasks may have before descriptors are looked at again.
 const TURNS_PER_POLL: usize = 61;

@@ -18,11 +18,11 @@ use tiffany_kernel::{
 
 use crate::builder::Builder;
 use crate::clock::Clock;
-use crate::error::RunError;
 use crate::future_task::{Fallible, FutureTask, Plain};
 use crate::host::Entropy;
-use crate::redact::{shown, shown_call};
 use crate::runtime::{RunHandle, Runtime};
+use tiffany_records::RunError;
+use tiffany_records::redact::{shown, shown_call};
 
 pub use crate::durable::capture::{CaptureError, Captured, Over, Redaction, capture, replay_log};
 pub use simulation::{Answer, Machine, Made, Receipt, Simulation, Watcher};

@@ -12,9 +12,9 @@ use tracing::dispatcher::with_default;
 use tracing::{Level, Span};
 
 use crate::durable::Attempt;
-use crate::error::RunError;
 use crate::pal::TaskId;
-use crate::redact::{clean, shown, shown_call};
+use tiffany_records::RunError;
+use tiffany_records::redact::{clean, shown, shown_call};
 
 const TARGET: &str = "tiffany";
 

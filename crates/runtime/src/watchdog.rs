@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tiffany_kernel::{ErrorKind, RunId, Site, TaskRef, Tid, Uuid, panic_text};
 
-use crate::lock::{Condvar, Mutex, MutexGuard};
+use tiffany_log::sync::{Condvar, Mutex, MutexGuard};
 
 /// What a thread is doing, for the watchdog to look at. Written at every turn, so it is a few words.
 #[derive(Default)]

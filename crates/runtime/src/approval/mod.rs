@@ -14,7 +14,7 @@ use tiffany_kernel::{Asking, CallKind, ErrorKind, SystemCall, TaskError, Time, V
 
 use crate::call::TryCall;
 use crate::durable::{Json, Written, encode};
-use crate::wal::Stamp;
+use tiffany_log::Stamp;
 
 pub(crate) use open::Approvals;
 pub use ruling::user_name;

@@ -4,7 +4,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serializer};
 use tiffany_kernel::Time;
 
-use crate::wal::Stamp;
+use tiffany_log::Stamp;
 
 pub(crate) fn serialize<S: Serializer>(time: &Time, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(Stamp::from_unix_nanos(time.as_nanos()).as_str())

@@ -9,10 +9,10 @@ use tiffany_kernel::{Asked, CallId, CallRef, Completion, ErrorKind, RunId, Stage
 use super::ruling::{Place, decided_already};
 use super::{Approval, OpenApproval, Ruling, no_such_approval, stamped};
 use crate::control::Tell;
-use crate::durable::Key;
 use crate::pal::{Data, TaskId};
 use crate::runtime::{Hosted, Runtime};
-use crate::wal::Stamp;
+use tiffany_log::Stamp;
+use tiffany_records::key::Key;
 
 /// So many decisions are remembered for those who come too late.
 const REMEMBERED: usize = 1024;

@@ -6,7 +6,7 @@ use tiffany_kernel::{ErrorKind, TaskError, Time};
 
 use super::{Approval, Question, moment};
 use crate::durable::decode;
-use crate::wal::{Stamp, to_the_second};
+use tiffany_log::{Stamp, to_the_second};
 
 /// So long a name or a reason may be, in bytes.
 const LONGEST_NAME: usize = 256;

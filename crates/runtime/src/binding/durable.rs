@@ -18,9 +18,9 @@ use crate::durable::{
     Attempt, DurableRun, Fork, Json, Language, Spawner, Step, StepError, StepJob, Tried,
     answer_json, continue_with, marked,
 };
-use crate::error::RunError;
 use crate::inbox::Settlement;
 use crate::runtime::Runtime;
+use tiffany_records::RunError;
 
 impl Builder {
     /// The language of functions that are not registered, and of what is said about durable runs.

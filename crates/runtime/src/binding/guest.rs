@@ -7,9 +7,9 @@ use std::time::Duration;
 use tiffany_kernel::Uuid;
 
 use crate::context::Entered;
-use crate::error::RunError;
 use crate::runtime::{Runtime, nested};
 use crate::watchdog::Watched;
+use tiffany_records::RunError;
 
 /// What a guest waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,10 +7,10 @@ use tiffany_kernel::{TaskError, Uuid};
 
 use crate::control::Control;
 use crate::durable::log_failed;
-use crate::error::RunError;
 use crate::retention::{self, Plan, Pruned, Retention};
 use crate::runtime::Runtime;
-use crate::wal::{Collected, RealDisk, View};
+use tiffany_log::{Collected, RealDisk, View};
+use tiffany_records::RunError;
 
 /// The directory of a runtime's log.
 pub fn log_dir(runtime: &Runtime) -> Option<PathBuf> {

@@ -4,9 +4,9 @@ use std::panic::Location;
 
 use tiffany_kernel::{BoxCoroutine, Value};
 
-use crate::error::RunError;
 use crate::runtime::RunHandle;
 use crate::testing::TestScheduler;
+use tiffany_records::RunError;
 
 /// Starts a run of any coroutine.
 #[track_caller]

@@ -14,8 +14,9 @@ use super::summary::moment;
 use super::table::{Cell, Table};
 use crate::clock::Clock;
 use crate::control::{Control, OpenApproval, Ruling};
-use crate::durable::{Key, Shelved, fetch, script};
-use crate::wal::{Payload, RunState, Stamp, View};
+use crate::durable::{Shelved, fetch, script};
+use tiffany_log::{Payload, RunState, Stamp, View};
+use tiffany_records::key::Key;
 
 pub(super) fn list(place: &Place, mut out: Out, options: &Approvals) -> Done {
     let view = place.look()?;

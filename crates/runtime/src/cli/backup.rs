@@ -13,8 +13,8 @@ use super::place::{Place, is_log};
 use super::progress::Progress;
 use super::summary::count;
 use super::units::size;
-use crate::wal::RealDisk;
-use crate::wal::backup::{self, Checked, Over, Pace, Taken};
+use tiffany_log::RealDisk;
+use tiffany_log::backup::{self, Checked, Over, Pace, Taken};
 
 /// How far one that is gentle stands back for who needs the processor.
 const NICE: i32 = 19;

@@ -15,7 +15,7 @@ use super::{Done, Started};
 use crate::durable::capture::{
     CaptureError, Captured, Over, Redaction, capture_in, name_of, write_whole,
 };
-use crate::wal::LogError;
+use tiffany_log::LogError;
 
 pub(super) fn capture(
     place: Place,

@@ -9,7 +9,7 @@ use super::out::{Out, Style, clean, paint};
 use super::place::{Place, find};
 use super::summary::count;
 use super::table::cut;
-use crate::history::{Call, Change, Diff, DiffSettings, Difference, DifferenceKind, Side, diff};
+use tiffany_records::{Call, Change, Diff, DiffSettings, Difference, DifferenceKind, Side, diff};
 
 /// No value is shown longer than this; `--json` has all of it.
 const LONGEST: usize = 200;

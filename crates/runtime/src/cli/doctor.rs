@@ -19,8 +19,8 @@ use super::summary::Summary;
 use super::table::{Cell, Table};
 use super::units::size;
 use crate::control::{Control, Paused};
-use crate::descriptors;
-use crate::wal::{Disk, LINE_VERSION, RealDisk, View, holder};
+use tiffany_log::descriptors;
+use tiffany_log::{Disk, LINE_VERSION, RealDisk, View, holder};
 
 /// One thing that was looked at.
 struct Finding {
@@ -341,7 +341,8 @@ fn runs(findings: &mut Findings, place: &Place, view: &View) {
 
 fn clock(findings: &mut Findings, latest: &str) {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let now = crate::wal::Stamp::from_unix_nanos(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX));
+    let now =
+        tiffany_log::Stamp::from_unix_nanos(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX));
     let now = now.as_str();
     if now < "2024" {
         let next = "set the clock: timers of runs are moments of this clock";

@@ -13,7 +13,7 @@ use super::summary::Summary;
 use super::table::{Cell, Table};
 use crate::control::{Control, Decision, Doubt as InDoubt};
 use crate::durable::{Shelved, fetch, script};
-use crate::wal::{Payload, RunState, View};
+use tiffany_log::{Payload, RunState, View};
 
 pub(super) fn doubt(place: &Place, out: Out, options: &Doubt) -> Done {
     match &options.command {

@@ -11,7 +11,7 @@ use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
 use super::error::Shown;
 use crate::control::Control;
-use crate::wal::lasting_holder;
+use tiffany_log::lasting_holder;
 
 /// How long a command that only looks waits for the process before it looks at the files.
 pub(super) const LOOK_TIMEOUT: Duration = Duration::from_secs(2);

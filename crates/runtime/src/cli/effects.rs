@@ -11,8 +11,8 @@ use super::error::Ending;
 use super::out::{Out, Style};
 use super::place::{Place, find_kept};
 use super::table::{Cell, Table};
-use crate::history::{Chronicle, ChronicleError, EffectQuery, EffectSeen};
-use crate::wal::BlobHash;
+use tiffany_log::BlobHash;
+use tiffany_records::{Chronicle, ChronicleError, EffectQuery, EffectSeen};
 
 pub(super) fn effects(place: &Place, mut out: Out, options: &Effects) -> Done {
     let view = place.look_for(&[&options.run])?;

@@ -15,7 +15,7 @@ use super::out::{Out, Style};
 use super::place::{Place, find};
 use super::summary::count;
 use super::units::size;
-use crate::wal::{BlobHash, LogError, RunState, SymbolicLink, View, blob_names, open_regular};
+use tiffany_log::{BlobHash, LogError, RunState, SymbolicLink, View, blob_names, open_regular};
 
 /// So much of a file is read at once.
 const PIECE: usize = 1 << 20;

@@ -12,10 +12,10 @@ use tiffany_kernel::{ErrorKind, TaskError};
 use super::driver;
 use super::out::{Style, clean, paint};
 use crate::durable::capture::CaptureError;
-use crate::error::RunError;
-use crate::redact::shown;
-use crate::wal::LogError;
-use crate::wal::backup::BackupError;
+use tiffany_log::LogError;
+use tiffany_log::backup::BackupError;
+use tiffany_records::RunError;
+use tiffany_records::redact::shown;
 
 /// The exit codes.
 pub(super) mod exit {

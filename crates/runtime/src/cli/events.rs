@@ -13,7 +13,7 @@ use super::out::{Out, Style, clean, paint};
 use super::place::{Place, find_kept, is_log};
 use crate::control::{Control, Next, Watching, no_activity};
 use crate::pal::{Activity, Data, Detail, Stage, Told, Wanted};
-use crate::wal::{RunState, Stamp};
+use tiffany_log::{RunState, Stamp};
 
 /// How long one who follows waits before he looks again whether somebody has the directory.
 const PACE: Duration = Duration::from_millis(100);

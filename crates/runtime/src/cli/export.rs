@@ -9,7 +9,7 @@ use super::error::{CliError, Ending, exit};
 use super::json;
 use super::out::Out;
 use super::place::{Place, find_kept};
-use crate::history::{ExportError, Format, export, export_to_file};
+use tiffany_records::{ExportError, Format, export, export_to_file};
 
 pub(super) fn export_run(place: &Place, mut out: Out, options: &Export) -> Done {
     let sight = place.look_anyhow_for(&[&options.run])?;

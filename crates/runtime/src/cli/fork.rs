@@ -17,7 +17,7 @@ use super::place::{Place, find};
 use super::resume::resume_only;
 use super::summary::Summary;
 use crate::durable;
-use crate::wal::{LogError, View};
+use tiffany_log::{LogError, View};
 
 pub(super) fn fork(place: Place, mut out: Out, options: &Fork) -> Done {
     if options.drives {

@@ -13,11 +13,12 @@ use super::place::{Place, find_all};
 use super::prospect::{now, would_happen};
 use super::show::{read, waiting_json};
 use super::summary::Summary;
-use crate::durable::{Rehearsal, Until, call_word, script};
-use crate::history::tasks::Tasks;
-use crate::history::waiting::About;
+use crate::durable::{Rehearsal, Until, script};
 use crate::runtime::Runtime;
-use crate::wal::{Recovery, RunState, View};
+use tiffany_log::{Recovery, RunState, View};
+use tiffany_records::call_words::call_word;
+use tiffany_records::tasks::Tasks;
+use tiffany_records::waiting::About;
 
 /// What would happen to one run.
 struct Plan {

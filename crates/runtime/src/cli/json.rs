@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::out::is_unsafe;
-pub(super) use crate::history::json_value as value;
+pub(super) use tiffany_records::json_value as value;
 
 /// A value as a line.
 pub(super) fn line(value: &impl Serialize) -> String {

@@ -11,9 +11,9 @@ use super::place::{Place, find};
 use super::summary::{count, moment};
 use super::table::{Cell, Table};
 use super::units::size;
-use crate::history::Outcome;
 use crate::retention::{Candidate, Plan, Pruned, Retention, plan_of};
-use crate::wal::{Collected, RunState};
+use tiffany_log::{Collected, RunState};
+use tiffany_records::Outcome;
 
 pub(super) fn rm(place: &Place, mut out: Out, options: &Rm) -> Done {
     let names: Vec<&str> = options.runs.iter().map(String::as_str).collect();

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 use tiffany_kernel::{Tid, Time};
 
-use crate::history::tasks::{Seen, TaskSeen, Tasks, error_text};
-use crate::history::waiting::Waiting;
 use crate::pal::{Activity, Stage};
-use crate::wal::{Record, RecordType};
+use tiffany_log::{Record, RecordType};
+use tiffany_records::tasks::{Seen, TaskSeen, Tasks, error_text};
+use tiffany_records::waiting::Waiting;
 
 /// How wide a bar is.
 const BAR: u64 = 20;

@@ -9,10 +9,10 @@ use super::args::Log;
 use super::error::{Ending, exit};
 use super::out::{Out, Style, clean, paint};
 use super::place::{Place, find_kept};
-use crate::durable::call_word;
-use crate::history::tasks::{Tasks, error_text, trace_lines};
-use crate::history::{ChangedAnswer, has_failed};
-use crate::wal::{Checker, Follower, LogError, Record, RecordType, RunState, View};
+use tiffany_log::{Checker, Follower, LogError, Record, RecordType, RunState, View};
+use tiffany_records::call_words::call_word;
+use tiffany_records::tasks::{Tasks, error_text, trace_lines};
+use tiffany_records::{ChangedAnswer, has_failed};
 
 /// How often the file of a run is looked at for more.
 const PACE: Duration = Duration::from_millis(100);

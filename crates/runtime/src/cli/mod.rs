@@ -132,7 +132,7 @@ impl<'a> CommandLine<'a> {
     pub fn run(self, arguments: &[OsString]) -> u8 {
         let CommandLine { builder, guest, extras } = self;
         // What goes wrong is shown before a runtime is built, or without one.
-        builder.redactions.iter().for_each(crate::redact::install);
+        builder.redactions.iter().for_each(tiffany_records::redact::install);
         let typed = arguments.len().saturating_sub(1);
         let name = name_of(arguments);
         let started = |app| Started { guest, extras: &extras, app, name: name.clone(), typed };
@@ -199,7 +199,7 @@ impl Started<'_> {
     fn prepared(&self, matches: &ArgMatches, builder: Builder) -> Result<Builder, Ending> {
         let mut extras = self.extras.iter();
         let builder = extras.try_fold(builder, |builder, extra| extra.prepare(matches, builder))?;
-        builder.redactions.iter().for_each(crate::redact::install);
+        builder.redactions.iter().for_each(tiffany_records::redact::install);
         Ok(builder)
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::args::{Args, When};
 use super::error::Ending;
 use super::{Done, json};
-use crate::redact;
+use tiffany_records::redact;
 
 /// What a piece of text is, which decides its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

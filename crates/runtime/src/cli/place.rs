@@ -10,12 +10,13 @@ use super::error::{CliError, Ending, Shown};
 use super::summary::Summary;
 use crate::builder::Builder;
 use crate::control::{Control, SHORTEST, Witness};
-use crate::durable::{run_removed, uuid_of};
+use crate::durable::uuid_of;
 use crate::near::near;
-use crate::redact;
 use crate::retention::Keeper;
 use crate::runtime::Runtime;
-use crate::wal::{LogError, RealDisk, RunState, View, is_redacted, rules_of};
+use tiffany_log::{LogError, RealDisk, RunState, View, is_redacted, rules_of};
+use tiffany_records::errors::run_removed;
+use tiffany_records::redact;
 
 pub(super) struct Place {
     pub(super) dir: PathBuf,

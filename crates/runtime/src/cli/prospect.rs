@@ -1,7 +1,7 @@
 //! What would become of a call that waits if its run went on now, in words. It knows the records, and nothing of the code.
 
-use crate::history::waiting::{About, Waiting};
-use crate::wal::{Stamp, to_the_second};
+use tiffany_log::{Stamp, to_the_second};
+use tiffany_records::waiting::{About, Waiting};
 
 /// The time, as records have it.
 pub(super) fn now() -> String {

@@ -18,9 +18,9 @@ use super::table::{Cell, Table};
 use super::units::since;
 use crate::clock::Clock;
 use crate::control::{Parent, RunDetail, RunPage, RunQuery, RunSummary, State, TaskSummary};
-use crate::history::tasks::{Seen, Tasks};
-use crate::history::waiting::Waiting;
-use crate::wal::{LogError, RunState, View};
+use tiffany_log::{LogError, RunState, View};
+use tiffany_records::tasks::{Seen, Tasks};
+use tiffany_records::waiting::Waiting;
 
 pub(super) fn ps(place: &Place, out: Out, options: &Ps) -> Done {
     is_log(&place.dir)?;

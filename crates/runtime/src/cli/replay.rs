@@ -15,7 +15,7 @@ use super::progress::Progress;
 use super::summary::count;
 use crate::durable::capture::Fixture;
 use crate::durable::{Deeds, Until, Verdict, script};
-use crate::wal::{LogError, View};
+use tiffany_log::{LogError, View};
 
 pub(super) fn replay(place: Place, out: Out, options: &Replay) -> Done {
     place.need_program("replay a run")?;

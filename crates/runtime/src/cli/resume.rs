@@ -16,9 +16,9 @@ use super::place::{Place, find_all};
 use super::progress::Progress;
 use super::summary::Summary;
 use crate::durable::Standing;
-use crate::error::RunError;
 use crate::runtime::Runtime;
-use crate::wal::RunState;
+use tiffany_log::RunState;
+use tiffany_records::RunError;
 
 /// How often the loop is asked to look up.
 const PACE: Duration = Duration::from_millis(50);
@@ -48,7 +48,7 @@ fn drive_runs(place: Place, mut out: Out, options: &Resume) -> Done {
     let view = place.look()?;
     if let Some(holder) = view.holder() {
         let (dir, owner) = (place.dir.clone(), holder.to_string());
-        return Err(crate::wal::LogError::Locked { dir, owner }.into());
+        return Err(tiffany_log::LogError::Locked { dir, owner }.into());
     }
     let unfinished = |run: &Uuid| view.run(*run).is_some_and(|entry| entry.state == RunState::Live);
     let mut runs = find_all(&view, &options.runs)?;

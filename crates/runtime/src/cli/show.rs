@@ -17,10 +17,11 @@ use super::place::{Place, find};
 use super::summary::{Summary, count, moment};
 use super::table::{cut, wrap};
 use super::units::size;
-use crate::durable::{Until, run_removed, script};
-use crate::history::tasks::{Decision, TaskSeen, Tasks, error_text, trace_lines};
-use crate::history::waiting::Waiting;
-use crate::wal::{LogError, View};
+use crate::durable::{Until, script};
+use tiffany_log::{LogError, View};
+use tiffany_records::errors::run_removed;
+use tiffany_records::tasks::{Decision, TaskSeen, Tasks, error_text, trace_lines};
+use tiffany_records::waiting::Waiting;
 
 /// What a replay knows of a task.
 struct Exact {

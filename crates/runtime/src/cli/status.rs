@@ -10,7 +10,7 @@ use super::out::{Out, Style};
 use super::place::{Place, is_log};
 use super::summary::count;
 use crate::control::{Control, Status};
-use crate::wal::RunState;
+use tiffany_log::RunState;
 
 pub(super) fn status(place: &Place, mut out: Out) -> Done {
     is_log(&place.dir)?;

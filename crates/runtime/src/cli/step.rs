@@ -13,10 +13,10 @@ use super::log::what;
 use super::out::{Out, Style, clean, paint};
 use super::place::{Place, find_kept};
 use crate::durable::{Moment, TaskMoment, TimeTravel};
-use crate::history::has_failed;
-use crate::history::tasks::error_text;
-use crate::redact;
-use crate::wal::Record;
+use tiffany_log::Record;
+use tiffany_records::has_failed;
+use tiffany_records::redact;
+use tiffany_records::tasks::error_text;
 
 pub(super) fn step(place: Place, mut out: Out, options: &Step) -> Done {
     place.need_program("step through a run")?;

@@ -19,8 +19,8 @@ use super::resume;
 use super::watch::{Manner, see};
 use crate::control::{Answer, Control, Request};
 use crate::durable::uuid_of;
-use crate::error::RunError;
 use crate::host::Entropy;
+use tiffany_records::RunError;
 
 pub(super) fn submit(place: Place, out: Out, options: &Submit) -> Done {
     let approvals = options.approvals.manner(AboutApprovals::Deny)?;

@@ -4,8 +4,8 @@ use tiffany_kernel::Uuid;
 
 use super::args::State;
 use crate::control::{Row, parse_moment};
-use crate::history::Glance;
-use crate::wal::{RunEntry, RunState, View, to_the_second};
+use tiffany_log::{RunEntry, RunState, View, to_the_second};
+use tiffany_records::Glance;
 
 /// What `ls` tells of a run.
 #[derive(Clone, Debug)]

@@ -11,9 +11,10 @@ use super::place::{Place, find_kept};
 use super::prospect::{now, would_happen};
 use super::show::read;
 use super::summary::count;
-use crate::durable::{Proposal, Trial, call_word};
-use crate::history::tasks::Tasks;
-use crate::wal::{LogError, RunState};
+use crate::durable::{Proposal, Trial};
+use tiffany_log::{LogError, RunState};
+use tiffany_records::call_words::call_word;
+use tiffany_records::tasks::Tasks;
 
 pub(super) fn try_run(place: Place, mut out: Out, options: &Try) -> Done {
     place.need_program("try a run in this program")?;

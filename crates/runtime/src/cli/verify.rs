@@ -12,7 +12,7 @@ use super::out::{Out, Style};
 use super::place::{Place, find_all};
 use super::progress::Progress;
 use super::summary::count;
-use crate::wal::{BlobHash, LogError, Payload, View};
+use tiffany_log::{BlobHash, LogError, Payload, View};
 
 /// What was looked through, and what was found.
 #[derive(Default)]

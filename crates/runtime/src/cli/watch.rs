@@ -24,9 +24,9 @@ use super::table::{cut, wrap};
 use crate::clock::Clock;
 use crate::control::{Control, Next, State};
 use crate::durable::script;
-use crate::history::tasks::Seen;
 use crate::pal::{Activity, Told, Wanted};
-use crate::wal::{Follower, LogError, Stamp};
+use tiffany_log::{Follower, LogError, Stamp};
+use tiffany_records::tasks::Seen;
 
 /// How often the file is looked at, and the tree is drawn.
 const PACE: Duration = Duration::from_millis(80);

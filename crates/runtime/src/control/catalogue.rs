@@ -15,8 +15,8 @@ use super::summary::{
     ErrorSummary, Parent, Row, RunDetail, RunPage, RunQuery, RunSummary, State, moment,
 };
 use crate::durable::{Stand, log_failed, read_outcome, unmark, why_not_open};
-use crate::history::Glance;
-use crate::wal::{Disk, LogError, RunEntry, RunState, Stamp};
+use tiffany_log::{Disk, LogError, RunEntry, RunState, Stamp};
+use tiffany_records::Glance;
 
 /// A run that ended a moment ago may not be in its file yet. So often it is looked for, with so much time between.
 const LOOKS: usize = 100;
@@ -442,7 +442,7 @@ impl Entry {
 mod tests {
     use super::*;
     use crate::runtime::Runtime;
-    use crate::wal::{RealDisk, View};
+    use tiffany_log::{RealDisk, View};
 
     /// A run that is over, in a directory of its own, and its file.
     fn ended(name: &str) -> (PathBuf, Uuid, Stand, PathBuf) {

@@ -16,19 +16,22 @@ use crate::approval::{no_such_approval, own_uid};
 use crate::clock::Clock;
 use crate::durable::hold::{Hold, not_held};
 use crate::durable::{
-    Fork, Key, Needed, Page, Received, RunLimits, Shelved, Source, Stand, check_readable, copy,
-    fetch, log_failed, needed, needed_by_fork, no_such_run, not_in_doubt, not_over, parent_of,
-    parse_key, read_script, read_too_early, refuse_ambiguous, run_over, run_removed, uuid_of,
-    why_not_open,
+    Fork, Needed, Page, RunLimits, Shelved, Source, Stand, check_readable, copy, fetch, log_failed,
+    needed, needed_by_fork, not_in_doubt, not_over, parent_of, parse_key, read_script,
+    read_too_early, refuse_ambiguous, run_over, uuid_of, why_not_open,
 };
 use crate::host::Entropy;
 use crate::inbox::unknown;
-use crate::redact::{self, Redactions};
 use crate::retention::Remains;
-use crate::wal::{
+use tiffany_log::{
     Batch, Collected, Disk, LockTerm, LogError, Payload, RealDisk, RunEntry, RunState, Settings,
     View, Writer, is_redacted,
 };
+use tiffany_records::errors::no_such_run;
+use tiffany_records::errors::run_removed;
+use tiffany_records::key::Key;
+use tiffany_records::key::Received;
+use tiffany_records::redact::{self, Redactions};
 
 /// A log in the hands of a client that looks at it or changes something in it.
 pub(crate) struct Offline {
@@ -400,8 +403,7 @@ impl Offline {
             return Err(run_removed(run));
         }
         let source = Source { disk: &*self.disk, root: &self.root, run };
-        let mut empty = Batch::with_blob_limit(writer.settings().blob_limit);
-        empty.redact(page.batch.rules().cloned());
+        let empty = page.batch.another_with_blob_limit(writer.settings().blob_limit);
         let mut copied = copy(&source, at, fork, clock, empty, |id| {
             let uuid = uuid_of(id);
             let knows = |run: Uuid| writer.run(run).is_some();

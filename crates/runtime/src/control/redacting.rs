@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::request::{Answer, Tell};
 use super::summary::{RunDetail, RunSummary, TaskSummary};
 use crate::approval::{Approval, OpenApproval};
-use crate::redact::Redactions;
+use tiffany_records::redact::Redactions;
 
 impl Tell {
     /// The same, told without what the rules take out.

@@ -13,12 +13,13 @@ use super::streaming::Beginning;
 use super::summary::{RunDetail, RunPage, RunQuery};
 use super::turns::LongTurn;
 use crate::approval::{Approval, OpenApproval, Ruling};
-use crate::durable::{Fork, Json, accept, compact};
+use crate::durable::{Fork, Json, accept};
 use crate::inbox::Settlement;
 use crate::metrics::Snapshot;
 use crate::pal::Wanted;
 use crate::retention::Remains;
-use crate::wal::Collected;
+use tiffany_log::Collected;
+use tiffany_records::json::compact;
 
 /// Something that is asked of a runtime. As JSON it is what goes through the socket.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -21,8 +21,8 @@ use super::streaming::Watching;
 use super::unexpected;
 use super::witness::Witness;
 use crate::inbox::Inbox;
-use crate::not_inherited::NotInherited;
 use crate::pal::{Hub, Wanted};
+use tiffany_log::not_inherited::NotInherited;
 
 /// The name of the socket.
 const NAME: &str = "control.sock";

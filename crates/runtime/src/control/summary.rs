@@ -8,9 +8,9 @@ use serde_json::value::RawValue;
 use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
 
 use super::request::{maybe_text, text, texts};
-use crate::history::Outcome;
-use crate::redact;
-use crate::wal::Stamp;
+use tiffany_log::Stamp;
+use tiffany_records::Outcome;
+use tiffany_records::redact;
 
 /// Where a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

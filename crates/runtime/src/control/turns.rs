@@ -9,9 +9,9 @@ use tiffany_kernel::Uuid;
 use super::request::maybe_text;
 use crate::handle::RuntimeHandle;
 use crate::inbox::Inbox;
-use crate::redact::shown;
-use crate::wal::Stamp;
 use crate::watchdog::Long;
+use tiffany_log::Stamp;
+use tiffany_records::redact::shown;
 
 /// A turn that a task kept, or keeps still, for so long that nothing else of its runtime went on; or code of the
 /// program that did so outside turns.

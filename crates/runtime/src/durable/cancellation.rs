@@ -15,10 +15,10 @@ use super::resume::resuming::log_failed;
 use super::resume::script::Script;
 use super::runs::{Beginning, Ended, Stand};
 use crate::control::Parent;
-use crate::error::RunError;
 use crate::pal::Data;
 use crate::runtime::{Hosted, Runtime};
-use crate::wal::Chain;
+use tiffany_log::Chain;
+use tiffany_records::RunError;
 
 /// What a cancel does to a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,10 +15,10 @@ use crate::approval::stamped;
 use crate::binding::{Outside, is_work};
 use crate::control::{Answer, Tell};
 use crate::inbox::Letter;
-use crate::mutation::Mutation;
 use crate::pool::Work;
 use crate::runtime::Runtime;
-use crate::wal::{LogError, Notice};
+use tiffany_log::mutation::Mutation;
+use tiffany_log::{LogError, Notice};
 
 /// Lines that nobody waits for are handed in when there are so many bytes of them, or when the log has nothing
 /// else to do.

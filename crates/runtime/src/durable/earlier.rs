@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use tiffany_kernel::Time;
 
-use super::key::Received;
-use crate::wal::{BlobHash, Stamp};
+use tiffany_log::{BlobHash, Stamp};
+use tiffany_records::key::Received;
 
 /// The earlier generations of a run, as the run itself has to know them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use tiffany_kernel::TaskError;
 use super::hosting::Durable;
 use crate::control::{Offline, Request, Tell};
 use crate::runtime::Runtime;
-use crate::wal::Disk;
+use tiffany_log::Disk;
 
 /// The thread that looks at the files. It ends with this.
 pub(super) struct FailedLog(Sender<(Request, Tell)>);

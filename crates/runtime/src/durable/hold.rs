@@ -13,15 +13,17 @@ use super::resume::resuming::log_failed;
 use super::resume::script::Script;
 use super::run_limits::{Overrun, RunLimits, Usage};
 use super::runs::Known;
-use super::serving::{no_such_run, run_over, run_removed};
+use super::serving::run_over;
 use super::shelved::Shelved;
 use crate::pal::Data;
 use crate::runtime::Runtime;
-use crate::wal::{
+use crate::watchdog::{StuckTask, TurnLimit};
+use tiffany_log::{
     Chain, CurrentTurn, LogError, LongTurn, Record, RecordType, RunEntry, RunFile, RunReader,
     mark_turn, marked_turn, unmark_turn,
 };
-use crate::watchdog::{StuckTask, TurnLimit};
+use tiffany_records::errors::no_such_run;
+use tiffany_records::errors::run_removed;
 
 /// Why a run is held.
 #[derive(Clone, Debug, PartialEq, Eq)]

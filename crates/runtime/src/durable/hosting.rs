@@ -14,7 +14,6 @@ use super::failed_log::FailedLog;
 use super::fork::Branch;
 use super::hold::Holding;
 use super::journal::Journal;
-use super::key::{Key, Received};
 use super::known_runs::KnownRuns;
 use super::listing::Shelf;
 use super::log::{CommitTime, Log};
@@ -26,15 +25,16 @@ use super::resume::resuming::log_failed;
 use super::resume::script::Begun;
 use super::runs::{Beginning, Ending, Known, Stand};
 use crate::control::{House, Listening};
-use crate::error::RunError;
 use crate::metrics::LogStanding;
 use crate::retention::Background;
 use crate::runtime::Runtime;
 use crate::trace::Who;
-use crate::wal::{
+use crate::watchdog::Watched;
+use tiffany_log::{
     Batch, DirLock, Disk, LogError, RunEntry, RunState, Ticket, Writer, let_go_soon, mark_redacted,
 };
-use crate::watchdog::Watched;
+use tiffany_records::RunError;
+use tiffany_records::key::{Key, Received};
 
 /// The durable side of a runtime.
 pub(crate) struct Durable {
@@ -174,7 +174,7 @@ impl Runtime {
                 RunState::Removed => runs.insert(uuid, Known::Removed),
             }
         }
-        let dir_lock = Arc::clone(&writer.committer.dir_lock);
+        let dir_lock = writer.lock();
         let inbox = Arc::clone(&self.host.inbox);
         if inline.is_none() {
             inbox.meters.has_log_in(root.clone());

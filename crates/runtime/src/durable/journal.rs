@@ -13,10 +13,10 @@ use super::cancellation::Cancel;
 use super::earlier::Continued;
 use super::few::Few;
 use super::json::{Json, encode};
-use super::key::{Key, Number};
 use super::page::Page;
 use crate::control::Decision;
-use crate::wal::{Chain, Line, RecordType, Stamp};
+use tiffany_log::{Chain, Line, RecordType, Stamp};
+use tiffany_records::key::{Key, Number};
 
 /// Writes one run's lines.
 pub(crate) struct Journal {

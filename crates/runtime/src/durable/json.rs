@@ -11,7 +11,7 @@ use tiffany_kernel::{ErrorKind, Reply, TaskError, Value};
 use super::finite::Finite;
 use super::plain::{protect, unmark};
 use crate::call::{Decode, FromReply};
-use crate::wal::{BLOB_LIMIT, BlobHash};
+use tiffany_log::{BLOB_LIMIT, BlobHash};
 
 /// A value as JSON text, which is what the log has of it. The hash of a large one may be known: it is made where the
 /// value is, and not by the loop.
@@ -151,20 +151,6 @@ fn push_in_order(text: &mut String, json: &str, depth: usize) {
             Err(_) => text.push_str(json),
         },
     }
-}
-
-/// JSON on one line, as the log has it: without the white space between its parts.
-pub(crate) fn compact(json: &str) -> String {
-    let (mut text, mut in_string, mut escaped) = (String::with_capacity(json.len()), false, false);
-    for c in json.chars() {
-        if !in_string && c.is_ascii_whitespace() {
-            continue;
-        }
-        in_string ^= c == '"' && !escaped;
-        escaped = in_string && c == '\\' && !escaped;
-        text.push(c);
-    }
-    text
 }
 
 /// The reply is JSON, read as the type that is wanted.

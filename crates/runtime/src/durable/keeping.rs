@@ -10,14 +10,15 @@ use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
 use super::hosting::{Durable, no_log_here};
 use super::json::decode;
-use super::key::Received;
 use super::resume::resuming::log_failed;
 use super::runs::{Known, Stand};
-use super::serving::{no_such_run, run_removed};
 use crate::control::{Answer, Job};
 use crate::retention::Remains;
 use crate::runtime::Runtime;
-use crate::wal::{Disk, RunReader};
+use tiffany_log::{Disk, RunReader};
+use tiffany_records::errors::no_such_run;
+use tiffany_records::errors::run_removed;
+use tiffany_records::key::Received;
 
 /// Runs that are needed by forks, each with one of those.
 pub(crate) type Needed = BTreeMap<Uuid, Uuid>;

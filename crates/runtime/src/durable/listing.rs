@@ -7,14 +7,15 @@ use tiffany_kernel::{Run, TaskError, Time, Uuid};
 use super::hosting::{Durable, Hosting, no_log_here};
 use super::resume::resuming::log_failed;
 use super::runs::{Ended, Known, Stand};
-use super::serving::{no_such_run, run_removed};
 use crate::control::{
     Answer, Catalogue, Cataloguing, Entry, ErrorSummary, Job, Listing, Parent, Row, RunDetail,
     RunPage, RunQuery, RunSummary, Shown, State, TaskSummary, Tell, find_named, moment,
 };
-use crate::error::RunError;
-use crate::history::Outcome;
 use crate::runtime::Runtime;
+use tiffany_records::Outcome;
+use tiffany_records::RunError;
+use tiffany_records::errors::no_such_run;
+use tiffany_records::errors::run_removed;
 
 /// So many things that a run waits for are told.
 const WAITS: usize = 4;

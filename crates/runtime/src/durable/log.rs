@@ -10,8 +10,8 @@ use tiffany_kernel::Time;
 use crate::clock::Clock;
 use crate::inbox::{Inbox, Letter};
 use crate::inline::Draws;
-use crate::mutation::Mutation;
-use crate::wal::{Batch, Collected, LogError, LogThread, Notice, Ticket, Writer};
+use tiffany_log::mutation::Mutation;
+use tiffany_log::{Batch, Collected, CommitObserver, LogError, LogThread, Notice, Ticket, Writer};
 
 /// Where the log is written.
 pub(crate) enum Log {
@@ -32,8 +32,8 @@ impl Log {
         inbox: Arc<Inbox>,
         inline: Option<CommitTime>,
     ) -> io::Result<Log> {
-        writer.committer.meters = Arc::clone(&inbox.meters.log);
-        writer.applier.followers = Arc::clone(&inbox.followers);
+        writer.observe(Arc::clone(&inbox.meters.log) as Arc<dyn CommitObserver>);
+        writer.tell_followers(Arc::clone(&inbox.followers));
         match inline {
             None => {
                 let tell = move |notice| inbox.send(Letter::Logged(notice));

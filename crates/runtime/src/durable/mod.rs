@@ -16,7 +16,6 @@ mod hosting;
 mod journal;
 mod json;
 mod keeping;
-mod key;
 mod known_runs;
 mod language;
 mod listing;
@@ -41,7 +40,6 @@ mod steps;
 mod travel;
 mod trial;
 mod unread;
-mod words;
 
 use serde::de::DeserializeOwned;
 use tiffany_kernel::SystemCall;
@@ -57,9 +55,8 @@ pub use fork::Fork;
 pub(crate) use fork::{Source, copy};
 pub(crate) use hosting::{Durable, Hosting};
 pub use json::Written;
-pub(crate) use json::{Json, compact, decode, deserialize, encode};
+pub(crate) use json::{Json, decode, deserialize, encode};
 pub(crate) use keeping::{Needed, needed, needed_by_fork, not_over, parent_of, read_too_early};
-pub(crate) use key::{Key, Received};
 pub(crate) use known_runs::RunStates;
 pub use language::{Language, Wanted, Way};
 pub(crate) use log::CommitTime;
@@ -77,7 +74,7 @@ pub use resume::rehearsal::Upcoming;
 #[cfg(feature = "cli")]
 pub(crate) use resume::rehearsal::{Rehearsal, Until};
 pub(crate) use resume::replay::Sources;
-pub(crate) use resume::resuming::{compacted, fetch, log_failed, read_outcome, read_script};
+pub(crate) use resume::resuming::{fetch, log_failed, read_outcome, read_script};
 #[cfg(feature = "cli")]
 pub(crate) use resume::survey::Standing;
 #[cfg(feature = "cli")]
@@ -85,7 +82,7 @@ pub(crate) use resume::verdict::{Deeds, Verdict};
 pub use run_limits::RunLimits;
 pub use runs::DurableRun;
 pub(crate) use runs::{Stand, refuse_ambiguous, uuid_of};
-pub(crate) use serving::{no_such_run, not_in_doubt, own, parse_key, raw, run_over, run_removed};
+pub(crate) use serving::{not_in_doubt, own, parse_key, raw, run_over};
 pub(crate) use shelved::{Shelved, why_not_open};
 pub use steps::attempt::{Attempt, SpawnedFuture, Spawner, StepError};
 pub(crate) use steps::attempt::{Blocking, Job as StepJob, Stop, Tried};
@@ -107,7 +104,6 @@ pub use travel::{Moment, TaskMoment, TimeTravel};
 #[cfg(feature = "cli")]
 pub(crate) use trial::script;
 pub use trial::{Check, Checked, Trial};
-pub(crate) use words::call_word;
 
 /// Takes the next message that was sent to this run under this name, waiting for one.
 #[track_caller]

@@ -8,7 +8,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use tiffany_kernel::{CallKind, Site, Tid, Time};
 
 use crate::metrics::CallMeters;
-use crate::wal::{Batch, Chain, Line, RecordType, Stamp};
+use tiffany_log::{Batch, Chain, Line, RecordType, Stamp};
 
 pub(crate) struct Page {
     pub(crate) batch: Batch,
@@ -80,7 +80,7 @@ impl Sites {
     pub(crate) fn find(&mut self, at: &Site) -> &str {
         let make = || {
             let mut field = Vec::from(b",\"at\":");
-            crate::wal::push_string(&mut field, &at.to_string());
+            tiffany_log::push_string(&mut field, &at.to_string());
             String::from_utf8(field).expect("it is made of texts")
         };
         match at.file {

@@ -9,7 +9,7 @@ use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use tiffany_kernel::{ErrorKind, TaskError};
 
-use super::json::compact;
+use tiffany_records::json::compact;
 
 /// The number of levels that a value from outside may have. Both languages read it then, whatever it is wrapped in.
 const MAX_LEVELS: usize = 100;

@@ -8,11 +8,13 @@ use tiffany_kernel::{
 
 use super::commit::AfterCommit;
 use super::json::{Json, encode};
-use super::key::Key;
 use super::runs::{Known, uuid_of};
-use super::serving::{no_such_run, run_over, run_removed};
+use super::serving::run_over;
 use crate::call::TryCall;
 use crate::runtime::Runtime;
+use tiffany_records::errors::no_such_run;
+use tiffany_records::errors::run_removed;
+use tiffany_records::key::Key;
 
 /// The identity of the run that has this id, whether there is one or not.
 pub fn run_id(id: &str) -> Uuid {

@@ -68,8 +68,8 @@ mod tests {
     use std::time::Duration;
 
     use crate::durable::DurableRun;
-    use crate::wal::Settings;
     use crate::{Runtime, TaskError, random, yield_now};
+    use tiffany_log::Settings;
 
     async fn randoms(count: u64) -> Result<u64, TaskError> {
         for _ in 0..count {

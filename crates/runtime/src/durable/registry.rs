@@ -20,7 +20,7 @@ use crate::control;
 use crate::future_task::{FutureTask, Output, into_task_error, panic_error};
 use crate::near::near;
 use crate::panics;
-use crate::redact;
+use tiffany_records::redact;
 
 /// So many functions are named to somebody who asked for one that is not there.
 const NAMED: usize = 10;

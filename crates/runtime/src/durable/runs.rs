@@ -18,16 +18,16 @@ use super::hold::Holding;
 use super::hosting::{Hosting, no_log, no_log_here};
 use super::journal::{Journal, Started};
 use super::json::{Json, decode, encode, hash_of};
-use super::key::Received;
 use super::language::Wanted;
 use super::resume::script::{self, Script};
-use super::serving::run_removed;
 use super::shelved::Shelved;
 use crate::control::Parent;
-use crate::error::RunError;
 use crate::pal::Data;
 use crate::runtime::Runtime;
-use crate::wal::{BlobHash, Chain};
+use tiffany_log::{BlobHash, Chain};
+use tiffany_records::RunError;
+use tiffany_records::errors::run_removed;
+use tiffany_records::key::Received;
 
 /// What a runtime knows of a durable run.
 pub(super) enum Known {

@@ -6,9 +6,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::context::Entered;
-use crate::error::RunError;
 use crate::handle::RuntimeHandle;
 use crate::runtime::{Runtime, nested};
+use tiffany_records::RunError;
 
 /// How often one looks whether time is up, or whether one is still wanted when the log has failed.
 const PACE: Duration = Duration::from_millis(20);

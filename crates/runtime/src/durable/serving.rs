@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::panic::Location;
+use tiffany_records::errors::{no_such_run, run_removed};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,17 +13,18 @@ use tiffany_kernel::{Completion, ErrorKind, RunId, TaskError, Uuid, Value};
 use super::commit::AfterCommit;
 use super::hold::Hold;
 use super::hosting::{Durable, no_log_here};
-use super::json::{Json, compact, deserialize, encode, serialize};
-use super::key::Key;
+use super::json::{Json, deserialize, encode, serialize};
 use super::language::Wanted;
 use super::plain::accept;
 use super::resume::resuming::log_failed;
 use super::runs::{DurableRun, Known, uuid_of};
 use crate::approval::{Approval, OpenApproval, Ruling, no_such_approval};
 use crate::control::{Answer, Decision, Doubt, Paused, Request, Status, Tell, not_encodable};
-use crate::error::RunError;
 use crate::inbox::{Settlement, unknown};
 use crate::runtime::Runtime;
+use tiffany_records::RunError;
+use tiffany_records::json::compact;
+use tiffany_records::key::Key;
 
 impl Runtime {
     /// Sends a message to a durable run, which takes it with [`receive`](super::receive) under this name. It is safe once
@@ -544,19 +546,10 @@ pub(crate) fn run_over(uuid: Uuid) -> TaskError {
     TaskError::new(ErrorKind::RunOver, format!("run {uuid} is over"))
 }
 
-pub(crate) fn run_removed(uuid: Uuid) -> TaskError {
-    let message = format!("run {uuid} was removed, and what came of it is gone");
-    TaskError::new(ErrorKind::RunRemoved, message)
-}
-
 /// The error for an answer that nobody waits for any more.
 fn nobody_waits(promise: Uuid) -> TaskError {
     let message = format!("the run of promise {promise} is over, and nobody waits for it any more");
     TaskError::new(ErrorKind::UnknownPromise, message)
-}
-
-pub(crate) fn no_such_run(uuid: Uuid) -> TaskError {
-    TaskError::new(ErrorKind::NoSuchRun, format!("there is no run {uuid}"))
 }
 
 /// The error for a step that cannot be decided on.

@@ -12,8 +12,7 @@ use super::cancellation::Cancel;
 use super::fork::no_fork;
 use super::hold::Hold;
 use super::journal::Journal;
-use super::json::{Json, compact, decode};
-use super::key::{Key, Number, Received};
+use super::json::{Json, decode};
 use super::page::Page;
 use super::resume::resuming::read_script;
 use super::resume::script::{Beginning, Fetch, Recorded, Script, Told, What, unwrapped};
@@ -22,7 +21,9 @@ use super::unread::Unread;
 use crate::approval::{Approval, OpenApproval, Place, Ruling, decided_already, no_such_approval};
 use crate::control::{Decision, Doubt};
 use crate::inbox::Settlement;
-use crate::wal::{Chain, Disk, Payload, Stamp};
+use tiffany_log::{Chain, Disk, Payload, Stamp};
+use tiffany_records::json::compact;
+use tiffany_records::key::{Key, Number, Received};
 
 /// What has to be known of a run to write to its log.
 pub(crate) struct Shelved {

@@ -12,9 +12,9 @@ use super::resume::rehearsal::{Until, Upcoming};
 use super::resume::resuming::fetch;
 use super::resume::script::Script;
 use crate::builder::Builder;
-use crate::error::RunError;
 use crate::runtime::Runtime;
-use crate::wal::{LogError, RealDisk, RunState, View};
+use tiffany_log::{LogError, RealDisk, RunState, View};
+use tiffany_records::RunError;
 
 /// A run's log, for a replay.
 pub(crate) fn script(view: &View, run: Uuid) -> Result<Script, LogError> {

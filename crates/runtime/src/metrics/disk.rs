@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::lock::{Condvar, Mutex};
+use tiffany_log::sync::{Condvar, Mutex};
 
 /// A directory is walked at most this often.
 const EVERY: Duration = Duration::from_secs(60);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::catalogue::About;
 use super::text;
-use crate::redact::clean;
+use tiffany_records::redact::clean;
 
 /// What a runtime has counted up to now. [`Display`](fmt::Display) writes it as Prometheus reads it.
 ///

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::family::Buckets;
-use crate::lock::Mutex;
+use tiffany_log::sync::Mutex;
 
 /// Only grows.
 #[derive(Debug, Default)]

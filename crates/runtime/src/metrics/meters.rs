@@ -10,10 +10,11 @@ use super::Source;
 use super::disk::Disk;
 use super::meter::{BYTES, Counter, Histogram, LONG_TIMES, Named, SIZES, TIMES};
 use super::standing::Standing;
-use crate::error::RunError;
-use crate::lock::{Condvar, Mutex};
 use crate::pal::Hub;
 use crate::watchdog::LongTurns;
+use tiffany_log::sync::{Condvar, Mutex};
+use tiffany_log::{Commit, CommitObserver};
+use tiffany_records::RunError;
 
 /// How long the loop may take to say how it stands before what it said last is told instead.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -171,6 +172,14 @@ impl Default for LogMeters {
     fn default() -> LogMeters {
         let [time, records, bytes] = [&TIMES, &SIZES, &BYTES].map(Histogram::new);
         LogMeters { time, records, bytes }
+    }
+}
+
+impl CommitObserver for LogMeters {
+    fn committed(&self, commit: Commit) {
+        self.time.observe_time(commit.time);
+        self.bytes.observe(commit.bytes);
+        self.records.observe(commit.records);
     }
 }
 

@@ -32,7 +32,7 @@ use std::sync::Arc;
 pub use catalogue::{About, CATALOGUE};
 pub use family::{Buckets, Family, Kind, Reading, Sample, Snapshot};
 pub(crate) use meter::MOST_NAMES;
-pub(crate) use meters::{AttemptOutcome, CallMeters, LogMeters, Meters};
+pub(crate) use meters::{AttemptOutcome, CallMeters, Meters};
 pub(crate) use standing::LogStanding;
 pub(crate) use stretch::Stretch;
 pub use text::CONTENT_TYPE;

@@ -7,8 +7,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tiffany_kernel::{BlockReason, LogLevel, RunId, Site, Stage, Tid, Time, Uuid};
 
-use crate::redact::{PLACEHOLDER, Redactions};
-use crate::wal::Stamp;
+use tiffany_log::Stamp;
+use tiffany_records::redact::{PLACEHOLDER, Redactions};
 
 /// One event of the activity log: a line that lives as long as the process remembers it.
 ///

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::sleeper::Sleeper;
-use crate::lock::{Condvar, Mutex};
+use tiffany_log::sync::{Condvar, Mutex};
 
 /// How long it rests after it has woken somebody...
 const REST: Duration = Duration::from_micros(300);

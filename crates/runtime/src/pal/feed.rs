@@ -11,9 +11,9 @@ use super::activity::{Data, TaskId};
 use super::hub::Hub;
 use super::settings::Settings;
 use super::state::{Clean, Draft, State, TurnDraft};
-use crate::error::RunError;
-use crate::redact::Redactions;
 use crate::runtime::Runtime;
+use tiffany_records::RunError;
+use tiffany_records::redact::Redactions;
 
 /// So many events may wait for a reader to be out of the way.
 const MOST: usize = 4096;

@@ -13,8 +13,8 @@ use super::settings::Settings;
 use super::state::{Draft, State};
 use super::subscription::{Detail, Subscription, Wanted};
 use crate::clock::Steady;
-use crate::lock::{Mutex, MutexGuard};
-use crate::redact::Redactions;
+use tiffany_log::sync::{Mutex, MutexGuard};
+use tiffany_records::redact::Redactions;
 
 /// The events of all runs of a runtime. There is one from [`Runtime::activity`](crate::Runtime::activity) and
 /// [`RuntimeHandle::activity`](crate::RuntimeHandle::activity); a copy of it is the same one, and can be taken to any thread.

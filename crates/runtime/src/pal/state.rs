@@ -11,7 +11,7 @@ use super::activity::{Activity, Data, TaskId};
 use super::lane::{Lane, Turn};
 use super::settings::Settings;
 use super::sleeper::Sleeper;
-use crate::redact::Redactions;
+use tiffany_records::redact::Redactions;
 
 /// About how much memory a run's lane needs besides its events.
 const LANE_BYTES: usize = 512;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use tiffany_kernel::{Time, Uuid};
 
 use crate::durable::{Needed, Stand, needed};
-use crate::history::{Glance, Outcome};
-use crate::wal::{BlobHash, LogError, RunState, Stamp, View, blob_names};
+use tiffany_log::{BlobHash, LogError, RunState, Stamp, View, blob_names};
+use tiffany_records::{Glance, Outcome};
 
 /// A run that is over.
 #[derive(Clone, Debug)]

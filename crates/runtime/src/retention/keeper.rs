@@ -13,10 +13,10 @@ use super::work::{Ask, Pruned};
 use crate::clock::Clock;
 use crate::control::{Control, Request};
 use crate::durable::{DurableRun, not_over};
-use crate::error::RunError;
 use crate::inbox::Inbox;
 use crate::runtime::Runtime;
-use crate::wal::{Collected, Disk, RealDisk, RunState, View};
+use tiffany_log::{Collected, Disk, RealDisk, RunState, View};
+use tiffany_records::RunError;
 
 /// Removes and compacts runs of a log that are over, through the process that has its directory or, where none has, on the log itself, which is then
 /// this one's for as long as the keeper lives.
@@ -138,8 +138,8 @@ fn resting(view: &View, runs: &[Uuid]) -> Result<Vec<Uuid>, TaskError> {
         match view.run(*run).map(|entry| entry.state) {
             Some(RunState::Finished) => {}
             Some(RunState::Live) => return Err(not_over(*run)),
-            Some(RunState::Removed) => return Err(crate::durable::run_removed(*run)),
-            None => return Err(crate::durable::no_such_run(*run)),
+            Some(RunState::Removed) => return Err(tiffany_records::errors::run_removed(*run)),
+            None => return Err(tiffany_records::errors::no_such_run(*run)),
         }
     }
     Ok(runs.to_vec())

@@ -7,8 +7,8 @@ use tiffany_kernel::{Time, Uuid};
 
 use super::facts::{Fact, Facts};
 use super::rule::Retention;
-use crate::history::Outcome;
-use crate::wal::Stamp;
+use tiffany_log::Stamp;
+use tiffany_records::Outcome;
 
 /// What would be done.
 #[derive(Clone, Debug, Default)]

@@ -5,8 +5,10 @@ use serde::{Deserialize, Serialize};
 use tiffany_kernel::{TaskError, Tid, Time, Uuid};
 
 use crate::control::text;
-use crate::durable::{Key, Received, Stand, log_failed, read_too_early};
-use crate::wal::{Batch, Line, LogError, Record, RecordType, Stamp, View};
+use crate::durable::{Stand, log_failed, read_too_early};
+use tiffany_log::{Batch, Line, LogError, Record, RecordType, Stamp, View};
+use tiffany_records::key::Key;
+use tiffany_records::key::Received;
 
 /// A run in few lines, and where its log must end for that to be true.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -106,7 +108,7 @@ fn line_of(record: &Record<'_>) -> String {
 
 fn begin<'a>(
     batch: &'a mut Batch,
-    chain: &'a mut crate::wal::Chain,
+    chain: &'a mut tiffany_log::Chain,
     record: &Record<'_>,
 ) -> Line<'a> {
     let stamp = record.stamp().unwrap_or_else(|| Stamp::from_unix_nanos(0));

@@ -8,7 +8,7 @@ use tiffany_kernel::{TaskError, Uuid};
 use super::plan::Plan;
 use super::remains::{Remains, of_log};
 use crate::control::{Answer, Control, Request, unexpected};
-use crate::wal::{Collected, LogError, View};
+use tiffany_log::{Collected, LogError, View};
 
 /// So many runs are removed at once.
 const REMOVED: usize = 256;
@@ -179,7 +179,7 @@ impl Pruned {
 
 fn compaction_failed(run: Uuid, error: LogError) -> TaskError {
     match error {
-        LogError::UnknownRun(_) => crate::durable::run_removed(run),
+        LogError::UnknownRun(_) => tiffany_records::errors::run_removed(run),
         error => of_log(error),
     }
 }

@@ -16,13 +16,13 @@ use crate::builder::Builder;
 use crate::clock::Clock;
 use crate::control::{self, OpenApproval, Request, Ruling, Tell};
 use crate::durable::{CommitTime, DurableRun, Fork, mixed, own};
-use crate::error::RunError;
 use crate::host::{Entropy, Workers};
 use crate::inbox::Settlement;
 use crate::inline::Inline;
 use crate::retention::{Pruned, Retention};
 use crate::runtime::Runtime;
-use crate::wal::{Collected, Disk};
+use tiffany_log::{Collected, Disk};
+use tiffany_records::RunError;
 
 /// Where a [`Simulation`] runs.
 #[derive(Clone)]

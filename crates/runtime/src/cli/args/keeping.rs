@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::cli::units;
-use crate::history::Outcome;
 use clap::{ArgGroup, Args as ClapArgs, ValueEnum};
+use tiffany_records::Outcome;
 
 #[derive(Debug, ClapArgs)]
 pub(in crate::cli) struct Rm {

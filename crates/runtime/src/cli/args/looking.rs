@@ -6,9 +6,9 @@ use tiffany_kernel::Time;
 
 use crate::cli::units;
 use crate::control::{SortBy, State};
-use crate::history::EffectQuery;
 use clap::builder::PossibleValuesParser;
 use clap::{Args as ClapArgs, ValueEnum};
+use tiffany_records::EffectQuery;
 
 #[derive(Debug, ClapArgs)]
 pub(in crate::cli) struct Diff {

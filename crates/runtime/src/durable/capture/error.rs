@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use tiffany_kernel::Uuid;
 
-use crate::error::RunError;
-use crate::wal::LogError;
+use tiffany_log::LogError;
+use tiffany_records::RunError;
 
 /// Why a run could not become the fixture of a test.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -12,11 +12,11 @@ use crate::durable::json::encode;
 use crate::durable::resume::rehearsal::Until;
 use crate::durable::resume::script::Script;
 use crate::durable::resume::verdict::{Deeds, Verdict};
-use crate::error::RunError;
 use crate::runtime::Runtime;
-use crate::wal::{
+use tiffany_log::{
     Batch, BlobForm, Chain, Line, LogError, Payload, Reader, Record, RecordType, Stamp, View,
 };
+use tiffany_records::RunError;
 
 /// The records of one run, checked.
 pub(crate) struct Fixture {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::placeholder::Secret;
-use crate::redact::{FORMS, Kind};
+use tiffany_records::redact::{FORMS, Kind};
 
 /// What is as long as this is found wherever it stands, and what is shorter only as a word.
 const LONG: usize = 4;

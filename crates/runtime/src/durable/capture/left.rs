@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::inside::Known;
 use super::redaction::{Found, area_of};
-use crate::durable::json::compact;
-use crate::redact::{Kind, Node, Step};
-use crate::wal::Record;
+use tiffany_log::Record;
+use tiffany_records::json::compact;
+use tiffany_records::redact::{Kind, Node, Step};
 
 /// A value that is left.
 pub(super) struct Left<'f> {

@@ -19,9 +19,9 @@ pub(crate) use self::fixture::Fixture;
 use self::left::Left;
 pub use self::redaction::Redaction;
 use crate::builder::Builder;
-use crate::error::RunError;
 use crate::runtime::Runtime;
-use crate::wal::{LogError, RealDisk, View};
+use tiffany_log::{LogError, RealDisk, View};
+use tiffany_records::RunError;
 
 /// Runs the run in a file again, with the functions of this program, and compares the two. No effect begins, and nothing is written. The error says where
 /// they part, or that the run comes to another end. A run that was not over is compared as far as its log goes.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::redact::{Kind, moment};
+use tiffany_records::redact::{Kind, moment};
 
 /// A value that is taken out.
 pub(super) type Secret = (Kind, String);
@@ -73,7 +73,7 @@ fn bytes(text: &str, number: u64) -> String {
         *byte = *digit;
     }
     let mut out = Vec::new();
-    crate::wal::push_base64(&mut out, &content);
+    tiffany_log::push_base64(&mut out, &content);
     String::from_utf8(out).expect("base 64 is text")
 }
 

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::error::CaptureError;
 use super::inside::{Inside, Length};
 use super::placeholder::{Secret, placeholders};
-use crate::durable::json::compact;
-use crate::redact::{Area, Kind, Leaf, Node, Place, Reach, Walk, kind_of, text_of};
-use crate::wal::{Record, RecordType};
+use tiffany_log::{Record, RecordType};
+use tiffany_records::json::compact;
+use tiffany_records::redact::{Area, Kind, Leaf, Node, Place, Reach, Walk, kind_of, text_of};
 
 /// Rules by which values are taken out of a log.
 ///

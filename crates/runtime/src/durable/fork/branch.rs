@@ -11,8 +11,8 @@ use super::{ALL, no_fork};
 use crate::durable::hosting::Durable;
 use crate::durable::resume::script::{ForkPoint, Script};
 use crate::durable::runs::Known;
-use crate::redact::shown;
 use crate::runtime::Runtime;
+use tiffany_records::redact::shown;
 
 /// What there is to a run that is a fork.
 pub(in crate::durable) struct Branch {

@@ -11,16 +11,18 @@ use tiffany_kernel::{ErrorKind, TaskError, Tid, Time, Uuid};
 
 use super::{Fork, Reply, shape};
 use crate::durable::journal::{error_json, write_value};
-use crate::durable::json::{compact, decode, encode};
+use crate::durable::json::{decode, encode};
 use crate::durable::plain::marked;
-use crate::durable::resume::resuming::{compacted, fetch, log_failed};
+use crate::durable::resume::resuming::{fetch, log_failed};
 use crate::durable::resume::script::{Script, unwrapped};
 use crate::durable::runs::uuid_of;
-use crate::durable::serving::no_such_run;
-use crate::wal::{
+use tiffany_log::{
     Batch, BlobHash, Chain, Disk, Line, LogError, Payload, Reader, Record, RecordType, RunReader,
     Stamp,
 };
+use tiffany_records::errors::compacted;
+use tiffany_records::errors::no_such_run;
+use tiffany_records::json::compact;
 
 /// Where the records of a run are.
 pub(crate) struct Source<'a> {

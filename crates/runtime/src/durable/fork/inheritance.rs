@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use tiffany_kernel::{CallKind, TaskError, Tid, Uuid, Value};
 
 use crate::durable::resume::script::{ForkPoint, Recorded, Script, What};
-use crate::wal::BlobHash;
+use tiffany_log::BlobHash;
 
 /// So many generations of forks are looked at.
 const DEEPEST: usize = 64;

@@ -22,8 +22,8 @@ use super::runs::{DurableRun, Known};
 use super::serving::raw;
 use crate::approval::user_name;
 use crate::control::{Answer, Request, unexpected};
-use crate::error::RunError;
 use crate::runtime::Runtime;
+use tiffany_records::RunError;
 
 /// Allows every effect.
 pub(in crate::durable) const ALL: &str = "*";
@@ -207,8 +207,8 @@ impl Runtime {
         fork: &Fork,
     ) -> Result<(Uuid, String), TaskError> {
         match self.durable_mut().runs.get(&parent) {
-            None => return Err(super::serving::no_such_run(parent)),
-            Some(Known::Removed) => return Err(super::serving::run_removed(parent)),
+            None => return Err(tiffany_records::errors::no_such_run(parent)),
+            Some(Known::Removed) => return Err(tiffany_records::errors::run_removed(parent)),
             Some(Known::Paused(error, None)) => return Err(error.clone()),
             Some(_) => {}
         }

@@ -6,8 +6,8 @@ use tiffany_kernel::{About, CallRecord, ErrorKind, Site, TaskError, Tid};
 use super::replay::{about_text, differs};
 use super::script::{Beginning, Recorded, Script};
 use crate::durable::language::Language;
-use crate::durable::words::call_shown;
-use crate::redact::Redactions;
+use tiffany_records::call_words::call_shown;
+use tiffany_records::redact::Redactions;
 
 /// Where a replay and its log part.
 #[derive(Clone, Debug)]

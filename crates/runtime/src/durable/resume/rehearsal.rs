@@ -9,7 +9,7 @@ use super::script::Script;
 use crate::context::{self, Entered};
 use crate::durable::json::Json;
 use crate::runtime::Runtime;
-use crate::wal::Chain;
+use tiffany_log::Chain;
 
 /// How many rounds are looked ahead, at most.
 const AHEAD: usize = 1_000;

@@ -19,10 +19,10 @@ use super::rehearsal::{Act, act_of};
 use super::script::{Recorded, Script, Told, What, unwrapped};
 use crate::durable::journal::{waits, write_what};
 use crate::durable::json::is_same;
-use crate::durable::words::call_word;
-use crate::mutation::Mutation;
-use crate::redact::Redactions;
-use crate::wal::{Batch, BlobHash, Chain, RecordType, Stamp};
+use tiffany_log::mutation::Mutation;
+use tiffany_log::{Batch, BlobHash, Chain, RecordType, Stamp};
+use tiffany_records::call_words::call_word;
+use tiffany_records::redact::Redactions;
 
 /// A replay under way.
 pub(crate) struct Replay {

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
+use tiffany_records::errors::compacted;
 
 use tiffany_kernel::{
     CallKind, Completion, ErrorKind, LogLevel, Mode, Order, Port, RecordKind, Recording, Rules,
@@ -24,18 +25,18 @@ use crate::durable::fork::Branch;
 use crate::durable::hold::{Hold, Holding, held};
 use crate::durable::hosting::{Durable, Hosting};
 use crate::durable::journal::Journal;
-use crate::durable::key::Received;
 use crate::durable::language::Wanted;
 use crate::durable::run_limits::Overrun;
 use crate::durable::runs::{Beginning, Ending, Known, Stand};
 use crate::durable::shelved::Shelved;
-use crate::error::RunError;
-use crate::mutation::Mutation;
 use crate::pal::Data;
-use crate::redact::shown;
 use crate::runtime::Runtime;
 use crate::trace::Who;
-use crate::wal::{Chain, CurrentTurn, Disk, LogError, Payload, RecordType, RunReader, read_blob};
+use tiffany_log::mutation::Mutation;
+use tiffany_log::{Chain, CurrentTurn, Disk, LogError, Payload, RecordType, RunReader, read_blob};
+use tiffany_records::RunError;
+use tiffany_records::key::Received;
+use tiffany_records::redact::shown;
 
 impl Runtime {
     /// Brings a run back to where its log ends.
@@ -711,12 +712,6 @@ fn recording(word: &str) -> Recording {
         "outward" => Recording::Outward,
         _ => Recording::Every,
     }
-}
-
-/// The error for a run of which only the beginning and the end are left.
-pub(crate) fn compacted(run: Uuid) -> TaskError {
-    let message = format!("run {run} was compacted: only its beginning and its end are left");
-    TaskError::new(ErrorKind::RunCompacted, message)
 }
 
 pub(crate) fn log_failed(error: LogError) -> TaskError {

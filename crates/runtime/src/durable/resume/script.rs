@@ -12,12 +12,12 @@ use crate::durable::cancellation::Cancel;
 use crate::durable::earlier::Continued;
 use crate::durable::hold::HoldState;
 use crate::durable::json::{Json, decode};
-use crate::durable::key::{Key, Number, Received};
 use crate::durable::snapshot::tables::Snapshot;
-use crate::durable::words::call_shown;
-use crate::mutation::Mutation;
-use crate::redact::Redactions;
-use crate::wal::{Fields, LogError, Payload, Record, RecordType, Stamp};
+use tiffany_log::mutation::Mutation;
+use tiffany_log::{Fields, LogError, Payload, Record, RecordType, Redactor, Stamp};
+use tiffany_records::call_words::call_shown;
+use tiffany_records::key::{Key, Number, Received};
+use tiffany_records::redact::Redactions;
 
 /// What a run was started with.
 #[derive(Clone, Debug, Default)]

@@ -5,8 +5,8 @@ use std::panic::Location;
 use tiffany_kernel::{TaskError, Uuid};
 
 use crate::durable::runs::Known;
-use crate::error::RunError;
 use crate::runtime::Runtime;
+use tiffany_records::RunError;
 
 /// Where a durable run stands in a runtime.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use tiffany_kernel::{CallKind, ErrorKind, TaskError, Tid};
 
 use super::rehearsal::{Act, Rehearsal};
 use crate::durable::json::is_same;
-use crate::wal::{Record, RecordType};
+use tiffany_log::{Record, RecordType};
 
 /// Whether a run came again as its log has it.
 #[derive(Clone, Debug)]

@@ -12,7 +12,7 @@ use tiffany_kernel::{
 
 use crate::durable::json::Json;
 use crate::durable::resume::script::Begun;
-use crate::wal::Stamp;
+use tiffany_log::Stamp;
 
 /// All tables.
 #[derive(Default, Serialize, Deserialize)]

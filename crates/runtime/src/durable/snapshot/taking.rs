@@ -10,9 +10,9 @@ use crate::durable::earlier::{Continued, Earlier};
 use crate::durable::journal::Started;
 use crate::durable::json::Json;
 use crate::durable::runs::{DurableRun, word};
-use crate::error::RunError;
-use crate::redact::shown;
 use crate::runtime::Runtime;
+use tiffany_records::RunError;
+use tiffany_records::redact::shown;
 
 /// After a failed attempt there is another when so much of what is usual was written besides.
 const AGAIN_AFTER: u64 = 8;

@@ -20,10 +20,10 @@ use super::step::Kind;
 use crate::durable::json::{Json, encode};
 use crate::future_task::panic_error;
 use crate::inbox::{Inbox, Letter};
-use crate::lock::Mutex;
 use crate::panics;
 use crate::trace::Tracer;
-use crate::wal::DirLock;
+use tiffany_log::DirLock;
+use tiffany_log::sync::Mutex;
 
 /// One attempt at a step, as its work sees it.
 ///

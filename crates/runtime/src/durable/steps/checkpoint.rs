@@ -16,8 +16,8 @@ use crate::context;
 use crate::durable::commit::AfterCommit;
 use crate::durable::json::{decode, encode};
 use crate::inbox::Letter;
-use crate::lock::{Condvar, Mutex};
 use crate::runtime::Runtime;
+use tiffany_log::sync::{Condvar, Mutex};
 
 /// Why a checkpoint was not taken.
 #[derive(Clone, Copy, Debug)]

@@ -14,7 +14,7 @@ use tiffany_kernel::{Showing, TaskError, panic_text};
 
 use super::attempt::{Attempt, StepError};
 use crate::durable::json::{decode, encode};
-use crate::lock::{Condvar, Mutex};
+use tiffany_log::sync::{Condvar, Mutex};
 
 /// How many chunks wait for who watches them.
 const ROOM: usize = 1024;

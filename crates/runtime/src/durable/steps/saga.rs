@@ -20,9 +20,9 @@ use super::step::Step;
 use crate::call::TryCall;
 use crate::future_task::{Fallible, FutureTask, into_task_error, panic_error};
 use crate::group::Group;
-use crate::redact::shown;
 use crate::sys::spawn_coroutine;
 use crate::task::wait_at;
+use tiffany_records::redact::shown;
 
 /// How often an undo step is tried that has no policy of its own.
 const UNDO_ATTEMPTS: u64 = 10;

@@ -10,8 +10,8 @@ use crate::approval::Question;
 use crate::durable::json::decode;
 use crate::durable::resume::halt::Halt;
 use crate::durable::resume::replay::Replay;
-use crate::durable::words::call_shown;
 use crate::runtime::Runtime;
+use tiffany_records::call_words::call_shown;
 
 impl Runtime {
     /// Starts a run again, before its first record.

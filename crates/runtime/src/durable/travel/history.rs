@@ -7,7 +7,7 @@ use tiffany_kernel::{Site, TaskError, Tid, Uuid};
 use crate::durable::resume::halt::Means;
 use crate::durable::resume::resuming::fetch;
 use crate::durable::resume::script::{Script, means};
-use crate::wal::{Chain, LogError, Payload, Record, RecordType, View};
+use tiffany_log::{Chain, LogError, Payload, Record, RecordType, View};
 
 /// All records of a run.
 pub(super) struct History {

@@ -14,10 +14,11 @@ use tiffany_kernel::{CallRef, RunId, Site, TaskError, TaskInfo, Tid, Uuid};
 use self::history::History;
 pub use self::moment::{Moment, TaskMoment};
 use crate::builder::Builder;
-use crate::durable::{compacted, run_removed};
-use crate::error::RunError;
 use crate::runtime::Runtime;
-use crate::wal::{LogError, RealDisk, RunState, View};
+use tiffany_log::{LogError, RealDisk, RunState, View};
+use tiffany_records::RunError;
+use tiffany_records::errors::compacted;
+use tiffany_records::errors::run_removed;
 
 /// A traveller through the records of one run.
 ///

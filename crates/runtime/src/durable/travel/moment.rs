@@ -6,7 +6,7 @@ use tiffany_kernel::{Frame, Sight, Site, TaskError, TaskState, Tid, Value};
 
 use crate::durable::json::Json;
 use crate::durable::language::Language;
-use crate::wal::Record;
+use tiffany_log::Record;
 
 /// A run at one of its records.
 #[derive(Clone, Debug)]

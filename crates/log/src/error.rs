@@ -1,0 +1,274 @@
+//! What can go wrong with the log on disk. Errors of tasks are elsewhere; a bug of the log is an assertion.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tiffany_kernel::Uuid;
+
+use super::blob::BlobHash;
+use super::read::{Broken, Flaw};
+use super::regular_file::NotRegular;
+use super::retry_disk::lacks_descriptor;
+
+/// What a process is told of itself, when it opens a directory twice.
+pub(crate) const THIS_PROCESS: &str = "another runtime of this process";
+
+/// What to do about a directory that is in use.
+fn instead_of(owner: &str) -> &'static str {
+    match owner == THIS_PROCESS {
+        true => {
+            "use that runtime: other threads reach its runs with its handle, and coroutines of its event loop share it \
+             with `tiffany.arun`; or use another directory"
+        }
+        false => "stop that process, or use another directory",
+    }
+}
+
+/// Why the log could not be opened, written or read.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// Another process has the directory.
+    #[error("{} is in use by {owner} [TFY0101]; {}", .dir.display(), instead_of(.owner))]
+    Locked {
+        /// The directory.
+        dir: PathBuf,
+        /// What the other process says of itself.
+        owner: String,
+    },
+    /// The system refused something.
+    #[error("cannot {act} {}: {why} [TFY0102]; see the system's message", .path.display())]
+    Io {
+        /// What was tried.
+        act: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system said.
+        why: String,
+    },
+    /// The disk is full.
+    #[error("cannot {act} {}: the disk is full [TFY0103]; make room, then open the log again", .path.display())]
+    Full {
+        /// What was tried.
+        act: &'static str,
+        /// On what.
+        path: PathBuf,
+    },
+    /// The directory may not be written.
+    #[error("cannot {act} {}: it may not be written [TFY0104]; check its permissions and how it is mounted", .path.display())]
+    ReadOnly {
+        /// What was tried.
+        act: &'static str,
+        /// On what.
+        path: PathBuf,
+    },
+    /// A directory or file of the log is not there.
+    #[error("cannot {act} {}: it is not there [TFY0105]; check that nobody moved or removed the log's directory", .path.display())]
+    Vanished {
+        /// What was tried.
+        act: &'static str,
+        /// On what.
+        path: PathBuf,
+    },
+    /// A file or directory of the log is a symbolic link that may have been planted.
+    #[error("cannot {act} {}: it is a symbolic link [TFY0211]; remove the link, and check which users can write the directory", .path.display())]
+    Link {
+        /// What was tried.
+        act: &'static str,
+        /// On what.
+        path: PathBuf,
+    },
+    /// Something else is in the place of a file.
+    #[error("cannot {act} {}: {what} [TFY0255]; move it away, and restore the file from a copy", .path.display())]
+    NotRegular {
+        /// What was tried.
+        act: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What is there.
+        what: NotRegular,
+    },
+    /// The log stopped at an earlier failure.
+    #[error(
+        "the log stopped at an earlier failure [TFY0106]; mend its cause and open the log again: {0}"
+    )]
+    Poisoned(Arc<LogError>),
+    /// A run's file is not what was written.
+    #[error(
+        "run {run} is damaged: {broken} [TFY0107]; restore {run}.wal from a copy; the other runs go on without it"
+    )]
+    DamagedRun {
+        /// The run.
+        run: Uuid,
+        /// Where and how.
+        broken: Broken,
+    },
+    /// The file of a run and the commit log have different lines in the same place.
+    #[error(
+        "run {run} has other lines in its file than in the commit log, from record {record} at byte {offset} on: the two come from different copies [TFY0200]; restore the directory from one backup; the other runs continue without it"
+    )]
+    Mismatch {
+        /// The run.
+        run: Uuid,
+        /// The first record that differs.
+        record: u64,
+        /// Where it begins.
+        offset: u64,
+    },
+    /// No file descriptor was left for a file of the log.
+    #[error(
+        "cannot {act} {}: no file descriptor is left [TFY0201]; raise the limit of open files (`ulimit -n`, `LimitNOFILE=`), or close what else is open, then open the log again", .path.display()
+    )]
+    NoDescriptor {
+        /// What was tried.
+        act: &'static str,
+        /// On what.
+        path: PathBuf,
+    },
+    /// The commit log lacks a block that was durable.
+    #[error("the commit log is damaged: block {block} at byte {offset} of {} cannot be read [TFY0108]; restore the directory from a copy", .path.display())]
+    DamagedCommitLog {
+        /// The segment.
+        path: PathBuf,
+        /// Where the block is, or should be.
+        offset: u64,
+        /// Its number.
+        block: u64,
+    },
+    /// The index is not what was written.
+    #[error("the index is damaged at byte {offset} of {} [TFY0109]; restore the directory from a copy", .path.display())]
+    DamagedIndex {
+        /// The file.
+        path: PathBuf,
+        /// Where.
+        offset: u64,
+    },
+    /// Written by a newer version.
+    #[error("{} has format version {version}, which is newer than this program [TFY0110]; use a newer program", .path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        version: u64,
+    },
+    /// A blob is not there.
+    #[error("blob {0} is missing [TFY0111]; restore wal/blobs from a copy")]
+    MissingBlob(BlobHash),
+    /// A blob is not what was written.
+    #[error(
+        "blob {0} is damaged: its content has another hash [TFY0112]; restore wal/blobs from a copy"
+    )]
+    DamagedBlob(BlobHash),
+    /// No such run.
+    #[error("there is no run {0} [TFY0113]; check the UUID, and that the run was not removed")]
+    UnknownRun(Uuid),
+    /// Lines that do not follow what the run has.
+    #[error(
+        "lines of run {run} do not follow its record {seq} of generation {generation} [TFY0114]; write a run's lines with one chain, in one order"
+    )]
+    OutOfOrder {
+        /// The run.
+        run: Uuid,
+        /// Where it stands.
+        generation: u32,
+        /// Its last record.
+        seq: u64,
+    },
+    /// A run has no such record.
+    #[error("run {run} has no record {seq} [TFY0115]; give a number from 1 to {records}")]
+    NoRecord {
+        /// The run.
+        run: Uuid,
+        /// The number that was asked for.
+        seq: u64,
+        /// How many it has.
+        records: u64,
+    },
+    /// A restore into the directory did not come to its end.
+    #[error("{} is half restored [TFY0120]; restore it again from the backup", .0.display())]
+    HalfRestored(PathBuf),
+}
+
+impl LogError {
+    /// All codes, in order.
+    pub const CODES: &[&str] = &[
+        "TFY0101", "TFY0102", "TFY0103", "TFY0104", "TFY0105", "TFY0106", "TFY0107", "TFY0108",
+        "TFY0109", "TFY0110", "TFY0111", "TFY0112", "TFY0113", "TFY0114", "TFY0115", "TFY0120",
+        "TFY0200", "TFY0201", "TFY0211", "TFY0255",
+    ];
+
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            LogError::Locked { .. } => "TFY0101",
+            LogError::Io { .. } => "TFY0102",
+            LogError::Full { .. } => "TFY0103",
+            LogError::ReadOnly { .. } => "TFY0104",
+            LogError::Vanished { .. } => "TFY0105",
+            LogError::Link { .. } => "TFY0211",
+            LogError::NotRegular { .. } => "TFY0255",
+            LogError::Poisoned(_) => "TFY0106",
+            LogError::DamagedRun { .. } => "TFY0107",
+            LogError::DamagedCommitLog { .. } => "TFY0108",
+            LogError::DamagedIndex { .. } => "TFY0109",
+            LogError::Newer { .. } => "TFY0110",
+            LogError::MissingBlob(_) => "TFY0111",
+            LogError::DamagedBlob(_) => "TFY0112",
+            LogError::UnknownRun(_) => "TFY0113",
+            LogError::OutOfOrder { .. } => "TFY0114",
+            LogError::NoRecord { .. } => "TFY0115",
+            LogError::HalfRestored(_) => "TFY0120",
+            LogError::Mismatch { .. } => "TFY0200",
+            LogError::NoDescriptor { .. } => "TFY0201",
+        }
+    }
+
+    /// Makes the error for a failed system call.
+    pub fn io(act: &'static str, path: &Path, error: &io::Error) -> LogError {
+        let path = path.to_path_buf();
+        if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) {
+            return LogError::Link { act, path };
+        }
+        if let Some(what) = NotRegular::cause(error) {
+            return LogError::NotRegular { act, path, what };
+        }
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                LogError::Full { act, path }
+            }
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                LogError::ReadOnly { act, path }
+            }
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                LogError::Vanished { act, path }
+            }
+            _ if lacks_descriptor(error) => LogError::NoDescriptor { act, path },
+            _ => LogError::Io { act, path, why: error.to_string() },
+        }
+    }
+
+    /// Whether something else is in the place of a file.
+    pub fn is_not_a_file(&self) -> bool {
+        matches!(self, LogError::NotRegular { .. } | LogError::Link { .. })
+    }
+
+    /// Makes the error for a broken line of a run.
+    pub fn run(run: Uuid, path: &Path, broken: Broken) -> LogError {
+        match broken.flaw {
+            Flaw::Newer(version) => LogError::Newer { path: path.to_path_buf(), version },
+            _ => LogError::DamagedRun { run, broken },
+        }
+    }
+}
+
+/// Says what was being done when the system refused it.
+pub(crate) trait Doing<T> {
+    fn doing(self, act: &'static str, path: &Path) -> Result<T, LogError>;
+}
+
+impl<T> Doing<T> for io::Result<T> {
+    fn doing(self, act: &'static str, path: &Path) -> Result<T, LogError> {
+        self.map_err(|error| LogError::io(act, path, &error))
+    }
+}

@@ -1,0 +1,132 @@
+//! Open run files, the ones used last: ten thousand runs do not need ten thousand descriptors. Any thread may close them
+//! all when descriptors are scarce.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use tiffany_kernel::Uuid;
+
+use super::disk::DiskFile;
+use crate::sync::Mutex;
+
+/// Files by run. The one that was not used for longest goes first.
+pub(crate) struct Handles {
+    capacity: usize,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    files: HashMap<Uuid, (u64, Arc<dyn DiskFile>)>,
+    by_use: BTreeMap<u64, Uuid>,
+    uses: u64,
+    /// Files were closed before their turn, perhaps with bytes that are not synced.
+    were_closed: bool,
+}
+
+impl Handles {
+    pub(crate) fn new(capacity: usize) -> Handles {
+        Handles { capacity: capacity.max(1), open: Mutex::default() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.open.lock().files.len()
+    }
+
+    /// The file of a run, opened if it is not.
+    pub(crate) fn get<E>(
+        &self,
+        run: Uuid,
+        open: impl FnOnce() -> Result<Arc<dyn DiskFile>, E>,
+    ) -> Result<Arc<dyn DiskFile>, E> {
+        if let Some(file) = self.open.lock().used(run) {
+            return Ok(file);
+        }
+        // Not under the lock: this may close the others.
+        let file = open()?;
+        self.put(run, Arc::clone(&file));
+        Ok(file)
+    }
+
+    /// Keeps a file, in place of what the run had.
+    pub(crate) fn put(&self, run: Uuid, file: Arc<dyn DiskFile>) {
+        let mut open = self.open.lock();
+        open.forget(run);
+        if open.files.len() >= self.capacity
+            && let Some((_, oldest)) = open.by_use.pop_first()
+        {
+            open.files.remove(&oldest);
+        }
+        open.uses += 1;
+        let used = open.uses;
+        open.by_use.insert(used, run);
+        open.files.insert(run, (used, file));
+    }
+
+    pub(crate) fn forget(&self, run: Uuid) {
+        self.open.lock().forget(run);
+    }
+
+    /// Closes all files, unless they are in use at this moment. `false`: there were none.
+    pub(crate) fn close_all(&self) -> bool {
+        let mut open = self.open.lock();
+        let files = std::mem::take(&mut open.files);
+        open.by_use.clear();
+        open.were_closed |= !files.is_empty();
+        !files.is_empty()
+    }
+
+    /// Whether files were closed before their turn since this was last asked.
+    pub(crate) fn take_were_closed(&self) -> bool {
+        std::mem::take(&mut self.open.lock().were_closed)
+    }
+}
+
+impl Open {
+    fn used(&mut self, run: Uuid) -> Option<Arc<dyn DiskFile>> {
+        let (used, file) = self.files.get_mut(&run)?;
+        self.uses += 1;
+        self.by_use.remove(used);
+        *used = self.uses;
+        self.by_use.insert(self.uses, run);
+        Some(Arc::clone(file))
+    }
+
+    fn forget(&mut self, run: Uuid) {
+        if let Some((used, _)) = self.files.remove(&run) {
+            self.by_use.remove(&used);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::path::Path;
+
+    use super::*;
+    use crate::sim::SimDisk;
+    use crate::{Disk, OpenMode};
+
+    #[test]
+    fn the_file_not_used_for_longest_is_closed() {
+        let disk = SimDisk::new();
+        let opened = Cell::new(0);
+        let handles = Handles::new(2);
+        let use_run = |run: u128| {
+            let before = opened.get();
+            let open = || {
+                opened.set(before + 1);
+                disk.open(Path::new("/f"), OpenMode::Create)
+            };
+            handles.get(Uuid(run), open).unwrap();
+            assert!(handles.len() <= 2);
+            opened.get() > before
+        };
+        // 1 and 2 are opened; 1 is used again; 3 pushes out 2.
+        let uses = [(1, true), (2, true), (1, false), (3, true), (1, false), (2, true), (3, true)];
+        for (at, (run, opens)) in uses.into_iter().enumerate() {
+            assert_eq!(use_run(run), opens, "use {at} of run {run}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The log on disk: lines of many runs become durable together, one file for each run, readable by people. It
+//! knows nothing of tasks or of what a record means, and nothing here is called by the kernel.
+//!
+//! The way of a line: a [`Chain`] and a [`Batch`] make it; the committing half of a [`Writer`] (or of a
+//! [`LogThread`]) writes the batch as one block of the commit log and syncs that; then the applying half copies
+//! the lines to the files of their runs. [`Writer::open`] mends what a crash left, and says so in a [`Recovery`].
+//! [`RunReader`] reads a run back, and [`View`] all of them without changing anything. All of it goes through [`Disk`], whose twin for tests is [`sim::SimDisk`].
+//!
+//! The bytes, their order and what is assumed of the medium are in the book's chapter "WAL format".
+
+mod applier;
+mod background;
+pub mod backup;
+mod batch;
+mod blob;
+mod block;
+mod collect;
+mod committer;
+mod current_turn;
+pub mod descriptors;
+mod disk;
+mod error;
+mod follow;
+mod growth;
+mod handles;
+mod index;
+mod json;
+mod line;
+mod lock;
+#[doc(hidden)]
+pub mod mutation;
+pub mod not_inherited;
+mod observe;
+mod overlay;
+mod read;
+mod reconcile;
+mod recover;
+mod redacted;
+mod redactor;
+mod regular_file;
+mod removals;
+mod retry_disk;
+mod run_reader;
+mod scan;
+mod segments;
+mod settings;
+pub mod sim;
+mod stamp;
+pub mod sync;
+mod thread;
+mod turn_marker;
+mod view;
+mod writer;
+
+pub use batch::{BLOB_LIMIT, Batch, RunEnd};
+pub use blob::BlobHash;
+pub use collect::Collected;
+pub use collect::names as blob_names;
+pub use current_turn::CurrentTurn;
+pub use disk::{Barrier, DirLock, Disk, DiskFile, Locking, OpenMode, RealDisk};
+pub use error::LogError;
+pub use follow::Follower;
+pub use follow::open_generation;
+pub use growth::Followers;
+pub use growth::Growth;
+pub use index::{RunEntry, RunState};
+pub use json::Fields;
+pub use json::{end_of_value, parse_base64, parse_string, push_base64, push_string};
+pub use line::{Chain, LINE_VERSION, Line, RecordType};
+pub use lock::LockTerm;
+pub use lock::let_go_soon;
+pub use lock::{Holder, holder, lasting_holder};
+pub use observe::{Commit, CommitObserver};
+pub use read::{BlobForm, Broken, Checker, Flaw, Payload, Reader, Record};
+pub use recover::{Cut, Recovery};
+pub use redacted::{RuleMark, is_redacted, mark_redacted, rules_of};
+pub use redactor::Redactor;
+pub use regular_file::{NotRegular, SymbolicLink, open_regular};
+pub use run_reader::{RunReader, read_blob};
+pub use scan::TornBlock;
+pub use settings::{Settings, SyncWhen};
+pub use stamp::Stamp;
+pub use stamp::to_the_second;
+pub use thread::{LogThread, Notice, Ticket};
+pub use turn_marker::{LongTurn, mark_turn, marked_turn, unmark_turn};
+pub use view::RunFile;
+pub use view::View;
+pub use writer::{Durable, Writer};

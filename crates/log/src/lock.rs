@@ -1,0 +1,229 @@
+//! The note in the lock file, and whether somebody has the lock: which process has the log.
+
+use std::fs::OpenOptions;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::disk::DirLock;
+use super::error::THIS_PROCESS;
+use super::json::{Fields, parse_string, push_string, push_u64};
+use super::regular_file::{SymbolicLink, open_regular};
+use super::stamp::{Stamp, to_the_second};
+
+/// How long a process keeps the lock of a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockTerm {
+    /// As long as it runs.
+    Lasting,
+    /// To write something down, so that others wait for it.
+    Brief,
+    /// Not at all: another process has it and goes on writing. What that puts behind the end of what was read is
+    /// left out, so that all runs are seen at one moment.
+    NotTaken,
+}
+
+/// The note of this process: `{"pid":1,"host":"a","started":"…"}`, and `"brief":true` if it keeps the lock only for
+/// a moment.
+pub(crate) fn owner(term: LockTerm) -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let started = Stamp::from_unix_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
+    let mut note = b"{\"pid\":".to_vec();
+    push_u64(&mut note, u64::from(std::process::id()));
+    note.extend_from_slice(b",\"host\":");
+    push_string(&mut note, &hostname());
+    note.extend_from_slice(b",\"started\":");
+    push_string(&mut note, started.as_str());
+    if term == LockTerm::Brief {
+        note.extend_from_slice(b",\"brief\":true");
+    }
+    note.extend_from_slice(b"}\n");
+    String::from_utf8(note).expect("the note is text")
+}
+
+/// Notes that the directory is free as soon as the last steps have ended, so that others wait for it.
+pub fn let_go_soon(lock: &dyn DirLock) {
+    // It is only a note: the lock is kept in any case.
+    drop(lock.note(&owner(LockTerm::Brief)));
+}
+
+/// Whether who left this note is about to let go, or about to write the rest of it.
+pub(crate) fn is_brief(note: &str) -> bool {
+    let note = note.trim_end();
+    note.ends_with(",\"brief\":true}") || !note.ends_with('}')
+}
+
+/// Describes who has a lock, from the note in its file and from the processes that have the file locked.
+pub(crate) fn describe(note: &str, lock: &Path) -> String {
+    // It may be just about to write its note.
+    let Some(noted) = read_note(note) else { return "another process".to_string() };
+    if noted.pid == std::process::id() && noted.is_here() {
+        return THIS_PROCESS.to_owned();
+    }
+    if !noted.is_here() {
+        return noted.to_string();
+    }
+    let lockers = lockers(lock);
+    let is_first = |locker: &&Locker| locker.pid == noted.pid || locker.pid == locker.taken_by;
+    match lockers.iter().find(is_first).or(lockers.first()) {
+        Some(locker) if locker.pid == noted.pid => noted.to_string(),
+        Some(locker) => locker.to_string(),
+        None if process_exists(noted.pid) => noted.to_string(),
+        None => {
+            format!("a process that this user cannot see (`fuser {}` finds it)", lock.display())
+        }
+    }
+}
+
+/// Whether the process that took the lock, on this machine, has ended.
+pub(crate) fn is_orphaned(note: &str) -> bool {
+    read_note(note).is_some_and(|noted| noted.is_here() && !process_exists(noted.pid))
+}
+
+/// A process that has a file locked.
+struct Locker {
+    pid: u32,
+    name: String,
+    /// The process that took the lock. A child that was forked since shares it.
+    taken_by: u32,
+}
+
+impl std::fmt::Display for Locker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Locker { pid, name, taken_by } = self;
+        write!(f, "process {pid} ({name})")?;
+        if pid != taken_by {
+            write!(f, ", which inherited it from process {taken_by}")?;
+        }
+        match process_exists(*taken_by) {
+            true => Ok(()),
+            false => f.write_str(", which has ended"),
+        }
+    }
+}
+
+/// The other processes that have a file locked, as far as this user can see.
+fn lockers(path: &Path) -> Vec<Locker> {
+    let (Ok(file), Ok(all)) = (std::fs::metadata(path), std::fs::read_dir("/proc")) else {
+        return Vec::new();
+    };
+    let with_lock = all.flatten().filter_map(|process| {
+        let pid: u32 = process.file_name().to_str()?.parse().ok()?;
+        let open = std::fs::read_dir(process.path().join("fd")).ok()?.flatten();
+        let mut open = open.filter(|open| {
+            // This follows the link to the file itself, whatever its name is now.
+            std::fs::metadata(open.path())
+                .is_ok_and(|open| (open.dev(), open.ino()) == (file.dev(), file.ino()))
+        });
+        let taken_by = open.find_map(|open| {
+            let about = process.path().join("fdinfo").join(open.file_name());
+            locked_by(&std::fs::read_to_string(about).ok()?)
+        });
+        let taken_by = taken_by.filter(|_| pid != std::process::id())?;
+        let name = std::fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+        let name = name.trim().chars().filter(|c| !c.is_control()).collect();
+        Some(Locker { pid, name, taken_by })
+    });
+    with_lock.collect()
+}
+
+/// The process that took the lock of an open file, from a line such as `lock:\t1: FLOCK  ADVISORY  WRITE 708 fe:00:1301 0 EOF`.
+fn locked_by(about: &str) -> Option<u32> {
+    let lock = about.lines().find(|line| line.starts_with("lock:") && line.contains("FLOCK"))?;
+    lock.split_whitespace().skip_while(|word| *word != "FLOCK").nth(3)?.parse().ok()
+}
+
+fn process_exists(pid: u32) -> bool {
+    Path::new("/proc").join(pid.to_string()).exists() || !Path::new("/proc/self").exists()
+}
+
+fn hostname() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    host.trim().to_owned()
+}
+
+/// Who has a log, by its own word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The number of the process.
+    pub pid: u32,
+    /// Its machine.
+    pub host: String,
+    /// Since when, RFC 3339.
+    pub since: String,
+}
+
+impl Holder {
+    /// Whether it is a process of this machine.
+    fn is_here(&self) -> bool {
+        self.host == hostname()
+    }
+}
+
+impl std::fmt::Display for Holder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "process {} on {} since {}", self.pid, self.host, to_the_second(&self.since))
+    }
+}
+
+fn read_note(note: &str) -> Option<Holder> {
+    let inside = note.trim().strip_prefix('{')?.strip_suffix('}')?;
+    let get = |field: &str| {
+        Fields { rest: inside }.find(|(name, _)| *name == field).map(|(_, value)| value)
+    };
+    let text = |field: &str| get(field).and_then(parse_string);
+    Some(Holder {
+        pid: get("pid")?.parse().ok()?,
+        host: text("host")?.into_owned(),
+        since: text("started")?.into_owned(),
+    })
+}
+
+/// Who has the log at `root` now. The lock itself is not touched: the system's list of locks is read, in which
+/// only processes of this machine are.
+///
+/// ```no_run
+/// if let Some(holder) = tiffany_log::holder("/var/lib/orders".as_ref()) {
+///     println!("in use by {holder}");
+/// }
+/// ```
+pub fn holder(root: &Path) -> Option<Holder> {
+    lock_state(root).map(|(holder, _)| holder)
+}
+
+/// The same, unless it only writes something down and lets go: such a process runs nothing.
+pub fn lasting_holder(root: &Path) -> Option<Holder> {
+    lock_state(root).filter(|(_, term)| *term == LockTerm::Lasting).map(|(holder, _)| holder)
+}
+
+fn lock_state(root: &Path) -> Option<(Holder, LockTerm)> {
+    let (path, read) = (root.join("lock"), OpenOptions::new().read(true).clone());
+    let mut lock = open_regular(&read, &path, SymbolicLink::Refused).ok()?;
+    let file = lock.metadata().ok()?;
+    let mut text = String::new();
+    drop(lock.read_to_string(&mut text));
+    let note = read_note(&text);
+    let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+    let pid = locks.lines().find_map(|line| locker_in(line, &file, note.as_ref()))?;
+    let term = if is_brief(&text) { LockTerm::Brief } else { LockTerm::Lasting };
+    match note.filter(|note| note.pid == pid) {
+        Some(note) => Some((note, term)),
+        None => Some((Holder { pid, host: "this machine".into(), since: "just now".into() }, term)),
+    }
+}
+
+/// Reads a line such as `1: FLOCK  ADVISORY  WRITE 708 fe:00:1301 0 EOF`.
+fn locker_in(line: &str, file: &std::fs::Metadata, note: Option<&Holder>) -> Option<u32> {
+    let mut words = line.split_whitespace().skip_while(|word| *word != "FLOCK").skip(2);
+    let (kind, pid, place) = (words.next()?, words.next()?.parse().ok()?, words.next()?);
+    let mut parts = place.split(':');
+    let device = |part: Option<&str>| u32::from_str_radix(part?, 16).ok();
+    let (major, minor) = (device(parts.next())?, device(parts.next())?);
+    let inode: u64 = parts.next()?.parse().ok()?;
+    let dev = file.dev();
+    let same_device = (rustix::fs::major(dev), rustix::fs::minor(dev)) == (major, minor);
+    // Some file systems show other device numbers there; then the note must fit.
+    let fits = same_device || note.is_some_and(|note| note.pid == pid);
+    (kind == "WRITE" && inode == file.ino() && fits).then_some(pid)
+}

@@ -1,0 +1,217 @@
+//! Descriptors that belong to this process alone: a child made by `fork` gets `/dev/null` in their place.
+//!
+//! Closing on `exec` is not enough. A child that only forks, as the workers of Python's `multiprocessing` do, shares
+//! every open file with its parent. It would keep the lock of a directory, a socket or a port after the parent has
+//! died. The lock is an `flock`, which belongs to the open file and so to everyone who has a copy of it. The two
+//! alternatives are no better: locks of `fcntl` are not inherited, but are lost when *any* descriptor of the file is
+//! closed in the process; open file description locks are inherited like `flock`.
+//!
+//! This file has `unsafe` code because only libc can call something in a forked child. Between `fork` and `exec` of a
+//! process with threads only async-signal-safe functions may be called, so the handler reads a table of atomics and
+//! calls `open`, `dup3` and `close`. `posix_spawn` and `vfork` call no handler; what they start calls `exec`.
+//!
+//! The number of a descriptor stays taken in the child: whatever still owns it there can be dropped as usual, and
+//! closes nothing else.
+
+use std::io;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Descriptors beyond this one are inherited; the kernel's own limit is the same by default.
+const MAX_DESCRIPTORS: usize = 1 << 20;
+const WORDS: usize = MAX_DESCRIPTORS / 64;
+
+/// A bit for each descriptor that children don't get.
+static TABLE: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
+/// Set while such a descriptor is made or closed, and while the process forks: a fork sees neither half.
+static CHANGING: AtomicBool = AtomicBool::new(false);
+
+/// An open file, socket or the like that forked children do not share.
+///
+/// ```
+/// use tiffany_log::not_inherited::NotInherited;
+///
+/// let listener = NotInherited::open(|| std::net::TcpListener::bind("127.0.0.1:0"))?;
+/// // A child that is forked now does not keep the port.
+/// println!("{}", listener.local_addr()?);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct NotInherited<T: AsRawFd> {
+    fd: RawFd,
+    inner: ManuallyDrop<T>,
+}
+
+impl<T: AsRawFd> NotInherited<T> {
+    /// Opens something. No child is forked before it is known here.
+    pub fn open(open: impl FnOnce() -> io::Result<T>) -> io::Result<NotInherited<T>> {
+        install()?;
+        let _change = Change::begin();
+        Ok(NotInherited::enter(open()?))
+    }
+
+    /// Makes something else of what is open, such as another type around the same descriptor.
+    pub fn map<U: AsRawFd>(
+        self,
+        change: impl FnOnce(T) -> io::Result<U>,
+    ) -> io::Result<NotInherited<U>> {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is never dropped, so nobody takes it a second time.
+        let inner = unsafe { ManuallyDrop::take(&mut this.inner) };
+        let _change = Change::begin();
+        mark(this.fd, |word, bit| word.fetch_and(!bit, Ordering::SeqCst));
+        Ok(NotInherited::enter(change(inner)?))
+    }
+
+    /// Only while nothing is forked.
+    fn enter(inner: T) -> NotInherited<T> {
+        let fd = inner.as_raw_fd();
+        mark(fd, |word, bit| word.fetch_or(bit, Ordering::SeqCst));
+        NotInherited { fd, inner: ManuallyDrop::new(inner) }
+    }
+
+    /// Whether this process opened it. False in a child, which has `/dev/null` instead.
+    pub fn is_ours(&self) -> bool {
+        mark(self.fd, |word, bit| word.load(Ordering::SeqCst) & bit) != 0
+    }
+}
+
+impl<T: AsRawFd> Deref for NotInherited<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.inner
+    }
+}
+
+impl<T: AsRawFd> Drop for NotInherited<T> {
+    fn drop(&mut self) {
+        let _change = Change::begin();
+        mark(self.fd, |word, bit| word.fetch_and(!bit, Ordering::SeqCst));
+        // SAFETY: nothing uses it after this.
+        unsafe { ManuallyDrop::drop(&mut self.inner) };
+    }
+}
+
+/// Does something with the bit of a descriptor; 0 for one that has none.
+fn mark(fd: RawFd, act: impl FnOnce(&AtomicU64, u64) -> u64) -> u64 {
+    let fd = usize::try_from(fd).unwrap_or(usize::MAX);
+    TABLE.get(fd / 64).map_or(0, |word| act(word, 1 << (fd % 64)))
+}
+
+/// Nothing is forked while this lives.
+struct Change;
+
+impl Change {
+    fn begin() -> Change {
+        take_turn();
+        Change
+    }
+}
+
+impl Drop for Change {
+    fn drop(&mut self) {
+        end_turn();
+    }
+}
+
+extern "C" fn take_turn() {
+    while CHANGING.swap(true, Ordering::SeqCst) {
+        std::thread::yield_now();
+    }
+}
+
+extern "C" fn end_turn() {
+    CHANGING.store(false, Ordering::SeqCst);
+}
+
+fn install() -> io::Result<()> {
+    static INSTALLED: OnceLock<i32> = OnceLock::new();
+    // SAFETY: the three functions live as long as the process, and only do what a forked child may.
+    let code = INSTALLED.get_or_init(|| unsafe {
+        libc::pthread_atfork(Some(take_turn), Some(end_turn), Some(let_go))
+    });
+    match code {
+        0 => Ok(()),
+        code => Err(io::Error::from_raw_os_error(*code)),
+    }
+}
+
+/// In a child: gives up what is the parent's.
+extern "C" fn let_go() {
+    // SAFETY: the path ends with a zero, and the calls touch no memory of ours.
+    let null = unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
+    for (at, word) in TABLE.iter().enumerate() {
+        // Pages that are only read stay shared with the parent.
+        let mut bits = word.load(Ordering::SeqCst);
+        if bits != 0 {
+            word.store(0, Ordering::SeqCst);
+        }
+        while bits != 0 {
+            let fd = (at * 64) as RawFd + bits.trailing_zeros() as RawFd;
+            bits &= bits - 1;
+            // SAFETY: a descriptor in the table is open, and its owner uses it in no other thread: there is none.
+            unsafe {
+                match null {
+                    0.. => libc::dup3(null, fd, libc::O_CLOEXEC),
+                    // There is no descriptor left: better closed than shared.
+                    _ => libc::close(fd),
+                };
+            }
+        }
+    }
+    if null >= 0 {
+        // SAFETY: it was opened here.
+        unsafe { libc::close(null) };
+    }
+    end_turn();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Read;
+
+    use super::*;
+
+    /// How much of the memory around an address a process has written to and shares with no other, in KiB.
+    fn private_dirty(pid: libc::pid_t, address: usize) -> u64 {
+        let maps = std::fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap();
+        let range = |line: &str| {
+            let (from, to) = line.split_once(' ')?.0.split_once('-')?;
+            let number = |text| usize::from_str_radix(text, 16).ok();
+            Some(number(from)?..number(to)?)
+        };
+        let is_there = |line: &&str| range(line).is_some_and(|range| range.contains(&address));
+        let after = maps.lines().skip_while(|line| !is_there(line));
+        let dirty = after.filter_map(|line| line.strip_prefix("Private_Dirty:")).next().unwrap();
+        dirty.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn a_forked_child_writes_to_the_table_only_where_a_descriptor_is() {
+        let _file = NotInherited::open(|| File::open("/dev/null")).unwrap();
+        let (mut ready, writer) = std::io::pipe().unwrap();
+        // SAFETY: the child calls only functions that a forked child may, and is killed.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: as above; the byte is there.
+            unsafe {
+                libc::write(writer.as_raw_fd(), c".".as_ptr().cast(), 1);
+                loop {
+                    libc::pause();
+                }
+            }
+        }
+        ready.read_exact(&mut [0]).unwrap();
+        let dirty = private_dirty(child, &raw const TABLE[WORDS / 2] as usize);
+        // SAFETY: it is a child of ours that nobody has waited for.
+        unsafe {
+            libc::kill(child, libc::SIGKILL);
+            libc::waitpid(child, std::ptr::null_mut(), 0);
+        }
+        assert!(dirty < (size_of_val(&TABLE) / 1024 / 2) as u64, "{dirty} KiB");
+    }
+}

@@ -1,0 +1,519 @@
+//! The log on threads: batches are handed in and collect while the disk is busy, so that one sync serves all of
+//! them. This is the thread that commits; `background.rs` is the other one. Neither knows what a line says.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::applier::Applier;
+use super::background;
+use super::batch::Batch;
+use super::collect::Collected;
+use super::committer::{Committed, Committer};
+use super::error::LogError;
+use super::segments::{ErasureStep, Segment};
+use super::settings::SyncWhen;
+use super::writer::Writer;
+use crate::sync::{Condvar, Mutex, MutexGuard};
+
+/// So many bytes may wait for the background before commits wait for it.
+const BACKLOG: usize = 32 << 20;
+
+/// The number of a batch that was handed in. They grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// What the log thread tells.
+#[derive(Clone, Debug)]
+pub enum Notice {
+    /// All batches up to this one are durable.
+    Durable(Ticket),
+    /// The log has stopped. Whether batches after the last durable one are in it shows when it is opened again.
+    Failed(LogError),
+}
+
+/// A writer on its own threads.
+///
+/// ```
+/// # use std::sync::{Arc, mpsc};
+/// # use tiffany_log::sim::SimDisk;
+/// # use tiffany_log::{Batch, Chain, LogThread, Notice, RecordType, Settings, Stamp, Writer};
+/// # use tiffany_kernel::{Tid, Uuid};
+/// # let settings = Settings { segment_bytes: 1 << 16, ..Settings::default() };
+/// # let (writer, _) = Writer::open(Arc::new(SimDisk::new()), "/log".as_ref(), settings)?;
+/// let (tell, told) = mpsc::channel();
+/// let log = LogThread::start(writer, move |notice| tell.send(notice).unwrap()).unwrap();
+/// let mut batch = Batch::new();
+/// let mut chain = Chain::new(Uuid::from_random(7));
+/// let now = Stamp::from_unix_nanos(0);
+/// batch.line(&mut chain, &now, RecordType::RunStart, Tid(1)).end();
+/// let ticket = log.submit(&mut batch);
+/// assert!(batch.is_empty()); // ready for more
+/// assert!(matches!(told.recv(), Ok(Notice::Durable(durable)) if durable >= ticket));
+/// log.close()?;
+/// # Ok::<(), tiffany_log::LogError>(())
+/// ```
+pub struct LogThread {
+    shared: Arc<Shared>,
+    threads: Option<Threads>,
+}
+
+struct Threads {
+    log: JoinHandle<(Result<(), LogError>, Committer)>,
+    background: JoinHandle<Applier>,
+}
+
+/// What the threads share.
+pub(crate) struct Shared {
+    pub(crate) queue: Mutex<Queue>,
+    /// Something for the log thread: a batch, news from the background, the end.
+    pub(crate) for_log: Condvar,
+    /// Something for the background: a wish, the end.
+    pub(crate) for_background: Condvar,
+    /// The files of the runs have what they should have, or never will.
+    pub(crate) for_reader: Condvar,
+}
+
+#[derive(Default)]
+pub(crate) struct Queue {
+    pending: Batch,
+    last: Ticket,
+    ending: Option<Ending>,
+    failed: bool,
+    /// Somebody wants to read the files of the runs.
+    pub(crate) reading: bool,
+    pub(crate) wishes: Wishes,
+    pub(crate) news: News,
+    pub(crate) background_is_busy: bool,
+    /// How many collections of blobs were asked for, and the last that is over.
+    collections: u64,
+    pub(crate) collected: Option<(u64, Result<Collected, LogError>)>,
+    /// The background wants everything to be erased that is in the segments now; and that this is done, with the number
+    /// of segments there are.
+    pub(crate) erase: bool,
+    pub(crate) erased: Option<u32>,
+}
+
+/// What the background is to do.
+#[derive(Default)]
+pub(crate) struct Wishes {
+    pub(crate) apply: Vec<Committed>,
+    pub(crate) apply_bytes: usize,
+    pub(crate) segment: Option<(u32, u64)>,
+    /// A segment to be overwritten.
+    pub(crate) overwrite: Option<Segment>,
+    /// A checkpoint, with the number of segments there are.
+    pub(crate) checkpoint: Option<u32>,
+    /// Nothing must linger: somebody wants to read.
+    pub(crate) reading: bool,
+    /// Blobs that nobody names are to be removed, and the number of that wish.
+    pub(crate) collect: Option<u64>,
+    pub(crate) end: bool,
+}
+
+impl Queue {
+    /// From here on nothing is collected: nobody would ever commit it.
+    fn stop(&mut self) {
+        self.failed = true;
+        self.pending.clear();
+    }
+
+    /// Whether the threads are about to end.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.is_some()
+    }
+}
+
+impl Wishes {
+    /// Is there something that should not wait?
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.segment.is_some()
+            || self.overwrite.is_some()
+            || self.checkpoint.is_some()
+            || self.reading
+            || self.collect.is_some()
+            || self.apply_bytes >= background::ENOUGH
+    }
+}
+
+/// What the background has done.
+#[derive(Default)]
+pub(crate) struct News {
+    pub(crate) segment: Option<Segment>,
+    /// The segment of this name was overwritten.
+    pub(crate) overwritten: Option<u32>,
+    /// Blocks up to this one are not needed any more.
+    pub(crate) released: Option<u64>,
+    pub(crate) failed: Option<LogError>,
+    /// The files have what they should have, for who wants to read them.
+    pub(crate) read: bool,
+    /// Emptied batches, to be used again.
+    pub(crate) spare: Vec<Batch>,
+}
+
+#[derive(Clone, Copy)]
+enum Ending {
+    /// With the index, so that the next opening has nothing to do.
+    Close,
+    /// When what was handed in is committed.
+    Stop,
+}
+
+impl LogThread {
+    /// Starts the threads. `notify` is called on one of them, and must be quick and not panic.
+    pub fn start(
+        writer: Writer,
+        notify: impl Fn(Notice) + Send + 'static,
+    ) -> io::Result<LogThread> {
+        let Writer { committer, applier, .. } = writer;
+        let pending = Batch::with_blob_limit(committer.settings.blob_limit);
+        let shared = Arc::new(Shared {
+            queue: Mutex::new(Queue { pending, ..Queue::default() }),
+            for_log: Condvar::new(),
+            for_background: Condvar::new(),
+            for_reader: Condvar::new(),
+        });
+        let background = background::start(Arc::clone(&shared), applier)?;
+        let mut serving = Serving {
+            shared: Arc::clone(&shared),
+            committer,
+            unsynced: Vec::new(),
+            last_sync: Instant::now(),
+            told: Ticket(0),
+            erasing: None,
+        };
+        let log = std::thread::Builder::new().name("tiffany-log".into()).spawn(move || {
+            let outcome = serving.serve(&notify);
+            if let Err(error) = &outcome {
+                serving.shared.queue.lock().stop();
+                serving.shared.for_reader.notify_all();
+                notify(Notice::Failed(error.clone()));
+            }
+            let shared = Arc::clone(&serving.shared);
+            shared.queue.lock().wishes.end = true;
+            shared.for_background.notify_one();
+            (outcome, serving.committer)
+        })?;
+        Ok(LogThread { shared, threads: Some(Threads { log, background }) })
+    }
+
+    /// Hands in a batch, and gives back an empty one. It does not wait for the disk.
+    pub fn submit(&self, batch: &mut Batch) -> Ticket {
+        let mut queue = self.shared.queue.lock();
+        // If something waits already, the thread knows or is about to look.
+        let was_empty = queue.pending.is_empty();
+        if queue.failed {
+            batch.clear();
+        } else {
+            queue.pending.append(batch);
+        }
+        queue.last.0 += 1;
+        let ticket = queue.last;
+        drop(queue);
+        if was_empty {
+            self.shared.for_log.notify_one();
+        }
+        ticket
+    }
+
+    /// How many bytes wait for the disk, for who wants to slow down those who hand in.
+    pub fn backlog(&self) -> usize {
+        self.shared.queue.lock().pending.len()
+    }
+
+    /// Waits until the files of the runs have everything that is durable so far. For who reads them while they are written.
+    pub fn catch_up(&self) {
+        let mut queue = self.shared.queue.lock();
+        queue.reading = true;
+        self.shared.for_log.notify_one();
+        while queue.reading && !queue.failed {
+            self.shared.for_reader.wait(&mut queue);
+        }
+    }
+
+    /// Begins to remove blobs that no run names, and to erase what removed and compacted runs left in the commit log, in
+    /// small pieces and in the background. It gives a number to ask for by [`collected`](LogThread::collected). Runs
+    /// count that were removed before the last [`catch_up`](LogThread::catch_up). A second after a removal it begins by
+    /// itself.
+    pub fn collect_blobs(&self) -> u64 {
+        let mut queue = self.shared.queue.lock();
+        queue.collections += 1;
+        queue.wishes.collect = Some(queue.collections);
+        self.shared.for_background.notify_one();
+        queue.collections
+    }
+
+    /// What came of a collection; `None` as long as it goes on. A failure of it is no failure of the log.
+    pub fn collected(&self, number: u64) -> Option<Result<Collected, LogError>> {
+        let queue = self.shared.queue.lock();
+        let last = queue.collected.as_ref().filter(|(last, _)| *last >= number);
+        last.map(|(_, collected)| collected.clone())
+    }
+
+    /// Commits what was handed in, syncs everything and ends the threads. Lines of removed and compacted runs that are
+    /// still in the commit log are erased.
+    pub fn close(mut self) -> Result<(), LogError> {
+        self.end(Ending::Close)
+    }
+
+    fn end(&mut self, ending: Ending) -> Result<(), LogError> {
+        let Some(Threads { log, background }) = self.threads.take() else { return Ok(()) };
+        self.shared.queue.lock().ending = Some(ending);
+        self.shared.for_log.notify_one();
+        let outcome = log.join();
+        // The background holds the lock of the directory: it must be over too.
+        let other = background.join();
+        match (outcome, other) {
+            (Ok((Ok(()), committer)), Ok(applier)) => match ending {
+                Ending::Close => Writer::new(committer, applier).close_quickly(),
+                Ending::Stop => Ok(()),
+            },
+            (Ok((outcome, _)), Ok(_)) => outcome,
+            (Err(panic), _) | (_, Err(panic)) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
+impl Drop for LogThread {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // Whoever drops it does not want to know; the notice was given.
+            let _ = self.end(Ending::Stop);
+        }
+    }
+}
+
+/// What the log thread has.
+struct Serving {
+    shared: Arc<Shared>,
+    committer: Committer,
+    /// Batches that wait for the next sync before they go to the background.
+    unsynced: Vec<Committed>,
+    last_sync: Instant,
+    told: Ticket,
+    /// Everything up to this block is to be erased from the segments.
+    erasing: Option<u64>,
+}
+
+impl Serving {
+    fn serve(&mut self, notify: &impl Fn(Notice)) -> Result<(), LogError> {
+        let mut batch = Batch::with_blob_limit(self.committer.settings.blob_limit);
+        loop {
+            let (ticket, ending) = self.next_batch(&mut batch)?;
+            if ticket > self.told {
+                self.commit(&mut batch, || notify(Notice::Durable(ticket)))?;
+                self.told = ticket;
+            }
+            let reading = self.shared.queue.lock().reading;
+            if reading || self.sync_due().is_some_and(|due| due <= Instant::now()) {
+                self.sync()?;
+            }
+            if reading {
+                let mut queue = self.shared.queue.lock();
+                queue.wishes.reading = true;
+                self.shared.for_background.notify_one();
+            }
+            match ending {
+                Some(Ending::Close) => {
+                    self.sync()?;
+                    return self.last_checkpoint();
+                }
+                Some(Ending::Stop) => return self.sync(),
+                None => {}
+            }
+        }
+    }
+
+    fn commit(&mut self, batch: &mut Batch, durable: impl FnOnce()) -> Result<(), LogError> {
+        if batch.is_empty() {
+            durable();
+            return Ok(());
+        }
+        let mut offsets = Vec::new();
+        let block = self.committer.append(batch, &mut offsets)?;
+        durable();
+        let shared = Arc::clone(&self.shared);
+        let mut queue = shared.queue.lock();
+        let limit = self.committer.settings.blob_limit;
+        let next = queue.news.spare.pop().unwrap_or_else(|| Batch::with_blob_limit(limit));
+        let batch = std::mem::replace(batch, next);
+        self.unsynced.push(Committed { batch, offsets, block });
+        let was_idle = queue.wishes.apply.is_empty();
+        self.hand_over(&mut queue);
+        self.wish(&mut queue);
+        let wake = was_idle || queue.wishes.is_urgent();
+        drop(queue);
+        if wake {
+            shared.for_background.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Gives the background what may go to the files of the runs: what is durable in the commit log, or all if
+    /// nothing ever waits for that.
+    fn hand_over(&mut self, queue: &mut Queue) {
+        let all = self.committer.settings.sync == SyncWhen::Never;
+        let synced = self.committer.synced;
+        let count = self.unsynced.iter().take_while(|one| all || one.block <= synced).count();
+        for committed in self.unsynced.drain(..count) {
+            queue.wishes.apply_bytes += committed.batch.len();
+            queue.wishes.apply.push(committed);
+        }
+    }
+
+    /// Asks the background for what will be needed soon.
+    fn wish(&mut self, queue: &mut Queue) {
+        if queue.wishes.segment.is_none() {
+            queue.wishes.segment = self.committer.wanted_segment();
+        }
+        if self.committer.segments.full() > 0 {
+            queue.wishes.checkpoint = Some(self.committer.segments.count() as u32);
+        }
+    }
+
+    /// Waits for something to commit, and for room to do so.
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<(Ticket, Option<Ending>), LogError> {
+        let shared = Arc::clone(&self.shared);
+        let mut queue = shared.queue.lock();
+        loop {
+            self.take_news(&mut queue)?;
+            self.erase(&mut queue)?;
+            let reading = queue.reading && !queue.wishes.reading && !queue.background_is_busy;
+            let something = queue.last > self.told || queue.ending.is_some() || reading;
+            if something && self.can_commit(&mut queue) {
+                self.let_more_come(&mut queue);
+                // More may have come than there is room for.
+                if self.committer.has_room(&queue.pending) {
+                    break;
+                }
+            } else if !something && self.wait(&mut queue) {
+                break;
+            } else if something {
+                shared.for_log.wait(&mut queue);
+            }
+        }
+        std::mem::swap(batch, &mut queue.pending);
+        Ok((queue.last, queue.ending))
+    }
+
+    fn take_news(&mut self, queue: &mut Queue) -> Result<(), LogError> {
+        if let Some(error) = queue.news.failed.take() {
+            return Err(error);
+        }
+        if let Some(segment) = queue.news.segment.take() {
+            self.committer.segments.add(segment);
+        }
+        if let Some(name) = queue.news.overwritten.take() {
+            self.committer.segments.erased(name);
+        }
+        if let Some(upto) = queue.news.released.take() {
+            self.committer.segments.release(upto)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the next step of an erasure. The background does the work, one segment at a time, and commits continue.
+    fn erase(&mut self, queue: &mut Queue) -> Result<(), LogError> {
+        if std::mem::take(&mut queue.erase) {
+            self.committer.sync()?;
+            self.hand_over(queue);
+            self.erasing = Some(self.committer.written);
+        }
+        let Some(upto) = self.erasing else { return Ok(()) };
+        if self.committer.segments.can_leave(upto) {
+            self.committer.sync()?;
+            self.hand_over(queue);
+            self.committer.segments.leave(upto);
+        }
+        let segments = &mut self.committer.segments;
+        let count = segments.count() as u32;
+        match segments.erasure_step(upto) {
+            ErasureStep::Overwrite(segment) => queue.wishes.overwrite = Some(segment),
+            ErasureStep::NewSegment if segments.under_way == 0 => {
+                queue.wishes.segment = Some(segments.new_name());
+            }
+            ErasureStep::Checkpoint if !queue.background_is_busy => {
+                queue.wishes.checkpoint = Some(count);
+            }
+            ErasureStep::Done => {
+                self.erasing = None;
+                queue.erased = Some(count);
+            }
+            ErasureStep::NewSegment | ErasureStep::Checkpoint | ErasureStep::Wait => return Ok(()),
+        }
+        self.shared.for_background.notify_one();
+        Ok(())
+    }
+
+    /// Is there room for what waits? If not, the background is asked to make some.
+    fn can_commit(&mut self, queue: &mut Queue) -> bool {
+        if queue.wishes.apply_bytes > BACKLOG {
+            return false;
+        }
+        if self.committer.has_room(&queue.pending) {
+            return true;
+        }
+        let segments = &mut self.committer.segments;
+        let few = segments.count() < self.committer.settings.segments.max(2);
+        if few && segments.under_way == 0 {
+            queue.wishes.segment = Some(segments.new_name());
+        }
+        queue.wishes.checkpoint = Some(segments.count() as u32);
+        self.shared.for_background.notify_one();
+        false
+    }
+
+    fn let_more_come(&self, queue: &mut MutexGuard<'_, Queue>) {
+        let window = self.committer.settings.batch_window;
+        if window > Duration::ZERO && queue.ending.is_none() {
+            let until = Instant::now() + window;
+            while !self.shared.for_log.wait_until(queue, until) {}
+        }
+    }
+
+    /// Waits for anything. True if a sync is due instead.
+    fn wait(&self, queue: &mut MutexGuard<'_, Queue>) -> bool {
+        match self.sync_due() {
+            Some(due) => self.shared.for_log.wait_until(queue, due),
+            None => {
+                self.shared.for_log.wait(queue);
+                false
+            }
+        }
+    }
+
+    fn sync_due(&self) -> Option<Instant> {
+        match self.committer.settings.sync {
+            SyncWhen::Interval(interval) if self.committer.synced < self.committer.written => {
+                Some(self.last_sync + interval)
+            }
+            _ => None,
+        }
+    }
+
+    fn sync(&mut self) -> Result<(), LogError> {
+        self.committer.sync()?;
+        self.last_sync = Instant::now();
+        let shared = Arc::clone(&self.shared);
+        self.hand_over(&mut shared.queue.lock());
+        shared.for_background.notify_one();
+        Ok(())
+    }
+
+    /// Lets the background put everything in order, and waits for it.
+    fn last_checkpoint(&mut self) -> Result<(), LogError> {
+        let shared = Arc::clone(&self.shared);
+        let mut queue = shared.queue.lock();
+        queue.wishes.checkpoint = Some(self.committer.segments.count() as u32);
+        shared.for_background.notify_one();
+        loop {
+            self.take_news(&mut queue)?;
+            // One that was under way may have begun before the last batch came.
+            if !queue.background_is_busy && queue.wishes.checkpoint.is_none() {
+                return Ok(());
+            }
+            shared.for_log.wait(&mut queue);
+        }
+    }
+}

@@ -1,0 +1,425 @@
+//! A log for those who only look: it is opened as its owner would open it after a crash, but in memory. No file is
+//! changed and no lock taken, so the directory may be in use, read-only or in need of mending.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tiffany_kernel::Uuid;
+
+use super::applier::Places;
+use super::blob::BlobHash;
+use super::disk::{Disk, DiskFile, OpenMode, read_from};
+use super::error::{Doing, LogError};
+use super::index::{RunEntry, RunState};
+use super::lock::{Holder, LockTerm, holder};
+use super::overlay::Overlay;
+use super::read::{Reader, has_lines};
+use super::recover::{Recovery, Scope};
+use super::run_reader::{RunReader, read_blob};
+use super::settings::Settings;
+use super::writer::Writer;
+
+/// How often a log that changes meanwhile is read again.
+const TRIES: usize = 40;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// What is in a log, at one moment.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use tiffany_log::sim::SimDisk;
+/// # use tiffany_log::{Batch, Chain, RecordType, Settings, Stamp, View, Writer};
+/// # use tiffany_kernel::{Tid, Uuid};
+/// # let disk = Arc::new(SimDisk::new());
+/// # let settings = Settings { segment_bytes: 1 << 16, ..Settings::default() };
+/// # let (mut writer, _) = Writer::open(disk.clone(), "/log".as_ref(), settings)?;
+/// # let mut batch = Batch::new();
+/// # let mut chain = Chain::new(Uuid::from_random(7));
+/// # let now = Stamp::from_unix_nanos(0);
+/// # batch.line(&mut chain, &now, RecordType::RunStart, Tid(1)).str("id", "a").end();
+/// # writer.commit(&mut batch, |_| ())?;
+/// # drop(writer);
+/// let view = View::open(disk, "/log".as_ref())?;
+/// for (run, entry) in view.runs() {
+///     println!("{run} has {} records", entry.seq);
+///     let mut reader = view.reader(run)?;
+///     while let Some(record) = reader.next() {
+///         println!("{}", record?.json);
+///     }
+/// }
+/// # Ok::<(), tiffany_log::LogError>(())
+/// ```
+pub struct View {
+    disk: Arc<dyn Disk>,
+    root: PathBuf,
+    runs: BTreeMap<Uuid, RunEntry>,
+    refused: BTreeMap<Uuid, LogError>,
+    recovery: Recovery,
+    /// Runs that may have left something behind.
+    unerased: BTreeSet<Uuid>,
+    holder: Option<Holder>,
+    /// Tells logs apart.
+    salt: u32,
+}
+
+impl View {
+    /// Looks at the log in a directory, which must be there.
+    pub fn open(disk: Arc<dyn Disk>, root: &Path) -> Result<View, LogError> {
+        View::open_with(disk, root, Scope::All, |_| LockTerm::Lasting)
+    }
+
+    /// Looks at a few runs only, which are chosen by their UUIDs, whether the log knows them or not. It is given all
+    /// UUIDs that the log knows. Where the other runs stand is told as the index and the commit log have it, without
+    /// a look at their files: opening takes no longer if the log has more of them.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use tiffany_log::sim::SimDisk;
+    /// # use tiffany_log::{Settings, View, Writer};
+    /// # use tiffany_kernel::Uuid;
+    /// # let disk = Arc::new(SimDisk::new());
+    /// # let settings = Settings { segment_bytes: 1 << 16, ..Settings::default() };
+    /// # drop(Writer::open(disk.clone(), "/log".as_ref(), settings)?);
+    /// let run = Uuid::from_random(7);
+    /// let view = View::open_chosen(disk, "/log".as_ref(), &|_| vec![run])?;
+    /// assert!(view.run(run).is_none());
+    /// # Ok::<(), tiffany_log::LogError>(())
+    /// ```
+    pub fn open_chosen(
+        disk: Arc<dyn Disk>,
+        root: &Path,
+        choose: &dyn Fn(&mut dyn Iterator<Item = Uuid>) -> Vec<Uuid>,
+    ) -> Result<View, LogError> {
+        View::open_with(disk, root, Scope::Chosen(choose), |_| LockTerm::Lasting)
+    }
+
+    /// The same; if the index or the commit log is damaged, it is the files of the runs alone, and that damage is told.
+    pub fn open_anyhow(
+        disk: Arc<dyn Disk>,
+        root: &Path,
+    ) -> Result<(View, Option<LogError>), LogError> {
+        View::open(Arc::clone(&disk), root).map(|view| (view, None)).or_else(|trouble| {
+            View::of_files_after(trouble, disk, root).map(|(view, trouble)| (view, Some(trouble)))
+        })
+    }
+
+    /// The files of the runs alone, if the index or the commit log could not be read.
+    pub fn of_files_after(
+        trouble: LogError,
+        disk: Arc<dyn Disk>,
+        root: &Path,
+    ) -> Result<(View, LogError), LogError> {
+        match trouble {
+            LogError::DamagedCommitLog { .. }
+            | LogError::DamagedIndex { .. }
+            | LogError::Newer { .. }
+            | LogError::NotRegular { .. }
+            | LogError::Link { .. } => Ok((View::of_files(disk, root)?, trouble)),
+            error => Err(error),
+        }
+    }
+
+    /// The same for who copies it: all runs at one moment, even while a process writes.
+    pub(crate) fn open_at_once(disk: Arc<dyn Disk>, root: &Path) -> Result<View, LogError> {
+        View::open_with(disk, root, Scope::All, |holder| match holder {
+            Some(_) => LockTerm::NotTaken,
+            None => LockTerm::Lasting,
+        })
+    }
+
+    fn open_with(
+        disk: Arc<dyn Disk>,
+        root: &Path,
+        scope: Scope<'_>,
+        term: impl Fn(Option<&Holder>) -> LockTerm,
+    ) -> Result<View, LogError> {
+        let places = Places::new(root);
+        if let Err(error) = disk.list(&places.commit)
+            && disk.list(&places.wal).is_err()
+        {
+            return Err(LogError::io("look into", root, &error));
+        }
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            // A process that writes reuses segments once they are in the index, so what was read counts only if the
+            // index did not change meanwhile.
+            let before = index_sum(&*disk, &places)?;
+            let holder = holder(root);
+            let term = term(holder.as_ref());
+            let seen = View::once(Arc::clone(&disk), root, scope, holder, term);
+            let is_still = index_sum(&*disk, &places)? == before;
+            let again = match &seen {
+                Ok(view) if view.holder.is_some() => !is_still || !view.refused.is_empty(),
+                Ok(_) => !is_still,
+                Err(_) => true,
+            };
+            // Damage does not go away by looking again; what a writer just does, does.
+            let patience = if is_still && !is_locked(&seen, root) { 1 } else { TRIES };
+            if !again || tries >= patience {
+                return seen;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn once(
+        below: Arc<dyn Disk>,
+        root: &Path,
+        scope: Scope<'_>,
+        holder: Option<Holder>,
+        term: LockTerm,
+    ) -> Result<View, LogError> {
+        let disk = Arc::new(Overlay::new(below));
+        // A new segment is made in memory if there is none.
+        let settings = Settings { segment_bytes: 1, ..Settings::default() };
+        let (writer, recovery) = Writer::open_scope(term, scope, disk, root, settings)?;
+        let salt = writer.applier.salt;
+        writer.applier.handles.close_all();
+        let disk = writer.disk();
+        let mut runs: BTreeMap<Uuid, RunEntry> = writer.runs().collect();
+        for (run, _) in &recovery.refused {
+            let entry = runs.entry(*run).or_insert_with(|| RunEntry::unborn(*run));
+            *entry = with_damage(entry, &*disk, root, *run);
+        }
+        let unerased = writer.unerased().collect();
+        let refused = recovery.refused.iter().cloned().collect();
+        let root = root.to_path_buf();
+        Ok(View { disk, root, runs, refused, recovery, unerased, holder, salt })
+    }
+
+    /// Looks only at the files of the runs, each up to its last good line: for a log whose index or commit log cannot
+    /// be read.
+    pub fn of_files(disk: Arc<dyn Disk>, root: &Path) -> Result<View, LogError> {
+        let places = Places::new(root);
+        let (mut runs, mut refused) = (BTreeMap::new(), BTreeMap::new());
+        for (name, _) in disk.list(&places.wal).doing("list", &places.wal)? {
+            let Some(run) = name.strip_suffix(".wal").and_then(Uuid::parse) else { continue };
+            let path = places.run_file(run);
+            let file = disk.open(&path, OpenMode::Read).doing("open", &path)?;
+            let bytes = read_from(&*file, 0).doing("read", &path)?;
+            let mut reader = Reader::new(&bytes, Some(run));
+            let broken = reader.by_ref().find_map(Result::err);
+            let (len, chain) = (reader.checker().offset(), reader.checker().chain());
+            let mut entry = RunEntry::unborn(run);
+            if let Some(chain) = chain {
+                let (generation, seq, crc) = (chain.generation(), chain.seq(), chain.crc());
+                entry = RunEntry { generation, len, seq, crc, ..entry };
+            }
+            if let Some(broken) = broken.filter(|_| has_lines(&bytes[len as usize..])) {
+                refused.insert(run, LogError::run(run, &path, broken));
+                entry = with_damage(&entry, &*disk, root, run);
+            }
+            if entry.len > 0 {
+                runs.insert(run, entry);
+            }
+        }
+        let recovery = Recovery::default();
+        let root = root.to_path_buf();
+        let (unerased, holder) = (BTreeSet::new(), holder(&root));
+        Ok(View { disk, root, runs, refused, recovery, unerased, holder, salt: 0 })
+    }
+
+    /// All runs and where they stand, by their UUIDs.
+    pub fn runs(&self) -> impl Iterator<Item = (Uuid, RunEntry)> + '_ {
+        self.runs.iter().map(|(run, entry)| (*run, *entry))
+    }
+
+    /// Where a run stands.
+    pub fn run(&self, run: Uuid) -> Option<RunEntry> {
+        self.runs.get(&run).copied()
+    }
+
+    /// Why a run cannot go on, if it cannot.
+    pub fn refused(&self, run: Uuid) -> Option<&LogError> {
+        self.refused.get(&run)
+    }
+
+    /// Whether a run that was removed or compacted may have left lines in the commit log, or blobs. They are erased a
+    /// second later by the process that has the directory, or by the one that removed it where none has.
+    pub fn is_unerased(&self, run: Uuid) -> bool {
+        self.unerased.contains(&run)
+    }
+
+    /// What opening the log would find and mend. While another process has it, that is just what this process is
+    /// about to write.
+    pub fn recovery(&self) -> &Recovery {
+        &self.recovery
+    }
+
+    /// Who has the directory.
+    pub fn holder(&self) -> Option<&Holder> {
+        self.holder.as_ref()
+    }
+
+    /// The directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Which log it is, as well as a number can tell.
+    pub(crate) fn salt(&self) -> u32 {
+        self.salt
+    }
+
+    /// The disk as it would be after mending. Writing to it changes nothing below.
+    pub fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    /// The records of a run, with those that its file does not have yet. Of a damaged run those that can be read
+    /// come first, and then the error.
+    pub fn reader(&self, run: Uuid) -> Result<RunReader, LogError> {
+        let entry = self.run(run).ok_or(LogError::UnknownRun(run))?;
+        if entry.state == RunState::Removed {
+            return Err(LogError::UnknownRun(run));
+        }
+        RunReader::open(&*self.disk, &self.root, run, Some(entry))
+    }
+
+    /// A blob, checked.
+    pub fn blob(&self, hash: BlobHash) -> Result<Vec<u8>, LogError> {
+        read_blob(&*self.disk, &self.root, hash)
+    }
+
+    /// All blobs, and how many bytes they have.
+    pub fn blob_sizes(&self) -> Result<HashMap<BlobHash, u64>, LogError> {
+        let dir = Places::new(&self.root).blobs;
+        let there = self.disk.list(&dir).doing("list", &dir)?.into_iter();
+        Ok(there.filter_map(|(name, len)| Some((BlobHash::parse(&name)?, len))).collect())
+    }
+
+    /// The beginning and the end of a run's lines, `bytes` of each at most, unchecked.
+    pub fn ends(&self, run: Uuid, bytes: usize) -> Result<(Vec<u8>, Vec<u8>), LogError> {
+        let entry = self.run(run).ok_or(LogError::UnknownRun(run))?;
+        RunFile::open(&*self.disk, &self.root, run)?.ends(entry.len, bytes)
+    }
+}
+
+/// The file of a run, read here and there, unchecked.
+pub struct RunFile {
+    file: Arc<dyn DiskFile>,
+    path: PathBuf,
+}
+
+impl RunFile {
+    /// Opens the file of a run.
+    pub fn open(disk: &dyn Disk, root: &Path, run: Uuid) -> Result<RunFile, LogError> {
+        let path = Places::new(root).run_file(run);
+        let file = disk.open(&path, OpenMode::Read).doing("open", &path)?;
+        Ok(RunFile { file, path })
+    }
+
+    /// Returns its length in bytes.
+    #[expect(clippy::len_without_is_empty, reason = "a file of a run that is empty has no meaning")]
+    pub fn len(&self) -> Result<u64, LogError> {
+        self.file.size().doing("look at", &self.path)
+    }
+
+    /// The beginning and the end of its first `len` bytes, `bytes` of each at most.
+    pub fn ends(&self, len: u64, bytes: usize) -> Result<(Vec<u8>, Vec<u8>), LogError> {
+        let whole = usize::try_from(len).unwrap_or(usize::MAX);
+        let head = self.read(0, bytes.min(whole))?;
+        // A short run is read once.
+        let tail = match whole <= bytes {
+            true => head.clone(),
+            false => self.read(len - bytes as u64, bytes)?,
+        };
+        Ok((head, tail))
+    }
+
+    /// Whether these bytes are anywhere in it.
+    pub fn contains(&self, bytes: &[u8]) -> Result<bool, LogError> {
+        const PIECE: usize = 1 << 18;
+        let finder = memchr::memmem::Finder::new(bytes);
+        let mut buffer = vec![0; PIECE];
+        // What was read last may end with the first of them.
+        let (mut kept, mut at) = (0, 0);
+        loop {
+            let count = self.file.read_at(&mut buffer[kept..], at).doing("read", &self.path)?;
+            let there = kept + count;
+            if finder.find(&buffer[..there]).is_some() {
+                return Ok(true);
+            }
+            if count == 0 {
+                return Ok(false);
+            }
+            at += count as u64;
+            kept = there.min(bytes.len() - 1);
+            buffer.copy_within(there - kept..there, 0);
+        }
+    }
+
+    fn read(&self, at: u64, count: usize) -> Result<Vec<u8>, LogError> {
+        let mut part = vec![0; count];
+        let mut filled = 0;
+        while filled < count {
+            let place = at + filled as u64;
+            match self.file.read_at(&mut part[filled..], place).doing("read", &self.path)? {
+                0 => break,
+                more => filled += more,
+            }
+        }
+        part.truncate(filled);
+        Ok(part)
+    }
+}
+
+/// The end of a refused run in a view: its damaged lines belong to it, so that a reader or a backup comes upon
+/// them and does not take what is before them for the whole run.
+fn with_damage(entry: &RunEntry, disk: &dyn Disk, root: &Path, run: Uuid) -> RunEntry {
+    let len = RunFile::open(disk, root, run).and_then(|file| file.len()).unwrap_or(0);
+    match len > entry.len {
+        true => RunEntry { len, seq: entry.seq + 1, ..*entry },
+        false => *entry,
+    }
+}
+
+/// Whether somebody writes the log while it is looked at.
+fn is_locked(seen: &Result<View, LogError>, root: &Path) -> bool {
+    match seen {
+        Ok(view) => view.holder.is_some(),
+        Err(_) => holder(root).is_some(),
+    }
+}
+
+/// Length and checksum of the index; `None` if there is none.
+fn index_sum(disk: &dyn Disk, places: &Places) -> Result<Option<(usize, u32)>, LogError> {
+    let path = places.commit.join("index");
+    let file = match disk.open(&path, OpenMode::Read) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(LogError::io("open", &path, &error)),
+    };
+    let bytes = read_from(&*file, 0).doing("read", &path)?;
+    Ok(Some((bytes.len(), crc32c::crc32c(&bytes))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::SimDisk;
+
+    #[test]
+    fn bytes_are_found_wherever_a_file_is_cut_into_pieces() {
+        let (root, run) = (Path::new("/log"), Uuid(7));
+        let disk = SimDisk::new();
+        for dir in ["/log", "/log/wal"] {
+            disk.create_dir(Path::new(dir)).unwrap();
+        }
+        let path = Places::new(root).run_file(run);
+        let file = disk.open(&path, OpenMode::Create).unwrap();
+        file.set_size(3 << 18).unwrap();
+        let contains =
+            |bytes: &[u8]| RunFile::open(&disk, root, run).unwrap().contains(bytes).unwrap();
+        assert!(!contains(b"RunHeld"));
+        for at in [0, 100, (1 << 18) - 7, (1 << 18) - 3, (1 << 18) - 1, 1 << 18, (3 << 18) - 7] {
+            file.write_at(b"RunHeld", at).unwrap();
+            assert!(contains(b"RunHeld"), "at {at}");
+            assert!(!contains(b"RunHold"));
+            file.write_at(&[0; 7], at).unwrap();
+        }
+    }
+}

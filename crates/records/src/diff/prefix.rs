@@ -1,0 +1,128 @@
+//! Record by record: how far two runs are the same. Both are read side by side, and nothing is kept.
+
+use super::form::{self, Names};
+use tiffany_log::{LogError, Record, RecordType, RunReader};
+
+/// How far two runs are the same.
+pub(super) struct Prefix {
+    /// So many records are the same, those that tell only of a process or of a fork not counted.
+    pub(super) same: u64,
+    /// The records at which they part, if they do; nothing where a run has no more.
+    pub(super) parting: Option<(Option<u64>, Option<u64>)>,
+}
+
+/// One side.
+struct Walk {
+    reader: RunReader,
+    names: Names,
+    /// Records that were passed over, by their numbers.
+    skipped: Vec<u64>,
+    drawn: u64,
+}
+
+/// A record in the form in which it is compared.
+struct Form {
+    seq: u64,
+    kind: String,
+    tid: u64,
+    fields: Vec<(String, String)>,
+    /// Part of a step on its way to its answer.
+    is_attempt: bool,
+    /// An answer that a fork took from its parent, without an attempt.
+    is_inherited: bool,
+}
+
+impl Walk {
+    /// The first record from this one on that is no attempt, if the other side took the answer from its parent.
+    fn beyond_attempts(
+        &mut self,
+        mut form: Option<Form>,
+        other: Option<&Form>,
+    ) -> Result<Option<Form>, LogError> {
+        let is_inherited = other.is_some_and(|other| other.is_inherited);
+        while let Some(attempt) = form.as_ref().filter(|form| is_inherited && form.is_attempt) {
+            self.skipped.push(attempt.seq);
+            form = self.next()?;
+        }
+        Ok(form)
+    }
+
+    /// The next record that counts. What cannot be read is the end: who compares the tasks tells it.
+    fn next(&mut self) -> Result<Option<Form>, LogError> {
+        loop {
+            let record = match self.reader.next() {
+                None | Some(Err(LogError::DamagedRun { .. })) => return Ok(None),
+                Some(record) => record?,
+            };
+            if record.record_type().is_some_and(is_passed_over) {
+                self.skipped.push(record.seq);
+                continue;
+            }
+            let drawn = draws(&record);
+            if let Some(uuid) = drawn {
+                self.drawn += 1;
+                self.names.add(uuid, format!("<uuid {}>", self.drawn));
+            }
+            let skipped = &self.skipped;
+            let place = |of: u64| of - skipped.partition_point(|seq| *seq <= of) as u64;
+            let fields = form::fields(&record, &self.names, place);
+            let own = |(name, text): (&str, std::borrow::Cow<'_, str>)| {
+                (name.to_owned(), text.into_owned())
+            };
+            let kind = record.record_type();
+            let goes_on = record.get("retry_at").is_some();
+            return Ok(Some(Form {
+                is_attempt: match kind {
+                    Some(RecordType::EffectStart | RecordType::EffectCheckpoint) => true,
+                    kind => kind == Some(RecordType::EffectResult) && goes_on,
+                },
+                is_inherited: kind == Some(RecordType::EffectResult)
+                    && record.str("from").is_some_and(|from| from == "parent"),
+                seq: record.seq,
+                kind: record.kind.to_owned(),
+                tid: record.tid.0,
+                fields: fields.into_iter().map(own).collect(),
+            }));
+        }
+    }
+}
+
+/// A UUID that a call drew.
+pub(super) fn draws(record: &Record<'_>) -> Option<String> {
+    let is_call = record.record_type() == Some(RecordType::TaskYield);
+    is_call.then(|| record.str("uuid").map(|uuid| uuid.into_owned())).flatten()
+}
+
+/// Reads two runs as far as they are the same.
+pub(super) fn prefix(a: (RunReader, Names), b: (RunReader, Names)) -> Result<Prefix, LogError> {
+    let walk = |(reader, names)| Walk { reader, names, skipped: Vec::new(), drawn: 0 };
+    let (mut a, mut b) = (walk(a), walk(b));
+    let mut same = 0;
+    loop {
+        let (next_a, next_b) = (a.next()?, b.next()?);
+        let next_a = a.beyond_attempts(next_a, next_b.as_ref())?;
+        let next_b = b.beyond_attempts(next_b, next_a.as_ref())?;
+        let parting = match (next_a, next_b) {
+            (None, None) => None,
+            (Some(a), Some(b)) => {
+                if a.kind == b.kind && a.tid == b.tid && a.fields == b.fields {
+                    same += 1;
+                    continue;
+                }
+                Some((Some(a.seq), Some(b.seq)))
+            }
+            (a, b) => Some((a.map(|a| a.seq), b.map(|b| b.seq))),
+        };
+        return Ok(Prefix { same, parting });
+    }
+}
+/// Whether a record says nothing of what the run did.
+fn is_passed_over(kind: RecordType) -> bool {
+    matches!(
+        kind,
+        RecordType::ShutdownMarker
+            | RecordType::Forked
+            | RecordType::RunHeld
+            | RecordType::RunReleased
+    )
+}

@@ -1,0 +1,279 @@
+//! A run at a glance, from the beginning and the end of its file. No more is read. A finished run whose file is read as
+//! a whole, because it is small, is checked.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use tiffany_kernel::{TaskError, Uuid};
+
+use tiffany_log::{Checker, Disk, Fields, LogError, RunEntry, RunFile, RunState, View};
+
+/// How much is read of each end, at first.
+const PIECE: usize = 4096;
+/// Beyond this the whole file is read.
+const MOST: usize = 1 << 17;
+/// A run that was compacted has so many lines at most.
+const FEW: u64 = 3;
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// With its value.
+    Completed,
+    /// With an error.
+    Failed,
+    /// By being cancelled.
+    Cancelled,
+}
+
+impl Outcome {
+    /// What it is called: `completed`, `failed` or `cancelled`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Outcome::Completed => "completed",
+            Outcome::Failed => "failed",
+            Outcome::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// What the two ends of a run's log tell.
+#[derive(Clone, Debug, Default)]
+pub struct Glance {
+    /// The id that it was started with.
+    pub id: String,
+    /// The function that it runs.
+    pub function: String,
+    /// The run it was forked from, and the record there.
+    pub fork: Option<(Uuid, u64)>,
+    /// When it began.
+    pub started: String,
+    /// When something last happened.
+    pub changed: String,
+    /// How many calls it made in earlier generations.
+    pub calls_before: u64,
+    /// How it ended, if it is over.
+    pub outcome: Option<Outcome>,
+    /// The error, if it ended with one.
+    pub error: Option<TaskError>,
+    /// The rules about ends that it follows.
+    rules: u64,
+    /// Whether its root has failed and tasks are left, as far as its last lines tell.
+    pub is_ending: bool,
+    /// Whether it is a fork that may not do what it needs.
+    pub is_paused: bool,
+    /// Whether its last lines say that it is held.
+    pub is_held: bool,
+    /// The records and bytes that there were before it was compacted.
+    pub compacted: Option<(u64, u64)>,
+    /// What is wrong with it, if it was checked.
+    pub damage: Option<LogError>,
+}
+
+impl Glance {
+    /// Looks at a run that was not removed.
+    pub fn at(view: &View, run: Uuid, entry: &RunEntry) -> Result<Glance, LogError> {
+        Glance::by(run, entry, |bytes| view.ends(run, bytes))
+    }
+
+    /// The same at a run's file as it is: while somebody writes it, it may not have all of the run yet.
+    pub fn at_file(
+        disk: &dyn Disk,
+        root: &Path,
+        run: Uuid,
+        mut entry: RunEntry,
+    ) -> Result<Glance, LogError> {
+        let file = RunFile::open(disk, root, run)?;
+        entry.len = file.len()?;
+        Glance::by(run, &entry, |bytes| file.ends(entry.len, bytes))
+    }
+
+    fn by(
+        run: Uuid,
+        entry: &RunEntry,
+        ends: impl Fn(usize) -> Result<(Vec<u8>, Vec<u8>), LogError>,
+    ) -> Result<Glance, LogError> {
+        let mut glance = Glance::default();
+        let may_be_compacted = entry.generation > 1 && entry.seq <= FEW;
+        let mut bytes = if may_be_compacted { usize::MAX } else { PIECE };
+        loop {
+            let (head, tail) = ends(bytes)?;
+            let is_whole = bytes as u64 >= entry.len;
+            let has_head = glance.read_head(entry, &String::from_utf8_lossy(&head));
+            let has_tail = glance.read_tail(entry, &String::from_utf8_lossy(&tail), is_whole);
+            if is_whole && entry.state == RunState::Finished {
+                glance.damage = check(run, &head).err();
+            }
+            if (has_head && has_tail) || is_whole {
+                return Ok(glance);
+            }
+            bytes = if bytes >= MOST { usize::MAX } else { bytes * 8 };
+        }
+    }
+
+    /// Reads the first line, as far as it is there.
+    fn read_head(&mut self, entry: &RunEntry, head: &str) -> bool {
+        let text = |value: &str| serde_json::from_str::<String>(value).ok();
+        let mut fields = Fields { rest: head.strip_prefix('{').unwrap_or("") };
+        while let Some((name, value)) = fields.next() {
+            match name {
+                "ts" => self.started = text(value).unwrap_or_default(),
+                "rules" => self.rules = value.parse().unwrap_or(0),
+                "id" => self.id = text(value).unwrap_or_default(),
+                "function" => {
+                    self.function = text(value).unwrap_or_default();
+                    // A fork says so next, before what may be long; a later generation knows what was before it.
+                    let says_fork = FORK.starts_with(fields.rest) || fields.rest.starts_with(FORK);
+                    if entry.generation == 1 && !says_fork {
+                        return true;
+                    }
+                }
+                "fork" => {
+                    self.fork = fork(value);
+                    // What was before that was its parent's.
+                    if let Some(ts) = forked_at(value) {
+                        self.started = ts;
+                    }
+                    if entry.generation == 1 {
+                        return true;
+                    }
+                }
+                "continued" => {
+                    if let Ok(continued) = serde_json::from_str::<serde_json::Value>(value) {
+                        self.calls_before = continued["calls"].as_u64().unwrap_or(0);
+                        if let Some(since) = continued["since"].as_str() {
+                            self.started = since.to_owned();
+                        }
+                    }
+                    return true;
+                }
+                "input" => return true,
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// Reads the last lines: when something last happened, and how the root ended.
+    fn read_tail(&mut self, entry: &RunEntry, tail: &str, is_whole: bool) -> bool {
+        let mut lines: Vec<&str> = tail.lines().collect();
+        if !is_whole && !lines.is_empty() {
+            lines.remove(0);
+        }
+        if let Some(last) = lines.last() {
+            self.changed = text(last, "ts").to_owned();
+            // The clock of a fork that has not gone on yet is its parent's.
+            if self.changed < self.started {
+                self.changed.clone_from(&self.started);
+            }
+            // The root of a run that goes on may have ended too: others of its tasks are left.
+            if entry.state == RunState::Live {
+                self.is_paused = self.fork.is_some() && is_paused(&lines);
+                let is_held = lines.iter().rev().find_map(|line| is_held(line));
+                self.is_held = is_held == Some(true);
+                let is_failed =
+                    |line: &&str| text(line, "type") == "TaskAbort" && text(line, "tid") == "1";
+                self.is_ending = self.rules >= 2 && lines.iter().any(is_failed);
+                return is_held.is_some();
+            }
+        }
+        let compacted = lines.iter().find(|line| text(line, "type") == "Compacted");
+        self.compacted = compacted.map(|line| {
+            let number = |name| get(line, name).and_then(|number| number.parse().ok());
+            (number("records").unwrap_or(0), number("bytes").unwrap_or(0))
+        });
+        for line in lines.iter().rev().filter(|line| text(line, "tid") == "1") {
+            self.outcome = match text(line, "type") {
+                "TaskExit" => Some(Outcome::Completed),
+                "TaskAbort" => Some(Outcome::Failed),
+                "TaskCancel" => Some(Outcome::Cancelled),
+                _ => continue,
+            };
+            let error = get(line, "error").map(serde_json::from_str::<TaskError>);
+            self.error = error.and_then(Result::ok);
+            return true;
+        }
+        false
+    }
+}
+
+/// An error if a line is not what was written. What is being written has no end yet, and is left out.
+fn check(run: Uuid, lines: &[u8]) -> Result<(), LogError> {
+    let mut checker = Checker::new(Some(run));
+    let whole = lines.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
+    for line in whole {
+        match checker.check(line).map_err(|broken| LogError::run(run, Path::new(""), broken)) {
+            // What a newer program wrote is not known here.
+            Err(LogError::Newer { .. }) => break,
+            checked => checked.map(drop)?,
+        }
+    }
+    Ok(())
+}
+
+/// A field of a line, as JSON.
+fn get<'a>(line: &'a str, wanted: &str) -> Option<&'a str> {
+    let mut fields = Fields { rest: line.strip_prefix('{').unwrap_or("") };
+    fields.find(|(name, _)| *name == wanted).map(|(_, value)| value)
+}
+
+/// The same of a field that has nothing to escape.
+fn text<'a>(line: &'a str, wanted: &str) -> &'a str {
+    get(line, wanted).unwrap_or_default().trim_matches('"')
+}
+
+/// How the field begins that says what a run was forked from.
+const FORK: &str = ",\"fork\":";
+
+fn fork(json: &str) -> Option<(Uuid, u64)> {
+    let fork: serde_json::Value = serde_json::from_str(json).ok()?;
+    Some((Uuid::parse(fork["run"].as_str()?)?, fork["at"].as_u64()?))
+}
+
+/// When it was; logs of older versions do not say.
+fn forked_at(json: &str) -> Option<String> {
+    let fork: serde_json::Value = serde_json::from_str(json).ok()?;
+    fork["ts"].as_str().map(str::to_owned)
+}
+
+/// Whether a run was held when this line was written, as far as the line tells. Held runs are sent messages, and results
+/// of their steps are recorded; but their tasks make no calls and don't end.
+fn is_held(line: &str) -> Option<bool> {
+    match text(line, "type") {
+        "RunHeld" => Some(true),
+        // Yields are counted, and written with the next record.
+        "TaskYield" if text(line, "call") == "yield" => None,
+        "RunReleased" | "RunStart" | "Snapshot" | "Forked" | "TaskSpawn" | "TaskYield"
+        | "TaskExit" | "TaskAbort" | "TaskCancel" => Some(false),
+        _ => None,
+    }
+}
+
+/// Whether the last lines of a fork say that it may not do what it needs.
+fn is_paused(lines: &[&str]) -> bool {
+    let (mut over, mut allowed) = (BTreeSet::new(), BTreeSet::new());
+    for line in lines.iter().rev() {
+        match get(line, "type") {
+            Some("\"EffectStart\"" | "\"EffectResult\"" | "\"TaskWake\"") => {
+                over.extend(get(line, "of"));
+            }
+            Some("\"EffectAllowed\"") => {
+                let names = get(line, "allow").and_then(|json| serde_json::from_str(json).ok());
+                allowed.extend(names.into_iter().flat_map(|names: Vec<String>| names));
+            }
+            Some("\"EffectRefused\"") => {
+                let name =
+                    get(line, "name").and_then(|json| serde_json::from_str::<String>(json).ok());
+                let is_allowed =
+                    allowed.contains("*") || name.is_some_and(|name| allowed.contains(&name));
+                if !is_allowed && get(line, "of").is_some_and(|of| !over.contains(of)) {
+                    return true;
+                }
+            }
+            _ => {}
+        }
+    }
+    false
+}

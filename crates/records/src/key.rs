@@ -1,0 +1,122 @@
+//! What a call of a durable run is called in the world, through all lives of its run and only once: the run, the generation and the record.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use tiffany_kernel::Uuid;
+
+/// A call of a run: its generation and the number of its record there. A later call is greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Number {
+    /// The generation of the run, from 1.
+    pub generation: u32,
+    /// The number of the record in its generation.
+    pub seq: u64,
+}
+
+/// A call of any run. Its text is `<run>/<seq>` in the first generation and `<run>/<generation>.<seq>` in later ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// The run that made the call.
+    pub run: Uuid,
+    /// Which of its calls it is.
+    pub number: Number,
+}
+
+impl Number {
+    /// Reads the text of a number; `None` if it is not one.
+    pub fn parse(text: &str) -> Option<Number> {
+        let (generation, seq) = match text.split_once('.') {
+            Some((generation, seq)) => (generation.parse().ok()?, seq),
+            None => (1, text),
+        };
+        Some(Number { generation, seq: seq.parse().ok()? })
+    }
+}
+
+impl Key {
+    /// Reads the text of a key; `None` if it is not one.
+    pub fn parse(text: &str) -> Option<Key> {
+        let (run, number) = text.split_once('/')?;
+        Some(Key { run: Uuid::parse(run)?, number: Number::parse(number)? })
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.generation {
+            1 => write!(f, "{}", self.seq),
+            generation => write!(f, "{generation}.{}", self.seq),
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.run, self.number)
+    }
+}
+
+/// Which messages of other runs a run has: from each, all up to this one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Received(BTreeMap<Uuid, Number>);
+
+impl Received {
+    /// Whether the run has this message.
+    pub fn has(&self, key: Key) -> bool {
+        self.0.get(&key.run).is_some_and(|last| *last >= key.number)
+    }
+
+    /// Takes in that the run has this message.
+    pub fn add(&mut self, key: Key) {
+        let last = self.0.entry(key.run).or_insert(key.number);
+        *last = key.number.max(*last);
+    }
+
+    /// Forgets runs that send nothing any more.
+    pub fn retain(&mut self, sends: impl Fn(Uuid) -> bool) {
+        self.0.retain(|run, _| sends(*run));
+    }
+
+    /// The last message of each, by its key.
+    pub fn keys(&self) -> Vec<String> {
+        self.0.iter().map(|(run, number)| Key { run: *run, number: *number }.to_string()).collect()
+    }
+
+    /// Reads what [`Received::keys`] returns.
+    pub fn of_keys(keys: &[String]) -> Received {
+        let mut received = Received::default();
+        keys.iter().filter_map(|key| Key::parse(key)).for_each(|key| received.add(key));
+        received
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_read_back_as_they_are_written() {
+        let run = Uuid::from_random(7);
+        for (generation, seq, text) in [(1, 12, "12"), (2, 1, "2.1"), (40, 123, "40.123")] {
+            let key = Key { run, number: Number { generation, seq } };
+            assert_eq!(key.to_string(), format!("{run}/{text}"));
+            assert_eq!(Key::parse(&key.to_string()), Some(key));
+        }
+        for bad in ["", "7", "x/1", "1.2", &format!("{run}/"), &format!("{run}/1.x")] {
+            assert_eq!(Key::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_later_generation_is_later_whatever_the_record() {
+        let key = |generation, seq| Key { run: Uuid(1), number: Number { generation, seq } };
+        let mut received = Received::default();
+        received.add(key(2, 3));
+        assert!(received.has(key(1, 900)) && received.has(key(2, 3)));
+        assert!(!received.has(key(2, 4)) && !received.has(key(3, 1)));
+        assert_eq!(Received::of_keys(&received.keys()), received);
+        received.retain(|_| false);
+        assert!(!received.has(key(1, 1)));
+    }
+}

@@ -1,0 +1,452 @@
+//! The way through a record to the values in it, past rules that mean some of them. It knows where in a record data of the program can be, and nothing of
+//! what becomes of it.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use super::kind::{Kind, is_moment, kind_of};
+use super::place::{Place, Step};
+use super::tree::Node;
+
+/// The text of a value, or nothing if it is an array or an object.
+pub fn text_of<'a>(node: &'a Node<'_>) -> &'a str {
+    match node {
+        Node::Plain(text) | Node::Text(text) => text,
+        _ => "",
+    }
+}
+
+/// What a field of a record has in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Area {
+    /// A value of the program's.
+    Value,
+    /// What a call of a step is about: values among other things.
+    About,
+    /// An error of a task.
+    Error,
+    /// What a run was: values among other things.
+    Tables,
+    /// A text that the program may have made.
+    Words,
+}
+
+/// Something without parts.
+#[derive(Clone, Copy)]
+pub enum Leaf {
+    /// A part of a value.
+    Value(Kind),
+    /// A text outside of values, or the name of a member.
+    Words,
+}
+
+type Members<'a> = [(Cow<'a, str>, Node<'a>)];
+
+/// Whether this is a number as the tables of a snapshot have it.
+fn is_value(members: &Members<'_>) -> bool {
+    matches!(members, [(name, _)] if matches!(&**name, "json" | "int" | "uint" | "float"))
+}
+
+/// What is done with each leaf: it is told whether a rule means it.
+pub(super) type Each<'e> = &'e mut dyn FnMut(Leaf, &mut Node<'_>, bool);
+
+/// How far a way goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// To what the program's values are made of. What tells the kind of a value is passed by: a captured run needs it.
+    Values,
+    /// To every text that could be there. Nothing may be left, even if the value cannot be read again.
+    Everything,
+}
+
+/// A way through a value, with the rules at hand.
+pub struct Walk<'r, 'u> {
+    /// The places that rules name.
+    pub places: &'r [Place],
+    /// Which of them have been found.
+    pub used: &'u mut BTreeSet<usize>,
+    /// The way from the record to where it is.
+    pub path: Vec<Step>,
+    /// How far it goes.
+    pub reach: Reach,
+}
+
+impl Walk<'_, '_> {
+    /// Goes through one field of a record.
+    pub fn field(&mut self, node: &mut Node<'_>, field: &str, area: Area, each: Each<'_>) {
+        self.path.push(Step::Name(field.to_owned()));
+        let marked = self.is_meant(false);
+        match (area, node) {
+            (Area::Value, node) => self.value(node, marked, true, each),
+            (Area::Tables, node) if self.goes_everywhere() => self.tables(node, each),
+            (Area::Tables, node) => self.value(node, marked, false, each),
+            (Area::Words, node) => self.words(node, marked, each),
+            (Area::About, Node::Map(members)) => self.about(members, marked, each),
+            (Area::Error, node) => self.error(node, marked, each),
+            (Area::About, node) if self.goes_everywhere() => self.value(node, marked, true, each),
+            _ => {}
+        }
+        self.path.pop();
+    }
+
+    fn goes_everywhere(&self) -> bool {
+        self.reach == Reach::Everything
+    }
+
+    fn about(&mut self, members: &mut Members<'_>, marked: bool, each: Each<'_>) {
+        for (name, member) in members {
+            match &**name {
+                "name" => self.words(member, marked, each),
+                // Whom a message is for, and what kind of step it is.
+                "to" | "kind" => {}
+                "input" | "message" => self.part(name, member, marked, each),
+                _ if self.goes_everywhere() => self.part(name, member, marked, each),
+                _ => {}
+            }
+        }
+    }
+
+    /// A value under a name that is the log's own.
+    fn part(&mut self, name: &str, node: &mut Node<'_>, marked: bool, each: Each<'_>) {
+        self.named(name, |walk| {
+            let marked = marked || walk.is_meant(false);
+            walk.value(node, marked, true, each);
+        });
+    }
+
+    fn error(&mut self, node: &mut Node<'_>, marked: bool, each: Each<'_>) {
+        let Node::Map(members) = node else { return };
+        for (name, member) in members {
+            match &**name {
+                "message" | "within" => self.words(member, marked, each),
+                // Of a call, what it is called.
+                "call" if self.goes_everywhere() => self.words(member, marked, each),
+                "task" | "through" => self.labels(member, marked, each),
+                "detail" => self.detail(member, marked, each),
+                "trace" => self.trace(member, marked, each),
+                _ => {}
+            }
+        }
+    }
+
+    /// The tables of a snapshot, as `durable/snapshot/tables.rs` writes them.
+    fn tables(&mut self, node: &mut Node<'_>, each: Each<'_>) {
+        let Node::Map(tables) = node else { return };
+        for (table, rows) in tables {
+            let Node::List(rows) = rows else { continue };
+            for row in rows {
+                match (&**table, row) {
+                    ("unobserved", error) => self.error(error, false, each),
+                    (_, Node::Map(members)) => {
+                        for (name, member) in members {
+                            self.cell(table, name, member, each);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn cell(&mut self, table: &str, name: &str, node: &mut Node<'_>, each: Each<'_>) {
+        match (name, node) {
+            // Of a task that is over it is a word of the log's.
+            ("state", node) if table == "tasks" => self.value(node, false, true, each),
+            ("name", node) => self.words(node, false, each),
+            ("error", node) => self.error(node, false, each),
+            ("value", node) => self.plain(node, false, each),
+            ("log", Node::List(entries)) => {
+                entries.iter_mut().for_each(|entry| self.plain(entry, false, each));
+            }
+            ("store", Node::Map(entries)) => {
+                for (key, entry) in entries {
+                    self.named(key, |walk| {
+                        let marked = walk.is_meant(true);
+                        walk.plain(entry, marked, each);
+                    });
+                    self.name(key, each);
+                }
+            }
+            ("step", Node::Map(step)) => {
+                for (_, kept) in step.iter_mut().filter(|(name, _)| name == "checkpoint") {
+                    self.value(kept, false, true, each);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A value of a table, under the name of its kind.
+    fn plain(&mut self, node: &mut Node<'_>, marked: bool, each: Each<'_>) {
+        if let Node::Map(members) = node {
+            members.iter_mut().for_each(|(_, value)| self.value(value, marked, true, each));
+        }
+    }
+
+    /// All texts in it.
+    fn words(&mut self, node: &mut Node<'_>, marked: bool, each: Each<'_>) {
+        match node {
+            Node::Text(text) if marked => each(Leaf::Value(kind_of(text)), node, true),
+            Node::Text(_) => each(Leaf::Words, node, false),
+            Node::List(items) => items.iter_mut().for_each(|item| self.words(item, marked, each)),
+            _ => {}
+        }
+    }
+
+    /// Tasks, each with its name.
+    fn labels(&mut self, node: &mut Node<'_>, marked: bool, each: Each<'_>) {
+        match node {
+            Node::List(items) => items.iter_mut().for_each(|item| self.labels(item, marked, each)),
+            Node::Map(members) => {
+                for (_, member) in members.iter_mut().filter(|(name, _)| name == "name") {
+                    self.words(member, marked, each);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The way to where an error was raised: lines of code, which may have secrets in them.
+    fn trace(&mut self, node: &mut Node<'_>, marked: bool, each: Each<'_>) {
+        let Node::Map(members) = node else { return };
+        for (_, member) in members.iter_mut().filter(|(name, _)| name == "lines") {
+            self.words(member, marked, each);
+        }
+    }
+
+    /// An error as another language has it: the text of a value.
+    fn detail(&mut self, node: &mut Node<'_>, marked: bool, each: Each<'_>) {
+        let Node::Text(text) = node else { return };
+        let text = text.clone().into_owned();
+        match Node::parse(&text).filter(|inner| matches!(inner, Node::Map(_) | Node::List(_))) {
+            Some(was) => {
+                let mut inner = was.clone();
+                self.value(&mut inner, marked, true, each);
+                if inner != was {
+                    *node = Node::Text(Cow::Owned(inner.json()));
+                }
+            }
+            None => self.words(node, marked, each),
+        }
+    }
+
+    /// A value, with its parts. Not all numbers beside values are the program's.
+    fn value(&mut self, node: &mut Node<'_>, marked: bool, numbers: bool, each: Each<'_>) {
+        let tag = node.tag().map(str::to_owned);
+        match node {
+            Node::Plain(text) => {
+                let leaf = match text.as_bytes().first() {
+                    Some(b't' | b'f') => Leaf::Value(Kind::Flag),
+                    Some(b'n') | None => return,
+                    Some(_) if !numbers && !marked => return,
+                    Some(_) => Leaf::Value(Kind::Number),
+                };
+                each(leaf, node, marked);
+            }
+            Node::Text(text) if text.is_empty() => {}
+            Node::Text(text) => each(Leaf::Value(kind_of(text)), node, marked),
+            Node::List(items) => {
+                for (at, item) in items.iter_mut().enumerate() {
+                    self.path.push(Step::Index(at));
+                    let marked = marked || self.is_meant(false);
+                    self.value(item, marked, numbers, each);
+                    self.path.pop();
+                }
+            }
+            Node::Map(members) => match tag {
+                Some(tag) => self.tagged(&tag, members, marked, numbers, each),
+                None => {
+                    // In tables a value has one name that says what it is.
+                    let numbers = numbers || is_value(members);
+                    self.members(members, marked, numbers, each);
+                }
+            },
+        }
+    }
+
+    /// A value whose first name says what it is.
+    fn tagged(
+        &mut self,
+        tag: &str,
+        members: &mut Members<'_>,
+        marked: bool,
+        numbers: bool,
+        each: Each<'_>,
+    ) {
+        match (tag, &mut *members) {
+            // A member of an enum, a zone, a number that is none: there are not many, and no others.
+            ("$enum" | "$zoneinfo" | "$float" | "$blob", members) => {
+                self.all_else(members, marked, each);
+            }
+            ("$bytes" | "$bytearray" | "$base64", [(_, first), others @ ..]) => {
+                match first {
+                    Node::Text(_) => each(Leaf::Value(Kind::Bytes), first, marked),
+                    other => self.rest(other, marked, each),
+                }
+                self.all_else(others, marked, each);
+            }
+            ("$datetime" | "$date" | "$time", [(_, first), others @ ..]) => {
+                match first {
+                    Node::Text(text) if is_moment(text) || !self.goes_everywhere() => {
+                        each(Leaf::Value(Kind::Moment), first, marked);
+                    }
+                    other => self.rest(other, marked, each),
+                }
+                for (name, other) in others {
+                    let is_zone = matches!(other.tag(), Some("$zoneinfo" | "$timezone"));
+                    self.rest(other, marked && !is_zone, each);
+                    self.tag_name(name, each);
+                }
+            }
+            ("$int" | "$decimal" | "$fraction", [(_, first @ Node::Text(_))])
+                if self.goes_everywhere() =>
+            {
+                each(Leaf::Value(Kind::Number), first, marked);
+            }
+            ("$dict", [(_, Node::List(pairs)), others @ ..]) => {
+                self.pairs(pairs, marked, numbers, each);
+                self.all_else(others, marked, each);
+            }
+            // What wraps a value is no step on the way to it.
+            (_, [(name, value)]) => {
+                self.value(value, marked, numbers, each);
+                self.tag_name(name, each);
+            }
+            (_, [(name, what), others @ ..]) => {
+                let is_class = TAGS.contains(&tag) && is_class(text_of(what));
+                self.rest(what, marked && !is_class, each);
+                self.tag_name(name, each);
+                self.members(others, marked, numbers, each);
+            }
+            (_, []) => {}
+        }
+    }
+
+    fn members(&mut self, members: &mut Members<'_>, marked: bool, numbers: bool, each: Each<'_>) {
+        for (name, member) in members {
+            self.named(name, |walk| {
+                let marked = marked || walk.is_meant(true);
+                walk.value(member, marked, numbers, each);
+            });
+            self.name(name, each);
+        }
+    }
+
+    /// What only one who goes everywhere looks at, by its name.
+    fn all_else(&mut self, members: &mut Members<'_>, marked: bool, each: Each<'_>) {
+        for (name, member) in members {
+            self.rest(member, marked, each);
+            self.tag_name(name, each);
+        }
+    }
+
+    /// The same for one of them.
+    fn rest(&mut self, node: &mut Node<'_>, marked: bool, each: Each<'_>) {
+        if self.goes_everywhere() {
+            self.value(node, marked, true, each);
+        }
+    }
+
+    /// The name that says what a value is can be anything, but for those that Tiffany gives.
+    fn tag_name(&mut self, name: &mut Cow<'_, str>, each: Each<'_>) {
+        if self.goes_everywhere() && !TAGS.contains(&&**name) {
+            self.name(name, each);
+        }
+    }
+
+    /// A map whose names are values.
+    fn pairs(&mut self, pairs: &mut [Node<'_>], marked: bool, numbers: bool, each: Each<'_>) {
+        for pair in pairs {
+            match pair {
+                Node::List(pair) if pair.len() == 2 => {
+                    let [key, value] = &mut pair[..] else { continue };
+                    let name = text_of(key).to_owned();
+                    self.named(&name, |walk| {
+                        let marked = marked || walk.is_meant(true);
+                        walk.value(value, marked, numbers, each);
+                    });
+                    self.value(key, false, numbers, each);
+                }
+                other => self.rest(other, marked, each),
+            }
+        }
+    }
+
+    /// The name of a member may itself be what is taken out.
+    fn name(&mut self, name: &mut Cow<'_, str>, each: Each<'_>) {
+        let mut node = Node::Text(Cow::Owned(name.clone().into_owned()));
+        each(Leaf::Words, &mut node, false);
+        if let Node::Text(cleaned) = node
+            && *cleaned != **name
+        {
+            *name = Cow::Owned(cleaned.into_owned());
+        }
+    }
+
+    fn named(&mut self, name: &str, inside: impl FnOnce(&mut Self)) {
+        self.path.push(Step::Name(name.to_owned()));
+        inside(self);
+        self.path.pop();
+    }
+
+    /// Whether a rule means the place this stands at. Fields of a record have names of their own, which are not those of the program.
+    fn is_meant(&mut self, in_value: bool) -> bool {
+        let mut is_meant = false;
+        for (at, place) in self.places.iter().enumerate() {
+            if (in_value || matches!(place, Place::Pointer(_))) && place.is_at(&self.path) {
+                is_meant = true;
+                self.used.insert(at);
+            }
+        }
+        is_meant
+    }
+}
+
+/// Whether this names a class: a value of it can be read again.
+fn is_class(text: &str) -> bool {
+    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '<' | '>');
+    let parts = text.split_once(':');
+    parts.is_some_and(|(module, name)| module.chars().all(is_name) && name.chars().all(is_name))
+}
+
+/// The names by which values are told apart in the log.
+const TAGS: &[&str] = &[
+    "$attributes",
+    "$base64",
+    "$blob",
+    "$bytearray",
+    "$bytes",
+    "$complex",
+    "$custom",
+    "$dataclass",
+    "$date",
+    "$datetime",
+    "$decimal",
+    "$dict",
+    "$enum",
+    "$exception",
+    "$extra",
+    "$float",
+    "$fraction",
+    "$frozenset",
+    "$int",
+    "$json",
+    "$model",
+    "$namedtuple",
+    "$path",
+    "$plain",
+    "$private",
+    "$pure_posix_path",
+    "$pure_windows_path",
+    "$range",
+    "$set",
+    "$str",
+    "$tag",
+    "$text",
+    "$time",
+    "$timedelta",
+    "$timezone",
+    "$tuple",
+    "$uuid",
+    "$zoneinfo",
+];
