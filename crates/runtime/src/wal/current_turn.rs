@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_no_page_is_made_anew() {
+    fn a_page_of_another_size_is_replaced() {
         let dir = std::env::temp_dir().join(format!("tiffany-turn-cut-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         std::fs::write(dir.join(NAME), "x").unwrap();
