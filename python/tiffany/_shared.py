@@ -95,7 +95,7 @@ def guest_of(directory: str | os.PathLike[str], settings: Settings) -> Generator
 
 
 def close_left(directory: str | os.PathLike[str]) -> None:
-    """Closes the runtime of a directory whose loop was closed while somebody still waited."""
+    """Closes the runtime of a directory whose loop was closed while calls were pending."""
     with _LOCK:
         _close_left(_key(directory))
 

@@ -659,7 +659,7 @@ impl Failing {
     }
 }
 
-/// After the log has failed, what is told is what the log has.
+/// After the log has failed, clients see what the log has.
 #[test]
 fn changes_that_were_never_written_are_not_told() {
     let submit = json!({"function": "nap", "id": "new", "input": 0.01}).to_string();
@@ -731,7 +731,7 @@ fn an_audit_that_cannot_be_written_yet_keeps_nobody_else_waiting() {
     assert_eq!(served.ask("GET", "/api/v1/runs", "").1["total"], 5);
 }
 
-/// A client that gets no descriptor because a step has them all is told to come back.
+/// While a step has taken every descriptor, clients get an error that asks them to try again.
 #[test]
 fn a_step_that_takes_all_descriptors_does_not_make_http_hang() {
     let home = Home::new();

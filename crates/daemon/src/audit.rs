@@ -436,7 +436,7 @@ fn note_failure(path: &Path, behind: &mut Vec<Entry>, error: &io::Error) {
     }
 }
 
-/// Keeps other processes from writing. A signal that arrives while they are waited for is no reason to give up.
+/// Keeps other processes from writing. If a signal interrupts the wait, the wait starts again.
 fn lock(file: &File, how: FlockOperation) -> io::Result<()> {
     Ok(rustix::io::retry_on_intr(|| rustix::fs::flock(file, how))?)
 }

@@ -39,11 +39,14 @@ impl CurrentTurn {
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         options.custom_flags((OFlags::NOFOLLOW | OFlags::CLOEXEC).bits() as i32);
         let file = options.open(root.join(NAME))?;
-        if file.metadata()?.size() != BYTES as u64 {
-            file.set_len(0)?;
-            // Written and not only set, so that a full disk is noticed here and not when the memory is used.
-            file.write_all_at(&[0; BYTES], 0)?;
+        let mut page = [0; BYTES];
+        match file.metadata()?.size() == BYTES as u64 {
+            true => file.read_exact_at(&mut page, 0)?,
+            false => file.set_len(0)?,
         }
+        // Written even if nothing changes: a copy may have a hole here, and a full disk must be noticed now and not when
+        // the memory is used.
+        file.write_all_at(&page, 0)?;
         // SAFETY: the address is chosen by the system, and the file has as many bytes.
         let page = unsafe {
             mmap(null_mut(), BYTES, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0)?
@@ -143,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_no_page_is_made_anew() {
+    fn a_page_of_another_size_is_replaced() {
         let dir = std::env::temp_dir().join(format!("tiffany-turn-cut-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         std::fs::write(dir.join(NAME), "x").unwrap();

@@ -11,7 +11,7 @@ use super::read::{Broken, Flaw};
 use super::regular_file::NotRegular;
 use super::retry_disk::lacks_descriptor;
 
-/// What a process is told of itself, when it opens a directory twice.
+/// Names this process in the error for a directory that it opens twice.
 pub(crate) const THIS_PROCESS: &str = "another runtime of this process";
 
 /// What to do about a directory that is in use.

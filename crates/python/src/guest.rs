@@ -1,4 +1,5 @@
-//! A runtime inside another loop of the same thread, asyncio's: `python/tiffany/_guest.py` drives it, and is told what to wake it for and which runs have ended.
+//! A runtime inside the asyncio loop of the same thread. `python/tiffany/_guest.py` drives it and learns from it
+//! what to wake it for and which runs have ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 

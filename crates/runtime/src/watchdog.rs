@@ -299,7 +299,7 @@ impl Watched {
         self.uuids.lock().insert(run, (uuid, 0));
     }
 
-    /// Doubles the time that a run's tasks may keep their turns so many times.
+    /// Doubles the time that a run's tasks may keep their turns, as often as `times` says.
     pub(crate) fn double_turns(&self, run: RunId, times: u32) {
         if let Some((_, doublings)) = self.uuids.lock().get_mut(&run) {
             *doublings = times;

@@ -98,12 +98,11 @@ fn forker() {
     std::thread::sleep(std::time::Duration::from_secs(60));
 }
 
-#[test]
-fn a_forked_child_does_not_keep_the_directory() {
-    let scratch = Scratch::new("fork");
+/// Runs a test that opens the log and forks, kills its process, and returns the ids of that process and of its child.
+fn killed_parent(test: &str, variable: &str, scratch: &Scratch) -> (u32, u32) {
     let mut parent = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "forker", "--nocapture"])
-        .env("WAL_FORK", scratch.log())
+        .args(["--exact", test, "--nocapture"])
+        .env(variable, scratch.log())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -111,6 +110,13 @@ fn a_forked_child_does_not_keep_the_directory() {
     let child = lines.find_map(|line| line.strip_prefix("forked ")?.parse::<u32>().ok()).unwrap();
     parent.kill().unwrap();
     parent.wait().unwrap();
+    (parent.id(), child)
+}
+
+#[test]
+fn a_forked_child_does_not_keep_the_directory() {
+    let scratch = Scratch::new("fork");
+    let (_, child) = killed_parent("forker", "WAL_FORK", &scratch);
     let lives = Path::new("/proc").join(child.to_string()).exists();
     let opened = open(&scratch.log(), small()).map(drop);
     Command::new("kill").args(["-9", &child.to_string()]).status().unwrap();
@@ -139,20 +145,11 @@ fn raw_forker() {
 #[test]
 fn a_lock_that_a_child_of_a_dead_process_keeps_is_told_with_that_child() {
     let scratch = Scratch::new("heir");
-    let mut parent = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "raw_forker", "--nocapture"])
-        .env("WAL_RAW_FORK", scratch.log())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(parent.stdout.take().unwrap()).lines().map_while(Result::ok);
-    let child = lines.find_map(|line| line.strip_prefix("forked ")?.parse::<u32>().ok()).unwrap();
-    parent.kill().unwrap();
-    parent.wait().unwrap();
+    let (parent, child) = killed_parent("raw_forker", "WAL_RAW_FORK", &scratch);
     let error = open(&scratch.log(), small()).map(drop).unwrap_err();
     Command::new("kill").args(["-9", &child.to_string()]).status().unwrap();
     assert_eq!(error.code(), "TFY0101");
-    let origin = format!("which inherited it from process {}, which has ended", parent.id());
+    let origin = format!("which inherited it from process {parent}, which has ended");
     let text = error.to_string();
     assert!(text.contains(&format!("in use by process {child} (")), "{text}");
     assert!(text.contains(&origin), "{text}");

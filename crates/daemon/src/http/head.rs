@@ -5,7 +5,7 @@ use axum::http::{HeaderName, Request, Version, header};
 
 use crate::error::DaemonError;
 
-/// Headers that decide who is let in or how a body is read.
+/// Headers that decide about access or about how a body is read.
 const ONCE: [HeaderName; 4] =
     [header::HOST, header::CONTENT_TYPE, header::AUTHORIZATION, header::ORIGIN];
 

@@ -152,7 +152,7 @@ fn those_who_wait_for_a_run_leave_the_loop_alone() {
     std::thread::sleep(Duration::from_millis(500));
     let woken = count("tiffany_loop_waits_total") - before;
     assert!(woken < 30.0, "{woken}");
-    // The end is told at once.
+    // The end is reported at once.
     house.post("/api/v1/runs/w/messages", r#"{"name":"go","message":1}"#);
     for line in &mut lines {
         assert_eq!(read_answer(line).json()["state"], "completed");

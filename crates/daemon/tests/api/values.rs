@@ -26,9 +26,9 @@ fn a_secret_is_taken_out_before_a_text_is_cut() {
     let house = House::of(&dir.0, |dir| {
         Daemon::new(crate::kit::program().redact(rules), dir).listen(([127, 0, 0, 1], 0).into())
     });
-    // Who has asked once is told of later runs from memory, where secrets are what they are.
+    // After the first list, later runs are listed from memory, where secrets are not redacted.
     house.get("/api/v1/runs");
-    // A message is told up to its 300th letter, which is in the middle of the key.
+    // A message is shown up to its 300th letter, which is in the middle of the key.
     house.submit("fail", "f", &format!("\"{}sk-0123456789\"", "y".repeat(294)));
     let told = house.wait_for("f", "failed")["error"]["message"].as_str().unwrap().to_owned();
     assert!(told.ends_with("y[redac…") && !told.contains("sk-"), "{told}");

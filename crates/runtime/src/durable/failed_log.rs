@@ -1,4 +1,4 @@
-//! What is told of runs after the log has failed. Memory is ahead of the log then: a change that was refused may be
+//! What clients see of runs after the log has failed. Memory is ahead of the log then: a change that was refused may be
 //! there, and what was acknowledged alone may be told. So the files are asked, on a thread of its own.
 
 use std::path::PathBuf;
@@ -53,7 +53,7 @@ impl Runtime {
             }
         }
         if let Some(FailedLog(asks)) = &durable.failed_log {
-            // If the thread is gone, whoever asks is told so by what is dropped here.
+            // If the thread is gone, dropping the request tells the client so.
             drop(asks.send((request, tell)));
         }
         None

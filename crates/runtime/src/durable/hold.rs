@@ -323,7 +323,7 @@ impl Runtime {
         let found = deadly.and_then(|run| live.iter().position(|(uuid, _)| *uuid == run));
         if let Some(at) = found {
             let (uuid, entry) = &live[at];
-            // A log that can't be read pauses its run, which is told when it is brought back.
+            // A log that can't be read pauses its run, which is reported when the run is resumed.
             let state = self.durable_mut().read_holds(*uuid).unwrap_or_default();
             let deaths = turn.count_death(*uuid, (entry.generation.into(), state.progress));
             if limits.forbids_deaths(deaths, state.releases) {

@@ -24,7 +24,7 @@ const STEP: u64 = 16 << 20;
 const SAMPLE: u64 = 2 << 20;
 /// How much more than what it was seen to add a run is charged with, at most.
 const MAX_RATIO: u64 = 32;
-/// Samples of at most so many rounds are followed by another one.
+/// A sample of at most this many rounds is followed by another one.
 const FEW_ROUNDS: u32 = 64;
 /// As many rounds are measured in one sample at most.
 const MAX_ROUNDS: u32 = 10_000;

@@ -82,13 +82,13 @@ pub(crate) struct Overrun {
 /// How often a release may double what a run may use.
 const MAX_DOUBLINGS: u32 = 32;
 
-/// What is allowed after so many releases.
+/// What is allowed after this many releases.
 fn doubled(allowed: u64, releases: u32) -> u64 {
     allowed.saturating_mul(1 << releases.min(MAX_DOUBLINGS))
 }
 
 impl RunLimits {
-    /// Whether a run may not have another turn after so many deaths.
+    /// Whether a run may not have another turn after this many deaths.
     pub(crate) fn forbids_deaths(&self, deaths: u64, releases: u32) -> bool {
         self.deaths.is_some_and(|allowed| deaths >= doubled(allowed, releases))
     }

@@ -20,7 +20,7 @@ pub(super) struct Unread {
 enum Event {
     /// A task made a call: for a message of this name, or another one.
     Called(Tid, Option<String>),
-    /// A message of this name came, with so many bytes.
+    /// A message of this name and this length arrived.
     Came(String, usize),
 }
 

@@ -1,0 +1,145 @@
+//! Runs that are cancelled while they are held, or whose cleanup does not end.
+
+use super::*;
+
+#[test]
+fn a_held_run_can_be_cancelled() {
+    for restarts in [false, true] {
+        let dir = Dir::new();
+        let build = || programs(&dir).run_limits(tasks(50)).build().unwrap();
+        let mut runtime = build();
+        let run = runtime.submit::<()>("breeds", "a", &()).unwrap();
+        assert_eq!(kind(&runtime.wait_for(&run).unwrap_err()), ErrorKind::RunHeld);
+        if restarts {
+            drop(runtime);
+            runtime = build();
+        }
+        runtime.cancel(&run).unwrap();
+        let error = wait_error(&mut runtime, &run);
+        assert_eq!(error.kind(), ErrorKind::TaskCancelled, "{error}");
+        assert_eq!(state(&mut runtime, "a"), State::Cancelled);
+    }
+}
+
+#[test]
+fn a_run_that_is_far_over_its_limit_can_be_cancelled() {
+    let dir = Dir::new();
+    let mut runtime = programs(&dir).build().unwrap();
+    let run = runtime.submit::<()>("breeds", "a", &()).unwrap();
+    runtime.run(sleep(ms(100))).unwrap();
+    drop(runtime);
+    let mut runtime = programs(&dir).run_limits(tasks(10)).build().unwrap();
+    assert_eq!(kind(&runtime.wait_for(&run).unwrap_err()), ErrorKind::RunHeld);
+    runtime.cancel(&run).unwrap();
+    assert_eq!(wait_error(&mut runtime, &run).kind(), ErrorKind::TaskCancelled);
+}
+
+/// A task whose cleanup never ends: it starts another one of its kind, and another one.
+struct Clings {
+    spawns: bool,
+}
+
+impl AgentTask for Clings {
+    type Output = ();
+
+    fn poll(&mut self, _: &mut TaskContext<'_>) -> TaskStatus<()> {
+        TaskStatus::sleep(Duration::from_secs(3600))
+    }
+
+    fn cancel(&mut self, _: &mut TaskContext<'_>) -> TaskStatus<()> {
+        self.spawns = !self.spawns;
+        match self.spawns {
+            true => TaskStatus::spawn(spawn_agent(Clings { spawns: false })),
+            false => TaskStatus::sleep(ms(1)),
+        }
+    }
+}
+
+async fn clings(fails: bool) -> Result<(), TaskError> {
+    drop(spawn_agent(Clings { spawns: false }).await);
+    if fails {
+        random().await;
+        return Err(TaskError::failed("the root failed"));
+    }
+    sleep(Duration::from_secs(3600)).await;
+    Ok(())
+}
+
+/// Drives the run `a` until it has come to this state.
+fn await_state(runtime: &mut Runtime, wanted: State) {
+    let began = std::time::Instant::now();
+    while state(runtime, "a") != wanted {
+        assert!(began.elapsed() < Duration::from_secs(10), "it does not become {wanted:?}");
+        runtime.run(sleep(ms(1))).unwrap();
+    }
+}
+
+#[test]
+fn a_second_cancel_ends_a_run_whose_cleanup_does_not_end() {
+    let dir = Dir::new();
+    let build = || dir.builder().register("clings", clings).build().unwrap();
+    let mut runtime = build();
+    let run = runtime.submit::<()>("clings", "a", &false).unwrap();
+    runtime.run(sleep(ms(5))).unwrap();
+    runtime.cancel(&run).unwrap();
+    // A repeated request is not a second one: the cleanup has had no turn yet.
+    runtime.cancel(&run).unwrap();
+    runtime.run(sleep(ms(30))).unwrap();
+    assert_eq!(state(&mut runtime, "a"), State::Live, "its cleanup goes on");
+    runtime.cancel(&run).unwrap();
+    await_state(&mut runtime, State::Cancelled);
+    assert_eq!(wait_error(&mut runtime, &run).kind(), ErrorKind::TaskCancelled);
+    drop(runtime);
+    // All that was spawned has its end in the log, and it can be replayed.
+    assert_eq!(dir.count("\"type\":\"TaskSpawn\"") + 1, dir.count("\"type\":\"TaskCancel\""));
+    assert_eq!(dir.count("\"force\":true"), 1);
+    let cut = dir.cut_after(1, "\"force\":true");
+    let mut runtime = cut.builder().register("clings", clings).build().unwrap();
+    await_state(&mut runtime, State::Cancelled);
+    drop(runtime);
+    assert_eq!(cut.log(), dir.log(), "the forced end is the same after a crash");
+}
+
+#[test]
+fn a_cleanup_has_limits_too() {
+    for restarts in [false, true] {
+        let dir = Dir::new();
+        let build =
+            || dir.builder().register("clings", clings).run_limits(tasks(20)).build().unwrap();
+        let mut runtime = build();
+        let run = runtime.submit::<()>("clings", "a", &false).unwrap();
+        runtime.run(sleep(ms(5))).unwrap();
+        runtime.cancel(&run).unwrap();
+        await_state(&mut runtime, State::Held);
+        assert!(wait_error(&mut runtime, &run).message().contains("more than the 40"));
+        if restarts {
+            drop(runtime);
+            runtime = build();
+            assert_eq!(state(&mut runtime, "a"), State::Held);
+        }
+        runtime.cancel(&run).unwrap();
+        await_state(&mut runtime, State::Cancelled);
+    }
+}
+
+#[test]
+fn a_cancel_ends_a_failed_run_whose_cleanup_does_not_end() {
+    for restarts in [false, true] {
+        let dir = Dir::new();
+        let build = || dir.builder().register("clings", clings).build().unwrap();
+        let mut runtime = build();
+        let run = runtime.submit::<()>("clings", "a", &true).unwrap();
+        assert!(wait_error(&mut runtime, &run).message().contains("the root failed"));
+        runtime.run(sleep(ms(30))).unwrap();
+        assert_eq!(state(&mut runtime, "a"), State::Ending);
+        if restarts {
+            drop(runtime);
+            runtime = build();
+            runtime.run(sleep(ms(5))).unwrap();
+            assert_eq!(state(&mut runtime, "a"), State::Ending);
+        }
+        runtime.cancel(&run).unwrap();
+        await_state(&mut runtime, State::Failed);
+        assert!(wait_error(&mut runtime, &run).message().contains("the root failed"));
+    }
+}
