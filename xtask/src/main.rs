@@ -253,8 +253,7 @@ fn test(shop: &Shop, _: &[String]) -> Result<(), String> {
     shop.step("documentation tests", &mut shop.cargo(["test", "--workspace", "--doc"]))?;
     for example in shop.examples()? {
         // With the features that the workspace has, so that nothing is built twice.
-        let arguments =
-            ["run", "--quiet", "-p", "tiffany", "--features", "cli", "--example", &example];
+        let arguments = ["run", "--quiet", "-p", "tiffany", "--example", &example];
         shop.step(&format!("example {example}"), &mut shop.cargo(arguments))?;
     }
     for suite in ["kernel", "durable", "history", "live"] {

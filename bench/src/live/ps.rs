@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::rc::Rc;
 use std::time::Instant;
 
-use tiffany::cli::CommandLine;
+use tiffany_cli::CommandLine;
 
 use super::house::{House, read, text};
 use crate::durable::{Place, functions, output, settle};
@@ -74,7 +74,7 @@ fn median(taken: impl Iterator<Item = Result<f64, String>>) -> Result<f64, Strin
 /// The process: the command as people have it.
 pub(crate) fn serve(log: &str) -> Result<(), String> {
     let arguments: Vec<OsString> = ["tiffany", "--dir", log, "ps"].map(Into::into).into();
-    match CommandLine::new(functions()).extra(&tiffany_daemon::Commands).run(&arguments) {
+    match CommandLine::new(functions()).run(&arguments) {
         0 => Ok(()),
         code => Err(format!("`ps` ended with {code}")),
     }

@@ -220,5 +220,5 @@ fn main() -> ExitCode {
         .register("oven", oven)
         .register("rush", rush)
         .register("stare", stare);
-    tiffany_daemon::main(program)
+    tiffany_cli::main(program)
 }

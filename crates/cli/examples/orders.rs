@@ -207,7 +207,7 @@ fn main() -> ExitCode {
             }
         };
     }
-    tiffany_daemon::main(program())
+    tiffany_cli::main(program())
 }
 
 /// Begins anew after each page.

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    tiffany_daemon::main(tiffany::Runtime::builder())
+    tiffany_cli::main(tiffany::Runtime::builder())
 }

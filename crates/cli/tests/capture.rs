@@ -180,7 +180,7 @@ fn main() -> ExitCode {
         println!("{}", runtime.wait_for(&run).unwrap());
         return ExitCode::SUCCESS;
     }
-    tiffany::cli::main(program())
+    tiffany_cli::main(program())
 }
 "#;
 
@@ -195,9 +195,10 @@ impl Project {
         fs::copy(tree.join("Cargo.lock"), home.0.join("Cargo.lock")).unwrap();
         let manifest = format!(
             "[package]\nname = \"captured-shop\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
-             [dependencies]\ntiffany = {{ path = {:?}, features = [\"cli\"] }}\n\n[workspace]\nresolver = \"3\"\n\n\
+             [dependencies]\ntiffany = {{ path = {:?} }}\ntiffany-cli = {{ path = {:?} }}\n\n[workspace]\nresolver = \"3\"\n\n\
              [profile.dev]\ndebug = \"line-tables-only\"\n",
-            tree.join("crates/runtime")
+            tree.join("crates/runtime"),
+            tree.join("crates/cli"),
         );
         fs::write(home.0.join("Cargo.toml"), manifest).unwrap();
         let project = Project(home);

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use kit::Home;
-use tiffany::cli::CliError;
+use tiffany_cli::CliError;
 
 fn one_of_each() -> Vec<CliError> {
     let text = || String::from("x");

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
-use tiffany::cli::Again;
+use crate::relaunch::Relaunch;
 use tiffany::control::{Answer, LongTurn, Request};
 use tiffany::durable::run_id;
 use tiffany::history::{Chronicle, ChronicleError};
@@ -53,7 +53,7 @@ pub(crate) struct Inner {
     pub(crate) limits: Limits,
     pub(crate) gate: Gate,
     pub(crate) audit: Arc<Audit>,
-    pub(crate) again: Again,
+    pub(crate) relaunch: Relaunch,
     /// What is taken out of what it says.
     pub(crate) rules: Redactions,
     waiting: Semaphore,
@@ -85,7 +85,7 @@ impl App {
         limits: Limits,
         gate: Gate,
         audit: Arc<Audit>,
-        (again, rules): (Again, Redactions),
+        (relaunch, rules): (Relaunch, Redactions),
     ) -> App {
         App(Arc::new(Inner {
             runtime: OnceLock::new(),
@@ -103,7 +103,7 @@ impl App {
             limits,
             gate,
             audit,
-            again,
+            relaunch,
             rules,
         }))
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, SystemTime};
 
-use tiffany::cli::Again;
+use crate::relaunch::Relaunch;
 use tiffany::control::{Control, Status, Witness};
 use tiffany::descriptors;
 use tiffany::wal::{LogError, lasting_holder};
@@ -62,7 +62,7 @@ pub struct Daemon {
     limits: Option<Limits>,
     grace: Duration,
     config: Config,
-    again: Option<Again>,
+    relaunch: Option<Relaunch>,
 }
 
 /// Why a daemon does not open, or does not go on.
@@ -109,7 +109,7 @@ impl Daemon {
             limits: None,
             grace: GRACE,
             config: Config::default(),
-            again: None,
+            relaunch: None,
         }
     }
 
@@ -139,14 +139,14 @@ impl Daemon {
 
     /// How this program is started once more, for what runs the code of a run.
     #[must_use]
-    pub fn again(self, again: Again) -> Daemon {
-        Daemon { again: Some(again), ..self }
+    pub fn relaunch(self, relaunch: Relaunch) -> Daemon {
+        Daemon { relaunch: Some(relaunch), ..self }
     }
 
     /// Sees that nobody has the log, takes the address, then the log, and brings the runs back. What is asked meanwhile is told to wait. If that fails, nothing
     /// is left behind that was not there before.
     pub fn open(self) -> Result<Serving, ServeError> {
-        let Daemon { mut builder, dir, listen, limits, grace, config, again } = self;
+        let Daemon { mut builder, dir, listen, limits, grace, config, relaunch } = self;
         let failed = |error: std::io::Error| DaemonError::Start(error.to_string());
         check_clock(SystemTime::now())?;
         let limits = limits.unwrap_or_else(|| config.limits());
@@ -161,15 +161,15 @@ impl Daemon {
         let address = listener.local_addr().map_err(failed)?;
         let gate = config.gate(address, Tokens::at(&dir));
         let audit = Arc::new(Audit::at(&dir)?);
-        let this = || std::env::current_exe().map(Again::new).map_err(failed);
-        let again = match again {
-            Some(again) => again,
+        let this = || std::env::current_exe().map(Relaunch::new).map_err(failed);
+        let relaunch = match relaunch {
+            Some(relaunch) => relaunch,
             None => this()?,
         };
-        let mut again = again.with(["--dir".into(), dir.clone().into_os_string()]);
+        let mut relaunch = relaunch.with(["--dir".into(), dir.clone().into_os_string()]);
         // A replay without the rules would not be the same, and would show what they take out.
         if let Some(rules) = config.rules() {
-            again = again.env(RULES, rules);
+            relaunch = relaunch.env(RULES, rules);
         }
         builder = builder.run_limits(config.run_limits());
         if let Some(slots) = config.step_slots {
@@ -181,7 +181,7 @@ impl Daemon {
         builder = config.retention().fold(builder, Builder::retention);
         let rules = config.redactions().map_err(|error| DaemonError::Start(error.to_string()))?;
         builder = builder.redact(rules.clone());
-        let app = App::new(dir.clone(), limits, gate, audit, (again, rules));
+        let app = App::new(dir.clone(), limits, gate, audit, (relaunch, rules));
         builder =
             builder.url(&url(address, has_tls)).witness(Arc::new(app.clone()) as Arc<dyn Witness>);
         let server = Server::start(listener, &app, router(&app), tls)?;
@@ -275,7 +275,7 @@ impl Serving {
     }
 
     /// From now on nothing new is begun.
-    pub(crate) fn begin_nothing_new(&self) {
+    pub fn begin_nothing_new(&self) {
         self.app.become_phase(Phase::Draining);
     }
 

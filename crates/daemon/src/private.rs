@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use tiffany::wal::{SymbolicLink, open_regular};
 
 /// Makes a directory, and those above it, for this user alone. One that is there keeps its rights.
-pub(crate) fn make_dir(path: &Path) -> io::Result<()> {
+pub fn make_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn give_to_owner_of(dir: &Path, file: &File) -> io::Result<()> {
 }
 
 /// Opens a regular file that is in the directory itself.
-pub(crate) fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
+pub fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
     open_regular(options, path, SymbolicLink::Refused)
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn why_not_ours(path: &Path, has: &Metadata) -> Option<String> {
 }
 
 /// What the system says of a file that could not be opened.
-pub(crate) fn why_not_open(error: &io::Error) -> String {
+pub fn why_not_open(error: &io::Error) -> String {
     match error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) {
         true => "it is a symbolic link".into(),
         false => error.to_string(),

@@ -26,7 +26,7 @@ const LARGEST: u64 = 32 << 20;
 const MOST_READ: u64 = 64 << 20;
 
 /// What is known of the runs that go on.
-pub(crate) struct Stuck {
+pub struct Stuck {
     dir: PathBuf,
     seen: Mutex<HashMap<Uuid, Seen>>,
 }
@@ -49,28 +49,39 @@ struct Waits {
 
 /// A task that waits for long.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct StuckTask {
+pub struct StuckTask {
     pub(crate) run: String,
-    pub(crate) id: String,
-    pub(crate) function: String,
-    pub(crate) tid: u64,
-    pub(crate) name: Option<String>,
+    /// The id it was started with.
+    pub id: String,
+    /// The function of the run.
+    pub function: String,
+    /// The task.
+    pub tid: u64,
+    /// Its name.
+    pub name: Option<String>,
     kind: &'static str,
-    pub(crate) what: String,
-    pub(crate) at: String,
+    /// What it waits for.
+    pub what: String,
+    /// Where.
+    pub at: String,
     record: u64,
     step: Option<StepStanding>,
     since: String,
-    pub(crate) seconds: u64,
+    /// For how long.
+    pub seconds: u64,
 }
 
 /// Those that wait longest first, and how many runs were looked at for that.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct StuckTasks {
-    pub(crate) stuck: Vec<StuckTask>,
-    pub(crate) total: usize,
-    pub(crate) looked_at: usize,
-    pub(crate) left_out: usize,
+pub struct StuckTasks {
+    /// The tasks.
+    pub stuck: Vec<StuckTask>,
+    /// How many there are.
+    pub total: usize,
+    /// How many runs were looked at.
+    pub looked_at: usize,
+    /// How many runs were too long to be looked at.
+    pub left_out: usize,
     /// Tasks that did not wait at all, and let nobody else go on; the last one first.
     pub(crate) turns: Vec<LongTurn>,
 }
@@ -84,7 +95,7 @@ impl StuckTasks {
 }
 
 /// Runs that go on; those that began long ago are the first that can have waited for long.
-pub(crate) fn live() -> RunQuery {
+pub fn live() -> RunQuery {
     RunQuery {
         states: vec![State::Live, State::Ending],
         sort: SortBy::Started,
@@ -95,12 +106,13 @@ pub(crate) fn live() -> RunQuery {
 }
 
 impl Stuck {
-    pub(crate) fn new(dir: &Path) -> Stuck {
+    /// For the runs of a log.
+    pub fn new(dir: &Path) -> Stuck {
         Stuck { dir: dir.to_path_buf(), seen: Mutex::default() }
     }
 
     /// Looks at runs that go on. `after` takes the place of how long each kind of wait may take.
-    pub(crate) fn look(&self, page: &RunPage, after: Option<Duration>, limit: usize) -> StuckTasks {
+    pub fn look(&self, page: &RunPage, after: Option<Duration>, limit: usize) -> StuckTasks {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let now_us = now.map_or(0, |now| now.as_micros() as u64);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);

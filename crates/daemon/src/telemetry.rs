@@ -13,7 +13,7 @@ use crate::otlp::OtlpError;
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What sends telemetry, if somebody wants it.
-pub(crate) struct Telemetry {
+pub struct Telemetry {
     #[cfg(feature = "otlp")]
     exporter: Option<crate::otlp::Exporter>,
 }
@@ -41,7 +41,7 @@ impl Telemetry {
 
     /// Sets up the log of this process, unless it is set up already.
     #[cfg(not(feature = "otlp"))]
-    pub(crate) fn start(config: &Config) -> Result<Telemetry, OtlpError> {
+    pub fn start(config: &Config) -> Result<Telemetry, OtlpError> {
         if config.otlp.is_some() {
             return Err(OtlpError("this program was built without the feature `otlp`".into()));
         }
@@ -50,7 +50,7 @@ impl Telemetry {
     }
 
     /// There is a runtime whose metrics can be sent.
-    pub(crate) fn watch(&self, _runtime: &RuntimeHandle) {
+    pub fn watch(&self, _runtime: &RuntimeHandle) {
         #[cfg(feature = "otlp")]
         if let Some(exporter) = &self.exporter {
             exporter.watch(_runtime);
@@ -58,7 +58,7 @@ impl Telemetry {
     }
 
     /// Sends the last of it.
-    pub(crate) fn finish(self) {
+    pub fn finish(self) {
         #[cfg(feature = "otlp")]
         if let Some(exporter) = self.exporter {
             exporter.finish(PATIENCE);

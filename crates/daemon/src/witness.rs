@@ -23,7 +23,7 @@ impl Witness for App {
 }
 
 /// What a command does to the log in this directory while no process has it.
-pub(crate) struct ByHand(pub(crate) PathBuf);
+pub struct ByHand(pub PathBuf);
 
 impl Witness for ByHand {
     fn begins(&self, change: &Change) -> Result<Finish, TaskError> {

@@ -6,7 +6,7 @@ use std::process::Command;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tiffany::Builder;
-use tiffany::cli::{CommandLine, Guest, GuestError, ProgramFile, TestFile, TestOf};
+use tiffany_cli::{CommandLine, Guest, GuestError, ProgramFile, TestFile, TestOf};
 
 use crate::asyncgens::Hooks;
 use crate::errors;
@@ -19,7 +19,7 @@ use crate::signals::{Second, Watch};
 fn _command_line(arguments: Vec<OsString>, host: &Bound<'_, PyAny>) -> PyResult<u8> {
     let _hooks = Hooks::new(host.py())?;
     let host = Host(host);
-    let line = CommandLine::new(Builder::new()).guest(&host).extra(&tiffany_daemon::Commands);
+    let line = CommandLine::new(Builder::new()).guest(&host);
     Ok(line.run(&arguments))
 }
 

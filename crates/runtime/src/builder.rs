@@ -287,14 +287,27 @@ impl Builder {
         self
     }
 
+    /// What is taken out of everything that is told of runs, if anything is.
+    #[doc(hidden)]
+    pub fn redactions(&self) -> Option<&Arc<Redactions>> {
+        self.redactions.as_ref()
+    }
+
+    /// The functions that are registered.
+    #[doc(hidden)]
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
     /// Where durable runs are to be written down, if that was said.
-    #[cfg(feature = "cli")]
-    pub(crate) fn given_log_dir(&self) -> Option<&std::path::Path> {
+    #[doc(hidden)]
+    pub fn given_log_dir(&self) -> Option<&std::path::Path> {
         self.log_dir.as_deref()
     }
 
     /// Without a log: nothing is brought back, and nothing is written down.
-    pub(crate) fn without_log(mut self) -> Builder {
+    #[doc(hidden)]
+    pub fn without_log(mut self) -> Builder {
         self.log_dir = None;
         self
     }

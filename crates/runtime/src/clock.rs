@@ -15,7 +15,8 @@ const TOLERANCE: Duration = Duration::from_secs(1);
 pub(crate) const LONGEST_WAIT_FOR_TIMER: Duration = Duration::from_secs(10);
 
 /// The clock of a host. It never goes back.
-pub(crate) enum Clock {
+pub enum Clock {
+    /// That of the system.
     System(Arc<Steady>),
     /// Moved by hand.
     Virtual(Cell<Time>),
@@ -23,7 +24,7 @@ pub(crate) enum Clock {
 
 /// The wall clock as it was at the start, moved on by the monotonic one. If the wall clock steps ahead (it is set, or
 /// the machine was suspended), so does this one when it [follows](Steady::follow); if it steps back, this one does not.
-pub(crate) struct Steady {
+pub struct Steady {
     start: Instant,
     start_time: Time,
     /// Nanoseconds by which the wall clock has stepped ahead since.
@@ -34,7 +35,8 @@ pub(crate) struct Steady {
 }
 
 impl Clock {
-    pub(crate) fn system() -> Clock {
+    /// The clock of the system.
+    pub fn system() -> Clock {
         Clock::with_wall(SystemTime::now)
     }
 
@@ -49,7 +51,8 @@ impl Clock {
         }))
     }
 
-    pub(crate) fn now(&self) -> Time {
+    /// What time it is.
+    pub fn now(&self) -> Time {
         match self {
             Clock::System(steady) => steady.now(),
             Clock::Virtual(now) => now.get(),

@@ -96,8 +96,10 @@ impl Host {
 }
 
 /// Where UUIDs come from: the system, a count, so that a test has the same ones every time, or a seed.
-pub(crate) enum Entropy {
+pub enum Entropy {
+    /// The system.
     System,
+    /// A count.
     Counted(Cell<u64>),
     /// Where the UUIDs go on, and where the seeds of the runs come from.
     Seeded(Cell<u64>, u64),
@@ -120,7 +122,7 @@ impl Entropy {
     }
 
     /// Where the random numbers of a run begin.
-    pub(crate) fn seed(&self) -> u64 {
+    pub fn seed(&self) -> u64 {
         match self {
             Entropy::System => random_bits() as u64,
             Entropy::Counted(_) => 0,

@@ -31,11 +31,11 @@ pub mod binding;
 mod builder;
 mod call;
 mod channel;
-#[cfg(feature = "cli")]
-pub mod cli;
 mod clock;
 #[doc(hidden)]
 pub mod combine;
+#[doc(hidden)]
+pub mod command;
 mod context;
 pub mod control;
 mod current;
@@ -72,6 +72,7 @@ mod sys;
 mod task;
 pub mod testing;
 mod trace;
+pub mod units;
 mod waker;
 mod watchdog;
 
@@ -209,9 +210,6 @@ mod book {
     mod redaction {}
     #[doc = include_str!("../../../docs/src/testing.md")]
     mod testing {}
-    #[cfg(feature = "cli")]
-    #[doc = include_str!("../../../docs/src/cli.md")]
-    mod cli {}
     #[cfg(feature = "logging")]
     #[doc = include_str!("../../../docs/src/logging.md")]
     mod logging {}

@@ -1,7 +1,7 @@
 //! What somebody may have meant who typed a name that there is not. It knows nothing of what the names are for.
 
 /// The name that is nearest to what was typed, if one is near enough to be meant.
-pub(crate) fn near<'a>(
+pub fn near<'a>(
     typed: &str,
     names: impl IntoIterator<Item = impl AsRef<str> + 'a>,
 ) -> Option<String> {

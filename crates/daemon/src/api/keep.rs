@@ -8,10 +8,10 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
-use tiffany::cli::units;
 use tiffany::control::{Answer, Request};
 use tiffany::history::Outcome;
 use tiffany::retention::{Candidate, Keeper, Plan, Pruned, Retention};
+use tiffany::units;
 use tiffany::{TaskError, Uuid};
 
 use crate::app::{App, unexpected};

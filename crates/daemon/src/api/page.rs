@@ -83,7 +83,7 @@ fn file(name: &str, uri: &Uri, headers: &HeaderMap) -> Answered {
     }
     headers.insert(header::ETAG, file.tag.clone());
     let fixed = [
-        // Asked for each time, and answered with the tag alone while it is the same.
+        // Invocation for each time, and answered with the tag alone while it is the same.
         (header::CACHE_CONTROL, "no-cache"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),

@@ -1,4 +1,4 @@
-//! Running the code of a run again: `step` and `replay`. It is done in a process of its own, so that code that loops, crashes or fills the memory
+//! Running the code of a run relaunch: `step` and `replay`. It is done in a process of its own, so that code that loops, crashes or fills the memory
 //! harms nobody else; there are few of them at once, and each has so much time. What they say goes through the rules of redaction once more.
 
 use std::io::{ErrorKind, Read};
@@ -67,7 +67,7 @@ const PACE: Duration = Duration::from_millis(10);
 async fn rerun(app: App, arguments: Vec<String>) -> Answered {
     let crowded = |_| DaemonError::Busy(Crowd::Children, app.limits.children);
     let place = Arc::clone(&app.children).try_acquire_owned().map_err(crowded)?;
-    let mut command = app.again.command();
+    let mut command = app.relaunch.command();
     command.args(&arguments).arg("--json");
     // Dropped with this, when nobody waits for the answer any more.
     let waits = Arc::new(());

@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
-use tiffany::cli::clap::{Arg, ArgMatches, value_parser};
 use tiffany::durable::RunLimits;
 use tiffany::redact::{RedactError, Redactions};
 use tiffany::retention::Retention;
@@ -95,16 +94,8 @@ impl From<RedactError> for ConfigError {
     }
 }
 
-/// The option of all commands that names a configuration.
-pub(crate) fn option() -> Arg {
-    let option = Arg::new(OPTION).long(OPTION).value_name("FILE");
-    let option = option.value_parser(value_parser!(PathBuf));
-    option.help("The daemon's configuration: `serve` does what it says (see `config example`), other commands take its directory and its rules of redaction")
-}
-
 /// More threads than any machine has use for.
-pub(crate) const MAX_STEP_SLOTS: u32 = 65_536;
-const OPTION: &str = "config";
+pub const MAX_STEP_SLOTS: u32 = 65_536;
 /// The variable of the environment that has more rules of redaction, one in each line. By it they come to processes that run code for a daemon.
 pub(crate) const RULES: &str = "TIFFANY_REDACT";
 
@@ -119,18 +110,8 @@ impl Config {
         Config::parse(&text, file)
     }
 
-    /// Reads the file that was typed, if one was.
-    pub(crate) fn typed(matches: &ArgMatches) -> Result<Option<Config>, ConfigError> {
-        Config::typed_file(matches).map(|file| Config::read(file)).transpose()
-    }
-
-    /// The file that was typed, if one was.
-    pub(crate) fn typed_file(matches: &ArgMatches) -> Option<&PathBuf> {
-        matches.get_one(OPTION)
-    }
-
     /// The same with the rules of redaction that the environment has.
-    pub(crate) fn with_rules_of_env(mut self) -> Result<Config, ConfigError> {
+    pub fn with_rules_of_env(mut self) -> Result<Config, ConfigError> {
         if let Some(rules) = std::env::var_os(RULES) {
             let rules = rules
                 .into_string()

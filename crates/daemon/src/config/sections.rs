@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
-use tiffany::cli::units;
 use tiffany::durable::RunLimits;
 use tiffany::history::Outcome;
 use tiffany::logging;
 use tiffany::retention::Retention;
+use tiffany::units;
 
 use crate::auth::Role;
 use crate::limits::{Limits, in_range};

@@ -3,7 +3,7 @@
 
 mod moment;
 mod open;
-mod ruling;
+pub(crate) mod ruling;
 
 use std::future::IntoFuture;
 use std::panic::Location;

@@ -199,7 +199,7 @@ fn check_length(what: &str, text: &str, longest: usize) -> Result<(), TaskError>
 }
 
 /// The user that this process belongs to.
-pub(crate) fn own_uid() -> u32 {
+pub fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 

@@ -35,7 +35,7 @@ mod request;
 mod server;
 mod socket;
 mod streaming;
-mod summary;
+pub(crate) mod summary;
 mod turns;
 mod witness;
 
@@ -65,8 +65,6 @@ pub(crate) use request::{Tell, not_encodable, text};
 use socket::Client;
 pub(crate) use socket::{House, Listening};
 pub use streaming::{Beginning, Next, Watching};
-#[cfg(feature = "cli")]
-pub(crate) use summary::SHORTEST;
 pub use summary::{
     ErrorSummary, Parent, RunDetail, RunPage, RunQuery, RunSummary, SortBy, State, TaskSummary,
     parse_moment,
@@ -160,8 +158,7 @@ impl Control {
 
     /// Calls this with the directory if the process that has the log takes longer than two seconds to answer. The
     /// answer is waited for all the same.
-    #[cfg(feature = "cli")]
-    pub(crate) fn on_silence(mut self, on_silence: fn(&Path)) -> Control {
+    pub fn on_silence(mut self, on_silence: fn(&Path)) -> Control {
         if let Way::Socket(client) = &mut self.way {
             client.on_silence = Some(on_silence);
         }
@@ -225,8 +222,7 @@ impl Control {
     }
 
     /// The number of the process that has the log, as the system says, if it is another one that is asked.
-    #[cfg(feature = "cli")]
-    pub(crate) fn peer(&self) -> Option<u32> {
+    pub fn peer(&self) -> Option<u32> {
         match &self.way {
             Way::Socket(client) => client.peer(),
             Way::Here(..) | Way::Offline(_) => None,
@@ -528,12 +524,13 @@ fn slow_answer(inbox: &Inbox) -> TaskError {
 }
 
 /// The error where no process has the log: nothing is happening in it.
-pub(crate) fn no_activity() -> TaskError {
+pub fn no_activity() -> TaskError {
     let message = "no process has this log, so nothing is happening in it";
     TaskError::new(ErrorKind::NoActivity, message)
 }
 
-pub(crate) fn unexpected(answer: &Answer) -> TaskError {
+/// The error of an answer that does not belong to its request.
+pub fn unexpected(answer: &Answer) -> TaskError {
     let message = format!("the other process speaks another version: it answered {answer:?}");
     TaskError::new(ErrorKind::Unreachable, message)
 }

@@ -472,7 +472,7 @@ impl Decision {
     }
 
     /// What the log calls it.
-    pub(crate) fn word(&self) -> &'static str {
+    pub fn word(&self) -> &'static str {
         match self {
             Decision::Done(_) => "done",
             Decision::Failed(_) => "failed",

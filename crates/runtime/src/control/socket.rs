@@ -128,7 +128,6 @@ impl Client {
     }
 
     /// The number of the process that listens, as the system says.
-    #[cfg(feature = "cli")]
     pub(super) fn peer(&self) -> Option<u32> {
         let peer = rustix::net::sockopt::socket_peercred(self.reader.get_ref()).ok()?;
         u32::try_from(peer.pid.as_raw_nonzero().get()).ok()

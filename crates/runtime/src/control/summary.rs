@@ -14,7 +14,6 @@ use tiffany_records::redact;
 
 /// Where a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// It is not over: it goes on, if a process has the log.
@@ -67,7 +66,7 @@ impl State {
     }
 
     /// The state of a run that does not continue for this reason.
-    pub(crate) fn stopped_by(error: &TaskError) -> State {
+    pub fn stopped_by(error: &TaskError) -> State {
         match error.kind() {
             ErrorKind::RunHeld => State::Held,
             _ => State::Paused,
@@ -102,7 +101,6 @@ impl From<Outcome> for State {
 
 /// A run in one line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct RunSummary {
     /// Its identity.
     #[serde(with = "text")]
@@ -168,7 +166,6 @@ pub struct Parent {
 
 /// A run with its tasks and what came of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct RunDetail {
     /// The run in one line.
     #[serde(flatten)]
@@ -186,7 +183,6 @@ pub struct RunDetail {
 
 /// A task in one line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct TaskSummary {
     /// Its number.
     pub tid: u64,
@@ -257,7 +253,6 @@ impl Default for RunQuery {
 /// By what runs are sorted. Runs that are equal in it are sorted by their UUID.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum SortBy {
     /// When they began.
     #[default]
@@ -270,9 +265,23 @@ pub enum SortBy {
     Function,
 }
 
+impl SortBy {
+    /// All of them.
+    pub const ALL: [SortBy; 4] = [SortBy::Started, SortBy::Ended, SortBy::Id, SortBy::Function];
+
+    /// What it is called.
+    pub fn word(self) -> &'static str {
+        match self {
+            SortBy::Started => "started",
+            SortBy::Ended => "ended",
+            SortBy::Id => "id",
+            SortBy::Function => "function",
+        }
+    }
+}
+
 /// Some runs, and where one goes on.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct RunPage {
     /// The runs.
     pub runs: Vec<RunSummary>,
@@ -286,15 +295,23 @@ pub struct RunPage {
 
 /// A run as a query sees it, and what it stands for.
 #[derive(Clone, Debug)]
-pub(crate) struct Row<'a, T> {
-    pub(crate) uuid: Uuid,
-    pub(crate) id: &'a str,
-    pub(crate) function: &'a str,
-    pub(crate) state: State,
-    pub(crate) started: Time,
-    pub(crate) ended: Option<Time>,
-    pub(crate) parent: Option<Uuid>,
-    pub(crate) what: T,
+pub struct Row<'a, T> {
+    /// The run.
+    pub uuid: Uuid,
+    /// The id it was started with.
+    pub id: &'a str,
+    /// The function.
+    pub function: &'a str,
+    /// Where it stands.
+    pub state: State,
+    /// When it began.
+    pub started: Time,
+    /// When it ended.
+    pub ended: Option<Time>,
+    /// The run it was forked from.
+    pub parent: Option<Uuid>,
+    /// What it stands for.
+    pub what: T,
 }
 
 /// What is sorted by.
@@ -305,7 +322,7 @@ enum Key<'a> {
 }
 
 /// A query that was looked through.
-pub(crate) struct Looked<'a> {
+pub struct Looked<'a> {
     query: &'a RunQuery,
     states: BTreeSet<State>,
     text: Option<String>,
@@ -316,7 +333,8 @@ impl RunQuery {
     /// So many runs are given at once.
     pub const MOST: usize = 10_000;
 
-    pub(crate) fn look(&self) -> Result<Looked<'_>, TaskError> {
+    /// The query with its states, text and place read, or why they can't be.
+    pub fn look(&self) -> Result<Looked<'_>, TaskError> {
         let states = match self.states.is_empty() {
             true => State::ALL.into_iter().filter(|state| *state != State::Removed).collect(),
             false => self.states.iter().copied().collect(),
@@ -399,8 +417,7 @@ impl Looked<'_> {
     }
 
     /// All of these rows that are wanted, in order.
-    #[cfg(feature = "cli")]
-    pub(crate) fn all<'r, T>(&self, rows: impl Iterator<Item = Row<'r, T>>) -> Vec<Row<'r, T>> {
+    pub fn all<'r, T>(&self, rows: impl Iterator<Item = Row<'r, T>>) -> Vec<Row<'r, T>> {
         let mut wanted: Vec<Row<'r, T>> = rows.filter(|row| self.is_wanted(row)).collect();
         wanted.sort_by(|a, b| self.compare((&self.key(a), a.uuid), (&self.key(b), b.uuid)));
         wanted
@@ -451,7 +468,7 @@ impl Looked<'_> {
 }
 
 /// So much of a UUID must be given: a single letter must not name a run by chance.
-pub(crate) const SHORTEST: usize = 4;
+pub const SHORTEST: usize = 4;
 
 /// The run that is called so: by its UUID, by the id it was started with, or by the beginning of its UUID.
 pub(crate) fn find_named<I: Iterator<Item = Uuid>>(

@@ -28,17 +28,17 @@ mod pressure;
 mod promise;
 mod question;
 mod registry;
-mod resume;
+pub(crate) mod resume;
 mod run_limits;
-mod runs;
+pub(crate) mod runs;
 mod schema;
 mod service;
 mod serving;
-mod shelved;
+pub(crate) mod shelved;
 mod snapshot;
 mod steps;
 mod travel;
-mod trial;
+pub(crate) mod trial;
 mod unread;
 
 use serde::de::DeserializeOwned;
@@ -71,14 +71,8 @@ pub(crate) use question::{Questions, answer_json};
 pub(crate) use registry::Registry;
 pub use resume::proposal::Proposal;
 pub use resume::rehearsal::Upcoming;
-#[cfg(feature = "cli")]
-pub(crate) use resume::rehearsal::{Rehearsal, Until};
 pub(crate) use resume::replay::Sources;
 pub(crate) use resume::resuming::{fetch, log_failed, read_outcome, read_script};
-#[cfg(feature = "cli")]
-pub(crate) use resume::survey::Standing;
-#[cfg(feature = "cli")]
-pub(crate) use resume::verdict::{Deeds, Verdict};
 pub use run_limits::RunLimits;
 pub use runs::DurableRun;
 pub(crate) use runs::{Stand, refuse_ambiguous, uuid_of};
@@ -101,8 +95,6 @@ pub(crate) use steps::slots::{DEFAULT_SLOTS, Slot, SlotUsage};
 pub(crate) use steps::step::StepWork;
 pub use steps::step::{Step, step, step_async, step_transactional, step_with};
 pub use travel::{Moment, TaskMoment, TimeTravel};
-#[cfg(feature = "cli")]
-pub(crate) use trial::script;
 pub use trial::{Check, Checked, Trial};
 
 /// Takes the next message that was sent to this run under this name, waiting for one.

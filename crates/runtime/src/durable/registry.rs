@@ -52,7 +52,7 @@ type Restore = dyn Fn(&str, Option<Time>) -> Result<BoxCoroutine, TaskError>;
 
 /// All functions of a runtime.
 #[derive(Clone, Default)]
-pub(crate) struct Registry {
+pub struct Registry {
     functions: BTreeMap<Rc<str>, Function>,
     agents: BTreeMap<Rc<str>, Rc<Restore>>,
     /// What was said of functions that are registered here, or will be.
@@ -180,13 +180,12 @@ impl Registry {
     }
 
     /// Whether there is none.
-    #[cfg(feature = "cli")]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.functions.is_empty() && self.language.is_none()
     }
 
     /// Whether there is a function of this name.
-    pub(crate) fn has(&self, name: &str) -> bool {
+    pub fn has(&self, name: &str) -> bool {
         self.functions.contains_key(name)
             || self.language.as_ref().is_some_and(|language| language.has(name))
     }
@@ -199,7 +198,7 @@ impl Registry {
 
     /// The function that somebody outside means: of this name; or, where names have a part before a colon (the module, in Python), the only one that
     /// is called so after it.
-    pub(crate) fn meant(&self, name: &str) -> Result<String, TaskError> {
+    pub fn meant(&self, name: &str) -> Result<String, TaskError> {
         if self.has(name) {
             return Ok(name.to_owned());
         }

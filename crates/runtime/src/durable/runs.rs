@@ -118,7 +118,7 @@ impl<T> DurableRun<T> {
 }
 
 /// The identity that belongs to an id of the user's.
-pub(crate) fn uuid_of(id: &str) -> Uuid {
+pub fn uuid_of(id: &str) -> Uuid {
     let BlobHash(hash) = BlobHash::of(id.as_bytes());
     let mut bits = [0; 16];
     bits.copy_from_slice(&hash[..16]);
@@ -309,8 +309,7 @@ impl Runtime {
     }
 
     /// The same as the log has it, for who shows it.
-    #[cfg(feature = "cli")]
-    pub(crate) fn written_outcome(&mut self, uuid: Uuid) -> Result<Arc<str>, RunError> {
+    pub fn written_outcome(&mut self, uuid: Uuid) -> Result<Arc<str>, RunError> {
         let outcome = self.outcome_of(uuid)?;
         Ok(self.as_written(&outcome).into())
     }

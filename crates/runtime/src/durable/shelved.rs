@@ -26,7 +26,7 @@ use tiffany_records::json::compact;
 use tiffany_records::key::{Key, Number, Received};
 
 /// What has to be known of a run to write to its log.
-pub(crate) struct Shelved {
+pub struct Shelved {
     journal: Journal,
     /// Its external promises, and whether they are settled.
     promises: BTreeMap<Uuid, bool>,
@@ -58,7 +58,7 @@ impl Shelved {
     }
 
     /// A step whose input cannot be read is not known to be in doubt; the run itself cannot go on then either.
-    pub(crate) fn new(chain: Chain, script: &Script, fetch: Fetch<'_>) -> Shelved {
+    pub fn new(chain: Chain, script: &Script, fetch: Fetch<'_>) -> Shelved {
         let (run, generation) = (chain.run(), chain.generation());
         let mut shelved = Shelved {
             journal: Journal::new(chain),
@@ -161,12 +161,13 @@ impl Shelved {
         self.parent
     }
 
-    pub(crate) fn doubts(&self) -> impl Iterator<Item = &Doubt> {
+    /// The steps that may or may not have happened.
+    pub fn doubts(&self) -> impl Iterator<Item = &Doubt> {
         self.doubts.values().map(|(_, doubt)| doubt)
     }
 
     /// Its questions that wait for a person. One whose time is over by now will not have an answer any more.
-    pub(crate) fn approvals(&self, now: Time) -> impl Iterator<Item = &OpenApproval> {
+    pub fn approvals(&self, now: Time) -> impl Iterator<Item = &OpenApproval> {
         let open = self.approvals.values().map(|(_, open)| open);
         open.filter(move |open| open.deadline.is_none_or(|deadline| deadline > now))
     }

@@ -17,7 +17,7 @@ use tiffany_log::{LogError, RealDisk, RunState, View};
 use tiffany_records::RunError;
 
 /// A run's log, for a replay.
-pub(crate) fn script(view: &View, run: Uuid) -> Result<Script, LogError> {
+pub fn script(view: &View, run: Uuid) -> Result<Script, LogError> {
     if let Some(error) = view.refused(run) {
         return Err(error.clone());
     }
@@ -88,7 +88,7 @@ impl Check {
     }
 
     /// The same with a runtime that has no log.
-    pub(crate) fn in_room(room: Runtime, view: View) -> Check {
+    pub fn in_room(room: Runtime, view: View) -> Check {
         let live = view.runs().filter(|(_, entry)| entry.state == RunState::Live);
         let left = live.map(|(run, _)| run).collect();
         Check { room, view, left }
@@ -200,7 +200,7 @@ impl Trial {
     }
 
     /// The same with a runtime that has no log.
-    pub(crate) fn in_room(mut room: Runtime, view: &View, run: Uuid) -> Result<Trial, RunError> {
+    pub fn in_room(mut room: Runtime, view: &View, run: Uuid) -> Result<Trial, RunError> {
         let entry = view.run(run).ok_or(LogError::UnknownRun(run))?;
         if entry.state != RunState::Live {
             let message = format!("run {run} is over: there is nothing that it would do next");

@@ -19,19 +19,18 @@ use tiffany_log::{
 use tiffany_records::RunError;
 
 /// The records of one run, checked.
-pub(crate) struct Fixture {
+pub struct Fixture {
     text: String,
     chain: Chain,
 }
 
 /// What came of a replay.
-pub(crate) struct Replayed {
-    pub(crate) verdict: Verdict,
+pub struct Replayed {
+    pub verdict: Verdict,
     /// Where the two part, without a guess why.
     pub(crate) parting: Option<TaskError>,
     /// How many calls that concern the world were the recorded ones.
-    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "only the command line asks"))]
-    pub(crate) calls: usize,
+    pub calls: usize,
 }
 
 impl Fixture {
@@ -91,13 +90,13 @@ impl Fixture {
     }
 
     /// Reads a file and checks every line.
-    pub(crate) fn read(path: &Path) -> Result<Fixture, RunError> {
+    pub fn read(path: &Path) -> Result<Fixture, RunError> {
         let bytes = std::fs::read(path).map_err(|error| LogError::io("read", path, &error))?;
         Fixture::parse(bytes, path)
     }
 
     /// The same with what was read from there.
-    pub(crate) fn parse(bytes: Vec<u8>, path: &Path) -> Result<Fixture, RunError> {
+    pub fn parse(bytes: Vec<u8>, path: &Path) -> Result<Fixture, RunError> {
         let wrong = |what: &str| {
             let message = format!("{} {what}", path.display());
             RunError::Failed(TaskError::new(ErrorKind::GoldenLog, message))
@@ -126,7 +125,7 @@ impl Fixture {
     }
 
     /// Runs the run again against its records, in a runtime without a log. No effect begins and nothing is written.
-    pub(crate) fn replay(&self, room: &mut Runtime) -> Result<Replayed, RunError> {
+    pub fn replay(&self, room: &mut Runtime) -> Result<Replayed, RunError> {
         let (mut script, mut deeds) = (Script::default(), Deeds::default());
         for record in self.records() {
             deeds.add(&record);
@@ -142,12 +141,13 @@ impl Fixture {
         Ok(Replayed { verdict, parting: rehearsal.parting, calls: rehearsal.matched })
     }
 
-    pub(crate) fn run(&self) -> Uuid {
+    /// The run that was captured.
+    pub fn run(&self) -> Uuid {
         self.chain.run()
     }
 
     /// How many records there are of the run itself.
-    pub(crate) fn len(&self) -> u64 {
+    pub fn len(&self) -> u64 {
         let last = self.records().last();
         let is_mark = last.is_some_and(|last| last.record_type() == Some(RecordType::Captured));
         self.chain.seq() - u64::from(is_mark)

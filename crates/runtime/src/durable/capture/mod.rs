@@ -2,7 +2,7 @@
 //! nothing of the tests around it.
 
 mod error;
-mod fixture;
+pub(crate) mod fixture;
 mod inside;
 mod left;
 mod placeholder;
@@ -78,7 +78,7 @@ pub fn capture(
 }
 
 /// The same with a runtime that has no log.
-pub(crate) fn capture_in(
+pub fn capture_in(
     room: &mut Runtime,
     view: &View,
     run: Uuid,
@@ -218,7 +218,7 @@ impl Captured {
 }
 
 /// A name made of a text, if there is something in it that can be in a name.
-pub(crate) fn name_of(text: &str) -> Option<String> {
+pub fn name_of(text: &str) -> Option<String> {
     const LONGEST: usize = 60;
     let mut name = String::new();
     for c in text.chars() {
@@ -237,7 +237,7 @@ pub(crate) fn name_of(text: &str) -> Option<String> {
 }
 
 /// Writes a file beside its place, and gives it its name when all is there.
-pub(crate) fn write_whole(file: &Path, text: &str, over: Over) -> Result<(), CaptureError> {
+pub fn write_whole(file: &Path, text: &str, over: Over) -> Result<(), CaptureError> {
     let failed = |error: &std::io::Error| LogError::io("write", file, error);
     if over == Over::Nothing && file.symlink_metadata().is_ok() {
         return Err(CaptureError::FileThere(file.to_path_buf()));

@@ -27,7 +27,7 @@ pub(crate) enum Act {
 
 /// How far a rehearsal goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Until {
+pub enum Until {
     /// To where the log ends.
     TheEnd,
     /// On to where the run would wait for the world.
@@ -50,23 +50,19 @@ pub struct Upcoming {
 
 /// What came of it.
 #[derive(Default)]
-#[cfg_attr(
-    not(feature = "cli"),
-    expect(dead_code, reason = "only the command line tells all of it")
-)]
-pub(crate) struct Rehearsal {
+pub struct Rehearsal {
     /// How many calls that concern the world were the recorded ones.
-    pub(crate) matched: usize,
+    pub matched: usize,
     /// Why it does not fit its log, if it does not.
-    pub(crate) apart: Option<TaskError>,
+    pub apart: Option<TaskError>,
     /// The same without a guess at what was done to the program.
     pub(crate) parting: Option<TaskError>,
     /// What its tasks did, in order. Plain yields are left out.
     pub(crate) acts: Vec<(Tid, Act)>,
     /// Where its tasks stand now.
-    pub(crate) tasks: Vec<TaskInfo>,
+    pub tasks: Vec<TaskInfo>,
     /// What it would do next.
-    pub(crate) upcoming: Vec<Upcoming>,
+    pub upcoming: Vec<Upcoming>,
     /// What could be written where it does not fit.
     pub(crate) proposal: Option<Proposal>,
     /// How its root ended.
@@ -88,7 +84,7 @@ pub(crate) fn act_of(record: &Record) -> Option<(Tid, Act)> {
 
 impl Runtime {
     /// Runs a run again against its log.
-    pub(crate) fn rehearse(
+    pub fn rehearse(
         &mut self,
         chain: &Chain,
         script: Script,

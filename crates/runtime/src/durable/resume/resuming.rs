@@ -631,11 +631,7 @@ pub(crate) fn read_outcome(
 }
 
 /// Reads a payload that is in a file of its own.
-pub(crate) fn fetch(
-    disk: &dyn Disk,
-    root: &Path,
-    payload: &Payload<'_>,
-) -> Result<String, LogError> {
+pub fn fetch(disk: &dyn Disk, root: &Path, payload: &Payload<'_>) -> Result<String, LogError> {
     match payload {
         Payload::Blob { hash, .. } => {
             let bytes = read_blob(disk, root, *hash)?;

@@ -122,7 +122,7 @@ pub(crate) struct Begun {
 
 /// A whole log.
 #[derive(Clone, Default)]
-pub(crate) struct Script {
+pub struct Script {
     /// A call that is taken for its record although it differs.
     pub(crate) accepted: Option<u64>,
     /// Calls were taken out or moved.
@@ -175,7 +175,7 @@ pub(crate) struct Script {
     /// Whether it is held.
     pub(in crate::durable) hold: HoldState,
     /// How the root had ended.
-    pub(crate) outcome: Option<Result<String, TaskError>>,
+    pub outcome: Option<Result<String, TaskError>>,
 }
 
 /// The kind of a recorded call that concerned the world and was not refused.

@@ -10,15 +10,21 @@ use tiffany_records::RunError;
 
 /// Where a durable run stands in a runtime.
 #[derive(Clone, Debug)]
-pub(crate) enum Standing {
+pub enum Standing {
+    /// It goes on.
     Live,
+    /// It is over.
     Over,
+    /// It can't go on, and why.
     Paused(TaskError),
+    /// The runtime has no such run.
     Unknown,
 }
 
 impl Runtime {
-    pub(crate) fn standing(&self, uuid: Uuid) -> Standing {
+    /// Where a durable run stands.
+    #[doc(hidden)]
+    pub fn standing(&self, uuid: Uuid) -> Standing {
         if let Some(error) = self.refusal(uuid) {
             return Standing::Paused(error);
         }
@@ -32,15 +38,12 @@ impl Runtime {
 
     /// Drives all runs for as long as this says so. It is asked whenever something happens, and whenever the bell
     /// is rung.
-    pub(crate) fn drive_while(
-        &mut self,
-        goes_on: impl Fn(&Runtime) -> bool,
-    ) -> Result<(), RunError> {
+    pub fn drive_while(&mut self, goes_on: impl Fn(&Runtime) -> bool) -> Result<(), RunError> {
         self.drive_until(Location::caller(), |runtime| !goes_on(runtime))
     }
 
     /// Something by which another thread makes the loop look up.
-    pub(crate) fn bell(&self) -> impl Fn() + Send + 'static {
+    pub fn bell(&self) -> impl Fn() + Send + 'static {
         let handle = self.handle();
         move || handle.nudge()
     }

@@ -9,11 +9,10 @@ use tiffany_log::{Record, RecordType};
 
 /// Whether a run came again as its log has it.
 #[derive(Clone, Debug)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// Every record came again.
     Identical,
     /// All calls that concern the world did. Between them something changed, from this record on.
-    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "only the command line asks"))]
     SameCalls(u64),
     /// The program and the log part.
     Apart(TaskError),
@@ -23,7 +22,7 @@ pub(crate) enum Verdict {
 
 impl Verdict {
     /// What it says of a rehearsal of a run with these records, which came to this end.
-    pub(crate) fn of(
+    pub fn of(
         rehearsal: &Rehearsal,
         recorded: &Deeds,
         was: Option<&Result<String, TaskError>>,
@@ -70,11 +69,11 @@ fn other_end(rehearsal: &Rehearsal, was: Option<&Result<String, TaskError>>) -> 
 
 /// What the log says that tasks did.
 #[derive(Default)]
-pub(crate) struct Deeds(Vec<(u64, Tid, Deed)>);
+pub struct Deeds(Vec<(u64, Tid, Deed)>);
 
 impl Deeds {
     /// Takes in the next record.
-    pub(crate) fn add(&mut self, record: &Record<'_>) {
+    pub fn add(&mut self, record: &Record<'_>) {
         if let Some(deed) = deed(record) {
             self.0.push((record.seq, record.tid, deed));
         }

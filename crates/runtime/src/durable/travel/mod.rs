@@ -70,7 +70,7 @@ impl TimeTravel {
     }
 
     /// The same with a runtime that has no log.
-    pub(crate) fn in_room(room: Runtime, view: &View, run: Uuid) -> Result<TimeTravel, RunError> {
+    pub fn in_room(room: Runtime, view: &View, run: Uuid) -> Result<TimeTravel, RunError> {
         if view.run(run).is_some_and(|entry| entry.state == RunState::Removed) {
             return Err(RunError::Failed(run_removed(run)));
         }

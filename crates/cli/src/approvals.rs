@@ -1,0 +1,190 @@
+//! `approvals`, `approve` and `reject`: questions that wait for a person. They are answered by the process that has the directory, or,
+//! where none has it, in the log.
+
+use serde_json::json;
+use tiffany_kernel::{ErrorKind, TaskError, Time};
+
+use super::Done;
+use super::args::{Approvals, Approve, Approved, Reject};
+use super::driver::{self, Heard};
+use super::error::{CliError, Ending};
+use super::out::{Out, Style};
+use super::place::{Place, find, is_log};
+use super::summary::moment;
+use super::table::{Cell, Table};
+use tiffany::command::Clock;
+use tiffany::command::{Shelved, fetch, script};
+use tiffany::control::{Control, OpenApproval, Ruling};
+use tiffany_daemon::shell_word;
+use tiffany_log::{Payload, RunState, Stamp, View};
+use tiffany_records::key::Key;
+
+pub(super) fn list(place: &Place, mut out: Out, options: &Approvals) -> Done {
+    let view = place.look()?;
+    let run = options.run.as_deref().map(|name| find(&view, name)).transpose()?;
+    let mut open = read(place, &view)?;
+    if let Some(run) = run {
+        open.retain(|open| open.run == run.to_string());
+    }
+    open.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
+    if out.json {
+        open.iter().try_for_each(|open| out.json(open))?;
+        return out.end(0);
+    }
+    let mut table = Table::new(&["APPROVAL", "RUN", "SINCE", "UNTIL", "CHOICES", "QUESTION"]);
+    for open in &open {
+        let until = open.deadline.map_or_else(|| "-".into(), |until| moment(&text(until)));
+        table.row(vec![
+            Cell::new(Style::Busy, &open.id),
+            open.run_id.clone().unwrap_or_default().into(),
+            moment(&text(open.since)).into(),
+            until.into(),
+            open.choices.join(", ").into(),
+            open.question.clone().into(),
+        ]);
+    }
+    match table.is_empty() {
+        true => out.text(Style::Good, "nobody waits for an approval")?,
+        false => {
+            table.print(&mut out)?;
+            for line in how_to_decide(&open) {
+                out.text(Style::Dim, &line)?;
+            }
+        }
+    }
+    out.end(0)
+}
+
+/// Commands that work as they stand: for a question with two choices, and for one with more.
+fn how_to_decide(open: &[OpenApproval]) -> Vec<String> {
+    let (simple, other): (Vec<_>, Vec<_>) = open.iter().partition(|open| open.choices.len() == 2);
+    let id = |of: &[&OpenApproval]| match of {
+        [only] => only.id.clone(),
+        _ => "ID".to_owned(),
+    };
+    let mut lines = Vec::new();
+    if let [first, ..] = &simple[..] {
+        let (id, choices) = (id(&simple), &first.choices);
+        let says = simple.iter().all(|open| open.choices == *choices);
+        let (yes, no) = if says { (&*choices[0], &*choices[1]) } else { ("yes", "no") };
+        lines.push(format!("`approve {id}` says {yes}, `reject {id}` says {no}"));
+    }
+    if let [first, ..] = &other[..] {
+        let rest = first.choices.iter().skip(1).map(|choice| format!("`{}`", shell_word(choice)));
+        let rest: Vec<String> = rest.collect();
+        let first_choice = first.choices.first().map_or("", String::as_str);
+        let (id, choice) = (&first.id, shell_word(first_choice));
+        let or: String = rest.iter().map(|choice| format!(" or {choice}")).collect();
+        lines.push(format!("`approve {id} --choice {choice}`{or} chooses"));
+    }
+    lines.push("`--json` shows what belongs to a question".into());
+    lines
+}
+
+pub(super) fn approve(place: &Place, out: Out, options: &Approve) -> Done {
+    let ruling = match &options.choice {
+        Some(choice) => Ruling::choice(choice),
+        None => Ruling::yes(),
+    };
+    decide(place, out, &options.of, ruling)
+}
+
+pub(super) fn reject(place: &Place, out: Out, options: &Reject) -> Done {
+    decide(place, out, &options.of, Ruling::no())
+}
+
+fn decide(place: &Place, mut out: Out, of: &Approved, mut ruling: Ruling) -> Done {
+    is_log(&place.dir)?;
+    if let Some(by) = &of.by {
+        ruling = ruling.by(by);
+    }
+    if let Some(why) = &of.because {
+        ruling = ruling.because(why);
+    }
+    let id = which(place, of.question.as_deref())?;
+    let mut control = place.control()?;
+    let decided = control.resolve(&id, ruling)?;
+    let offline = control.is_offline();
+    if out.json {
+        out.json(&json!({ "approval": id, "decided": decided, "offline": offline }))?;
+        return out.end(0);
+    }
+    let style = if decided.rejected { Style::Bad } else { Style::Good };
+    let why = decided.why.as_deref().map_or_else(String::new, |why| format!(": {why}"));
+    let when = super::change::when(&control);
+    let text = format!("decided {id}: `{}`, by {}{why}{when}", decided.choice, decided.by);
+    out.text(style, &text)?;
+    out.end(0)
+}
+
+/// The id of the question that is meant: a whole one, that of a run's only question, or the only one there is.
+fn which(place: &Place, name: Option<&str>) -> Result<String, Ending> {
+    let view = place.look()?;
+    let run = match name {
+        None => None,
+        Some(name) => match name.rsplit_once('/') {
+            Some(_) if Key::parse(name).is_some() => return Ok(name.to_owned()),
+            // There may be a `/` in what a run is called; else it is the run by any of its names, and the record.
+            Some((run, record)) => match (find(&view, name), find(&view, run)) {
+                (Ok(whole), Ok(part)) => {
+                    let message = format!(
+                        "`{name}` is a run, and `{run}` is one too; name the question by UUID and record: {whole}/… or {part}/{record}"
+                    );
+                    return Err(TaskError::new(ErrorKind::BadArgument, message).into());
+                }
+                (Ok(whole), Err(_)) => Some(whole),
+                (Err(_), part) => return Ok(format!("{}/{record}", part?)),
+            },
+            None => Some(find(&view, name)?),
+        },
+    };
+    let mut open = read(place, &view)?;
+    if let Some(run) = run {
+        open.retain(|open| open.run == run.to_string());
+    }
+    match (open.as_slice(), run) {
+        ([one], _) => Ok(one.id.clone()),
+        // Who is asked knows whether its last question is decided, and by whom.
+        ([], Some(run)) => Ok(run.to_string()),
+        ([], None) => {
+            let message = "nobody waits for an approval";
+            Err(TaskError::new(ErrorKind::NoSuchApproval, message).into())
+        }
+        (several, _) => {
+            let what = match run {
+                Some(run) => format!("{run} has {} open questions", several.len()),
+                None => format!("there are {} open questions", several.len()),
+            };
+            let ids = several.iter().take(4).map(|open| open.id.clone()).collect();
+            Err(CliError::SeveralApprovals { what, ids }.into())
+        }
+    }
+}
+
+/// The questions that are open: as the process knows them that has the log, or as the log has them.
+pub(super) fn read(place: &Place, view: &View) -> Result<Vec<OpenApproval>, Ending> {
+    if let Some(holder) = view.holder() {
+        match driver::ask(&place.dir, Control::approvals)? {
+            Heard::Said(open) => return Ok(open),
+            Heard::Silent(silence) => silence.warn(),
+            Heard::Nobody => {
+                let message = format!("{holder} has the log, and does not listen");
+                return Err(TaskError::new(ErrorKind::Unreachable, message).into());
+            }
+        }
+    }
+    let now = Clock::system().now();
+    let mut open = Vec::new();
+    for (run, entry) in view.runs().filter(|(_, entry)| entry.state == RunState::Live) {
+        // One that is damaged does not stand in the way of the others.
+        let Ok(script) = script(view, run) else { continue };
+        let fetch = |payload: &Payload<'_>| fetch(&**view.disk(), view.root(), payload);
+        let shelved = Shelved::new(entry.chain(run), &script, &fetch);
+        open.extend(shelved.approvals(now).cloned());
+    }
+    Ok(open)
+}
+
+fn text(time: Time) -> String {
+    Stamp::from_unix_nanos(time.as_nanos()).as_str().to_owned()
+}

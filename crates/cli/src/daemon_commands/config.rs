@@ -1,0 +1,52 @@
+//! `config`: a configuration to begin with, and whether one makes sense.
+
+use std::path::PathBuf;
+
+use crate::{GuestError, Invocation};
+use clap::{Arg, Command, value_parser};
+use serde_json::json;
+
+use super::print;
+use tiffany_daemon::config::{Config, EXAMPLE};
+use tiffany_daemon::tls::Tls;
+
+pub(crate) const NAME: &str = "config";
+
+pub(crate) fn command() -> Command {
+    let file = Arg::new("file").value_name("FILE").value_parser(value_parser!(PathBuf));
+    let file = file.help("The file; without it, the one that `--config` names.");
+    Command::new(NAME)
+        .about("Print a configuration of the daemon to begin with, or check one")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(Command::new("example").about("Print a file in which everything is, with what it means"))
+        .subcommand(
+            Command::new("check")
+                .about("Read a configuration and the certificates it names, as `serve` would, and tell what is wrong")
+                .arg(file),
+        )
+}
+
+pub(crate) fn run(asked: &Invocation<'_>) -> Result<u8, GuestError> {
+    let Some(("check", matches)) = asked.matches.subcommand() else {
+        return print::write(EXAMPLE).map(|()| 0);
+    };
+    let file =
+        matches.get_one::<PathBuf>("file").or_else(|| super::typed_config_file(asked.matches));
+    let Some(file) = file else {
+        return Err(GuestError {
+            code: "TFY0067".into(),
+            text: "no file is given to check; name it after `check`, or with `--config`".into(),
+            exit: Some(2),
+        });
+    };
+    let config = Config::read(file)?;
+    if let Some(files) = config.tls() {
+        Tls::new(files)?;
+    }
+    match asked.json {
+        true => print::json(&json!({ "file": file.display().to_string(), "good": true }))?,
+        false => print::line_of(&format!("{} is good", file.display()))?,
+    }
+    Ok(0)
+}

@@ -1,0 +1,113 @@
+//! `demo`: a daemon with some workflows, killed again and relaunch, while a ledger in a process of its own sees what is done. At the end the ledger is compared
+//! with the log, and the daemon goes on for those who want to look at its page.
+
+mod ledger;
+mod others;
+mod proof;
+mod show;
+mod timeline;
+mod trip;
+
+use std::io::{self, IsTerminal, Read};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::{GuestError, Invocation};
+use clap::{self, Args, FromArgMatches};
+use tiffany::Runtime;
+use tiffany_daemon::Relaunch;
+
+use tiffany_daemon::DaemonError;
+use tiffany_daemon::{Daemon, LISTEN};
+
+/// The command.
+pub(crate) const NAME: &str = "demo";
+/// Tells a process of this program that it plays a part in a demo, where, and what its address is.
+const PART: &str = "TIFFANY_DEMO_PART";
+const PLACE: &str = "TIFFANY_DEMO_DIR";
+const ADDRESS: &str = "TIFFANY_DEMO_ADDRESS";
+
+/// Show a daemon that is killed in the middle of its work, again and relaunch, and see that nothing is lost and nothing done twice.
+#[derive(Args, Debug)]
+struct Demo {
+    /// Where its log and its ledger are kept; a new directory, by default one for temporary files.
+    #[arg(value_name = "DIR")]
+    place: Option<PathBuf>,
+    /// End by itself, instead of waiting for Ctrl-C with the page open; so it is where standard output is no terminal.
+    #[arg(long)]
+    headless: bool,
+    /// Where its daemon listens; by default port 8787, or one that is free.
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::serve::address)]
+    listen: Option<SocketAddr>,
+}
+
+pub(crate) fn command() -> clap::Command {
+    Demo::augment_args(clap::Command::new(NAME))
+}
+
+/// Plays a part in a demo, if this process was started for that; else shows one.
+pub(crate) fn run(asked: &Invocation<'_>) -> Result<u8, GuestError> {
+    if let (Ok(part), Some(dir)) = (std::env::var(PART), std::env::var_os(PLACE)) {
+        let played = match part.as_str() {
+            "ledger" => ledger::serve(Path::new(&dir)).map_err(failed),
+            _ => serve(Path::new(&dir), asked.relaunch.clone()),
+        };
+        return played.map(|()| 0).map_err(|error| told(&error));
+    }
+    let typed = Demo::from_arg_matches(asked.matches).map_err(|error| usage(&error.to_string()))?;
+    let temporary = || std::env::temp_dir().join(format!("tiffany-demo-{}", std::process::id()));
+    let dir = typed.place.clone().unwrap_or_else(temporary);
+    if std::fs::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(usage(&format!("{} is not empty; give `demo` a new directory", dir.display())));
+    }
+    let made = || {
+        std::fs::create_dir_all(&dir)?;
+        Ok((dir.canonicalize()?, free(typed.listen)?))
+    };
+    let (dir, address) = made().map_err(|error| told(&failed(error)))?;
+    let headless = typed.headless || asked.json || !io::stdout().is_terminal();
+    show::play(asked, &dir, address, headless).map_err(|error| told(&error))?;
+    Ok(0)
+}
+
+/// An address that stays the same when one daemon takes the place of another.
+fn free(wanted: Option<SocketAddr>) -> io::Result<SocketAddr> {
+    let taken = match wanted {
+        Some(wanted) => TcpListener::bind(wanted)?,
+        None => TcpListener::bind(LISTEN).or_else(|_| TcpListener::bind("127.0.0.1:0"))?,
+    };
+    taken.local_addr()
+}
+
+/// What the process does that is killed. It ends when nobody holds its standard input any more.
+fn serve(dir: &Path, relaunch: Relaunch) -> Result<(), DaemonError> {
+    let address = std::env::var(ADDRESS).ok().and_then(|text| text.parse().ok()).unwrap_or(LISTEN);
+    let functions = others::register(trip::register(Runtime::builder(), dir));
+    let daemon = Daemon::new(functions, dir).listen(address).relaunch(relaunch);
+    let mut serving = daemon.open().map_err(|error| DaemonError::Demo(error.to_string()))?;
+    let (held, handle) = (Arc::new(AtomicBool::new(true)), serving.handle());
+    let holds = Arc::clone(&held);
+    std::thread::spawn(move || {
+        drop(io::stdin().read_to_end(&mut Vec::new()));
+        holds.store(false, Ordering::SeqCst);
+        handle.nudge();
+    });
+    let served = serving.run_while(|_| held.load(Ordering::SeqCst));
+    let closed = serving.close();
+    served.and(closed.map(drop)).map_err(|error| DaemonError::Demo(error.to_string()))
+}
+
+fn failed(error: io::Error) -> DaemonError {
+    DaemonError::Demo(error.to_string())
+}
+
+fn told(error: &DaemonError) -> GuestError {
+    GuestError { code: error.code().into(), text: error.to_string(), exit: None }
+}
+
+fn usage(message: &str) -> GuestError {
+    let text = format!("{message} [TFY0067]; `--help` tells what there is");
+    GuestError { code: "TFY0067".into(), text, exit: Some(2) }
+}

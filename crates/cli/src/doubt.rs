@@ -1,0 +1,115 @@
+//! `doubt`: steps of which nobody knows whether they happened, and what a person decides about them.
+
+use serde_json::json;
+use tiffany_kernel::{ErrorKind, TaskError};
+
+use super::Done;
+use super::args::{Decide, Doubt, DoubtCommand};
+use super::driver::{self, Heard};
+use super::error::{CliError, Ending};
+use super::out::{Out, Style};
+use super::place::{Place, is_log};
+use super::summary::Summary;
+use super::table::{Cell, Table};
+use tiffany::command::{Shelved, fetch, script};
+use tiffany::control::{Control, Decision, Doubt as InDoubt};
+use tiffany_log::{Payload, RunState, View};
+
+pub(super) fn doubt(place: &Place, out: Out, options: &Doubt) -> Done {
+    match &options.command {
+        Some(DoubtCommand::Decide(decide)) => self::decide(place, out, decide),
+        None => list(place, out),
+    }
+}
+
+/// Lists them: as the process knows them that has the log, or as the log has them.
+fn list(place: &Place, mut out: Out) -> Done {
+    let view = place.look()?;
+    let said = match view.holder() {
+        Some(holder) => match driver::ask(&place.dir, Control::doubts)? {
+            Heard::Said(doubts) => Some(doubts),
+            Heard::Silent(silence) => {
+                silence.warn();
+                None
+            }
+            Heard::Nobody => {
+                let message = format!("{holder} has the log, and does not listen");
+                return Err(TaskError::new(ErrorKind::Unreachable, message).into());
+            }
+        },
+        None => None,
+    };
+    let doubts = said.unwrap_or_else(|| of_files(&view));
+    if out.json {
+        for InDoubt { key, run, step, attempt, waits, .. } in &doubts {
+            let run = run.to_string();
+            out.json(&json!({
+                "key": key, "run": run, "step": step, "attempt": attempt, "waits": waits,
+            }))?;
+        }
+        return out.end(0);
+    }
+    let mut table = Table::new(&["KEY", "ID", "STEP", "ATTEMPT", "ITS TASK"]);
+    for InDoubt { key, run, step, attempt, waits, .. } in &doubts {
+        let id = view.run(*run).map(|entry| Summary::read(&view, *run, entry).id);
+        let waits = if *waits { "waits for a decision" } else { "does not run at present" };
+        table.row(vec![
+            Cell::new(Style::Bad, key),
+            id.unwrap_or_default().into(),
+            step.into(),
+            attempt.to_string().into(),
+            waits.into(),
+        ]);
+    }
+    match table.is_empty() {
+        true => out.text(Style::Good, "nothing is in doubt")?,
+        false => {
+            table.print(&mut out)?;
+            let next = "find out in the world what happened, then `doubt decide KEY --done JSON`, `--failed MESSAGE` or `--again`";
+            out.text(Style::Dim, next)?;
+        }
+    }
+    out.end(0)
+}
+
+/// Those that the log has.
+fn of_files(view: &View) -> Vec<InDoubt> {
+    let mut doubts = Vec::new();
+    for (run, entry) in view.runs().filter(|(_, entry)| entry.state == RunState::Live) {
+        // One that is damaged does not stand in the way of the others.
+        let Ok(script) = script(view, run) else { continue };
+        let fetch = |payload: &Payload<'_>| fetch(&**view.disk(), view.root(), payload);
+        let shelved = Shelved::new(entry.chain(run), &script, &fetch);
+        doubts.extend(shelved.doubts().cloned());
+    }
+    doubts
+}
+
+fn decide(place: &Place, mut out: Out, options: &Decide) -> Done {
+    let decision = decision(options)?;
+    is_log(&place.dir)?;
+    let mut control = place.control()?;
+    let word = decision.word();
+    control.decide(&options.key, decision)?;
+    let (key, offline) = (&options.key, control.is_offline());
+    match out.json {
+        true => out.json(&json!({ "key": key, "decided": word, "offline": offline }))?,
+        false => {
+            let when = super::change::when(&control);
+            out.text(Style::Good, &format!("decided {key}: {word}{when}"))?;
+        }
+    }
+    out.end(0)
+}
+
+fn decision(options: &Decide) -> Result<Decision, Ending> {
+    match (&options.done, &options.failed, options.again) {
+        (Some(json), None, false) => Ok(Decision::Done(super::change::parse(json)?)),
+        (None, Some(message), false) => Ok(Decision::Failed(message.clone())),
+        (None, None, true) => Ok(Decision::Again),
+        _ => {
+            Err(CliError::Usage("one of `--done`, `--failed` and `--again` is needed".into())
+                .into())
+        }
+    }
+}

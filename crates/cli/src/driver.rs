@@ -1,0 +1,165 @@
+//! The process that drives the runs of a directory: whether there is one, what it says to commands that only look, and
+//! what to do where there is none. A run whose process is gone is `live` in its log: it looks alive.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+use tiffany_kernel::{ErrorKind, TaskError, Uuid};
+
+use super::error::Shown;
+use tiffany::control::Control;
+use tiffany_daemon::shell_word;
+use tiffany_log::lasting_holder;
+
+/// How long a command that only looks waits for the process before it looks at the files.
+pub(super) const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long it waits for the reason. That is answered without the loop.
+const REASON_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// What came of asking the process.
+pub(super) enum Heard<T> {
+    /// No process listens.
+    Nobody,
+    Said(T),
+    /// The process does not answer in time.
+    Silent(Silence),
+}
+
+/// A process that does not answer, and why as far as that is known.
+#[derive(Clone)]
+pub(super) struct Silence {
+    pub(super) pid: Option<u32>,
+    why: String,
+    next: String,
+}
+
+/// Asks the process that has the log. If it does not answer in time, what the files say is the answer.
+pub(super) fn ask<T>(
+    dir: &Path,
+    ask: impl FnOnce(&mut Control) -> Result<T, TaskError>,
+) -> Result<Heard<T>, TaskError> {
+    let heard = match Control::connect_within(dir, LOOK_TIMEOUT) {
+        Ok(None) => return Ok(Heard::Nobody),
+        Ok(Some(mut control)) => ask(&mut control),
+        Err(error) => Err(error),
+    };
+    match heard {
+        Ok(said) => Ok(Heard::Said(said)),
+        Err(error) if error.kind() == ErrorKind::Unreachable => {
+            Ok(Heard::Silent(Silence::of(dir, &error)))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+impl Silence {
+    /// `None`: that process is not stopped.
+    pub(super) fn of_stopped(pid: u32) -> Option<Silence> {
+        is_stopped(pid).then(|| Silence {
+            pid: Some(pid),
+            why: format!("process {pid} has the log and is stopped"),
+            next: format!("`kill -CONT {pid}` continues it"),
+        })
+    }
+
+    pub(super) fn of(dir: &Path, error: &TaskError) -> Silence {
+        let pid = lasting_holder(dir).map(|holder| holder.pid);
+        let name = pid.map_or_else(|| "the process".into(), |pid| format!("process {pid}"));
+        if let Some(stopped) = pid.and_then(Silence::of_stopped) {
+            return stopped;
+        }
+        let turn = || {
+            let mut control = Control::connect_within(dir, REASON_TIMEOUT).ok()??;
+            control.long_turns().ok()?.pop().filter(|turn| !turn.is_over)
+        };
+        let (why, next) = match turn() {
+            Some(turn) => (
+                format!("{name} has the log and does not answer: {turn}"),
+                "let that task give its turn back, by an await or in a step",
+            ),
+            None => (format!("{name} has the log: {}", error.message()), "try again later"),
+        };
+        Silence { pid, why, next: next.into() }
+    }
+
+    /// Says on standard error that only the files were read.
+    pub(super) fn warn(&self) {
+        self.say("this is what the files say");
+    }
+
+    /// Says on standard error that the process does not answer, and what is done about it.
+    fn say(&self, so: &str) {
+        let why = super::out::clean(&self.why).into_owned();
+        let code = ErrorKind::Unreachable.code();
+        eprintln!("warning[{code}]: {why}; {so}");
+        eprintln!("  next: {}", self.next);
+    }
+
+    /// The same in one line.
+    pub(super) fn text(&self) -> String {
+        format!("{}, so the run stands still; {}", self.why, self.next)
+    }
+
+    /// Adds the same to an object of JSON.
+    pub(super) fn note(this: Option<&Silence>, object: &mut Value) {
+        if let Some(silence) = this {
+            object["unanswered"] = silence.why.clone().into();
+        }
+    }
+
+    pub(super) fn shown(&self, exit: u8) -> Shown {
+        Shown {
+            code: ErrorKind::Unreachable.code().into(),
+            message: self.why.clone(),
+            next: self.next.clone(),
+            exit,
+        }
+    }
+}
+
+/// Says on standard error why the process does not answer, while its answer is waited for.
+pub(super) fn say_that_it_waits(dir: &Path) {
+    let error = TaskError::new(ErrorKind::Unreachable, "it does not answer");
+    Silence::of(dir, &error).say("its answer is waited for, half a minute at most");
+}
+
+/// Whether a process was stopped by a signal.
+fn is_stopped(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name may have anything in it, parentheses too.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
+}
+
+/// The number of the process that has the log, and so drives its runs. One that only writes something down is none.
+pub(super) fn process(dir: &Path) -> Option<u32> {
+    let holder = lasting_holder(dir).map(|holder| holder.pid);
+    // The lock of a process in another container is not seen, and its socket answers all the same.
+    holder.or_else(|| Control::connect_within(dir, LOOK_TIMEOUT).ok().flatten()?.peer())
+}
+
+/// Runs that the process does not drive, and why: to their logs they are live. If the process does not answer, that
+/// is said on standard error.
+pub(super) fn paused(dir: &Path) -> (BTreeMap<Uuid, TaskError>, Option<Silence>) {
+    match ask(dir, Control::status) {
+        Ok(Heard::Said(status)) => {
+            let paused = status.paused.into_iter().map(|paused| (paused.run, paused.error));
+            (paused.collect(), None)
+        }
+        Ok(Heard::Silent(silence)) => {
+            silence.warn();
+            (BTreeMap::new(), Some(silence))
+        }
+        Ok(Heard::Nobody) | Err(_) => (BTreeMap::new(), None),
+    }
+}
+
+/// What to do where nobody does.
+pub(super) fn start(dir: &Path) -> String {
+    let dir = dir.display().to_string();
+    format!(
+        "start `tiffany serve --app FILE --dir {}` (Python), or the program that has the functions (by its own `serve`, if it has one)",
+        shell_word(&dir)
+    )
+}

@@ -1,0 +1,364 @@
+//! What can go wrong with a command, and the exit codes. What goes wrong with a log or a run has errors of its own,
+//! which are only shown here.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io::Write;
+use std::path::PathBuf;
+
+use serde_json::json;
+use tiffany_kernel::{ErrorKind, TaskError};
+
+use super::driver;
+use super::out::{Style, clean, paint};
+use tiffany::command::CaptureError;
+use tiffany_log::LogError;
+use tiffany_log::backup::BackupError;
+use tiffany_records::RunError;
+use tiffany_records::redact::shown;
+
+/// The exit codes.
+pub(super) mod exit {
+    /// What was asked about failed, is damaged, differs, or is not there.
+    pub(crate) const FAILED: u8 = 1;
+    /// What was typed makes no sense.
+    pub(crate) const USAGE: u8 = 2;
+    /// It needs the program that the runs belong to.
+    pub(crate) const NEEDS_PROGRAM: u8 = 3;
+    /// Another process has the directory, or cannot be reached.
+    pub(crate) const IN_USE: u8 = 4;
+    /// Time was up before all runs were over.
+    pub(crate) const UNFINISHED: u8 = 5;
+}
+
+/// Why a command could not do what was asked.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CliError {
+    /// There is no log in the directory.
+    #[error("there is no log in {} [TFY0060]; give its directory with `--dir`, or by TIFFANY_DIR; to begin one there, {}", .0.display(), driver::start(.0))]
+    NoLog(PathBuf),
+    /// Several runs are called so.
+    #[error("`{prefix}` is the beginning of several runs: {} [TFY0062]; give more of the UUID", .runs.join(", "))]
+    Ambiguous {
+        /// What was given.
+        prefix: String,
+        /// Some of the runs.
+        runs: Vec<String>,
+    },
+    /// Only the program whose runs these are can do it.
+    #[error(
+        "{0} [TFY0063]; use the program that the runs belong to: one that calls `tiffany::cli::main` with its functions registered; in Python, give its file with `--app`"
+    )]
+    NeedsProgram(String),
+    /// An argument is not JSON.
+    #[error(
+        "`{what}` is not JSON: {why} [TFY0064]; texts and names need quotation marks of their own: '\"tea\"', '{{\"item\": \"tea\"}}'"
+    )]
+    BadJson {
+        /// What was given.
+        what: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The check found damage.
+    #[error("{0} [TFY0065]; see what was found above, each with its next step")]
+    Damage(String),
+    /// A replay came to another end than the log.
+    #[error(
+        "{0} [TFY0066]; bring the program back that wrote the log, or let new code live with old runs by `patched`"
+    )]
+    OtherOutcome(String),
+    /// What was typed makes no sense.
+    #[error("{0} [TFY0067]; `--help` tells what there is")]
+    Usage(String),
+    /// The output could not be written.
+    #[error("cannot write the output: {0} [TFY0068]; see the system's message")]
+    Output(String),
+    /// Runs would not go on with this program.
+    #[error(
+        "{0} [TFY0081]; bring the recorded calls back, or let new code live with old runs by `patched`; `try` shows where"
+    )]
+    WouldDiverge(String),
+    /// A run that is to be looked at where it failed did not fail.
+    #[error("the run `{0}` did not fail [TFY0082]; `step` alone shows its last record")]
+    NotFailed(String),
+    /// There is no debugger for the language of the run.
+    #[error(
+        "there is no debugger for what failed here [TFY0083]; `step --failure` shows the run there; a debugger opens for tasks of Python"
+    )]
+    NoDebugger,
+    /// What only a run that goes on can be asked was asked of one that is over.
+    #[error(
+        "the run `{0}` is over [TFY0084]; `replay` runs it again, and `step` shows any moment of it"
+    )]
+    IsOver(String),
+    /// The answer for a fork cannot be read.
+    #[error("cannot read the answer from {}: {why} [TFY0085]; give a file with JSON in it, or `-` for standard input", .file.display())]
+    NoReply {
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        why: String,
+    },
+    /// Runs that were driven did not all end well.
+    #[error(
+        "{0} [TFY0069]; `show` and `log --failed` tell more of each, and `allow` lets a fork go on"
+    )]
+    NotAllWell(String),
+    /// Several questions are meant.
+    #[error("{what}: {} [TFY0185]; give the id of one, as `approvals` lists it", .ids.join(", "))]
+    SeveralApprovals {
+        /// What was asked for.
+        what: String,
+        /// Some of the questions.
+        ids: Vec<String>,
+    },
+    /// Questions of a run were denied, because nobody was there to ask.
+    #[error(
+        "{0} [TFY0186]; see by `show` what became of the run; ask in a terminal, or let somebody else decide by `--approvals wait`"
+    )]
+    Denied(String),
+    /// A run was to be started, and no process has the directory.
+    #[error(
+        "no process has {}, so nobody could run `{function}` [TFY0187]; {}, and submit again; or give `--wait` to a command line that has the function, which runs it here", .dir.display(), driver::start(.dir)
+    )]
+    NobodyRuns {
+        /// The function.
+        function: String,
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The input of a run cannot be read.
+    #[error("cannot read the input from {}: {why} [TFY0188]; give JSON, `@FILE` with a file that has JSON in it, or `-` for standard input", .file.display())]
+    NoInput {
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        why: String,
+    },
+    /// A backup is whole, and the log is not.
+    #[error(
+        "the backup came to its end, but {0} of the log cannot be read to the end [TFY0123]; `verify` tells more; what can be read is in the backup, and what an earlier one had is kept"
+    )]
+    DamagedInLog(String),
+    /// No process has the log, so there is none whose metrics could be told.
+    #[error(
+        "metrics are those of a process, and none has the log in {} [TFY0195]; {}", .0.display(), driver::start(.0)
+    )]
+    NobodyMeasures(PathBuf),
+    /// Something is left of runs that were removed.
+    #[error(
+        "{0} [TFY0205]; a process that has the directory erases it a second after the removal; where none has it, `rm` of the run does"
+    )]
+    NotErased(String),
+    /// Secrets are taken out of what is in the log, by rules that are not known here.
+    #[error(
+        "the log in {} is written without secrets, by redaction rules that this command does not have [TFY0212]; give the configuration that has them with `--config FILE`, or use the program that sets them", .0.display()
+    )]
+    NeedsRules(PathBuf),
+}
+
+impl CliError {
+    /// All codes, in order.
+    pub const CODES: &[&str] = &[
+        "TFY0060", "TFY0062", "TFY0063", "TFY0064", "TFY0065", "TFY0066", "TFY0067", "TFY0068",
+        "TFY0069", "TFY0081", "TFY0082", "TFY0083", "TFY0084", "TFY0085", "TFY0123", "TFY0185",
+        "TFY0186", "TFY0187", "TFY0188", "TFY0195", "TFY0205", "TFY0212",
+    ];
+
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            CliError::NoLog(_) => "TFY0060",
+            CliError::Ambiguous { .. } => "TFY0062",
+            CliError::NeedsProgram(_) => "TFY0063",
+            CliError::BadJson { .. } => "TFY0064",
+            CliError::Damage(_) => "TFY0065",
+            CliError::OtherOutcome(_) => "TFY0066",
+            CliError::Usage(_) => "TFY0067",
+            CliError::Output(_) => "TFY0068",
+            CliError::NotAllWell(_) => "TFY0069",
+            CliError::WouldDiverge(_) => "TFY0081",
+            CliError::NotFailed(_) => "TFY0082",
+            CliError::NoDebugger => "TFY0083",
+            CliError::IsOver(_) => "TFY0084",
+            CliError::NoReply { .. } => "TFY0085",
+            CliError::DamagedInLog(_) => "TFY0123",
+            CliError::SeveralApprovals { .. } => "TFY0185",
+            CliError::NobodyMeasures(_) => "TFY0195",
+            CliError::NeedsRules(_) => "TFY0212",
+            CliError::Denied(_) => "TFY0186",
+            CliError::NobodyRuns { .. } => "TFY0187",
+            CliError::NoInput { .. } => "TFY0188",
+            CliError::NotErased(_) => "TFY0205",
+        }
+    }
+}
+
+/// How a command stops early.
+pub(super) enum Ending {
+    /// Nobody reads any more.
+    Quiet,
+    Error(Shown),
+}
+
+/// An error as it is shown.
+#[derive(Clone, Debug)]
+pub(super) struct Shown {
+    pub(super) code: String,
+    pub(super) message: String,
+    pub(super) next: String,
+    pub(super) exit: u8,
+}
+
+impl Shown {
+    /// Takes the text of an error apart: `message [CODE]; next step`. What the rules of redaction take out is not in it.
+    pub(super) fn new(code: &str, text: &impl fmt::Display, exit: u8) -> Shown {
+        let text = shown(text).to_string();
+        let mark = format!(" [{code}]");
+        let (message, next) = match text.rsplit_once(&mark) {
+            Some((message, next)) => (message, next.trim_start_matches("; ")),
+            None => (text.as_str(), ""),
+        };
+        Shown { code: code.into(), message: message.into(), next: next.into(), exit }
+    }
+
+    pub(super) fn json(&self) -> serde_json::Value {
+        json!({ "code": self.code, "message": self.message, "next": self.next })
+    }
+}
+
+impl From<LogError> for Shown {
+    fn from(error: LogError) -> Shown {
+        let exit =
+            if matches!(error, LogError::Locked { .. }) { exit::IN_USE } else { exit::FAILED };
+        Shown::new(error.code(), &error, exit)
+    }
+}
+
+impl From<BackupError> for Shown {
+    fn from(error: BackupError) -> Shown {
+        match error {
+            BackupError::Log(error) => error.into(),
+            error => Shown::new(error.code(), &error, exit::FAILED),
+        }
+    }
+}
+
+impl From<CaptureError> for Shown {
+    fn from(error: CaptureError) -> Shown {
+        match error {
+            CaptureError::Log(error) => error.into(),
+            CaptureError::Run(error) => error.into(),
+            error => Shown::new(error.code(), &error, exit::FAILED),
+        }
+    }
+}
+
+impl From<TaskError> for Shown {
+    fn from(error: TaskError) -> Shown {
+        if error.kind() != ErrorKind::Unreachable {
+            return Shown::new(error.code(), &error, exit::FAILED);
+        }
+        // Who types a command does not drive a runtime.
+        let next = match error.message().starts_with("no process has ") {
+            true => "start the program that has the functions, or `serve`, and do it again",
+            false => {
+                "`status` and `doctor` tell who has the directory; do it again when that answers, as the same user, or end it"
+            }
+        };
+        Shown { next: next.into(), ..Shown::new(error.code(), &error, exit::IN_USE) }
+    }
+}
+
+impl From<RunError> for Shown {
+    fn from(error: RunError) -> Shown {
+        match error {
+            RunError::Log(error) => error.into(),
+            error => Shown::new(error.code(), &error, exit::FAILED),
+        }
+    }
+}
+
+impl From<CliError> for Shown {
+    fn from(error: CliError) -> Shown {
+        let exit = match error {
+            CliError::Ambiguous { .. }
+            | CliError::BadJson { .. }
+            | CliError::SeveralApprovals { .. }
+            | CliError::Usage(_) => exit::USAGE,
+            CliError::NobodyMeasures(_) => exit::IN_USE,
+            CliError::NeedsProgram(_) | CliError::NobodyRuns { .. } => exit::NEEDS_PROGRAM,
+            _ => exit::FAILED,
+        };
+        Shown::new(error.code(), &error, exit)
+    }
+}
+
+impl<E: Into<Shown>> From<E> for Ending {
+    fn from(error: E) -> Ending {
+        Ending::Error(error.into())
+    }
+}
+
+impl From<std::io::Error> for Ending {
+    fn from(error: std::io::Error) -> Ending {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Ending::Quiet,
+            _ => CliError::Output(error.to_string()).into(),
+        }
+    }
+}
+
+/// Writes an error to standard error, and gives the exit code.
+pub(super) fn show(error: &Shown, is_json: bool, colour: bool) -> u8 {
+    let mut text = match is_json {
+        true => super::json::line(&json!({ "error": error.json(), "exit": error.exit })),
+        false => {
+            let head = paint(colour, Style::Bad, &format!("error[{}]", error.code));
+            let mut text = format!("{head}: {}\n", clean(&error.message));
+            if !error.next.is_empty() {
+                let mark = paint(colour, Style::Dim, "  next:");
+                text.push_str(&format!("{mark} {}\n", clean(&error.next)));
+            }
+            text
+        }
+    };
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    // There is nobody left to tell if this fails.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+    error.exit
+}
+
+/// What was typed cannot be read, or asks for help.
+pub(super) fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
+    if !error.use_stderr() {
+        // Help and version.
+        let _ = std::io::stdout().write_all(error.render().to_string().as_bytes());
+        return 0;
+    }
+    let is_json = arguments.iter().any(|argument| argument == "--json");
+    let text = error.render().to_string();
+    // Who types nothing more wants to know what there is.
+    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand && !is_json
+    {
+        let _ = std::io::stderr().write_all(text.as_bytes());
+        return exit::USAGE;
+    }
+    if !is_json {
+        let colour = super::out::colours_errors();
+        let head = paint(colour, Style::Bad, "error[TFY0067]");
+        let body = clean_lines(text.strip_prefix("error: ").unwrap_or(&text));
+        let _ = std::io::stderr().write_all(format!("{head}: {body}").as_bytes());
+        return exit::USAGE;
+    }
+    let first = text.lines().next().unwrap_or("").trim_start_matches("error: ");
+    show(&CliError::Usage(first.into()).into(), is_json, false)
+}
+
+fn clean_lines(text: &str) -> String {
+    text.lines().map(|line| format!("{}\n", clean(line))).collect()
+}

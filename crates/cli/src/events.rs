@@ -1,0 +1,243 @@
+//! `events`: what runs are doing in the process that has the directory, as it tells it. Nothing is read from the log but the names of the runs.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tiffany_kernel::{ErrorKind, Uuid};
+
+use super::Done;
+use super::args::Events;
+use super::driver;
+use super::error::{Ending, Shown};
+use super::out::{Out, Style, clean, paint};
+use super::place::{Place, find_kept, is_log};
+use tiffany::command::no_activity;
+use tiffany::control::{Control, Next, Watching};
+use tiffany::pal::{Activity, Data, Detail, Stage, Told, Wanted};
+use tiffany_log::{RunState, Stamp};
+
+/// How long one who follows waits before he looks again whether somebody has the directory.
+const PACE: Duration = Duration::from_millis(100);
+
+/// How long nothing is written while nothing comes.
+const LOOK: Duration = Duration::from_millis(500);
+
+pub(super) fn events(place: &Place, mut out: Out, options: &Events) -> Done {
+    let mut follows = options.follow;
+    let run = match &options.run {
+        None => {
+            is_log(&place.dir)?;
+            None
+        }
+        Some(name) => {
+            let view = place.look_for(&[name])?;
+            let run = find_kept(&view, name)?;
+            // Nothing more will come of it.
+            follows &= view.run(run).is_some_and(|entry| entry.state != RunState::Finished);
+            Some(run)
+        }
+    };
+    let mut wanted = Wanted::new().from(options.from.unwrap_or(0)).ghosts(!options.no_ghosts);
+    if options.new {
+        wanted.from = None;
+    }
+    wanted.run = run.map(Into::into);
+    wanted.detail = if options.all { Detail::All } else { Detail::Notable };
+    let mut reading = Reading { wanted, epoch: None, run };
+    let Some(mut watching) = reading.connect(place)? else {
+        let mut shown = Shown::from(no_activity());
+        let start = driver::start(&place.dir);
+        shown.next = format!("{start}; what is written down of the runs is shown by `log`");
+        return Err(Ending::Error(shown));
+    };
+    if !out.json {
+        reading.head(&mut out)?;
+    }
+    loop {
+        match reading.go_on(&mut out, &mut watching, follows)? {
+            Stopped::Done => return out.end(0),
+            Stopped::Gone if !follows => return out.end(0),
+            Stopped::Gone => {
+                note(&mut out, "the process is gone; waiting for the next one", "gone")?;
+                watching = reading.connect_again(place)?;
+                let told = match reading.epoch == Some(watching.beginning().epoch) {
+                    true => "connected again to the same process",
+                    false => "another process has the directory; its numbers begin anew",
+                };
+                note(&mut out, told, "connected")?;
+                reading.begin(&watching);
+            }
+        }
+    }
+}
+
+/// Says something that is no event.
+fn note(out: &mut Out, text: &str, word: &str) -> Result<(), Ending> {
+    match out.json {
+        true => out.json(&json!({ "note": word }))?,
+        false => {
+            out.flush()?;
+            eprintln!("tiffany: {text}");
+        }
+    }
+    out.flush()
+}
+
+/// Why a stream is not read any more.
+enum Stopped {
+    /// All is told that was asked for.
+    Done,
+    /// The process is gone.
+    Gone,
+}
+
+/// What is read, and how far that is.
+struct Reading {
+    wanted: Wanted,
+    epoch: Option<u64>,
+    run: Option<Uuid>,
+}
+
+impl Reading {
+    /// `None`: nobody has the directory.
+    fn connect(&mut self, place: &Place) -> Result<Option<Watching>, Ending> {
+        let Some(control) = place.process()? else { return Ok(None) };
+        let watching = control.watch(self.wanted.clone())?;
+        self.begin(&watching);
+        Ok(Some(watching))
+    }
+
+    /// The same after the process was lost, as soon as there is one.
+    fn connect_again(&mut self, place: &Place) -> Result<Watching, Ending> {
+        loop {
+            is_log(&place.dir)?;
+            let connected = Control::connect(&place.dir).ok().flatten();
+            if let Some(watching) = connected.and_then(|control| control.watch(self.again()).ok()) {
+                return Ok(watching);
+            }
+            std::thread::sleep(PACE);
+        }
+    }
+
+    /// What is wanted of whoever comes next. The numbers of another process mean nothing: all that it knows is wanted.
+    fn again(&self) -> Wanted {
+        let mut wanted = self.wanted.clone();
+        wanted.from = Some(0);
+        wanted
+    }
+
+    /// A stream begins.
+    fn begin(&mut self, watching: &Watching) {
+        let epoch = watching.beginning().epoch;
+        if self.epoch.is_some_and(|known| known != epoch) {
+            self.wanted.from = Some(0);
+        }
+        self.epoch = Some(epoch);
+    }
+
+    /// Prints what comes.
+    fn go_on(
+        &mut self,
+        out: &mut Out,
+        watching: &mut Watching,
+        follows: bool,
+    ) -> Result<Stopped, Ending> {
+        let known = watching.beginning().next_seq;
+        loop {
+            let next = match watching.next(LOOK) {
+                Ok(next) => next,
+                Err(error) if error.kind() == ErrorKind::Unreachable => return Ok(Stopped::Gone),
+                Err(error) => return Err(error.into()),
+            };
+            match next {
+                Next::Told(Told::Event(event)) => {
+                    // After it was connected again it may be told what it knows.
+                    if event.seq < self.wanted.from.unwrap_or(0) {
+                        continue;
+                    }
+                    self.wanted.from = Some(event.seq + 1);
+                    self.print(out, &event)?;
+                    let is_end = event.tid.is_none() && !event.ghost && is_end(event.stage);
+                    if (self.run.is_some() && is_end) || (!follows && event.seq + 1 >= known) {
+                        return Ok(Stopped::Done);
+                    }
+                }
+                Next::Told(Told::Lost { count }) => match out.json {
+                    true => out.json(&json!({ "lost": count }))?,
+                    false => out.text(Style::Bad, &format!("… {count} events are gone"))?,
+                },
+                Next::UpToDate if !follows => return Ok(Stopped::Done),
+                Next::Over => return Ok(Stopped::Gone),
+                Next::UpToDate | Next::Nothing => out.flush()?,
+            }
+        }
+    }
+
+    fn head(&self, out: &mut Out) -> Result<(), Ending> {
+        let run = if self.run.is_none() { "RUN       " } else { "" };
+        let head =
+            format!("{:>5}  {:<12}  {run}{:>4}  {:<21}  WHAT", "SEQ", "TIME", "TASK", "STAGE");
+        out.text(Style::Head, &head)
+    }
+
+    fn print(&self, out: &mut Out, event: &Activity) -> Result<(), Ending> {
+        if out.json {
+            return out.json(event);
+        }
+        let stamp = Stamp::from_unix_nanos(event.ts.as_nanos());
+        let time = stamp.as_str().get(11..23).unwrap_or_default();
+        let run = match self.run {
+            Some(_) => String::new(),
+            None => format!("{:<8.8}  ", event.task_id.to_string()),
+        };
+        let tid = event.tid.map_or("-".to_owned(), |tid| tid.to_string());
+        let head = format!("{:>5}  {time}  {run}{tid:>4}  ", event.seq);
+        let stage = format!("{:<21}  ", event.stage);
+        let used = head.len() + stage.len();
+        let room = out.width.map_or(usize::MAX, |limit| limit.saturating_sub(used));
+        let what = super::table::cut(&clean(&what(event)), room.max(1));
+        let style = match event.stage {
+            _ if event.ghost => Style::Dim,
+            Stage::Failed => Style::Bad,
+            Stage::Completed if event.tid.is_none() => Style::Good,
+            _ => Style::Plain,
+        };
+        let dim = paint(out.colour, Style::Dim, &head);
+        let line =
+            format!("{dim}{}{}", paint(out.colour, style, &stage), paint(out.colour, style, &what));
+        out.line(line.trim_end())
+    }
+}
+
+fn is_end(stage: Stage) -> bool {
+    matches!(stage, Stage::Completed | Stage::Failed | Stage::Cancelled)
+}
+
+/// What an event says, for people.
+fn what(event: &Activity) -> String {
+    let mut parts = Vec::new();
+    if event.ghost {
+        parts.push("(again)".to_owned());
+    }
+    if !event.message.is_empty() {
+        parts.push(event.message.trim_end().to_owned());
+    }
+    if let Data::Other(Value::Object(fields)) = &event.data {
+        if let (Some(done), total) = (fields.get("done"), fields.get("total")) {
+            let of = total.map_or(String::new(), |total| format!(" of {total}"));
+            parts.insert(0, format!("{done}{of}"));
+        }
+        for (name, value) in fields.iter().filter(|(name, _)| !matches!(&***name, "done" | "total"))
+        {
+            let value = match value {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            parts.push(format!("{name}={value}"));
+        }
+    }
+    if let Some(bytes) = event.cut {
+        parts.push(format!("(cut: it has {bytes} bytes)"));
+    }
+    parts.join(" ")
+}

@@ -1,0 +1,122 @@
+//! `fork` and `allow`: another run that is what a run was up to a record, and what it may do. Through the process that has the directory, or into the log where none
+//! has it.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+
+use serde_json::json;
+use tiffany_kernel::Uuid;
+
+use super::Done;
+use super::args::{Allow, Fork};
+use super::change::{parse, when};
+use super::error::{CliError, Ending};
+use super::out::{Out, Style};
+use super::place::{Place, find};
+use super::resume::resume_only;
+use super::summary::Summary;
+use tiffany::durable;
+use tiffany_log::{LogError, View};
+
+pub(super) fn fork(place: Place, mut out: Out, options: &Fork) -> Done {
+    if options.drives {
+        place.need_program("drive a fork to its end")?;
+    }
+    let wanted = wanted(options)?;
+    let view = place.look_for(&[&options.run])?;
+    let run = find(&view, &options.run)?;
+    if let Some(holder) = view.holder().filter(|_| options.drives) {
+        let (dir, owner) = (place.dir.clone(), holder.to_string());
+        return Err(LogError::Locked { dir, owner }.into());
+    }
+    drop(view);
+    let mut control = place.control()?;
+    let fork = control.fork(run, options.at, wanted)?;
+    let offline = control.is_offline();
+    drop(control);
+    let view = place.look_for(&[&fork.to_string()])?;
+    let id = view.run(fork).map(|entry| Summary::read(&view, fork, entry).id).unwrap_or_default();
+    let at = options.at;
+    match out.json {
+        true => out.json(&json!({
+            "run": fork.to_string(),
+            "id": id,
+            "fork": { "run": run.to_string(), "at": at },
+            "offline": offline,
+        }))?,
+        false => {
+            let note = match offline && !options.drives {
+                true => "; no process has the log, so it goes on when the directory is opened",
+                false => "",
+            };
+            out.text(Style::Good, &format!("{fork}  {id}  forked from {run} at {at}{note}"))?;
+        }
+    }
+    if !options.drives {
+        return out.end(0);
+    }
+    out.flush()?;
+    resume_only(place, out, fork, options.seconds)
+}
+
+fn wanted(options: &Fork) -> Result<durable::Fork, Ending> {
+    let mut fork = durable::Fork::new();
+    if let Some(file) = &options.set_reply {
+        fork = fork.set_reply(&parse(&read(file)?)?)?;
+    }
+    if let Some(message) = &options.fail {
+        fork = fork.fail(message);
+    }
+    if options.as_is {
+        fork = fork.as_is();
+    }
+    if let Some(id) = &options.id {
+        fork = fork.id(id);
+    }
+    Ok(options.allow.iter().fold(fork, |fork, name| fork.allow(name)))
+}
+
+/// Reads an answer from a file, or from standard input if that is `-`.
+fn read(file: &Path) -> Result<String, Ending> {
+    let mut text = String::new();
+    let done = match file == Path::new("-") {
+        true => std::io::stdin().lock().read_to_string(&mut text).map(drop),
+        false => std::fs::read_to_string(file).map(|read| text = read),
+    };
+    done.map_err(|error| {
+        let why = error.to_string();
+        Ending::from(CliError::NoReply { file: file.to_path_buf(), why })
+    })?;
+    Ok(text.trim().to_owned())
+}
+
+pub(super) fn allow(place: &Place, mut out: Out, options: &Allow) -> Done {
+    let run = find(&place.look_for(&[&options.run])?, &options.run)?;
+    let mut control = place.control()?;
+    control.allow(run, &options.names)?;
+    let offline = control.is_offline();
+    match out.json {
+        true => out.json(
+            &json!({ "run": run.to_string(), "allowed": options.names, "offline": offline }),
+        )?,
+        false => {
+            let names = match options.names.is_empty() {
+                true => "nothing more".to_owned(),
+                false => format!("`{}`", options.names.join("`, `")),
+            };
+            out.text(Style::Good, &format!("allowed {names} to {run}{}", when(&control)))?;
+        }
+    }
+    out.end(0)
+}
+
+/// The forks of a run, and the records they begin at.
+pub(super) fn forks_of(view: &View, run: Uuid) -> BTreeMap<(u64, Uuid), Summary> {
+    let summaries = view.runs().map(|(other, entry)| Summary::read(view, other, entry));
+    let forks = summaries.filter_map(|summary| match summary.fork {
+        Some((parent, at)) if parent == run => Some(((at, summary.run), summary)),
+        _ => None,
+    });
+    forks.collect()
+}

@@ -1,0 +1,226 @@
+//! What a language other than Rust adds to the command line: `run FILE`, and `--app FILE` for the commands that take the code of the runs. It
+//! knows nothing of the language.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Args as _, Command, CommandFactory, FromArgMatches};
+
+use super::args::{AboutApprovals, Args, RunFile, When};
+use super::daemon_commands;
+use super::error::{Shown, exit};
+use tiffany::Builder;
+
+/// A language with programs in files.
+pub trait Guest {
+    /// Runs a program out of a file, to its end, and gives the exit code.
+    fn run(&self, program: &ProgramFile) -> Result<u8, GuestError>;
+
+    /// A builder for the runs of the functions in a file.
+    fn app(&self, file: &OsString) -> Result<Builder, GuestError>;
+
+    /// The test of a run that was captured.
+    fn test(&self, test: &TestOf) -> Result<TestFile, GuestError>;
+
+    /// This process once more: its program and all of its arguments.
+    fn again(&self) -> std::process::Command;
+}
+
+/// What `run` was given.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ProgramFile {
+    /// The file, perhaps with a colon and the name of a function after it.
+    pub program: OsString,
+    /// What the function is given.
+    pub arguments: Vec<OsString>,
+    /// The log directory of a durable run.
+    pub wal: Option<PathBuf>,
+    /// The id of a durable run.
+    pub id: Option<String>,
+    /// What its tasks can ask for.
+    pub env: Vec<(String, String)>,
+    /// Arguments and values are JSON, and so is what is printed.
+    pub json: bool,
+    /// What is done about its questions to people.
+    pub questions: OnQuestion,
+}
+
+/// What is done about a question that a program asks people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnQuestion {
+    /// Who sits at the terminal is asked.
+    Ask,
+    /// It is denied, so that nothing hangs where nobody is there.
+    Deny,
+    /// It waits until somebody else decides.
+    Wait,
+}
+
+impl OnQuestion {
+    /// What it is called where it is typed.
+    pub fn word(self) -> &'static str {
+        match self {
+            OnQuestion::Ask => "ask",
+            OnQuestion::Deny => "deny",
+            OnQuestion::Wait => "wait",
+        }
+    }
+}
+
+/// What a test is about.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TestOf {
+    /// The file with the code of the run.
+    pub app: OsString,
+    /// The directory of the test and its fixture.
+    pub out: PathBuf,
+    /// What the test is called: small letters, digits and `_`.
+    pub name: String,
+    /// The file of the fixture, in the same directory.
+    pub fixture: String,
+    /// What made it, for people.
+    pub made_by: String,
+}
+
+/// A test as it is written.
+#[derive(Clone, Debug)]
+pub struct TestFile {
+    /// The file's name.
+    pub file: String,
+    /// What is in it.
+    pub text: String,
+    /// How it is run.
+    pub command: String,
+}
+
+/// Why a language could not do it, in the form of all errors: `message [CODE]; next step`.
+#[derive(Clone, Debug)]
+pub struct GuestError {
+    /// The code.
+    pub code: String,
+    /// The whole text.
+    pub text: String,
+    /// The exit code, if it is not that of most errors.
+    pub exit: Option<u8>,
+}
+
+impl fmt::Display for GuestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for GuestError {}
+
+impl From<GuestError> for Shown {
+    fn from(error: GuestError) -> Shown {
+        let exit = error.exit.unwrap_or(match error.code.as_str() {
+            "TFY0043" | "TFY0101" => exit::IN_USE,
+            _ => exit::FAILED,
+        });
+        Shown::new(&error.code, &error, exit)
+    }
+}
+
+/// What was typed.
+pub(super) enum Typed {
+    /// One of the commands that there always are, the file whose code it may use, and all that was typed.
+    Command(Args, Option<OsString>, ArgMatches),
+    Run(ProgramFile),
+    /// A command that knows the daemon.
+    WithDaemon(Typing),
+}
+
+/// What was typed of a command that knows the daemon.
+pub(super) struct Typing {
+    pub(super) name: String,
+    pub(super) matches: ArgMatches,
+    pub(super) dir: Option<PathBuf>,
+    pub(super) app: Option<OsString>,
+    pub(super) json: bool,
+    pub(super) color: When,
+    pub(super) verbose: u8,
+}
+
+/// All that can be typed.
+pub(super) fn command(guest: Option<&dyn Guest>, dir: &Path) -> Command {
+    // A configuration may say otherwise, so it is no default of what is typed.
+    let command = Args::command();
+    let command = command
+        .mut_arg("dir", |arg| arg.help(format!("The log directory. [default: {}]", dir.display())));
+    let command = command.subcommands(daemon_commands::commands());
+    let command = command.arg(daemon_commands::config_option().global(true));
+    match guest {
+        Some(_) => {
+            let app = Arg::new(APP).long(APP).env("TIFFANY_APP").value_name("FILE").global(true);
+            let app = app.value_parser(clap::value_parser!(OsString));
+            command
+                .arg(app.help("The file with the code of the runs, for commands that run it."))
+                .subcommand(RunFile::augment_args(Command::new(RUN)))
+        }
+        None => command,
+    }
+}
+
+const APP: &str = "app";
+const RUN: &str = "run";
+
+/// Reads what was typed.
+pub(super) fn parse(
+    guest: Option<&dyn Guest>,
+    arguments: &[OsString],
+    dir: &Path,
+) -> Result<Typed, clap::Error> {
+    let mut command = command(guest, dir);
+    let matches = command.try_get_matches_from_mut(arguments)?;
+    let app = guest.and_then(|_| matches.get_one::<OsString>(APP).cloned());
+    let read = match matches.subcommand() {
+        Some((RUN, run)) if guest.is_some() => program_file(run).map(Typed::Run),
+        Some((name, typed)) if daemon_commands::has(name) => Ok(Typed::WithDaemon(Typing {
+            name: name.to_owned(),
+            matches: typed.clone(),
+            dir: matches.get_one::<PathBuf>("dir").cloned(),
+            app,
+            json: matches.get_flag("json"),
+            color: matches.get_one("color").copied().unwrap_or_default(),
+            verbose: matches.get_count("verbose"),
+        })),
+        _ => Args::from_arg_matches(&matches).map(|args| Typed::Command(args, app, matches)),
+    };
+    read.map_err(|error| error.format(&mut command))
+}
+
+fn program_file(matches: &ArgMatches) -> Result<ProgramFile, clap::Error> {
+    let is_typed = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
+    let refused = |message: &str| Err(clap::Error::raw(ErrorKind::ArgumentConflict, message));
+    if is_typed("dir") {
+        return refused(
+            "`run` has its log in `--wal DIR`; `--dir` is for commands that look at one",
+        );
+    }
+    if is_typed(daemon_commands::CONFIG) {
+        return refused("`run` takes no `--config`: the program says it");
+    }
+    let RunFile { wal, id, env, approvals, program } = RunFile::from_arg_matches(matches)?;
+    let questions = match approvals.manner(AboutApprovals::Deny) {
+        Ok(AboutApprovals::Ask) => OnQuestion::Ask,
+        Ok(AboutApprovals::Deny) => OnQuestion::Deny,
+        Ok(AboutApprovals::Wait) => OnQuestion::Wait,
+        Err(_) => return refused("`--approvals ask` takes a terminal as standard input"),
+    };
+    let mut words = program.into_iter();
+    Ok(ProgramFile {
+        program: words.next().unwrap_or_default(),
+        arguments: words.collect(),
+        wal,
+        id,
+        env,
+        json: matches.get_flag("json"),
+        questions,
+    })
+}

@@ -1,0 +1,253 @@
+//! `rm`, `compact` and `prune`: runs that are over. Through the process that has the directory, or on the log where none has it.
+
+use serde_json::{Value, json};
+use tiffany_kernel::{ErrorKind, TaskError, Uuid};
+
+use super::Done;
+use super::args::{Compact, Prune, Rm};
+use super::error::{Ending, Shown, exit};
+use super::out::{Out, Style};
+use super::place::{Place, find};
+use super::summary::{count, moment};
+use super::table::{Cell, Table};
+use tiffany::retention::{Candidate, Plan, Pruned, Retention, plan_of};
+use tiffany::units::size;
+use tiffany_log::{Collected, RunState};
+use tiffany_records::Outcome;
+
+pub(super) fn rm(place: &Place, mut out: Out, options: &Rm) -> Done {
+    let names: Vec<&str> = options.runs.iter().map(String::as_str).collect();
+    let view = place.look_for(&names)?;
+    let runs = options.runs.iter().map(|name| find(&view, name));
+    let runs = runs.collect::<Result<Vec<Uuid>, Ending>>()?;
+    drop(view);
+    let mut keeper = place.keeper()?;
+    let mut refused = Vec::new();
+    let mut removed = 0;
+    for run in runs {
+        match keeper.remove(run) {
+            Ok(()) => {
+                removed += 1;
+                match out.json {
+                    true => out.json(&json!({ "run": run.to_string(), "removed": true }))?,
+                    false => out.text(Style::Good, &format!("removed {run}"))?,
+                }
+            }
+            Err(error) => refused.push((run, error)),
+        }
+    }
+    // Something may be left of a run that was removed before, by a process that did not come to its end.
+    let was_removed = |(_, error): &(Uuid, TaskError)| error.kind() == ErrorKind::RunRemoved;
+    if removed > 0 || refused.iter().any(was_removed) {
+        let collected = keeper.collect_blobs()?;
+        tell_blobs(&mut out, &collected)?;
+        tell_erased(&mut out, &collected)?;
+    }
+    left(out, options.runs.len(), refused, "removed")
+}
+
+pub(super) fn compact(place: &Place, mut out: Out, options: &Compact) -> Done {
+    let view = place.look()?;
+    let runs: Vec<Uuid> = match options.all {
+        true => {
+            let over = view.runs().filter(|(_, entry)| entry.state == RunState::Finished);
+            over.map(|(run, _)| run).collect()
+        }
+        false => {
+            let runs = options.runs.iter().map(|name| find(&view, name));
+            runs.collect::<Result<_, Ending>>()?
+        }
+    };
+    drop(view);
+    let mut keeper = place.keeper()?;
+    let mut pruned = keeper.compact(&runs)?;
+    if pruned.compacted > 0 {
+        pruned.collected = keeper.collect_blobs()?;
+    }
+    match out.json {
+        true => out.json(&json!({ "summary": summary_json(&pruned) }))?,
+        false => {
+            let saved = size(pruned.bytes);
+            let done = format!("compacted {}, {saved} less", count(pruned.compacted, "run"));
+            out.text(Style::Good, &done)?;
+            tell_blobs(&mut out, &pruned.collected)?;
+            if pruned.compacted > 0 {
+                tell_erased(&mut out, &pruned.collected)?;
+            }
+        }
+    }
+    left(out, options.runs.len().max(2), pruned.refused, "compacted")
+}
+
+/// Tells of runs that were left as they are. The first error is that of the command.
+fn left(mut out: Out, named: usize, refused: Vec<(Uuid, TaskError)>, done: &str) -> Done {
+    if named > 1 {
+        for (run, error) in &refused {
+            let shown = Shown::from(error.clone());
+            match out.json {
+                true => out
+                    .json(&json!({ "run": run.to_string(), done: false, "error": shown.json() }))?,
+                false => {
+                    let line = format!("left {run} as it is: {} [{}]", shown.message, shown.code);
+                    out.text(Style::Bad, &line)?;
+                }
+            }
+        }
+    }
+    out.flush()?;
+    match refused.into_iter().next() {
+        Some((_, error)) => Err(error.into()),
+        None => out.end(0),
+    }
+}
+
+pub(super) fn prune(place: &Place, mut out: Out, options: &Prune) -> Done {
+    let rule = rule(options);
+    let view = place.look()?;
+    if options.dry_run {
+        let plan = plan_of(&view, &[rule])?;
+        print_plan(&mut out, &plan)?;
+        if !out.json {
+            let would = format!(
+                "would remove {} and compact {}",
+                count(plan.remove.len() as u64, "run"),
+                plan.compact.len()
+            );
+            out.text(Style::Head, &would)?;
+        }
+        return out.end(0);
+    }
+    drop(view);
+    let mut keeper = place.keeper()?;
+    let plan = keeper.plan(&[rule])?;
+    let pruned = keeper.carry_out(&plan)?;
+    match out.json {
+        true => {
+            print_plan(&mut out, &plan)?;
+            out.json(&json!({ "summary": summary_json(&pruned) }))?;
+        }
+        false => {
+            let (removed, compacted) = (count(pruned.removed, "run"), pruned.compacted);
+            let done =
+                format!("removed {removed} and compacted {compacted}, {} less", size(pruned.bytes));
+            out.text(Style::Good, &done)?;
+            for kept in &plan.kept {
+                let (run, fork) = (kept.run.run, kept.fork);
+                out.text(Style::Busy, &format!("kept {run}, which its fork {fork} needs"))?;
+            }
+            tell_blobs(&mut out, &pruned.collected)?;
+            if pruned.removed + pruned.compacted > 0 {
+                tell_erased(&mut out, &pruned.collected)?;
+            }
+        }
+    }
+    for (run, error) in &pruned.refused {
+        let shown = Shown::from(error.clone());
+        match out.json {
+            true => out.json(&json!({ "run": run.to_string(), "error": shown.json() }))?,
+            false => {
+                let line = format!("left {run} as it is: {} [{}]", shown.message, shown.code);
+                out.text(Style::Bad, &line)?;
+            }
+        }
+    }
+    out.end(if pruned.refused.is_empty() { 0 } else { exit::FAILED })
+}
+
+fn rule(options: &Prune) -> Retention {
+    let mut rule = Retention::new();
+    if let Some(age) = options.older_than {
+        rule = rule.older_than(age);
+    }
+    if let Some(runs) = options.keep {
+        rule = rule.keep(runs);
+    }
+    if let Some(bytes) = options.max_size {
+        rule = rule.max_bytes(bytes);
+    }
+    if let Some(age) = options.compact_after {
+        rule = rule.compact_after(age);
+    }
+    options.state.iter().fold(rule, |rule, state| rule.only(Outcome::from(*state)))
+}
+
+fn print_plan(out: &mut Out, plan: &Plan) -> Result<(), Ending> {
+    let remove = plan.remove.iter().map(|one| ("remove", one, None));
+    let compact = plan.compact.iter().map(|one| ("compact", one, None));
+    let kept = plan.kept.iter().map(|kept| ("keep", &kept.run, Some(kept.fork)));
+    let all: Vec<(&str, &Candidate, Option<Uuid>)> = remove.chain(compact).chain(kept).collect();
+    if out.json {
+        for (action, one, fork) in all {
+            out.json(&json!({
+                "action": action,
+                "run": one.run.to_string(),
+                "id": one.id,
+                "state": one.outcome.word(),
+                "ended": one.ended_text(),
+                "bytes": one.bytes,
+                "why": one.why.word(),
+                "needed_by": fork.map(|fork| fork.to_string()),
+            }))?;
+        }
+        return Ok(());
+    }
+    let mut table = Table::new(&["ACTION", "RUN", "ID", "STATE", "ENDED", "SIZE", "WHY"]);
+    for (action, one, fork) in all {
+        let run = one.run.to_string();
+        let why = match fork {
+            Some(fork) => format!("needed by {}", &fork.to_string()[..8]),
+            None => one.why.word().to_owned(),
+        };
+        table.row(vec![
+            Cell::from(&action.to_owned()),
+            if out.width.is_some() { run[..8].into() } else { run.into() },
+            Cell::from(&one.id),
+            Cell::new(Style::of_state(one.outcome.word()), one.outcome.word()),
+            moment(&one.ended_text()).into(),
+            size(one.bytes).into(),
+            why.into(),
+        ]);
+    }
+    if table.is_empty() { Ok(()) } else { table.print(out) }
+}
+
+fn summary_json(pruned: &Pruned) -> Value {
+    json!({
+        "removed": pruned.removed,
+        "compacted": pruned.compacted,
+        "bytes": pruned.bytes,
+        "blobs": pruned.collected.blobs,
+        "blob_bytes": pruned.collected.bytes,
+        "damaged_runs": pruned.collected.damaged,
+        "erased": pruned.removed + pruned.compacted > 0 && pruned.collected.damaged == 0,
+        "refused": pruned.refused.len(),
+    })
+}
+
+/// Says that nothing is left behind in the directory. If a run is damaged, that is not so, and was said.
+fn tell_erased(out: &mut Out, collected: &Collected) -> Result<(), Ending> {
+    match out.json {
+        true => Ok(()),
+        false if collected.damaged > 0 => out.text(
+            Style::Busy,
+            "erased from the commit log; blobs are erased when no run is damaged any more",
+        ),
+        false => out.text(Style::Plain, "erased: nothing of it is left in the directory"),
+    }
+}
+
+fn tell_blobs(out: &mut Out, collected: &Collected) -> Result<(), Ending> {
+    if out.json {
+        return Ok(());
+    }
+    if collected.damaged > 0 {
+        let runs = count(collected.damaged, "run");
+        let line = format!("no blob was removed: {runs} cannot be read, and may need them");
+        out.text(Style::Busy, &line)?;
+    }
+    if collected.blobs > 0 {
+        let (blobs, bytes) = (count(collected.blobs, "blob"), size(collected.bytes));
+        out.text(Style::Plain, &format!("removed {blobs} that nobody names, {bytes}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,332 @@
+//! The command line over a log directory: looking at runs, checking them, and changing what waits. The plain binary
+//! `tiffany` knows only records; a program that calls [`main`] with its own functions registered can also replay
+//! and resume them. What each command prints, and the exit codes, are in the book's chapter "Command line".
+//!
+//! ```no_run
+//! use std::process::ExitCode;
+//! use tiffany::{Runtime, TaskError};
+//!
+//! async fn order(item: String) -> Result<String, TaskError> {
+//!     Ok(format!("ordered {item}"))
+//! }
+//!
+//! fn main() -> ExitCode {
+//!     tiffany_cli::main(Runtime::builder().register("order", order))
+//! }
+//! ```
+
+mod approvals;
+mod args;
+mod asking;
+mod backup;
+mod capture;
+mod change;
+mod check;
+mod daemon_commands;
+mod demo;
+mod diff;
+mod doctor;
+mod doubt;
+mod driver;
+mod effects;
+mod erased;
+mod error;
+mod events;
+mod export;
+mod fork;
+mod guest;
+mod inspect;
+mod invocation;
+mod json;
+mod keep;
+mod live;
+mod log;
+mod ls;
+mod metrics;
+mod notify;
+mod out;
+mod place;
+mod progress;
+mod prospect;
+mod ps;
+mod replay;
+mod resume;
+mod screen;
+mod serve;
+mod show;
+mod status;
+mod step;
+mod submit;
+mod summary;
+mod table;
+mod top;
+mod trying;
+mod verify;
+mod watch;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use args::{Args, Command};
+use clap::ArgMatches;
+pub use error::CliError;
+use error::Ending;
+pub use guest::{Guest, GuestError, OnQuestion, ProgramFile, TestFile, TestOf};
+use guest::{Typed, Typing};
+use invocation::Invocation;
+use out::Out;
+use place::Place;
+use tiffany::Builder;
+use tiffany::logging::{Format, Level};
+
+/// Where the log is looked for, if nothing else says so.
+pub const DEFAULT_DIR: &str = ".tiffany";
+
+/// Does what the process's arguments say, for the functions that are registered with this builder, and gives the
+/// exit code. The directory is that of `--dir`, or of the environment variable `TIFFANY_DIR`, or the builder's
+/// [`log_dir`](Builder::log_dir), or [`DEFAULT_DIR`].
+pub fn main(builder: Builder) -> ExitCode {
+    run(builder, std::env::args_os())
+}
+
+/// The same with arguments that are given; the first of them is the name of the program.
+pub fn run<A>(builder: Builder, arguments: impl IntoIterator<Item = A>) -> ExitCode
+where
+    A: Into<OsString>,
+{
+    let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+    ExitCode::from(CommandLine::new(builder).run(&arguments))
+}
+
+/// The same for a language that has a command line, which adds `run` and `--app` to it.
+pub fn run_for(guest: &dyn Guest, arguments: &[OsString]) -> u8 {
+    CommandLine::new(Builder::new()).guest(guest).run(arguments)
+}
+
+/// A command line with what others add to it.
+pub struct CommandLine<'a> {
+    builder: Builder,
+    guest: Option<&'a dyn Guest>,
+}
+
+impl<'a> CommandLine<'a> {
+    /// For the functions that are registered with this builder.
+    pub fn new(builder: Builder) -> CommandLine<'a> {
+        CommandLine { builder, guest: None }
+    }
+
+    /// For a language that has programs in files: adds `run` and `--app`.
+    #[must_use]
+    pub fn guest(self, guest: &'a dyn Guest) -> CommandLine<'a> {
+        CommandLine { guest: Some(guest), ..self }
+    }
+
+    /// Does what the arguments say, the first of which is the name of the program, and gives the exit code.
+    pub fn run(self, arguments: &[OsString]) -> u8 {
+        let CommandLine { builder, guest } = self;
+        // What goes wrong is shown before a runtime is built, or without one.
+        if let Some(rules) = builder.redactions() {
+            tiffany_records::redact::install(rules);
+        }
+        let typed = arguments.len().saturating_sub(1);
+        let name = name_of(arguments);
+        let started = |app| Started { guest, app, name: name.clone(), typed };
+        match guest::parse(guest, arguments, &dir_of(None, &builder)) {
+            Err(error) => error::usage(&error, arguments),
+            Ok(Typed::Command(args, app, matches)) => {
+                let out = Out::new(&args);
+                let (is_json, colour) = (args.json, out.colours_errors(&args));
+                let started = started(app);
+                ending(dispatch(builder, args, &matches, out, &started), is_json, colour)
+            }
+            Ok(Typed::Run(program)) => {
+                let ran = guest.map_or(Ok(0), |guest| guest.run(&program).map_err(Ending::from));
+                ending(ran, program.json, out::colours_errors())
+            }
+            Ok(Typed::WithDaemon(typing)) => {
+                let started = started(typing.app.clone());
+                let json = typing.json;
+                ending(run_with_daemon(builder, &typing, &started), json, out::colours_errors())
+            }
+        }
+    }
+}
+
+fn ending(ended: Done, is_json: bool, colour: bool) -> u8 {
+    match ended {
+        Ok(code) => code,
+        Err(Ending::Quiet) => 0,
+        Err(Ending::Error(error)) => error::show(&error, is_json, colour),
+    }
+}
+
+/// How this program was started.
+struct Started<'a> {
+    /// The language it is part of.
+    guest: Option<&'a dyn Guest>,
+    /// The file that has the code of the runs.
+    app: Option<OsString>,
+    /// What it is called.
+    name: String,
+    /// How many words were typed after that.
+    typed: usize,
+}
+
+impl Started<'_> {
+    /// What cargo calls the program: its file has that name, whatever it was started as.
+    fn program(&self) -> String {
+        let path = std::env::current_exe().ok();
+        let name = path.as_ref().and_then(|path| path.file_stem()?.to_str());
+        name.unwrap_or(&self.name).to_owned()
+    }
+
+    /// The builder with the functions of the runs, for a command that has use for them.
+    fn with_app(&self, builder: Builder) -> Result<Builder, Ending> {
+        match (self.guest, &self.app) {
+            (Some(guest), Some(file)) => Ok(guest.app(file)?),
+            _ => Ok(builder),
+        }
+    }
+}
+
+fn name_of(arguments: &[OsString]) -> String {
+    let path = arguments.first().map(PathBuf::from);
+    let name = path.as_ref().and_then(|path| path.file_name()?.to_str());
+    name.unwrap_or("tiffany").to_owned()
+}
+
+/// A command's exit code, or why it stopped.
+type Done = Result<u8, Ending>;
+
+fn dispatch(
+    builder: Builder,
+    args: Args,
+    matches: &ArgMatches,
+    out: Out,
+    started: &Started<'_>,
+) -> Done {
+    log_to_stderr(args.verbose, args.json);
+    let takes_code = matches!(
+        args.command,
+        Command::Show(_)
+            | Command::Inspect(_)
+            | Command::Replay(_)
+            | Command::Step(_)
+            | Command::Check(_)
+            | Command::Try(_)
+            | Command::Capture(_)
+            | Command::Resume(_)
+            | Command::Submit(_)
+            | Command::Fork(_)
+    );
+    let builder = if takes_code { started.with_app(builder)? } else { builder };
+    let builder = daemon_commands::configured(matches, builder)?;
+    if let Some(rules) = builder.redactions() {
+        tiffany_records::redact::install(rules);
+    }
+    let dir = dir_of(args.dir.as_ref(), &builder);
+    let witness = daemon_commands::witness(&dir);
+    let place = Place::new(dir, builder).witnessed_by(witness);
+    match args.command {
+        Command::Ls(options) => ls::ls(&place, out, &options),
+        Command::Show(options) => show::show(place, out, &options),
+        Command::Log(options) => log::log(&place, out, &options),
+        Command::Effects(options) => effects::effects(&place, out, &options),
+        Command::Blob(options) => effects::blob(&place, out, &options),
+        Command::Events(options) => events::events(&place, out, &options),
+        Command::Verify(options) => verify::verify(&place, out, &options),
+        Command::Inspect(options) => inspect::inspect(place, out, &options),
+        Command::Replay(options) => replay::replay(place, out, &options),
+        Command::Step(options) => step::step(place, out, &options),
+        Command::Check(options) => check::check(place, out, &options),
+        Command::Try(options) => trying::try_run(place, out, &options),
+        Command::Capture(options) => capture::capture(place, out, &options, started),
+        Command::Fork(options) => fork::fork(place, out, &options),
+        Command::Allow(options) => fork::allow(&place, out, &options),
+        Command::Resume(options) => resume::resume(place, out, &options),
+        Command::Doubt(options) => doubt::doubt(&place, out, &options),
+        Command::Submit(options) => submit::submit(place, out, &options),
+        Command::Ps(options) => ps::ps(&place, out, &options),
+        Command::Watch(options) => watch::watch(&place, out, &options),
+        Command::Approvals(options) => approvals::list(&place, out, &options),
+        Command::Approve(options) => approvals::approve(&place, out, &options),
+        Command::Reject(options) => approvals::reject(&place, out, &options),
+        Command::Send(options) => change::send(&place, out, &options),
+        Command::Settle(options) => change::settle(&place, out, &options),
+        Command::Cancel(options) => change::cancel(&place, out, &options),
+        Command::Hold(options) => change::hold(&place, out, &options),
+        Command::Release(options) => change::release(&place, out, &options),
+        Command::Query(options) => change::query(&place, out, &options),
+        Command::Diff(options) => diff::diff_runs(&place, out, &options),
+        Command::Export(options) => export::export_run(&place, out, &options),
+        Command::Rm(options) => keep::rm(&place, out, &options),
+        Command::Compact(options) => keep::compact(&place, out, &options),
+        Command::Prune(options) => keep::prune(&place, out, &options),
+        Command::Backup(options) => backup::backup(&place, out, &options),
+        Command::Restore(options) => backup::restore(out, &options),
+        Command::Status => status::status(&place, out),
+        Command::Metrics(options) => metrics::metrics(&place, out, &options),
+        Command::Doctor => doctor::doctor(&place, out),
+        Command::Completions { shell } => completions(out, shell, started, &place.dir),
+    }
+}
+
+/// A command that knows the daemon.
+fn run_with_daemon(builder: Builder, typing: &Typing, started: &Started<'_>) -> Done {
+    log_to_stderr(typing.verbose, typing.json);
+    let builder = started.with_app(builder)?;
+    let dir = dir_of(typing.dir.as_ref(), &builder);
+    let called = Invocation {
+        name: &typing.name,
+        matches: &typing.matches,
+        relaunch: invocation::relaunch(started),
+        dir,
+        dir_is_given: typing.dir.is_some(),
+        builder,
+        json: typing.json,
+        colour: typing.color.is_wanted() && !typing.json,
+        started,
+    };
+    Ok(daemon_commands::run(called)?)
+}
+
+fn log_to_stderr(verbose: u8, json: bool) {
+    if verbose > 0 {
+        let level = if verbose == 1 { Level::INFO } else { Level::DEBUG };
+        let format = if json { Format::Json } else { Format::Text };
+        tiffany::logging::init(format, level);
+    }
+}
+
+fn dir_of(typed: Option<&PathBuf>, builder: &Builder) -> PathBuf {
+    match (typed, builder.given_log_dir()) {
+        (Some(dir), _) => dir.clone(),
+        (None, Some(dir)) => dir.to_path_buf(),
+        (None, None) => PathBuf::from(DEFAULT_DIR),
+    }
+}
+
+/// Text without what a terminal would obey.
+pub fn clean(text: &str) -> std::borrow::Cow<'_, str> {
+    out::clean(text)
+}
+
+/// A value as one line of JSON, its end included, without what a terminal would obey.
+pub fn json_line(value: &impl serde::Serialize) -> String {
+    json::line(value)
+}
+
+/// The script by which a shell completes the commands of this program.
+fn completions(
+    mut out: Out,
+    shell: clap_complete::Shell,
+    started: &Started<'_>,
+    dir: &std::path::Path,
+) -> Done {
+    let mut command = guest::command(started.guest, dir);
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command, &started.name, &mut script);
+    out.raw(&script)?;
+    out.end(0)
+}

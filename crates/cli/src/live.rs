@@ -1,0 +1,181 @@
+//! A run while it goes on: its tasks, as its records have them, and how far they are, as its process tells it. How that looks is not decided here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+use tiffany_kernel::{Tid, Time};
+
+use tiffany::pal::{Activity, Stage};
+use tiffany_log::{Record, RecordType};
+use tiffany_records::tasks::{Seen, TaskSeen, Tasks, error_text};
+use tiffany_records::waiting::Waiting;
+
+/// How wide a bar is.
+const BAR: u64 = 20;
+
+#[derive(Default)]
+pub(super) struct Live {
+    pub(super) tasks: Tasks,
+    bars: BTreeMap<u64, Bar>,
+}
+
+/// How far a task is.
+struct Bar {
+    done: u64,
+    total: Option<u64>,
+    message: String,
+    /// The step that says so, if it is one.
+    step: Option<String>,
+}
+
+/// A task in one line.
+pub(super) struct Row<'a> {
+    pub(super) tid: u64,
+    /// The branches of the tree that lead to it.
+    pub(super) lead: String,
+    pub(super) task: &'a TaskSeen,
+    bar: Option<&'a Bar>,
+}
+
+impl Live {
+    pub(super) fn record(&mut self, record: &Record<'_>) {
+        let tid = record.tid.0;
+        let is_over = match record.record_type() {
+            // What its step had to say.
+            Some(RecordType::EffectResult) => {
+                self.bars.get(&tid).is_some_and(|bar| bar.step.is_some())
+            }
+            kind => matches!(
+                kind,
+                Some(RecordType::TaskExit | RecordType::TaskAbort | RecordType::TaskCancel)
+            ),
+        };
+        if is_over {
+            self.bars.remove(&tid);
+        }
+        self.tasks.add(record);
+    }
+
+    /// Takes in what the process tells. What is to be said of it at once is given back: the task, and the text.
+    pub(super) fn event(&mut self, event: &Activity) -> Option<(u64, String)> {
+        let tid = event.tid.unwrap_or(Tid(1)).0;
+        if event.ghost {
+            return None;
+        }
+        match event.stage {
+            Stage::Progress => {
+                let data = event.data.to_json();
+                let is_over =
+                    self.tasks.all.get(&tid).is_some_and(|task| task.state != Seen::Going);
+                if let Some(done) = data["done"].as_u64().filter(|_| !is_over) {
+                    let step = data["step"].as_str().map(str::to_owned);
+                    let (total, message) = (data["total"].as_u64(), event.message.to_string());
+                    self.bars.insert(tid, Bar { done, total, message, step });
+                }
+                None
+            }
+            Stage::Log | Stage::Output => Some((tid, event.message.trim_end().to_owned())),
+            _ => None,
+        }
+    }
+
+    /// The records of the calls that wait for a person.
+    pub(super) fn questions(&self) -> BTreeSet<u64> {
+        let waits = self.tasks.waits().filter(|(.., waiting)| waiting.call == "approve");
+        waits.map(|(_, record, _)| record).collect()
+    }
+
+    /// The tasks as a tree, each after its parent.
+    pub(super) fn rows(&self) -> Vec<Row<'_>> {
+        let mut children: BTreeMap<Option<u64>, Vec<u64>> = BTreeMap::new();
+        for (tid, task) in &self.tasks.all {
+            // A task whose spawn is in an earlier generation stands with the root.
+            let parent = task.parent.filter(|parent| self.tasks.all.contains_key(parent));
+            children.entry(parent).or_default().push(*tid);
+        }
+        let mut rows = Vec::new();
+        // A task, where it hangs, and where its children do.
+        let mut open: Vec<(u64, String, String)> = Vec::new();
+        let roots = children.get(&None).into_iter().flatten().rev();
+        open.extend(roots.map(|tid| (*tid, String::new(), String::new())));
+        while let Some((tid, lead, below)) = open.pop() {
+            let of_task = children.get(&Some(tid)).map_or(&[][..], Vec::as_slice);
+            for (at, child) in of_task.iter().enumerate().rev() {
+                let (branch, next) = match at + 1 == of_task.len() {
+                    true => ("└─ ", "   "),
+                    false => ("├─ ", "│  "),
+                };
+                open.push((*child, format!("{below}{branch}"), format!("{below}{next}")));
+            }
+            rows.push(Row { tid, lead, task: &self.tasks.all[&tid], bar: self.bars.get(&tid) });
+        }
+        rows
+    }
+}
+
+impl Row<'_> {
+    pub(super) fn name(&self) -> String {
+        self.task.name.as_ref().map_or(String::new(), |name| format!(" `{name}`"))
+    }
+
+    /// Where it stands and what it waits for, in words that stay the same until that changes.
+    pub(super) fn what(&self) -> String {
+        self.words(Waiting::what)
+    }
+
+    /// The same at a moment.
+    pub(super) fn what_at(&self, now: Time) -> String {
+        self.words(|waiting| waiting.what_at(now))
+    }
+
+    fn words(&self, say: impl Fn(&Waiting) -> String) -> String {
+        let waits = self.task.waits.values().filter(|waiting| !waiting.maybe_over);
+        let mut parts: Vec<String> = self.bar.iter().map(|bar| bar.text()).collect();
+        parts.extend(waits.map(say));
+        parts.extend(self.task.error.as_ref().map(error_text));
+        parts.join("; ")
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let waits: Vec<String> = self.task.waits.values().map(|waiting| waiting.what()).collect();
+        let bar = self.bar.map(|bar| {
+            json!({ "done": bar.done, "total": bar.total, "message": bar.message, "step": bar.step })
+        });
+        json!({
+            "tid": self.tid, "parent": self.task.parent, "name": self.task.name,
+            "state": self.task.word(), "waits": waits, "progress": bar, "error": self.task.error,
+        })
+    }
+}
+
+impl Bar {
+    fn text(&self) -> String {
+        let Bar { done, total, message, .. } = self;
+        let bar = match total {
+            Some(total) => {
+                let (done, all) = (*done.min(total), (*total).max(1));
+                let full = (u128::from(done) * u128::from(BAR) / u128::from(all)) as u64;
+                let bar: String = (0..BAR).map(|at| if at < full { '█' } else { '░' }).collect();
+                format!("{bar} {done}/{total}")
+            }
+            None => done.to_string(),
+        };
+        format!("{bar} {message}").trim_end().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Bar;
+
+    #[test]
+    fn a_bar_is_as_full_as_its_task_is_far() {
+        let text = |done, total| Bar { done, total, message: "pages".into(), step: None }.text();
+        assert_eq!(text(0, Some(4)), "░░░░░░░░░░░░░░░░░░░░ 0/4 pages");
+        assert_eq!(text(1, Some(4)), "█████░░░░░░░░░░░░░░░ 1/4 pages");
+        assert_eq!(text(9, Some(4)), "████████████████████ 4/4 pages");
+        assert_eq!(text(u64::MAX, Some(u64::MAX)).chars().filter(|c| *c == '█').count(), 20);
+        assert_eq!(text(0, Some(0)), "░░░░░░░░░░░░░░░░░░░░ 0/0 pages");
+        assert_eq!(text(7, None), "7 pages");
+    }
+}

@@ -1,0 +1,161 @@
+//! `ls`: the runs of a directory.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+use tiffany_kernel::Uuid;
+
+use super::args::{Ls, State};
+use super::driver::{self, Silence};
+use super::error::{Ending, exit};
+use super::out::{Out, Style};
+use super::place::{Place, find};
+use super::summary::{Summary, count, moment, short_moment};
+use super::table::{Cell, Table};
+use super::{Done, progress::Progress};
+use tiffany::control::RunQuery;
+use tiffany::units::size;
+
+/// A screen with so many columns has room for lengths and whole moments.
+const WIDE: usize = 100;
+
+pub(super) fn ls(place: &Place, mut out: Out, options: &Ls) -> Done {
+    let sight = place.look_anyhow()?;
+    sight.warn();
+    let view = &sight.view;
+    let mut progress = Progress::new(&out, "reading", view.runs().count() as u64);
+    let mut runs: Vec<Summary> = Vec::new();
+    let mut ids = BTreeMap::new();
+    for (run, entry) in view.runs() {
+        progress.add(1);
+        let summary = Summary::read(view, run, entry);
+        ids.insert(run, summary.id.clone());
+        runs.push(summary);
+    }
+    drop(progress);
+    let is_driven = |run: &Summary| run.state.is_driven();
+    let process = runs.iter().any(is_driven).then(|| driver::process(&place.dir)).flatten();
+    let mut silence = None;
+    if process.is_some() {
+        let paused;
+        (paused, silence) = driver::paused(&place.dir);
+        for run in runs.iter_mut().filter(|run| run.state.is_driven()) {
+            run.state = paused.get(&run.run).map_or(run.state, State::stopped_by);
+        }
+    }
+    let query = query(options, |name| find(view, name))?;
+    let mut rows = query.look()?.all(runs.iter().map(Summary::row));
+    rows.truncate(options.limit.unwrap_or(usize::MAX));
+    let runs: Vec<&Summary> = rows.into_iter().map(|row| row.what).collect();
+    if out.json {
+        for summary in &runs {
+            let mut run = json(summary, process);
+            Silence::note(silence.as_ref(), &mut run);
+            out.json(&run)?;
+        }
+    } else {
+        print(&mut out, &runs, &ids, process)?;
+        let still = runs.iter().filter(|run| is_driven(run)).count() as u64;
+        if still > 0 && process.is_none() {
+            let (many, stand) =
+                (count(still, "live run"), if still == 1 { "stands" } else { "stand" });
+            let next = driver::start(&place.dir);
+            let text = format!("no process has the log, so {many} {stand} still; {next}");
+            out.whole(Style::Dim, &text, 0)?;
+        }
+    }
+    out.end(if sight.trouble.is_some() { exit::FAILED } else { 0 })
+}
+
+/// Which runs are wanted, as the API is asked for them.
+fn query(
+    options: &Ls,
+    find: impl FnOnce(&str) -> Result<Uuid, Ending>,
+) -> Result<RunQuery, Ending> {
+    let states = match options.all && options.state.is_empty() {
+        true => State::ALL.into(),
+        false => options.state.clone(),
+    };
+    Ok(RunQuery {
+        states,
+        function: options.function.clone(),
+        text: options.text.clone(),
+        since: options.since,
+        before: options.before,
+        parent: options.forks_of.as_deref().map(find).transpose()?,
+        sort: options.sort,
+        descending: options.reverse,
+        ..RunQuery::default()
+    })
+}
+
+/// The part of a run's description that `ls` and `show` have in common.
+pub(super) fn json(summary: &Summary, process: Option<u32>) -> serde_json::Value {
+    json!({
+        "run": summary.run.to_string(),
+        "id": summary.id,
+        "function": summary.function,
+        "state": summary.state.word(),
+        "pid": process.filter(|_| summary.state.is_driven()),
+        "records": summary.entry.seq,
+        "bytes": summary.entry.len,
+        "generation": summary.entry.generation,
+        "calls_before": summary.calls_before,
+        "compacted": summary.compacted.map(|(records, bytes)| json!({ "records": records, "bytes": bytes })),
+        "started": summary.started,
+        "changed": summary.changed,
+        "fork": summary.fork.map(|(run, at)| json!({ "run": run.to_string(), "at": at })),
+    })
+}
+
+fn print(
+    out: &mut Out,
+    runs: &[&Summary],
+    ids: &BTreeMap<Uuid, String>,
+    process: Option<u32>,
+) -> Result<(), Ending> {
+    let is_narrow = out.width.is_some_and(|width| width < WIDE);
+    let mut head = vec!["RUN", "ID", "FUNCTION", "STATE"];
+    head.extend(["RECORDS", "SIZE"].iter().filter(|_| !is_narrow));
+    head.extend(["STARTED", "CHANGED"]);
+    let has_forks = runs.iter().any(|summary| summary.fork.is_some());
+    if has_forks {
+        head.push("FORK OF");
+    }
+    let mut table = Table::new(&head);
+    let when = if is_narrow { short_moment } else { moment };
+    for summary in runs {
+        let run = summary.run.to_string();
+        let state = match (summary.state, process) {
+            (State::Live, None) => "live, no process",
+            (State::Ending, None) => "ending, no process",
+            (state, _) => state.word(),
+        };
+        let mut row = vec![
+            // Eight digits are enough to name a run, unless the whole is wanted.
+            if out.width.is_some() { run[..8].into() } else { run.into() },
+            Cell::from(&summary.id),
+            Cell::from(&summary.function),
+            Cell::new(Style::of_state(state), state),
+        ];
+        if !is_narrow {
+            row.extend([summary.entry.seq.to_string().into(), size(summary.entry.len).into()]);
+        }
+        row.extend([when(&summary.started).into(), when(&summary.changed).into()]);
+        if has_forks {
+            row.push(match summary.fork {
+                Some((parent, at)) => {
+                    let id = ids.get(&parent).filter(|id| !id.is_empty()).cloned();
+                    let parent = id.unwrap_or_else(|| parent.to_string());
+                    format!("{parent} at {at}").into()
+                }
+                None => String::new().into(),
+            });
+        }
+        table.row(row);
+    }
+    match table.is_empty() {
+        true => out.text(Style::Dim, "no runs"),
+        false => table.print(out),
+    }
+}

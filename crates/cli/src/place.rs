@@ -1,0 +1,254 @@
+//! The directory a command works on, and the program it works for: finding runs by what people call them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tiffany_kernel::{ErrorKind, TaskError, Uuid};
+
+use super::driver;
+use super::error::{CliError, Ending, Shown};
+use super::summary::Summary;
+use tiffany::Builder;
+use tiffany::Runtime;
+use tiffany::command::SHORTEST;
+use tiffany::command::near;
+use tiffany::command::uuid_of;
+use tiffany::control::{Control, Witness};
+use tiffany::retention::Keeper;
+use tiffany_log::{LogError, RealDisk, RunState, View, is_redacted, rules_of};
+use tiffany_records::errors::run_removed;
+use tiffany_records::redact;
+
+pub(super) struct Place {
+    pub(super) dir: PathBuf,
+    pub(super) builder: Builder,
+    /// Who sees what is changed where no process has the log.
+    witness: Option<Arc<dyn Witness>>,
+}
+
+/// What is in the directory, as well as it can be read.
+pub(super) struct Sight {
+    pub(super) view: View,
+    /// Why only the files of the runs could be read.
+    pub(super) trouble: Option<LogError>,
+}
+
+impl Place {
+    pub(super) fn new(dir: PathBuf, builder: Builder) -> Place {
+        Place { dir, builder, witness: None }
+    }
+
+    /// What is changed here is seen by somebody.
+    pub(super) fn witnessed_by(self, witness: Option<Arc<dyn Witness>>) -> Place {
+        Place { witness, ..self }
+    }
+
+    /// The log, to be changed.
+    pub(super) fn control(&self) -> Result<Control, TaskError> {
+        let control =
+            Control::open(&self.dir)?.on_warning(warn).on_silence(driver::say_that_it_waits);
+        Ok(match &self.witness {
+            Some(witness) => control.witnessed_by(Arc::clone(witness)),
+            None => control,
+        })
+    }
+
+    /// The process that has the log, to change something by it.
+    pub(super) fn process(&self) -> Result<Option<Control>, TaskError> {
+        let control = Control::connect(&self.dir)?;
+        Ok(control.map(|it| it.on_warning(warn).on_silence(driver::say_that_it_waits)))
+    }
+
+    /// The same, for runs that are over.
+    pub(super) fn keeper(&self) -> Result<Keeper, TaskError> {
+        Ok(Keeper::through(self.control()?, &self.dir))
+    }
+
+    /// Whether there is a program behind the command line.
+    pub(super) fn has_program(&self) -> bool {
+        !self.builder.registry().is_empty()
+    }
+
+    /// An error that names what is wanted, if there is no program.
+    pub(super) fn need_program(&self, what: &str) -> Result<(), Ending> {
+        match self.has_program() {
+            true => Ok(()),
+            false => Err(CliError::NeedsProgram(format!(
+                "to {what} takes the code of the runs, and this command line has none"
+            ))
+            .into()),
+        }
+    }
+
+    /// Looks into the directory. No file is changed.
+    pub(super) fn look(&self) -> Result<View, Ending> {
+        is_log(&self.dir)?;
+        Ok(View::open(Arc::new(RealDisk), &self.dir)?)
+    }
+
+    /// The same; if the index or the commit log is damaged, at the files of the runs alone.
+    pub(super) fn look_anyhow(&self) -> Result<Sight, Ending> {
+        is_log(&self.dir)?;
+        let (view, trouble) = View::open_anyhow(Arc::new(RealDisk), &self.dir)?;
+        Ok(Sight { view, trouble })
+    }
+
+    /// Looks for runs that were named. No other run's file is opened, however many there are.
+    pub(super) fn look_for(&self, names: &[&str]) -> Result<View, Ending> {
+        is_log(&self.dir)?;
+        let choose = |known: &mut dyn Iterator<Item = Uuid>| candidates(names, known);
+        Ok(View::open_chosen(Arc::new(RealDisk), &self.dir, &choose)?)
+    }
+
+    /// The same; if the index or the commit log is damaged, at the files of the runs alone.
+    pub(super) fn look_anyhow_for(&self, names: &[&str]) -> Result<Sight, Ending> {
+        is_log(&self.dir)?;
+        let (disk, dir) = (Arc::new(RealDisk), &self.dir);
+        let choose = |known: &mut dyn Iterator<Item = Uuid>| candidates(names, known);
+        match View::open_chosen(disk.clone(), dir, &choose) {
+            Ok(view) => Ok(Sight { view, trouble: None }),
+            Err(trouble) => {
+                let (view, trouble) = View::of_files_after(trouble, disk, dir)?;
+                Ok(Sight { view, trouble: Some(trouble) })
+            }
+        }
+    }
+
+    /// Whether secrets are taken out of what the log is written with, by rules that are not known here. Then the code
+    /// of its runs must not be run: it would have the secrets in its memory, and what it does would not be the same.
+    pub(super) fn lacks_rules(&self) -> bool {
+        is_redacted(&RealDisk, &self.dir)
+            && redact::known()
+                .is_none_or(|known| !rules_of(&RealDisk, &self.dir).is_subset(&known.marks()))
+    }
+
+    /// A runtime without a log, to try runs in.
+    pub(super) fn rehearsal_room(self) -> Result<Runtime, Ending> {
+        if self.lacks_rules() {
+            return Err(CliError::NeedsRules(self.dir).into());
+        }
+        Ok(self.builder.without_log().build()?)
+    }
+}
+
+impl Sight {
+    /// Tells on standard error that not all could be read.
+    pub(super) fn warn(&self) {
+        if let Some(trouble) = &self.trouble {
+            let shown = Shown::from(trouble.clone());
+            let message = super::out::clean(&shown.message).into_owned();
+            eprintln!("warning[{}]: {message}; only the files of the runs are read", shown.code);
+        }
+    }
+}
+
+/// Prints a warning about a change that was made.
+fn warn(text: &str) {
+    eprintln!("warning: {}", super::out::clean(text));
+}
+
+/// An error that says so, if there is no log there.
+pub(super) fn is_log(dir: &Path) -> Result<(), Ending> {
+    let has = |name: &str| std::fs::metadata(dir.join(name));
+    match (has("commit"), has("wal")) {
+        (Err(error), Err(_)) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            let shown = Shown::from(LogError::io("look into", dir, &error));
+            Err(Ending::Error(Shown {
+                message: format!("cannot look into {}: this user may not", dir.display()),
+                next: "do it as the user that the directory belongs to, or check its permissions"
+                    .into(),
+                ..shown
+            }))
+        }
+        (Err(_), Err(_)) => Err(CliError::NoLog(dir.to_path_buf()).into()),
+        _ => Ok(()),
+    }
+}
+
+/// The most runs that are looked at whose UUIDs begin as the name does: a name that fits more is ambiguous in any case.
+const LIKELY: usize = 8;
+
+/// The runs that may be meant by some names, known or not.
+fn candidates(names: &[&str], known: &mut dyn Iterator<Item = Uuid>) -> Vec<Uuid> {
+    let mut likely: Vec<Uuid> =
+        names.iter().flat_map(|name| [Uuid::parse(name), Some(uuid_of(name))]).flatten().collect();
+    let begins: Vec<String> = names.iter().filter_map(|name| hex_digits(name)).collect();
+    if !begins.is_empty() {
+        let fits = |uuid: &Uuid| begins.iter().any(|digits| begins_with(uuid, digits));
+        likely.extend(known.filter(fits).take(LIKELY * names.len()));
+    }
+    likely.sort_unstable();
+    likely.dedup();
+    likely
+}
+
+/// What the beginning of a UUID may be, without its hyphens.
+fn hex_digits(name: &str) -> Option<String> {
+    let digits: String = name.chars().filter(|c| *c != '-').collect::<String>().to_lowercase();
+    let is_hex = digits.len() >= SHORTEST && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_hex.then_some(digits)
+}
+
+fn begins_with(uuid: &Uuid, digits: &str) -> bool {
+    format!("{:032x}", uuid.0).starts_with(digits)
+}
+
+/// Finds a run by its UUID, by the id it was started with, or by the beginning of its UUID.
+pub(super) fn find(view: &View, name: &str) -> Result<Uuid, Ending> {
+    let known = |uuid: &Uuid| view.run(*uuid).is_some();
+    if let Some(uuid) = Uuid::parse(name).filter(known) {
+        return Ok(uuid);
+    }
+    let by_id = uuid_of(name);
+    if known(&by_id) {
+        return Ok(by_id);
+    }
+    let fitting: Vec<Uuid> = match hex_digits(name) {
+        Some(digits) => {
+            let known = view.runs().map(|(uuid, _)| uuid);
+            known.filter(|uuid| begins_with(uuid, &digits)).collect()
+        }
+        None => Vec::new(),
+    };
+    match fitting.as_slice() {
+        [] => Err(no_such_run(view, name)),
+        [one] => Ok(*one),
+        several => {
+            let runs = several.iter().take(4).map(Uuid::to_string).collect();
+            Err(CliError::Ambiguous { prefix: name.into(), runs }.into())
+        }
+    }
+}
+
+/// So many runs are looked at for one that may have been meant.
+const LOOKED_AT: usize = 2_000;
+
+fn no_such_run(view: &View, name: &str) -> Ending {
+    let there = view.runs().filter(|(_, entry)| entry.state != RunState::Removed);
+    let ids = there.take(LOOKED_AT).map(|(run, entry)| Summary::read(view, run, entry).id);
+    let meant = near(name, ids).map_or_else(String::new, |id| format!("; did you mean `{id}`?"));
+    let mut shown = Shown::from(TaskError::new(
+        ErrorKind::NoSuchRun,
+        format!("there is no run `{name}` in {}{meant}", view.root().display()),
+    ));
+    shown.next = "`ls` lists the runs, by UUID and by id".into();
+    Ending::Error(shown)
+}
+
+/// Finds a run that has records.
+pub(super) fn find_kept(view: &View, name: &str) -> Result<Uuid, Ending> {
+    let run = find(view, name)?;
+    match view.run(run).is_some_and(|entry| entry.state == RunState::Removed) {
+        true => Err(run_removed(run).into()),
+        false => Ok(run),
+    }
+}
+
+/// Finds runs that were named, or all that are not removed.
+pub(super) fn find_all(view: &View, names: &[String]) -> Result<Vec<Uuid>, Ending> {
+    if !names.is_empty() {
+        return names.iter().map(|name| find(view, name)).collect();
+    }
+    let there = view.runs().filter(|(_, entry)| entry.state != RunState::Removed);
+    Ok(there.map(|(uuid, _)| uuid).collect())
+}

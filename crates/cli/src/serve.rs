@@ -1,0 +1,288 @@
+//! `serve`: the daemon on the command line. It reads what was typed, says what there is, and ends when it is told to.
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::daemon_commands;
+use crate::{GuestError, Invocation, clean};
+use clap::{self, Args, FromArgMatches};
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use tiffany::logging::{self, Format, Level};
+use tiffany::units;
+use tiffany::{Builder, RuntimeHandle};
+
+use crate::notify;
+use tiffany_daemon::DaemonError;
+use tiffany_daemon::config::MAX_STEP_SLOTS;
+use tiffany_daemon::telemetry::Telemetry;
+use tiffany_daemon::{Daemon, GRACE, LISTEN, ServeError, Serving};
+
+/// Host the runs of a directory for others: over HTTP, and through the socket in it.
+#[derive(Args, Debug)]
+pub(crate) struct Serve {
+    /// The address to listen on; with port 0, one that is free.
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
+    listen: Option<SocketAddr>,
+    /// How long running steps have when the daemon is told to end.
+    #[arg(long, value_name = "TIME", value_parser = units::time)]
+    grace: Option<Duration>,
+    /// How many steps may block a thread at the same time; the others wait for a slot.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=MAX_STEP_SLOTS.into()))]
+    step_slots: Option<u32>,
+}
+
+pub(crate) const NAME: &str = "serve";
+
+/// An address as people type it.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+    let numbers = match text.strip_prefix("localhost:") {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => text.to_owned(),
+    };
+    numbers.parse().map_err(|_| {
+        "it takes an address and a port, such as 127.0.0.1:8787, or 0.0.0.0:8787 for all of the machine's".into()
+    })
+}
+
+/// The command as the others see it.
+pub(crate) fn command() -> clap::Command {
+    // A configuration may say otherwise, so these are no defaults of what is typed.
+    let with = |text: String| {
+        move |arg: clap::Arg| {
+            let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+            arg.help(format!("{help} [default: {text}]"))
+        }
+    };
+    Serve::augment_args(clap::Command::new(NAME))
+        .mut_arg("listen", with(LISTEN.to_string()))
+        .mut_arg("grace", with(format!("{}s", GRACE.as_secs())))
+        .mut_arg("step_slots", with(Builder::DEFAULT_STEP_SLOTS.to_string()))
+}
+
+pub(crate) fn serve(asked: Invocation<'_>) -> Result<u8, GuestError> {
+    let typed = Serve::from_arg_matches(asked.matches).map_err(|error| GuestError {
+        code: "TFY0067".into(),
+        text: format!("{error} [TFY0067]; `--help` tells what there is"),
+        exit: Some(2),
+    })?;
+    let config = daemon_commands::typed_config(asked.matches)?;
+    let is_configured = config.is_some();
+    let mut config = config.unwrap_or_default().with_rules_of_env()?;
+    config.step_slots = typed.step_slots.map(|slots| slots as usize).or(config.step_slots);
+    let app = config.app.clone().map(PathBuf::into_os_string);
+    let theirs = app.as_ref().and_then(|file| asked.functions_of(file)).transpose()?;
+    // After the program is there: loading it may put its own way with signals over this one.
+    let grace = typed.grace.or(config.grace()).unwrap_or(GRACE);
+    let stop = Stop::on_signals(grace)
+        .map_err(|error| told(&DaemonError::Start(error.to_string()).into()))?;
+    let mut relaunch = asked.relaunch.clone();
+    if let (Some(file), true) = (&app, theirs.is_some()) {
+        relaunch = relaunch.with(["--app".into(), OsString::clone(file)]);
+    }
+    let dir = asked.dir.clone();
+    let builder: Builder = theirs.unwrap_or(asked.builder);
+    let listen = typed.listen.or(config.listen).unwrap_or(LISTEN);
+    // What is left of it is for closing the log.
+    let drain = grace - (grace / 4).min(Duration::from_secs(1));
+    let daemon = Daemon::new(builder, dir).listen(listen).relaunch(relaunch).grace(drain);
+    if !is_configured {
+        let format = if asked.json { Format::Json } else { Format::Text };
+        logging::init(format, Level::ERROR);
+    }
+    let telemetry = is_configured.then(|| Telemetry::start(&config)).transpose();
+    let telemetry = telemetry.map_err(|error| told(&error.into()))?;
+    let serving = daemon.config(config).open().map_err(|error| told(&error))?;
+    if let Some(telemetry) = &telemetry {
+        telemetry.watch(&serving.handle());
+    }
+    let ended = run(serving, &stop, asked.json).map_err(|error| told(&error));
+    if let Some(telemetry) = telemetry {
+        telemetry.finish();
+    }
+    match ended? {
+        Ended::InOrder => Ok(0),
+        // Their threads can't be ended one by one, and a host that waits for them would wait for long.
+        Ended::StepsCutOff => stop.exit(),
+    }
+}
+
+/// How a daemon came to its end.
+enum Ended {
+    InOrder,
+    /// Steps outlasted the grace period.
+    StepsCutOff,
+}
+
+fn run(mut serving: Serving, stop: &Stop, json: bool) -> Result<Ended, ServeError> {
+    stop.wakes(serving.handle());
+    greet(&serving, json);
+    notify::ready(&serving.url());
+    let ran = serving.run_while(|_| !stop.is_wanted());
+    notify::stopping();
+    serving.begin_nothing_new();
+    say(json, "ending", "ending: running steps come to their end; once more ends it at once");
+    let drained = serving.close()?;
+    ran?;
+    if drained {
+        say(json, "ended", "ended");
+        return Ok(Ended::InOrder);
+    }
+    match json {
+        true => print(&json!({ "event": "ended", "cut_off": true }).to_string()),
+        false => print("ended; steps that were cut off are done relaunch, or are in doubt"),
+    }
+    Ok(Ended::StepsCutOff)
+}
+
+/// What is said at the start.
+fn greet(serving: &Serving, json: bool) {
+    let status = serving.status();
+    let socket = serving.dir().join("control.sock");
+    let paused = status.paused.iter();
+    if json {
+        let paused = paused.map(|one| {
+            json!({ "run": one.run.to_string(), "code": one.error.code(), "message": one.error.message() })
+        });
+        print(
+            &json!({
+                "event": "serving",
+                "url": serving.url(),
+                "dir": serving.dir(),
+                "socket": socket,
+                "pid": status.pid,
+                "functions": status.functions.iter().map(|one| &one.name).collect::<Vec<_>>(),
+                "live": status.live,
+                "paused": paused.collect::<Vec<_>>(),
+                "warnings": serving.warnings(),
+            })
+            .to_string(),
+        );
+        return;
+    }
+    let (live, stand_still) = (status.live, status.paused.len());
+    print(&format!("serving {} as process {}", serving.dir().display(), status.pid));
+    print(&format!("  http    {0}  ({0}/docs shows what can be asked)", serving.url()));
+    print(&format!("  socket  {}", socket.display()));
+    print(&format!("  runs    {live} go on, {stand_still} paused"));
+    for one in paused.take(MANY) {
+        print(&format!("  paused  {}: {}", one.run, one.error));
+    }
+    if stand_still > MANY {
+        print(&format!(
+            "  paused  and {} more; `tiffany ls --state paused` lists them",
+            stand_still - MANY
+        ));
+    }
+    for warning in serving.warnings() {
+        print(&format!("  warning {warning}"));
+    }
+    if status.functions.is_empty() {
+        print(
+            "  no functions: nothing can be started here; mark those of a file of Python with `@workflow` and give it by `--app`, or use a program that registers its own",
+        );
+    }
+}
+
+/// So many paused runs are named at the start.
+const MANY: usize = 10;
+
+fn say(json: bool, event: &str, text: &str) {
+    match json {
+        true => print(&json!({ "event": event }).to_string()),
+        false => print(text),
+    }
+}
+
+/// Nobody may be there any more to read it.
+fn print(line: &str) {
+    let mut out = std::io::stdout().lock();
+    drop(writeln!(out, "{}", clean(line)).and_then(|()| out.flush()));
+}
+
+fn told(error: &ServeError) -> GuestError {
+    GuestError { code: error.code().into(), text: error.to_string(), exit: None }
+}
+
+/// Whether a signal has asked for the end. A second one ends the process at once, and so does the end of the grace
+/// period: a task that keeps its turn can't keep the daemon from ending.
+struct Stop {
+    wanted: Arc<AtomicBool>,
+    /// The signal that asked.
+    signal: Arc<AtomicUsize>,
+    loop_: Arc<Mutex<Option<RuntimeHandle>>>,
+}
+
+impl Stop {
+    fn on_signals(grace: Duration) -> std::io::Result<Stop> {
+        let wanted = Arc::new(AtomicBool::new(false));
+        let asked = Arc::new(AtomicUsize::new(0));
+        let (mut pipe, told) = UnixStream::pair()?;
+        for signal in [SIGINT, SIGTERM] {
+            // In this order: the first signal finds that nothing was wanted before.
+            signal_hook::flag::register_conditional_shutdown(
+                signal,
+                128 + signal,
+                Arc::clone(&wanted),
+            )?;
+            signal_hook::flag::register_usize(signal, Arc::clone(&asked), signal as usize)?;
+            signal_hook::flag::register(signal, Arc::clone(&wanted))?;
+            signal_hook::low_level::pipe::register(signal, told.try_clone()?)?;
+        }
+        let loop_: Arc<Mutex<Option<RuntimeHandle>>> = Arc::default();
+        let (woken, signal) = (Arc::clone(&loop_), Arc::clone(&asked));
+        let waits = move || {
+            let mut byte = [0];
+            if pipe.read(&mut byte).is_ok_and(|count| count > 0) {
+                if let Some(handle) = woken.lock().unwrap_or_else(PoisonError::into_inner).as_ref()
+                {
+                    handle.nudge();
+                }
+                std::thread::sleep(grace);
+                end_now(grace, &woken, &signal);
+            }
+        };
+        std::thread::Builder::new().name("tiffany-signals".into()).spawn(waits)?;
+        Ok(Stop { wanted, signal: asked, loop_ })
+    }
+
+    /// Ends the process, as one that a signal has ended.
+    fn exit(&self) -> ! {
+        signal_hook::low_level::exit(code_of(&self.signal))
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::SeqCst)
+    }
+
+    /// Lets a signal wake the loop.
+    fn wakes(&self, handle: RuntimeHandle) {
+        if self.is_wanted() {
+            handle.nudge();
+        }
+        *self.loop_.lock().unwrap_or_else(PoisonError::into_inner) = Some(handle);
+    }
+}
+
+/// The exit code of a daemon that a signal ended before it was in order.
+fn code_of(signal: &AtomicUsize) -> i32 {
+    let signal = i32::try_from(signal.load(Ordering::SeqCst)).ok().filter(|signal| *signal > 0);
+    128 + signal.unwrap_or(SIGTERM)
+}
+
+/// Ends the process although its loop has not come to its end. Everything that was acknowledged is in the log.
+fn end_now(grace: Duration, of: &Mutex<Option<RuntimeHandle>>, signal: &AtomicUsize) -> ! {
+    let handle = of.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let kept = handle.and_then(|it| it.long_turns().into_iter().rev().find(|turn| !turn.is_over));
+    let why = kept.map_or_else(|| "it did not come to its end".into(), |turn| turn.to_string());
+    eprintln!(
+        "tiffany: ended after the grace period of {grace:?}: {why}; nothing that was acknowledged is lost"
+    );
+    signal_hook::low_level::exit(code_of(signal))
+}

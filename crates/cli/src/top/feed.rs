@@ -1,0 +1,212 @@
+//! What is on the screen is looked up here, on a thread of its own, so that keys are never waited for: through the socket of the process that has the directory, or in the log if
+//! none has it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use crate::clean;
+use tiffany::control::{Control, RunPage, RunQuery, RunSummary};
+use tiffany::history::{Chronicle, RecordQuery, TasksStanding};
+use tiffany::{TaskError, Uuid};
+
+use super::gauges::{self, Counted, Gauges};
+
+/// How long the process has for an answer. What the screen shows meanwhile is old.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// So many records of a task are shown.
+const RECORDS: usize = 200;
+
+/// What the screen wants to see.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Wanted {
+    pub(super) query: RunQuery,
+    /// The run that is looked into.
+    pub(super) run: Option<Uuid>,
+    /// The task of it that is looked into.
+    pub(super) task: Option<u64>,
+}
+
+/// What there is at a moment.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Picture {
+    /// The process that has the directory.
+    pub(super) pid: Option<u32>,
+    pub(super) page: RunPage,
+    pub(super) gauges: Option<Gauges>,
+    pub(super) run: Option<RunSeen>,
+    /// What went wrong while looking, or came of what was asked for.
+    pub(super) said: Option<String>,
+}
+
+/// A run that is looked into.
+#[derive(Clone, Debug)]
+pub(super) struct RunSeen {
+    pub(super) summary: RunSummary,
+    pub(super) value: Option<String>,
+    pub(super) tasks: Option<TasksStanding>,
+    /// The records of the task that is looked into, the newest first.
+    pub(super) records: Vec<String>,
+}
+
+enum Letter {
+    Want(Box<Wanted>),
+    Cancel(Uuid),
+}
+
+/// The thread that looks.
+pub(super) struct Feed {
+    letters: Sender<Letter>,
+    pictures: Receiver<Picture>,
+}
+
+impl Feed {
+    pub(super) fn start(dir: PathBuf, every: Duration) -> io::Result<Feed> {
+        let (letters, asked) = channel();
+        let (send, pictures) = channel();
+        let mut looking = Looking { dir, chronicle: None, counted: None, said: None };
+        std::thread::Builder::new().name("tiffany-top".into()).spawn(move || {
+            let mut wanted = Wanted::default();
+            loop {
+                if send.send(looking.look(&wanted)).is_err() {
+                    return;
+                }
+                let next = Instant::now() + every;
+                // What is wanted now is looked up at once.
+                loop {
+                    match asked.recv_timeout(next.saturating_duration_since(Instant::now())) {
+                        Ok(Letter::Want(new)) if *new == wanted => {}
+                        Ok(Letter::Want(new)) => {
+                            wanted = *new;
+                            break;
+                        }
+                        Ok(Letter::Cancel(run)) => {
+                            looking.cancel(run);
+                            break;
+                        }
+                        Err(RecvTimeoutError::Timeout) => break,
+                        Err(RecvTimeoutError::Disconnected) => return,
+                    }
+                }
+            }
+        })?;
+        Ok(Feed { letters, pictures })
+    }
+
+    /// This is to be seen from now on.
+    pub(super) fn want(&self, wanted: Wanted) {
+        // The thread is there as long as this is.
+        drop(self.letters.send(Letter::Want(Box::new(wanted))));
+    }
+
+    pub(super) fn cancel(&self, run: Uuid) {
+        drop(self.letters.send(Letter::Cancel(run)));
+    }
+
+    /// The last that was seen, if it is new.
+    pub(super) fn take(&self) -> Option<Picture> {
+        self.pictures.try_iter().last()
+    }
+}
+
+struct Looking {
+    dir: PathBuf,
+    /// The run that is looked into, by its records.
+    chronicle: Option<(Uuid, Chronicle)>,
+    counted: Option<Counted>,
+    /// What came of what was asked for.
+    said: Option<String>,
+}
+
+impl Looking {
+    fn look(&mut self, wanted: &Wanted) -> Picture {
+        let mut picture = Picture { said: self.said.clone(), ..Picture::default() };
+        match self.fill(wanted, &mut picture) {
+            Ok(()) => {}
+            Err(error) => picture.said = Some(clean(&error.to_string()).into_owned()),
+        }
+        picture
+    }
+
+    fn fill(&mut self, wanted: &Wanted, picture: &mut Picture) -> Result<(), TaskError> {
+        let mut control = match Control::connect_within(&self.dir, PATIENCE)? {
+            Some(control) => control,
+            None => Control::open(&self.dir)?,
+        };
+        if !control.is_offline() {
+            picture.pid = Some(control.status()?.pid);
+            let (gauges, counted) = gauges::read(&control.metrics()?, self.counted, Instant::now());
+            picture.gauges = Some(gauges);
+            self.counted = Some(counted);
+        }
+        picture.page = control.runs(&wanted.query)?;
+        if let Some(run) = wanted.run {
+            let detail = control.show(run)?;
+            let seen = self.read(run, wanted.task);
+            picture.run = Some(RunSeen {
+                summary: detail.summary,
+                value: detail.value.map(|value| value.get().to_owned()),
+                tasks: seen.as_ref().ok().map(|(tasks, _)| tasks.clone()),
+                records: seen.as_ref().map_or_else(|_| Vec::new(), |(_, records)| records.clone()),
+            });
+            if let Err(error) = seen {
+                picture.said = Some(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the records tell of a run.
+    fn read(
+        &mut self,
+        run: Uuid,
+        task: Option<u64>,
+    ) -> Result<(TasksStanding, Vec<String>), String> {
+        let chronicle = match self.chronicle.take().filter(|(known, _)| *known == run) {
+            Some((_, chronicle)) => chronicle,
+            None => Chronicle::new(&self.dir, run),
+        };
+        let (_, chronicle) = self.chronicle.insert((run, chronicle));
+        let read = chronicle.extend().and_then(|()| {
+            let tasks = chronicle.tasks(None)?;
+            let query =
+                RecordQuery { task, is_descending: true, limit: RECORDS, ..RecordQuery::default() };
+            let records = match task {
+                Some(_) => chronicle.records(&query)?.records,
+                None => Vec::new(),
+            };
+            Ok((tasks, records))
+        });
+        read.map_err(|error| clean(&error.to_string()).into_owned())
+    }
+
+    fn cancel(&mut self, run: Uuid) {
+        let cancelled = Control::open(&self.dir).and_then(|mut control| control.cancel(run));
+        self.said = Some(match cancelled {
+            Ok(()) => format!("run {run} is asked to end"),
+            Err(error) => clean(&error.to_string()).into_owned(),
+        });
+    }
+}
+
+/// The tasks as a tree, each after its parent, with how deep it stands.
+pub(super) fn tree(tasks: &TasksStanding) -> Vec<(usize, usize)> {
+    let known: BTreeMap<u64, usize> =
+        tasks.tasks.iter().enumerate().map(|(at, task)| (task.tid, at)).collect();
+    let mut children: BTreeMap<Option<u64>, Vec<usize>> = BTreeMap::new();
+    for (at, task) in tasks.tasks.iter().enumerate() {
+        let parent = task.parent.filter(|parent| known.contains_key(parent));
+        children.entry(parent).or_default().push(at);
+    }
+    let mut rows = Vec::with_capacity(tasks.tasks.len());
+    let mut open: Vec<(usize, usize)> = Vec::new();
+    let of = |parent: Option<u64>| children.get(&parent).into_iter().flatten().rev();
+    open.extend(of(None).map(|at| (*at, 0)));
+    while let Some((at, depth)) = open.pop() {
+        rows.push((at, depth));
+        open.extend(of(Some(tasks.tasks[at].tid)).map(|child| (*child, depth + 1)));
+    }
+    rows
+}

@@ -1,0 +1,437 @@
+//! `watch`: a run while it goes on. Its tasks are read from its records, so that one sees the tree at once and misses nothing; how far they are is told by
+//! the process that has the run, whichever that is.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tiffany_kernel::Uuid;
+
+use super::Done;
+use super::args::{AboutApprovals, Watch};
+use super::asking::Questions;
+use super::driver::{self, Heard, Silence};
+use super::error::{CliError, Ending, Shown, exit};
+use super::live::{Live, Row};
+use super::out::{Out, Style, clean, paint};
+use super::place::{Place, find_kept};
+use super::screen::Screen;
+use super::table::{cut, wrap};
+use tiffany::command::Clock;
+use tiffany::command::script;
+use tiffany::control::{Control, Next, State};
+use tiffany::pal::{Activity, Told, Wanted};
+use tiffany_log::{Follower, LogError, Stamp};
+use tiffany_records::tasks::Seen;
+
+/// How often the file is looked at, and the tree is drawn.
+const PACE: Duration = Duration::from_millis(80);
+/// How often it is asked whether the run can go on.
+const LOOK: Duration = Duration::from_secs(1);
+/// So many events wait for this command; more are left to the process, which drops the oldest.
+const EVENTS: usize = 1024;
+const SPINNER: [char; 4] = ['◐', '◓', '◑', '◒'];
+
+pub(super) fn watch(place: &Place, out: Out, options: &Watch) -> Done {
+    // Who looks, only looks.
+    let manner = options.approvals.manner(AboutApprovals::Wait)?;
+    let run = find_kept(&place.look_for(&[&options.run])?, &options.run)?;
+    let form = if out.is_terminal() { Manner::Tree } else { Manner::Lines };
+    see(place, out, run, (form, manner), &AtomicBool::new(false))
+}
+
+/// How a run is shown while it goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// As a tree that is drawn anew.
+    Tree,
+    /// By a line for whatever changes.
+    Lines,
+    /// Not at all: only its end.
+    End,
+}
+
+/// Shows a run until its end, or until this is to stop.
+pub(super) fn see(
+    place: &Place,
+    mut out: Out,
+    run: Uuid,
+    (manner, approvals): (Manner, AboutApprovals),
+    stop: &AtomicBool,
+) -> Done {
+    let mut questions = Questions::new(place, run, approvals);
+    let mut showing = Showing::new(manner);
+    let (events, _listening) = listen(&place.dir, run, manner);
+    let mut live = Live::default();
+    let view = place.look_for(&[&run.to_string()])?;
+    let mut reader = view.reader(run)?;
+    while let Some(record) = reader.next() {
+        live.record(&record?);
+    }
+    let mut follower = Follower::new(&place.dir, run, reader.checker().clone());
+    drop(view);
+    let mut looked = Instant::now();
+    let mut process = driven(&place.dir);
+    let mut is_asked = false;
+    loop {
+        let is_there = read_on(&mut follower, &mut live)?;
+        let is_over = match manner {
+            // A command that only waits for the outcome does not wait for the clean-up after it.
+            Manner::End => live.tasks.is_decided(),
+            Manner::Tree | Manner::Lines => live.tasks.is_over(),
+        };
+        if !is_over {
+            showing.driven_by(&mut out, run, &process)?;
+        }
+        let open = live.questions();
+        // What stands above a question is how things are when it is put.
+        if !open.is_empty() && !is_asked {
+            showing.update(&mut out, &live, is_asked)?;
+        }
+        is_asked = questions.look(&open)?;
+        showing.update(&mut out, &live, is_asked)?;
+        if is_over {
+            break;
+        }
+        if stop.load(Ordering::Relaxed) {
+            showing.leave();
+            return out.end(exit::UNFINISHED);
+        }
+        if !place.dir.is_dir() {
+            return Err(LogError::Vanished { act: "follow", path: place.dir.clone() }.into());
+        }
+        if looked.elapsed() >= LOOK {
+            looked = Instant::now();
+            // What it wrote last is read before anybody is told that it is gone.
+            process = driven(&place.dir);
+            if !is_there {
+                let name = run.to_string();
+                find_kept(&place.look_for(&[&name])?, &name)?;
+            }
+            if manner != Manner::Tree && process.stands_still.is_none() {
+                process.stands_still = can_go_on(place, run)?;
+            }
+        }
+        match events.recv_timeout(PACE) {
+            Ok(event) => {
+                for event in std::iter::once(event).chain(events.try_iter()) {
+                    if let Some((tid, text)) = live.event(&event) {
+                        showing.say(&mut out, tid, &text)?;
+                    }
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(PACE),
+        }
+    }
+    showing.leave();
+    end(place, out, run, &live, questions.denied)
+}
+
+/// Takes in what was written since. `false`: there is no file, because the run is too new for one, or is removed.
+fn read_on(follower: &mut Follower, live: &mut Live) -> Result<bool, Ending> {
+    loop {
+        match follower.next() {
+            Ok(Some(record)) => live.record(&record),
+            Ok(None) => return Ok(true),
+            Err(LogError::Vanished { .. }) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The process that drives a run.
+struct Driven {
+    pid: Option<u32>,
+    /// Why the run stands still, and what to do, if it does.
+    stands_still: Option<String>,
+}
+
+fn driven(dir: &Path) -> Driven {
+    let pid = driver::process(dir);
+    let stands_still = match pid {
+        None => {
+            let next = driver::start(dir);
+            Some(format!("no process has the log, so the run stands still; {next}"))
+        }
+        Some(pid) => Silence::of_stopped(pid).map(|silence| silence.text()),
+    };
+    Driven { pid, stands_still }
+}
+
+/// Why the process does not answer, if it does not. An error if the run is paused, and will not come to its end by
+/// waiting.
+fn can_go_on(place: &Place, run: Uuid) -> Result<Option<String>, Ending> {
+    let detail = match driver::ask(&place.dir, |control| control.show(run)) {
+        Ok(Heard::Said(detail)) => detail,
+        Ok(Heard::Silent(silence)) => return Ok(Some(silence.text())),
+        Ok(Heard::Nobody) | Err(_) => return Ok(None),
+    };
+    let paused = matches!(detail.summary.state, State::Paused | State::Held);
+    let error = detail.summary.error.filter(|_| paused);
+    error.map_or(Ok(None), |error| {
+        let shown = Shown {
+            code: error.code,
+            message: format!("run {run} is paused: {}", error.message),
+            next: "see by `show` and `inspect` what it needs to go on".into(),
+            exit: exit::FAILED,
+        };
+        Err(Ending::Error(shown))
+    })
+}
+
+/// Tells how the run ended.
+fn end(place: &Place, mut out: Out, run: Uuid, live: &Live, denied: usize) -> Done {
+    let script = script(&place.look_for(&[&run.to_string()])?, run)?;
+    let state = match live.tasks.all.get(&1).map(|root| root.state) {
+        Some(Seen::Cancelled) => "cancelled",
+        Some(Seen::Failed) => "failed",
+        _ if script.outcome.as_ref().is_some_and(Result::is_err) => "failed",
+        _ => "completed",
+    };
+    let outcome = script.outcome.unwrap_or_else(|| Ok("null".into()));
+    match (&outcome, out.json) {
+        (Ok(value), true) => {
+            let value = super::json::value(value);
+            let (run, id) = (run.to_string(), &live.tasks.id);
+            out.json(&json!({ "run": run, "id": id, "state": state, "value": value }))?;
+        }
+        (Err(error), true) => {
+            let (run, id, error) = (run.to_string(), &live.tasks.id, Shown::from(error.clone()));
+            out.json(&json!({ "run": run, "id": id, "state": state, "error": error.json() }))?;
+        }
+        (Ok(value), false) => out.whole(Style::Plain, value, 0)?,
+        (Err(_), false) => {}
+    }
+    out.flush()?;
+    match outcome {
+        Err(error) => {
+            let mut shown = Shown::from(error);
+            if shown.next.is_empty() {
+                shown.next = format!("`show {run}` and `log {run} --failed` tell more");
+            }
+            Err(Ending::Error(shown))
+        }
+        Ok(_) if denied > 0 => {
+            let many = super::summary::count(denied as u64, "question");
+            let message = format!("{many} of run {run} denied, as nobody was there to ask");
+            Err(CliError::Denied(message).into())
+        }
+        Ok(_) => out.end(0),
+    }
+}
+
+/// What is on the screen, or was written last.
+struct Showing {
+    manner: Manner,
+    screen: Screen,
+    /// What was last said of each task.
+    said: BTreeMap<u64, String>,
+    turn: usize,
+    /// The process that has the log, and whether the run stands still, once that was looked for.
+    process: Option<(Option<u32>, bool)>,
+    /// What is said while it does.
+    stands_still: Option<String>,
+}
+
+impl Showing {
+    fn new(manner: Manner) -> Showing {
+        let (screen, said) = (Screen::default(), BTreeMap::new());
+        Showing { manner, screen, said, turn: 0, process: None, stands_still: None }
+    }
+
+    /// Says that nobody drives the run, and when somebody does again.
+    fn driven_by(&mut self, out: &mut Out, run: Uuid, process: &Driven) -> Result<(), Ending> {
+        self.stands_still.clone_from(&process.stands_still);
+        let now = (process.pid, process.stands_still.is_some());
+        let before = self.process.replace(now);
+        if before == Some(now) || (before.is_none() && !now.1) {
+            return Ok(());
+        }
+        let text = match (&process.stands_still, process.pid) {
+            (Some(why), _) => why.clone(),
+            (None, Some(pid)) => format!("process {pid} has the log, and the run goes on"),
+            (None, None) => return Ok(()),
+        };
+        match self.manner {
+            _ if out.json => {
+                let mut told = json!({ "run": run.to_string(), "pid": process.pid });
+                if let (Some(_), Some(why)) = (process.pid, &process.stands_still) {
+                    told["unanswered"] = why.clone().into();
+                }
+                out.json(&told)?;
+                out.flush()
+            }
+            Manner::End => {
+                eprintln!("tiffany: {}", clean(&text));
+                Ok(())
+            }
+            Manner::Lines => {
+                out.text(Style::Head, &format!("{}  {text}", time()))?;
+                out.flush()
+            }
+            // It stands in the tree for as long as it is so.
+            Manner::Tree if process.stands_still.is_some() => Ok(()),
+            Manner::Tree => {
+                self.screen.clear(out)?;
+                out.text(Style::Dim, &text)
+            }
+        }
+    }
+
+    fn update(&mut self, out: &mut Out, live: &Live, is_asked: bool) -> Result<(), Ending> {
+        match self.manner {
+            Manner::End => Ok(()),
+            _ if out.json => self.changes(out, live),
+            Manner::Lines => self.changes(out, live),
+            // Who is asked has the terminal: what stands there stays, and nothing moves.
+            Manner::Tree if is_asked => {
+                self.screen.leave();
+                Ok(())
+            }
+            Manner::Tree => self.draw(out, live),
+        }
+    }
+
+    /// Writes what is new.
+    fn changes(&mut self, out: &mut Out, live: &Live) -> Result<(), Ending> {
+        let now = Clock::system().now();
+        for row in live.rows() {
+            let text = format!("{}  {}", row.task.word(), row.what());
+            if self.said.get(&row.tid).is_some_and(|said| *said == text) {
+                continue;
+            }
+            match out.json {
+                true => out.json(&row.json())?,
+                false => {
+                    let (word, what) = (row.task.word(), row.what_at(now));
+                    let line = format!("{}  {}{}  {word}  {what}", time(), row.tid, row.name());
+                    out.text(Style::of_state(word), line.trim_end())?;
+                }
+            }
+            self.said.insert(row.tid, text);
+        }
+        out.flush()
+    }
+
+    fn draw(&mut self, out: &mut Out, live: &Live) -> Result<(), Ending> {
+        self.turn += 1;
+        let rows = live.rows();
+        let still = self.stands_still.as_deref().map(clean);
+        let still = still.map_or_else(Vec::new, |text| wrap(&text, out.width.unwrap_or(80), 0));
+        let room = out.height().saturating_sub(3 + still.len()).max(1);
+        let is_over = |row: &Row<'_>| row.task.state != Seen::Going;
+        // Where not all have room, those that are over need none.
+        let hides = rows.len() > room;
+        let shown: Vec<&Row<'_>> = rows.iter().filter(|row| !hides || !is_over(row)).collect();
+        let mut lines = vec![self.head(out, live)];
+        lines.extend(still.iter().map(|line| paint(out.colour, Style::Bad, line)));
+        lines.extend(shown.iter().take(room).map(|row| self.line(out, row)));
+        let left = rows.len() - shown.len().min(room);
+        if left > 0 {
+            lines.push(paint(out.colour, Style::Dim, &format!("… and {left} more tasks")));
+        }
+        self.screen.draw(out, &lines)
+    }
+
+    fn head(&self, out: &Out, live: &Live) -> String {
+        let text = format!("{}  {}", live.tasks.id, live.tasks.function);
+        let text = cut(&clean(&text), out.width.unwrap_or(usize::MAX));
+        paint(out.colour, Style::Head, &text)
+    }
+
+    fn line(&self, out: &Out, row: &Row<'_>) -> String {
+        let (mark, style) = match row.task.state {
+            Seen::Completed => ('✓', Style::Good),
+            Seen::Failed => ('✗', Style::Bad),
+            Seen::Cancelled => ('–', Style::Dim),
+            Seen::Going if row.task.waits.values().any(|waiting| waiting.call == "approve") => {
+                ('?', Style::Head)
+            }
+            Seen::Going if self.stands_still.is_some() => ('·', Style::Dim),
+            Seen::Going => (SPINNER[self.turn % SPINNER.len()], Style::Busy),
+        };
+        let what = row.what_at(Clock::system().now());
+        let plain = format!("{}{mark} {}{}  {what}", row.lead, row.tid, row.name());
+        let plain = cut(&clean(plain.trim_end()), out.width.unwrap_or(usize::MAX));
+        plain.replacen(mark, &paint(out.colour, style, &mark.to_string()), 1)
+    }
+
+    /// Something that a task says, which stays.
+    fn say(&mut self, out: &mut Out, tid: u64, text: &str) -> Result<(), Ending> {
+        match self.manner {
+            Manner::End => Ok(()),
+            _ if out.json => out.json(&json!({ "tid": tid, "says": text })),
+            Manner::Lines => out.text(Style::Plain, &format!("{}  {tid}  {text}", time())),
+            Manner::Tree => {
+                self.screen.clear(out)?;
+                out.text(Style::Dim, &format!("{tid}: {text}"))
+            }
+        }
+    }
+
+    fn leave(&mut self) {
+        self.screen.leave();
+    }
+}
+
+/// The time of day.
+fn time() -> String {
+    let stamp = Stamp::from_unix_nanos(Clock::system().now().as_nanos());
+    stamp.as_str().get(11..19).unwrap_or_default().to_owned()
+}
+
+/// While this lives, somebody listens.
+struct Listening(Arc<AtomicBool>);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What the process that has the run tells of it; and the next one, if that is gone.
+fn listen(dir: &Path, run: Uuid, manner: Manner) -> (Receiver<Arc<Activity>>, Listening) {
+    let (send, events) = sync_channel(EVENTS);
+    let is_over = Arc::new(AtomicBool::new(manner == Manner::End));
+    let (dir, ends) = (dir.to_path_buf(), Arc::clone(&is_over));
+    let hears = move || hear(&dir, run, &send, &ends);
+    drop(std::thread::Builder::new().name("tiffany-watch".into()).spawn(hears));
+    (events, Listening(is_over))
+}
+
+fn hear(dir: &Path, run: Uuid, send: &SyncSender<Arc<Activity>>, is_over: &AtomicBool) {
+    let mut epoch = None;
+    let mut from = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        let wanted = Wanted::new().run(run).from(from).ghosts(false);
+        let control = Control::connect(dir).ok().flatten();
+        let Some(mut watching) = control.and_then(|control| control.watch(wanted).ok()) else {
+            std::thread::sleep(PACE);
+            continue;
+        };
+        // The numbers of another process mean nothing here.
+        if epoch.replace(watching.beginning().epoch) != Some(watching.beginning().epoch) && from > 0
+        {
+            from = 0;
+            continue;
+        }
+        while !is_over.load(Ordering::Relaxed) {
+            match watching.next(LOOK) {
+                Ok(Next::Told(Told::Event(event))) => {
+                    from = event.seq + 1;
+                    if send.send(event).is_err() {
+                        return;
+                    }
+                }
+                Ok(Next::Over) | Err(_) => break,
+                Ok(_) => {}
+            }
+        }
+        std::thread::sleep(PACE);
+    }
+}

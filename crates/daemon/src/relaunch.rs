@@ -1,0 +1,144 @@
+//! How this program is started once more: for code that runs in a process of its own, and for commands that people are told to type.
+
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+/// How a program is started once more.
+#[derive(Clone)]
+pub struct Relaunch {
+    program: OsString,
+    arguments: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+}
+
+/// What is in the environment may be secret.
+impl fmt::Debug for Relaunch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (program, arguments) = (&self.program, &self.arguments);
+        f.debug_struct("Relaunch")
+            .field("program", program)
+            .field("arguments", arguments)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Relaunch {
+    /// A program with these arguments.
+    pub fn new(program: impl Into<OsString>) -> Relaunch {
+        Relaunch { program: program.into(), arguments: Vec::new(), env: Vec::new() }
+    }
+
+    /// The same with more arguments.
+    #[must_use]
+    pub fn with(mut self, arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Relaunch {
+        self.arguments.extend(arguments.into_iter().map(Into::into));
+        self
+    }
+
+    /// The same with a variable of the environment.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Relaunch {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// The command as one types it into a shell that was just started here: with the name that `PATH` has for the program, if it has one.
+    pub fn typed(&self) -> String {
+        let mut words: Vec<&OsStr> =
+            [&self.program].into_iter().chain(&self.arguments).map(OsString::as_os_str).collect();
+        // A script that the system runs with its interpreter by itself.
+        if words.get(1).is_some_and(|script| is_executable(Path::new(script))) {
+            words.remove(0);
+        }
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let program = shorter(Path::new(words.remove(0)), &path);
+        let words = std::iter::once(&*program).chain(words);
+        words
+            .map(|word| shell_word(&word.to_string_lossy()).into_owned())
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    /// A process that is not started yet.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).envs(self.env.iter().map(|(name, value)| (name, value)));
+        command
+    }
+}
+
+fn is_executable(file: &Path) -> bool {
+    let has_bit =
+        |meta: std::fs::Metadata| meta.is_file() && meta.permissions().mode() & 0o111 != 0;
+    file.components().count() > 1 && file.metadata().is_ok_and(has_bit)
+}
+
+/// The shortest name of a program that a shell finds it by. Links are not followed: the Python of a virtual environment is one.
+fn shorter(program: &Path, path: &OsStr) -> OsString {
+    let Some(name) = program.file_name() else { return program.into() };
+    let mut found = std::env::split_paths(path).map(|dir| dir.join(name));
+    if found.find(|file| is_executable(file)).is_some_and(|file| file == program) {
+        return name.to_owned();
+    }
+    let here = std::env::current_dir().ok();
+    match here.as_ref().and_then(|here| program.strip_prefix(here).ok()) {
+        // Without a directory a shell would look in `PATH` alone.
+        Some(below) if below.components().count() == 1 => Path::new(".").join(below).into(),
+        Some(below) => below.into(),
+        None => program.into(),
+    }
+}
+
+/// A word as a shell takes it.
+pub fn shell_word(word: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-~+:,@%".contains(c);
+    match !word.is_empty() && !word.starts_with('~') && word.chars().all(is_plain) {
+        true => word.into(),
+        false => format!("'{}'", word.replace('\'', r"'\''")).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_has_the_name_that_a_shell_finds() {
+        let dir = std::env::temp_dir().join(format!("tiffany-typed-{}", std::process::id()));
+        let (first, second) = (dir.join("first"), dir.join("second"));
+        for place in [&first, &second] {
+            std::fs::create_dir_all(place).unwrap();
+            std::fs::write(place.join("program"), "").unwrap();
+            let mode = std::fs::Permissions::from_mode(0o755);
+            std::fs::set_permissions(place.join("program"), mode).unwrap();
+        }
+        let path = std::env::join_paths([&first, &second]).unwrap();
+        assert_eq!(shorter(&first.join("program"), &path), "program");
+        // Another one is found under this name.
+        assert_eq!(shorter(&second.join("program"), &path), *second.join("program"));
+        let script = Relaunch::new("/usr/bin/python3").with([second.join("program")]);
+        assert_eq!(script.typed(), second.join("program").display().to_string());
+        let module = Relaunch::new("/nowhere/python").with(["-m", "tiffany"]);
+        assert_eq!(module.typed(), "/nowhere/python -m tiffany");
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_word_is_quoted_where_a_shell_would_take_it_apart() {
+        for (word, expected) in [
+            ("/var/log-1", "/var/log-1"),
+            ("only half", "'only half'"),
+            ("it's", r"'it'\''s'"),
+            ("", "''"),
+            ("a|b", "'a|b'"),
+            ("summer~4", "summer~4"),
+            ("~", "'~'"),
+        ] {
+            assert_eq!(shell_word(word), expected);
+        }
+    }
+}
