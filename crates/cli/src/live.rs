@@ -1,12 +1,13 @@
 //! A run while it goes on: its tasks, as its records have them, and how far they are, as its process tells it. How that looks is not decided here.
 
 use std::collections::{BTreeMap, BTreeSet};
+use tiffany_records::Record;
 
 use serde_json::{Value, json};
 use tiffany_kernel::{Tid, Time};
 
 use tiffany::pal::{Activity, Stage};
-use tiffany_log::{Record, RecordType};
+use tiffany_log::{LogLine, RecordType};
 use tiffany_records::tasks::{Seen, TaskSeen, Tasks, error_text};
 use tiffany_records::waiting::Waiting;
 
@@ -38,7 +39,7 @@ pub(super) struct Row<'a> {
 }
 
 impl Live {
-    pub(super) fn record(&mut self, record: &Record<'_>) {
+    pub(super) fn record(&mut self, record: &LogLine<'_>) {
         let tid = record.tid.0;
         let is_over = match record.record_type() {
             // What its step had to say.
@@ -53,7 +54,7 @@ impl Live {
         if is_over {
             self.bars.remove(&tid);
         }
-        self.tasks.add(record);
+        self.tasks.add(record, &Record::read(record));
     }
 
     /// Takes in what the process tells. What is to be said of it at once is given back: the task, and the text.

@@ -1,6 +1,7 @@
 //! `log`: the records of a run, one after the other, as they come.
 
 use std::time::Duration;
+use tiffany_records::Record;
 
 use tiffany_kernel::Uuid;
 
@@ -9,7 +10,7 @@ use super::args::Log;
 use super::error::{Ending, exit};
 use super::out::{Out, Style, clean, paint};
 use super::place::{Place, find_kept};
-use tiffany_log::{Checker, Follower, LogError, Record, RecordType, RunState, View};
+use tiffany_log::{Checker, Follower, LogError, LogLine, RecordType, RunState, View};
 use tiffany_records::call_words::call_word;
 use tiffany_records::tasks::{Tasks, error_text, trace_lines};
 use tiffany_records::{ChangedAnswer, has_failed};
@@ -42,7 +43,7 @@ pub(super) fn log(place: &Place, mut out: Out, options: &Log) -> Done {
             }
         };
         if options.follow {
-            tasks.add(&record);
+            tasks.add(&record, &Record::read(&record));
         }
         if lines.is_beyond(&record) {
             return out.end(0);
@@ -81,7 +82,7 @@ fn follow(
         }
         std::thread::sleep(PACE);
         while let Some(record) = follower.next()? {
-            tasks.add(&record);
+            tasks.add(&record, &Record::read(&record));
             if lines.is_beyond(&record) {
                 return Ok(());
             }
@@ -115,17 +116,17 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    fn is_beyond(&self, record: &Record<'_>) -> bool {
+    fn is_beyond(&self, record: &LogLine<'_>) -> bool {
         self.options.to.is_some_and(|to| record.seq > to)
     }
 
-    fn is_wanted(&self, record: &Record<'_>) -> bool {
+    fn is_wanted(&self, record: &LogLine<'_>) -> bool {
         let Log { task, from, failed, .. } = self.options;
         let of_type = || record.record_type().is_some_and(|kind| self.kinds.contains(&kind));
         (task.is_empty() || task.contains(&record.tid.0))
             && (self.kinds.is_empty() || of_type())
             && from.is_none_or(|from| record.seq >= from)
-            && (!failed || has_failed(record))
+            && (!failed || has_failed(&Record::read(record)))
     }
 
     /// The widths of the number and of the time. In a narrow terminal the time is without its day.
@@ -141,7 +142,7 @@ impl Lines<'_> {
         out.text(Style::Head, &head)
     }
 
-    fn print(&self, out: &mut Out, record: &Record<'_>) -> Result<(), Ending> {
+    fn print(&self, out: &mut Out, record: &LogLine<'_>) -> Result<(), Ending> {
         if !self.is_wanted(record) {
             return Ok(());
         }
@@ -156,7 +157,7 @@ impl Lines<'_> {
         let used = width + time_width + 26;
         let room = out.width.map_or(usize::MAX, |limit| limit.saturating_sub(used));
         let what = super::table::cut(&clean(&what(record)), room.max(1));
-        let style = if has_failed(record) { Style::Bad } else { Style::Plain };
+        let style = if has_failed(&Record::read(record)) { Style::Bad } else { Style::Plain };
         let dim = paint(out.colour, Style::Dim, &head);
         let line = format!("{dim}{kind}{}", paint(out.colour, style, &what));
         out.line(line.trim_end())?;
@@ -168,7 +169,7 @@ impl Lines<'_> {
 }
 
 /// The way to where something failed, under its line.
-fn print_trace(out: &mut Out, record: &Record<'_>) -> Result<(), Ending> {
+fn print_trace(out: &mut Out, record: &LogLine<'_>) -> Result<(), Ending> {
     let Some(error) = record.get("error") else { return Ok(()) };
     let room = out.width.map_or(usize::MAX, |limit| limit.saturating_sub(5).max(1));
     for line in trace_lines(&super::json::value(error)) {
@@ -188,13 +189,15 @@ fn digits(mut number: u64) -> usize {
 }
 
 /// The fields of a record for people.
-pub(super) fn what(record: &Record<'_>) -> String {
+pub(super) fn what(record: &LogLine<'_>) -> String {
     let mut parts = Vec::new();
     let is_step = record.str("call").is_some_and(|call| call == "effect");
     for (name, value) in record.fields() {
         match name {
             "gen" | "crc" | "set_ts" | "set_by" => {}
-            "set" => parts.extend(ChangedAnswer::of(record).map(|changed| changed.to_string())),
+            "set" => parts.extend(
+                ChangedAnswer::of(&Record::read(record)).map(|changed| changed.to_string()),
+            ),
             "error" => {
                 let error = super::json::value(value);
                 parts.push(match &error {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use tiffany_records::Record;
 
 use serde_json::{Value, json};
 use tiffany_kernel::{TaskError, TaskState, Uuid};
@@ -86,7 +87,8 @@ pub(super) fn show(place: Place, mut out: Out, options: &Show) -> Done {
 pub(super) fn read(view: &View, run: Uuid, tasks: &mut Tasks) -> Result<(), LogError> {
     let mut reader = view.reader(run)?;
     while let Some(record) = reader.next() {
-        tasks.add(&record?);
+        let line = record?;
+        tasks.add(&line, &Record::read(&line));
     }
     view.refused(run).cloned().map_or(Ok(()), Err)
 }

@@ -2,6 +2,7 @@
 //! of the run is unwound.
 
 use std::io::{BufRead, IsTerminal};
+use tiffany_records::Record;
 
 use serde_json::{Map, Value, json};
 use tiffany_kernel::Tid;
@@ -13,7 +14,7 @@ use super::log::what;
 use super::out::{Out, Style, clean, paint};
 use super::place::{Place, find_kept};
 use tiffany::durable::{Moment, TaskMoment, TimeTravel};
-use tiffany_log::Record;
+use tiffany_log::LogLine;
 use tiffany_records::has_failed;
 use tiffany_records::redact;
 use tiffany_records::tasks::error_text;
@@ -118,7 +119,7 @@ impl Go {
 
 fn post_mortem(travel: &TimeTravel, moment: &Moment, mut out: Out) -> Done {
     // The task of the record, if it failed there; others may have failed before.
-    let of_record = Record::of_checked(&moment.line).and_then(|record| moment.task(record.tid));
+    let of_record = LogLine::of_checked(&moment.line).and_then(|record| moment.task(record.tid));
     let failed = of_record.into_iter().chain(&moment.tasks).find_map(|task| task.error.as_ref());
     out.flush()?;
     drop(out);
@@ -152,10 +153,10 @@ fn print(out: &mut Out, travel: &TimeTravel, moment: &Moment) -> Result<(), Endi
     }
     let (seq, records) = (moment.record, travel.records());
     out.text(Style::Head, &format!("record {seq} of {records}"))?;
-    if let Some(record) = Record::of_checked(&moment.line) {
+    if let Some(record) = LogLine::of_checked(&moment.line) {
         let (time, kind, tid) = (record.ts, record.kind, record.tid);
         let text = format!("{time}  task {tid}  {kind}  {}", what(&record));
-        match has_failed(&record) {
+        match has_failed(&Record::read(&record)) {
             true => out.whole(Style::Dim, &text, 4)?,
             false => out.text(Style::Dim, &text)?,
         }

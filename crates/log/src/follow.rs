@@ -8,7 +8,7 @@ use tiffany_kernel::Uuid;
 
 use super::applier::Places;
 use super::error::{Doing, LogError};
-use super::read::{Checker, Record};
+use super::read::{Checker, LogLine};
 use super::regular_file::{SymbolicLink, open_regular};
 
 /// How much is read at once.
@@ -41,7 +41,7 @@ impl Follower {
 
     /// The next record, if it is there already.
     #[allow(clippy::should_implement_trait, reason = "a record borrows from the follower")]
-    pub fn next(&mut self) -> Result<Option<Record<'_>>, LogError> {
+    pub fn next(&mut self) -> Result<Option<LogLine<'_>>, LogError> {
         let Some(end) = self.find_line()? else { return Ok(None) };
         let line = self.from..end;
         self.from = end;

@@ -71,7 +71,7 @@ pub use lock::LockTerm;
 pub use lock::let_go_soon;
 pub use lock::{Holder, holder, lasting_holder};
 pub use observe::{Commit, CommitObserver};
-pub use read::{BlobForm, Broken, Checker, Flaw, Payload, Reader, Record};
+pub use read::{BlobForm, Broken, Checker, Flaw, LogLine, Payload, Reader};
 pub use recover::{Cut, Recovery};
 pub use redacted::{RuleMark, is_redacted, mark_redacted, rules_of};
 pub use redactor::Redactor;

@@ -286,6 +286,13 @@ impl<'a> Line<'a> {
         self
     }
 
+    /// A field whose JSON is written as it is.
+    #[inline]
+    pub fn verbatim(mut self, field: &str, json: &str) -> Line<'a> {
+        self.name(field).extend_from_slice(json.as_bytes());
+        self
+    }
+
     /// A whole field that was made before, with the comma before it.
     #[inline]
     pub fn piece(self, piece: &str) -> Line<'a> {

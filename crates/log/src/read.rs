@@ -12,7 +12,7 @@ use super::stamp::Stamp;
 
 /// One line, checked.
 #[derive(Clone, Copy, Debug)]
-pub struct Record<'a> {
+pub struct LogLine<'a> {
     /// Its number.
     pub seq: u64,
     /// Its moment, as text.
@@ -28,9 +28,9 @@ pub struct Record<'a> {
     fields: &'a str,
 }
 
-impl<'a> Record<'a> {
+impl<'a> LogLine<'a> {
     /// A line that was checked before, with its line break.
-    pub fn of_checked(line: &'a str) -> Option<Record<'a>> {
+    pub fn of_checked(line: &'a str) -> Option<LogLine<'a>> {
         Parts::split(line.as_bytes()).ok()?.record(0)
     }
 
@@ -42,6 +42,11 @@ impl<'a> Record<'a> {
     /// Its moment.
     pub fn stamp(&self) -> Option<Stamp> {
         Stamp::parse(self.ts)
+    }
+
+    /// The generation, which the first line of one says.
+    pub fn generation(&self) -> Option<u32> {
+        self.uint("gen").and_then(|number| u32::try_from(number).ok())
     }
 
     /// The fields of its type, in order, each with its value as JSON.
@@ -199,7 +204,7 @@ impl Checker {
 
     /// Checks the next line, which is given with its line break.
     #[inline]
-    pub fn check<'a>(&mut self, line: &'a [u8]) -> Result<Record<'a>, Broken> {
+    pub fn check<'a>(&mut self, line: &'a [u8]) -> Result<LogLine<'a>, Broken> {
         let parts = Parts::split(line).map_err(|flaw| self.broken(flaw))?;
         let (expected, crc_before, first) = match &self.chain {
             Some(chain) => {
@@ -312,14 +317,14 @@ impl<'a> Parts<'a> {
     }
 
     #[inline]
-    fn record(&self, offset: u64) -> Option<Record<'a>> {
+    fn record(&self, offset: u64) -> Option<LogLine<'a>> {
         let json = std::str::from_utf8(&self.line[..self.line.len() - 1]).ok()?;
         // Cut at quotation marks and digits, so they stay text; `get` keeps that from being an assumption.
         let text = |part: &[u8]| {
             let from = part.as_ptr() as usize - self.line.as_ptr() as usize;
             json.get(from..from + part.len())
         };
-        Some(Record {
+        Some(LogLine {
             seq: self.seq,
             ts: text(self.ts)?,
             kind: text(self.kind)?,
@@ -441,7 +446,7 @@ impl<'a> Reader<'a> {
 }
 
 impl<'a> Iterator for Reader<'a> {
-    type Item = Result<Record<'a>, Broken>;
+    type Item = Result<LogLine<'a>, Broken>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {

@@ -10,7 +10,7 @@ use super::blob::BlobHash;
 use super::disk::{Disk, DiskFile, OpenMode, read_from};
 use super::error::{Doing, LogError};
 use super::index::RunEntry;
-use super::read::{Checker, Flaw, Record};
+use super::read::{Checker, Flaw, LogLine};
 
 /// How much is read at once.
 const CHUNK: usize = 1 << 18;
@@ -63,7 +63,7 @@ impl RunReader {
 
     /// The next record; `None` at the end. After an error it is over.
     #[allow(clippy::should_implement_trait, reason = "a record borrows from the reader")]
-    pub fn next(&mut self) -> Option<Result<Record<'_>, LogError>> {
+    pub fn next(&mut self) -> Option<Result<LogLine<'_>, LogError>> {
         if self.over {
             return None;
         }

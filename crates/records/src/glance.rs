@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use tiffany_kernel::{TaskError, Uuid};
+use tiffany_kernel::{TaskError, Tid, Uuid};
 
-use tiffany_log::{Checker, Disk, Fields, LogError, RunEntry, RunFile, RunState, View};
+use crate::record::{Record, owned};
+use tiffany_log::{Checker, Disk, Fields, LogError, LogLine, RunEntry, RunFile, RunState, View};
 
 /// How much is read of each end, at first.
 const PIECE: usize = 4096;
@@ -158,12 +159,15 @@ impl Glance {
 
     /// Reads the last lines: when something last happened, and how the root ended.
     fn read_tail(&mut self, entry: &RunEntry, tail: &str, is_whole: bool) -> bool {
-        let mut lines: Vec<&str> = tail.lines().collect();
-        if !is_whole && !lines.is_empty() {
-            lines.remove(0);
+        let mut texts = tail.split_inclusive('\n');
+        if !is_whole {
+            // What is left of a line.
+            texts.next();
         }
-        if let Some(last) = lines.last() {
-            self.changed = text(last, "ts").to_owned();
+        let lines: Vec<(LogLine<'_>, Record<'_>)> =
+            texts.filter_map(LogLine::of_checked).map(|line| (line, Record::read(&line))).collect();
+        if let Some((last, _)) = lines.last() {
+            last.ts.clone_into(&mut self.changed);
             // The clock of a fork that has not gone on yet is its parent's.
             if self.changed < self.started {
                 self.changed.clone_from(&self.started);
@@ -171,27 +175,27 @@ impl Glance {
             // The root of a run that goes on may have ended too: others of its tasks are left.
             if entry.state == RunState::Live {
                 self.is_paused = self.fork.is_some() && is_paused(&lines);
-                let is_held = lines.iter().rev().find_map(|line| is_held(line));
+                let is_held = lines.iter().rev().find_map(|(_, record)| is_held(record));
                 self.is_held = is_held == Some(true);
-                let is_failed =
-                    |line: &&str| text(line, "type") == "TaskAbort" && text(line, "tid") == "1";
+                let is_failed = |(line, record): &(LogLine<'_>, Record<'_>)| {
+                    line.tid == Tid(1) && matches!(record, Record::TaskAbort(_))
+                };
                 self.is_ending = self.rules >= 2 && lines.iter().any(is_failed);
                 return is_held.is_some();
             }
         }
-        let compacted = lines.iter().find(|line| text(line, "type") == "Compacted");
-        self.compacted = compacted.map(|line| {
-            let number = |name| get(line, name).and_then(|number| number.parse().ok());
-            (number("records").unwrap_or(0), number("bytes").unwrap_or(0))
+        self.compacted = lines.iter().find_map(|(_, record)| match record {
+            Record::Compacted(it) => Some((it.records.unwrap_or(0), it.bytes.unwrap_or(0))),
+            _ => None,
         });
-        for line in lines.iter().rev().filter(|line| text(line, "tid") == "1") {
-            self.outcome = match text(line, "type") {
-                "TaskExit" => Some(Outcome::Completed),
-                "TaskAbort" => Some(Outcome::Failed),
-                "TaskCancel" => Some(Outcome::Cancelled),
+        for (_, record) in lines.iter().rev().filter(|(line, _)| line.tid == Tid(1)) {
+            self.outcome = match record {
+                Record::TaskExit(_) => Some(Outcome::Completed),
+                Record::TaskAbort(_) => Some(Outcome::Failed),
+                Record::TaskCancel(_) => Some(Outcome::Cancelled),
                 _ => continue,
             };
-            let error = get(line, "error").map(serde_json::from_str::<TaskError>);
+            let error = record.error().map(serde_json::from_str::<TaskError>);
             self.error = error.and_then(Result::ok);
             return true;
         }
@@ -213,17 +217,6 @@ fn check(run: Uuid, lines: &[u8]) -> Result<(), LogError> {
     Ok(())
 }
 
-/// A field of a line, as JSON.
-fn get<'a>(line: &'a str, wanted: &str) -> Option<&'a str> {
-    let mut fields = Fields { rest: line.strip_prefix('{').unwrap_or("") };
-    fields.find(|(name, _)| *name == wanted).map(|(_, value)| value)
-}
-
-/// The same of a field that has nothing to escape.
-fn text<'a>(line: &'a str, wanted: &str) -> &'a str {
-    get(line, wanted).unwrap_or_default().trim_matches('"')
-}
-
 /// How the field begins that says what a run was forked from.
 const FORK: &str = ",\"fork\":";
 
@@ -238,37 +231,36 @@ fn forked_at(json: &str) -> Option<String> {
     fork["ts"].as_str().map(str::to_owned)
 }
 
-/// Whether a run was held when this line was written, as far as the line tells. Held runs are sent messages, and results
+/// Whether a run was held when this record was written, as far as it tells. Held runs are sent messages, and results
 /// of their steps are recorded; but their tasks make no calls and don't end.
-fn is_held(line: &str) -> Option<bool> {
-    match text(line, "type") {
-        "RunHeld" => Some(true),
+fn is_held(record: &Record<'_>) -> Option<bool> {
+    match record {
+        Record::RunHeld(_) => Some(true),
         // Yields are counted, and written with the next record.
-        "TaskYield" if text(line, "call") == "yield" => None,
-        "RunReleased" | "RunStart" | "Snapshot" | "Forked" | "TaskSpawn" | "TaskYield"
-        | "TaskExit" | "TaskAbort" | "TaskCancel" => Some(false),
+        Record::TaskYield(call) if call.count.is_some() => None,
+        Record::RunReleased(_)
+        | Record::RunStart(_)
+        | Record::Snapshot(_)
+        | Record::Forked(_)
+        | Record::TaskSpawn(_)
+        | Record::TaskYield(_) => Some(false),
+        record if record.is_end() => Some(false),
         _ => None,
     }
 }
 
 /// Whether the last lines of a fork say that it may not do what it needs.
-fn is_paused(lines: &[&str]) -> bool {
+fn is_paused(lines: &[(LogLine<'_>, Record<'_>)]) -> bool {
     let (mut over, mut allowed) = (BTreeSet::new(), BTreeSet::new());
-    for line in lines.iter().rev() {
-        match get(line, "type") {
-            Some("\"EffectStart\"" | "\"EffectResult\"" | "\"TaskWake\"") => {
-                over.extend(get(line, "of"));
+    for (_, record) in lines.iter().rev() {
+        match record {
+            Record::EffectStart(_) | Record::EffectResult(_) | Record::TaskWake(_) => {
+                over.extend(record.of());
             }
-            Some("\"EffectAllowed\"") => {
-                let names = get(line, "allow").and_then(|json| serde_json::from_str(json).ok());
-                allowed.extend(names.into_iter().flat_map(|names: Vec<String>| names));
-            }
-            Some("\"EffectRefused\"") => {
-                let name =
-                    get(line, "name").and_then(|json| serde_json::from_str::<String>(json).ok());
-                let is_allowed =
-                    allowed.contains("*") || name.is_some_and(|name| allowed.contains(&name));
-                if !is_allowed && get(line, "of").is_some_and(|of| !over.contains(of)) {
+            Record::EffectAllowed(more) => allowed.extend(more.names()),
+            Record::EffectRefused(refused) => {
+                let is_allowed = allowed.contains("*") || allowed.contains(&owned(refused.name));
+                if !is_allowed && refused.of.is_some_and(|of| !over.contains(&of)) {
                     return true;
                 }
             }

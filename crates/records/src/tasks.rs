@@ -5,11 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
-use tiffany_kernel::{TaskError, Tid};
+use tiffany_kernel::TaskError;
 
-use super::waiting::{About, StepSeen, Target, Waiting, about, is_answered_in_log, may_wait, text};
+use super::waiting::{About, StepSeen, Target, Waiting, about, is_answered_in_log, may_wait};
 use super::words::{ChangedAnswer, json_value, plain};
-use tiffany_log::{Payload, Record, RecordType};
+use crate::record::{
+    ApprovalDecided, EffectEnd, Inline, Json, Record, Snapshot, TaskYield, Value as Recorded, Wake,
+    owned,
+};
+use tiffany_log::{LogLine, Payload};
 
 /// A run as its records tell it. A copy shares the tasks that do not change afterwards.
 #[derive(Clone, Default)]
@@ -152,80 +156,68 @@ impl TaskSeen {
 
 impl Tasks {
     /// Takes in the next record.
-    pub fn add(&mut self, record: &Record<'_>) {
-        let tid = record.tid.0;
+    pub fn add(&mut self, line: &LogLine<'_>, record: &Record<'_>) {
+        let tid = line.tid.0;
         self.was_shut_down = false;
         self.touched.clear();
-        match record.record_type() {
-            Some(RecordType::RunStart) => {
+        match record {
+            Record::RunStart(start) => {
                 // A new generation: nothing is left of the one before.
                 *self = Tasks::default();
-                self.id = text(record, "id").unwrap_or_default();
-                self.function = text(record, "function").unwrap_or_default();
-                self.input = inline(record, "input");
-                self.rules = record.uint("rules").unwrap_or(1);
-                let is_every = record.str("recording").as_deref() == Some("every");
+                self.id = owned(start.id);
+                self.function = owned(start.function);
+                self.input = start.input.as_ref().map(inline);
+                self.rules = start.rules.unwrap_or(1);
+                let is_every = start.recording.is_some_and(|recording| recording == *"every");
                 self.next_object = is_every.then_some(1);
                 self.task(tid);
             }
-            Some(RecordType::Snapshot) => self.begin_with(record),
-            Some(RecordType::TaskSpawn) => {
+            Record::Snapshot(snapshot) => self.begin_with(line.seq, snapshot),
+            Record::TaskSpawn(spawn) => {
                 self.acted(tid);
-                if let Some(child) = record.uint("child") {
-                    let at = text(record, "at").unwrap_or_default();
-                    let (name, is_daemon) = (text(record, "name"), record.get("daemon").is_some());
+                if let Some(child) = spawn.child {
+                    let name = spawn.name.map(|name| name.owned());
+                    let is_daemon = spawn.daemon.0;
+                    let at = owned(spawn.at);
                     let seen = TaskSeen { name, is_daemon, ..TaskSeen::new(Some(tid), at) };
                     *self.task(child) = seen;
                 }
             }
-            Some(RecordType::TaskYield) => self.called(record),
-            Some(RecordType::TaskWake) => match record.str("why").as_deref() {
-                Some("cancel") => self.is_cancelled = true,
-                Some(_) => {}
-                None => self.answered(record),
+            Record::TaskYield(call) => self.called(line, call),
+            Record::TaskWake(wake) => match wake.wake() {
+                Wake::Call(of) => self.answered(tid, of),
+                Wake::Cancel { .. } => self.is_cancelled = true,
+                _ => {}
             },
-            Some(RecordType::EffectStart) => self.attempted(record, None),
-            Some(RecordType::EffectRefused) => {
-                let of = record.uint("of").unwrap_or(0);
-                let waiting = self.task(tid).waits.get_mut(&of);
-                if let Some(step) = waiting.and_then(|waiting| waiting.step.as_mut()) {
+            Record::EffectStart(start) => self.attempted(tid, (start.of, start.attempt), None),
+            Record::EffectRefused(refused) => {
+                if let Some(step) = self.step(tid, refused.of) {
                     step.is_refused = true;
                 }
             }
-            Some(RecordType::EffectAllowed) => {
-                let names: Vec<String> = record
-                    .get("allow")
-                    .and_then(|names| serde_json::from_str(names).ok())
-                    .unwrap_or_default();
-                let is_allowed =
-                    |name: &str| names.iter().any(|allowed| allowed == "*" || allowed == name);
-                let refused = self.waits().filter(|(.., waiting)| {
-                    waiting.step.as_ref().is_some_and(|step| step.is_refused)
-                        && is_allowed(waiting.name.as_deref().unwrap_or_default())
-                });
-                let refused: Vec<(u64, u64)> =
-                    refused.map(|(tid, record, _)| (tid, record)).collect();
-                for (tid, record) in refused {
-                    let waiting = self.task(tid).waits.get_mut(&record);
-                    if let Some(step) = waiting.and_then(|waiting| waiting.step.as_mut()) {
-                        step.is_refused = false;
+            Record::EffectAllowed(allowed) => self.allowed(&allowed.names()),
+            Record::EffectResult(result) => match result.end() {
+                EffectEnd::Retry(at) => {
+                    self.attempted(tid, (result.of, result.attempt), Some(at.owned()));
+                }
+                // A person said that a step which was in doubt did not happen.
+                EffectEnd::Again => {
+                    if let Some(step) = self.step(tid, result.of) {
+                        step.is_open = false;
                     }
                 }
-            }
-            Some(RecordType::EffectResult) => match text(record, "retry_at") {
-                Some(at) => self.attempted(record, Some(at)),
-                None if record.str("decided").as_deref() == Some("again") => {
-                    self.decided_again(record)
-                }
-                None => self.answered(record),
+                EffectEnd::Over(_) => self.answered(tid, result.of.unwrap_or(0)),
             },
-            Some(RecordType::ApprovalDecided) => {
-                self.decided(record);
-                self.answered(record);
+            Record::ApprovalDecided(decided) => {
+                self.decided(line, decided, ChangedAnswer::of(record));
+                self.answered(tid, decided.of.unwrap_or(0));
             }
-            Some(RecordType::ApprovalWithdrawn) => self.taken_back(record),
-            Some(RecordType::PromiseSettled) => {
-                if let Some(uuid) = text(record, "promise") {
+            // Its task does not wait for it any more, and goes on.
+            Record::ApprovalWithdrawn(withdrawn) => {
+                self.task(tid).waits.remove(&withdrawn.of.unwrap_or(0));
+            }
+            Record::PromiseSettled(settled) => {
+                if let Some(uuid) = settled.promise.map(|promise| promise.owned()) {
                     self.promises.remove(&uuid);
                     let known = self.externals.iter().find(|(_, other)| **other == uuid);
                     if let Some(id) = known.map(|(id, _)| *id) {
@@ -234,22 +226,43 @@ impl Tasks {
                     }
                 }
             }
-            Some(RecordType::Message) => {
-                let name = text(record, "name").unwrap_or_default();
+            Record::Message(message) => {
+                let name = owned(message.name);
                 *self.inbox.entry(name.clone()).or_default() += 1;
                 self.take_message(&name);
             }
-            Some(RecordType::TaskExit) => self.ended(record, Seen::Completed),
-            Some(RecordType::TaskAbort) => self.ended(record, Seen::Failed),
-            Some(RecordType::TaskCancel) => self.ended(record, Seen::Cancelled),
-            Some(RecordType::ShutdownMarker) => self.was_shut_down = true,
+            Record::TaskExit(exit) => self.ended(tid, Seen::Completed, exit.value, None),
+            Record::TaskAbort(abort) => self.ended(tid, Seen::Failed, None, abort.error),
+            Record::TaskCancel(cancel) => self.ended(tid, Seen::Cancelled, None, cancel.error),
+            Record::ShutdownMarker(_) => self.was_shut_down = true,
             _ => {}
         }
     }
 
+    /// Steps of these names are allowed that a fork might not do.
+    fn allowed(&mut self, names: &[String]) {
+        let is_allowed = |name: &str| names.iter().any(|allowed| allowed == "*" || allowed == name);
+        let refused = self.waits().filter(|(.., waiting)| {
+            waiting.step.as_ref().is_some_and(|step| step.is_refused)
+                && is_allowed(waiting.name.as_deref().unwrap_or_default())
+        });
+        let refused: Vec<(u64, u64)> = refused.map(|(tid, record, _)| (tid, record)).collect();
+        for (tid, record) in refused {
+            if let Some(step) = self.step(tid, Some(record)) {
+                step.is_refused = false;
+            }
+        }
+    }
+
+    /// The step that the call of this record waits for.
+    fn step(&mut self, tid: u64, of: Option<u64>) -> Option<&mut StepSeen> {
+        let waiting = self.task(tid).waits.get_mut(&of.unwrap_or(0))?;
+        waiting.step.as_mut()
+    }
+
     /// The run goes on from its tables: the calls that its tasks wait in follow.
-    fn begin_with(&mut self, record: &Record<'_>) {
-        let tables: Value = record.get("tables").map_or(Value::Null, json_value);
+    fn begin_with(&mut self, seq: u64, snapshot: &Snapshot<'_>) {
+        let tables: Value = snapshot.tables.map_or(Value::Null, |Inline(json)| json_value(json));
         let list = |name: &str| tables[name].as_array().cloned().unwrap_or_default();
         self.next_object = self.next_object.and(tables["next_object"].as_u64());
         for task in list("tasks") {
@@ -276,7 +289,7 @@ impl Tasks {
                     continue;
                 }
             }
-            let seen = PromiseSeen { tid: 1, record: record.seq, at: String::new() };
+            let seen = PromiseSeen { tid: 1, record: seq, at: String::new() };
             self.promises.insert(uuid, seen);
         }
     }
@@ -334,12 +347,12 @@ impl Tasks {
         may_be_over.for_each(|waiting| waiting.maybe_over = true);
     }
 
-    fn called(&mut self, record: &Record<'_>) {
-        let tid = record.tid.0;
+    fn called(&mut self, line: &LogLine<'_>, made: &TaskYield<'_>) {
+        let tid = line.tid.0;
         self.acted(tid);
-        let call = text(record, "call").unwrap_or_default();
-        let mut about = about(record);
-        if record.get("error").is_some() {
+        let call = made.tag().into_owned();
+        let mut about = about(made);
+        if made.error.is_some() {
             return;
         }
         self.number(&call, &about);
@@ -355,36 +368,36 @@ impl Tasks {
         if !may_wait(&call) {
             return;
         }
-        let at = text(record, "at").unwrap_or_default();
+        let at = owned(made.at);
         if let ("create_external_promise", About::Uuid(uuid)) = (call.as_str(), &about) {
-            let seen = PromiseSeen { tid, record: record.seq, at: at.clone() };
+            let seen = PromiseSeen { tid, record: line.seq, at: at.clone() };
             self.promises.insert(uuid.clone(), seen);
         }
         let step = (call == "effect").then(|| {
-            let about: Value = record.get("about").map_or(Value::Null, json_value);
+            let about: Value = made.about.map_or(Value::Null, |Json(about)| json_value(about));
             let kind = about["kind"].as_str().unwrap_or("idempotent").to_owned();
             StepSeen { kind, attempt: 0, is_open: false, retry_at: None, is_refused: false }
         });
-        let name = text(record, "name");
+        let name = made.name.map(|name| name.owned());
         let key = match (&about, call.as_str()) {
             (About::Key(key), "receive_message") => Some(key.clone()),
             _ => None,
         };
-        let (since, maybe_over) = (record.ts.to_owned(), false);
+        let (since, maybe_over) = (line.ts.to_owned(), false);
         let waiting = Waiting { call, name, about, at, since, maybe_over, step, passed: 0 };
         let targets = waiting.targets().into_owned();
-        self.task(tid).waits.insert(record.seq, waiting);
+        self.task(tid).waits.insert(line.seq, waiting);
         if let Some(key) = key {
-            self.receivers.entry(key.clone()).or_default().insert((record.seq, tid));
+            self.receivers.entry(key.clone()).or_default().insert((line.seq, tid));
             self.take_message(&key);
         }
         if targets.is_empty() {
             return;
         }
         for target in targets {
-            self.waiters.entry(target).or_default().push((tid, record.seq));
+            self.waiters.entry(target).or_default().push((tid, line.seq));
         }
-        self.check(tid, record.seq);
+        self.check(tid, line.seq);
     }
 
     /// Keeps count of what is made.
@@ -402,61 +415,58 @@ impl Tasks {
         }
     }
 
-    fn answered(&mut self, record: &Record<'_>) {
-        let of = record.uint("of").unwrap_or(0);
-        let task = self.task(record.tid.0);
+    fn answered(&mut self, tid: u64, of: u64) {
+        let task = self.task(tid);
         task.waits.remove(&of);
         // What it waits for besides, it still waits for.
         task.has_run = true;
     }
 
-    fn decided(&mut self, record: &Record<'_>) {
-        let of = record.uint("of").unwrap_or(0);
-        let question = match self.task(record.tid.0).waits.get(&of).map(|waiting| &waiting.about) {
+    fn decided(
+        &mut self,
+        line: &LogLine<'_>,
+        decided: &ApprovalDecided<'_>,
+        changed: Option<ChangedAnswer>,
+    ) {
+        let of = decided.of.unwrap_or(0);
+        let question = match self.task(line.tid.0).waits.get(&of).map(|waiting| &waiting.about) {
             Some(About::Question(question, _)) => question.clone(),
             _ => "?".into(),
         };
-        let answer = inline(record, "value").unwrap_or(Value::Null);
-        let (when, changed) = (record.ts.to_owned(), ChangedAnswer::of(record));
-        self.decisions.push(Decision { of, question, answer, when, changed });
+        let answer = decided.value.as_ref().map_or(Value::Null, inline);
+        self.decisions.push(Decision { of, question, answer, when: line.ts.to_owned(), changed });
     }
 
-    /// Its task does not wait for it any more, and goes on.
-    fn taken_back(&mut self, record: &Record<'_>) {
-        let of = record.uint("of").unwrap_or(0);
-        self.task(record.tid.0).waits.remove(&of);
-    }
-
-    fn attempted(&mut self, record: &Record<'_>, retry_at: Option<String>) {
-        let of = record.uint("of").unwrap_or(0);
-        let task = self.task(record.tid.0);
-        if let Some(step) = task.waits.get_mut(&of).and_then(|waiting| waiting.step.as_mut()) {
-            step.attempt = record.uint("attempt").unwrap_or(step.attempt + 1);
+    fn attempted(
+        &mut self,
+        tid: u64,
+        (of, attempt): (Option<u64>, Option<u64>),
+        retry_at: Option<String>,
+    ) {
+        if let Some(step) = self.step(tid, of) {
+            step.attempt = attempt.unwrap_or(step.attempt + 1);
             (step.is_open, step.retry_at) = (retry_at.is_none(), retry_at);
         }
     }
 
-    /// A person said that a step which was in doubt did not happen.
-    fn decided_again(&mut self, record: &Record<'_>) {
-        let of = record.uint("of").unwrap_or(0);
-        let waiting = self.task(record.tid.0).waits.get_mut(&of);
-        if let Some(step) = waiting.and_then(|waiting| waiting.step.as_mut()) {
-            step.is_open = false;
-        }
-    }
-
-    fn ended(&mut self, record: &Record<'_>, state: Seen) {
-        let error = inline(record, "error");
-        let task = self.task(record.tid.0);
+    fn ended(
+        &mut self,
+        tid: u64,
+        state: Seen,
+        value: Option<Recorded<'_>>,
+        error: Option<Recorded<'_>>,
+    ) {
+        let error = error.as_ref().map(inline);
+        let task = self.task(tid);
         (task.state, task.error) = (state, error.clone());
         task.waits.clear();
-        if record.tid == Tid(1) {
+        if tid == 1 {
             self.outcome = Some(match error {
                 Some(error) => Err(error),
-                None => Ok(inline(record, "value").unwrap_or(Value::Null)),
+                None => Ok(value.as_ref().map_or(Value::Null, inline)),
             });
         }
-        self.let_go(Target::Task(record.tid.0));
+        self.let_go(Target::Task(tid));
     }
 
     /// A message goes to the call that has waited longest for one of its name.
@@ -513,10 +523,10 @@ impl Tasks {
 }
 
 /// A value as the line has it; of a blob only the name.
-fn inline(record: &Record<'_>, field: &str) -> Option<Value> {
-    match record.payload(field)? {
-        Payload::Json(json) => Some(plain(json_value(json))),
-        _ => record.get(field).map(json_value),
+fn inline(value: &Recorded<'_>) -> Value {
+    match value.payload() {
+        Some(Payload::Json(json)) => plain(json_value(json)),
+        _ => json_value(value.json()),
     }
 }
 

@@ -9,7 +9,8 @@ use tiffany_kernel::{CallKind, Time};
 
 use super::words::json_value;
 use crate::call_words::call_word;
-use tiffany_log::{Record, Stamp, parse_string, to_the_second};
+use crate::record::{Inline, Json, TaskYield};
+use tiffany_log::{Stamp, to_the_second};
 
 /// Something that can be waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -218,7 +219,6 @@ pub fn age(seconds: u64) -> String {
     }
 }
 
-/// Calls whose answer has a line of its own.
 /// Whether the log has a record for the answer to a call with this tag.
 pub fn is_answered_in_log(call: &str) -> bool {
     matches!(
@@ -249,39 +249,27 @@ pub fn may_wait(call: &str) -> bool {
         })
 }
 
-/// What a call is about, from its record.
-pub fn about(record: &Record<'_>) -> About {
-    // One way through the fields: there are as many of these as calls. The order is that of their meaning.
-    let mut found: Option<(u8, &str)> = None;
-    for (name, value) in record.fields() {
-        let place = match (name, value) {
-            ("call", "\"approve\"") => {
-                return About::Question(question(record).0, text(record, "time"));
-            }
-            ("task", _) => 0,
-            ("object", _) => 1,
-            ("items", _) => 2,
-            ("time", _) => 3,
-            ("key", _) => 4,
-            ("uuid", _) => 5,
-            _ => continue,
-        };
-        if found.is_none_or(|(known, _)| place < known) {
-            found = Some((place, value));
-        }
+/// What a call is about.
+pub fn about(call: &TaskYield<'_>) -> About {
+    if call.call.is_some_and(|tag| tag == *"approve") {
+        return About::Question(question(call).0, call.time.map(|time| time.owned()));
     }
-    let Some((place, value)) = found else { return About::Nothing };
-    let known = match place {
-        0 => value.parse().ok().map(About::Task),
-        1 => value.parse().ok().map(About::Object),
-        2 => Some(About::Items(items(value))),
-        place => parse_string(value).map(|text| match place {
-            3 => About::Until(text.into_owned()),
-            4 => About::Key(text.into_owned()),
-            _ => About::Uuid(text.into_owned()),
-        }),
-    };
-    known.unwrap_or(About::Nothing)
+    // The order is that of their meaning.
+    if let Some(task) = call.task {
+        About::Task(task)
+    } else if let Some(object) = call.object {
+        About::Object(object)
+    } else if let Some(Inline(json)) = call.items {
+        About::Items(items(json))
+    } else if let Some(time) = call.time {
+        About::Until(time.owned())
+    } else if let Some(key) = call.key {
+        About::Key(key.owned())
+    } else if let Some(uuid) = call.uuid {
+        About::Uuid(uuid.owned())
+    } else {
+        About::Nothing
+    }
 }
 
 /// Tasks and promises that are waited for together.
@@ -296,16 +284,11 @@ fn items(json: &str) -> Arc<[Target]> {
 }
 
 /// The question and the choices of a call that asks a person.
-pub fn question(record: &Record<'_>) -> (String, Vec<String>) {
-    let about: Value = record.get("about").map_or(Value::Null, json_value);
+pub fn question(call: &TaskYield<'_>) -> (String, Vec<String>) {
+    let about: Value = call.about.map_or(Value::Null, |Json(about)| json_value(about));
     let choices = about["choices"].as_array().into_iter().flatten();
     let choices = choices.filter_map(|choice| choice.as_str().map(str::to_owned)).collect();
     (about["question"].as_str().unwrap_or("?").to_owned(), choices)
-}
-
-/// A text field of a record.
-pub fn text(record: &Record<'_>, field: &str) -> Option<String> {
-    record.str(field).map(|text| text.into_owned())
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! A record in a few words, and the parts of it that both `diff` and `export` read.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use serde::Serialize;
@@ -8,71 +7,65 @@ use serde_json::Value;
 use tiffany_kernel::CallKind;
 
 use crate::call_words::call_word;
-use tiffany_log::{BlobForm, LogError, Payload, Record, RecordType, View, to_the_second};
+use crate::record::{Record, owned};
+use tiffany_log::{BlobForm, LogError, Payload, View, to_the_second};
 
-/// Whether a call concerns the world: those are matched, the others follow from them.
+/// Whether a record is a call that concerns the world: those are matched, the others follow from them.
 pub(super) fn is_outward(record: &Record<'_>) -> bool {
-    match record.record_type() {
-        Some(RecordType::TaskSpawn) => true,
-        Some(RecordType::TaskYield) => {
-            let call = record.str("call").unwrap_or_default();
-            // A call that this version does not know is taken for one.
-            CallKind::parse(&call).is_none_or(CallKind::is_outward)
-        }
+    match record {
+        Record::TaskSpawn(_) => true,
+        // A call that this version does not know is taken for one.
+        Record::TaskYield(call) => call.kind().is_none_or(CallKind::is_outward),
         _ => false,
     }
 }
 
-/// What a record says, without its moment and its task.
-pub(super) fn describe(record: &Record<'_>) -> String {
-    let text = |field: &str| record.str(field).unwrap_or(Cow::Borrowed(""));
-    let of = || record.uint("of").map_or_else(String::new, |of| format!(" of record {of}"));
-    let set = || if ChangedAnswer::of(record).is_some() { ", changed in the fork" } else { "" };
-    let text_of = |field: &str| record.get(field).unwrap_or_default();
-    match record.record_type() {
-        Some(RecordType::RunStart) => format!("the start of `{}`", text("function")),
-        Some(RecordType::TaskSpawn) => match record.str("name") {
-            Some(name) => format!("spawn of `{name}`"),
+/// What a record says, without its moment and its task. `kind` is the name of its type.
+pub(super) fn describe(kind: &str, record: &Record<'_>) -> String {
+    let of = record.of().map_or_else(String::new, |of| format!(" of record {of}"));
+    let set = if record.change().is_some() { ", changed in the fork" } else { "" };
+    match record {
+        Record::RunStart(start) => format!("the start of `{}`", owned(start.function)),
+        Record::TaskSpawn(spawn) => match spawn.name {
+            Some(name) => format!("spawn of `{}`", name.get()),
             None => "spawn".into(),
         },
-        Some(RecordType::TaskYield) => {
-            let call = text("call");
-            let word = call_word(&call);
-            let name = record.str("name").or_else(|| record.str("key"));
-            match (name, record.uint("task")) {
-                (Some(name), _) => format!("{word} `{name}`"),
+        Record::TaskYield(call) => {
+            let tag = call.tag();
+            let word = call_word(&tag);
+            match (call.name.or(call.key), call.task) {
+                (Some(name), _) => format!("{word} `{}`", name.get()),
                 (None, Some(task)) => format!("{word} for task {task}"),
                 (None, None) => word.to_owned(),
             }
         }
-        Some(RecordType::TaskWake) => match record.str("why") {
-            Some(why) => format!("woken: {why}"),
-            None => format!("the end{}", of()),
+        Record::TaskWake(wake) => match wake.why {
+            Some(why) => format!("woken: {}", why.get()),
+            None => format!("the end{of}"),
         },
-        Some(RecordType::EffectStart) => {
-            format!("attempt {}{}", record.uint("attempt").unwrap_or(1), of())
+        Record::EffectStart(start) => format!("attempt {}{of}", start.attempt.unwrap_or(1)),
+        Record::EffectResult(result) => match result.retry_at {
+            Some(_) => format!("attempt {} failed{of}", result.attempt.unwrap_or(1)),
+            None => format!("the result{of}{set}"),
+        },
+        Record::ApprovalDecided(_) => format!("the answer{of}{set}"),
+        Record::ApprovalWithdrawn(_) => format!("the question{of} withdrawn"),
+        Record::PromiseSettled(it) => format!("promise {} settled{set}", owned(it.promise)),
+        Record::Message(message) => format!("message `{}`{set}", owned(message.name)),
+        Record::Forked(forked) => {
+            let at = forked.at.map_or_else(String::new, |at| at.to_string());
+            format!("the fork begins, after record {at}")
         }
-        Some(RecordType::EffectResult) if record.get("retry_at").is_some() => {
-            format!("attempt {} failed{}", record.uint("attempt").unwrap_or(1), of())
+        Record::EffectRefused(refused) => {
+            format!("step `{}` refused: the fork may not do it", owned(refused.name))
         }
-        Some(RecordType::EffectResult) => format!("the result{}{}", of(), set()),
-        Some(RecordType::ApprovalDecided) => format!("the answer{}{}", of(), set()),
-        Some(RecordType::ApprovalWithdrawn) => format!("the question{} withdrawn", of()),
-        Some(RecordType::PromiseSettled) => {
-            format!("promise {} settled{}", text("promise"), set())
-        }
-        Some(RecordType::Message) => format!("message `{}`{}", text("name"), set()),
-        Some(RecordType::Forked) => format!("the fork begins, after record {}", text_of("at")),
-        Some(RecordType::EffectRefused) => {
-            format!("step `{}` refused: the fork may not do it", text("name"))
-        }
-        Some(RecordType::EffectAllowed) => "more steps allowed in the fork".into(),
-        Some(RecordType::RunHeld) => format!("held {}", text("why")),
-        Some(RecordType::RunReleased) => format!("released by {}", text("by")),
-        Some(RecordType::TaskExit) => "returned".into(),
-        Some(RecordType::TaskAbort) => "failed".into(),
-        Some(RecordType::TaskCancel) => "cancelled".into(),
-        _ => record.kind.to_owned(),
+        Record::EffectAllowed(_) => "more steps allowed in the fork".into(),
+        Record::RunHeld(held) => format!("held {}", owned(held.why)),
+        Record::RunReleased(released) => format!("released by {}", owned(released.by)),
+        Record::TaskExit(_) => "returned".into(),
+        Record::TaskAbort(_) => "failed".into(),
+        Record::TaskCancel(_) => "cancelled".into(),
+        _ => kind.to_owned(),
     }
 }
 
@@ -88,9 +81,8 @@ pub struct ChangedAnswer {
 impl ChangedAnswer {
     /// The change that this record has; `None` if its answer is the one that the run was given.
     pub fn of(record: &Record<'_>) -> Option<ChangedAnswer> {
-        record.get("set")?;
-        let text = |field: &str| record.str(field).map(Cow::into_owned);
-        Some(ChangedAnswer { when: text("set_ts"), by: text("set_by") })
+        let (when, by) = record.change()?;
+        Some(ChangedAnswer { when: when.map(|text| text.owned()), by: by.map(|text| text.owned()) })
     }
 }
 
@@ -142,9 +134,9 @@ pub(super) fn plain(mut value: Value) -> Value {
 
 /// Whether something failed there.
 pub fn has_failed(record: &Record<'_>) -> bool {
-    match record.record_type() {
-        Some(RecordType::TaskAbort) => true,
-        Some(RecordType::TaskCancel) => false,
-        _ => record.get("error").is_some(),
+    match record {
+        Record::TaskAbort(_) => true,
+        Record::TaskCancel(_) => false,
+        record => record.error().is_some(),
     }
 }

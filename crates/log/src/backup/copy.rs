@@ -10,7 +10,7 @@ use super::super::blob::BlobHash;
 use super::super::disk::DiskFile;
 use super::super::error::{Doing, LogError};
 use super::super::line::Chain;
-use super::super::read::{Broken, Checker, Flaw, Payload, Record};
+use super::super::read::{Broken, Checker, Flaw, LogLine, Payload};
 use super::manifest::End;
 use super::pace::Pace;
 
@@ -115,7 +115,7 @@ fn check(
     (from, None)
 }
 
-fn note_blobs(record: &Record<'_>, blobs: &mut BTreeSet<BlobHash>) {
+fn note_blobs(record: &LogLine<'_>, blobs: &mut BTreeSet<BlobHash>) {
     if memmem::find(record.json.as_bytes(), b"{\"$blob\":").is_none() {
         return;
     }

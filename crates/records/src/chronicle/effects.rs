@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use super::index::Index;
 use super::lines::{Going, Lines, Moved};
-use super::named;
 use super::standing::ErrorStanding;
+use crate::record::{EffectEnd, EffectResult, EffectStart, Json, Record, TaskYield, owned};
 use crate::words::{ChangedAnswer, json_value};
-use tiffany_log::{Fields, Record, RecordType};
+use tiffany_log::{Fields, LogLine};
 
 /// How far an effect is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +63,8 @@ impl End {
         })
     }
 
-    fn of(record: &Record<'_>) -> End {
-        let Some(error) = record.get("error") else { return End::Ok };
+    fn of(error: Option<&str>) -> End {
+        let Some(error) = error else { return End::Ok };
         let mut fields = Fields { rest: error.strip_prefix('{').unwrap_or("") };
         match fields.find(|(name, _)| *name == "kind").map(|(_, kind)| kind) {
             Some("\"TimedOut\"") => End::TimedOut,
@@ -138,23 +138,21 @@ impl Effects {
         self.all.get_mut(place)
     }
 
-    pub(super) fn add(&mut self, record: &Record<'_>, kind: Option<RecordType>, at: u64) {
-        let of = || record.uint("of").unwrap_or(0);
-        match kind {
-            Some(RecordType::TaskYield) => self.called(record, at),
-            Some(RecordType::EffectStart) => self.begun(record, at),
-            Some(RecordType::EffectResult) => self.ended(record, at),
-            Some(RecordType::EffectRefused) => {
-                if let Some(effect) = self.of(of()) {
+    pub(super) fn add(&mut self, line: &LogLine<'_>, record: &Record<'_>, at: u64) {
+        match record {
+            Record::TaskYield(call) => self.called(line, call, at),
+            Record::EffectStart(start) => self.begun(start, at),
+            Record::EffectResult(result) => {
+                self.ended(line.seq, result, record.change().is_some(), at);
+            }
+            Record::EffectRefused(refused) => {
+                if let Some(effect) = self.of(refused.of.unwrap_or(0)) {
                     effect.state = State::Refused;
                 }
             }
-            Some(RecordType::EffectAllowed) => {
+            Record::EffectAllowed(allowed) => {
+                let allowed = allowed.names();
                 let refused = self.all.iter_mut().filter(|effect| effect.state == State::Refused);
-                let allowed: Vec<String> = record
-                    .get("allow")
-                    .and_then(|names| serde_json::from_str(names).ok())
-                    .unwrap_or_default();
                 for effect in refused {
                     let name = &self.words[effect.name as usize];
                     if allowed.iter().any(|allowed| allowed == "*" || allowed == name) {
@@ -166,18 +164,19 @@ impl Effects {
         }
     }
 
-    fn called(&mut self, record: &Record<'_>, at: u64) {
-        if record.get("call") != Some("\"effect\"") || record.get("error").is_some() {
+    fn called(&mut self, line: &LogLine<'_>, call: &TaskYield<'_>, at: u64) {
+        let is_effect = call.call.is_some_and(|tag| tag == *"effect");
+        if !is_effect || call.error.is_some() {
             return;
         }
-        let about = record.get("about").map_or("", |about| about.strip_prefix('{').unwrap_or(""));
+        let about = call.about.map_or("", |Json(about)| about.strip_prefix('{').unwrap_or(""));
         let kind = Fields { rest: about }.find(|(name, _)| *name == "kind");
         let kind = kind.map_or("idempotent", |(_, kind)| kind.trim_matches('"')).to_owned();
-        let (name, kind) = (self.word(named(record, "name")), self.word(kind));
+        let (name, kind) = (self.word(owned(call.name)), self.word(kind));
         self.all.push(Effect {
             at,
-            record: small(record.seq),
-            tid: small(record.tid.0),
+            record: small(line.seq),
+            tid: small(line.tid.0),
             name,
             kind,
             result: 0,
@@ -187,9 +186,9 @@ impl Effects {
         });
     }
 
-    fn begun(&mut self, record: &Record<'_>, at: u64) {
-        let Some(effect) = self.of(record.uint("of").unwrap_or(0)) else { return };
-        let number = record.uint("attempt").unwrap_or(effect.tried.len() as u64 + 1);
+    fn begun(&mut self, start: &EffectStart, at: u64) {
+        let Some(effect) = self.of(start.of.unwrap_or(0)) else { return };
+        let number = start.attempt.unwrap_or(effect.tried.len() as u64 + 1);
         effect.state = State::Running;
         // One that was cut off by the end of its process has no result.
         if let Some(last) = effect.tried.last_mut().filter(|last| last.outcome == End::Open) {
@@ -201,23 +200,25 @@ impl Effects {
         self.tried += 1;
     }
 
-    fn ended(&mut self, record: &Record<'_>, at: u64) {
-        let is_again = record.get("decided") == Some("\"again\"");
-        let is_over = record.get("retry_at").is_none() && !is_again;
-        let Some(effect) = self.of(record.uint("of").unwrap_or(0)) else { return };
-        let outcome = if is_again { End::Left } else { End::of(record) };
-        if let Some(last) = effect.tried.last_mut().filter(|last| last.outcome == End::Open) {
-            (last.outcome, last.end, last.result) = (outcome, at, small(record.seq));
-        }
-        effect.state = match (is_over, outcome) {
-            (true, End::Ok) => State::Completed,
-            (true, _) => State::Failed,
-            (false, _) if is_again => State::Queued,
-            (false, _) => State::Retrying,
+    fn ended(&mut self, seq: u64, result: &EffectResult<'_>, is_changed: bool, at: u64) {
+        let Some(effect) = self.of(result.of.unwrap_or(0)) else { return };
+        let end = result.end();
+        let outcome = match end {
+            EffectEnd::Again => End::Left,
+            _ => End::of(result.error.map(|error| error.json())),
         };
-        if is_over {
-            effect.result = small(record.seq);
-            effect.is_changed = ChangedAnswer::of(record).is_some();
+        if let Some(last) = effect.tried.last_mut().filter(|last| last.outcome == End::Open) {
+            (last.outcome, last.end, last.result) = (outcome, at, small(seq));
+        }
+        effect.state = match (end, outcome) {
+            (EffectEnd::Over(_), End::Ok) => State::Completed,
+            (EffectEnd::Over(_), _) => State::Failed,
+            (EffectEnd::Again, _) => State::Queued,
+            (EffectEnd::Retry(_), _) => State::Retrying,
+        };
+        if let EffectEnd::Over(_) = end {
+            effect.result = small(seq);
+            effect.is_changed = is_changed;
         }
     }
 
@@ -280,8 +281,9 @@ impl Effects {
             let mut error = None;
             if has_failed && tried.result > 0 {
                 let seq = tried.result.into();
-                lines.each(index, seq, seq, |record| {
-                    error = record.get("error").map(|error| ErrorStanding::of(&json_value(error)));
+                lines.each(index, seq, seq, |line| {
+                    let found = Record::read(line);
+                    error = found.error().map(|error| ErrorStanding::of(&json_value(error)));
                     Going::Enough
                 })?;
             }
@@ -296,8 +298,8 @@ impl Effects {
         let mut changed = None;
         if effect.is_changed {
             let seq = effect.result.into();
-            lines.each(index, seq, seq, |record| {
-                changed = ChangedAnswer::of(record);
+            lines.each(index, seq, seq, |line| {
+                changed = ChangedAnswer::of(&Record::read(line));
                 Going::Enough
             })?;
         }

@@ -3,8 +3,9 @@
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::lines::{Going, Lines, Moved};
+use crate::record::Record;
 use crate::words::has_failed;
-use tiffany_log::{Record, RecordType};
+use tiffany_log::{LogLine, RecordType};
 
 /// A record in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,11 +21,11 @@ pub(super) struct Entry {
 const UNKNOWN: u8 = u8::MAX;
 
 impl Entry {
-    pub(super) fn of(record: &Record<'_>, kind: Option<RecordType>) -> Entry {
+    pub(super) fn of(line: &LogLine<'_>, record: &Record<'_>) -> Entry {
         Entry {
-            offset: record.offset,
-            tid: u32::try_from(record.tid.0).unwrap_or(u32::MAX),
-            kind: kind.map_or(UNKNOWN, |kind| kind as u8),
+            offset: line.offset,
+            tid: u32::try_from(line.tid.0).unwrap_or(u32::MAX),
+            kind: line.record_type().map_or(UNKNOWN, |kind| kind as u8),
             has_failed: has_failed(record),
         }
     }
@@ -177,7 +178,7 @@ impl Index {
         // Those that lie together are read together.
         for together in seqs.chunk_by(|a, b| a.abs_diff(*b) == 1) {
             let (Some(a), Some(b)) = (together.first(), together.last()) else { continue };
-            let mut take = |record: &Record<'_>| {
+            let mut take = |record: &LogLine<'_>| {
                 if told > MOST_TOLD {
                     return Going::Enough;
                 }
@@ -207,7 +208,7 @@ impl Index {
         let limit = query.limit.max(1);
         let (mut searched, mut told, mut matched) = (0, 0, 0);
         let mut is_cut = false;
-        let mut look = |record: &Record<'_>| {
+        let mut look = |record: &LogLine<'_>| {
             // The count is of the whole run, the page of the part that was asked for.
             let is_asked_for = (first..=last).contains(&record.seq);
             searched += record.json.len() as u64;
@@ -249,7 +250,7 @@ impl Index {
 }
 
 impl RecordPage {
-    fn take(&mut self, record: &Record<'_>) {
+    fn take(&mut self, record: &LogLine<'_>) {
         self.records.push(record.json.to_owned());
         self.range = Some((self.range.map_or(record.seq, |(first, _)| first), record.seq));
     }

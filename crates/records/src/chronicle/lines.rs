@@ -9,7 +9,7 @@ use std::path::Path;
 use tiffany_kernel::Uuid;
 
 use super::index::Index;
-use tiffany_log::{LogError, Record, open_generation};
+use tiffany_log::{LogError, LogLine, open_generation};
 
 /// So much is read at once.
 const PIECE: u64 = 1 << 20;
@@ -46,14 +46,14 @@ impl<'a> Lines<'a> {
         index: &Index,
         from: u64,
         to: u64,
-        mut each: impl FnMut(&Record<'_>) -> Going,
+        mut each: impl FnMut(&LogLine<'_>) -> Going,
     ) -> Result<(), Moved> {
         let mut from = from.max(1);
         while from <= to {
             let upto = index.piece(from, to, PIECE);
             let text = self.text(index, from, upto)?;
             for line in text.split_inclusive('\n') {
-                let record = Record::of_checked(line).ok_or(Moved::Generation)?;
+                let record = LogLine::of_checked(line).ok_or(Moved::Generation)?;
                 if let Going::Enough = each(&record) {
                     return Ok(());
                 }
@@ -69,14 +69,14 @@ impl<'a> Lines<'a> {
         index: &Index,
         from: u64,
         to: u64,
-        mut each: impl FnMut(&Record<'_>) -> Going,
+        mut each: impl FnMut(&LogLine<'_>) -> Going,
     ) -> Result<(), Moved> {
         let mut to = to;
         while to >= from.max(1) {
             let first = index.piece_back(from.max(1), to, PIECE);
             let text = self.text(index, first, to)?;
             for line in text.split_inclusive('\n').rev() {
-                let record = Record::of_checked(line).ok_or(Moved::Generation)?;
+                let record = LogLine::of_checked(line).ok_or(Moved::Generation)?;
                 if let Going::Enough = each(&record) {
                     return Ok(());
                 }

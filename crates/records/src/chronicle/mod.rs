@@ -25,9 +25,9 @@ use self::effects::Effects;
 use self::index::{Entry, Index};
 use self::lanes::Lanes;
 use self::lines::{Lines, Moved};
+use super::record::Record;
 use super::tasks::Tasks;
-use super::waiting::text;
-use tiffany_log::{Checker, Follower, LogError, Record, RecordType};
+use tiffany_log::{Checker, Follower, LogError, LogLine};
 
 /// How often a run is read anew that begins another generation meanwhile.
 const TRIES: usize = 5;
@@ -239,29 +239,24 @@ impl Chronicle {
 }
 
 impl Known {
-    fn add(&mut self, record: &Record<'_>) {
-        let kind = record.record_type();
-        if record.seq == 1 {
+    fn add(&mut self, line: &LogLine<'_>) {
+        let record = Record::read(line);
+        if line.seq == 1 {
             *self = Known::default();
-            self.generation =
-                record.uint("gen").and_then(|number| u32::try_from(number).ok()).unwrap_or(1);
-            record.ts.clone_into(&mut self.started);
-            self.zero = record.stamp().map_or(0, |stamp| stamp.unix_nanos() / 1000);
+            self.generation = line.generation().unwrap_or(1);
+            line.ts.clone_into(&mut self.started);
+            self.zero = line.stamp().map_or(0, |stamp| stamp.unix_nanos() / 1000);
         }
-        let at = self.moment(record.ts).max(self.last_at);
+        let at = self.moment(line.ts).max(self.last_at);
         self.last_at = at;
-        let ends = matches!(
-            kind,
-            Some(RecordType::TaskExit | RecordType::TaskAbort | RecordType::TaskCancel)
-        );
-        if let Some(task) = self.tasks.all.get(&record.tid.0).filter(|_| ends) {
+        if let Some(task) = self.tasks.all.get(&line.tid.0).filter(|_| record.is_end()) {
             self.effects.left(task.waits.keys(), at);
         }
-        self.tasks.add(record);
-        self.index.add(Entry::of(record, kind), record.offset + record.json.len() as u64 + 1);
-        self.effects.add(record, kind, at);
-        self.lanes.follow(&self.tasks, record.seq, at);
-        self.kept.keep(record.seq, &self.tasks);
+        self.tasks.add(line, &record);
+        self.index.add(Entry::of(line, &record), line.offset + line.json.len() as u64 + 1);
+        self.effects.add(line, &record, at);
+        self.lanes.follow(&self.tasks, line.seq, at);
+        self.kept.keep(line.seq, &self.tasks);
     }
 
     /// A moment in microseconds since the first record.
@@ -320,8 +315,3 @@ impl Kept {
 
 /// About what a task takes, with what it waits for.
 const TASK_BYTES: usize = 400;
-
-/// The name of a task or an effect, once.
-fn named(record: &Record<'_>, field: &str) -> String {
-    text(record, field).unwrap_or_default()
-}

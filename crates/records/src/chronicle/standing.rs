@@ -9,6 +9,7 @@ use tiffany_kernel::{TaskError, Uuid};
 use super::Known;
 use super::lanes::Doing;
 use super::lines::{Going, Lines, Moved};
+use crate::record::Record;
 use crate::tasks::{Seen, TaskSeen, Tasks, error_text};
 use crate::waiting::{StepSeen, Target, Waiting};
 use tiffany_log::LogError;
@@ -152,8 +153,8 @@ impl Known {
             return Err(LogError::NoRecord { run, seq: at, records: last }.into());
         }
         let (from, mut tasks) = self.kept.before(at).cloned().unwrap_or_default();
-        lines.each(&self.index, from + 1, at, |record| {
-            tasks.add(record);
+        lines.each(&self.index, from + 1, at, |line| {
+            tasks.add(line, &Record::read(line));
             Going::On
         })?;
         Ok(self.standing(&tasks, at, query))

@@ -8,8 +8,9 @@ use tiffany_kernel::Uuid;
 use super::form;
 use super::values::{Change, changes};
 use super::{Call, Difference, DifferenceKind, Parting, Spot};
+use crate::record::Record;
 use crate::words::{describe, resolve};
-use tiffany_log::{LogError, Record, RecordType, View};
+use tiffany_log::{LogError, LogLine, View};
 
 /// Some records of a run.
 pub(super) struct Details(BTreeMap<u64, Detail>);
@@ -45,23 +46,29 @@ impl Details {
 }
 
 impl Detail {
-    fn of(view: &View, record: &Record<'_>) -> Detail {
-        let call = Call {
-            record: record.seq,
-            task: record.tid.0,
-            kind: record.kind.to_owned(),
-            text: describe(record),
-            at: record.str("at").map(|at| at.into_owned()),
+    fn of(view: &View, line: &LogLine<'_>) -> Detail {
+        let record = Record::read(line);
+        let at = match &record {
+            Record::TaskSpawn(spawn) => spawn.at,
+            Record::TaskYield(call) => call.at,
+            _ => None,
         };
-        let compared = form::fields(record, &form::Names::default(), |of| of);
+        let call = Call {
+            record: line.seq,
+            task: line.tid.0,
+            kind: line.kind.to_owned(),
+            text: describe(line.kind, &record),
+            at: at.map(|at| at.owned()),
+        };
+        let compared = form::fields(line, &record, &form::Names::default(), |of| of);
         let mut values = Map::new();
         for (name, text) in compared {
             let is_number = matches!(name, "of" | "child" | "task" | "object" | "items");
             let value = match name {
-                "error" => form::error(record.get(name).unwrap_or("null")),
+                "error" => form::error(line.get(name).unwrap_or("null")),
                 // Its length; the log has the moment at which it ends.
                 "time" => serde_json::from_str(&text).unwrap_or(Value::Null),
-                _ => resolve(view, record.get(name).unwrap_or("null"))
+                _ => resolve(view, line.get(name).unwrap_or("null"))
                     .unwrap_or_else(|error| Value::String(error.to_string())),
             };
             if !is_number {
@@ -69,10 +76,10 @@ impl Detail {
             }
         }
         // Drawn anew in every run.
-        if record.record_type() == Some(RecordType::TaskYield) {
+        if matches!(record, Record::TaskYield(_)) {
             values.remove("uuid");
         }
-        if record.record_type() == Some(RecordType::PromiseSettled) {
+        if matches!(record, Record::PromiseSettled(_)) {
             values.remove("promise");
         }
         Detail { call, values }

@@ -7,7 +7,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde_json::{Value, json};
 
-use tiffany_log::{Record, RecordType, Stamp};
+use crate::record::Record;
+use tiffany_log::{LogLine, Stamp};
 
 /// Names for the UUIDs of one run.
 #[derive(Default)]
@@ -65,21 +66,22 @@ impl Names {
 
 /// The fields of a record that are compared, each in its form. `of` says which record a number stands for.
 pub(super) fn fields<'a>(
+    line: &LogLine<'a>,
     record: &Record<'a>,
     names: &Names,
     of: impl Fn(u64) -> u64,
 ) -> Vec<(&'a str, Cow<'a, str>)> {
     let mut all = Vec::with_capacity(6);
-    let call = match record.record_type() {
-        Some(RecordType::TaskYield) => record.str("call").unwrap_or_default(),
+    let call = match record {
+        Record::TaskYield(call) => call.tag(),
         _ => Cow::Borrowed(""),
     };
-    for (name, value) in record.fields() {
+    for (name, value) in line.fields() {
         let form = match name {
             "gen" | "crc" | "at" | "step" | "seed" | "retry_at" | "from" | "id" | "fork"
             | "continued" | "language" | "set" | "set_ts" | "set_by" => continue,
             "number" if call == "random" => continue,
-            "time" if call == "sleep" => match length(record) {
+            "time" if call == "sleep" => match length(line, record) {
                 Some(length) => Cow::Owned(length),
                 None => continue,
             },
@@ -94,9 +96,10 @@ pub(super) fn fields<'a>(
 }
 
 /// How long a sleep is, in seconds.
-fn length(record: &Record<'_>) -> Option<String> {
-    let until = Stamp::parse(&record.str("time")?)?.unix_nanos();
-    let nanos = until.checked_sub(record.stamp()?.unix_nanos())?;
+fn length(line: &LogLine<'_>, record: &Record<'_>) -> Option<String> {
+    let Record::TaskYield(call) = record else { return None };
+    let until = Stamp::parse(&call.time?.get())?.unix_nanos();
+    let nanos = until.checked_sub(line.stamp()?.unix_nanos())?;
     Some(format!("{}", nanos as f64 / 1e9))
 }
 

@@ -1,7 +1,8 @@
 //! Record by record: how far two runs are the same. Both are read side by side, and nothing is kept.
 
 use super::form::{self, Names};
-use tiffany_log::{LogError, Record, RecordType, RunReader};
+use crate::record::Record;
+use tiffany_log::{LogError, RunReader};
 
 /// How far two runs are the same.
 pub(super) struct Prefix {
@@ -50,12 +51,13 @@ impl Walk {
     /// The next record that counts. What cannot be read is the end: who compares the tasks tells it.
     fn next(&mut self) -> Result<Option<Form>, LogError> {
         loop {
-            let record = match self.reader.next() {
+            let line = match self.reader.next() {
                 None | Some(Err(LogError::DamagedRun { .. })) => return Ok(None),
-                Some(record) => record?,
+                Some(line) => line?,
             };
-            if record.record_type().is_some_and(is_passed_over) {
-                self.skipped.push(record.seq);
+            let record = Record::read(&line);
+            if is_passed_over(&record) {
+                self.skipped.push(line.seq);
                 continue;
             }
             let drawn = draws(&record);
@@ -65,22 +67,20 @@ impl Walk {
             }
             let skipped = &self.skipped;
             let place = |of: u64| of - skipped.partition_point(|seq| *seq <= of) as u64;
-            let fields = form::fields(&record, &self.names, place);
+            let fields = form::fields(&line, &record, &self.names, place);
             let own = |(name, text): (&str, std::borrow::Cow<'_, str>)| {
                 (name.to_owned(), text.into_owned())
             };
-            let kind = record.record_type();
-            let goes_on = record.get("retry_at").is_some();
             return Ok(Some(Form {
-                is_attempt: match kind {
-                    Some(RecordType::EffectStart | RecordType::EffectCheckpoint) => true,
-                    kind => kind == Some(RecordType::EffectResult) && goes_on,
+                is_attempt: match &record {
+                    Record::EffectStart(_) | Record::EffectCheckpoint(_) => true,
+                    Record::EffectResult(result) => result.retry_at.is_some(),
+                    _ => false,
                 },
-                is_inherited: kind == Some(RecordType::EffectResult)
-                    && record.str("from").is_some_and(|from| from == "parent"),
-                seq: record.seq,
-                kind: record.kind.to_owned(),
-                tid: record.tid.0,
+                is_inherited: record.is_inherited(),
+                seq: line.seq,
+                kind: line.kind.to_owned(),
+                tid: line.tid.0,
                 fields: fields.into_iter().map(own).collect(),
             }));
         }
@@ -89,8 +89,10 @@ impl Walk {
 
 /// A UUID that a call drew.
 pub(super) fn draws(record: &Record<'_>) -> Option<String> {
-    let is_call = record.record_type() == Some(RecordType::TaskYield);
-    is_call.then(|| record.str("uuid").map(|uuid| uuid.into_owned())).flatten()
+    match record {
+        Record::TaskYield(call) => call.uuid.map(|uuid| uuid.owned()),
+        _ => None,
+    }
 }
 
 /// Reads two runs as far as they are the same.
@@ -116,13 +118,11 @@ pub(super) fn prefix(a: (RunReader, Names), b: (RunReader, Names)) -> Result<Pre
         return Ok(Prefix { same, parting });
     }
 }
+
 /// Whether a record says nothing of what the run did.
-fn is_passed_over(kind: RecordType) -> bool {
+fn is_passed_over(record: &Record<'_>) -> bool {
     matches!(
-        kind,
-        RecordType::ShutdownMarker
-            | RecordType::Forked
-            | RecordType::RunHeld
-            | RecordType::RunReleased
+        record,
+        Record::ShutdownMarker(_) | Record::Forked(_) | Record::RunHeld(_) | Record::RunReleased(_)
     )
 }

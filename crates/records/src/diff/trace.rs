@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::form::{self, Names, digest};
 use super::prefix::draws;
+use crate::record::{EffectEnd, Record, owned};
 use crate::words::is_outward;
-use tiffany_log::{LogError, Record, RecordType, RunReader};
+use tiffany_log::{LogError, LogLine, RunReader};
 
 /// A call to the world.
 #[derive(Clone, Copy, Debug, Default)]
@@ -75,47 +76,45 @@ impl Trace {
 }
 
 impl Tracing {
-    fn add(&mut self, record: &Record<'_>) {
+    fn add(&mut self, line: &LogLine<'_>) {
         self.trace.records += 1;
-        let tid = record.tid.0;
-        match record.record_type() {
-            Some(RecordType::RunStart) => {
-                self.trace.id = record.str("id").unwrap_or_default().into_owned();
-                self.trace.function = record.str("function").unwrap_or_default().into_owned();
-                self.trace.start = self.sum(record);
+        let tid = line.tid.0;
+        let record = Record::read(line);
+        match &record {
+            Record::RunStart(start) => {
+                self.trace.id = owned(start.id);
+                self.trace.function = owned(start.function);
+                self.trace.start = self.sum(line, &record);
                 self.trace.tasks.entry(tid).or_default();
             }
-            _ if is_outward(record) => self.called(record),
-            Some(RecordType::EffectStart) => {
-                if let Some(call) = self.call_of(record) {
+            _ if is_outward(&record) => self.called(line, &record),
+            Record::EffectStart(start) => {
+                if let Some(call) = self.call_of(start.of) {
                     call.attempts += 1;
                 }
             }
-            Some(RecordType::EffectResult) => {
-                let goes_on = record.get("retry_at").is_some()
-                    || record.str("decided").as_deref() == Some("again");
-                if !goes_on {
-                    self.answered(record);
+            Record::EffectResult(result) => {
+                if let EffectEnd::Over(_) = result.end() {
+                    self.answered(line, &record);
                 }
             }
-            Some(RecordType::ApprovalDecided | RecordType::ApprovalWithdrawn) => {
-                self.answered(record);
+            Record::ApprovalDecided(_) | Record::ApprovalWithdrawn(_) => {
+                self.answered(line, &record);
             }
-            Some(RecordType::TaskWake) if record.get("of").is_some() => self.answered(record),
-            Some(RecordType::PromiseSettled) => {
-                let promise = record.str("promise").and_then(|uuid| self.promises.remove(&*uuid));
-                let result = self.sum(record);
+            Record::TaskWake(wake) if wake.of.is_some() => self.answered(line, &record),
+            Record::PromiseSettled(settled) => {
+                let promise = settled.promise.and_then(|uuid| self.promises.remove(&*uuid.get()));
+                let result = self.sum(line, &record);
                 if let Some(call) = promise.and_then(|(tid, at)| self.call(tid, at)) {
-                    (call.answer, call.result) = (record.seq, result);
+                    (call.answer, call.result) = (line.seq, result);
                 }
             }
-            Some(RecordType::Message) => {
-                let name = record.str("name").unwrap_or_default().into_owned();
-                let what = (record.seq, self.sum(record));
-                self.trace.messages.entry(name).or_default().push(what);
+            Record::Message(message) => {
+                let what = (line.seq, self.sum(line, &record));
+                self.trace.messages.entry(owned(message.name)).or_default().push(what);
             }
-            Some(RecordType::TaskExit | RecordType::TaskAbort | RecordType::TaskCancel) => {
-                let end = (record.seq, digest((record.kind, self.sum(record))));
+            record if record.is_end() => {
+                let end = (line.seq, digest((line.kind, self.sum(line, record))));
                 self.trace.tasks.entry(tid).or_default().end = Some(end);
             }
             _ => {}
@@ -123,14 +122,14 @@ impl Tracing {
     }
 
     /// A number for what is compared of a record. Numbers of records and of tasks are not: they follow.
-    fn sum(&self, record: &Record<'_>) -> u64 {
-        let mut fields = form::fields(record, &self.names, |_| 0);
+    fn sum(&self, line: &LogLine<'_>, record: &Record<'_>) -> u64 {
+        let mut fields = form::fields(line, record, &self.names, |_| 0);
         fields.retain(|(name, _)| !matches!(*name, "child" | "task" | "object" | "items"));
         digest(fields)
     }
 
-    fn called(&mut self, record: &Record<'_>) {
-        let (tid, seq) = (record.tid.0, record.seq);
+    fn called(&mut self, line: &LogLine<'_>, record: &Record<'_>) {
+        let (tid, seq) = (line.tid.0, line.seq);
         let task = self.trace.tasks.entry(tid).or_default();
         let (place, at) = (task.place, task.calls.len());
         let drawn = draws(record);
@@ -138,19 +137,24 @@ impl Tracing {
             // The same call of the same task on both sides drew what is the same there.
             self.names.add(uuid.clone(), format!("<uuid {place:x} {at}>"));
         }
-        let call = record.str("call").unwrap_or_default();
-        let child = record.uint("child").unwrap_or(0);
-        let name = record.str("name").or_else(|| record.str("key"));
-        let kind = digest((record.kind, &call, name.as_deref()));
-        let what = self.sum(record);
+        let (call, child, name, spawned) = match record {
+            Record::TaskSpawn(spawn) => {
+                (String::new(), spawn.child.unwrap_or(0), spawn.name, spawn.name)
+            }
+            Record::TaskYield(call) => (call.tag().into_owned(), 0, call.name.or(call.key), None),
+            _ => return,
+        };
+        let name = name.map(|name| name.owned());
+        let kind = digest((line.kind, &call, name.as_deref()));
+        let what = self.sum(line, record);
         let seen = CallSeen { seq, kind, what, child, ..CallSeen::default() };
         self.trace.tasks.entry(tid).or_default().calls.push(seen);
         if child > 0 {
-            let name = record.str("name").map(|name| name.into_owned());
+            let name = spawned.map(|name| name.owned());
             let place = digest((place, at));
             let task = TaskSeen { name, place, ..TaskSeen::default() };
             self.trace.tasks.insert(child, task);
-        } else if record.get("error").is_none() {
+        } else if record.error().is_none() {
             match drawn.filter(|_| call == "create_external_promise") {
                 Some(uuid) => drop(self.promises.insert(uuid, (tid, at))),
                 None if matches!(&*call, "effect" | "approve" | "sleep" | "sleep_until") => {
@@ -161,17 +165,17 @@ impl Tracing {
         }
     }
 
-    fn answered(&mut self, record: &Record<'_>) {
-        let result = self.sum(record);
-        if let Some(call) = self.call_of(record) {
-            (call.answer, call.result) = (record.seq, result);
-            call.is_inherited = record.str("from").is_some_and(|from| from == "parent");
-            self.waiting.remove(&record.uint("of").unwrap_or(0));
+    fn answered(&mut self, line: &LogLine<'_>, record: &Record<'_>) {
+        let result = self.sum(line, record);
+        if let Some(call) = self.call_of(record.of()) {
+            (call.answer, call.result) = (line.seq, result);
+            call.is_inherited = record.is_inherited();
+            self.waiting.remove(&record.of().unwrap_or(0));
         }
     }
 
-    fn call_of(&mut self, record: &Record<'_>) -> Option<&mut CallSeen> {
-        let (tid, at) = *self.waiting.get(&record.uint("of")?)?;
+    fn call_of(&mut self, of: Option<u64>) -> Option<&mut CallSeen> {
+        let (tid, at) = *self.waiting.get(&of?)?;
         self.call(tid, at)
     }
 

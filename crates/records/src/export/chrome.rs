@@ -12,7 +12,8 @@ use tiffany_kernel::Uuid;
 use super::graph::targets;
 use super::slices::{Events, Slice};
 use crate::call_words::call_word;
-use tiffany_log::{LogError, Record, RecordType};
+use crate::record::{EffectEnd, Json, Record, TaskYield, owned};
+use tiffany_log::{LogError, LogLine};
 
 /// Tracks of one task: its own, and those for what it waits for besides.
 const LANES: u64 = 1000;
@@ -63,63 +64,58 @@ impl<'a> Trace<'a> {
         Ok(Trace { events: Events::begin(to)?, tasks: BTreeMap::new(), title, started, last: 0 })
     }
 
-    pub(super) fn add(&mut self, record: &Record<'_>) -> io::Result<()> {
-        let at = record.stamp().map_or(self.last, |stamp| stamp.unix_nanos()).max(self.last);
+    pub(super) fn add(&mut self, line: &LogLine<'_>, record: &Record<'_>) -> io::Result<()> {
+        let at = line.stamp().map_or(self.last, |stamp| stamp.unix_nanos()).max(self.last);
         self.last = at;
-        let tid = record.tid.0;
-        match record.record_type() {
-            Some(RecordType::RunStart) => {
-                let text = |field: &str| record.str(field).unwrap_or_default().into_owned();
-                self.title = format!("{} {}", text("function"), text("id"));
-                record.ts.clone_into(&mut self.started);
-                let name = text("function");
+        let tid = line.tid.0;
+        let instant = |events: &mut Events<'_>, what: &str| events.instant(track(tid, 0), what, at);
+        match record {
+            Record::RunStart(start) => {
+                let name = owned(start.function);
+                self.title = format!("{name} {}", owned(start.id));
+                line.ts.clone_into(&mut self.started);
                 self.task_begins(tid, &name, at)
             }
-            Some(RecordType::TaskSpawn) => {
+            Record::TaskSpawn(spawn) => {
                 self.acted(tid, at)?;
-                let Some(child) = record.uint("child") else { return Ok(()) };
-                let name = record.str("name").unwrap_or_default();
-                self.task_begins(child, &name, at)?;
+                let Some(child) = spawn.child else { return Ok(()) };
+                self.task_begins(child, &owned(spawn.name), at)?;
                 self.events.arrow("spawn", (track(tid, 0), at), (track(child, 0), at))
             }
-            Some(RecordType::TaskYield) => {
+            Record::TaskYield(call) => {
                 self.acted(tid, at)?;
-                self.called(record, at)
+                self.called(line, call, at)
             }
-            Some(RecordType::TaskWake) => match record.str("why") {
-                Some(why) => self.events.instant(track(tid, 0), &why, at),
-                None => self.answered(record, at),
+            Record::TaskWake(wake) => match wake.why {
+                Some(why) => instant(&mut self.events, &why.get()),
+                None => self.answered(tid, record, at),
             },
-            Some(RecordType::EffectStart) => {
-                let attempt = record.uint("attempt").unwrap_or(1);
-                self.phase(record, at, Some(format!("attempt {attempt}")))
+            Record::EffectStart(start) => {
+                let attempt = start.attempt.unwrap_or(1);
+                self.phase(tid, record, at, Some(format!("attempt {attempt}")))
             }
-            Some(RecordType::EffectResult) => {
-                let is_again = record.str("decided").as_deref() == Some("again");
-                match record.get("retry_at").is_some() || is_again {
-                    true => self.phase(record, at, Some("until the next attempt".into())),
-                    false => self.answered(record, at),
-                }
+            Record::EffectResult(result) => match result.end() {
+                EffectEnd::Over(_) => self.answered(tid, record, at),
+                _ => self.phase(tid, record, at, Some("until the next attempt".into())),
+            },
+            Record::ApprovalDecided(_) | Record::ApprovalWithdrawn(_) => {
+                self.answered(tid, record, at)
             }
-            Some(RecordType::ApprovalDecided | RecordType::ApprovalWithdrawn) => {
-                self.answered(record, at)
+            Record::PromiseSettled(settled) => {
+                let promise = owned(settled.promise);
+                instant(&mut self.events, &format!("promise {promise} settled"))
             }
-            Some(RecordType::PromiseSettled) => {
-                let promise = record.str("promise").unwrap_or_default();
-                self.events.instant(track(tid, 0), &format!("promise {promise} settled"), at)
+            Record::Message(message) => {
+                instant(&mut self.events, &format!("message {}", owned(message.name)))
             }
-            Some(RecordType::Message) => {
-                let name = record.str("name").unwrap_or_default();
-                self.events.instant(track(tid, 0), &format!("message {name}"), at)
+            Record::RunHeld(_) => instant(&mut self.events, "held"),
+            Record::RunReleased(_) => instant(&mut self.events, "released"),
+            Record::ShutdownMarker(_) => {
+                instant(&mut self.events, "the process ended in good order")
             }
-            Some(RecordType::RunHeld) => self.events.instant(track(tid, 0), "held", at),
-            Some(RecordType::RunReleased) => self.events.instant(track(tid, 0), "released", at),
-            Some(RecordType::ShutdownMarker) => {
-                self.events.instant(track(tid, 0), "the process ended in good order", at)
-            }
-            Some(RecordType::TaskExit) => self.task_ends(record, "completed", at),
-            Some(RecordType::TaskAbort) => self.task_ends(record, "failed", at),
-            Some(RecordType::TaskCancel) => self.task_ends(record, "cancelled", at),
+            Record::TaskExit(_) => self.task_ends(tid, record, "completed", at),
+            Record::TaskAbort(_) => self.task_ends(tid, record, "failed", at),
+            Record::TaskCancel(_) => self.task_ends(tid, record, "cancelled", at),
             _ => Ok(()),
         }
     }
@@ -168,43 +164,42 @@ impl<'a> Trace<'a> {
         }
     }
 
-    fn called(&mut self, record: &Record<'_>, at: u64) -> io::Result<()> {
-        let call = record.str("call").unwrap_or_default();
+    fn called(&mut self, line: &LogLine<'_>, made: &TaskYield<'_>, at: u64) -> io::Result<()> {
+        let call = made.tag();
         let Some(category) = category(&call) else { return Ok(()) };
-        if record.get("error").is_some() {
+        if made.error.is_some() {
             return Ok(());
         }
-        let tid = record.tid.0;
+        let tid = line.tid.0;
         let Some(task) = self.tasks.get_mut(&tid) else { return Ok(()) };
         let is_free = |lane: &u64| task.open.values().all(|open| open.lane != *lane);
         let lane = (0..LANES).find(is_free).unwrap_or(LANES - 1);
-        let what = record.str("name").or_else(|| record.str("key"));
         let word = call_word(&call);
-        let name = match (&what, record.uint("task")) {
-            (Some(what), _) => format!("{word} {what}"),
+        let name = match (made.name.or(made.key), made.task) {
+            (Some(what), _) => format!("{word} {}", what.get()),
             (None, Some(task)) => format!("{word} for task {task}"),
             (None, None) => word.to_owned(),
         };
         let mut args = Map::new();
-        args.insert("record".into(), record.seq.into());
-        for field in ["at", "about", "payload", "time"] {
-            if let Some(value) = record.get(field).and_then(|text| serde_json::from_str(text).ok())
-            {
-                args.insert(field.into(), value);
-            }
+        args.insert("record".into(), line.seq.into());
+        let texts = [("at", made.at), ("time", made.time)];
+        for (field, text) in texts.into_iter().filter_map(|(field, text)| Some((field, text?))) {
+            args.insert(field.into(), text.owned().into());
         }
+        add_json(&mut args, "about", made.about.map(|Json(json)| json));
+        add_json(&mut args, "payload", made.payload.map(|payload| payload.json()));
         let is_step = call == "effect";
         let open = Open {
             lane,
             began: at,
             name,
             category,
-            targets: targets(record),
+            targets: targets(made),
             args,
             is_answered: is_step || matches!(category, "approval" | "sleep" | "commit"),
             phase: is_step.then(|| (BEFORE.to_owned(), at)),
         };
-        task.open.insert(record.seq, open);
+        task.open.insert(line.seq, open);
         if lane < task.named {
             return Ok(());
         }
@@ -214,25 +209,26 @@ impl<'a> Trace<'a> {
         self.events.order(track(tid, lane), track(tid, lane))
     }
 
-    fn answered(&mut self, record: &Record<'_>, at: u64) -> io::Result<()> {
-        self.phase(record, at, None)?;
-        let (tid, of) = (record.tid.0, record.uint("of").unwrap_or(0));
+    fn answered(&mut self, tid: u64, record: &Record<'_>, at: u64) -> io::Result<()> {
+        self.phase(tid, record, at, None)?;
+        let of = record.of().unwrap_or(0);
         let Some(task) = self.tasks.get_mut(&tid) else { return Ok(()) };
         if let Some(open) = task.open.get_mut(&of) {
-            for field in ["value", "error"] {
-                if let Some(value) =
-                    record.get(field).and_then(|text| serde_json::from_str(text).ok())
-                {
-                    open.args.insert(field.into(), value);
-                }
-            }
+            add_json(&mut open.args, "value", record.value().map(|value| value.json()));
+            add_json(&mut open.args, "error", record.error());
         }
         self.close(tid, of, at)
     }
 
     /// Ends what a step was in, and begins what it is in now.
-    fn phase(&mut self, record: &Record<'_>, at: u64, next: Option<String>) -> io::Result<()> {
-        let (tid, of) = (record.tid.0, record.uint("of").unwrap_or(0));
+    fn phase(
+        &mut self,
+        tid: u64,
+        record: &Record<'_>,
+        at: u64,
+        next: Option<String>,
+    ) -> io::Result<()> {
+        let of = record.of().unwrap_or(0);
         let task = self.tasks.get_mut(&tid);
         let Some(open) = task.and_then(|task| task.open.get_mut(&of)) else { return Ok(()) };
         let lane = open.lane;
@@ -241,9 +237,7 @@ impl<'a> Trace<'a> {
             return Ok(());
         };
         let mut args = Map::new();
-        if let Some(error) = record.get("error").and_then(|text| serde_json::from_str(text).ok()) {
-            args.insert("error".into(), error);
-        }
+        add_json(&mut args, "error", record.error());
         let slice =
             Slice { track: track(tid, lane), name: &name, category: "attempt", from, to: at, args };
         match is_worth_telling(&name, at - from) {
@@ -292,16 +286,15 @@ impl<'a> Trace<'a> {
         self.events.slice(Slice { track, name: &name, category, from: began, to: at, args })
     }
 
-    fn task_ends(&mut self, record: &Record<'_>, how: &str, at: u64) -> io::Result<()> {
-        let tid = record.tid.0;
+    fn task_ends(&mut self, tid: u64, record: &Record<'_>, how: &str, at: u64) -> io::Result<()> {
         if self.tasks.get(&tid).is_none_or(|task| task.ended.is_some()) {
             return Ok(());
         }
         self.acted(tid, at)?;
-        let error = record.get("error").and_then(|text| serde_json::from_str(text).ok());
-        let args = [("end", Some(json!(how))), ("error", error)];
-        let args = args.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-        self.life(tid, at, args.collect())
+        let mut args = Map::new();
+        args.insert("end".into(), how.into());
+        add_json(&mut args, "error", record.error());
+        self.life(tid, at, args)
     }
 
     /// The slice of a task's life, and what was still open in it.
@@ -342,6 +335,13 @@ fn is_worth_telling(phase: &str, nanos: u64) -> bool {
     match phase {
         BEFORE => nanos >= NOT_HELD_UP_NANOS,
         phase => nanos > 0 || phase.starts_with("attempt"),
+    }
+}
+
+/// Adds what the log has as JSON.
+fn add_json(args: &mut Map<String, Value>, name: &str, json: Option<&str>) {
+    if let Some(value) = json.and_then(|json| serde_json::from_str(json).ok()) {
+        args.insert(name.into(), value);
     }
 }
 

@@ -7,7 +7,7 @@ use tiffany_kernel::Uuid;
 
 use super::ExportError;
 use crate::words::resolve;
-use tiffany_log::{LogError, Record, View};
+use tiffany_log::{LogError, LogLine, View};
 
 pub(super) struct Document<'a> {
     to: &'a mut dyn Write,
@@ -27,7 +27,7 @@ impl<'a> Document<'a> {
         Ok(Document { to, view, is_first: true })
     }
 
-    pub(super) fn add(&mut self, record: &Record<'_>) -> Result<(), ExportError> {
+    pub(super) fn add(&mut self, record: &LogLine<'_>) -> Result<(), ExportError> {
         let comma = if std::mem::take(&mut self.is_first) { "" } else { ",\n" };
         let text = |text: &str| Value::from(text).to_string();
         let mut line = format!(

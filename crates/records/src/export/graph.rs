@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use tiffany_log::{LogError, Record, RecordType};
+use crate::record::{Inline, Record, TaskYield, owned};
+use tiffany_log::LogError;
 
 /// Mermaid draws no more than this unless it is told to.
 const MOST_EDGES: usize = 500;
@@ -23,32 +24,24 @@ struct Task {
 }
 
 impl Graph {
-    pub(super) fn add(&mut self, record: &Record<'_>) {
-        let tid = record.tid.0;
-        let text = |field: &str| record.str(field).map(|text| text.into_owned());
-        match record.record_type() {
-            Some(RecordType::RunStart) => {
-                let name = text("function").unwrap_or_default();
-                self.tasks.insert(tid, Task { name, end: None });
+    pub(super) fn add(&mut self, tid: u64, record: &Record<'_>) {
+        match record {
+            Record::RunStart(start) => {
+                self.tasks.insert(tid, Task { name: owned(start.function), end: None });
             }
-            Some(RecordType::TaskSpawn) => {
-                let Some(child) = record.uint("child") else { return };
-                let name = text("name").unwrap_or_default();
-                self.tasks.insert(child, Task { name, end: None });
+            Record::TaskSpawn(spawn) => {
+                let Some(child) = spawn.child else { return };
+                self.tasks.insert(child, Task { name: owned(spawn.name), end: None });
                 self.spawned.push((tid, child));
             }
-            Some(RecordType::TaskYield) => {
-                let is_wait = matches!(
-                    record.str("call").as_deref(),
-                    Some("wait" | "wait_task" | "gather" | "race")
-                );
-                if is_wait {
-                    self.waits.extend(targets(record).into_iter().map(|target| (tid, target)));
+            Record::TaskYield(call) => {
+                if matches!(&*call.tag(), "wait" | "wait_task" | "gather" | "race") {
+                    self.waits.extend(targets(call).into_iter().map(|target| (tid, target)));
                 }
             }
-            Some(RecordType::TaskExit) => self.ended(tid, "completed"),
-            Some(RecordType::TaskAbort) => self.ended(tid, "failed"),
-            Some(RecordType::TaskCancel) => self.ended(tid, "cancelled"),
+            Record::TaskExit(_) => self.ended(tid, "completed"),
+            Record::TaskAbort(_) => self.ended(tid, "failed"),
+            Record::TaskCancel(_) => self.ended(tid, "cancelled"),
             _ => {}
         }
     }
@@ -91,12 +84,11 @@ impl Graph {
 }
 
 /// The tasks that a call waits for.
-pub(super) fn targets(record: &Record<'_>) -> Vec<u64> {
-    if let Some(task) = record.uint("task") {
+pub(super) fn targets(call: &TaskYield<'_>) -> Vec<u64> {
+    if let Some(task) = call.task {
         return vec![task];
     }
-    let items =
-        record.get("items").and_then(|items| serde_json::from_str::<Vec<Value>>(items).ok());
+    let items = call.items.and_then(|Inline(json)| serde_json::from_str::<Vec<Value>>(json).ok());
     items.unwrap_or_default().iter().filter_map(|item| item["task"].as_u64()).collect()
 }
 

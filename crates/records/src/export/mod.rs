@@ -12,7 +12,8 @@ use std::path::Path;
 
 use tiffany_kernel::Uuid;
 
-use tiffany_log::{LogError, Record, View};
+use crate::record::Record;
+use tiffany_log::{LogError, LogLine, View};
 
 /// What a run is written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,14 +73,14 @@ pub fn export(
     match format {
         Format::ChromeTrace => {
             let mut trace = chrome::Trace::begin(to)?;
-            let unread = each_record(view, run, |record| Ok(trace.add(record)?))?;
+            let unread = each_record(view, run, |line| Ok(trace.add(line, &Record::read(line))?))?;
             trace.end(run, unread.clone())?;
             Ok(unread)
         }
         Format::Mermaid => {
             let mut graph = graph::Graph::default();
-            let unread = each_record(view, run, |record| {
-                graph.add(record);
+            let unread = each_record(view, run, |line| {
+                graph.add(line.tid.0, &Record::read(line));
                 Ok(())
             })?;
             to.write_all(graph.text(unread.as_ref()).as_bytes())?;
@@ -87,7 +88,7 @@ pub fn export(
         }
         Format::Json => {
             let mut document = document::Document::begin(to, view, run)?;
-            let unread = each_record(view, run, |record| document.add(record))?;
+            let unread = each_record(view, run, |line| document.add(line))?;
             document.end(unread.clone())?;
             Ok(unread)
         }
@@ -122,7 +123,7 @@ pub fn export_to_file(
 fn each_record(
     view: &View,
     run: Uuid,
-    mut each: impl FnMut(&Record<'_>) -> Result<(), ExportError>,
+    mut each: impl FnMut(&LogLine<'_>) -> Result<(), ExportError>,
 ) -> Result<Option<LogError>, ExportError> {
     let mut reader = view.reader(run)?;
     while let Some(record) = reader.next() {

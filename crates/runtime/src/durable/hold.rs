@@ -2,7 +2,7 @@
 //! are under way come to their end and are recorded. After a restart a held run is not replayed, so one that takes too
 //! much can't take down the next process as well.
 
-use tiffany_kernel::{ErrorKind, LogLevel, RunId, Stage, TaskError, Time, Uuid};
+use tiffany_kernel::{ErrorKind, LogLevel, RunId, Stage, TaskError, Tid, Time, Uuid};
 
 use super::cancellation::Cancel;
 use super::hosting::Durable;
@@ -19,11 +19,12 @@ use crate::pal::Data;
 use crate::runtime::Runtime;
 use crate::watchdog::{StuckTask, TurnLimit};
 use tiffany_log::{
-    Chain, CurrentTurn, LogError, LongTurn, Record, RecordType, RunEntry, RunFile, RunReader,
-    mark_turn, marked_turn, unmark_turn,
+    Chain, CurrentTurn, LogError, LongTurn, RunEntry, RunFile, RunReader, mark_turn, marked_turn,
+    unmark_turn,
 };
 use tiffany_records::errors::no_such_run;
 use tiffany_records::errors::run_removed;
+use tiffany_records::record::{Record, RunHeld, RunReleased, Text, Wake, owned};
 
 /// Why a run is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,29 +86,27 @@ pub(crate) struct HoldState {
 impl HoldState {
     /// Takes in the next record.
     pub(crate) fn add(&mut self, record: &Record<'_>) {
-        use RecordType::{
-            EffectResult, TaskAbort, TaskCancel, TaskExit, TaskSpawn, TaskWake, TaskYield,
-        };
-        let kind = record.record_type();
-        let is_progress = matches!(
-            kind,
-            Some(
-                TaskSpawn | TaskYield | TaskWake | EffectResult | TaskExit | TaskAbort | TaskCancel
-            )
-        );
+        let is_progress = record.is_end()
+            || matches!(
+                record,
+                Record::TaskSpawn(_)
+                    | Record::TaskYield(_)
+                    | Record::TaskWake(_)
+                    | Record::EffectResult(_)
+            );
         self.progress += u64::from(is_progress);
-        match kind {
-            Some(RecordType::RunHeld) => {
-                self.held = Some(record.str("why").unwrap_or_default().into_owned());
-                self.is_by_limit = record.str("limit").is_some();
+        match record {
+            Record::RunHeld(held) => {
+                self.held = Some(owned(held.why));
+                self.is_by_limit = held.limit.is_some();
             }
-            Some(RecordType::RunReleased) => {
+            Record::RunReleased(_) => {
                 self.held = None;
                 let counts = std::mem::take(&mut self.is_by_limit);
                 self.releases = self.releases.saturating_add(u32::from(counts));
             }
-            Some(RecordType::TaskWake) => {
-                self.is_cancelled |= record.str("why").as_deref() == Some("cancel");
+            Record::TaskWake(wake) => {
+                self.is_cancelled |= matches!(wake.wake(), Wake::Cancel { .. });
             }
             _ => {}
         }
@@ -604,7 +603,7 @@ impl Durable {
         let mut reader = RunReader::open(&*self.disk, &self.root, uuid, None)?;
         let mut state = HoldState::default();
         while let Some(record) = reader.next() {
-            state.add(&record?);
+            state.add(&Record::read(&record?));
         }
         Ok(state)
     }
@@ -613,27 +612,29 @@ impl Durable {
 impl Journal {
     /// The run is held.
     pub(crate) fn held(&mut self, page: &mut Page, clock: Time, hold: &Hold) {
-        let line = self.note(page, clock, RecordType::RunHeld);
-        let line = match hold {
-            Hold::Person { by, .. } => line.str("by", by),
+        let why = hold.why();
+        let mut held = RunHeld { why: Some(Text::Plain(&why)), ..RunHeld::default() };
+        match hold {
+            Hold::Person { by, .. } => held.by = Some(Text::Plain(by)),
             Hold::Limit(Overrun { limit, used, allowed }) => {
-                line.str("limit", limit).uint("used", *used).uint("allowed", *allowed)
+                held.limit = Some(Text::Plain(limit));
+                (held.used, held.allowed) = (Some(*used), Some(*allowed));
             }
             Hold::Turn { tid, secs } => {
-                line.str("limit", "turn").uint("task", *tid).uint("used", *secs)
+                held.limit = Some(Text::Safe("turn"));
+                (held.task, held.used) = (Some(*tid), Some(*secs));
             }
-            Hold::Deaths(deaths) => line.str("limit", "deaths").uint("used", *deaths),
-        };
-        line.str("why", &hold.why()).end();
+            Hold::Deaths(deaths) => {
+                (held.limit, held.used) = (Some(Text::Safe("deaths")), Some(*deaths));
+            }
+        }
+        self.put(page, (Tid(1), clock), &held);
     }
 
     /// The run is held no longer.
     pub(crate) fn released(&mut self, page: &mut Page, clock: Time, by: &str, why: Option<&str>) {
-        let line = self.note(page, clock, RecordType::RunReleased).str("by", by);
-        match why {
-            Some(why) => line.str("why", why).end(),
-            None => line.end(),
-        };
+        let released = RunReleased { by: Some(Text::Plain(by)), why: why.map(Text::Plain) };
+        self.put(page, (Tid(1), clock), &released);
     }
 }
 

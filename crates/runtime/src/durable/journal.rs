@@ -17,6 +17,12 @@ use super::page::Page;
 use crate::control::Decision;
 use tiffany_log::{Chain, Line, RecordType, Stamp};
 use tiffany_records::key::{Key, Number};
+use tiffany_records::record::{
+    self, ApprovalDecided, ApprovalWithdrawn, Digits, EffectAllowed, EffectCheckpoint,
+    EffectRefused, EffectResult, EffectStart, Encode, Flag, Inline, Message, PromiseSettled,
+    RunStart, ShutdownMarker, TaskAbort, TaskCancel, TaskExit, TaskSpawn, TaskWake, TaskYield,
+    Text, Value as Written,
+};
 
 /// Writes one run's lines.
 pub(crate) struct Journal {
@@ -104,7 +110,7 @@ impl Journal {
     ) {
         let run = self.run();
         let (line, sites) = page.line_and_sites(&mut self.chain, clock, RecordType::TaskYield, tid);
-        let line = write_what(line, &call).piece(sites.find(&call.at));
+        let line = write_call(line, &call, Some(sites.find(&call.at)));
         let seq = match number {
             Some(number) => line.str("key", &Key { run, number }.to_string()).end(),
             None => line.end(),
@@ -123,10 +129,11 @@ impl Journal {
         (crc_before, lines): (u32, u64),
         tables: &str,
     ) {
-        let line = self.line(page, clock, RecordType::Snapshot, Tid(1));
-        let line = line.str("after", &format!("{crc_before:08x}")).uint("lines", lines);
-        // However long it is, it is needed as long as the generation is, and no longer.
-        line.piece(&format!(",\"tables\":{tables}")).end();
+        let after = format!("{crc_before:08x}");
+        let (after, lines) = (Some(Text::Safe(&after)), Some(lines));
+        // However long they are, they are needed as long as the generation is, and no longer.
+        let tables = Some(Inline(tables));
+        self.put(page, (Tid(1), clock), &record::Snapshot { after, lines, tables });
     }
 
     /// Says that a call does not wait any more.
@@ -155,24 +162,20 @@ impl Journal {
     }
 
     pub(crate) fn start(&mut self, page: &mut Page, clock: Time, started: &Started<'_>) {
-        let line = self.line(page, clock, RecordType::RunStart, Tid(1));
-        let line = match started.rules {
+        let continued = started.continued.and_then(|continued| encode(continued).ok());
+        let start = RunStart {
             // Logs had no such field when these were the only ones.
-            Rules::First => line,
-            rules => line.uint("rules", rules.number()),
+            rules: (started.rules != Rules::First).then(|| started.rules.number()),
+            id: Some(started.id.into()),
+            function: Some(started.function.into()),
+            fork: None,
+            continued: continued.as_deref().map(record::Json),
+            input: Some(Written::Plain(started.input)),
+            seed: Some(Digits(started.seed)),
+            recording: Some(started.recording.into()),
+            language: started.language.as_deref().map(record::Json),
         };
-        let line = line.str("id", started.id).str("function", started.function);
-        let line = match started.continued.and_then(|continued| encode(continued).ok()) {
-            Some(continued) => line.json("continued", &continued),
-            None => line,
-        };
-        let line = write_value(line, "input", started.input)
-            .str("seed", &started.seed.to_string())
-            .str("recording", started.recording);
-        match &started.language {
-            Some(note) => line.json("language", note).end(),
-            None => line.end(),
-        };
+        self.put(page, (Tid(1), clock), &start);
     }
 
     /// Writes what the kernel left.
@@ -186,39 +189,39 @@ impl Journal {
             RecordKind::Withdrawn(call) => drop(self.take(call)),
             RecordKind::Unasked(call) => {
                 let Some(seq) = self.take(call) else { return };
-                let line = self.line(page, clock, RecordType::ApprovalWithdrawn, tid);
-                line.uint("of", seq).end();
+                self.put(page, (tid, clock), &ApprovalWithdrawn { of: Some(seq) });
             }
-            RecordKind::CutShort => {
-                let line = self.line(page, clock, RecordType::TaskWake, tid);
-                line.str("why", "cut_short").uint("step", step).end();
-            }
-            RecordKind::OverTime => {
-                let line = self.line(page, clock, RecordType::TaskWake, tid);
-                line.str("why", "over_time").uint("step", step).end();
-            }
+            RecordKind::CutShort => self.told(page, (tid, clock, step), "cut_short", false),
+            RecordKind::OverTime => self.told(page, (tid, clock, step), "over_time", false),
             RecordKind::Completed(value) => {
                 self.write_yields(page, tid, clock);
-                let line = self.line(page, clock, RecordType::TaskExit, tid);
-                match value.as_ref().and_then(Value::borrow::<Json>) {
-                    Some(json) => write_json(line, "value", json).end(),
-                    None => line.end(),
-                };
+                let value = value.as_ref().and_then(Value::borrow::<Json>).map(written);
+                self.put(page, (tid, clock), &TaskExit { value });
             }
             RecordKind::Failed(error) => {
                 self.write_yields(page, tid, clock);
-                let line = self.line(page, clock, RecordType::TaskAbort, tid);
-                line.json("error", &error_json(&error)).end();
+                let error = error_json(&error);
+                self.put(page, (tid, clock), &TaskAbort { error: Some(Written::Plain(&error)) });
             }
             RecordKind::Cancelled(error) => {
                 self.write_yields(page, tid, clock);
-                let line = self.line(page, clock, RecordType::TaskCancel, tid);
-                match error {
-                    Some(error) => line.json("error", &error_json(&error)).end(),
-                    None => line.end(),
-                };
+                let error = error.as_ref().map(error_json);
+                let error = error.as_deref().map(Written::Plain);
+                self.put(page, (tid, clock), &TaskCancel { error });
             }
         }
+    }
+
+    /// The run was told something that is no answer to a call.
+    fn told(
+        &mut self,
+        page: &mut Page,
+        (tid, clock, step): (Tid, Time, u64),
+        why: &'static str,
+        force: bool,
+    ) {
+        let (why, step, force) = (Some(Text::Safe(why)), Some(step), Flag(force));
+        self.put(page, (tid, clock), &TaskWake { of: None, why, step, force });
     }
 
     fn write_call(&mut self, page: &mut Page, tid: Tid, clock: Time, call: CallRecord) {
@@ -236,11 +239,7 @@ impl Journal {
             _ => RecordType::TaskYield,
         };
         let (line, sites) = page.line_and_sites(&mut self.chain, clock, kind, tid);
-        let mut line = write_what(line, &call);
-        if let Some(code) = call.error {
-            line = line.str("error", code);
-        }
-        let seq = line.piece(sites.find(&call.at)).end();
+        let seq = write_call(line, &call, Some(sites.find(&call.at))).end();
         if waits(call.kind) && call.error.is_none() {
             self.waiting.insert(call.call.call, seq);
         }
@@ -256,8 +255,8 @@ impl Journal {
         call: CallRef,
     ) {
         let Some(seq) = self.take(call) else { return };
-        let line = self.line(page, clock, RecordType::TaskWake, tid);
-        line.uint("of", seq).uint("step", step).end();
+        let wake = TaskWake { of: Some(seq), why: None, step: Some(step), force: Flag(false) };
+        self.put(page, (tid, clock), &wake);
     }
 
     /// An effect is about to begin.
@@ -270,8 +269,8 @@ impl Journal {
         attempt: u64,
     ) {
         let Some(seq) = self.seq_of(call) else { return };
-        let line = self.line(page, clock, RecordType::EffectStart, tid);
-        line.uint("of", seq).uint("attempt", attempt).end();
+        let start = EffectStart { of: Some(seq), attempt: Some(attempt) };
+        self.put(page, (tid, clock), &start);
     }
 
     /// The work of an effect wants to find this again in its next attempt.
@@ -283,8 +282,9 @@ impl Journal {
         (attempt, json): (u64, &str),
     ) {
         let Some(seq) = self.seq_of(call) else { return };
-        let line = self.line(page, clock, RecordType::EffectCheckpoint, tid);
-        write_value(line.uint("of", seq).uint("attempt", attempt), "value", json).end();
+        let value = Some(Written::Plain(json));
+        let kept = EffectCheckpoint { of: Some(seq), attempt: Some(attempt), value };
+        self.put(page, (tid, clock), &kept);
     }
 
     /// An attempt at an effect failed, and there will be another.
@@ -296,12 +296,15 @@ impl Journal {
         (attempt, error, retry_at): (u64, &TaskError, Time),
     ) {
         let Some(seq) = self.seq_of(call) else { return };
-        let line = self.line(page, clock, RecordType::EffectResult, tid);
-        line.uint("of", seq)
-            .uint("attempt", attempt)
-            .json("error", &error_json(error))
-            .str("retry_at", Stamp::from_unix_nanos(retry_at.as_nanos()).as_str())
-            .end();
+        let (error, retry_at) = (error_json(error), Stamp::from_unix_nanos(retry_at.as_nanos()));
+        let failed = EffectResult {
+            of: Some(seq),
+            attempt: Some(attempt),
+            error: Some(Written::Plain(&error)),
+            retry_at: Some(Text::Safe(retry_at.as_str())),
+            ..EffectResult::default()
+        };
+        self.put(page, (tid, clock), &failed);
     }
 
     /// An effect has its result.
@@ -314,12 +317,16 @@ impl Journal {
         from: Giver,
     ) {
         let Some(seq) = self.take(call) else { return };
-        let line = self.line(page, clock, RecordType::EffectResult, tid);
-        let line = write_result(line.uint("of", seq).uint("step", step), result);
-        match from {
-            Giver::Work => line.end(),
-            Giver::Parent => line.plain("from", "parent").end(),
+        let error = error_of(result);
+        let ended = EffectResult {
+            of: Some(seq),
+            step: Some(step),
+            value: value_of(result),
+            error: error.as_deref().map(Written::Plain),
+            from: matches!(from, Giver::Parent).then_some(Text::Safe("parent")),
+            ..EffectResult::default()
         };
+        self.put(page, (tid, clock), &ended);
     }
 
     /// A person answered the question of a call.
@@ -343,8 +350,15 @@ impl Journal {
         seq: u64,
         answer: &Result<Value, TaskError>,
     ) {
-        let line = self.line(page, clock, RecordType::ApprovalDecided, tid);
-        write_result(line.uint("of", seq).uint("step", step), answer).end();
+        let error = error_of(answer);
+        let decided = ApprovalDecided {
+            of: Some(seq),
+            step: Some(step),
+            value: value_of(answer),
+            error: error.as_deref().map(Written::Plain),
+            ..ApprovalDecided::default()
+        };
+        self.put(page, (tid, clock), &decided);
     }
 
     /// A fork may not do an effect.
@@ -355,8 +369,8 @@ impl Journal {
         of: u64,
         name: &str,
     ) {
-        let line = self.line(page, clock, RecordType::EffectRefused, tid);
-        line.uint("of", of).str("name", name).end();
+        let refused = EffectRefused { of: Some(of), name: Some(name.into()) };
+        self.put(page, (tid, clock), &refused);
     }
 
     /// A fork may do effects of these names.
@@ -367,7 +381,7 @@ impl Journal {
         names: &BTreeSet<String>,
     ) {
         let names = encode(names).unwrap_or_else(|_| "[]".into());
-        self.line(page, clock, RecordType::EffectAllowed, Tid(1)).json("allow", &names).end();
+        self.put(page, (Tid(1), clock), &EffectAllowed { allow: Some(record::Json(&names)) });
     }
 
     /// A person decided on an effect that was in doubt.
@@ -379,13 +393,18 @@ impl Journal {
         decision: &Decision,
     ) {
         self.waiting.retain(|_, seq| *seq != of || matches!(decision, Decision::Again));
-        let line = self.line(page, clock, RecordType::EffectResult, tid);
-        let line = line.uint("of", of).uint("attempt", attempt).str("decided", decision.word());
-        match decision {
-            Decision::Again => line,
-            decided => write_result(line.uint("step", step), &decided.result()),
-        }
-        .end();
+        let result = (!matches!(decision, Decision::Again)).then(|| decision.result());
+        let error = result.as_ref().and_then(error_of);
+        let decided = EffectResult {
+            of: Some(of),
+            attempt: Some(attempt),
+            decided: Some(decision.word().into()),
+            step: result.is_some().then_some(step),
+            value: result.as_ref().and_then(value_of),
+            error: error.as_deref().map(Written::Plain),
+            ..EffectResult::default()
+        };
+        self.put(page, (tid, clock), &decided);
     }
 
     /// An external promise was settled.
@@ -396,8 +415,15 @@ impl Journal {
         promise: Uuid,
         result: &Result<Value, TaskError>,
     ) {
-        let line = self.line(page, clock, RecordType::PromiseSettled, Tid(1));
-        write_result(line.str("promise", &promise.to_string()).uint("step", step), result).end();
+        let (promise, error) = (promise.to_string(), error_of(result));
+        let settled = PromiseSettled {
+            promise: Some(Text::Safe(&promise)),
+            step: Some(step),
+            value: value_of(result),
+            error: error.as_deref().map(Written::Plain),
+            ..PromiseSettled::default()
+        };
+        self.put(page, (Tid(1), clock), &settled);
     }
 
     /// A message came; from another run, under the key of its call.
@@ -408,22 +434,19 @@ impl Journal {
         (name, json): (&str, &str),
         from: Option<&str>,
     ) {
-        let line = self.line(page, clock, RecordType::Message, Tid(1));
-        let line = write_value(line.str("name", name), "value", json).uint("step", step);
-        match from {
-            Some(key) => line.str("from", key).end(),
-            None => line.end(),
+        let message = Message {
+            name: Some(name.into()),
+            value: Some(Written::Plain(json)),
+            step: Some(step),
+            from: from.map(Text::Plain),
+            ..Message::default()
         };
+        self.put(page, (Tid(1), clock), &message);
     }
 
     /// Somebody outside cancelled the run.
     pub(crate) fn cancelled(&mut self, page: &mut Page, (clock, step): (Time, u64), how: Cancel) {
-        let line = self.line(page, clock, RecordType::TaskWake, Tid(1));
-        let line = line.str("why", "cancel").uint("step", step);
-        match how {
-            Cancel::Unwinds => line.end(),
-            Cancel::Forces => line.piece(",\"force\":true").end(),
-        };
+        self.told(page, (Tid(1), clock, step), "cancel", matches!(how, Cancel::Forces));
     }
 
     /// The run is over. A failure that is not its root's own is told here: the root was cancelled for it.
@@ -433,52 +456,79 @@ impl Journal {
             Some(_) if self.failed => return,
             Some(failure) => failure_error(failure),
         };
-        let line = self.line(page, clock, RecordType::TaskAbort, Tid(1));
-        line.json("error", &error_json(&error)).end();
+        let error = error_json(&error);
+        self.put(page, (Tid(1), clock), &TaskAbort { error: Some(Written::Plain(&error)) });
     }
 
     /// The process ends in good order.
     pub(crate) fn shutdown(&mut self, page: &mut Page, clock: Time) {
-        self.line(page, clock, RecordType::ShutdownMarker, Tid(1)).end();
-    }
-
-    /// Begins a line about the run that a replay passes over.
-    pub(super) fn note<'a>(
-        &'a mut self,
-        page: &'a mut Page,
-        clock: Time,
-        kind: RecordType,
-    ) -> Line<'a> {
-        self.line(page, clock, kind, Tid(1))
+        self.put(page, (Tid(1), clock), &ShutdownMarker {});
     }
 
     fn write_yields(&mut self, page: &mut Page, tid: Tid, clock: Time) {
         if let Some(count) = self.yields.remove(tid) {
-            let line = self.line(page, clock, RecordType::TaskYield, tid);
-            line.str("call", CallKind::Yield.tag()).uint("count", count).end();
+            let call = Some(Text::Safe(CallKind::Yield.tag()));
+            let yields = TaskYield { call, count: Some(count), ..TaskYield::default() };
+            self.put(page, (tid, clock), &yields);
         }
     }
 
-    fn line<'a>(
-        &'a mut self,
-        page: &'a mut Page,
-        clock: Time,
-        kind: RecordType,
-        tid: Tid,
-    ) -> Line<'a> {
-        page.line(&mut self.chain, clock, kind, tid)
+    /// Writes a record and gives its number.
+    pub(super) fn put<R: Encode>(
+        &mut self,
+        page: &mut Page,
+        (tid, clock): (Tid, Time),
+        record: &R,
+    ) -> u64 {
+        record.write(page.line(&mut self.chain, clock, R::TYPE, tid)).end()
     }
 }
 
-/// What a call is: all that a replay compares.
-pub(super) fn write_what<'a>(mut line: Line<'a>, call: &CallRecord) -> Line<'a> {
-    if call.kind != CallKind::Spawn {
-        line = line.plain("call", call.kind.tag());
+/// A call as the log has it. Without its line of code it is all that a replay compares.
+pub(super) fn write_call<'l>(line: Line<'l>, call: &CallRecord, at: Option<&str>) -> Line<'l> {
+    let (error, at) = (call.error.map(Text::Safe), at.map(Text::Json));
+    if let About::Child { tid, name, daemon } = &call.about {
+        let (child, name) = (Some(tid.0), name.as_deref().map(Text::Plain));
+        return TaskSpawn { child, name, daemon: Flag(*daemon), error, at }.write(line);
     }
-    if let Some(name) = call.name {
-        line = line.str("name", name);
+    let (uuid, time, items);
+    let mut made = TaskYield {
+        call: (call.kind != CallKind::Spawn).then(|| Text::Safe(call.kind.tag())),
+        name: call.name.map(Text::Plain),
+        error,
+        at,
+        ..TaskYield::default()
+    };
+    let stamp = |time: &Time| Stamp::from_unix_nanos(time.as_nanos());
+    match &call.about {
+        About::Task(tid) => made.task = Some(tid.0),
+        About::Object(id) => made.object = Some(*id),
+        About::Several(several) => {
+            items = waitables(several);
+            made.items = Some(Inline(&items));
+        }
+        About::Key(key) => made.key = Some(Text::Plain(key)),
+        About::Time(moment) => {
+            time = stamp(moment);
+            made.time = Some(Text::Safe(time.as_str()));
+        }
+        About::Number(number) => made.number = Some(Digits(*number)),
+        About::Uuid(id) => {
+            uuid = id.to_string();
+            made.uuid = Some(Text::Safe(&uuid));
+        }
+        About::Json(json) => made.about = Some(record::Json(json)),
+        About::Question { about, payload, until } => {
+            made.about = Some(record::Json(about));
+            if let Some(until) = until {
+                time = stamp(until);
+                made.time = Some(Text::Safe(time.as_str()));
+            }
+            made.payload = payload.as_deref().map(Written::Plain);
+        }
+        _ => {}
     }
-    write_about(line, &call.about)
+    made.write(line)
 }
 
 /// A run's failure as the log has it.
@@ -487,43 +537,6 @@ pub(super) fn failure_error(failure: &RunFailure) -> TaskError {
         RunFailure::Root(error) | RunFailure::Limit(error) => error.clone(),
         RunFailure::Deadlock(report) => TaskError::new(ErrorKind::Deadlock, report.to_string()),
         other => TaskError::failed(format!("{other:?}")),
-    }
-}
-
-fn write_about<'a>(line: Line<'a>, about: &About) -> Line<'a> {
-    match about {
-        About::Child { tid, name, daemon } => {
-            let line = line.uint("child", tid.0);
-            let line = match name {
-                Some(name) => line.str("name", name),
-                None => line,
-            };
-            if *daemon { line.piece(",\"daemon\":true") } else { line }
-        }
-        About::Task(tid) => line.uint("task", tid.0),
-        About::Object(id) => line.uint("object", *id),
-        // Never in a blob, however many they are: who looks at a log wants to see who waits for whom.
-        About::Several(items) => line.piece(&format!(",\"items\":{}", waitables(items))),
-        About::Key(key) => line.str("key", key),
-        About::Time(time) => line.plain("time", Stamp::from_unix_nanos(time.as_nanos()).as_str()),
-        // As text, because not every reader of JSON keeps 64 bits.
-        About::Number(number) => line.digits("number", *number),
-        About::Uuid(uuid) => line.str("uuid", &uuid.to_string()),
-        About::Json(json) => line.json("about", json),
-        About::Question { about, payload, until } => {
-            let line = line.json("about", about);
-            let line = match until {
-                Some(until) => {
-                    line.plain("time", Stamp::from_unix_nanos(until.as_nanos()).as_str())
-                }
-                None => line,
-            };
-            match payload {
-                Some(json) => write_value(line, "payload", json),
-                None => line,
-            }
-        }
-        _ => line,
     }
 }
 
@@ -553,37 +566,19 @@ pub(super) fn waits(kind: CallKind) -> bool {
     )
 }
 
-/// Whether a value of the user's looks like something that has a meaning in the log.
-fn is_marked(json: &str) -> bool {
-    let inside = json.trim_start().strip_prefix('{');
-    inside.is_some_and(|inside| inside.trim_start().starts_with("\"$"))
+fn written(json: &Json) -> Written<'_> {
+    Written::Shared(&json.0, json.1)
 }
 
-/// A value of the user's. Objects whose first name begins with `$` have a meaning in the log, so one that is a
-/// value is wrapped.
-pub(super) fn write_value<'a>(line: Line<'a>, field: &str, json: &str) -> Line<'a> {
-    match is_marked(json) {
-        true => line.json(field, &format!("{{\"$json\":{json}}}")),
-        false => line.json(field, json),
-    }
+/// The value of a result, if it has one.
+fn value_of(result: &Result<Value, TaskError>) -> Option<Written<'_>> {
+    let value = result.as_ref().ok()?;
+    Some(value.borrow::<Json>().map_or(Written::Plain("null"), written))
 }
 
-/// The same for one that is shared.
-fn write_json<'a>(line: Line<'a>, field: &str, json: &Json) -> Line<'a> {
-    match is_marked(&json.0) {
-        true => write_value(line, field, &json.0),
-        false => line.shared_json(field, &json.0, json.1),
-    }
-}
-
-fn write_result<'a>(line: Line<'a>, result: &Result<Value, TaskError>) -> Line<'a> {
-    match result {
-        Ok(value) => match value.borrow::<Json>() {
-            Some(json) => write_json(line, "value", json),
-            None => line.json("value", "null"),
-        },
-        Err(error) => line.json("error", &error_json(error)),
-    }
+/// The error of a result, if it has one.
+fn error_of(result: &Result<Value, TaskError>) -> Option<String> {
+    result.as_ref().err().map(error_json)
 }
 
 pub(super) fn error_json(error: &TaskError) -> String {

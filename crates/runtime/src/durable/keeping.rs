@@ -19,6 +19,7 @@ use tiffany_log::{Disk, RunReader};
 use tiffany_records::errors::no_such_run;
 use tiffany_records::errors::run_removed;
 use tiffany_records::key::Received;
+use tiffany_records::record::Record;
 
 /// Runs that are needed by forks, each with one of those.
 pub(crate) type Needed = BTreeMap<Uuid, Uuid>;
@@ -34,7 +35,8 @@ pub(crate) fn parent_of(disk: &dyn Disk, root: &Path, run: Uuid) -> Option<Uuid>
     }
     let mut reader = RunReader::open(disk, root, run, None).ok()?;
     let first = reader.next()?.ok()?;
-    let fork: ForkOf = decode(first.get("fork")?).ok()?;
+    let Record::RunStart(start) = Record::read(&first) else { return None };
+    let fork: ForkOf = decode(start.fork?.0).ok()?;
     Uuid::parse(&fork.run)
 }
 

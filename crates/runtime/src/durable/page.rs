@@ -75,13 +75,13 @@ pub(crate) struct Sites {
 }
 
 impl Sites {
-    /// The field `at` of a call that was made there.
+    /// The line of a call that was made there, as JSON.
     #[inline]
     pub(crate) fn find(&mut self, at: &Site) -> &str {
         let make = || {
-            let mut field = Vec::from(b",\"at\":");
-            tiffany_log::push_string(&mut field, &at.to_string());
-            String::from_utf8(field).expect("it is made of texts")
+            let mut json = Vec::new();
+            tiffany_log::push_string(&mut json, &at.to_string());
+            String::from_utf8(json).expect("it is made of texts")
         };
         match at.file {
             Cow::Borrowed(file) => {

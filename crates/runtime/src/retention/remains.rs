@@ -6,9 +6,10 @@ use tiffany_kernel::{TaskError, Tid, Time, Uuid};
 
 use crate::control::text;
 use crate::durable::{Stand, log_failed, read_too_early};
-use tiffany_log::{Batch, Line, LogError, Record, RecordType, Stamp, View};
+use tiffany_log::{Batch, Line, LogError, LogLine, Stamp, View};
 use tiffany_records::key::Key;
 use tiffany_records::key::Received;
+use tiffany_records::record::{Compacted, Encode, Inline, Record};
 
 /// A run in few lines, and where its log must end for that to be true.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -35,20 +36,16 @@ impl Remains {
         let (mut start, mut end) = (String::new(), None);
         let mut received = Received::default();
         let mut reader = view.reader(run)?;
-        while let Some(record) = reader.next() {
-            let record = record?;
-            match record.record_type() {
-                Some(RecordType::Compacted) => return Ok(None),
-                Some(RecordType::RunStart) => start = line_of(&record),
-                Some(RecordType::Message) => {
-                    let from = record.str("from").and_then(|key| Key::parse(&key));
+        while let Some(line) = reader.next() {
+            let line = line?;
+            match Record::read(&line) {
+                Record::Compacted(_) => return Ok(None),
+                Record::RunStart(_) => start = line_of(&line),
+                Record::Message(message) => {
+                    let from = message.from.and_then(|key| Key::parse(&key.get()));
                     from.into_iter().for_each(|key| received.add(key));
                 }
-                Some(RecordType::TaskExit | RecordType::TaskAbort | RecordType::TaskCancel)
-                    if record.tid == Tid(1) =>
-                {
-                    end = Some(line_of(&record));
-                }
+                record if record.is_end() && line.tid == Tid(1) => end = Some(line_of(&line)),
                 _ => {}
             }
         }
@@ -78,22 +75,22 @@ impl Remains {
         now: Time,
     ) -> Result<Stand, TaskError> {
         let unreadable = || read_too_early(self.run);
-        let start = Record::of_checked(&self.start).ok_or_else(unreadable)?;
-        let end = self.end.as_deref().map(Record::of_checked);
+        let start = LogLine::of_checked(&self.start).ok_or_else(unreadable)?;
+        let end = self.end.as_deref().map(LogLine::of_checked);
         let end = end.map(|end| end.ok_or_else(unreadable)).transpose()?;
         let mut chain = self.stand.chain(self.run).next_generation();
         let fields = start.fields().filter(|(name, _)| *name != "gen");
         let line = begin(batch, &mut chain, &start);
         fields.fold(line, |line, (name, value)| line.piece(&format!(",\"{name}\":{value}"))).end();
         let stamp = Stamp::from_unix_nanos(now.as_nanos());
-        let line = batch
-            .line(&mut chain, &stamp, RecordType::Compacted, Tid(1))
-            .uint("records", self.stand.seq)
-            .uint("bytes", self.bytes);
-        match serde_json::to_string(&received.keys()) {
-            Ok(keys) if keys != "[]" => line.piece(&format!(",\"received\":{keys}")).end(),
-            _ => line.end(),
+        let keys = received.keys();
+        let keys = serde_json::to_string(&keys).ok().filter(|_| !keys.is_empty());
+        let compacted = Compacted {
+            records: Some(self.stand.seq),
+            bytes: Some(self.bytes),
+            received: keys.as_deref().map(Inline),
         };
+        compacted.write(batch.line(&mut chain, &stamp, Compacted::TYPE, Tid(1))).end();
         if let Some(end) = end {
             begin(batch, &mut chain, &end).piece(end.fields().rest).end();
         }
@@ -102,14 +99,14 @@ impl Remains {
     }
 }
 
-fn line_of(record: &Record<'_>) -> String {
+fn line_of(record: &LogLine<'_>) -> String {
     format!("{}\n", record.json)
 }
 
 fn begin<'a>(
     batch: &'a mut Batch,
     chain: &'a mut tiffany_log::Chain,
-    record: &Record<'_>,
+    record: &LogLine<'_>,
 ) -> Line<'a> {
     let stamp = record.stamp().unwrap_or_else(|| Stamp::from_unix_nanos(0));
     Line::begin(batch, chain, &stamp, record.kind, record.tid)

@@ -14,9 +14,10 @@ use crate::durable::resume::script::Script;
 use crate::durable::resume::verdict::{Deeds, Verdict};
 use crate::runtime::Runtime;
 use tiffany_log::{
-    Batch, BlobForm, Chain, Line, LogError, Payload, Reader, Record, RecordType, Stamp, View,
+    Batch, BlobForm, Chain, Line, LogError, LogLine, Payload, Reader, RecordType, Stamp, View,
 };
 use tiffany_records::RunError;
+use tiffany_records::record::{self, Captured, Encode};
 
 /// The records of one run, checked.
 pub struct Fixture {
@@ -84,8 +85,8 @@ impl Fixture {
         let stamp = last.unwrap_or_else(|| Stamp::from_unix_nanos(0));
         let (mut batch, mut chain) = (whole(), self.chain);
         let records = chain.seq();
-        let line = batch.line(&mut chain, &stamp, RecordType::Captured, Tid(1));
-        line.uint("records", records).json("redacted", &rules).end();
+        let captured = Captured { records: Some(records), redacted: Some(record::Json(&rules)) };
+        captured.write(batch.line(&mut chain, &stamp, Captured::TYPE, Tid(1))).end();
         Fixture { text: self.text + batch.text(), chain }
     }
 
@@ -127,9 +128,9 @@ impl Fixture {
     /// Runs the run again against its records, in a runtime without a log. No effect begins and nothing is written.
     pub fn replay(&self, room: &mut Runtime) -> Result<Replayed, RunError> {
         let (mut script, mut deeds) = (Script::default(), Deeds::default());
-        for record in self.records() {
-            deeds.add(&record);
-            script.add(&record, &|payload| match payload {
+        for line in self.records() {
+            deeds.add(&line);
+            script.add(&line, &|payload| match payload {
                 Payload::Blob { hash, .. } => Err(LogError::MissingBlob(*hash)),
                 _ => Ok("null".into()),
             })?;
@@ -158,12 +159,12 @@ impl Fixture {
     }
 
     /// All records, which were checked before.
-    pub(super) fn records(&self) -> impl Iterator<Item = Record<'_>> {
-        self.text.split_inclusive('\n').filter_map(Record::of_checked)
+    pub(super) fn records(&self) -> impl Iterator<Item = LogLine<'_>> {
+        self.text.split_inclusive('\n').filter_map(LogLine::of_checked)
     }
 }
 
-fn is_end(record: &Record<'_>) -> bool {
+fn is_end(record: &LogLine<'_>) -> bool {
     use RecordType::{Captured, TaskAbort, TaskCancel, TaskExit};
     matches!(record.record_type(), Some(Captured | TaskExit | TaskAbort | TaskCancel))
 }
@@ -186,15 +187,14 @@ struct Copy {
 
 impl Copy {
     /// Of the run that begins with this record.
-    fn new(run: Uuid, first: &Record<'_>) -> Copy {
-        let generation = first.uint("gen").and_then(|number| u32::try_from(number).ok());
-        Copy { chain: Chain::beginning(run, generation.unwrap_or(1)), batch: whole() }
+    fn new(run: Uuid, first: &LogLine<'_>) -> Copy {
+        Copy { chain: Chain::beginning(run, first.generation().unwrap_or(1)), batch: whole() }
     }
 
     /// The next record, each field of it as `write` has it.
     fn add<E>(
         &mut self,
-        record: &Record<'_>,
+        record: &LogLine<'_>,
         write: impl for<'a> Fn(Line<'a>, &str, &str) -> Result<Line<'a>, E>,
     ) -> Result<(), E> {
         let stamp = record.stamp().unwrap_or_else(|| Stamp::from_unix_nanos(0));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::inside::Known;
 use super::redaction::{Found, area_of};
-use tiffany_log::Record;
+use tiffany_log::LogLine;
 use tiffany_records::json::compact;
 use tiffany_records::redact::{Kind, Node, Step};
 
@@ -19,7 +19,7 @@ pub(super) struct Left<'f> {
 /// The values that are left in these records and may not stay: the first one for each place.
 pub(super) fn left<'f, 'r>(
     found: &'f Found<'_>,
-    records: impl Iterator<Item = Record<'r>>,
+    records: impl Iterator<Item = LogLine<'r>>,
 ) -> Vec<Left<'f>> {
     let mut left: Vec<Left<'f>> = Vec::new();
     // A placeholder that looks like one of the values is none.

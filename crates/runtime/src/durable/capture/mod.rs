@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tiffany_kernel::{ErrorKind, TaskError, Uuid};
+use tiffany_records::record::{Record, owned};
 
 pub use self::error::CaptureError;
 pub(crate) use self::fixture::Fixture;
@@ -188,7 +189,10 @@ impl Captured {
     /// The id it was started with, as the fixture has it.
     pub fn id(&self) -> String {
         let first = self.fixture.records().next();
-        first.and_then(|record| Some(record.str("id")?.into_owned())).unwrap_or_default()
+        match first.map(|line| Record::read(&line)) {
+            Some(Record::RunStart(start)) => owned(start.id),
+            _ => String::new(),
+        }
     }
 
     /// How many records the run has.

@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::error::CaptureError;
 use super::inside::{Inside, Length};
 use super::placeholder::{Secret, placeholders};
-use tiffany_log::{Record, RecordType};
+use tiffany_log::LogLine;
 use tiffany_records::json::compact;
+use tiffany_records::record::Record;
 use tiffany_records::redact::{Area, Kind, Leaf, Node, Place, Reach, Walk, kind_of, text_of};
 
 /// Rules by which values are taken out of a log.
@@ -79,7 +80,7 @@ impl Redaction {
     /// found would be left.
     pub(super) fn find<'a>(
         &self,
-        records: impl Iterator<Item = Record<'a>>,
+        records: impl Iterator<Item = LogLine<'a>>,
     ) -> Result<Found<'_>, CaptureError> {
         let (mut used, mut secrets) = (BTreeSet::new(), BTreeSet::new());
         for record in records {
@@ -115,20 +116,22 @@ fn walk<'r, 'u>(places: &'r [Place], used: &'u mut BTreeSet<usize>) -> Walk<'r, 
 }
 
 /// What a field of a record has in it; `None`: nothing of the program's data can be there.
-pub(super) fn area_of(record: &Record<'_>, field: &str) -> Option<Area> {
-    let call = || record.str("call").unwrap_or_default();
+pub(super) fn area_of(line: &LogLine<'_>, field: &str) -> Option<Area> {
+    let record = Record::read(line);
+    let call = match &record {
+        Record::TaskYield(call) => Some(call.tag()),
+        _ => None,
+    };
+    let call = call.as_deref();
     match field {
         "input" | "value" | "payload" => Some(Area::Value),
-        "about" if matches!(&*call(), "continue_as" | "approve") => Some(Area::Value),
+        "about" if matches!(call, Some("continue_as" | "approve")) => Some(Area::Value),
         "about" => Some(Area::About),
-        "error" if record.get("error").is_some_and(|json| json.starts_with('{')) => {
-            Some(Area::Error)
-        }
+        "error" if line.get("error").is_some_and(|json| json.starts_with('{')) => Some(Area::Error),
         "tables" => Some(Area::Tables),
         "key" | "id" => Some(Area::Words),
         // What a step is called is in the program's text.
-        "name" if record.record_type() != Some(RecordType::TaskYield) => Some(Area::Words),
-        "name" if call() != "effect" => Some(Area::Words),
+        "name" if call != Some("effect") => Some(Area::Words),
         _ => None,
     }
 }
@@ -167,7 +170,7 @@ impl<'a> Found<'a> {
     /// A field of a record without what is taken out; `None` if there is nothing of it.
     pub(super) fn cleaned(
         &self,
-        record: &Record<'_>,
+        record: &LogLine<'_>,
         field: &str,
         json: &str,
     ) -> Result<Option<String>, CaptureError> {
@@ -211,7 +214,7 @@ impl<'a> Found<'a> {
     }
 }
 
-fn read<'a>(json: &'a str, record: &Record<'_>, field: &str) -> Result<Node<'a>, CaptureError> {
+fn read<'a>(json: &'a str, record: &LogLine<'_>, field: &str) -> Result<Node<'a>, CaptureError> {
     Node::parse(json).ok_or_else(|| {
         let what = format!("/{field}");
         let why = format!("record {} has something there that cannot be read", record.seq);

@@ -10,19 +10,22 @@ use serde_json::value::RawValue;
 use tiffany_kernel::{ErrorKind, TaskError, Tid, Time, Uuid};
 
 use super::{Fork, Reply, shape};
-use crate::durable::journal::{error_json, write_value};
+use crate::durable::journal::error_json;
 use crate::durable::json::{decode, encode};
 use crate::durable::plain::marked;
 use crate::durable::resume::resuming::{fetch, log_failed};
 use crate::durable::resume::script::{Script, unwrapped};
 use crate::durable::runs::uuid_of;
 use tiffany_log::{
-    Batch, BlobHash, Chain, Disk, Line, LogError, Payload, Reader, Record, RecordType, RunReader,
+    Batch, BlobHash, Chain, Disk, Line, LogError, LogLine, Payload, Reader, RecordType, RunReader,
     Stamp,
 };
 use tiffany_records::errors::compacted;
 use tiffany_records::errors::no_such_run;
 use tiffany_records::json::compact;
+use tiffany_records::record::{
+    self, Digits, EffectEnd, Encode, Field, Forked, Record, Text, Value as Written, owned,
+};
 
 /// Where the records of a run are.
 pub(crate) struct Source<'a> {
@@ -145,17 +148,17 @@ struct Copying {
 impl Copying {
     /// The first record, with another id, and where it comes from.
     fn begin(
-        record: &Record<'_>,
+        record: &LogLine<'_>,
         parent: Uuid,
         at: u64,
         fork: &Fork,
         (mut batch, clock): (Batch, Time),
         is_free: &dyn Fn(&str) -> Option<u64>,
     ) -> Result<Copying, TaskError> {
-        if record.record_type() != Some(RecordType::RunStart) {
+        let Record::RunStart(start) = Record::read(record) else {
             return Err(not_there(parent, at, "its first record is not the beginning of a run"));
-        }
-        let of_parent = record.str("id").unwrap_or_default();
+        };
+        let of_parent = owned(start.id);
         let (id, seed) = match &fork.id {
             Some(id) => match is_free(id) {
                 Some(seed) => (id.clone(), seed),
@@ -167,7 +170,7 @@ impl Copying {
             None => free_id(&of_parent, at, is_free),
         };
         let mut chain = Chain::new(uuid_of(&id));
-        let generation = record.uint("gen").unwrap_or(1);
+        let generation = record.generation().unwrap_or(1);
         let ts = Stamp::from_unix_nanos(clock.as_nanos());
         let comes_from = format!(
             "{{\"run\":\"{parent}\",\"at\":{at},\"gen\":{generation},\"ts\":\"{}\"}}",
@@ -188,14 +191,12 @@ impl Copying {
     }
 
     /// A record as it is.
-    fn add(&mut self, record: &Record<'_>) {
-        match record.record_type() {
-            Some(RecordType::TaskSpawn) if record.get("error").is_none() => {
-                self.living.extend(record.uint("child").map(Tid));
+    fn add(&mut self, record: &LogLine<'_>) {
+        match Record::read(record) {
+            Record::TaskSpawn(spawn) if spawn.error.is_none() => {
+                self.living.extend(spawn.child.map(Tid));
             }
-            Some(RecordType::TaskExit | RecordType::TaskAbort | RecordType::TaskCancel) => {
-                self.living.remove(&record.tid);
-            }
+            ended if ended.is_end() => drop(self.living.remove(&record.tid)),
             _ => {}
         }
         begin_line(&mut self.batch, &mut self.chain, record).piece(record.fields().rest).end();
@@ -204,21 +205,17 @@ impl Copying {
     /// The last record, with another answer, and who changed it when.
     fn change(
         &mut self,
-        record: &Record<'_>,
+        record: &LogLine<'_>,
         fork: &Fork,
         source: &Source<'_>,
         clock: Time,
     ) -> Result<(), TaskError> {
-        let (kind, run) = (record.record_type(), source.run);
-        let is_last =
-            record.get("retry_at").is_none() && record.str("decided").as_deref() != Some("again");
-        let is_answer = match kind {
-            Some(RecordType::EffectResult) => is_last,
-            kind => matches!(
-                kind,
-                Some(
-                    RecordType::ApprovalDecided | RecordType::PromiseSettled | RecordType::Message
-                )
+        let (was, run) = (Record::read(record), source.run);
+        let is_answer = match &was {
+            Record::EffectResult(result) => matches!(result.end(), EffectEnd::Over(_)),
+            was => matches!(
+                was,
+                Record::ApprovalDecided(_) | Record::PromiseSettled(_) | Record::Message(_)
             ),
         };
         if !is_answer {
@@ -232,13 +229,14 @@ impl Copying {
         }
         line = match &fork.reply {
             Some(Reply::Value(value)) => {
-                let was = recorded_value(record, source)?;
+                let was = recorded_value(&was, source)?;
                 if !fork.as_is {
                     check_shape(&was, value, record.seq, run)?;
                 }
-                write_value(line, "value", &compact(with_tags_of(&was, value.get())))
+                let json = compact(with_tags_of(&was, value.get()));
+                Some(Written::Plain(&json)).write(line, "value")
             }
-            Some(Reply::Error(_)) if kind == Some(RecordType::Message) => {
+            Some(Reply::Error(_)) if matches!(was, Record::Message(_)) => {
                 let message = format!(
                     "record {} of run {run} is a message, which is there or not and cannot fail",
                     record.seq
@@ -261,13 +259,14 @@ impl Copying {
     fn end(mut self, parent: Uuid, at: u64, fork: &Fork, clock: Time) -> Result<Copied, TaskError> {
         let allow = encode(&fork.allow)?;
         let stamp = Stamp::from_unix_nanos(clock.as_nanos());
-        self.batch
-            .line(&mut self.chain, &stamp, RecordType::Forked, Tid(1))
-            .str("run", &parent.to_string())
-            .uint("at", at)
-            .str("seed", &self.seed.to_string())
-            .json("allow", &allow)
-            .end();
+        let parent = parent.to_string();
+        let forked = Forked {
+            run: Some(Text::Safe(&parent)),
+            at: Some(at),
+            seed: Some(Digits(self.seed)),
+            allow: Some(record::Json(&allow)),
+        };
+        forked.write(self.batch.line(&mut self.chain, &stamp, Forked::TYPE, Tid(1))).end();
         Ok(Copied { id: self.id, chain: self.chain, batch: self.batch })
     }
 }
@@ -280,7 +279,7 @@ fn free_id(parent: &str, at: u64, is_free: &dyn Fn(&str) -> Option<u64>) -> (Str
     free.expect("there are more ids than runs")
 }
 
-fn begin_line<'a>(batch: &'a mut Batch, chain: &'a mut Chain, record: &Record<'_>) -> Line<'a> {
+fn begin_line<'a>(batch: &'a mut Batch, chain: &'a mut Chain, record: &LogLine<'_>) -> Line<'a> {
     let stamp = record.stamp().unwrap_or_else(|| Stamp::from_unix_nanos(0));
     Line::begin(batch, chain, &stamp, record.kind, record.tid)
 }
@@ -292,7 +291,7 @@ fn keep<'a>(line: Line<'a>, name: &str, value: &str) -> Line<'a> {
 
 /// The recorded answer; `null`, in whose place anything may be, if it is an error or too deep to be compared.
 fn recorded_value(record: &Record<'_>, source: &Source<'_>) -> Result<Value, TaskError> {
-    let was = match record.payload("value") {
+    let was = match record.value().and_then(|value| value.payload()) {
         None => return Ok(Value::Null),
         Some(Payload::Json(json)) => json.to_owned(),
         Some(other) => source.fetch(&other).map_err(log_failed)?,

@@ -17,7 +17,7 @@ use super::divergence::{Divergence, Made, Trial, part};
 use super::halt::Halt;
 use super::rehearsal::{Act, act_of};
 use super::script::{Recorded, Script, Told, What, unwrapped};
-use crate::durable::journal::{waits, write_what};
+use crate::durable::journal::{waits, write_call};
 use crate::durable::json::is_same;
 use tiffany_log::mutation::Mutation;
 use tiffany_log::{Batch, BlobHash, Chain, RecordType, Stamp};
@@ -65,7 +65,8 @@ impl Draft {
     /// What a call is, as its record would have it.
     fn fields(&mut self, call: &CallRecord) -> &[u8] {
         let Draft { batch, chain, stamp } = self;
-        write_what(batch.line(chain, stamp, RecordType::TaskYield, Tid(1)), call).into_fields()
+        write_call(batch.line(chain, stamp, RecordType::TaskYield, Tid(1)), call, None)
+            .into_fields()
     }
 }
 

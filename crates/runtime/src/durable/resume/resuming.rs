@@ -33,9 +33,10 @@ use crate::pal::Data;
 use crate::runtime::Runtime;
 use crate::trace::Who;
 use tiffany_log::mutation::Mutation;
-use tiffany_log::{Chain, CurrentTurn, Disk, LogError, Payload, RecordType, RunReader, read_blob};
+use tiffany_log::{Chain, CurrentTurn, Disk, LogError, Payload, RunReader, read_blob};
 use tiffany_records::RunError;
 use tiffany_records::key::Received;
+use tiffany_records::record::Record;
 use tiffany_records::redact::shown;
 
 impl Runtime {
@@ -616,14 +617,10 @@ pub(crate) fn read_outcome(
 ) -> Result<Option<Result<String, TaskError>>, LogError> {
     let mut reader = RunReader::open(disk, root, uuid, None)?;
     let mut ended = None;
-    while let Some(record) = reader.next() {
-        let record = record?;
-        let kind = record.record_type();
-        let is_end = matches!(
-            kind,
-            Some(RecordType::TaskExit | RecordType::TaskAbort | RecordType::TaskCancel)
-        );
-        if is_end && record.tid == Tid(1) {
+    while let Some(line) = reader.next() {
+        let line = line?;
+        let record = Record::read(&line);
+        if record.is_end() && line.tid == Tid(1) {
             ended = Some(script::outcome(&record, &|payload| fetch(disk, root, payload))?);
         }
     }

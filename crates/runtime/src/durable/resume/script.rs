@@ -14,9 +14,13 @@ use crate::durable::hold::HoldState;
 use crate::durable::json::{Json, decode};
 use crate::durable::snapshot::tables::Snapshot;
 use tiffany_log::mutation::Mutation;
-use tiffany_log::{Fields, LogError, Payload, Record, RecordType, Redactor, Stamp};
+use tiffany_log::{Fields, LogError, LogLine, Payload, Redactor, Stamp};
 use tiffany_records::call_words::call_shown;
 use tiffany_records::key::{Key, Number, Received};
+use tiffany_records::record::{
+    self, Digits, EffectEnd, EffectResult, Forked, Inline, Record, RunStart, TaskYield,
+    Value as Written, Wake, owned,
+};
 use tiffany_records::redact::Redactions;
 
 /// What a run was started with.
@@ -179,30 +183,22 @@ pub struct Script {
 }
 
 /// The kind of a recorded call that concerned the world and was not refused.
-fn outward_kind(record: &Record<'_>) -> Option<CallKind> {
-    let mut kind = None;
-    for (name, value) in record.fields() {
-        match name {
-            "call" => {
-                let tag = value.trim_matches('"');
-                kind = Some(CallKind::parse(tag).filter(|kind| kind.is_outward())?);
-            }
-            "error" => return None,
-            _ => {}
-        }
+fn outward_kind(call: &TaskYield<'_>) -> Option<CallKind> {
+    match call.error {
+        Some(_) => None,
+        None => call.kind().filter(|kind| kind.is_outward()),
     }
-    kind
 }
 
 /// What a record is to a replay.
 pub(in crate::durable) fn means(record: &Record<'_>) -> Means {
-    match record.record_type() {
-        Some(RecordType::TaskSpawn) => Means::Call,
-        Some(RecordType::TaskYield) => match outward_kind(record) {
+    match record {
+        Record::TaskSpawn(_) => Means::Call,
+        Record::TaskYield(call) => match outward_kind(call) {
             Some(_) => Means::Call,
-            None => Means::Shown(record.uint("count").unwrap_or(1)),
+            None => Means::Shown(call.count.unwrap_or(1)),
         },
-        Some(RecordType::TaskExit | RecordType::TaskAbort | RecordType::TaskCancel) => Means::End,
+        record if record.is_end() => Means::End,
         _ => Means::Other,
     }
 }
@@ -212,141 +208,163 @@ pub(crate) type Fetch<'a> = &'a dyn Fn(&Payload<'_>) -> Result<String, LogError>
 
 impl Script {
     /// Takes in the next record.
-    pub(crate) fn add(&mut self, record: &Record<'_>, fetch: Fetch<'_>) -> Result<(), LogError> {
-        let clock = self.moment.get_or_insert_with(|| Stamp::from_unix_nanos(0)).read(record.ts);
+    pub(crate) fn add(&mut self, line: &LogLine<'_>, fetch: Fetch<'_>) -> Result<(), LogError> {
+        let clock = self.moment.get_or_insert_with(|| Stamp::from_unix_nanos(0)).read(line.ts);
         let clock = clock.map_or(Time::ZERO, Time::from_nanos);
-        self.last = record.seq;
-        match record.record_type() {
-            Some(RecordType::RunStart) => self.begin(record, clock, fetch)?,
-            Some(RecordType::Snapshot) => self.begin_with(record),
-            Some(RecordType::TaskSpawn) => self.add_call(record, CallKind::Spawn, clock),
-            Some(RecordType::TaskYield) => match outward_kind(record) {
-                Some(kind) => self.add_call(record, kind, clock),
-                None => {
-                    let count = record.uint("count").unwrap_or(1);
-                    let shown = self.shown.entry(record.tid).or_default();
-                    *shown = shown.saturating_add(count);
-                    self.inward = self.inward.saturating_add(count);
-                }
-            },
-            Some(RecordType::TaskWake) => {
-                let what = match record.str("why").as_deref() {
-                    Some("cancel") => What::Cancel(match record.get("force") {
-                        Some("true") => Cancel::Forces,
-                        _ => Cancel::Unwinds,
-                    }),
-                    Some("cut_short") => {
-                        self.cut_short.insert(record.tid);
-                        What::CutShort(record.tid)
+        self.last = line.seq;
+        let told = (line.seq, clock);
+        match &Record::read(line) {
+            Record::RunStart(start) => self.begin(start, clock, fetch)?,
+            Record::Snapshot(snapshot) => self.begin_with(line.seq, snapshot),
+            Record::TaskSpawn(_) => self.add_call(line, CallKind::Spawn, clock),
+            Record::TaskYield(call) => self.called(line, call, clock),
+            Record::TaskWake(wake) => {
+                let what = match wake.wake() {
+                    Wake::Cancel { force: true } => What::Cancel(Cancel::Forces),
+                    Wake::Cancel { force: false } => What::Cancel(Cancel::Unwinds),
+                    Wake::CutShort => {
+                        self.cut_short.insert(line.tid);
+                        What::CutShort(line.tid)
                     }
-                    Some("over_time") => {
+                    Wake::OverTime => {
                         self.over_time = true;
                         What::OverTime
                     }
-                    _ => What::Woken { of: record.uint("of").unwrap_or(0) },
+                    Wake::Call(of) => What::Woken { of },
+                    Wake::Unknown => What::Woken { of: wake.of.unwrap_or(0) },
                 };
-                self.add_told(record, what, clock);
+                self.add_told(told, what, wake.step);
             }
-            Some(RecordType::EffectStart) => {
-                let of = record.uint("of").unwrap_or(0);
-                let begun = self.begun.entry(of).or_default();
+            Record::EffectStart(start) => {
+                let begun = self.begun.entry(start.of.unwrap_or(0)).or_default();
                 begun.cut_off |= begun.is_open;
-                begun.attempt = record.uint("attempt").unwrap_or(begun.attempt.saturating_add(1));
+                begun.attempt = start.attempt.unwrap_or(begun.attempt.saturating_add(1));
                 (begun.is_open, begun.retry_at) = (true, None);
             }
-            Some(RecordType::EffectCheckpoint) => {
-                let of = record.uint("of").unwrap_or(0);
-                let kept = payload(record, "value", fetch)?;
-                self.begun.entry(of).or_default().checkpoint = kept.map(Into::into);
+            Record::EffectCheckpoint(checkpoint) => {
+                let kept = text_of(checkpoint.value, fetch)?;
+                let begun = self.begun.entry(checkpoint.of.unwrap_or(0)).or_default();
+                begun.checkpoint = kept.map(Into::into);
             }
-            Some(RecordType::EffectResult) if Mutation::ResultForgotten.is_on() => {}
-            Some(RecordType::EffectResult) => {
-                let of = record.uint("of").unwrap_or(0);
-                if record.str("decided").as_deref() == Some("again") {
-                    self.begun.entry(of).or_default().is_open = false;
-                    return Ok(());
-                }
-                if let Some(retry_at) = record.str("retry_at") {
-                    let begun = self.begun.entry(of).or_default();
-                    begun.failures += 1;
-                    begun.is_open = false;
-                    // What failed so may have been done all the same.
-                    begun.cut_off |= record.get("error").is_some_and(|error| {
-                        let doubtful =
-                            |kind: &str| error.starts_with(&format!("{{\"kind\":\"{kind}\""));
-                        doubtful("TimedOut") || doubtful("InDoubt")
-                    });
-                    begun.retry_at =
-                        Stamp::parse(&retry_at).map(|stamp| Time::from_nanos(stamp.unix_nanos()));
-                    return Ok(());
-                }
-                self.begun.remove(&of);
-                let result = result(record, fetch)?;
-                self.add_told(record, What::Effect { of, result }, clock);
+            Record::EffectResult(_) if Mutation::ResultForgotten.is_on() => {}
+            Record::EffectResult(result) => self.effect_ended(told, result, fetch)?,
+            Record::ApprovalDecided(decided) => {
+                let answer = result(decided.value, decided.error, fetch)?;
+                let answer = answer.map(|answer| stamped(&answer, clock));
+                let of = decided.of.unwrap_or(0);
+                self.add_told(told, What::Decided { of, answer }, decided.step);
             }
-            Some(RecordType::ApprovalDecided) => {
-                let of = record.uint("of").unwrap_or(0);
-                let answer = result(record, fetch)?.map(|answer| stamped(&answer, clock));
-                self.add_told(record, What::Decided { of, answer }, clock);
-            }
-            Some(RecordType::ApprovalWithdrawn) => self.unasked.extend(record.uint("of")),
-            Some(RecordType::PromiseSettled) => {
-                let promise = record.str("promise").and_then(|text| Uuid::parse(&text));
+            Record::ApprovalWithdrawn(withdrawn) => self.unasked.extend(withdrawn.of),
+            Record::PromiseSettled(settled) => {
+                let promise = settled.promise.and_then(|text| Uuid::parse(&text.get()));
                 if let Some(promise) = promise {
-                    let result = result(record, fetch)?;
-                    self.add_told(record, What::Settled { promise, result }, clock);
+                    let result = result(settled.value, settled.error, fetch)?;
+                    self.add_told(told, What::Settled { promise, result }, settled.step);
                 }
             }
-            Some(RecordType::Message) => {
-                let name = record.str("name").unwrap_or_default().into();
-                let value = written(record, "value", fetch)?;
-                let from = record.str("from").and_then(|key| Key::parse(&key));
+            Record::Message(message) => {
+                let name = owned(message.name).into();
+                let value = written(message.value, fetch)?;
+                let from = message.from.and_then(|key| Key::parse(&key.get()));
                 from.into_iter().for_each(|key| self.received.add(key));
-                self.add_told(record, What::Message { name, value }, clock);
+                self.add_told(told, What::Message { name, value }, message.step);
             }
-            Some(RecordType::TaskExit | RecordType::TaskAbort | RecordType::TaskCancel) => {
-                let again = self.ended.insert(record.tid, record.seq).is_some();
+            record @ (Record::TaskExit(_) | Record::TaskAbort(_) | Record::TaskCancel(_)) => {
+                let again = self.ended.insert(line.tid, line.seq).is_some();
                 self.inward = self.inward.saturating_add(1);
-                self.failed |= again && record.tid == Tid(1);
-                if record.tid == Tid(1) {
+                self.failed |= again && line.tid == Tid(1);
+                if line.tid == Tid(1) {
                     self.outcome = Some(outcome(record, fetch)?);
                 }
             }
-            Some(RecordType::Forked) => self.fork(record),
-            Some(RecordType::EffectRefused) => {
-                let of = record.uint("of").unwrap_or(0);
-                self.begun.entry(of).or_default().is_refused = true;
+            Record::Forked(forked) => self.fork(line, forked),
+            Record::EffectRefused(refused) => {
+                self.begun.entry(refused.of.unwrap_or(0)).or_default().is_refused = true;
             }
-            Some(RecordType::EffectAllowed) => self.allowed.extend(allowed(record)),
-            Some(RecordType::Compacted) => {
+            Record::EffectAllowed(allowed) => self.allowed.extend(allowed.names()),
+            Record::Compacted(compacted) => {
                 self.is_compacted = true;
-                let keys = record.get("received").and_then(|json| decode::<Vec<String>>(json).ok());
-                self.received = Received::of_keys(&keys.unwrap_or_default());
+                let keys = compacted.received.and_then(|Inline(json)| decode(json).ok());
+                self.received = Received::of_keys(&keys.unwrap_or_default() as &Vec<String>);
             }
-            Some(RecordType::RunHeld | RecordType::RunReleased) => self.hold.add(record),
+            record @ (Record::RunHeld(_) | Record::RunReleased(_)) => self.hold.add(record),
             // Types that are not known here change nothing in the run.
+            Record::ShutdownMarker(_) | Record::Captured(_) | Record::Unknown => {}
+        }
+        Ok(())
+    }
+
+    fn called(&mut self, line: &LogLine<'_>, call: &TaskYield<'_>, clock: Time) {
+        let Some(kind) = outward_kind(call) else {
+            let count = call.count.unwrap_or(1);
+            let shown = self.shown.entry(line.tid).or_default();
+            *shown = shown.saturating_add(count);
+            self.inward = self.inward.saturating_add(count);
+            return;
+        };
+        match kind {
+            CallKind::CreateExternalPromise => {
+                self.promises.extend(call.uuid.and_then(|text| Uuid::parse(&text.get())));
+            }
+            CallKind::Effect => {
+                let key = call.key.and_then(|key| Key::parse(&key.get()));
+                self.numbers.extend(key.map(|key| (line.seq, key.number)));
+                let begun = self.taken_over.remove(&line.tid);
+                self.begun.extend(begun.map(|begun| (line.seq, begun)));
+            }
+            CallKind::Random => self.draws += 1,
             _ => {}
+        }
+        self.add_call(line, kind, clock);
+    }
+
+    fn effect_ended(
+        &mut self,
+        told: (u64, Time),
+        ended: &EffectResult<'_>,
+        fetch: Fetch<'_>,
+    ) -> Result<(), LogError> {
+        let of = ended.of.unwrap_or(0);
+        match ended.end() {
+            EffectEnd::Again => self.begun.entry(of).or_default().is_open = false,
+            EffectEnd::Retry(at) => {
+                let begun = self.begun.entry(of).or_default();
+                begun.failures += 1;
+                begun.is_open = false;
+                // What failed so may have been done all the same.
+                begun.cut_off |= ended.error.is_some_and(|error| {
+                    let doubtful =
+                        |kind: &str| error.json().starts_with(&format!("{{\"kind\":\"{kind}\""));
+                    doubtful("TimedOut") || doubtful("InDoubt")
+                });
+                let at = Stamp::parse(&at.get());
+                begun.retry_at = at.map(|stamp| Time::from_nanos(stamp.unix_nanos()));
+            }
+            EffectEnd::Over(_) => {
+                self.begun.remove(&of);
+                let result = result(ended.value, ended.error, fetch)?;
+                self.add_told(told, What::Effect { of, result }, ended.step);
+            }
         }
         Ok(())
     }
 
     fn begin(
         &mut self,
-        record: &Record<'_>,
+        start: &RunStart<'_>,
         clock: Time,
         fetch: Fetch<'_>,
     ) -> Result<(), LogError> {
-        let text = |field: &str| record.str(field).unwrap_or_default().into_owned();
         self.beginning = Beginning {
-            id: text("id"),
-            function: text("function"),
-            input: payload(record, "input", fetch)?.unwrap_or_else(|| "null".into()),
-            seed: text("seed").parse().unwrap_or(0),
-            recording: text("recording"),
-            rules: record.uint("rules"),
+            id: owned(start.id),
+            function: owned(start.function),
+            input: text_of(start.input, fetch)?.unwrap_or_else(|| "null".into()),
+            seed: start.seed.map_or(0, |Digits(seed)| seed),
+            recording: owned(start.recording),
+            rules: start.rules,
             started: clock,
-            language: record.get("language").map(str::to_owned),
-            continued: record.get("continued").and_then(|json| decode(json).ok()),
+            language: start.language.map(|record::Json(json)| json.to_owned()),
+            continued: start.continued.and_then(|record::Json(json)| decode(json).ok()),
         };
         if let Some(continued) = &self.beginning.continued {
             self.received = continued.received();
@@ -355,10 +373,10 @@ impl Script {
     }
 
     /// The run goes on from its tables. What cannot be read is told when it is restored.
-    fn begin_with(&mut self, record: &Record<'_>) {
-        let snapshot = record.get("tables").and_then(|json| serde_json::from_str(json).ok());
+    fn begin_with(&mut self, seq: u64, record: &record::Snapshot<'_>) {
+        let snapshot = record.tables.and_then(|Inline(json)| serde_json::from_str(json).ok());
         let snapshot: Rc<Snapshot> = Rc::new(snapshot.unwrap_or_default());
-        self.needs = record.seq.saturating_add(record.uint("lines").unwrap_or(0));
+        self.needs = seq.saturating_add(record.lines.unwrap_or(0));
         self.taken_over = snapshot.begun();
         self.promises.extend(snapshot.promises().map(|(uuid, _)| uuid));
         self.snapshot = Some(snapshot);
@@ -371,14 +389,14 @@ impl Script {
     }
 
     /// What was allowed to the run that this is a fork of is not allowed to it.
-    fn fork(&mut self, record: &Record<'_>) {
-        let Some(parent) = record.str("run").and_then(|text| Uuid::parse(&text)) else { return };
-        let (at, draws) = (record.uint("at").unwrap_or(0), std::mem::take(&mut self.draws));
-        let seed = record.str("seed").and_then(|text| text.parse().ok()).unwrap_or(0);
-        let clock = record.stamp().map(|stamp| Time::from_nanos(stamp.unix_nanos()));
+    fn fork(&mut self, line: &LogLine<'_>, forked: &Forked<'_>) {
+        let Some(parent) = forked.run.and_then(|text| Uuid::parse(&text.get())) else { return };
+        let (at, draws) = (forked.at.unwrap_or(0), std::mem::take(&mut self.draws));
+        let seed = forked.seed.map_or(0, |Digits(seed)| seed);
+        let clock = line.stamp().map(|stamp| Time::from_nanos(stamp.unix_nanos()));
         self.forks.push(ForkPoint { parent, at, draws, seed, clock });
         self.hold = HoldState::default();
-        self.allowed = allowed(record).into_iter().collect();
+        self.allowed = forked.names().into_iter().collect();
         self.inherited = self.promises.clone();
         self.begun.values_mut().for_each(|begun| begun.is_refused = false);
     }
@@ -393,28 +411,17 @@ impl Script {
         self.forks.last().map_or(self.beginning.seed, |fork| fork.seed)
     }
 
-    fn add_call(&mut self, record: &Record<'_>, kind: CallKind, clock: Time) {
-        if kind == CallKind::CreateExternalPromise {
-            self.promises.extend(record.str("uuid").and_then(|text| Uuid::parse(&text)));
-        }
-        if kind == CallKind::Effect {
-            let key = record.str("key").and_then(|key| Key::parse(&key));
-            self.numbers.extend(key.map(|key| (record.seq, key.number)));
-            let begun = self.taken_over.remove(&record.tid);
-            self.begun.extend(begun.map(|begun| (record.seq, begun)));
-        }
-        self.draws += u64::from(kind == CallKind::Random);
-        let fields = record.fields().rest.into();
-        let call = Recorded { seq: record.seq, kind, clock, fields };
-        self.calls.entry(record.tid).or_default().push_back(call);
-        self.shown.remove(&record.tid);
+    fn add_call(&mut self, line: &LogLine<'_>, kind: CallKind, clock: Time) {
+        let fields = line.fields().rest.into();
+        let call = Recorded { seq: line.seq, kind, clock, fields };
+        self.calls.entry(line.tid).or_default().push_back(call);
+        self.shown.remove(&line.tid);
         self.total += 1;
     }
 
-    fn add_told(&mut self, record: &Record<'_>, what: What, clock: Time) {
-        let step = record.uint("step").unwrap_or(0);
-        let (inward, after) = (self.inward, self.total);
-        self.told.push_back(Told { seq: record.seq, what, step, inward, after, clock });
+    fn add_told(&mut self, (seq, clock): (u64, Time), what: What, step: Option<u64>) {
+        let (step, inward, after) = (step.unwrap_or(0), self.inward, self.total);
+        self.told.push_back(Told { seq, what, step, inward, after, clock });
     }
 }
 
@@ -524,37 +531,43 @@ pub(in crate::durable) fn unwrapped(json: &str) -> &str {
     inside.unwrap_or(json)
 }
 
-/// The effects that a record allows.
-fn allowed(record: &Record<'_>) -> Vec<String> {
-    record.get("allow").and_then(|json| decode(json).ok()).unwrap_or_default()
-}
-
-fn payload(record: &Record<'_>, field: &str, fetch: Fetch<'_>) -> Result<Option<String>, LogError> {
-    match record.payload(field) {
+/// A value as JSON, fetched if it is in a blob.
+fn text_of(value: Option<Written<'_>>, fetch: Fetch<'_>) -> Result<Option<String>, LogError> {
+    match value.and_then(|value| value.payload()) {
         None => Ok(None),
         Some(Payload::Json(json)) => Ok(Some(unwrapped(json).to_owned())),
         Some(other) => fetch(&other).map(|json| Some(unwrapped(&json).to_owned())),
     }
 }
 
-fn written(record: &Record<'_>, field: &str, fetch: Fetch<'_>) -> Result<Value, LogError> {
-    let json = payload(record, field, fetch)?.unwrap_or_else(|| "null".into());
+fn written(value: Option<Written<'_>>, fetch: Fetch<'_>) -> Result<Value, LogError> {
+    let json = text_of(value, fetch)?.unwrap_or_else(|| "null".into());
     Ok(Value::new(Json::new(json)))
 }
 
+/// How a task ended.
 pub(super) fn outcome(
     record: &Record<'_>,
     fetch: Fetch<'_>,
 ) -> Result<Result<String, TaskError>, LogError> {
-    match payload(record, "error", fetch)? {
+    let (value, error) = match record {
+        Record::TaskAbort(abort) => (None, abort.error),
+        Record::TaskCancel(cancel) => (None, cancel.error),
+        record => (record.value(), None),
+    };
+    match text_of(error, fetch)? {
         Some(error) => Ok(Err(decode(&error).unwrap_or_else(|unreadable| unreadable))),
-        None => Ok(Ok(payload(record, "value", fetch)?.unwrap_or_else(|| "null".into()))),
+        None => Ok(Ok(text_of(value, fetch)?.unwrap_or_else(|| "null".into()))),
     }
 }
 
-fn result(record: &Record<'_>, fetch: Fetch<'_>) -> Result<Result<Value, TaskError>, LogError> {
-    match payload(record, "error", fetch)? {
+fn result(
+    value: Option<Written<'_>>,
+    error: Option<Written<'_>>,
+    fetch: Fetch<'_>,
+) -> Result<Result<Value, TaskError>, LogError> {
+    match text_of(error, fetch)? {
         Some(error) => Ok(Err(decode(&error).unwrap_or_else(|unreadable| unreadable))),
-        None => written(record, "value", fetch).map(Ok),
+        None => written(value, fetch).map(Ok),
     }
 }

@@ -5,7 +5,8 @@ use tiffany_kernel::{CallKind, ErrorKind, TaskError, Tid};
 
 use super::rehearsal::{Act, Rehearsal};
 use crate::durable::json::is_same;
-use tiffany_log::{Record, RecordType};
+use tiffany_log::LogLine;
+use tiffany_records::record::Record;
 
 /// Whether a run came again as its log has it.
 #[derive(Clone, Debug)]
@@ -73,8 +74,8 @@ pub struct Deeds(Vec<(u64, Tid, Deed)>);
 
 impl Deeds {
     /// Takes in the next record.
-    pub fn add(&mut self, record: &Record<'_>) {
-        if let Some(deed) = deed(record) {
+    pub fn add(&mut self, record: &LogLine<'_>) {
+        if let Some(deed) = deed(&Record::read(record)) {
             self.0.push((record.seq, record.tid, deed));
         }
     }
@@ -151,25 +152,24 @@ fn is_end(deed: Deed) -> bool {
 }
 
 fn deed(record: &Record<'_>) -> Option<Deed> {
-    Some(Deed::Did(match record.record_type()? {
-        RecordType::TaskSpawn => Act::Called(CallKind::Spawn),
-        RecordType::TaskYield => {
-            let kind = CallKind::parse(&record.str("call")?)?;
-            Act::Called((kind != CallKind::Yield).then_some(kind)?)
+    let step = match record {
+        Record::TaskSpawn(_) => return Some(Deed::Did(Act::Called(CallKind::Spawn))),
+        Record::TaskYield(call) => {
+            let kind = call.kind().filter(|kind| *kind != CallKind::Yield)?;
+            return Some(Deed::Did(Act::Called(kind)));
         }
-        RecordType::TaskExit => Act::Exited,
-        RecordType::TaskAbort => Act::Aborted,
-        RecordType::TaskCancel => Act::Cancelled,
-        RecordType::TaskWake
-        | RecordType::EffectResult
-        | RecordType::ApprovalDecided
-        | RecordType::PromiseSettled
-        | RecordType::Message => {
-            // What was said while the run was not running is told as soon as its calls to the world are made.
-            return record.uint("step").filter(|step| *step > 0).map(|_| Deed::Told);
-        }
-        _ => return None,
-    }))
+        Record::TaskExit(_) => return Some(Deed::Did(Act::Exited)),
+        Record::TaskAbort(_) => return Some(Deed::Did(Act::Aborted)),
+        Record::TaskCancel(_) => return Some(Deed::Did(Act::Cancelled)),
+        Record::TaskWake(wake) => wake.step,
+        Record::EffectResult(result) => result.step,
+        Record::ApprovalDecided(decided) => decided.step,
+        Record::PromiseSettled(settled) => settled.step,
+        Record::Message(message) => message.step,
+        _ => None,
+    };
+    // What was said while the run was not running is told as soon as its calls to the world are made.
+    step.filter(|step| *step > 0).map(|_| Deed::Told)
 }
 
 #[cfg(test)]

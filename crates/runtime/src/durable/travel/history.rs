@@ -7,7 +7,8 @@ use tiffany_kernel::{Site, TaskError, Tid, Uuid};
 use crate::durable::resume::halt::Means;
 use crate::durable::resume::resuming::fetch;
 use crate::durable::resume::script::{Script, means};
-use tiffany_log::{Chain, LogError, Payload, Record, RecordType, View};
+use tiffany_log::{Chain, LogError, LogLine, Payload, RecordType, View};
+use tiffany_records::record::{Record, TaskSpawn};
 
 /// All records of a run.
 pub(super) struct History {
@@ -38,16 +39,17 @@ impl History {
         let mut spawned = BTreeMap::new();
         let fetch = |payload: &Payload<'_>| fetch(&**view.disk(), view.root(), payload);
         let mut reader = view.reader(run)?;
-        while let Some(record) = reader.next() {
-            let record = record?;
-            text.push_str(record.json);
+        while let Some(line) = reader.next() {
+            let line = line?;
+            text.push_str(line.json);
             text.push('\n');
-            let (tid, kind, means) = (record.tid, record.record_type(), means(&record));
-            if kind == Some(RecordType::TaskSpawn) {
-                spawned.extend(spawn(&record));
+            let record = Record::read(&line);
+            if let Record::TaskSpawn(it) = &record {
+                spawned.extend(spawn(it));
             }
+            let (tid, kind, means) = (line.tid, line.record_type(), means(&record));
             lines.push(Line { end: text.len(), tid, kind, means });
-            script.add(&record, &fetch)?;
+            script.add(&line, &fetch)?;
         }
         Ok(History { chain: entry.chain(run), script, text, lines, spawned })
     }
@@ -117,17 +119,17 @@ impl History {
     }
 
     fn error_at(&self, seq: u64) -> Option<TaskError> {
-        let record = Record::of_checked(self.line(seq)?)?;
-        serde_json::from_str(record.get("error")?).ok()
+        let line = LogLine::of_checked(self.line(seq)?)?;
+        serde_json::from_str(Record::read(&line).error()?).ok()
     }
 }
 
 /// The task that a record tells the spawn of, and the line of that.
-fn spawn(record: &Record<'_>) -> Option<(Tid, Site)> {
-    let at = record.str("at")?;
+fn spawn(spawn: &TaskSpawn<'_>) -> Option<(Tid, Site)> {
+    let at = spawn.at?.owned();
     let (file, line) = at.rsplit_once(':')?;
     let at = Site { file: file.to_owned().into(), line: line.parse().ok()? };
-    Some((Tid(record.uint("child")?), at))
+    Some((Tid(spawn.child?), at))
 }
 
 /// Whether one is the other, on its way from task to task.

@@ -6,7 +6,7 @@ use tiffany_kernel::{Frame, Sight, Site, TaskError, TaskState, Tid, Value};
 
 use crate::durable::json::Json;
 use crate::durable::language::Language;
-use tiffany_log::Record;
+use tiffany_log::LogLine;
 
 /// A run at one of its records.
 #[derive(Clone, Debug)]
@@ -76,7 +76,7 @@ impl Moment {
         };
         let mut tasks: Vec<TaskMoment> = sights.into_iter().map(task).collect();
         // A task that fails here may be forgotten already, if who waited for it has its error.
-        let tid = Record::of_checked(line).map(|record| record.tid);
+        let tid = LogLine::of_checked(line).map(|record| record.tid);
         if let Some((tid, error)) = tid.and_then(|tid| errors.remove_entry(&tid)) {
             let place = tasks.partition_point(|task| task.tid < tid);
             tasks.insert(place, TaskMoment::failed(tid, error, language));

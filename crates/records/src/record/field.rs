@@ -1,0 +1,228 @@
+//! The forms that fields of records have. Nothing is parsed before somebody asks for it, and nothing is copied.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use tiffany_log::{BlobHash, Line, Payload, parse_string};
+
+/// How a field is read from a line and written into one.
+pub trait Field<'a>: Sized {
+    /// Reads the field's JSON.
+    fn read(json: &'a str) -> Self;
+
+    /// Writes the field, unless it is absent.
+    fn write<'l>(&self, line: Line<'l>, name: &str) -> Line<'l>;
+}
+
+/// A text.
+#[derive(Clone, Copy, Debug)]
+pub enum Text<'a> {
+    /// As the line has it: with its quotes and what is escaped.
+    Json(&'a str),
+    /// As people read it.
+    Plain(&'a str),
+    /// The same, with nothing in it that must be escaped.
+    Safe(&'a str),
+}
+
+impl<'a> Text<'a> {
+    /// The text as people read it; empty if the line has something else there.
+    pub fn get(&self) -> Cow<'a, str> {
+        match self {
+            Text::Json(json) => parse_string(json).unwrap_or_default(),
+            Text::Plain(text) | Text::Safe(text) => Cow::Borrowed(text),
+        }
+    }
+
+    /// The same as an owned text.
+    pub fn owned(&self) -> String {
+        self.get().into_owned()
+    }
+}
+
+/// A text that is there, or an empty one.
+pub fn owned(text: Option<Text<'_>>) -> String {
+    text.map(|text| text.owned()).unwrap_or_default()
+}
+
+impl PartialEq<str> for Text<'_> {
+    fn eq(&self, other: &str) -> bool {
+        match self {
+            // Mostly there is nothing to escape.
+            Text::Json(json) if !json.contains('\\') => {
+                json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) == Some(other)
+            }
+            text => text.get() == other,
+        }
+    }
+}
+
+impl<'a> From<&'a str> for Text<'a> {
+    fn from(text: &'a str) -> Text<'a> {
+        Text::Plain(text)
+    }
+}
+
+impl<'a> Field<'a> for Option<Text<'a>> {
+    #[inline]
+    fn read(json: &'a str) -> Self {
+        json.starts_with('"').then_some(Text::Json(json))
+    }
+
+    #[inline]
+    fn write<'l>(&self, line: Line<'l>, name: &str) -> Line<'l> {
+        match self {
+            None => line,
+            Some(Text::Json(json)) => line.verbatim(name, json),
+            Some(Text::Plain(text)) => line.str(name, text),
+            Some(Text::Safe(text)) => line.plain(name, text),
+        }
+    }
+}
+
+impl Field<'_> for Option<u64> {
+    #[inline]
+    fn read(json: &str) -> Self {
+        json.parse().ok()
+    }
+
+    #[inline]
+    fn write<'l>(&self, line: Line<'l>, name: &str) -> Line<'l> {
+        match self {
+            Some(number) => line.uint(name, *number),
+            None => line,
+        }
+    }
+}
+
+/// A number that is written as text, because not every reader of JSON keeps 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digits(pub u64);
+
+impl Field<'_> for Option<Digits> {
+    fn read(json: &str) -> Self {
+        let text = json.strip_prefix('"')?.strip_suffix('"')?;
+        text.parse().ok().map(Digits)
+    }
+
+    #[inline]
+    fn write<'l>(&self, line: Line<'l>, name: &str) -> Line<'l> {
+        match self {
+            Some(Digits(number)) => line.digits(name, *number),
+            None => line,
+        }
+    }
+}
+
+/// Something that is so, or is not mentioned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flag(pub bool);
+
+impl Field<'_> for Flag {
+    fn read(json: &str) -> Self {
+        Flag(json == "true")
+    }
+
+    #[inline]
+    fn write<'l>(&self, line: Line<'l>, name: &str) -> Line<'l> {
+        match self {
+            Flag(true) => line.flag(name, true),
+            Flag(false) => line,
+        }
+    }
+}
+
+/// JSON that tells something of the run. What is long becomes a blob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Json<'a>(pub &'a str);
+
+impl<'a> Field<'a> for Option<Json<'a>> {
+    #[inline]
+    fn read(json: &'a str) -> Self {
+        Some(Json(json))
+    }
+
+    #[inline]
+    fn write<'l>(&self, line: Line<'l>, name: &str) -> Line<'l> {
+        match self {
+            Some(Json(json)) => line.json(name, json),
+            None => line,
+        }
+    }
+}
+
+/// JSON that is never a blob, however long it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inline<'a>(pub &'a str);
+
+impl<'a> Field<'a> for Option<Inline<'a>> {
+    #[inline]
+    fn read(json: &'a str) -> Self {
+        Some(Inline(json))
+    }
+
+    #[inline]
+    fn write<'l>(&self, line: Line<'l>, name: &str) -> Line<'l> {
+        match self {
+            Some(Inline(json)) => line.verbatim(name, json),
+            None => line,
+        }
+    }
+}
+
+/// A value of the program's, or an error. What is long becomes a blob. Objects whose first name begins with `$` have a
+/// meaning in the log, so one that is a value is wrapped.
+#[derive(Clone, Copy, Debug)]
+pub enum Value<'a> {
+    /// As the line has it: wrapped, or the name of a blob.
+    Written(&'a str),
+    /// As the program has it.
+    Plain(&'a str),
+    /// The same, shared; the hash may be known.
+    Shared(&'a Arc<str>, Option<BlobHash>),
+}
+
+impl<'a> Value<'a> {
+    /// What the line has: the value, its bytes, or the name of its blob.
+    pub fn payload(&self) -> Option<Payload<'a>> {
+        match self {
+            Value::Written(json) => Payload::parse(json),
+            Value::Plain(json) => Some(Payload::Json(json)),
+            Value::Shared(json, _) => Some(Payload::Json(json)),
+        }
+    }
+
+    /// The JSON as it stands there.
+    pub fn json(&self) -> &'a str {
+        match self {
+            Value::Written(json) | Value::Plain(json) => json,
+            Value::Shared(json, _) => json,
+        }
+    }
+}
+
+impl<'a> Field<'a> for Option<Value<'a>> {
+    #[inline]
+    fn read(json: &'a str) -> Self {
+        Some(Value::Written(json))
+    }
+
+    #[inline]
+    fn write<'l>(&self, line: Line<'l>, name: &str) -> Line<'l> {
+        let Some(value) = self else { return line };
+        match *value {
+            Value::Written(json) => line.verbatim(name, json),
+            new if is_marked(new.json()) => {
+                line.json(name, &format!("{{\"$json\":{}}}", new.json()))
+            }
+            Value::Plain(json) => line.json(name, json),
+            Value::Shared(json, hash) => line.shared_json(name, json, hash),
+        }
+    }
+}
+
+/// Whether a value of the program's looks like something that has a meaning in the log.
+fn is_marked(json: &str) -> bool {
+    let inside = json.trim_start().strip_prefix('{');
+    inside.is_some_and(|inside| inside.trim_start().starts_with("\"$"))
+}

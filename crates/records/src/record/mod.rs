@@ -1,0 +1,366 @@
+//! What the lines of a run's log mean: one table of all records and their fields, from which the one decoder
+//! ([`Record::read`]) and the one encoder ([`Record::write`]) are made. The order of the fields is the order in which
+//! lines have them. What each record is for is in the book, "WAL format".
+
+mod field;
+mod meaning;
+#[cfg(test)]
+mod tests;
+
+use tiffany_log::{Line, LogLine, RecordType};
+
+pub use field::{Digits, Field, Flag, Inline, Json, Text, Value, owned};
+pub use meaning::{EffectEnd, Ended, Wake};
+
+/// A record that can be written.
+pub trait Encode {
+    /// The type of its line.
+    const TYPE: RecordType;
+
+    /// Writes its fields into a line of its type.
+    fn write<'l>(&self, line: Line<'l>) -> Line<'l>;
+}
+
+macro_rules! records {
+    ($($(#[$doc:meta])* $name:ident $(<$life:lifetime>)? { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })+) => {
+        /// What one line of a run's log tells.
+        #[derive(Clone, Debug)]
+        pub enum Record<'a> {
+            $($(#[$doc])* $name($name $(<$life>)?),)+
+            /// A type that this version does not know. Its line is passed on whole.
+            Unknown,
+        }
+
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Debug, Default)]
+            pub struct $name $(<$life>)? {
+                $($(#[$field_doc])* pub $field: $type,)*
+            }
+
+            impl<'a> $name $(<$life>)? {
+                /// The names of its fields, in the order in which a line has them.
+                pub const FIELDS: &'static [&'static str] = &[$(stringify!($field)),*];
+
+                /// Reads the fields of a line of this type. What is missing, or is not what it should be, is absent.
+                #[inline]
+                pub fn read(line: &LogLine<'a>) -> $name $(<$life>)? {
+                    #[allow(unused_mut, reason = "some records have no fields")]
+                    let mut record = $name::default();
+                    for (name, _json) in line.fields() {
+                        match name {
+                            $(stringify!($field) => record.$field = Field::read(_json),)*
+                            _ => {}
+                        }
+                    }
+                    record
+                }
+
+            }
+
+            impl $(<$life>)? Encode for $name $(<$life>)? {
+                const TYPE: RecordType = RecordType::$name;
+
+                #[inline]
+                fn write<'l>(&self, line: Line<'l>) -> Line<'l> {
+                    $(let line = self.$field.write(line, stringify!($field));)*
+                    line
+                }
+            }
+        )+
+
+        impl<'a> Record<'a> {
+            /// Every known type with the names of its fields.
+            pub const TABLE: &'static [(&'static str, &'static [&'static str])] =
+                &[$((stringify!($name), $name::FIELDS)),+];
+
+            /// Reads a line.
+            #[inline]
+            pub fn read(line: &LogLine<'a>) -> Record<'a> {
+                match line.kind {
+                    $(stringify!($name) => Record::$name($name::read(line)),)+
+                    _ => Record::Unknown,
+                }
+            }
+
+            /// The name of its type; `None` if that is not known here.
+            pub fn name(&self) -> Option<&'static str> {
+                match self {
+                    $(Record::$name(_) => Some(stringify!($name)),)+
+                    Record::Unknown => None,
+                }
+            }
+
+            /// Writes its fields into a line of its type.
+            pub fn write<'l>(&self, line: Line<'l>) -> Line<'l> {
+                match self {
+                    $(Record::$name(record) => record.write(line),)+
+                    Record::Unknown => line,
+                }
+            }
+        }
+    };
+}
+
+records! {
+    /// The first line of a generation: the function and its input.
+    RunStart<'a> {
+        /// The number of the rules about ends that the run follows; absent under the first.
+        rules: Option<u64>,
+        /// The id it was started with.
+        id: Option<Text<'a>>,
+        /// The name of the function.
+        function: Option<Text<'a>>,
+        /// Where it was forked from, if it is a fork.
+        fork: Option<Json<'a>>,
+        /// What there was before this generation.
+        continued: Option<Json<'a>>,
+        /// The input of the function.
+        input: Option<Value<'a>>,
+        /// Where random numbers come from.
+        seed: Option<Digits>,
+        /// Which calls are written down.
+        recording: Option<Text<'a>>,
+        /// What the language of its code notes of its surroundings.
+        language: Option<Json<'a>>,
+    }
+    /// A task was spawned.
+    TaskSpawn<'a> {
+        /// The new task.
+        child: Option<u64>,
+        /// Its name.
+        name: Option<Text<'a>>,
+        /// Whether it is a daemon task.
+        daemon: Flag,
+        /// The code of the error, if that was refused.
+        error: Option<Text<'a>>,
+        /// The line of code.
+        at: Option<Text<'a>>,
+    }
+    /// A task made a call, or several plain yields.
+    TaskYield<'a> {
+        /// The tag of the call.
+        call: Option<Text<'a>>,
+        /// The name that a step or a custom call has.
+        name: Option<Text<'a>>,
+        /// The task it is about.
+        task: Option<u64>,
+        /// The promise, channel, semaphore or group it is about.
+        object: Option<u64>,
+        /// The tasks and promises it is about.
+        items: Option<Inline<'a>>,
+        /// The key of a store, the name of an inbox, or the key of a step of an earlier generation.
+        key: Option<Text<'a>>,
+        /// A number it is about.
+        number: Option<Digits>,
+        /// An identity it is about.
+        uuid: Option<Text<'a>>,
+        /// What the host wants to find again.
+        about: Option<Json<'a>>,
+        /// Until when it waits.
+        time: Option<Text<'a>>,
+        /// What a person has to see to decide.
+        payload: Option<Value<'a>>,
+        /// The code of the error, if it was refused at once.
+        error: Option<Text<'a>>,
+        /// The line of code.
+        at: Option<Text<'a>>,
+        /// How many plain yields there were.
+        count: Option<u64>,
+    }
+    /// A task that waited goes on, or the run was told something: [`TaskWake::wake`] says which.
+    TaskWake<'a> {
+        /// The record of the call.
+        of: Option<u64>,
+        /// What the run was told.
+        why: Option<Text<'a>>,
+        /// How many turns the run had had.
+        step: Option<u64>,
+        /// Whether all tasks ended at once.
+        force: Flag,
+    }
+    /// A task ended with its value.
+    TaskExit<'a> {
+        /// The value, if it is the root.
+        value: Option<Value<'a>>,
+    }
+    /// A task ended with an error.
+    TaskAbort<'a> {
+        /// The error.
+        error: Option<Value<'a>>,
+    }
+    /// A task was cancelled.
+    TaskCancel<'a> {
+        /// The error, if it is the root.
+        error: Option<Value<'a>>,
+    }
+    /// An attempt at a step begins.
+    EffectStart {
+        /// The record of the call.
+        of: Option<u64>,
+        /// The number of the attempt.
+        attempt: Option<u64>,
+    }
+    /// What the work of a step wants to find again in its next attempt.
+    EffectCheckpoint<'a> {
+        /// The record of the call.
+        of: Option<u64>,
+        /// The number of the attempt.
+        attempt: Option<u64>,
+        /// The value.
+        value: Option<Value<'a>>,
+    }
+    /// What came of an attempt at a step: [`EffectResult::end`] says what that means.
+    EffectResult<'a> {
+        /// The record of the call.
+        of: Option<u64>,
+        /// The number of the attempt.
+        attempt: Option<u64>,
+        /// What a person said of an attempt in doubt.
+        decided: Option<Text<'a>>,
+        /// How many turns the run had had.
+        step: Option<u64>,
+        /// The value.
+        value: Option<Value<'a>>,
+        /// The error.
+        error: Option<Value<'a>>,
+        /// When the next attempt is due.
+        retry_at: Option<Text<'a>>,
+        /// `parent` if a fork has this from the run it was forked from.
+        from: Option<Text<'a>>,
+        /// Whether a fork was given this instead of what its parent had.
+        set: Flag,
+        /// When that was.
+        set_ts: Option<Text<'a>>,
+        /// Who did it.
+        set_by: Option<Text<'a>>,
+    }
+    /// A person answered a question.
+    ApprovalDecided<'a> {
+        /// The record of the call.
+        of: Option<u64>,
+        /// How many turns the run had had.
+        step: Option<u64>,
+        /// The answer.
+        value: Option<Value<'a>>,
+        /// The error in place of an answer.
+        error: Option<Value<'a>>,
+        /// Whether a fork was given this instead of what its parent had.
+        set: Flag,
+        /// When that was.
+        set_ts: Option<Text<'a>>,
+        /// Who did it.
+        set_by: Option<Text<'a>>,
+    }
+    /// A question was taken back.
+    ApprovalWithdrawn {
+        /// The record of the call.
+        of: Option<u64>,
+    }
+    /// A promise was settled.
+    PromiseSettled<'a> {
+        /// The promise.
+        promise: Option<Text<'a>>,
+        /// How many turns the run had had.
+        step: Option<u64>,
+        /// Its value.
+        value: Option<Value<'a>>,
+        /// Its error.
+        error: Option<Value<'a>>,
+        /// Whether a fork was given this instead of what its parent had.
+        set: Flag,
+        /// When that was.
+        set_ts: Option<Text<'a>>,
+        /// Who did it.
+        set_by: Option<Text<'a>>,
+    }
+    /// A message came for the run.
+    Message<'a> {
+        /// The name it was sent under.
+        name: Option<Text<'a>>,
+        /// What it says.
+        value: Option<Value<'a>>,
+        /// How many turns the run had had.
+        step: Option<u64>,
+        /// The key of the call of another run that sent it.
+        from: Option<Text<'a>>,
+        /// Whether a fork was given this instead of what its parent had.
+        set: Flag,
+        /// When that was.
+        set_ts: Option<Text<'a>>,
+        /// Who did it.
+        set_by: Option<Text<'a>>,
+    }
+    /// The beginning of a later generation: all that the run was.
+    Snapshot<'a> {
+        /// The checksum of the last line of the generation before.
+        after: Option<Text<'a>>,
+        /// How many lines belong to it.
+        lines: Option<u64>,
+        /// The tables of the run.
+        tables: Option<Inline<'a>>,
+    }
+    /// A person or a limit holds the run.
+    RunHeld<'a> {
+        /// The person.
+        by: Option<Text<'a>>,
+        /// The limit.
+        limit: Option<Text<'a>>,
+        /// The task that kept its turn.
+        task: Option<u64>,
+        /// How much was used.
+        used: Option<u64>,
+        /// How much is allowed.
+        allowed: Option<u64>,
+        /// A sentence for people.
+        why: Option<Text<'a>>,
+    }
+    /// The run continues.
+    RunReleased<'a> {
+        /// The person.
+        by: Option<Text<'a>>,
+        /// The reason that was given.
+        why: Option<Text<'a>>,
+    }
+    /// The process ended in good order.
+    ShutdownMarker {}
+    /// What stands before is another run's; from here on the run is a fork of it.
+    Forked<'a> {
+        /// The run it was forked from.
+        run: Option<Text<'a>>,
+        /// The record there.
+        at: Option<u64>,
+        /// Where random numbers come from after this.
+        seed: Option<Digits>,
+        /// The names of the steps it may do.
+        allow: Option<Json<'a>>,
+    }
+    /// A fork needs a step that it may not do.
+    EffectRefused<'a> {
+        /// The record of the call.
+        of: Option<u64>,
+        /// The name of the step.
+        name: Option<Text<'a>>,
+    }
+    /// Steps of a fork were allowed by name.
+    EffectAllowed<'a> {
+        /// The names.
+        allow: Option<Json<'a>>,
+    }
+    /// What stood between the first record and the last one is gone.
+    Compacted<'a> {
+        /// How many records there were.
+        records: Option<u64>,
+        /// How many bytes they had.
+        bytes: Option<u64>,
+        /// The last message of each run that may send one again.
+        received: Option<Inline<'a>>,
+    }
+    /// The last line of a fixture.
+    Captured<'a> {
+        /// How many records there are before it.
+        records: Option<u64>,
+        /// The rules by which values were taken out.
+        redacted: Option<Json<'a>>,
+    }
+}
