@@ -40,6 +40,17 @@ impl<'a> Text<'a> {
     }
 }
 
+impl Text<'_> {
+    #[inline]
+    fn write<'l>(&self, line: Line<'l>, name: &str) -> Line<'l> {
+        match self {
+            Text::Json(json) => line.verbatim(name, json),
+            Text::Plain(text) => line.str(name, text),
+            Text::Safe(text) => line.plain(name, text),
+        }
+    }
+}
+
 /// A text that is there, or an empty one.
 pub fn owned(text: Option<Text<'_>>) -> String {
     text.map(|text| text.owned()).unwrap_or_default()
@@ -69,13 +80,11 @@ impl<'a> Field<'a> for Option<Text<'a>> {
         json.starts_with('"').then_some(Text::Json(json))
     }
 
-    #[inline]
+    #[inline(always)]
     fn write<'l>(&self, line: Line<'l>, name: &str) -> Line<'l> {
         match self {
             None => line,
-            Some(Text::Json(json)) => line.verbatim(name, json),
-            Some(Text::Plain(text)) => line.str(name, text),
-            Some(Text::Safe(text)) => line.plain(name, text),
+            Some(text) => text.write(line, name),
         }
     }
 }
@@ -86,7 +95,7 @@ impl Field<'_> for Option<u64> {
         json.parse().ok()
     }
 
-    #[inline]
+    #[inline(always)]
     fn write<'l>(&self, line: Line<'l>, name: &str) -> Line<'l> {
         match self {
             Some(number) => line.uint(name, *number),
@@ -105,7 +114,7 @@ impl Field<'_> for Option<Digits> {
         text.parse().ok().map(Digits)
     }
 
-    #[inline]
+    #[inline(always)]
     fn write<'l>(&self, line: Line<'l>, name: &str) -> Line<'l> {
         match self {
             Some(Digits(number)) => line.digits(name, *number),
@@ -123,7 +132,7 @@ impl Field<'_> for Flag {
         Flag(json == "true")
     }
 
-    #[inline]
+    #[inline(always)]
     fn write<'l>(&self, line: Line<'l>, name: &str) -> Line<'l> {
         match self {
             Flag(true) => line.flag(name, true),
@@ -142,7 +151,7 @@ impl<'a> Field<'a> for Option<Json<'a>> {
         Some(Json(json))
     }
 
-    #[inline]
+    #[inline(always)]
     fn write<'l>(&self, line: Line<'l>, name: &str) -> Line<'l> {
         match self {
             Some(Json(json)) => line.json(name, json),
@@ -161,7 +170,7 @@ impl<'a> Field<'a> for Option<Inline<'a>> {
         Some(Inline(json))
     }
 
-    #[inline]
+    #[inline(always)]
     fn write<'l>(&self, line: Line<'l>, name: &str) -> Line<'l> {
         match self {
             Some(Inline(json)) => line.verbatim(name, json),
@@ -179,7 +188,7 @@ pub enum Value<'a> {
     /// As the program has it.
     Plain(&'a str),
     /// The same, shared; the hash may be known.
-    Shared(&'a Arc<str>, Option<BlobHash>),
+    Shared(&'a Arc<str>, Option<&'a BlobHash>),
 }
 
 impl<'a> Value<'a> {
@@ -207,16 +216,24 @@ impl<'a> Field<'a> for Option<Value<'a>> {
         Some(Value::Written(json))
     }
 
-    #[inline]
+    #[inline(always)]
     fn write<'l>(&self, line: Line<'l>, name: &str) -> Line<'l> {
-        let Some(value) = self else { return line };
-        match *value {
+        match self {
+            None => line,
+            Some(value) => value.write(line, name),
+        }
+    }
+}
+
+impl Value<'_> {
+    fn write<'l>(&self, line: Line<'l>, name: &str) -> Line<'l> {
+        match *self {
             Value::Written(json) => line.verbatim(name, json),
             new if is_marked(new.json()) => {
                 line.json(name, &format!("{{\"$json\":{}}}", new.json()))
             }
             Value::Plain(json) => line.json(name, json),
-            Value::Shared(json, hash) => line.shared_json(name, json, hash),
+            Value::Shared(json, hash) => line.shared_json(name, json, hash.copied()),
         }
     }
 }

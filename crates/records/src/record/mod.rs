@@ -43,7 +43,7 @@ macro_rules! records {
                 pub const FIELDS: &'static [&'static str] = &[$(stringify!($field)),*];
 
                 /// Reads the fields of a line of this type. What is missing, or is not what it should be, is absent.
-                #[inline]
+                #[inline(always)]
                 pub fn read(line: &LogLine<'a>) -> $name $(<$life>)? {
                     #[allow(unused_mut, reason = "some records have no fields")]
                     let mut record = $name::default();
@@ -75,7 +75,6 @@ macro_rules! records {
                 &[$((stringify!($name), $name::FIELDS)),+];
 
             /// Reads a line.
-            #[inline]
             pub fn read(line: &LogLine<'a>) -> Record<'a> {
                 match line.kind {
                     $(stringify!($name) => Record::$name($name::read(line)),)+

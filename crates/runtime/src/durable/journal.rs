@@ -567,7 +567,7 @@ pub(super) fn waits(kind: CallKind) -> bool {
 }
 
 fn written(json: &Json) -> Written<'_> {
-    Written::Shared(&json.0, json.1)
+    Written::Shared(&json.0, json.1.as_ref())
 }
 
 /// The value of a result, if it has one.
