@@ -189,6 +189,20 @@ fn a_daemon_raises_its_soft_limit_of_open_files_and_warns_if_there_are_few() {
     }
 }
 
+#[test]
+fn a_daemon_with_too_few_descriptors_does_not_start_and_leaves_nothing() {
+    let home = Home::new();
+    for limit in [16, 20, 24, 26, 28, 63] {
+        let ran = Served::refused(&home, &tiffany(), &format!("ulimit -n {limit}"));
+        let said = ran.failed(1, "TFY0260").stderr;
+        assert!(said.contains(&format!("{limit} open files")) && said.contains("64"), "{said}");
+        assert!(!home.log().exists(), "{limit}");
+    }
+    let served = Served::limited(&home, &tiffany(), "ulimit -n 64");
+    assert_eq!(served.ask("GET", "/readyz", "").0, 200);
+    assert_eq!(home.run(&["ls"]).code, 0);
+}
+
 /// A library that keeps `fdatasync` of the audit waiting: it says that it was asked, and comes back when it is told to.
 const SLOW_DISK: &str = r#"
 #define _GNU_SOURCE

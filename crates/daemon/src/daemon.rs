@@ -151,7 +151,9 @@ impl Daemon {
         check_clock(SystemTime::now())?;
         let limits = limits.unwrap_or_else(|| config.limits());
         limits.check().map_err(DaemonError::Start)?;
-        let limits = limits.within(descriptors::raise_limit());
+        let descriptors = descriptors::raise_limit();
+        check_descriptors(descriptors)?;
+        let limits = limits.within(descriptors);
         let tls = config.tls().map(Tls::new).transpose()?;
         let has_tls = tls.is_some();
         nobody_has(&dir)?;
@@ -276,7 +278,7 @@ impl Serving {
 
     /// From now on nothing new is begun.
     pub(crate) fn begin_nothing_new(&self) {
-        self.app.become_phase(Phase::Draining);
+        self.app.begin_nothing_new();
     }
 
     /// Ends in good order: nothing new is begun, running steps have the time that they were given, streams are told, and the log says that this was meant.
@@ -331,6 +333,15 @@ fn url_of(dir: &Path) -> Option<String> {
     };
     std::thread::Builder::new().name("tiffany-who".into()).spawn(asks).ok()?;
     told.recv_timeout(ANSWER).ok().flatten()
+}
+
+/// An error if there are too few descriptors for the log, the server and the control socket. The daemon would wait for
+/// one that never gets free.
+fn check_descriptors(limit: usize) -> Result<(), DaemonError> {
+    match limit < descriptors::REQUIRED {
+        true => Err(DaemonError::FewDescriptors { limit, required: descriptors::REQUIRED }),
+        false => Ok(()),
+    }
 }
 
 /// An error if the clock is before 1970: every answer over HTTP has a date.

@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
+use tiffany::Builder;
 use tiffany::cli::clap::{self, Args, FromArgMatches};
 use tiffany::cli::{Asked, GuestError, clean, units};
 use tiffany::logging::{self, Format, Level};
-use tiffany::{Builder, RuntimeHandle};
 
+use crate::app::App;
 use crate::config::{Config, MAX_STEP_SLOTS};
 use crate::daemon::{Daemon, GRACE, LISTEN, ServeError, Serving};
 use crate::error::DaemonError;
@@ -118,7 +119,7 @@ enum Ended {
 }
 
 fn run(mut serving: Serving, stop: &Stop, json: bool) -> Result<Ended, ServeError> {
-    stop.wakes(serving.handle());
+    stop.tells(serving.app());
     greet(&serving, json);
     notify::ready(&serving.url());
     let ran = serving.run_while(|_| !stop.is_wanted());
@@ -219,7 +220,7 @@ struct Stop {
     wanted: Arc<AtomicBool>,
     /// The signal that asked.
     signal: Arc<AtomicUsize>,
-    loop_: Arc<Mutex<Option<RuntimeHandle>>>,
+    daemon: Arc<Mutex<Option<App>>>,
 }
 
 impl Stop {
@@ -238,21 +239,20 @@ impl Stop {
             signal_hook::flag::register(signal, Arc::clone(&wanted))?;
             signal_hook::low_level::pipe::register(signal, told.try_clone()?)?;
         }
-        let loop_: Arc<Mutex<Option<RuntimeHandle>>> = Arc::default();
-        let (woken, signal) = (Arc::clone(&loop_), Arc::clone(&asked));
+        let daemon: Arc<Mutex<Option<App>>> = Arc::default();
+        let (told_daemon, signal) = (Arc::clone(&daemon), Arc::clone(&asked));
         let waits = move || {
             let mut byte = [0];
             if pipe.read(&mut byte).is_ok_and(|count| count > 0) {
-                if let Some(handle) = woken.lock().unwrap_or_else(PoisonError::into_inner).as_ref()
-                {
-                    handle.nudge();
-                }
+                let app = told_daemon.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                // The loop may be kept by a task, and what waits for it must not be begun.
+                app.iter().for_each(App::begin_nothing_new);
                 std::thread::sleep(grace);
-                end_now(grace, &woken, &signal);
+                end_now(grace, &told_daemon, &signal);
             }
         };
         std::thread::Builder::new().name("tiffany-signals".into()).spawn(waits)?;
-        Ok(Stop { wanted, signal: asked, loop_ })
+        Ok(Stop { wanted, signal: asked, daemon })
     }
 
     /// Ends the process, as one that a signal has ended.
@@ -264,12 +264,12 @@ impl Stop {
         self.wanted.load(Ordering::SeqCst)
     }
 
-    /// Lets a signal wake the loop.
-    fn wakes(&self, handle: RuntimeHandle) {
+    /// Lets a signal tell the daemon, whatever its loop is doing.
+    fn tells(&self, app: &App) {
+        *self.daemon.lock().unwrap_or_else(PoisonError::into_inner) = Some(app.clone());
         if self.is_wanted() {
-            handle.nudge();
+            app.begin_nothing_new();
         }
-        *self.loop_.lock().unwrap_or_else(PoisonError::into_inner) = Some(handle);
     }
 }
 
@@ -280,9 +280,9 @@ fn code_of(signal: &AtomicUsize) -> i32 {
 }
 
 /// Ends the process although its loop has not come to its end. Everything that was acknowledged is in the log.
-fn end_now(grace: Duration, of: &Mutex<Option<RuntimeHandle>>, signal: &AtomicUsize) -> ! {
-    let handle = of.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let kept = handle.and_then(|it| it.long_turns().into_iter().rev().find(|turn| !turn.is_over));
+fn end_now(grace: Duration, daemon: &Mutex<Option<App>>, signal: &AtomicUsize) -> ! {
+    let app = daemon.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let kept = app.and_then(|app| app.turn_that_is_kept());
     let why = kept.map_or_else(|| "it did not come to its end".into(), |turn| turn.to_string());
     eprintln!(
         "tiffany: ended after the grace period of {grace:?}: {why}; nothing that was acknowledged is lost"

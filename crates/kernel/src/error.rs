@@ -180,7 +180,7 @@ kinds! {
     /// The run is over: it takes no messages and answers no questions.
     RunOver = "TFY0042", "read its outcome, or start another run";
     /// Who has to do it does not answer.
-    Unreachable = "TFY0043", "let the runtime be driven, by `wait_for` or `run`, or end the process that has the directory";
+    Unreachable = "TFY0043", "see with `tiffany doctor` why the process does not answer; in a program, drive the runtime with `wait_for` or `run`";
     /// The run answers no question of this name.
     NoSuchQuestion = "TFY0044", "let the run answer it by `on_question`, or ask it later";
     /// Something was yielded that is no call.

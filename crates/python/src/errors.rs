@@ -94,7 +94,7 @@ fn next_step(kind: ErrorKind) -> Option<&'static str> {
             "use a runtime on the thread that made it; other threads have `runtime.handle`, and settle promises by `complete_by_uuid`",
         ),
         ErrorKind::Unreachable => Some(
-            "let the runtime be driven, by `wait` or `run`, or end the process that has the directory",
+            "see with `tiffany doctor` why the process does not answer; in a program, drive the runtime with `wait` or `run`",
         ),
         _ => None,
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::{Deserialize, Serialize};
 use tiffany_kernel::{CallRef, ErrorKind, Release, RunId, TaskError, TaskRef, Uuid, Value};
 
-use crate::control::{Request, Tell};
+use crate::control::{Request, Tell, process_ends};
 use crate::durable::{Receipt, Slot, Tried};
 use crate::external::Promises;
 use crate::lock::{Mutex, MutexGuard};
@@ -25,6 +25,8 @@ pub(crate) enum Letter {
     Settle(RunId, Uuid, Remote),
     /// Something is asked of the runtime; the answer comes when it is safe.
     Request(Request, Tell),
+    /// The same, asked by a client of the process. A process that is ending refuses changes.
+    ClientRequest(Request, Tell),
     Done(CallRef, Remote),
     /// What came of the attempt of this number at a step, and the slot it had.
     Attempted(CallRef, u64, Tried, Option<Slot>),
@@ -49,6 +51,8 @@ pub(crate) struct Inbox {
     pub(crate) meters: Arc<Meters>,
     /// Who follows the files of runs.
     pub(crate) followers: Arc<Followers>,
+    /// Clients may change nothing any more: the process is ending.
+    refuses_changes: AtomicBool,
     /// Nobody will ever read it again.
     closed: AtomicBool,
 }
@@ -70,8 +74,30 @@ impl Inbox {
             promises: Mutex::default(),
             meters: Arc::default(),
             followers: Arc::default(),
+            refuses_changes: AtomicBool::new(false),
             closed: AtomicBool::new(false),
         }
+    }
+
+    /// Refuses changes that clients ask for, also those that the loop has not read yet.
+    pub(crate) fn refuse_changes(&self) {
+        self.refuses_changes.store(true, Ordering::SeqCst);
+    }
+
+    /// Takes a request of a client, unless it has to be refused.
+    pub(crate) fn ask(&self, request: Request, tell: Tell) {
+        if let Some((request, tell)) = self.admit(request, tell) {
+            self.send(Letter::ClientRequest(request, tell));
+        }
+    }
+
+    /// The request of a client, unless it would change something and the process is ending: then the client is told.
+    pub(crate) fn admit(&self, request: Request, tell: Tell) -> Option<(Request, Tell)> {
+        if request.only_looks() || !self.refuses_changes.load(Ordering::SeqCst) {
+            return Some((request, tell));
+        }
+        tell.tell(Err(process_ends()));
+        None
     }
 
     /// The runtime is gone: what is in here is not read any more.

@@ -11,6 +11,7 @@ use tiffany_kernel::{ErrorKind, TaskError};
 
 use super::driver;
 use super::out::{Style, clean, paint};
+use crate::control::UNANSWERED;
 use crate::durable::capture::CaptureError;
 use crate::error::RunError;
 use crate::redact::shown;
@@ -262,10 +263,15 @@ impl From<TaskError> for Shown {
             return Shown::new(error.code(), &error, exit::FAILED);
         }
         // Who types a command does not drive a runtime.
-        let next = match error.message().starts_with("no process has ") {
-            true => "start the program that has the functions, or `serve`, and do it again",
-            false => {
-                "`status` and `doctor` tell who has the directory; do it again when that answers, as the same user, or end it"
+        let next = match error.message() {
+            text if text.starts_with("no process has ") => {
+                "start the program that has the functions, or `serve`, and do it again"
+            }
+            text if text.ends_with(UNANSWERED) => {
+                "see with `tiffany doctor` why the process does not answer"
+            }
+            _ => {
+                "`status` and `doctor` show which process has the directory; do it again when it answers, as the same user, or end it"
             }
         };
         Shown { next: next.into(), ..Shown::new(error.code(), &error, exit::IN_USE) }

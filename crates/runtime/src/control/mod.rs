@@ -514,16 +514,25 @@ fn answer_at_once(inbox: &Inbox, request: &Request) -> Option<Answer> {
     }
 }
 
+/// The error for a change that a process which is ending does not begin.
+pub(crate) fn process_ends() -> TaskError {
+    let message = "the process is ending and begins nothing new; ask again when it is back";
+    TaskError::new(ErrorKind::Unreachable, message)
+}
+
+/// What is said of a request that was not answered.
+pub(crate) const UNANSWERED: &str = "if it was to change something, that may still happen: see with `tiffany ls` or `tiffany show` whether it did, before you ask again";
+
 fn runtime_gone() -> TaskError {
-    TaskError::new(ErrorKind::Unreachable, "the runtime is gone")
+    let message = format!("the runtime ended before it answered; {UNANSWERED}");
+    TaskError::new(ErrorKind::Unreachable, message)
 }
 
 /// The error for a request that the loop has not answered in time.
 fn slow_answer(inbox: &Inbox) -> TaskError {
     let why = turns::who_keeps_it(inbox);
     let why = why.unwrap_or_else(|| "it is not driven, or a task keeps its turn".into());
-    let message =
-        format!("the runtime has not answered for {PATIENCE:?}: {why}; it may still do it later");
+    let message = format!("the runtime has not answered for {PATIENCE:?}: {why}; {UNANSWERED}");
     TaskError::new(ErrorKind::Unreachable, message)
 }
 
