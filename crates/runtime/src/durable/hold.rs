@@ -526,8 +526,8 @@ impl Runtime {
         let (run, Some(hosting)) = (&hosted.run, &mut hosted.hosting) else { return Ok(()) };
         let (uuid, bytes) = (hosting.uuid(), &mut hosting.holding.message_bytes);
         let most = limits.message_bytes.map_or(usize::MAX, |most| most as usize);
-        limits.refuse_message(uuid, run.unread_count(), || {
-            if *bytes >= most {
+        limits.refuse_message(uuid, json.len(), run.unread_count(), || {
+            if bytes.saturating_add(json.len()) > most {
                 *bytes = run.unread().map(json_len).sum();
             }
             *bytes

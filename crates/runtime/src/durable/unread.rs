@@ -62,7 +62,7 @@ impl Unread {
         bytes: usize,
     ) -> Result<(), TaskError> {
         if let Some(limits) = limits {
-            limits.refuse_message(run, self.count, || self.bytes)?;
+            limits.refuse_message(run, bytes, self.count, || self.bytes)?;
         }
         *self = self.with(bytes);
         Ok(())

@@ -45,9 +45,46 @@ fn bytes_of_messages_count_too() {
     let limits = RunLimits { message_bytes: Some(10_000), ..RunLimits::default() };
     let mut runtime = dir.builder().register("never", never).run_limits(limits).build().unwrap();
     let run = runtime.submit::<()>("never", "a", &()).unwrap();
-    let text = "x".repeat(4_000);
-    let sent = (0..10).take_while(|_| runtime.send(&run, "n", &text).is_ok()).count();
-    assert_eq!(sent, 3);
+    let (text, mut sent) = ("x".repeat(3_998), 0);
+    let full = loop {
+        match runtime.send(&run, "n", &text) {
+            Ok(()) => sent += 1,
+            Err(error) => break error,
+        }
+    };
+    // The message that is sent counts too.
+    assert_eq!((sent, kind(&full)), (2, ErrorKind::InboxFull));
+    let has = "has 8000 bytes of messages that it has not received, and may have 10000";
+    assert!(full.to_string().contains(has), "{full}");
+    runtime.send(&run, "n", &"x".repeat(1_998)).unwrap();
+    assert_eq!(kind(&runtime.send(&run, "n", &0).unwrap_err()), ErrorKind::InboxFull);
+}
+
+/// Nobody waits for room that there will never be.
+#[test]
+fn a_message_that_never_fits_is_an_error_for_whoever_sends_it() {
+    async fn never(_: ()) -> Result<(), TaskError> {
+        receive::<()>("never").await
+    }
+    async fn sender(_: ()) -> Result<(), TaskError> {
+        send(run_id("a"), "n", &"x".repeat(10_000)).await
+    }
+    let dir = Dir::new();
+    let limits = RunLimits { message_bytes: Some(10_000), ..RunLimits::default() };
+    let builder = dir.builder().register("never", never).register("sender", sender);
+    let mut runtime = builder.run_limits(limits).build().unwrap();
+    let run = runtime.submit::<()>("never", "a", &()).unwrap();
+    let says = "the message has 10002 bytes, and run";
+    let error = runtime.send(&run, "n", &"x".repeat(10_000)).unwrap_err();
+    assert!(error.code() == "TFY0032" && error.to_string().contains(says), "{error}");
+    let sender = runtime.submit::<()>("sender", "b", &()).unwrap();
+    let error = runtime.wait_for(&sender).unwrap_err();
+    assert!(error.code() == "TFY0032" && error.to_string().contains(says), "{error}");
+    runtime.hold(&run, "ada", None).unwrap();
+    drop(runtime);
+    let mut runtime = dir.builder().run_limits(limits).build().unwrap();
+    let error = runtime.send(&run, "n", &"x".repeat(10_000)).unwrap_err();
+    assert!(error.to_string().contains(says), "{error}");
 }
 
 #[test]
@@ -64,10 +101,10 @@ fn messages_that_were_received_take_no_room() {
     let mut runtime = dir.builder().register("takes", takes).run_limits(limits).build().unwrap();
     let run = runtime.submit::<usize>("takes", "a", &9).unwrap();
     for _ in 0..3 {
-        (0..3).for_each(|_| runtime.send(&run, "n", &"x".repeat(4_000)).unwrap());
+        (0..3).for_each(|_| runtime.send(&run, "n", &"x".repeat(3_000)).unwrap());
         runtime.run(sleep(ms(5))).unwrap();
     }
-    assert_eq!(runtime.wait_for(&run).unwrap(), 36_000);
+    assert_eq!(runtime.wait_for(&run).unwrap(), 27_000);
 }
 
 #[test]
