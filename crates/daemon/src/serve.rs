@@ -17,7 +17,7 @@ use tiffany::cli::{Asked, GuestError, clean, units};
 use tiffany::logging::{self, Format, Level};
 
 use crate::app::App;
-use crate::config::{Config, MAX_STEP_SLOTS};
+use crate::config::{Config, MAX_STEP_SLOTS, check_grace};
 use crate::daemon::{Daemon, GRACE, LISTEN, ServeError, Serving};
 use crate::error::DaemonError;
 use crate::notify;
@@ -30,7 +30,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     listen: Option<SocketAddr>,
     /// How long running steps have when the daemon is told to end.
-    #[arg(long, value_name = "TIME", value_parser = units::time)]
+    #[arg(long, value_name = "TIME", value_parser = grace)]
     grace: Option<Duration>,
     /// How many steps may block a thread at the same time; the others wait for a slot.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=MAX_STEP_SLOTS.into()))]
@@ -48,6 +48,12 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     numbers.parse().map_err(|_| {
         "it takes an address and a port, such as 127.0.0.1:8787, or 0.0.0.0:8787 for all of the machine's".into()
     })
+}
+
+/// How long running steps have, as people type it.
+fn grace(text: &str) -> Result<Duration, String> {
+    let grace = units::time(text)?;
+    check_grace(grace).map(|()| grace)
 }
 
 /// The command as the others see it.
