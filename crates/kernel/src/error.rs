@@ -164,7 +164,7 @@ kinds! {
     /// A value that has to be written down cannot be.
     Unserializable = "TFY0034", "give that part of the value a form that JSON has";
     /// What was written down cannot be read as the type that is wanted.
-    Unreadable = "TFY0035", "let the type read what older versions wrote, or correct the input";
+    Unreadable = "TFY0035", "correct the input; if an older version of the program wrote it, let the type read that form as well";
     /// A durable run did something else than its log says it did.
     Diverged = "TFY0036", "bring the recorded call back, or let new code live with old runs by `patched`";
     /// An id that belongs to a run with another function or another input.
