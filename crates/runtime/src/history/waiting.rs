@@ -46,6 +46,8 @@ pub(crate) enum About {
     Key(String),
     Uuid(String),
     Question(String, Option<String>),
+    /// The run that a message is sent to.
+    Receiver(String),
 }
 
 /// Where a step stands.
@@ -115,6 +117,11 @@ impl Waiting {
             },
             About::Key(key) => format!(" `{key}`"),
             About::Uuid(uuid) => format!(" {uuid}"),
+            About::Receiver(run) => {
+                return format!(
+                    "send to run {run}, not delivered yet: its inbox is full, or it is held"
+                );
+            }
             About::Question(question, None) => format!(" {question:?}"),
             About::Question(question, Some(until)) => match left(until) {
                 Some(left) => format!(" {question:?}, {left} left"),

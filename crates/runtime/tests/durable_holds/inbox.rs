@@ -209,3 +209,46 @@ fn messages_that_are_sent_while_no_process_runs_count_too() {
     let full = control.send(run.uuid(), "n", &0_u64).unwrap_err();
     assert_eq!(full.kind(), ErrorKind::InboxFull, "{full}");
 }
+
+#[test]
+fn two_runs_that_wait_for_each_other_say_so_and_there_are_ways_out() {
+    async fn floods(id: String) -> Result<(), TaskError> {
+        for n in 0.. {
+            send(run_id(&id), "n", &n).await?;
+        }
+        Ok(())
+    }
+    let dir = Dir::new();
+    let build = |messages| {
+        let limits = RunLimits { messages: Some(messages), ..RunLimits::default() };
+        dir.builder().register("floods", floods).run_limits(limits).build().unwrap()
+    };
+    let mut runtime = build(2);
+    let a = runtime.submit::<()>("floods", "a", &"b").unwrap();
+    let b = runtime.submit::<()>("floods", "b", &"a").unwrap();
+    let wait = |from: &DurableRun<()>| {
+        // The file of a run comes into being a moment after the run.
+        let tasks = Chronicle::new(&dir.0, from.uuid()).tasks(None).ok()?;
+        tasks.tasks.first()?.waits.last().cloned()
+    };
+    for (from, to) in [(&a, &b), (&b, &a)] {
+        let to = to.uuid();
+        let what = format!("send to run {to}, not delivered yet: its inbox is full, or it is held");
+        // Two messages were delivered each way, with three records for each.
+        let is_so = (0..500).any(|_| {
+            runtime.run(sleep(ms(10))).unwrap();
+            wait(from).is_some_and(|wait| (wait.record, &wait.what) == (8, &what))
+        });
+        assert!(is_so, "{:?}", wait(from));
+    }
+    drop(runtime);
+    let mut runtime = build(3);
+    let is_so = (0..500).any(|_| {
+        runtime.run(sleep(ms(10))).unwrap();
+        [&a, &b].iter().all(|from| wait(from).is_some_and(|wait| wait.record > 8))
+    });
+    assert!(is_so, "a larger limit does not help: {:?}", wait(&a));
+    runtime.cancel(&a).unwrap();
+    assert_eq!(runtime.wait_for(&a).unwrap_err().code(), "TFY0003");
+    assert_eq!(runtime.wait_for(&b).unwrap_err().code(), "TFY0042");
+}

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use tiffany::control::{Control, RunQuery, State};
 use tiffany::durable::{DurableRun, Fork, RunLimits, receive, run_id, send, step};
+use tiffany::history::Chronicle;
 use tiffany::{
     AgentTask, Builder, ErrorKind, RunError, Runtime, TaskContext, TaskError, TaskStatus, binding,
     random, sleep, spawn, spawn_agent,
