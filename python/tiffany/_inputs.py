@@ -101,6 +101,10 @@ class _Fit:
             return value if value in args else self.other(_either(map(shown, args)), value, place)
         if hint is None or hint is type(None):
             return value if value is None else self.other("null", value, place)
+        if hint is int and isinstance(value, float) and value.is_integer():
+            # JSON has one kind of number, and other programs write 1 as 1.0. It has to be the same
+            # number when the run is brought back, so it does not matter who asks.
+            return int(value)
         if hint in _PLAIN:
             return value if _is_plain(hint, value) else self.other(_PLAIN[hint], value, place)
         if (origin or hint) in _LISTS:
