@@ -233,7 +233,7 @@ fn verify_finds_what_is_left_of_a_removed_run() {
     let copy = home.log().join("wal/old copy");
     std::fs::write(&copy, &line).unwrap();
     let found = home.run(&["verify", "--erased", "a"]).failed(1, "TFY0205");
-    assert!(found.stdout.contains("wal/old copy has something of run "), "{found:?}");
+    assert!(found.stdout.contains("wal/old copy still has data of run "), "{found:?}");
     let found = home.run(&["verify", "--erased", "a", "--json"]).failed_json(1, "TFY0205").lines();
     assert_eq!(found[0]["left_in"], "wal/old copy");
     assert_eq!(found[1]["summary"]["erased"], false);

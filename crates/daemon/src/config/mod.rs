@@ -167,7 +167,8 @@ impl Config {
             why: short(&error),
         })?;
         if let Some(origin) = config.origins.iter().find(|origin| !is_origin(origin)) {
-            let why = format!("`{origin}` is no origin: it is like `https://tiffany.example.org`");
+            let why =
+                format!("`{origin}` is not an origin: it is like `https://tiffany.example.org`");
             return Err(ConfigError { place: format!("{}: origins", file.display()), why });
         }
         if let Some(host) = config.hosts.iter().find(|host| !is_host(host)) {
@@ -354,13 +355,13 @@ mod tests {
             ("[[retention]]\nstate = ['over']", "`over` is not one of `completed`"),
             ("[log]\nlevel = 'loud'", "`level`: `loud` is not one of `error`, `warn`"),
             ("redact = ['pattern (']", "t.toml: redact: the pattern `(`"),
-            ("origins = ['shop.example']", "t.toml: origins: `shop.example` is no origin"),
+            ("origins = ['shop.example']", "t.toml: origins: `shop.example` is not an origin"),
             (
                 "[limits]\nwaiting = 9223372036854775807",
                 "t.toml: limits: `waiting` is 9223372036854775807, and may be from 1 to 1000000",
             ),
             ("[limits]\nstreams = 9223372036854775807", "limits: `streams` is 9223372036854775807"),
-            ("origins = ['https://a b']", "origins: `https://a b` is no origin"),
+            ("origins = ['https://a b']", "origins: `https://a b` is not an origin"),
             ("hosts = ['a b']", "t.toml: hosts: `a b` is not the name of a host"),
             ("hosts = ['']", "hosts: `` is not the name of a host"),
             ("hosts = ['ok', 'shop.example:80']", "hosts: `shop.example:80` is not the name of"),

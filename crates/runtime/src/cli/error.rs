@@ -150,12 +150,12 @@ pub enum CliError {
     NobodyMeasures(PathBuf),
     /// Something is left of runs that were removed.
     #[error(
-        "{0} [TFY0205]; a process that has the directory erases it a second after the removal; where none has it, `rm` of the run does"
+        "{0} [TFY0205]; if a process has the directory, wait a few seconds and look again; otherwise erase it with `tiffany rm RUN`"
     )]
     NotErased(String),
     /// Secrets are taken out of what is in the log, by rules that are not known here.
     #[error(
-        "the log in {} is written without secrets, by redaction rules that this command does not have [TFY0212]; give the configuration that has them with `--config FILE`, or use the program that sets them", .0.display()
+        "the log in {} is redacted by rules that this command does not have [TFY0212]; name the configuration that has them with `--config FILE`, or use the program that sets them", .0.display()
     )]
     NeedsRules(PathBuf),
 }

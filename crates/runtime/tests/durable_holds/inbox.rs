@@ -252,3 +252,57 @@ fn two_runs_that_wait_for_each_other_say_so_and_there_are_ways_out() {
     assert_eq!(runtime.wait_for(&a).unwrap_err().code(), "TFY0003");
     assert_eq!(runtime.wait_for(&b).unwrap_err().code(), "TFY0042");
 }
+
+/// Receives messages of these names, one after the other; a name after `try` for a moment at most, one after `hour` for
+/// an hour. `sleep` is not a name.
+async fn receives(names: Vec<String>) -> Result<(), TaskError> {
+    let hour = Duration::from_secs(3600);
+    for name in names {
+        match name.split_once(' ') {
+            Some(("try", name)) => drop(timeout(ms(1), receive::<u8>(name)).await),
+            Some((_, name)) => drop(timeout(hour, receive::<u8>(name)).await),
+            None if name == "sleep" => sleep(hour).await,
+            None => drop(receive::<u8>(&name).await?),
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn unread_messages_of_a_run_that_is_not_in_memory_are_known_from_its_log() {
+    let count = RunLimits { messages: Some(5), ..RunLimits::default() };
+    // Each message has one byte.
+    let bytes = RunLimits { message_bytes: Some(5), ..RunLimits::default() };
+    let cases: [(&[&str], &[&str], usize); 9] = [
+        (&["never"], &[], 0),
+        (&["never"], &["n", "m"], 2),
+        (&["n", "never"], &["n"], 0),
+        (&["n", "never"], &["n", "n", "m"], 2),
+        // They came before the run asked for them.
+        (&["go", "n", "n", "never"], &["n", "n", "n", "go"], 1),
+        // It does not wait for this one any more.
+        (&["try n", "never"], &["n"], 1),
+        (&["try n", "sleep"], &["n"], 1),
+        // It waits for two things at once.
+        (&["hour n", "never"], &["n"], 0),
+        (&["hour n", "hour n", "sleep"], &["n", "n", "n"], 1),
+    ];
+    for (limits, (names, sent, unread)) in
+        [count, bytes].into_iter().flat_map(|limits| cases.map(|case| (limits, case)))
+    {
+        let dir = Dir::new();
+        let build =
+            || dir.builder().register("receives", receives).run_limits(limits).build().unwrap();
+        let mut runtime = build();
+        let run = runtime.submit::<()>("receives", "a", &names).unwrap();
+        runtime.run(sleep(ms(5))).unwrap();
+        sent.iter().for_each(|name| runtime.send(&run, name, &7).unwrap());
+        runtime.run(sleep(ms(5))).unwrap();
+        runtime.hold(&run, "ada", None).unwrap();
+        drop(runtime);
+        let mut runtime = build();
+        assert_eq!(state(&mut runtime, "a"), State::Held);
+        let room = (0..9).take_while(|_| runtime.send(&run, "n", &7).is_ok()).count();
+        assert_eq!(room, 5 - unread, "{names:?}, sent {sent:?}, {limits:?}");
+    }
+}

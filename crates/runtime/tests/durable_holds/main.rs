@@ -14,7 +14,7 @@ use tiffany::durable::{DurableRun, Fork, RunLimits, receive, run_id, send, step}
 use tiffany::history::Chronicle;
 use tiffany::{
     AgentTask, Builder, ErrorKind, RunError, Runtime, TaskContext, TaskError, TaskStatus, binding,
-    random, sleep, spawn, spawn_agent,
+    random, sleep, spawn, spawn_agent, timeout,
 };
 
 use durable_kit::{Dir, TO_BE_KILLED, ms};
