@@ -36,7 +36,7 @@ pub fn time(text: &str) -> Result<Duration, String> {
 pub fn span(time: Duration) -> String {
     let millis = time.as_millis();
     let units = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
-    let whole = units.iter().find(|(_, of)| millis >= *of && millis % of == 0);
+    let whole = units.iter().find(|(_, of)| millis >= *of && millis.is_multiple_of(*of));
     match whole {
         Some((unit, of)) => format!("{}{unit}", millis / of),
         None if millis == 0 => "0s".into(),
