@@ -717,11 +717,7 @@ impl Runtime {
                     self.with_run(release.run(), |run| run.release(release))
                 }
                 Letter::Request(request, tell) => self.serve(request, tell),
-                Letter::ClientRequest(request, tell) => {
-                    if let Some((request, tell)) = self.host.inbox.admit(request, tell) {
-                        self.serve(request, tell);
-                    }
-                }
+                Letter::ClientRequest(request, tell) => self.serve_client(request, tell),
                 Letter::Logged(notice) => self.logged(notice),
                 Letter::Measure => self.measure(),
                 Letter::GivenUp(run) => drop(self.stalled.insert(run)),
