@@ -76,7 +76,8 @@ impl Offline {
         let disk: Arc<dyn Disk> = Arc::new(RealDisk);
         let settings = Settings::default();
         match Writer::open_for(LockTerm::Brief, Arc::clone(&disk), root, settings) {
-            Ok((writer, _)) => {
+            Ok((writer, recovery)) => {
+                recovery.losses.iter().for_each(|loss| tracing::warn!(target: "tiffany", "{loss}"));
                 let log = Some(Log::Held(Box::new(writer)));
                 let root = root.into();
                 Ok(Offline { log, disk, root, needed: None, collected: None, witness: None })

@@ -156,6 +156,7 @@ impl Runtime {
         batch.redact(self.settings.redactions.clone());
         let page = Page::new(batch);
         let (writer, recovery) = Writer::open(disk, &root, settings)?;
+        recovery.losses.iter().for_each(|loss| tracing::warn!(target: "tiffany", "{loss}"));
         let disk = writer.disk();
         if inline.is_none() {
             let rules = self.settings.redactions.as_ref().map(|rules| rules.marks());

@@ -14,8 +14,12 @@ use super::line::Chain;
 use crate::mutation::Mutation;
 
 const MAGIC: &[u8; 8] = b"\x89TFYIDX\n";
-const VERSION: u32 = 1;
+/// Frames have the second version if they say which block must be there, so that a log that was closed can be read by
+/// older programs.
+const VERSION: u32 = 2;
 const HEADER: usize = 48;
+/// The header of the second version.
+const LONG_HEADER: usize = 56;
 const ENTRY: usize = 48;
 
 /// Whether a run goes on.
@@ -66,12 +70,16 @@ pub(crate) struct IndexState {
     pub(crate) salt: u32,
     /// So many segments there are at least.
     pub(crate) segments: u32,
+    /// A block of this number or a higher one is in the segments; 0 if nothing is said.
+    pub(crate) expected: u64,
     /// Where the last good frame ends.
     pub(crate) len: u64,
     /// How many entries the frames have, doubles included.
     pub(crate) entries: usize,
     /// A frame at the end was cut off.
     pub(crate) torn: bool,
+    /// There was no index.
+    pub(crate) is_new: bool,
 }
 
 /// One frame, to be written.
@@ -80,13 +88,18 @@ pub(crate) struct Frame<'a> {
     pub(crate) life: u64,
     pub(crate) salt: u32,
     pub(crate) segments: u32,
+    pub(crate) expected: u64,
     pub(crate) entries: &'a [(Uuid, RunEntry)],
     pub(crate) unerased: &'a BTreeSet<Uuid>,
 }
 
 impl Frame<'_> {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = vec![0; HEADER];
+        let (version, header) = match self.expected {
+            0 => (1_u32, HEADER),
+            _ => (VERSION, LONG_HEADER),
+        };
+        let mut out = vec![0; header];
         for (run, entry) in self.entries {
             out.extend_from_slice(&run.0.to_be_bytes());
             out.extend_from_slice(&entry.len.to_le_bytes());
@@ -96,23 +109,24 @@ impl Frame<'_> {
             let unerased = u8::from(self.unerased.contains(run));
             out.extend_from_slice(&[entry.state as u8, unerased, 0, 0, 0, 0, 0, 0]);
         }
-        let table_crc = crc32c::crc32c(&out[HEADER..]);
+        let table_crc = crc32c::crc32c(&out[header..]);
         out[..8].copy_from_slice(MAGIC);
-        out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        out[8..12].copy_from_slice(&version.to_le_bytes());
         out[16..24].copy_from_slice(&self.upto.to_le_bytes());
         out[24..32].copy_from_slice(&self.life.to_le_bytes());
         out[32..36].copy_from_slice(&(self.entries.len() as u32).to_le_bytes());
         out[36..40].copy_from_slice(&table_crc.to_le_bytes());
         out[40..44].copy_from_slice(&self.salt.to_le_bytes());
         out[44..48].copy_from_slice(&self.segments.to_le_bytes());
-        let crc = header_crc(&out);
+        out[48..header].copy_from_slice(&self.expected.to_le_bytes()[..header - 48]);
+        let crc = header_crc(&out[..header]);
         out[12..16].copy_from_slice(&crc.to_le_bytes());
         out
     }
 }
 
 fn header_crc(header: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&header[..12]), &header[16..HEADER])
+    crc32c::crc32c_append(crc32c::crc32c(&header[..12]), &header[16..])
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -131,9 +145,13 @@ enum FrameFlaw {
 impl IndexState {
     /// Takes in the frame at the beginning of `bytes`, and gives its length.
     fn take_frame(&mut self, bytes: &[u8]) -> Result<usize, FrameFlaw> {
-        if bytes.len() < HEADER
+        let header = match bytes.get(8..12) {
+            Some([1, 0, 0, 0]) => HEADER,
+            _ => LONG_HEADER,
+        };
+        if bytes.len() < header
             || !bytes.starts_with(MAGIC)
-            || header_crc(bytes) != u32_at(bytes, 12)
+            || header_crc(&bytes[..header]) != u32_at(bytes, 12)
         {
             return Err(FrameFlaw::Bad);
         }
@@ -142,7 +160,7 @@ impl IndexState {
             return Err(FrameFlaw::Newer(u64::from(version)));
         }
         let count = u32_at(bytes, 32) as usize;
-        let table = bytes.get(HEADER..HEADER + count * ENTRY).ok_or(FrameFlaw::Bad)?;
+        let table = bytes.get(header..header + count * ENTRY).ok_or(FrameFlaw::Bad)?;
         if crc32c::crc32c(table) != u32_at(bytes, 36) {
             return Err(FrameFlaw::Bad);
         }
@@ -170,8 +188,9 @@ impl IndexState {
         (self.upto, self.life, self.salt) =
             (u64_at(bytes, 16), u64_at(bytes, 24), u32_at(bytes, 40));
         self.segments = u32_at(bytes, 44);
+        self.expected = if header == LONG_HEADER { u64_at(bytes, 48) } else { 0 };
         self.entries += count;
-        Ok(HEADER + table.len())
+        Ok(header + table.len())
     }
 }
 
