@@ -255,7 +255,7 @@ fn a_newer_version_is_not_guessed_at() {
     let index = home.log().join("commit/index");
     // A header of a newer version that is whole.
     let mut bytes = fs::read(&index).unwrap();
-    bytes[8] = 2;
+    bytes[8] = 9;
     let crc = crc32c(&[&bytes[..12], &bytes[16..48]].concat());
     bytes[12..16].copy_from_slice(&crc.to_le_bytes());
     fs::write(&index, bytes).unwrap();

@@ -156,20 +156,18 @@ def check_index(data):
             "<8sIIQQIIII", header
         )
         need(magic == b"\x89TFYIDX\n" and version in (1, 2), "a frame that is none")
-        expected = 0
-        if version == 2:
-            header = data[at : at + 56]
-            expected = struct.unpack("<Q", header[48:])[0]
         need(crc32c(header[16:], crc32c(header[:12])) == crc, "a frame with another checksum")
-        at += len(header)
-        table = data[at : at + 48 * count]
-        need(crc32c(table) == table_crc, "a frame with another table")
+        before = 8 if version == 2 else 0
+        rest = data[at + 48 : at + 48 + before + 48 * count]
+        need(crc32c(rest) == table_crc, "a frame with another table")
+        expected = struct.unpack("<Q", rest[:8])[0] if before else 0
+        table = rest[before:]
         for n in range(count):
             entry = table[48 * n : 48 * n + 48]
             length, seq, generation, line_crc, state = struct.unpack("<QQIIB7x", entry[16:])
             runs[str(uuid.UUID(bytes=entry[:16]))] = (state, generation, length, seq, line_crc)
         head = (upto, life, salt, segments, expected)
-        at += len(table)
+        at += 48 + len(rest)
     need(head is not None, "an index without a frame")
     return head + (runs,)
 

@@ -18,8 +18,8 @@ const MAGIC: &[u8; 8] = b"\x89TFYIDX\n";
 /// older programs.
 const VERSION: u32 = 2;
 const HEADER: usize = 48;
-/// The header of the second version.
-const LONG_HEADER: usize = 56;
+/// What the second version has before its entries: the number of a block.
+const EXPECTED: usize = 8;
 const ENTRY: usize = 48;
 
 /// Whether a run goes on.
@@ -95,11 +95,14 @@ pub(crate) struct Frame<'a> {
 
 impl Frame<'_> {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let (version, header) = match self.expected {
-            0 => (1_u32, HEADER),
-            _ => (VERSION, LONG_HEADER),
+        let mut out = vec![0; HEADER];
+        let version = match self.expected {
+            0 => 1,
+            expected => {
+                out.extend_from_slice(&expected.to_le_bytes());
+                VERSION
+            }
         };
-        let mut out = vec![0; header];
         for (run, entry) in self.entries {
             out.extend_from_slice(&run.0.to_be_bytes());
             out.extend_from_slice(&entry.len.to_le_bytes());
@@ -109,7 +112,7 @@ impl Frame<'_> {
             let unerased = u8::from(self.unerased.contains(run));
             out.extend_from_slice(&[entry.state as u8, unerased, 0, 0, 0, 0, 0, 0]);
         }
-        let table_crc = crc32c::crc32c(&out[header..]);
+        let table_crc = crc32c::crc32c(&out[HEADER..]);
         out[..8].copy_from_slice(MAGIC);
         out[8..12].copy_from_slice(&version.to_le_bytes());
         out[16..24].copy_from_slice(&self.upto.to_le_bytes());
@@ -118,15 +121,14 @@ impl Frame<'_> {
         out[36..40].copy_from_slice(&table_crc.to_le_bytes());
         out[40..44].copy_from_slice(&self.salt.to_le_bytes());
         out[44..48].copy_from_slice(&self.segments.to_le_bytes());
-        out[48..header].copy_from_slice(&self.expected.to_le_bytes()[..header - 48]);
-        let crc = header_crc(&out[..header]);
+        let crc = header_crc(&out);
         out[12..16].copy_from_slice(&crc.to_le_bytes());
         out
     }
 }
 
 fn header_crc(header: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&header[..12]), &header[16..])
+    crc32c::crc32c_append(crc32c::crc32c(&header[..12]), &header[16..HEADER])
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -145,13 +147,9 @@ enum FrameFlaw {
 impl IndexState {
     /// Takes in the frame at the beginning of `bytes`, and gives its length.
     fn take_frame(&mut self, bytes: &[u8]) -> Result<usize, FrameFlaw> {
-        let header = match bytes.get(8..12) {
-            Some([1, 0, 0, 0]) => HEADER,
-            _ => LONG_HEADER,
-        };
-        if bytes.len() < header
+        if bytes.len() < HEADER
             || !bytes.starts_with(MAGIC)
-            || header_crc(&bytes[..header]) != u32_at(bytes, 12)
+            || header_crc(bytes) != u32_at(bytes, 12)
         {
             return Err(FrameFlaw::Bad);
         }
@@ -160,10 +158,12 @@ impl IndexState {
             return Err(FrameFlaw::Newer(u64::from(version)));
         }
         let count = u32_at(bytes, 32) as usize;
-        let table = bytes.get(header..header + count * ENTRY).ok_or(FrameFlaw::Bad)?;
-        if crc32c::crc32c(table) != u32_at(bytes, 36) {
+        let before = if version == 1 { 0 } else { EXPECTED };
+        let rest = bytes.get(HEADER..HEADER + before + count * ENTRY).ok_or(FrameFlaw::Bad)?;
+        if crc32c::crc32c(rest) != u32_at(bytes, 36) {
             return Err(FrameFlaw::Bad);
         }
+        let (expected, table) = rest.split_at(before);
         for entry in table.chunks_exact(ENTRY) {
             let run = Uuid(u128::from_be_bytes(entry[..16].try_into().expect("sixteen bytes")));
             let state = match entry[40] {
@@ -188,9 +188,9 @@ impl IndexState {
         (self.upto, self.life, self.salt) =
             (u64_at(bytes, 16), u64_at(bytes, 24), u32_at(bytes, 40));
         self.segments = u32_at(bytes, 44);
-        self.expected = if header == LONG_HEADER { u64_at(bytes, 48) } else { 0 };
+        self.expected = if expected.is_empty() { 0 } else { u64_at(expected, 0) };
         self.entries += count;
-        Ok(header + table.len())
+        Ok(HEADER + rest.len())
     }
 }
 
