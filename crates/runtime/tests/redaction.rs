@@ -370,6 +370,9 @@ fn a_directory_in_the_place_of_the_note_about_redaction_is_named() {
         let dir = Dir::new();
         std::fs::create_dir_all(dir.0.join("redacted")).unwrap();
         let refused = dir.builder().redact(rules).build().map(drop).unwrap_err().to_string();
-        assert!(refused.contains("redacted: it is a directory [TFY0255]"), "{refused}");
+        assert!(
+            refused.contains("redacted: it is a directory, not a regular file [TFY0255]"),
+            "{refused}"
+        );
     }
 }
