@@ -474,7 +474,7 @@ fn those_who_watch_see_a_hold() {
     while let Some(told) = events.next_timeout(Duration::from_secs(30)).unwrap() {
         match told {
             Told::Event(event) if event.message == error.to_string() => {
-                seen.push((event.task_id.clone(), event.stage));
+                seen.push((event.task_id, event.stage));
             }
             _ => {}
         }
