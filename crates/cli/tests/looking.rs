@@ -589,6 +589,8 @@ fn a_damaged_end_of_the_index_or_of_the_removed_runs_is_damage() {
         let verified = home.run(&["verify"]).failed(1, "TFY0065");
         assert!(verified.stdout.contains(&format!("commit/{name} is damaged")), "{verified:?}");
         assert!(verified.stdout.contains("[TFY0253]"), "{verified:?}");
+        let doctor = home.run(&["doctor"]);
+        assert!(doctor.code == 1 && doctor.stdout.contains("[TFY0253]"), "{doctor:?}");
         // Opening it writes it again, and the id stays known.
         let removed = home.run(&["rm", "toast"]).ok();
         assert!(removed.stderr.contains("TFY0253"), "{removed:?}");

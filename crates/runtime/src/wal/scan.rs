@@ -218,7 +218,8 @@ impl<'a> Scan<'a> {
         let torn = self.torn_at(number).ok().flatten();
         let (path, offset) = match torn {
             Some(torn) => (torn.segment, torn.offset),
-            None => (self.segments[0].path.clone(), 0),
+            // A damaged index can expect a block where there is no segment.
+            None => (self.segments.first().map_or("commit".into(), |first| first.path.clone()), 0),
         };
         LogError::DamagedCommitLog { path, offset, block: number }
     }
