@@ -156,9 +156,9 @@ impl Runtime {
         batch.redact(self.settings.redactions.clone());
         let page = Page::new(batch);
         let (writer, recovery) = Writer::open(disk, &root, settings)?;
-        recovery.losses.iter().for_each(|loss| tracing::warn!(target: "tiffany", "{loss}"));
         let disk = writer.disk();
         if inline.is_none() {
+            recovery.losses.iter().for_each(|loss| tracing::warn!(target: "tiffany", "{loss}"));
             let rules = self.settings.redactions.as_ref().map(|rules| rules.marks());
             mark_redacted(&*disk, &root, &rules.unwrap_or_default())?;
         }

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::Deserialize;
-use tiffany_kernel::ErrorKind;
 
 use super::disk::Disk;
 use super::index::RunState;
@@ -20,9 +19,11 @@ pub(super) struct OpenTasks<'a> {
     disk: &'a dyn Disk,
     root: &'a Path,
     open: BTreeSet<u64>,
-    has_begun: bool,
-    /// The run ended as a whole, whatever its tasks did.
-    is_over: bool,
+    /// Whether the last end of the root is the run's: a root that is cancelled although nobody asked for it fails
+    /// afterwards, by a deadlock or a limit.
+    root_is_over: bool,
+    is_cancelled: bool,
+    is_compacted: bool,
 }
 
 /// What is read of the tables of a snapshot.
@@ -36,47 +37,47 @@ struct Table {
     tid: u64,
 }
 
-/// What is read of an error.
-#[derive(Deserialize)]
-struct Failure {
-    kind: ErrorKind,
-}
-
 impl<'a> OpenTasks<'a> {
     /// Of a run in the log in `root`, before its first line.
     pub(super) fn new(disk: &'a dyn Disk, root: &'a Path) -> OpenTasks<'a> {
-        OpenTasks { disk, root, open: BTreeSet::new(), has_begun: false, is_over: false }
+        let (root_is_over, is_cancelled, is_compacted) = (false, false, false);
+        OpenTasks { disk, root, open: BTreeSet::new(), root_is_over, is_cancelled, is_compacted }
     }
 
     pub(super) fn take(&mut self, record: &Record<'_>) {
         let tid = record.tid.0;
         match record.record_type() {
-            Some(RecordType::RunStart) => {
-                self.has_begun = true;
-                self.open = BTreeSet::from([ROOT]);
-            }
+            Some(RecordType::RunStart) => self.open = BTreeSet::from([ROOT]),
             Some(RecordType::Snapshot) => {
                 if let Some(tables) = self.tables(record) {
                     self.open = tables.tasks.iter().map(|task| task.tid).collect();
+                    self.root_is_over = !self.open.contains(&ROOT);
                 }
             }
             Some(RecordType::TaskSpawn) if record.get("error").is_none() => {
                 self.open.extend(record.uint("child"));
             }
-            Some(RecordType::TaskExit | RecordType::TaskCancel) => drop(self.open.remove(&tid)),
-            Some(RecordType::TaskAbort) => {
-                self.open.remove(&tid);
-                self.is_over |= tid == ROOT && is_deadlock(record);
+            Some(RecordType::TaskWake) => {
+                self.is_cancelled |= record.str("why").as_deref() == Some("cancel");
             }
+            Some(RecordType::TaskExit | RecordType::TaskAbort) => self.end(tid, true),
+            Some(RecordType::TaskCancel) => self.end(tid, self.is_cancelled),
             // Only finished runs are compacted.
-            Some(RecordType::Compacted) => self.is_over = true,
+            Some(RecordType::Compacted) => self.is_compacted = true,
             _ => {}
+        }
+    }
+
+    fn end(&mut self, tid: u64, is_last: bool) {
+        self.open.remove(&tid);
+        if tid == ROOT {
+            self.root_is_over = is_last;
         }
     }
 
     /// The state of a run whose last line was taken in.
     pub(super) fn state(&self) -> RunState {
-        match self.is_over || (self.has_begun && self.open.is_empty()) {
+        match self.is_compacted || (self.root_is_over && self.open.is_empty()) {
             true => RunState::Finished,
             false => RunState::Live,
         }
@@ -92,10 +93,4 @@ impl<'a> OpenTasks<'a> {
             }
         }
     }
-}
-
-/// The tasks of a run in a deadlock have no end.
-fn is_deadlock(record: &Record<'_>) -> bool {
-    let failure = record.get("error").map(serde_json::from_str::<Failure>);
-    failure.is_some_and(|failure| failure.is_ok_and(|failure| failure.kind == ErrorKind::Deadlock))
 }
