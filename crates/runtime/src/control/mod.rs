@@ -152,8 +152,8 @@ impl Control {
         Control { way, on_warning, values: Values::Plain }
     }
 
-    /// Calls this with warnings about changes that were made: that an audit could not be completed,
-    /// say. Without it, warnings are logged.
+    /// Calls this with warnings about changes that were made (that an audit could not be completed, say) and about
+    /// damage that was found in a log that no process has. Without it, warnings are logged.
     pub fn on_warning(self, on_warning: fn(&str)) -> Control {
         Control { on_warning, ..self }
     }
@@ -453,7 +453,10 @@ impl Control {
         let answer = match &mut self.way {
             Way::Here(inbox, _) => ask_here(inbox, request),
             Way::Socket(client) => client.ask(&request),
-            Way::Offline(offline) => offline.ask(request),
+            Way::Offline(offline) => {
+                offline.losses.drain(..).for_each(|loss| (self.on_warning)(&loss.to_string()));
+                offline.ask(request)
+            }
         }?;
         Ok(match answer {
             Answer::Warned { answer, warning } => {

@@ -26,6 +26,7 @@ mod index;
 mod json;
 mod line;
 mod lock;
+mod open_tasks;
 mod overlay;
 mod read;
 mod reconcile;
