@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
+use tiffany::binding::keep_handler_from_children;
 use tiffany::cli::clap::{self, Args, FromArgMatches};
 use tiffany::cli::{Asked, GuestError, clean, units};
 use tiffany::logging::{self, Format, Level};
@@ -237,6 +238,8 @@ impl Stop {
             signal_hook::flag::register_usize(signal, Arc::clone(&asked), signal as usize)?;
             signal_hook::flag::register(signal, Arc::clone(&wanted))?;
             signal_hook::low_level::pipe::register(signal, told.try_clone()?)?;
+            // A forked child would tell its parent of its own signals.
+            keep_handler_from_children(signal)?;
         }
         let loop_: Arc<Mutex<Option<RuntimeHandle>>> = Arc::default();
         let (woken, signal) = (Arc::clone(&loop_), Arc::clone(&asked));

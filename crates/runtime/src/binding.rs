@@ -17,7 +17,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub use crate::durable::{Language, Wanted, Way};
-pub use crate::not_inherited::NotInherited;
+pub use crate::not_inherited::{NotInherited, keep_handler_from_children};
+pub use crate::owner_process::end_forked_child;
 pub use crate::watchdog::Interrupter;
 pub use agent::{Agent, agent, request};
 pub use durable::{

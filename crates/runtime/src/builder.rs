@@ -29,6 +29,7 @@ use crate::error::RunError;
 use crate::future_task::{FutureTask, Plain};
 use crate::host::{Entropy, Host, Pools, Workers};
 use crate::inbox::Inbox;
+use crate::owner_process::OwnerProcess;
 use crate::pal::Hub;
 use crate::pool::{Pool, Threads};
 use crate::reactor::Reactor;
@@ -531,7 +532,9 @@ impl Builder {
         let hub = Hub::new(self.activity.clone(), entropy.epoch(), clock.steady(), rules);
         drop(inbox.meters.hub.set(hub.clone()));
         let reactor = reactor.into();
-        let host = Host { clock, inbox, reactor, workers, entropy, tracer, hub, questions };
+        let process = OwnerProcess::current();
+        let host =
+            Host { process, clock, inbox, reactor, workers, entropy, tracer, hub, questions };
         let watched = self.watchdog.map(|patience| {
             let pulse = context::with(|context| context.pulse());
             let (stuck, show) = (Arc::clone(&host.inbox.meters.stuck), Arc::clone(&self.on_stuck));

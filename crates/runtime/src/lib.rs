@@ -64,6 +64,7 @@ pub mod mutation;
 mod near;
 pub mod net;
 mod not_inherited;
+mod owner_process;
 pub mod pal;
 mod panics;
 mod pool;

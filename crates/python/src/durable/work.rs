@@ -81,7 +81,7 @@ impl Work {
     /// An attempt on a thread.
     pub(super) fn attempt(&self, py: Python<'_>, attempt: Attempt) -> Result<String, StepError> {
         let attempted = || {
-            let attempt = Bound::new(py, attempt::Attempt(attempt))?;
+            let attempt = Bound::new(py, attempt::Attempt::new(attempt))?;
             let value = attempt::within(&attempt, || self.call(py, &attempt))?;
             match self.transact {
                 // It is written in the transaction, and so in words already.
@@ -99,7 +99,7 @@ impl Work {
         attempt: Attempt,
     ) -> Result<String, StepError> {
         let attempted = || {
-            let attempt = Bound::new(py, attempt::Attempt(attempt))?;
+            let attempt = Bound::new(py, attempt::Attempt::new(attempt))?;
             let coroutine = attempt::within(&attempt, || self.call(py, &attempt))?;
             let given = (coroutine, attempt::context(&attempt)?);
             let value = py.import("tiffany._loop")?.call_method1("run_here", given)?;

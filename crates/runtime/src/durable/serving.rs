@@ -217,6 +217,18 @@ impl Runtime {
         self.carry_out_accepted(request)
     }
 
+    /// An error once the runtime comes to rest: a request that waited for the loop until then begins nothing.
+    fn refuse_if_ending(&self) -> Result<(), TaskError> {
+        match self.effects.is_closed() {
+            false => Ok(()),
+            true => {
+                let message =
+                    "the process is ending and begins nothing new; ask again when it is back";
+                Err(TaskError::new(ErrorKind::Unreachable, message))
+            }
+        }
+    }
+
     /// Does what is asked, with values as the log has them.
     pub(crate) fn carry_out_accepted(&mut self, request: Request) -> Result<Answer, TaskError> {
         match &self.durable {
@@ -242,6 +254,9 @@ impl Runtime {
             Request::Recorded { run } => self.recorded(run),
             Request::Submit { function, id, input } => {
                 let is_new = !self.knows(uuid_of(&id));
+                if is_new {
+                    self.refuse_if_ending()?;
+                }
                 let function = match self.settings.registry.meant(&function) {
                     Ok(meant) => meant,
                     // A run that is there is the same run, whoever has its code.
@@ -291,6 +306,7 @@ impl Runtime {
             }
             Request::Settle { run, promise, result } => self.settle(run, promise, result),
             Request::Fork { run, at, fork } => {
+                self.refuse_if_ending()?;
                 fork.names().try_for_each(|name| self.refuse_secret("a fork", name))?;
                 self.fork_run(run, at, &fork).map(|(run, id)| Answer::Forked { run, id })
             }

@@ -153,6 +153,11 @@ impl Effects {
         self.is_closed = true;
     }
 
+    /// Whether the runtime is coming to rest.
+    pub(in crate::durable) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
     /// Whether work is being done, or is about to be.
     pub(in crate::durable) fn is_under_way(&self) -> bool {
         self.steps.values().any(|step| step.state.is_out())
