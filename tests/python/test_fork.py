@@ -205,7 +205,7 @@ def until(holds: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("function", ["in_turn", "catches", "in_step"])
+@pytest.mark.parametrize("function", ["in_turn", "catches", "in_step", "in_async_step"])
 def test_children_of_a_daemon_end_where_they_return_and_all_runs_go_on(
     tmp_path: Path, function: str
 ) -> None:

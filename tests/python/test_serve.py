@@ -261,6 +261,7 @@ def test_the_end_waits_for_a_step_and_blames_no_task(tmp_path: Path) -> None:
 
 
 SPINS = """
+import asyncio
 import contextlib
 import dataclasses
 import os
@@ -381,6 +382,48 @@ async def asked():
 @tiffany.step
 def note(path):
     open(path, "w").close()
+
+
+async def spin(path):
+    with open(path, "a") as file:
+        file.write("begun ")
+    while True:
+        try:
+            while True:
+                pass
+        except BaseException:
+            pass
+
+
+@tiffany.step(retries=1, backoff=0.01)
+async def spins_async(path):
+    await spin(path)
+
+
+@tiffany.workflow
+async def awaits(path):
+    await spins_async(path)
+
+
+@tiffany.step
+async def spins_inside(path):
+    await asyncio.create_task(spin(path))
+
+
+@tiffany.workflow
+async def awaits_inside(path):
+    await spins_inside(path)
+
+
+@tiffany.step
+async def greet_async(name):
+    await asyncio.sleep(0.01)
+    return f"hello {name}"
+
+
+@tiffany.workflow
+async def quick_async(name):
+    return await greet_async(name)
 
 
 @tiffany.workflow
@@ -551,6 +594,32 @@ def test_an_answer_that_takes_too_long_is_given_up_and_named_meanwhile(tmp_path:
         assert ask(f"{run}/queries/status", {"input": "short"}) == {"answer": "short"}
         daemon.signal(signal.SIGTERM)
         assert daemon.end().code == 0
+
+
+@pytest.mark.parametrize("function", ["awaits", "awaits_inside"])
+def test_an_async_step_that_spins_fails_and_the_others_go_on(tmp_path: Path, function: str) -> None:
+    home, path = Home(tmp_path), tmp_path / "begun"
+    with spinning(home, turn="2s") as daemon:
+        url = json.loads(daemon.line())["url"]
+        spins = submit(url, function, {"path": str(path)})
+        quick = submit(url, "quick_async", {"name": "Ada"})
+        seen: list[str] = []
+        deadline = time.monotonic() + 20
+        while ask(quick)["state"] == "live" and time.monotonic() < deadline:
+            turns = ask(url + "/api/v1/stuck")["turns"]
+            seen += [turn["name"] for turn in turns if not turn["is_over"]]
+            time.sleep(0.02)
+        assert ask(quick)["value"] == "hello Ada"
+        step = "spins_async" if function == "awaits" else "spins_inside"
+        assert set(seen) == {f"async step `{step}`"}, seen
+        shown = ask(f"{spins}?wait=20")
+        assert (shown["state"], shown["error"]["code"]) == ("failed", "TFY0240"), shown
+        assert f"async step `{step}` kept the loop" in shown["error"]["message"], shown
+        # It was tried again, as its policy says.
+        assert path.read_text() == ("begun begun " if function == "awaits" else "begun ")
+        daemon.signal(signal.SIGTERM)
+        ended = daemon.end()
+        assert ended.code == 0 and f"async step `{step}`" in ended.err, ended
 
 
 def test_a_workflow_that_kills_the_daemon_is_held_after_three_deaths(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ use crate::reactor::Reactor;
 use crate::redact::{self, Redactions, shown};
 use crate::retention::Retention;
 use crate::runtime::Runtime;
+use crate::step_watch::StepWatch;
 use crate::trace::Tracer;
 use crate::wal::RealDisk;
 use crate::watchdog::{Lines, OnStuck, StuckTask, Watched};
@@ -543,6 +544,8 @@ impl Builder {
                 show(task);
             });
             let turns = Arc::clone(&host.inbox.meters.long_turns);
+            let of_steps = StepWatch::new(patience, Arc::clone(&on_stuck), Arc::clone(&turns));
+            drop(host.inbox.step_watch.set(of_steps));
             // In another language the lines of Rust tell nothing.
             let lines = if self.waiting.is_none() { Lines::Tell } else { Lines::Mislead };
             Arc::new(Watched::new(pulse, patience, on_stuck, (turns, lines)))

@@ -76,6 +76,7 @@ pub mod redact;
 pub mod retention;
 mod runtime;
 pub mod signal;
+mod step_watch;
 mod sync;
 mod sys;
 mod task;

@@ -23,6 +23,10 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
+    pub(super) fn inner(&self) -> &tiffany::durable::Attempt {
+        &self.inner
+    }
+
     pub(super) fn new(inner: tiffany::durable::Attempt) -> Attempt {
         Attempt { inner, process: Process::current() }
     }
@@ -154,6 +158,12 @@ pub(super) fn context<'py>(attempt: &Bound<'py, Attempt>) -> PyResult<Bound<'py,
     let context = py.import("contextvars")?.call_method0("Context")?;
     context.call_method1("run", (variable(py)?.getattr("set")?, attempt))?;
     Ok(context)
+}
+
+/// The attempt that is found in a context, if there is one.
+pub(super) fn found_in<'py>(context: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, Attempt>>> {
+    let found = context.call_method1("get", (variable(context.py())?,))?;
+    Ok(found.cast_into::<Attempt>().ok())
 }
 
 /// The attempt that this thread or task of asyncio is in, if it is in one.

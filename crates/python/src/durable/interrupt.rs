@@ -3,9 +3,10 @@
 //! makes calls included, its run forgets what it did in this turn. This file has `unsafe` code because raising it is a
 //! function of the interpreter's C interface.
 
+use std::cell::Cell;
 use std::ffi::c_long;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
@@ -22,7 +23,7 @@ fn turn_interrupted(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
         body.set_item("__module__", "tiffany._core")?;
         body.set_item(
             "__doc__",
-            "Raised in a workflow that kept its turn for longer than its run may. Let it pass.",
+            "Raised in code that kept a loop for longer than it may. Let it pass.",
         )?;
         // Not a function of Python's, in which it would be raised at once.
         body.set_item("__init__", wrap_pyfunction!(caught, py)?)?;
@@ -63,20 +64,63 @@ pub(crate) fn interrupter(py: Python<'_>) -> PyResult<Interrupter> {
     }))
 }
 
-/// Tells the runtime if code of this turn was interrupted. The exception may have been caught, or not raised yet.
+/// What interrupts code on the thread of the loop of asyncio that async steps share.
+static STEPS: Mutex<Option<Interrupter>> = Mutex::new(None);
+
+/// Async steps run on the present thread.
+pub(super) fn steps_are_here(py: Python<'_>) -> PyResult<()> {
+    thread_local! {
+        static IS_KNOWN: Cell<bool> = const { Cell::new(false) };
+    }
+    if !IS_KNOWN.replace(true) {
+        let interrupter = interrupter(py)?;
+        *STEPS.lock().unwrap_or_else(PoisonError::into_inner) = Some(interrupter);
+    }
+    Ok(())
+}
+
+/// Interrupts code on that thread, which may not be there yet.
+pub(crate) fn step_interrupter() -> Interrupter {
+    Arc::new(|goes_on| {
+        let steps = STEPS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        steps.iter().for_each(|interrupt| interrupt(goes_on));
+    })
+}
+
+/// Whether code on this thread was interrupted since this was last asked. The exception may have been caught, or not
+/// raised yet.
+#[inline]
+pub(super) fn take() -> bool {
+    RAISED.with(|raised| raised.load(Ordering::Relaxed) && was_raised(raised))
+}
+
+/// The exception, for one whose code made another of it.
+pub(super) fn error(py: Python<'_>) -> PyResult<PyErr> {
+    Ok(PyErr::from_value(turn_interrupted(py)?.call0()?))
+}
+
+/// Whether an exception is that of an interruption.
+pub(super) fn is_error(py: Python<'_>, error: &PyErr) -> bool {
+    turn_interrupted(py).is_ok_and(|class| error.is_instance(py, class))
+}
+
+/// Tells the runtime if code of this turn was interrupted.
 #[inline]
 pub(crate) fn note() -> bool {
-    RAISED.with(|raised| raised.load(Ordering::Relaxed) && was_interrupted(raised))
+    let was_interrupted = take();
+    if was_interrupted {
+        binding::interrupted();
+    }
+    was_interrupted
 }
 
 #[cold]
-fn was_interrupted(raised: &AtomicBool) -> bool {
+fn was_raised(raised: &AtomicBool) -> bool {
     Python::attach(|_| {
         raised.store(false, Ordering::Relaxed);
         // One that is still to be raised would hit another task.
         raise_in(thread_ident(), std::ptr::null_mut());
     });
-    binding::interrupted();
     true
 }
 

@@ -10,7 +10,7 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString, PyTuple, Py
 use tiffany::durable::{Attempt, StepError};
 use tiffany::{ErrorKind, TaskError, binding};
 
-use crate::durable::attempt;
+use crate::durable::{attempt, interrupt};
 use crate::{errors, json};
 
 /// What is done.
@@ -124,6 +124,14 @@ impl Work {
             return StepError::in_doubt(
                 exception.str().map_or("?".into(), |text| text.to_string()),
             );
+        }
+        if interrupt::is_error(py, error) {
+            let message = format!(
+                "async step `{}` kept the loop that all async steps share for longer than a task may keep its turn",
+                self.name
+            );
+            let error = TaskError::new(ErrorKind::StepInterrupted, message);
+            return binding::worth_another_attempt(error);
         }
         if is(py, error, "_Ended") {
             let text = exception.str().map_or("?".into(), |text| text.to_string());
