@@ -126,6 +126,69 @@ def test_an_input_that_does_not_fit_is_refused_with_its_code(tmp_path: Path) -> 
         stop(daemon, signal.SIGTERM)
 
 
+CHECKED = """
+import dataclasses
+import sys
+
+import tiffany
+
+
+class Odd(Exception):
+    def __str__(self):
+        raise RuntimeError("it has no text")
+
+
+@dataclasses.dataclass
+class Item:
+    name: str
+
+    def __post_init__(self):
+        if self.name == "empty":
+            raise ValueError("a name is wanted")
+        if self.name == "key":
+            raise KeyError("key")
+        if self.name == "surrogate":
+            raise ValueError("no \\ud800")
+        if self.name == "odd":
+            raise Odd
+        if self.name == "interrupt":
+            raise KeyboardInterrupt
+        if self.name == "exit":
+            sys.exit(4)
+
+
+@tiffany.workflow(name="buy")
+async def buy(item: Item):
+    return item.name
+"""
+
+
+def test_an_input_that_a_validator_does_not_like_is_refused_with_its_parameter(
+    tmp_path: Path,
+) -> None:
+    home = Home(tmp_path)
+    home.write("greet.py", CHECKED)
+    with served(home) as daemon:
+        runs = json.loads(daemon.line())["url"] + "/api/v1/runs"
+        for name, said in [
+            ("empty", "ValueError: a name is wanted"),
+            ("key", "KeyError: 'key'"),
+            ("surrogate", "ValueError: no \\ud800"),
+            ("odd", "Odd"),
+            ("interrupt", "KeyboardInterrupt"),
+            ("exit", "SystemExit: 4"),
+        ]:
+            given = {"function": "buy", "id": name, "input": {"item": {"name": name}}}
+            problem = refused(runs, given)
+            assert (problem["status"], problem["code"]) == (422, "TFY0035"), problem
+            assert f"`item` was refused: {said};" in problem["title"], problem
+        # Nothing of them is left.
+        assert ask(runs)["runs"] == []
+        ask(runs, {"function": "buy", "id": "b", "input": {"item": {"name": "tea"}}})
+        assert ask(f"{runs}/b?wait=20")["value"] == "tea"
+        stop(daemon, signal.SIGTERM)
+
+
 ORDERS = """
 from tiffany import workflow
 
@@ -266,6 +329,7 @@ import contextlib
 import dataclasses
 import os
 import re
+import signal
 
 import tiffany
 
@@ -340,6 +404,24 @@ async def suppresses():
     while True:
         with contextlib.suppress(BaseException):
             forever()
+
+
+class EndlessDel:
+    def __del__(self):
+        while True:
+            pass
+
+
+@tiffany.workflow
+async def deletes():
+    while True:
+        EndlessDel()
+
+
+@tiffany.workflow
+async def ignores():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, lambda *_: None)
 
 
 def forever():
@@ -536,8 +618,8 @@ def test_what_code_does_about_its_interruption_never_happened(
         assert ask(run)["state"] == "held"
 
 
-@pytest.mark.parametrize("function", ["catches_again", "suppresses"])
-def test_a_loop_that_catches_everything_is_interrupted(tmp_path: Path, function: str) -> None:
+@pytest.mark.parametrize("function", ["catches_again", "suppresses", "deletes"])
+def test_a_loop_that_disarms_the_interruption_is_interrupted(tmp_path: Path, function: str) -> None:
     home = Home(tmp_path)
     with spinning(home) as daemon:
         url = json.loads(daemon.line())["url"]
@@ -668,6 +750,31 @@ def test_a_daemon_ends_within_its_grace_period_whatever_a_task_does(
         assert time.monotonic() - began < 8
         assert ended.code == 128 + number, ended
         assert "ended after the grace period of 2s: task 1 " in ended.err, ended
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_workflow_that_replaces_signal_handlers_does_not_keep_the_daemon_from_ending(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    home = Home(tmp_path)
+    with spinning(home, "--grace", "2s") as daemon:
+        said = json.loads(daemon.line())
+        run = submit(said["url"], "ignores", {})
+        assert ask(f"{run}?wait=20")["state"] == "completed"
+
+        def is_ignored() -> bool:
+            status = Path(f"/proc/{said['pid']}/status").read_text()
+            ignored = int(re.findall(r"SigIgn:\s*([0-9a-f]+)", status)[0], 16)
+            return bool(ignored & 1 << signal.SIGTERM - 1)
+
+        deadline = time.monotonic() + 10
+        while is_ignored() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert not is_ignored()
+        # Both were put back at the same time.
+        daemon.signal(number)
+        ended = daemon.end()
+        assert ended.code == 0, ended
 
 
 OUTLASTS = """

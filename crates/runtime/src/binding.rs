@@ -17,6 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub use crate::durable::{Language, Wanted, Way};
+pub use crate::kept_handler::KeptHandler;
 pub use crate::not_inherited::{NotInherited, keep_handler_from_children};
 pub use crate::owner_process::end_forked_child;
 pub use crate::watchdog::Interrupter;

@@ -53,6 +53,7 @@ mod host;
 mod inbox;
 mod inline;
 pub mod io;
+mod kept_handler;
 mod line;
 mod lock;
 #[cfg(feature = "logging")]

@@ -1,12 +1,13 @@
 //! Interrupting Python code that keeps the loop for too long: an exception that no `except Exception` catches is raised
 //! in the thread of the loop, and raised again whenever code catches it. Whatever a workflow makes of it, a `finally` that
-//! makes calls included, its run forgets what it did in this turn. This file has `unsafe` code because raising it is a
+//! makes calls included, its run forgets what it did in this turn. Where the interpreter drops exceptions, as in a
+//! `__del__`, it is raised again in the code around that. This file has `unsafe` code because raising it is a
 //! function of the interpreter's C interface.
 
 use std::cell::Cell;
 use std::ffi::c_long;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
@@ -55,13 +56,60 @@ pub(crate) fn interrupter(py: Python<'_>) -> PyResult<Interrupter> {
     let raised = RAISED.with(Arc::clone);
     Ok(Arc::new(move |goes_on| {
         // While this thread has the interpreter, the turn can't end.
-        Python::try_attach(|_| {
+        Python::try_attach(|py| {
             if goes_on() {
                 raised.store(true, Ordering::Relaxed);
+                if let Err(error) = take_unraisable_hook(py) {
+                    error.write_unraisable(py, None);
+                }
                 raise_in(thread, class.as_ptr());
             }
         });
     }))
+}
+
+/// The program's own `sys.unraisablehook`, while ours is in its place.
+static HOOK: Mutex<Option<Py<PyAny>>> = Mutex::new(None);
+
+fn hook_of_program() -> MutexGuard<'static, Option<Py<PyAny>>> {
+    HOOK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// From now on the interpreter tells [`unraisable`] what it drops. Its own hook runs Python code, in which the next
+/// exception would be raised and dropped too.
+fn take_unraisable_hook(py: Python<'_>) -> PyResult<()> {
+    let sys = py.import("sys")?;
+    let (ours, theirs) = (wrap_pyfunction!(unraisable, py)?, sys.getattr("unraisablehook")?);
+    let mut hook = hook_of_program();
+    if hook.is_none() {
+        *hook = Some(theirs.unbind());
+        drop(hook);
+        sys.setattr("unraisablehook", ours)?;
+    }
+    Ok(())
+}
+
+fn give_back_unraisable_hook(py: Python<'_>) {
+    let hook = hook_of_program().take();
+    let give = |hook| py.import("sys")?.setattr("unraisablehook", hook);
+    if let Some(Err(error)) = hook.map(give) {
+        error.write_unraisable(py, None);
+    }
+}
+
+/// An exception was dropped. The one of an interruption is raised again, in the code around.
+#[pyfunction]
+fn unraisable(dropped: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = dropped.py();
+    let class = turn_interrupted(py)?;
+    if dropped.getattr("exc_type")?.is(class) {
+        if RAISED.with(|raised| raised.load(Ordering::Relaxed)) {
+            raise_in(thread_ident(), class.as_ptr());
+        }
+        return Ok(());
+    }
+    let hook = hook_of_program().as_ref().map(|hook| hook.clone_ref(py));
+    hook.map_or(Ok(()), |hook| hook.call1(py, (dropped,)).map(drop))
 }
 
 /// What interrupts code on the thread of the loop of asyncio that async steps share.
@@ -116,10 +164,11 @@ pub(crate) fn note() -> bool {
 
 #[cold]
 fn was_raised(raised: &AtomicBool) -> bool {
-    Python::attach(|_| {
+    Python::attach(|py| {
         raised.store(false, Ordering::Relaxed);
         // One that is still to be raised would hit another task.
         raise_in(thread_ident(), std::ptr::null_mut());
+        give_back_unraisable_hook(py);
     });
     true
 }
