@@ -9,7 +9,7 @@ import contextvars
 import functools
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
 from tiffany import _core
@@ -59,7 +59,9 @@ def _started() -> asyncio.AbstractEventLoop:
 
 
 def _task(
-    loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **options: Any
+    loop: asyncio.AbstractEventLoop,
+    coroutine: Coroutine[Any, Any, Any] | Generator[Any, None, Any],
+    **options: Any,
 ) -> asyncio.Task[Any]:
     """A task whose turns on the loop are watched."""
     watched = _core._step_coroutine(coroutine, options.get("context"))

@@ -9,13 +9,13 @@ import sys
 import threading
 import time
 import urllib.error
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_kit import LONGEST_SECONDS, Home, Started, environment
+from serve_kit import ask, submit
 
 PROGRAM = """
 import os, threading, time, tiffany
@@ -172,19 +172,6 @@ def serving(home: Home) -> Started:
     return home.start("--app", "forks.py", "serve", "--json", "--listen", "127.0.0.1:0")
 
 
-def ask(address: str, body: object = None) -> Any:
-    data = None if body is None else json.dumps(body).encode()
-    headers = {"Content-Type": "application/json"}
-    request = urllib.request.Request(address, data=data, headers=headers)
-    with urllib.request.urlopen(request, timeout=LONGEST_SECONDS) as answer:
-        return json.load(answer)
-
-
-def start(url: str, function: str, id: str, **given: object) -> str:
-    ask(f"{url}/api/v1/runs", {"function": function, "id": id, "input": given})
-    return f"{url}/api/v1/runs/{id}"
-
-
 def lines_of(path: Path) -> list[list[str]]:
     return [line.split() for line in path.read_text().splitlines()]
 
@@ -215,9 +202,10 @@ def test_children_of_a_daemon_end_where_they_return_and_all_runs_go_on(
         said = json.loads(daemon.line())
         url, pid = said["url"], said["pid"]
         works = [
-            start(url, "works", f"works-{n}", path=f"{worked}-{n}", count=count) for n in range(4)
+            submit(url, "works", {"path": f"{worked}-{n}", "count": count}, f"works-{n}")
+            for n in range(4)
         ]
-        forking = [start(url, function, f"fork-{n}", path=str(path)) for n in range(forks)]
+        forking = [submit(url, function, {"path": str(path)}, f"fork-{n}") for n in range(forks)]
         assert {ask(f"{run}?wait=20")["value"] for run in forking} == {"parent"}
         assert {ask(f"{run}?wait=20")["value"] for run in works} == {count}
         # Each step was done once, by the daemon.
@@ -237,7 +225,7 @@ def test_children_of_a_daemon_end_where_they_return_and_all_runs_go_on(
 def test_a_daemon_is_not_told_of_signals_to_its_children(tmp_path: Path) -> None:
     with serving(Home(tmp_path)) as daemon:
         url = json.loads(daemon.line())["url"]
-        run = start(url, "pools", "pools")
+        run = submit(url, "pools", {})
         assert ask(f"{run}?wait=30")["value"] == -signal.SIGTERM
         assert ask(f"{url}/readyz")
         daemon.signal(signal.SIGTERM)
@@ -251,10 +239,10 @@ def test_requests_that_waited_begin_nothing_after_sigterm(tmp_path: Path) -> Non
         url = json.loads(daemon.line())["url"]
         answers: dict[str, Any] = {}
 
-        def submit(function: str, id: str, **given: object) -> threading.Thread:
+        def submitted(function: str, id: str, **given: object) -> threading.Thread:
             def asks() -> None:
                 try:
-                    answers[id] = start(url, function, id, **given)
+                    answers[id] = submit(url, function, given, id)
                 except urllib.error.HTTPError as error:
                     answers[id] = json.load(error)
 
@@ -262,9 +250,9 @@ def test_requests_that_waited_begin_nothing_after_sigterm(tmp_path: Path) -> Non
             thread.start()
             return thread
 
-        first = submit("keeps_its_turn", "first", path=str(path))
+        first = submitted("keeps_its_turn", "first", path=str(path))
         until(path.exists)
-        late = submit("works", "late", path=str(tmp_path / "late"), count=1)
+        late = submitted("works", "late", path=str(tmp_path / "late"), count=1)
         # Its intent is in the audit, and it waits for the loop.
         until(lambda: '"late"' in (tmp_path / ".tiffany" / "audit.jsonl").read_text())
         daemon.signal(signal.SIGTERM)
