@@ -57,3 +57,39 @@ pub fn end_forked_child() -> ! {
         libc::_exit(EXIT_CODE)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Runtime, spawn, yield_now};
+
+    #[test]
+    fn a_child_that_a_task_forked_ends_when_its_turn_does() {
+        let parent = std::process::id();
+        let mut runtime = Runtime::new().unwrap();
+        let child = runtime.run(async {
+            let other = spawn(async {
+                for _ in 0..100 {
+                    yield_now().await;
+                }
+            })
+            .await;
+            // SAFETY: the child only returns to the loop, which ends it.
+            let child = unsafe { libc::fork() };
+            yield_now().await;
+            other.await.unwrap();
+            child
+        });
+        if std::process::id() != parent {
+            // SAFETY: nothing of the parent is touched.
+            unsafe { libc::_exit(7) };
+        }
+        let mut status = 0;
+        // SAFETY: it is a child of ours that nobody has waited for.
+        unsafe { libc::waitpid(child.unwrap(), &raw mut status, 0) };
+        assert!(
+            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == super::EXIT_CODE,
+            "{status}"
+        );
+        assert_eq!(runtime.run(async { 1 }).unwrap(), 1);
+    }
+}

@@ -5,13 +5,9 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tiffany_kernel::Uuid;
-
 use crate::context;
 use crate::durable::Attempt;
-use crate::watchdog::{
-    Awake, Interrupter, Lines, LongTurns, OnStuck, Outside, Place, TurnLimit, Watched,
-};
+use crate::watchdog::{Awake, Interrupter, Lines, LongTurns, OnStuck, Outside, TurnLimit, Watched};
 
 /// What watches the async steps of a runtime.
 pub(crate) struct StepWatch {
@@ -38,10 +34,9 @@ impl StepWatch {
     /// Resumes the code of an attempt, on the thread that all of them share.
     pub(crate) fn resume<T>(&self, attempt: &Attempt, code: impl FnOnce() -> T) -> T {
         let watched = self.watched.get_or_init(|| self.watched_here()).watched();
-        let run = Uuid::parse(attempt.key().split('/').next().unwrap_or_default());
-        let what = format!("async step `{}`", attempt.step_name());
+        let step = Outside::AsyncStep { name: attempt.step_name(), key: attempt.shared_key() };
         watched.wake();
-        let done = watched.outside_turns(Outside { place: Place::SharedLoop, run, what }, code);
+        let done = watched.outside_turns(step, code);
         watched.sleep();
         done
     }

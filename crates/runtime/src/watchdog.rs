@@ -27,21 +27,17 @@ pub(crate) struct Pulse {
 }
 
 /// Code of the program that runs outside turns, such as what reads the input of a run.
-pub(crate) struct Outside {
-    pub(crate) place: Place,
-    /// The durable run that it belongs to, if that is known.
-    pub(crate) run: Option<Uuid>,
-    /// What it makes, or what it is.
-    pub(crate) what: String,
-}
-
-/// Where code runs outside turns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// On the thread of the loop, for a run of this number, if there is one.
-    Loop(Option<RunId>),
-    /// On the thread that async steps share.
-    SharedLoop,
+pub(crate) enum Outside {
+    /// On the thread of the loop.
+    Loop {
+        /// The run that it belongs to, if there is one.
+        run: Option<RunId>,
+        /// What it makes.
+        what: String,
+    },
+    /// An async step, on the thread that all of them share. Written whenever one is resumed, so it is not made for people
+    /// yet.
+    AsyncStep { name: &'static str, key: Arc<str> },
 }
 
 /// How often the time for a turn may be doubled.
@@ -518,19 +514,8 @@ impl Watched {
 
     /// The task that has its turn, or the code that runs outside turns.
     fn task(&self, running_for: Duration) -> StuckTask {
-        if let Some(Outside { place, run, what }) = &*self.pulse.outside.lock() {
-            let id = if let Place::Loop(id) = place { *id } else { None };
-            let known = id.and_then(|id| self.uuids.lock().get(&id).map(|(uuid, _)| *uuid));
-            return StuckTask {
-                run: id.unwrap_or(RunId(0)),
-                uuid: run.or(known),
-                tid: Tid(NOBODY),
-                name: Some(what.clone()),
-                spawned_at: None,
-                last_call: None,
-                running_for,
-                is_async_step: *place == Place::SharedLoop,
-            };
+        if let Some(outside) = &*self.pulse.outside.lock() {
+            return self.outside(outside, running_for);
         }
         let (run, tid) = (
             RunId(self.pulse.run.load(Ordering::Relaxed)),
@@ -541,6 +526,22 @@ impl Watched {
         let line = |at| Pulse::line(at).filter(|_| self.lines == Lines::Tell);
         let (spawned_at, last_call) = (line(&self.pulse.spawned_at), line(&self.pulse.last_call));
         let is_async_step = false;
+        StuckTask { run, uuid, tid, name, spawned_at, last_call, running_for, is_async_step }
+    }
+
+    fn outside(&self, outside: &Outside, running_for: Duration) -> StuckTask {
+        let (run, uuid, what) = match outside {
+            Outside::Loop { run, what } => {
+                let uuid = run.and_then(|run| self.uuids.lock().get(&run).map(|(uuid, _)| *uuid));
+                (run.unwrap_or(RunId(0)), uuid, what.clone())
+            }
+            Outside::AsyncStep { name, key } => {
+                let uuid = key.split('/').next().and_then(Uuid::parse);
+                (RunId(0), uuid, format!("async step `{name}`"))
+            }
+        };
+        let is_async_step = matches!(outside, Outside::AsyncStep { .. });
+        let (tid, name, spawned_at, last_call) = (Tid(NOBODY), Some(what), None, None);
         StuckTask { run, uuid, tid, name, spawned_at, last_call, running_for, is_async_step }
     }
 

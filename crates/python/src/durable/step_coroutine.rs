@@ -21,13 +21,13 @@ pub(super) struct StepCoroutine {
 }
 
 impl StepCoroutine {
+    #[inline]
     fn resume(
         &self,
         py: Python<'_>,
-        method: &Bound<'_, PyString>,
-        args: &Bound<'_, PyTuple>,
+        resume: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<Py<PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        let resume = || self.coroutine.call_method1(py, method, args);
+        let resume = || resume(self.coroutine.bind(py));
         let Some(attempt) = &self.attempt else {
             let resumed = resume();
             self.process.end_if_forked();
@@ -56,17 +56,17 @@ impl StepCoroutine {
 impl StepCoroutine {
     fn send(&self, value: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let py = value.py();
-        self.resume(py, intern!(py, "send"), &PyTuple::new(py, [value])?)
+        self.resume(py, |inner| Ok(inner.call_method1(intern!(py, "send"), (value,))?.unbind()))
     }
 
     #[pyo3(signature = (*args))]
     fn throw(&self, args: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
         let py = args.py();
-        self.resume(py, intern!(py, "throw"), args)
+        self.resume(py, |inner| Ok(inner.call_method1(intern!(py, "throw"), args)?.unbind()))
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        self.resume(py, intern!(py, "close"), &PyTuple::empty(py))
+        self.resume(py, |inner| Ok(inner.call_method0(intern!(py, "close"))?.unbind()))
     }
 
     /// What debuggers and asyncio itself want to know of a coroutine.

@@ -117,6 +117,10 @@ impl Attempt {
         &self.identity.span
     }
 
+    pub(crate) fn shared_key(&self) -> Arc<str> {
+        Arc::clone(&self.identity.key)
+    }
+
     /// What watches it where it shares a thread with others.
     pub(crate) fn step_watch(&self) -> Option<&StepWatch> {
         self.shared.inbox.step_watch.get()
