@@ -15,7 +15,8 @@ from typing import Annotated, Any, Literal, NewType
 import pydantic
 import pytest
 from command_kit import Home
-from test_serve import ask, refused, served, stop
+from serve_kit import ask, refused
+from test_serve import served, stop
 from tiffany._inputs import Unfit, fitted
 from tiffany._workflows import Functions
 

@@ -1,7 +1,7 @@
 //! `serve`: the daemon on the command line. It reads what was typed, says what there is, and ends when it is told to.
 
 use std::ffi::OsString;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tiffany::Builder;
+use tiffany::binding::{KeptHandler, keep_handler_from_children};
 use tiffany::cli::clap::{self, Args, FromArgMatches};
 use tiffany::cli::{Asked, GuestError, clean, units};
 use tiffany::logging::{self, Format, Level};
@@ -220,6 +221,9 @@ impl From<std::io::Error> for ServeError {
     }
 }
 
+/// How often the daemon looks whether its handlers are still there.
+const LOOK_AT_HANDLERS: Duration = Duration::from_millis(250);
+
 /// Whether a signal has asked for the end. A second one ends the process at once, and so does the end of the grace
 /// period: a task that keeps its turn can't keep the daemon from ending.
 struct Stop {
@@ -244,12 +248,15 @@ impl Stop {
             signal_hook::flag::register_usize(signal, Arc::clone(&asked), signal as usize)?;
             signal_hook::flag::register(signal, Arc::clone(&wanted))?;
             signal_hook::low_level::pipe::register(signal, told.try_clone()?)?;
+            // A forked child would tell its parent of its own signals.
+            keep_handler_from_children(signal)?;
         }
         let daemon: Arc<Mutex<Option<App>>> = Arc::default();
         let (told_daemon, signal) = (Arc::clone(&daemon), Arc::clone(&asked));
+        let handlers = [KeptHandler::of(SIGINT)?, KeptHandler::of(SIGTERM)?];
+        pipe.set_read_timeout(Some(LOOK_AT_HANDLERS))?;
         let waits = move || {
-            let mut byte = [0];
-            if pipe.read(&mut byte).is_ok_and(|count| count > 0) {
+            if wait_for_signal(&mut pipe, &handlers) {
                 let app = told_daemon.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 // The loop may be kept by a task, and what waits for it must not be begun.
                 app.iter().for_each(App::begin_nothing_new);
@@ -275,6 +282,27 @@ impl Stop {
         *self.daemon.lock().unwrap_or_else(PoisonError::into_inner) = Some(app.clone());
         if self.is_wanted() {
             app.begin_nothing_new();
+        }
+    }
+}
+
+/// Waits until a handler has written to the pipe. Code of the program may replace the handlers, with `signal.signal` of
+/// Python for example; they are put back, so that the daemon can always be ended.
+fn wait_for_signal(pipe: &mut UnixStream, handlers: &[KeptHandler]) -> bool {
+    loop {
+        match pipe.read(&mut [0]) {
+            Ok(count) => return count > 0,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                for kept in handlers.iter().filter(|kept| kept.put_back().unwrap_or(false)) {
+                    tracing::warn!(
+                        target: "tiffany",
+                        "code of the program replaced the handler of signal {}; it is the daemon's again",
+                        kept.signal(),
+                    );
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return false,
         }
     }
 }

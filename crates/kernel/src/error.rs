@@ -265,6 +265,8 @@ kinds! {
     NotHeld = "TFY0236", "see the state of the run with `tiffany show`";
     /// The run has not received the messages that it was sent before.
     InboxFull = "TFY0237", "send it again later, when the run has received some of them, or raise `messages` or `message_bytes` of the run limits";
+    /// An async step kept the loop that all async steps share for too long and was interrupted.
+    StepInterrupted = "TFY0240", "make it a plain `def` step, which has a thread of its own; or raise `turn` of the run limits";
     /// Code outside turns, such as what reads an input, took too long and was interrupted.
     Interrupted = "TFY0245", "let that code do less, and move long work into a step; or raise `turn` of the run limits";
 }

@@ -1,8 +1,8 @@
 //! The way in from other threads: letters to the loop, and the bell that wakes it. The bell is rung at
 //! most once for a burst of letters, and not at all while the loop is awake.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use tiffany_kernel::{CallRef, ErrorKind, Release, RunId, TaskError, TaskRef, Uuid, Value};
@@ -14,6 +14,7 @@ use crate::lock::{Mutex, MutexGuard};
 use crate::mailbox::Mailbox;
 use crate::metrics::Meters;
 use crate::reactor::Bell;
+use crate::step_watch::StepWatch;
 use crate::wal::{Followers, Notice};
 
 /// A result made on another thread. Values are shared within a thread only, so it becomes one here.
@@ -49,6 +50,8 @@ pub(crate) struct Inbox {
     promises: Mutex<Promises>,
     /// What is counted, for who reads it from other threads.
     pub(crate) meters: Arc<Meters>,
+    /// What watches async steps, if there is a watchdog.
+    pub(crate) step_watch: OnceLock<StepWatch>,
     /// Who follows the files of runs.
     pub(crate) followers: Arc<Followers>,
     /// Clients may change nothing any more: the process is ending.
@@ -73,6 +76,7 @@ impl Inbox {
             bell,
             promises: Mutex::default(),
             meters: Arc::default(),
+            step_watch: OnceLock::new(),
             followers: Arc::default(),
             refuses_changes: AtomicBool::new(false),
             closed: AtomicBool::new(false),

@@ -379,6 +379,7 @@ impl Runtime {
 
     /// Takes completions: letters from other threads, then due timers, then descriptors.
     pub(crate) fn collect(&mut self) -> Result<(), RunError> {
+        self.host.process.end_if_forked();
         self.heed_watchers();
         if self.host.inbox.has_mail() {
             self.read_letters();
@@ -423,6 +424,8 @@ impl Runtime {
         let run = &mut hosted.run;
         self.turns_since_poll +=
             context::with(|context| context.take_turns(|port| run.rounds(port, now, turns)));
+        // Before anything is touched that is the parent's, such as the file of the current turn.
+        self.host.process.end_if_forked();
         if let Some((turn, _)) = note {
             turn.ends();
         }

@@ -272,6 +272,10 @@ impl Runtime {
         let (Some(limit), Some(watched)) = (limit, &self.watched) else { return };
         let language = self.settings.registry.language.as_ref();
         let interrupt = language.and_then(|language| language.interrupter());
+        let of_steps = language.and_then(|language| language.step_interrupter());
+        if let (Some(interrupt), Some(steps)) = (of_steps, self.host.inbox.step_watch.get()) {
+            steps.limit(limit, interrupt);
+        }
         let Some(durable) = &self.durable else { return };
         let (disk, root) = durable.place();
         let note = move |stuck: Option<&StuckTask>| match stuck.and_then(StuckTask::marked) {

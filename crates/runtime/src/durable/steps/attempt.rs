@@ -22,6 +22,7 @@ use crate::future_task::panic_error;
 use crate::inbox::{Inbox, Letter};
 use crate::lock::Mutex;
 use crate::panics;
+use crate::step_watch::StepWatch;
 use crate::trace::Tracer;
 use crate::wal::DirLock;
 
@@ -114,6 +115,15 @@ impl Attempt {
     /// What its work logs is in this.
     pub(crate) fn span(&self) -> &tracing::Span {
         &self.identity.span
+    }
+
+    pub(crate) fn shared_key(&self) -> Arc<str> {
+        Arc::clone(&self.identity.key)
+    }
+
+    /// What watches it where it shares a thread with others.
+    pub(crate) fn step_watch(&self) -> Option<&StepWatch> {
+        self.shared.inbox.step_watch.get()
     }
 
     pub(crate) fn kind(&self) -> Kind {
