@@ -262,7 +262,7 @@ def test_requests_that_waited_begin_nothing_after_sigterm(tmp_path: Path) -> Non
         first.join()
         late.join()
         told = answers["late"]
-        assert (told["status"], told["code"]) == (503, "TFY0043"), told
+        assert (told["status"], told["code"]) == (503, "TFY0159"), told
     assert not (tmp_path / "late").exists()
     assert "late" not in home.run("ls").ok()
 
