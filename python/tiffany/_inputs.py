@@ -79,8 +79,26 @@ def fitted(function: Callable[..., Any], given: dict[str, Any], *, checks: bool)
             hint = dict[str, hint]  # type: ignore[valid-type]
         # `= None` says that there may be none, whatever the hint says.
         is_none = value is None and parameter.default is None
-        arguments[name] = value if is_none else fit.value(hint, value, name)
+        try:
+            arguments[name] = value if is_none else fit.value(hint, value, name)
+        except Unfit:
+            raise
+        except BaseException as error:
+            # A validator may raise anything, and whoever asks is told which parameter it did not like.
+            if not checks:
+                raise
+            raise Unfit(f"`{name}` was refused: {_told(error)}") from None
     return arguments
+
+
+def _told(error: BaseException) -> str:
+    """What an exception says, as text that can be written as JSON."""
+    try:
+        text = str(error)
+    except Exception:
+        text = ""
+    text = text.encode(errors="backslashreplace").decode()
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 class _Fit:
@@ -101,6 +119,10 @@ class _Fit:
             return value if value in args else self.other(_either(map(shown, args)), value, place)
         if hint is None or hint is type(None):
             return value if value is None else self.other("null", value, place)
+        if hint is int and isinstance(value, float) and value.is_integer():
+            # JSON has one kind of number, and other programs write 1 as 1.0. It has to be the same
+            # number when the run is brought back, so it does not matter who asks.
+            return int(value)
         if hint in _PLAIN:
             return value if _is_plain(hint, value) else self.other(_PLAIN[hint], value, place)
         if (origin or hint) in _LISTS:

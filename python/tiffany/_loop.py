@@ -9,10 +9,14 @@ import contextvars
 import functools
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
+from tiffany import _core
 from tiffany.errors import SharedLoopError, _Ended
+
+# What a task of asyncio runs must be known to be a coroutine.
+Coroutine.register(_core._StepCoroutine)
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
@@ -39,6 +43,7 @@ def background() -> asyncio.AbstractEventLoop:
 
 def _started() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
+    loop.set_task_factory(_task)
     ending = threading.Event()
     stop = loop.stop
     for name in ("stop", "close", "shutdown_default_executor"):
@@ -51,6 +56,16 @@ def _started() -> asyncio.AbstractEventLoop:
     thread.start()
     atexit.register(_end, loop, thread, ending, stop)
     return loop
+
+
+def _task(
+    loop: asyncio.AbstractEventLoop,
+    coroutine: Coroutine[Any, Any, Any] | Generator[Any, None, Any],
+    **options: Any,
+) -> asyncio.Task[Any]:
+    """A task whose turns on the loop are watched."""
+    watched = _core._step_coroutine(coroutine, options.get("context"))
+    return asyncio.Task(watched, loop=loop, **options)
 
 
 def _refuse(name: str) -> None:

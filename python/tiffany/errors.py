@@ -417,6 +417,12 @@ class InboxFullError(TiffanyError):
     code = "TFY0237"
 
 
+class InterruptedStepError(TiffanyError):
+    """An async step kept the loop that all async steps share for too long, and was interrupted."""
+
+    code = "TFY0240"
+
+
 class InterruptedCodeError(TiffanyError):
     """Code outside turns, such as what reads an input or answers a question, took too long and was interrupted."""
 
@@ -650,6 +656,8 @@ __all__ = [
     "HalfRestoredError",
     "InDoubtError",
     "InboxFullError",
+    "InterruptedCodeError",
+    "InterruptedStepError",
     "LimitError",
     "LogError",
     "LogFailedError",

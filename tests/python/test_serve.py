@@ -6,13 +6,13 @@ import re
 import signal
 import threading
 import time
-import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_kit import LONGEST_SECONDS, Home, Started
+from serve_kit import ask, refused, submit
 
 PAGE = Path(__file__).parents[2] / "docs" / "src" / "daemon.md"
 
@@ -26,23 +26,6 @@ def program() -> str:
     found = re.search(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert found is not None
     return found[1]
-
-
-def ask(address: str, body: object = None) -> Any:
-    data = None if body is None else json.dumps(body).encode()
-    headers = {"Content-Type": "application/json"}
-    request = urllib.request.Request(address, data=data, headers=headers)
-    with urllib.request.urlopen(request, timeout=LONGEST_SECONDS) as answer:
-        text = answer.read()
-    return json.loads(text) if text else None
-
-
-def refused(address: str, body: object) -> Any:
-    try:
-        ask(address, body)
-    except urllib.error.HTTPError as error:
-        return json.loads(error.read())
-    raise AssertionError("it was not refused")
 
 
 def stop(daemon: Started, number: signal.Signals) -> None:
@@ -400,12 +383,6 @@ def spinning(home: Home, *more: str, turn: str = "1s") -> Started:
     home.write("tiffany.toml", 'app = "spins.py"\n' + limits)
     listen = ("--listen", "127.0.0.1:0")
     return home.start("serve", "--json", "--config", "tiffany.toml", *listen, *more)
-
-
-def submit(url: str, function: str, given: dict[str, Any]) -> str:
-    runs = url + "/api/v1/runs"
-    ask(runs, {"function": function, "id": function, "input": given})
-    return f"{runs}/{function}"
 
 
 def await_state(run: str, state: str) -> None:

@@ -286,8 +286,14 @@ fn log(findings: &mut Findings, place: &Place) {
         }
         Err(Ending::Quiet) => return,
     };
+    let is_free = view.holder().is_none();
+    for loss in view.recovery().losses.iter().filter(|_| is_free) {
+        let Shown { message, code, next, .. } = loss.clone().into();
+        findings.bad("log", format!("{message} [{code}]"), next);
+    }
     let mending = super::inspect::mending(view.recovery());
     match mending.as_slice() {
+        _ if is_free && !view.recovery().losses.is_empty() => {}
         [] => findings.ok("log", "as a process in good order leaves it"),
         _ if view.holder().is_some() => findings.ok("log", "being written"),
         [one, rest @ ..] => findings.note(

@@ -77,7 +77,7 @@ impl Silence {
         let (why, next) = match turn() {
             Some(turn) => (
                 format!("{name} has the log and does not answer: {turn}"),
-                "let that task give its turn back, by an await or in a step",
+                "let that task await something now and then, or do the work in a step",
             ),
             None => (format!("{name} has the log: {}", error.message()), "try again later"),
         };
@@ -122,7 +122,7 @@ impl Silence {
 /// Says on standard error why the process does not answer, while its answer is waited for.
 pub(super) fn say_that_it_waits(dir: &Path) {
     let error = TaskError::new(ErrorKind::Unreachable, "it does not answer");
-    Silence::of(dir, &error).say("its answer is waited for, half a minute at most");
+    Silence::of(dir, &error).say("waiting half a minute at most for its answer");
 }
 
 /// Whether a process was stopped by a signal.

@@ -56,12 +56,12 @@ pub(super) fn erased(place: &Place, mut out: Out, names: &[String]) -> Done {
         let path = path.strip_prefix(&place.dir).unwrap_or(path).display().to_string();
         match out.json {
             true => out.json(&json!({ "run": run.to_string(), "left_in": path }))?,
-            false => out.text(Style::Bad, &format!("{path} has something of run {run}"))?,
+            false => out.text(Style::Bad, &format!("{path} still has data of run {run}"))?,
         }
     }
     if unnamed > 0 && !out.json {
         let line =
-            format!("no run names {}, which may be of a removed one", count(unnamed, "blob"));
+            format!("no run names {}, which may belong to a removed run", count(unnamed, "blob"));
         out.text(Style::Bad, &line)?;
     }
     let is_erased = search.left.is_empty() && unerased.is_empty() && unnamed == 0;
@@ -75,7 +75,7 @@ pub(super) fn erased(place: &Place, mut out: Out, names: &[String]) -> Done {
     out.flush()?;
     if !is_erased {
         let runs = count(wanted.len() as u64, "run");
-        return Err(CliError::NotErased(format!("something of {runs} may be left")).into());
+        return Err(CliError::NotErased(format!("data of {runs} may be left")).into());
     }
     if !out.json {
         let runs = count(wanted.len() as u64, "run");

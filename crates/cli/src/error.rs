@@ -11,7 +11,7 @@ use tiffany_kernel::{ErrorKind, TaskError};
 
 use super::driver;
 use super::out::{Style, clean, paint};
-use tiffany::command::CaptureError;
+use tiffany::command::{CaptureError, UNANSWERED};
 use tiffany_log::LogError;
 use tiffany_log::backup::BackupError;
 use tiffany_records::RunError;
@@ -149,12 +149,12 @@ pub enum CliError {
     NobodyMeasures(PathBuf),
     /// Something is left of runs that were removed.
     #[error(
-        "{0} [TFY0205]; a process that has the directory erases it a second after the removal; where none has it, `rm` of the run does"
+        "{0} [TFY0205]; if a process has the directory, wait a few seconds and look again; otherwise erase it with `tiffany rm RUN`"
     )]
     NotErased(String),
     /// Secrets are taken out of what is in the log, by rules that are not known here.
     #[error(
-        "the log in {} is written without secrets, by redaction rules that this command does not have [TFY0212]; give the configuration that has them with `--config FILE`, or use the program that sets them", .0.display()
+        "the log in {} is redacted by rules that this command does not have [TFY0212]; name the configuration that has them with `--config FILE`, or use the program that sets them", .0.display()
     )]
     NeedsRules(PathBuf),
 }
@@ -262,10 +262,15 @@ impl From<TaskError> for Shown {
             return Shown::new(error.code(), &error, exit::FAILED);
         }
         // Who types a command does not drive a runtime.
-        let next = match error.message().starts_with("no process has ") {
-            true => "start the program that has the functions, or `serve`, and do it again",
-            false => {
-                "`status` and `doctor` tell who has the directory; do it again when that answers, as the same user, or end it"
+        let next = match error.message() {
+            text if text.starts_with("no process has ") => {
+                "start the program that has the functions, or `serve`, and do it again"
+            }
+            text if text.ends_with(UNANSWERED) => {
+                "see with `tiffany doctor` why the process does not answer"
+            }
+            _ => {
+                "`status` and `doctor` show which process has the directory; do it again when it answers, as the same user, or end it"
             }
         };
         Shown { next: next.into(), ..Shown::new(error.code(), &error, exit::IN_USE) }

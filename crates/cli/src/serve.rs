@@ -1,7 +1,7 @@
 //! `serve`: the daemon on the command line. It reads what was typed, says what there is, and ends when it is told to.
 
 use std::ffi::OsString;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -14,15 +14,16 @@ use crate::{GuestError, Invocation, clean};
 use clap::{self, Args, FromArgMatches};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
+use tiffany::Builder;
+use tiffany::binding::{KeptHandler, keep_handler_from_children};
 use tiffany::logging::{self, Format, Level};
 use tiffany::units;
-use tiffany::{Builder, RuntimeHandle};
 
 use crate::notify;
 use tiffany_daemon::DaemonError;
-use tiffany_daemon::config::MAX_STEP_SLOTS;
+use tiffany_daemon::config::{MAX_STEP_SLOTS, check_grace};
 use tiffany_daemon::telemetry::Telemetry;
-use tiffany_daemon::{Daemon, GRACE, LISTEN, ServeError, Serving};
+use tiffany_daemon::{Daemon, Ending, GRACE, LISTEN, ServeError, Serving};
 
 /// Host the runs of a directory for others: over HTTP, and through the socket in it.
 #[derive(Args, Debug)]
@@ -31,7 +32,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     listen: Option<SocketAddr>,
     /// How long running steps have when the daemon is told to end.
-    #[arg(long, value_name = "TIME", value_parser = units::time)]
+    #[arg(long, value_name = "TIME", value_parser = grace)]
     grace: Option<Duration>,
     /// How many steps may block a thread at the same time; the others wait for a slot.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=MAX_STEP_SLOTS.into()))]
@@ -49,6 +50,12 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     numbers.parse().map_err(|_| {
         "it takes an address and a port, such as 127.0.0.1:8787, or 0.0.0.0:8787 for all of the machine's".into()
     })
+}
+
+/// How long running steps have, as people type it.
+fn grace(text: &str) -> Result<Duration, String> {
+    let grace = units::time(text)?;
+    check_grace(grace).map(|()| grace)
 }
 
 /// The command as the others see it.
@@ -121,7 +128,7 @@ enum Ended {
 }
 
 fn run(mut serving: Serving, stop: &Stop, json: bool) -> Result<Ended, ServeError> {
-    stop.wakes(serving.handle());
+    stop.tells(serving.ending());
     greet(&serving, json);
     notify::ready(&serving.url());
     let ran = serving.run_while(|_| !stop.is_wanted());
@@ -210,13 +217,16 @@ fn told(error: &ServeError) -> GuestError {
     GuestError { code: error.code().into(), text: error.to_string(), exit: None }
 }
 
+/// How often the daemon looks whether its handlers are still there.
+const LOOK_AT_HANDLERS: Duration = Duration::from_millis(250);
+
 /// Whether a signal has asked for the end. A second one ends the process at once, and so does the end of the grace
 /// period: a task that keeps its turn can't keep the daemon from ending.
 struct Stop {
     wanted: Arc<AtomicBool>,
     /// The signal that asked.
     signal: Arc<AtomicUsize>,
-    loop_: Arc<Mutex<Option<RuntimeHandle>>>,
+    daemon: Arc<Mutex<Option<Ending>>>,
 }
 
 impl Stop {
@@ -234,22 +244,24 @@ impl Stop {
             signal_hook::flag::register_usize(signal, Arc::clone(&asked), signal as usize)?;
             signal_hook::flag::register(signal, Arc::clone(&wanted))?;
             signal_hook::low_level::pipe::register(signal, told.try_clone()?)?;
+            // A forked child would tell its parent of its own signals.
+            keep_handler_from_children(signal)?;
         }
-        let loop_: Arc<Mutex<Option<RuntimeHandle>>> = Arc::default();
-        let (woken, signal) = (Arc::clone(&loop_), Arc::clone(&asked));
+        let daemon: Arc<Mutex<Option<Ending>>> = Arc::default();
+        let (told_daemon, signal) = (Arc::clone(&daemon), Arc::clone(&asked));
+        let handlers = [KeptHandler::of(SIGINT)?, KeptHandler::of(SIGTERM)?];
+        pipe.set_read_timeout(Some(LOOK_AT_HANDLERS))?;
         let waits = move || {
-            let mut byte = [0];
-            if pipe.read(&mut byte).is_ok_and(|count| count > 0) {
-                if let Some(handle) = woken.lock().unwrap_or_else(PoisonError::into_inner).as_ref()
-                {
-                    handle.nudge();
-                }
+            if wait_for_signal(&mut pipe, &handlers) {
+                let ending = told_daemon.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                // The loop may be kept by a task, and what waits for it must not be begun.
+                ending.iter().for_each(Ending::begin_nothing_new);
                 std::thread::sleep(grace);
-                end_now(grace, &woken, &signal);
+                end_now(grace, &told_daemon, &signal);
             }
         };
         std::thread::Builder::new().name("tiffany-signals".into()).spawn(waits)?;
-        Ok(Stop { wanted, signal: asked, loop_ })
+        Ok(Stop { wanted, signal: asked, daemon })
     }
 
     /// Ends the process, as one that a signal has ended.
@@ -261,12 +273,33 @@ impl Stop {
         self.wanted.load(Ordering::SeqCst)
     }
 
-    /// Lets a signal wake the loop.
-    fn wakes(&self, handle: RuntimeHandle) {
+    /// Lets a signal tell the daemon, whatever its loop is doing.
+    fn tells(&self, ending: Ending) {
+        *self.daemon.lock().unwrap_or_else(PoisonError::into_inner) = Some(ending.clone());
         if self.is_wanted() {
-            handle.nudge();
+            ending.begin_nothing_new();
         }
-        *self.loop_.lock().unwrap_or_else(PoisonError::into_inner) = Some(handle);
+    }
+}
+
+/// Waits until a handler has written to the pipe. Code of the program may replace the handlers, with `signal.signal` of
+/// Python for example; they are put back, so that the daemon can always be ended.
+fn wait_for_signal(pipe: &mut UnixStream, handlers: &[KeptHandler]) -> bool {
+    loop {
+        match pipe.read(&mut [0]) {
+            Ok(count) => return count > 0,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                for kept in handlers.iter().filter(|kept| kept.put_back().unwrap_or(false)) {
+                    tracing::warn!(
+                        target: "tiffany",
+                        "code of the program replaced the handler of signal {}; it is the daemon's again",
+                        kept.signal(),
+                    );
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return false,
+        }
     }
 }
 
@@ -277,9 +310,9 @@ fn code_of(signal: &AtomicUsize) -> i32 {
 }
 
 /// Ends the process although its loop has not come to its end. Everything that was acknowledged is in the log.
-fn end_now(grace: Duration, of: &Mutex<Option<RuntimeHandle>>, signal: &AtomicUsize) -> ! {
-    let handle = of.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let kept = handle.and_then(|it| it.long_turns().into_iter().rev().find(|turn| !turn.is_over));
+fn end_now(grace: Duration, daemon: &Mutex<Option<Ending>>, signal: &AtomicUsize) -> ! {
+    let ending = daemon.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let kept = ending.and_then(|ending| ending.turn_that_is_kept());
     let why = kept.map_or_else(|| "it did not come to its end".into(), |turn| turn.to_string());
     eprintln!(
         "tiffany: ended after the grace period of {grace:?}: {why}; nothing that was acknowledged is lost"

@@ -122,6 +122,7 @@ impl Check {
         }
         // While a process writes, this is what it is about to write.
         if view.holder().is_none() {
+            self.damaged.extend(recovery.losses.iter().map(|loss| (None, loss.clone().into())));
             self.notes.extend(super::inspect::mending(recovery));
         }
         self.notes.extend(recovery.stray.iter().map(|name| format!("wal/{name} is no run's file")));

@@ -32,7 +32,7 @@ fn one_of_each() -> Vec<CliError> {
         CliError::NobodyRuns { function: text(), dir: "x".into() },
         CliError::NoInput { file: "x".into(), why: text() },
         CliError::NobodyMeasures("x".into()),
-        CliError::NotErased("something of 1 run may be left".into()),
+        CliError::NotErased("data of 1 run may be left".into()),
         CliError::NeedsRules("x".into()),
     ]
 }

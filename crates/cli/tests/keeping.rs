@@ -24,6 +24,32 @@ fn state(home: &Home, id: &str) -> String {
 }
 
 #[test]
+fn run_files_without_a_commit_log_keep_their_states_and_the_loss_is_told() {
+    let home = Home::golden();
+    home.run(&["rm", "nap-1"]).ok();
+    home.run(&["verify"]).ok();
+    let before: Vec<_> =
+        states(&home).into_iter().filter(|(_, state)| state != "removed").collect();
+    assert!(before.iter().any(|(_, state)| state == "completed"), "{before:?}");
+    let live = before.iter().filter(|(_, state)| state == "live").count();
+    std::fs::remove_dir_all(home.log().join("commit")).unwrap();
+    let verified = home.run(&["verify"]).failed(1, "TFY0065");
+    assert!(verified.stdout.contains("[TFY0251]\n  next: restore "), "{verified:?}");
+    assert_eq!(states(&home), before);
+    let inspected = home.run(&["inspect"]).ok().stdout;
+    assert!(inspected.contains(&format!("runs: {live} live, ")), "{inspected}");
+    let compacted = home.run(&["compact", "toast"]).ok();
+    assert!(compacted.stderr.contains("TFY0251"), "{compacted:?}");
+    assert_eq!(states(&home), before);
+    home.run(&["prune", "--keep", "0"]).ok();
+    assert_eq!(
+        states(&home).iter().filter(|(_, state)| state == "removed").count(),
+        before.len() - live
+    );
+    home.run(&["verify"]).ok();
+}
+
+#[test]
 fn rm_removes_what_is_over_and_refuses_the_rest() {
     let home = Home::golden();
     let before = states(&home);
@@ -233,7 +259,7 @@ fn verify_finds_what_is_left_of_a_removed_run() {
     let copy = home.log().join("wal/old copy");
     std::fs::write(&copy, &line).unwrap();
     let found = home.run(&["verify", "--erased", "a"]).failed(1, "TFY0205");
-    assert!(found.stdout.contains("wal/old copy has something of run "), "{found:?}");
+    assert!(found.stdout.contains("wal/old copy still has data of run "), "{found:?}");
     let found = home.run(&["verify", "--erased", "a", "--json"]).failed_json(1, "TFY0205").lines();
     assert_eq!(found[0]["left_in"], "wal/old copy");
     assert_eq!(found[1]["summary"]["erased"], false);

@@ -3,10 +3,13 @@
 
 mod kit;
 
-use std::io::Write;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use kit::served::{FREE, Served, ask};
 use kit::{Holder, Home, Ran, finish, orders, tiffany};
 use serde_json::{Value, json};
 
@@ -140,15 +143,84 @@ fn commands_that_wait_say_that_the_process_is_stopped() {
 #[test]
 fn who_only_looks_reads_the_files_when_a_task_keeps_its_turn() {
     let home = Home::new();
-    let gate = home.0.join("gate");
-    std::fs::write(&gate, "").unwrap();
-    let mut command = home.start_command("gate", "b", &json!(gate).to_string(), "");
+    let gate = Gate::shut(&home);
+    let mut command = home.start_command("gate", "b", &json!(gate.0).to_string(), "");
     command.env("ORDERS_VERSION", "wild").stdout(Stdio::null()).stderr(Stdio::null());
     let _holder = Holder(command.spawn().unwrap());
     home.until("the task does not keep its turn", || {
         home.run(&["stuck", "--json"]).stdout.contains("\"is_over\":false")
     });
     look_meanwhile(&home, "b", "has kept its turn for");
+}
+
+/// A file that lets `gate` keep its turn for as long as this lives.
+struct Gate(PathBuf);
+
+impl Gate {
+    fn shut(home: &Home) -> Gate {
+        let gate = Gate(home.0.join("gate"));
+        std::fs::write(&gate.0, "").unwrap();
+        gate
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        drop(std::fs::remove_file(&self.0));
+    }
+}
+
+/// Whether a daemon says that it is ending. While its loop is kept and it is not, it says nothing.
+fn says_that_it_ends(address: &str) -> bool {
+    let mut line = TcpStream::connect(address).unwrap();
+    line.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    write!(line, "GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    line.read_to_string(&mut text).is_ok() && text.contains("the daemon is ending")
+}
+
+/// What waits for the loop when a daemon is told to end is refused, although the loop takes no notice of the signal.
+#[test]
+fn a_daemon_that_is_ending_does_not_begin_what_waited_for_its_loop() {
+    let home = Home::new();
+    let served = Served::with(&home, &orders(), &[&FREE[..], &["--grace", "1m"]].concat(), |it| {
+        it.env("ORDERS_VERSION", "wild");
+    });
+    let post = |function: &str, id: &str, input: Value| {
+        let body = json!({ "function": function, "id": id, "input": input }).to_string();
+        ask(&served.address, "POST", "/api/v1/runs", &body)
+    };
+    std::thread::scope(|scope| {
+        let gate = Gate::shut(&home);
+        let path = json!(gate.0);
+        scope.spawn(move || post("gate", "g", path));
+        home.until("the task does not keep its turn", || {
+            home.run(&["stuck", "--json"]).stdout.contains("\"is_over\":false")
+        });
+        let by_http = scope.spawn(|| post("nap", "http", json!(0)).unwrap());
+        let by_socket =
+            scope.spawn(|| home.run(&["submit", "nap", "--id", "socket", "--input", "0"]));
+        home.until("the intents are not in the audit", || {
+            let audit = std::fs::read_to_string(home.log().join("audit.jsonl")).unwrap();
+            audit.contains("\"to\":\"http\"") && audit.contains("\"to\":\"socket\"")
+        });
+        served.signal("-TERM");
+        home.until("it is not ending", || says_that_it_ends(&served.address));
+        // New requests are refused without waiting for the loop.
+        assert_eq!(post("nap", "late", json!(0)).unwrap().1["code"], "TFY0159");
+        drop(gate);
+        let (status, told) = by_http.join().unwrap();
+        assert_eq!((status, &told["code"]), (503, &json!("TFY0159")), "{told}");
+        let ran = by_socket.join().unwrap().failed(4, "TFY0043");
+        assert!(ran.stderr.contains("is ending"), "{ran:?}");
+    });
+    assert_eq!(served.end(), Some(0));
+    let ids: Vec<Value> =
+        home.run(&["ls", "--json"]).ok().lines().iter().map(|run| run["id"].clone()).collect();
+    assert_eq!(ids, ["g"]);
+    let audit = std::fs::read_to_string(home.log().join("audit.jsonl")).unwrap();
+    assert_eq!(audit.matches("\"outcome\":\"TFY0159\"").count(), 1, "{audit}");
+    assert_eq!(audit.matches("\"outcome\":\"TFY0043\"").count(), 1, "{audit}");
 }
 
 #[test]

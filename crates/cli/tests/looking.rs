@@ -255,7 +255,7 @@ fn a_newer_version_is_not_guessed_at() {
     let index = home.log().join("commit/index");
     // A header of a newer version that is whole.
     let mut bytes = fs::read(&index).unwrap();
-    bytes[8] = 2;
+    bytes[8] = 9;
     let crc = crc32c(&[&bytes[..12], &bytes[16..48]].concat());
     bytes[12..16].copy_from_slice(&crc.to_le_bytes());
     fs::write(&index, bytes).unwrap();
@@ -548,4 +548,53 @@ fn request(address: &str, path: &str, header: &str) -> String {
     let mut answer = String::new();
     line.read_to_string(&mut answer).unwrap();
     answer
+}
+
+#[test]
+fn a_killed_process_whose_segments_and_last_line_are_lost_is_not_continued() {
+    let home = Home::new();
+    let holder = home.hold("pay", "p", "60000", "");
+    home.wait_for("p", "EffectStart");
+    let index = home.log().join("commit/index");
+    // The last frame has no entries and names a block.
+    home.until("the index expects no block", || {
+        fs::read(&index).is_ok_and(|bytes| bytes.len() > 56 && bytes[bytes.len() - 48] == 2)
+    });
+    holder.kill();
+    let file = home.run_file("p");
+    home.run(&["verify"]).ok();
+    for (path, bytes) in home.contents() {
+        if path.extension().is_some_and(|end| end == "seg") {
+            fs::write(path, vec![0; bytes.len()]).unwrap();
+        }
+    }
+    let lines = fs::read_to_string(&file).unwrap();
+    let cut = lines.trim_end().rfind('\n').unwrap();
+    fs::write(&file, &lines[..=cut]).unwrap();
+    let verified = home.run(&["verify"]).failed(1, "TFY0065");
+    assert!(verified.stdout.contains("[TFY0108]"), "{verified:?}");
+    home.orders(&["resume", "--all"]).failed(1, "TFY0108");
+    assert_eq!(fs::read_to_string(&file).unwrap(), lines[..=cut]);
+}
+
+#[test]
+fn a_damaged_end_of_the_index_or_of_the_removed_runs_is_damage() {
+    for name in ["index", "removed"] {
+        let home = Home::golden();
+        home.run(&["rm", "nap-1"]).ok();
+        let path = home.log().join("commit").join(name);
+        let mut bytes = fs::read(&path).unwrap();
+        *bytes.last_mut().unwrap() ^= 0x55;
+        fs::write(&path, bytes).unwrap();
+        let verified = home.run(&["verify"]).failed(1, "TFY0065");
+        assert!(verified.stdout.contains(&format!("commit/{name} is damaged")), "{verified:?}");
+        assert!(verified.stdout.contains("[TFY0253]"), "{verified:?}");
+        let doctor = home.run(&["doctor"]);
+        assert!(doctor.code == 1 && doctor.stdout.contains("[TFY0253]"), "{doctor:?}");
+        // Opening it writes it again, and the id stays known.
+        let removed = home.run(&["rm", "toast"]).ok();
+        assert!(removed.stderr.contains("TFY0253"), "{removed:?}");
+        home.run(&["verify"]).ok();
+        home.run(&["rm", "nap-1"]).failed(1, "TFY0130");
+    }
 }

@@ -189,6 +189,20 @@ fn a_daemon_raises_its_soft_limit_of_open_files_and_warns_if_there_are_few() {
     }
 }
 
+#[test]
+fn a_daemon_with_too_few_descriptors_does_not_start_and_leaves_nothing() {
+    let home = Home::new();
+    for limit in [16, 20, 24, 26, 28, 63] {
+        let ran = Served::refused(&home, &tiffany(), &format!("ulimit -n {limit}"));
+        let said = ran.failed(1, "TFY0260").stderr;
+        assert!(said.contains(&format!("{limit} open files")) && said.contains("64"), "{said}");
+        assert!(!home.log().exists(), "{limit}");
+    }
+    let served = Served::limited(&home, &tiffany(), "ulimit -n 64");
+    assert_eq!(served.ask("GET", "/readyz", "").0, 200);
+    assert_eq!(home.run(&["ls"]).code, 0);
+}
+
 /// A library that keeps `fdatasync` of the audit waiting: it says that it was asked, and comes back when it is told to.
 const SLOW_DISK: &str = r#"
 #define _GNU_SOURCE
@@ -682,10 +696,12 @@ fn changes_that_were_never_written_are_not_told() {
         let listed = daemon.ask("GET", "/api/v1/runs", "").1;
         assert_eq!(listed["total"], 2, "after {path}: {listed}");
         // The last records may not have come into the run's file before the log failed.
-        let (status, records) = daemon.ask("GET", "/api/v1/runs/asks/records", "");
-        match status {
-            200 => assert!(!records["records"].to_string().contains("TaskCancel"), "{records}"),
-            _ => assert_eq!((status, &records["code"]), (503, &json!("TFY0102")), "{records}"),
+        for run in ["done", "asks"] {
+            let (status, told) = daemon.ask("GET", &format!("/api/v1/runs/{run}/records"), "");
+            match status {
+                200 => assert!(!told["records"].to_string().contains("TaskCancel"), "{told}"),
+                _ => assert_eq!((status, &told["code"]), (503, &json!("TFY0102")), "{told}"),
+            }
         }
         let again = daemon.ask(method, path, body);
         assert_eq!((again.0, &again.1["code"]), (503, &json!("TFY0102")), "{again:?}");

@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const NO_ANSWER: &str = "TFY0160";
 
 /// Where the daemon is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     /// Runs are being brought back.
     Starting,
@@ -114,8 +114,22 @@ impl App {
         self.become_phase(Phase::Ready);
     }
 
+    /// Enters a phase, unless a later one has begun.
     pub(crate) fn become_phase(&self, phase: Phase) {
-        self.phase.send_replace(phase);
+        self.phase.send_if_modified(|now| {
+            let is_later = phase > *now;
+            *now = phase.max(*now);
+            is_later
+        });
+    }
+
+    /// Refuses all changes from now on, also those that wait for the loop. Any thread may call it.
+    pub(crate) fn begin_nothing_new(&self) {
+        self.become_phase(Phase::Draining);
+        if let Some(runtime) = self.runtime.get() {
+            runtime.refuse_changes();
+            runtime.nudge();
+        }
     }
 
     pub(crate) fn phase(&self) -> Phase {
@@ -156,6 +170,12 @@ impl App {
         runtime.ask(request, move |answer| drop(tell.send(answer)));
         let patience = self.limits.answer_time;
         match tokio::time::timeout(patience, told).await {
+            // The loop had not begun it when the daemon was told to end.
+            Ok(Ok(Err(error)))
+                if error.kind() == ErrorKind::Unreachable && self.phase() >= Phase::Draining =>
+            {
+                Err(DaemonError::NotNow("is ending and begins nothing new").into())
+            }
             Ok(Ok(answer)) => Ok(answer?),
             Ok(Err(_)) => Err(DaemonError::NotNow("is ending").into()),
             Err(_) => {

@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, SystemTime};
 
 use crate::relaunch::Relaunch;
-use tiffany::control::{Control, Status, Witness};
+use tiffany::control::{Control, LongTurn, Status, Witness};
 use tiffany::descriptors;
 use tiffany::wal::{LogError, lasting_holder};
 use tiffany::{Builder, RunError, Runtime, RuntimeHandle};
@@ -151,7 +151,9 @@ impl Daemon {
         check_clock(SystemTime::now())?;
         let limits = limits.unwrap_or_else(|| config.limits());
         limits.check().map_err(DaemonError::Start)?;
-        let limits = limits.within(descriptors::raise_limit());
+        let descriptors = descriptors::raise_limit();
+        check_descriptors(descriptors)?;
+        let limits = limits.within(descriptors);
         let tls = config.tls().map(Tls::new).transpose()?;
         let has_tls = tls.is_some();
         nobody_has(&dir)?;
@@ -220,6 +222,22 @@ pub struct Serving {
     sinks: Sinks,
 }
 
+/// What any thread can tell a daemon that is to end.
+#[derive(Clone)]
+pub struct Ending(App);
+
+impl Ending {
+    /// Refuses all changes from now on, also those that wait for the loop.
+    pub fn begin_nothing_new(&self) {
+        self.0.begin_nothing_new();
+    }
+
+    /// The turn that keeps the loop, if one does.
+    pub fn turn_that_is_kept(&self) -> Option<LongTurn> {
+        self.0.turn_that_is_kept()
+    }
+}
+
 impl Serving {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
@@ -229,6 +247,11 @@ impl Serving {
     /// What its handlers share.
     pub(crate) fn app(&self) -> &App {
         &self.app
+    }
+
+    /// What another thread can end it by, whatever its loop is doing.
+    pub fn ending(&self) -> Ending {
+        Ending(self.app.clone())
     }
 
     /// The same as an address for people and programs.
@@ -276,7 +299,7 @@ impl Serving {
 
     /// From now on nothing new is begun.
     pub fn begin_nothing_new(&self) {
-        self.app.become_phase(Phase::Draining);
+        self.app.begin_nothing_new();
     }
 
     /// Ends in good order: nothing new is begun, running steps have the time that they were given, streams are told, and the log says that this was meant.
@@ -331,6 +354,15 @@ fn url_of(dir: &Path) -> Option<String> {
     };
     std::thread::Builder::new().name("tiffany-who".into()).spawn(asks).ok()?;
     told.recv_timeout(ANSWER).ok().flatten()
+}
+
+/// An error if there are too few descriptors for the log, the server and the control socket. The daemon would wait for
+/// one that never gets free.
+fn check_descriptors(limit: usize) -> Result<(), DaemonError> {
+    match limit < descriptors::REQUIRED {
+        true => Err(DaemonError::FewDescriptors { limit, required: descriptors::REQUIRED }),
+        false => Ok(()),
+    }
 }
 
 /// An error if the clock is before 1970: every answer over HTTP has a date.

@@ -57,9 +57,9 @@ pub enum DaemonError {
     NotNow(&'static str),
     /// The runtime has not answered.
     #[error(
-        "the runtime has not answered for {patience:?}{} [TFY0160]; {}; it may still do it later",
+        "the runtime has not answered for {patience:?}{} [TFY0160]; {}; if the request was to change something, that may still happen: see with `GET` whether it did, before you repeat it",
         .turn.iter().map(|turn| format!(": {turn}")).collect::<String>(),
-        if .turn.is_some() { "long work belongs into a step" } else { "a task may keep its turn: see the log of the daemon" }
+        if .turn.is_some() { "move long work into a step" } else { "a task may keep its turn: see the log of the daemon" }
     )]
     NoAnswer {
         /// How long it was waited for.
@@ -114,6 +114,16 @@ pub enum DaemonError {
         "no file descriptor is left for this connection [TFY0250]; wait a little, and try again; if it lasts, raise the limit of open files (`ulimit -n`, `LimitNOFILE=`)"
     )]
     NoDescriptor,
+    /// The process may have too few files open for a daemon.
+    #[error(
+        "the process may have only {limit} open files, and a daemon needs at least {required} [TFY0260]; raise the limit with `ulimit -n 4096`, or with `LimitNOFILE=` in the unit of a service"
+    )]
+    FewDescriptors {
+        /// How many it may have.
+        limit: usize,
+        /// How many a daemon needs.
+        required: usize,
+    },
 }
 
 /// Of what there is more than is allowed.
@@ -146,7 +156,7 @@ impl DaemonError {
     pub const CODES: &[&str] = &[
         "TFY0080", "TFY0155", "TFY0156", "TFY0157", "TFY0158", "TFY0159", "TFY0160", "TFY0161",
         "TFY0162", "TFY0163", "TFY0164", "TFY0165", "TFY0166", "TFY0167", "TFY0168", "TFY0169",
-        "TFY0231", "TFY0250",
+        "TFY0231", "TFY0250", "TFY0260",
     ];
 
     /// The stable code.
@@ -170,6 +180,7 @@ impl DaemonError {
             DaemonError::TooLong { .. } => "TFY0169",
             DaemonError::Clock(_) => "TFY0231",
             DaemonError::NoDescriptor => "TFY0250",
+            DaemonError::FewDescriptors { .. } => "TFY0260",
         }
     }
 
@@ -190,7 +201,8 @@ impl DaemonError {
             DaemonError::Demo(_)
             | DaemonError::Listen { .. }
             | DaemonError::Start(_)
-            | DaemonError::Clock(_) => 500,
+            | DaemonError::Clock(_)
+            | DaemonError::FewDescriptors { .. } => 500,
         }
     }
 

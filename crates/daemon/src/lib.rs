@@ -42,7 +42,7 @@ pub mod telemetry;
 pub mod tls;
 pub mod witness;
 
-pub use daemon::{Daemon, GRACE, LISTEN, ServeError, Serving};
+pub use daemon::{Daemon, Ending, GRACE, LISTEN, ServeError, Serving};
 pub use error::{Crowd, DaemonError};
 pub use limits::Limits;
 pub use relaunch::{Relaunch, shell_word};

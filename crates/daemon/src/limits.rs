@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tiffany::units;
 
 /// Limits of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +44,39 @@ pub struct Limits {
 pub(crate) fn in_range(name: &str, value: u64, (least, most): (u64, u64)) -> Result<(), String> {
     match value {
         value if (least..=most).contains(&value) => Ok(()),
+        // It was written as a number that is larger than any.
+        u64::MAX => Err(format!("`{name}` is too large: it may be from {least} to {most}")),
         value => Err(format!("`{name}` is {value}, and may be from {least} to {most}")),
+    }
+}
+
+/// An error if a size is not one of these.
+pub(crate) fn size_in_range(name: &str, value: u64, range: (u64, u64)) -> Result<(), String> {
+    let (least, most) = (units::size(range.0), units::size(range.1));
+    match value {
+        value if value > range.1 => {
+            Err(format!("`{name}` is too large: it may be from {least} to {most}"))
+        }
+        value if value < range.0 => {
+            let value = units::size(value);
+            Err(format!("`{name}` is {value}, and may be from {least} to {most}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// An error if a time is not one of these.
+pub(crate) fn time_in_range(
+    name: &str,
+    value: Duration,
+    (least, most): (Duration, Duration),
+) -> Result<(), String> {
+    match (least..=most).contains(&value) {
+        true => Ok(()),
+        false => {
+            let [value, least, most] = [value, least, most].map(units::span);
+            Err(format!("`{name}` is {value}, and may be from {least} to {most}"))
+        }
     }
 }
 
@@ -57,12 +90,11 @@ impl Limits {
     pub(crate) fn check(&self) -> Result<(), String> {
         let number = |name, value: usize, least, most| in_range(name, value as u64, (least, most));
         let rate = |name, value: u32| number(name, value as usize, 1, MOST);
-        let time = |name, value: Duration| match value {
-            value if (Duration::from_millis(1)..=DAY).contains(&value) => Ok(()),
-            value => Err(format!("`{name}` is {value:?}, and may be from 1ms to 1d")),
-        };
-        number("body_bytes", self.body_bytes, 1, GIGABYTE)?;
-        number("header_bytes", self.header_bytes, 8 << 10, 16 << 20)?;
+        let size =
+            |name, value: usize, least, most| size_in_range(name, value as u64, (least, most));
+        let time = |name, value| time_in_range(name, value, (Duration::from_millis(1), DAY));
+        size("body_bytes", self.body_bytes, 1, GIGABYTE)?;
+        size("header_bytes", self.header_bytes, 8 << 10, 16 << 20)?;
         time("header_time", self.header_time)?;
         time("body_time", self.body_time)?;
         number("connections", self.connections, 1, MOST)?;
@@ -71,7 +103,7 @@ impl Limits {
         number("waiting", self.waiting, 1, MOST)?;
         time("answer_time", self.answer_time)?;
         number("streams", self.streams, 1, MOST)?;
-        number("message_bytes", self.message_bytes, 1, GIGABYTE)?;
+        size("message_bytes", self.message_bytes, 1, GIGABYTE)?;
         rate("messages_per_second", self.messages_per_second)?;
         time("ping", self.ping)?;
         number("children", self.children, 0, 1000)?;

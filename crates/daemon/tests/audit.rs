@@ -41,16 +41,21 @@ fn told(dir: &Path) -> Vec<[String; 4]> {
 fn who_leaves_before_the_answer_is_written_down_all_the_same() {
     let dir = Dir::new();
     let house = House::open(&dir);
-    for number in 0..100 {
+    let made = |house: &House| house.get("/api/v1/runs?limit=1").json()["total"].as_u64().unwrap();
+    for number in 0..10_000 {
         let body = format!("{{\"function\":\"echo\",\"id\":\"gone-{number}\",\"input\":1}}");
         let mut line = house.connect();
         send(&mut line, "POST", "/api/v1/runs", &[], &body);
         drop(line);
+        // On a busy machine many of them are gone before they are heard.
+        if number >= 100 && made(&house) > 0 {
+            break;
+        }
     }
     assert_eq!(house.submit("echo", "last", "1").status, 201);
     house.close();
     let house = House::open(&dir);
-    let made = house.get("/api/v1/runs?limit=1").json()["total"].as_u64().unwrap();
+    let made = made(&house);
     let written = lines(&dir.0).iter().filter(|line| line.outcome == "ok").count();
     assert!(made > 1, "all of them were gone before they were heard");
     assert_eq!(written as u64, made);

@@ -27,6 +27,7 @@ fn one_of_each() -> Vec<DaemonError> {
         DaemonError::TooLong { run: tiffany::Uuid::from_random(7), records: 1, bytes: 2 },
         DaemonError::Clock(1),
         DaemonError::NoDescriptor,
+        DaemonError::FewDescriptors { limit: 1, required: 2 },
     ]
 }
 

@@ -164,7 +164,7 @@ kinds! {
     /// A value that has to be written down cannot be.
     Unserializable = "TFY0034", "give that part of the value a form that JSON has";
     /// What was written down cannot be read as the type that is wanted.
-    Unreadable = "TFY0035", "let the type read what older versions wrote, or correct the input";
+    Unreadable = "TFY0035", "correct the input; if an older version of the program wrote it, let the type read that form as well";
     /// A durable run did something else than its log says it did.
     Diverged = "TFY0036", "bring the recorded call back, or let new code live with old runs by `patched`";
     /// An id that belongs to a run with another function or another input.
@@ -180,7 +180,7 @@ kinds! {
     /// The run is over: it takes no messages and answers no questions.
     RunOver = "TFY0042", "read its outcome, or start another run";
     /// Who has to do it does not answer.
-    Unreachable = "TFY0043", "let the runtime be driven, by `wait_for` or `run`, or end the process that has the directory";
+    Unreachable = "TFY0043", "see with `tiffany doctor` why the process does not answer; in a program, drive the runtime with `wait_for` or `run`";
     /// The run answers no question of this name.
     NoSuchQuestion = "TFY0044", "let the run answer it by `on_question`, or ask it later";
     /// Something was yielded that is no call.
@@ -265,6 +265,8 @@ kinds! {
     NotHeld = "TFY0236", "see the state of the run with `tiffany show`";
     /// The run has not received the messages that it was sent before.
     InboxFull = "TFY0237", "send it again later, when the run has received some of them, or raise `messages` or `message_bytes` of the run limits";
+    /// An async step kept the loop that all async steps share for too long and was interrupted.
+    StepInterrupted = "TFY0240", "make it a plain `def` step, which has a thread of its own; or raise `turn` of the run limits";
     /// Code outside turns, such as what reads an input, took too long and was interrupted.
     Interrupted = "TFY0245", "let that code do less, and move long work into a step; or raise `turn` of the run limits";
 }

@@ -82,6 +82,11 @@ pub(crate) struct Applier {
     pub(crate) life: u64,
     /// All blocks up to this one are in the files.
     pub(crate) applied: u64,
+    /// What the last frame of the index says: which blocks it covers, how many segments there are, and the block that
+    /// must be found in them.
+    pub(crate) covered: u64,
+    pub(crate) segments: u32,
+    pub(crate) expected: u64,
     pub(crate) handles: Arc<Handles>,
     pub(crate) touched: Touched,
     /// Runs that were removed or compacted, and may have left lines in the commit log, or blobs.
@@ -290,22 +295,41 @@ impl Applier {
         }
         entries.sort_unstable_by_key(|(run, _)| *run);
         self.removals.sync(&*self.disk)?;
-        let (upto, life, salt) = (self.applied, self.life, self.salt);
-        let unerased = &self.unerased;
-        let frame = Frame { upto, life, salt, segments, entries: &entries, unerased }.encode();
+        let upto = self.applied;
+        (self.covered, self.segments) = (upto, segments);
+        let frame = self.frame(&entries);
         if whole {
             self.index = IndexFile::replace(&*self.disk, &self.places.commit, &frame)?;
             self.index_entries = entries.len();
         } else {
-            // An index whose directory is gone would still take the frame.
-            self.disk.open(&self.index.path, OpenMode::Read).doing("open", &self.index.path)?;
-            self.index.append(&frame)?;
+            self.append(&frame)?;
             self.index_entries += entries.len();
         }
         if !files_first {
             self.sync_files(&touched)?;
         }
         Ok(upto)
+    }
+
+    fn frame(&self, entries: &[(Uuid, RunEntry)]) -> Vec<u8> {
+        let Applier { covered: upto, life, salt, segments, expected, ref unerased, .. } = *self;
+        Frame { upto, life, salt, segments, expected, entries, unerased }.encode()
+    }
+
+    fn append(&mut self, frame: &[u8]) -> Result<(), LogError> {
+        // An index whose directory is gone would still take the frame.
+        self.disk.open(&self.index.path, OpenMode::Read).doing("open", &self.index.path)?;
+        self.index.append(frame)
+    }
+
+    /// Notes in the index that this block, which is durable, is in the segments; with 0, that they may be empty. Without
+    /// that a segment whose bytes were lost would pass for one that was never used.
+    pub(crate) fn expect(&mut self, block: u64) -> Result<(), LogError> {
+        if std::mem::replace(&mut self.expected, block) == block {
+            return Ok(());
+        }
+        let frame = self.frame(&[]);
+        self.append(&frame)
     }
 
     /// Nothing is left of these runs but what should be. The next checkpoint says so.

@@ -218,6 +218,14 @@ fn fulfil(applier: &mut Applier, wishes: Wishes, news: &mut News) -> Result<(), 
         news.segment = Some(Segment::make(&*applier.disk, dir, name, size)?);
     }
     applier.apply(wishes.apply.iter())?;
+    match wishes.expect {
+        // The checkpoint says it.
+        Some(block) if wishes.checkpoint.is_some() && wishes.overwrite.is_none() => {
+            applier.expected = block;
+        }
+        Some(block) => applier.expect(block)?,
+        None => {}
+    }
     if let Some(segment) = wishes.overwrite {
         segment.erase()?;
         news.overwritten = Some(segment.name);

@@ -97,6 +97,11 @@ impl Committer {
         Ok(number)
     }
 
+    /// The first block of the current segment, if it is durable; 0 if there is none.
+    pub(crate) fn durable_first_block(&self) -> u64 {
+        Some(self.segments.first_block()).filter(|first| *first <= self.synced).unwrap_or(0)
+    }
+
     /// Makes all blocks durable.
     pub(crate) fn sync(&mut self) -> Result<(), LogError> {
         if self.synced < self.written {

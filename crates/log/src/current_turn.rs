@@ -1,5 +1,6 @@
 //! Which run has its turn, in a page of a file that is mapped into memory. Writing there costs no system call, and the
-//! page outlives the process: if that dies in the middle of a turn, the next one finds out whose turn it was.
+//! page outlives the process: if that dies in the middle of a turn, the next one finds out whose turn it was. Whoever
+//! truncates the file ends the process, see `docs/src/wal-format.md`.
 //!
 //! This file has `unsafe` code because mapped memory is reached by its address.
 

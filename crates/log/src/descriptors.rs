@@ -3,8 +3,11 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The descriptors that a daemon needs at least; with fewer it starts, and warns.
+/// The descriptors that a daemon should have; with fewer it starts, and warns.
 pub const MINIMUM: usize = 256;
+
+/// The descriptors that a daemon needs to start at all.
+pub const REQUIRED: usize = 64;
 
 /// What [`raise_limit`] raises the limit to, unless the system allows less.
 pub const RAISED: u64 = 65_536;

@@ -152,6 +152,29 @@ pub enum LogError {
         /// Its version.
         version: u64,
     },
+    /// The directory has files of runs and no commit log.
+    #[error(
+        "{} has run files and no commit log: ids of removed runs are free again, and records may be missing [TFY0251]; restore the directory from a backup, or see which runs are there with `tiffany ls` and remove those that should not continue", .0.display()
+    )]
+    NoCommitLog(PathBuf),
+    /// The files of some runs have records that the commit log lacks.
+    #[error(
+        "{} lacks records that the files of {runs} run(s) have: other runs may have lost records, or their whole files [TFY0252]; restore the directory from one backup, or compare the runs with what they did", .commit.display()
+    )]
+    LostBlocks {
+        /// The directory of the commit log.
+        commit: PathBuf,
+        /// How many runs have more.
+        runs: usize,
+    },
+    /// The end of the index or of the list of removed runs is not what was written.
+    #[error("{} is damaged or incomplete from byte {offset} on [TFY0253]; open the directory, which writes it again from what else is known, and check the medium if the power was not lost", .path.display())]
+    DamagedEnd {
+        /// The file.
+        path: PathBuf,
+        /// Where.
+        offset: u64,
+    },
     /// A blob is not there.
     #[error("blob {0} is missing [TFY0111]; restore wal/blobs from a copy")]
     MissingBlob(BlobHash),
@@ -195,7 +218,7 @@ impl LogError {
     pub const CODES: &[&str] = &[
         "TFY0101", "TFY0102", "TFY0103", "TFY0104", "TFY0105", "TFY0106", "TFY0107", "TFY0108",
         "TFY0109", "TFY0110", "TFY0111", "TFY0112", "TFY0113", "TFY0114", "TFY0115", "TFY0120",
-        "TFY0200", "TFY0201", "TFY0211", "TFY0255",
+        "TFY0200", "TFY0201", "TFY0211", "TFY0251", "TFY0252", "TFY0253", "TFY0255",
     ];
 
     /// The stable code.
@@ -207,6 +230,9 @@ impl LogError {
             LogError::ReadOnly { .. } => "TFY0104",
             LogError::Vanished { .. } => "TFY0105",
             LogError::Link { .. } => "TFY0211",
+            LogError::NoCommitLog(_) => "TFY0251",
+            LogError::LostBlocks { .. } => "TFY0252",
+            LogError::DamagedEnd { .. } => "TFY0253",
             LogError::NotRegular { .. } => "TFY0255",
             LogError::Poisoned(_) => "TFY0106",
             LogError::DamagedRun { .. } => "TFY0107",

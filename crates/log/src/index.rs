@@ -14,8 +14,12 @@ use super::line::Chain;
 use crate::mutation::Mutation;
 
 const MAGIC: &[u8; 8] = b"\x89TFYIDX\n";
-const VERSION: u32 = 1;
+/// Frames have the second version if they say which block must be there, so that a log that was closed can be read by
+/// older programs.
+const VERSION: u32 = 2;
 const HEADER: usize = 48;
+/// What the second version has before its entries: the number of a block.
+const EXPECTED: usize = 8;
 const ENTRY: usize = 48;
 
 /// Whether a run goes on.
@@ -65,12 +69,16 @@ pub(crate) struct IndexState {
     pub(crate) salt: u32,
     /// So many segments there are at least.
     pub(crate) segments: u32,
+    /// A block of this number or a higher one is in the segments; 0 if nothing is said.
+    pub(crate) expected: u64,
     /// Where the last good frame ends.
     pub(crate) len: u64,
     /// How many entries the frames have, doubles included.
     pub(crate) entries: usize,
     /// A frame at the end was cut off.
     pub(crate) torn: bool,
+    /// There was no index.
+    pub(crate) is_new: bool,
 }
 
 /// One frame, to be written.
@@ -79,6 +87,7 @@ pub(crate) struct Frame<'a> {
     pub(crate) life: u64,
     pub(crate) salt: u32,
     pub(crate) segments: u32,
+    pub(crate) expected: u64,
     pub(crate) entries: &'a [(Uuid, RunEntry)],
     pub(crate) unerased: &'a BTreeSet<Uuid>,
 }
@@ -86,6 +95,13 @@ pub(crate) struct Frame<'a> {
 impl Frame<'_> {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = vec![0; HEADER];
+        let version = match self.expected {
+            0 => 1,
+            expected => {
+                out.extend_from_slice(&expected.to_le_bytes());
+                VERSION
+            }
+        };
         for (run, entry) in self.entries {
             out.extend_from_slice(&run.0.to_be_bytes());
             out.extend_from_slice(&entry.len.to_le_bytes());
@@ -97,7 +113,7 @@ impl Frame<'_> {
         }
         let table_crc = crc32c::crc32c(&out[HEADER..]);
         out[..8].copy_from_slice(MAGIC);
-        out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        out[8..12].copy_from_slice(&version.to_le_bytes());
         out[16..24].copy_from_slice(&self.upto.to_le_bytes());
         out[24..32].copy_from_slice(&self.life.to_le_bytes());
         out[32..36].copy_from_slice(&(self.entries.len() as u32).to_le_bytes());
@@ -141,10 +157,12 @@ impl IndexState {
             return Err(FrameFlaw::Newer(u64::from(version)));
         }
         let count = u32_at(bytes, 32) as usize;
-        let table = bytes.get(HEADER..HEADER + count * ENTRY).ok_or(FrameFlaw::Bad)?;
-        if crc32c::crc32c(table) != u32_at(bytes, 36) {
+        let before = if version == 1 { 0 } else { EXPECTED };
+        let rest = bytes.get(HEADER..HEADER + before + count * ENTRY).ok_or(FrameFlaw::Bad)?;
+        if crc32c::crc32c(rest) != u32_at(bytes, 36) {
             return Err(FrameFlaw::Bad);
         }
+        let (expected, table) = rest.split_at(before);
         for entry in table.chunks_exact(ENTRY) {
             let run = Uuid(u128::from_be_bytes(entry[..16].try_into().expect("sixteen bytes")));
             let state = match entry[40] {
@@ -169,8 +187,9 @@ impl IndexState {
         (self.upto, self.life, self.salt) =
             (u64_at(bytes, 16), u64_at(bytes, 24), u32_at(bytes, 40));
         self.segments = u32_at(bytes, 44);
+        self.expected = if expected.is_empty() { 0 } else { u64_at(expected, 0) };
         self.entries += count;
-        Ok(HEADER + table.len())
+        Ok(HEADER + rest.len())
     }
 }
 

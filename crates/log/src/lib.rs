@@ -31,6 +31,7 @@ mod lock;
 pub mod mutation;
 pub mod not_inherited;
 mod observe;
+mod open_tasks;
 mod overlay;
 mod read;
 mod reconcile;

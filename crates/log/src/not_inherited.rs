@@ -10,15 +10,19 @@
 //! process with threads only async-signal-safe functions may be called, so the handler reads a table of atomics and
 //! calls `open`, `dup3` and `close`. `posix_spawn` and `vfork` call no handler; what they start calls `exec`.
 //!
+//! Handlers of signals can be kept from children in the same way, see [`keep_handler_from_children`]. All signals are
+//! blocked while the process forks, so that one which is sent to the child at once doesn't find a handler there.
+//!
 //! The number of a descriptor stays taken in the child: whatever still owns it there can be dropped as usual, and
 //! closes nothing else.
 
+use std::cell::UnsafeCell;
 use std::io;
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Deref;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Descriptors beyond this one are inherited; the kernel's own limit is the same by default.
 const MAX_DESCRIPTORS: usize = 1 << 20;
@@ -28,6 +32,14 @@ const WORDS: usize = MAX_DESCRIPTORS / 64;
 static TABLE: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 /// Set while such a descriptor is made or closed, and while the process forks: a fork sees neither half.
 static CHANGING: AtomicBool = AtomicBool::new(false);
+/// How often this process was forked from another.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// How often this process was forked from another since the first such descriptor was made.
+#[inline]
+pub fn forks() -> u32 {
+    FORKS.load(Ordering::Relaxed)
+}
 
 /// An open file, socket or the like that forked children do not share.
 ///
@@ -117,22 +129,60 @@ impl Drop for Change {
     }
 }
 
-extern "C" fn take_turn() {
+/// Signals, as bits, whose handlers children don't get.
+static SIGNALS: AtomicU64 = AtomicU64::new(0);
+
+/// What the forking thread had blocked. Only whoever has set `CHANGING` touches it.
+struct Mask(UnsafeCell<MaybeUninit<libc::sigset_t>>);
+
+// SAFETY: see above.
+unsafe impl Sync for Mask {}
+
+static MASK: Mask = Mask(UnsafeCell::new(MaybeUninit::uninit()));
+
+/// Lets this signal have its default action in children that are forked from now on, whatever handles it here.
+pub fn keep_handler_from_children(signal: i32) -> io::Result<()> {
+    install()?;
+    SIGNALS.fetch_or(1 << signal, Ordering::SeqCst);
+    Ok(())
+}
+
+/// Before a fork.
+extern "C" fn prepare() {
+    take_turn();
+    // SAFETY: the sets are initialized by the calls, and nobody else has `MASK` now.
+    unsafe {
+        let mut all = MaybeUninit::uninit();
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), (*MASK.0.get()).as_mut_ptr());
+    }
+}
+
+/// After a fork, in the parent, and at last in the child.
+extern "C" fn resume() {
+    // SAFETY: `prepare` has set it, and nobody else has it now.
+    unsafe {
+        let mask = (*MASK.0.get()).assume_init();
+        end_turn();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut());
+    }
+}
+
+fn take_turn() {
     while CHANGING.swap(true, Ordering::SeqCst) {
         std::thread::yield_now();
     }
 }
 
-extern "C" fn end_turn() {
+fn end_turn() {
     CHANGING.store(false, Ordering::SeqCst);
 }
 
 fn install() -> io::Result<()> {
     static INSTALLED: OnceLock<i32> = OnceLock::new();
     // SAFETY: the three functions live as long as the process, and only do what a forked child may.
-    let code = INSTALLED.get_or_init(|| unsafe {
-        libc::pthread_atfork(Some(take_turn), Some(end_turn), Some(let_go))
-    });
+    let code = INSTALLED
+        .get_or_init(|| unsafe { libc::pthread_atfork(Some(prepare), Some(resume), Some(let_go)) });
     match code {
         0 => Ok(()),
         code => Err(io::Error::from_raw_os_error(*code)),
@@ -141,6 +191,7 @@ fn install() -> io::Result<()> {
 
 /// In a child: gives up what is the parent's.
 extern "C" fn let_go() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
     // SAFETY: the path ends with a zero, and the calls touch no memory of ours.
     let null = unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
     for (at, word) in TABLE.iter().enumerate() {
@@ -166,7 +217,13 @@ extern "C" fn let_go() {
         // SAFETY: it was opened here.
         unsafe { libc::close(null) };
     }
-    end_turn();
+    let mut signals = SIGNALS.load(Ordering::SeqCst);
+    while signals != 0 {
+        // SAFETY: the default action calls nothing.
+        unsafe { libc::signal(signals.trailing_zeros().cast_signed(), libc::SIG_DFL) };
+        signals &= signals - 1;
+    }
+    resume();
 }
 
 #[cfg(test)]

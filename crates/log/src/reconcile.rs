@@ -12,8 +12,9 @@ use super::applier::{Applier, begin_run_file};
 use super::disk::{Disk, DiskFile, OpenMode, empty, read_from};
 use super::error::{Doing, LogError};
 use super::index::{RunEntry, RunState};
-use super::line::{Chain, RecordType};
+use super::line::Chain;
 use super::lock::LockTerm;
+use super::open_tasks::OpenTasks;
 use super::read::{Broken, Flaw, Head, Reader, foreign_line, has_lines};
 use super::recover::{Cut, Plan, Recovery, gather};
 use super::segments::Segment;
@@ -267,9 +268,32 @@ impl Applier {
         if good > 0 {
             let chain = checker.chain().expect("a chain that went on");
             (entry.len, entry.seq, entry.crc) = (checker.offset(), chain.seq(), chain.crc());
+            entry.state = self.state_after(found, entry)?;
             recovery.rescued.push((found.run, good as u64));
         }
         self.settle(found, entry, &beyond[(entry.len - from) as usize..], recovery)
+    }
+
+    /// Whether a run is over whose file has more than the commit log.
+    fn state_after(&self, found: &Compared<'_>, entry: RunEntry) -> Result<RunState, LogError> {
+        if entry.state != RunState::Live {
+            return Ok(entry.state);
+        }
+        let bytes = read_from(found.file, 0).doing("read", found.path)?;
+        let known = &bytes[..bytes.len().min(entry.len as usize)];
+        Ok(self.entry_of(found.run, entry.state, known).map_or(entry.state, |whole| whole.state))
+    }
+
+    /// Where a run stands by its file alone, after the last good line; `None` if the first is not.
+    fn entry_of(&self, run: Uuid, state: RunState, bytes: &[u8]) -> Option<RunEntry> {
+        let mut reader = Reader::new(bytes, Some(run));
+        let mut tasks = OpenTasks::new(&*self.disk, &self.places.root);
+        reader.by_ref().map_while(Result::ok).for_each(|record| tasks.take(&record));
+        let state = if state == RunState::Live { tasks.state() } else { state };
+        let (checker, len) = (reader.checker(), reader.checker().offset());
+        let chain = checker.chain().filter(|_| len > 0)?;
+        let (generation, seq, crc) = (chain.generation(), chain.seq(), chain.crc());
+        Some(RunEntry { state, generation, len, seq, crc })
     }
 
     /// Takes a file for what a run is, because the index and the commit log know an earlier generation of it.
@@ -287,7 +311,7 @@ impl Applier {
             return Ok(());
         }
         let bytes = read_from(file, 0).doing("read", path)?;
-        let entry = entry_of(run, state, &bytes).expect("its first line is good");
+        let entry = self.entry_of(run, state, &bytes).expect("its first line is good");
         recovery.rescued.push((run, entry.seq));
         self.settle(found, entry, &bytes[entry.len as usize..], recovery)
     }
@@ -327,7 +351,7 @@ impl Applier {
     ) -> Result<(), LogError> {
         let file = self.disk.open(path, OpenMode::Write).doing("open", path)?;
         let bytes = read_from(&*file, 0).doing("read", path)?;
-        match entry_of(run, RunState::Live, &bytes) {
+        match self.entry_of(run, RunState::Live, &bytes) {
             Some(entry) => {
                 recovery.adopted.push(run);
                 let found = Compared { run, path, file: &*file };
@@ -433,22 +457,6 @@ fn head_of(file: Option<&dyn DiskFile>, path: &Path, run: Uuid) -> Result<Option
             return Ok(None);
         }
     }
-}
-
-/// Where a run stands by its file alone, after the last good line; `None` if the first is not.
-fn entry_of(run: Uuid, state: RunState, bytes: &[u8]) -> Option<RunEntry> {
-    let mut reader = Reader::new(bytes, Some(run));
-    let mut state = state;
-    for record in reader.by_ref().map_while(Result::ok) {
-        // Only finished runs are compacted.
-        if record.record_type() == Some(RecordType::Compacted) {
-            state = RunState::Finished;
-        }
-    }
-    let (checker, len) = (reader.checker(), reader.checker().offset());
-    let chain = checker.chain().filter(|_| len > 0)?;
-    let (generation, seq, crc) = (chain.generation(), chain.seq(), chain.crc());
-    Some(RunEntry { state, generation, len, seq, crc })
 }
 
 /// Says from which record on a file lacks what was committed.

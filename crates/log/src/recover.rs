@@ -69,6 +69,8 @@ pub struct Recovery {
     pub refused: Vec<(Uuid, LogError)>,
     /// Blobs that were committed and are gone.
     pub missing_blobs: Vec<BlobHash>,
+    /// Damage that may have cost records, whole runs, or the memory of removed ones, and concerns nobody knows which.
+    pub losses: Vec<LogError>,
 }
 
 /// A file that was cut to its committed end.
@@ -94,6 +96,7 @@ impl Recovery {
             && self.adopted.is_empty()
             && self.refused.is_empty()
             && self.missing_blobs.is_empty()
+            && self.losses.is_empty()
     }
 }
 
@@ -209,14 +212,16 @@ impl Writer {
         let (index, state) = load_or_make(&*disk, &places)?;
         let segments = Segment::open_all(&*disk, &places.commit, state.segments, state.upto + 1)?;
         let scan = Scan::new(&segments, state.salt, state.upto, state.life)?;
+        scan.check_expected(state.expected)?;
         let life = scan.max_generation + 1;
         let chained = scan.chain(|found| proven(&*disk, &places, found))?;
 
-        let IndexState { runs, unerased, upto, salt, entries: index_entries, torn, .. } = state;
+        let IndexState { runs, unerased, upto, salt, torn, is_new, .. } = state;
         let (mut removals, listed) = Removals::load(&*disk, &places.commit, salt)?;
         removals.complete(&listed, removed_in(&runs));
         let unindexed = unindexed(&runs, &listed);
-        let mut recovery = Recovery { torn_index: torn, ..Recovery::default() };
+        let losses = removals.damage().into_iter().collect();
+        let mut recovery = Recovery { torn_index: torn, losses, ..Recovery::default() };
         let last = upto + chained.blocks.len() as u64;
         let known = |entry| Applied { entry, touched: false };
         let mut applier = Applier {
@@ -228,11 +233,14 @@ impl Writer {
             runs: runs.into_iter().map(|(run, entry)| (run, known(entry))).collect(),
             refused: HashMap::new(),
             index,
-            index_entries,
+            index_entries: state.entries,
             removals,
             salt,
             life,
             applied: last,
+            covered: upto,
+            segments: state.segments,
+            expected: 0,
             handles,
             touched: Touched::default(),
             // What the runs that are to be erased named is not known any more.
@@ -243,6 +251,7 @@ impl Writer {
         };
         applier.add_removed(unindexed, &chained, &mut recovery);
         applier.mend(&segments, chained, scope, &mut recovery)?;
+        applier.tell_losses(is_new, &mut recovery);
         let mut committer = Committer {
             disk,
             dir: applier.places.commit.clone(),
@@ -275,6 +284,22 @@ impl Applier {
         }
         let upto = self.checkpoint(committer.segments.count() as u32)?;
         committer.segments.release(upto)
+    }
+
+    /// Says what can't be known any more. A line gets into the file of a run after its block, so files that have more
+    /// than the commit log say that blocks were lost, and those may have been about any run.
+    fn tell_losses(&self, is_new: bool, recovery: &mut Recovery) {
+        let Places { root, commit, .. } = &self.places;
+        let runs = recovery.rescued.len() + recovery.adopted.len();
+        if is_new && runs + recovery.refused.len() > 0 {
+            recovery.losses.push(LogError::NoCommitLog(root.clone()));
+        } else if runs > 0 {
+            recovery.losses.push(LogError::LostBlocks { commit: commit.clone(), runs });
+        }
+        if recovery.torn_index {
+            let (path, offset) = (self.index.path.clone(), self.index.len);
+            recovery.losses.push(LogError::DamagedEnd { path, offset });
+        }
     }
 
     /// Takes in removed runs that the index doesn't know as such. If the commit log has nothing of a removal any more,
@@ -485,10 +510,11 @@ fn load_or_make(disk: &dyn Disk, places: &Places) -> Result<(IndexFile, IndexSta
     }
     let salt = disk.random().doing("draw random bits for", &places.root)?;
     let unerased = &BTreeSet::new();
-    let frame = Frame { upto: 0, life: 0, salt, segments: 0, entries: &[], unerased }.encode();
-    let index = IndexFile::replace(disk, &places.commit, &frame)?;
+    let (upto, life, segments, expected) = (0, 0, 0, 0);
+    let frame = Frame { upto, life, salt, segments, expected, entries: &[], unerased };
+    let index = IndexFile::replace(disk, &places.commit, &frame.encode())?;
     let len = index.len;
-    Ok((index, IndexState { salt, len, ..IndexState::default() }))
+    Ok((index, IndexState { salt, len, is_new: true, ..IndexState::default() }))
 }
 
 /// Does the file of any run have lines of this block?

@@ -26,8 +26,9 @@ pub(crate) struct Removals {
     len: u64,
     /// Runs that the next checkpoint adds.
     unlisted: BTreeSet<Uuid>,
-    /// It has entries that can't be read: the next checkpoint writes it again, with all runs in `unlisted`.
-    is_damaged: bool,
+    /// Where its first entry is that can't be read, if there is one: the next checkpoint writes the list again, with
+    /// all runs in `unlisted`.
+    damaged_at: Option<u64>,
 }
 
 impl Removals {
@@ -49,10 +50,16 @@ impl Removals {
         };
         let entries: Vec<Option<Uuid>> =
             bytes.chunks(ENTRY).map(|entry| decode(entry, salt)).collect();
-        let is_damaged = entries.contains(&None);
+        let damaged_at = entries.iter().position(Option::is_none).map(|at| (at * ENTRY) as u64);
         let listed = entries.into_iter().flatten().collect();
         let (len, unlisted) = (bytes.len() as u64, BTreeSet::new());
-        Ok((Removals { path, salt, file, len, unlisted, is_damaged }, listed))
+        Ok((Removals { path, salt, file, len, unlisted, damaged_at }, listed))
+    }
+
+    /// What is wrong with the list, if something is.
+    pub(crate) fn damage(&self) -> Option<LogError> {
+        let path = &self.path;
+        self.damaged_at.map(|offset| LogError::DamagedEnd { path: path.clone(), offset })
     }
 
     /// Takes note of removed runs that the list may lack.
@@ -61,7 +68,7 @@ impl Removals {
         listed: &BTreeSet<Uuid>,
         removed: impl Iterator<Item = Uuid>,
     ) {
-        let is_damaged = self.is_damaged;
+        let is_damaged = self.damaged_at.is_some();
         self.unlisted.extend(removed.filter(|run| is_damaged || !listed.contains(run)));
     }
 
@@ -77,7 +84,7 @@ impl Removals {
         }
         let mut bytes = Vec::with_capacity(self.unlisted.len() * ENTRY);
         self.unlisted.iter().for_each(|run| bytes.extend_from_slice(&encode(*run, self.salt)));
-        match self.file.take().filter(|_| !self.is_damaged) {
+        match self.file.take().filter(|_| self.damaged_at.is_none()) {
             Some(file) => {
                 file.write_at(&bytes, self.len).doing("write", &self.path)?;
                 file.sync(Barrier::Removals).doing("sync", &self.path)?;
@@ -85,7 +92,7 @@ impl Removals {
             }
             None => {
                 self.file = Some(self.replace(disk, &bytes)?);
-                (self.len, self.is_damaged) = (0, false);
+                (self.len, self.damaged_at) = (0, None);
             }
         }
         self.len += bytes.len() as u64;

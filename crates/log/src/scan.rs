@@ -47,6 +47,8 @@ pub(crate) struct Scan<'a> {
     /// Places where a block could have been begun.
     ends: Vec<(usize, u64)>,
     pub(crate) max_generation: u64,
+    /// The highest number of a block of this life.
+    newest: u64,
 }
 
 /// The blocks that count, in order, and what comes after them.
@@ -74,6 +76,7 @@ impl<'a> Scan<'a> {
             headless: BTreeMap::new(),
             ends: Vec::new(),
             max_generation: life,
+            newest: 0,
         };
         for at in 0..segments.len() {
             scan.read_segment(at)?;
@@ -121,6 +124,9 @@ impl<'a> Scan<'a> {
         end: u64,
         header: &Header,
     ) -> Result<Option<u64>, LogError> {
+        if header.head.generation >= self.life {
+            self.newest = self.newest.max(header.head.number);
+        }
         let size = header.size().filter(|size| at.checked_add(*size).is_some_and(|to| to <= end));
         let Some(size) = size else { return Ok(None) };
         self.max_generation = self.max_generation.max(header.head.generation);
@@ -146,6 +152,14 @@ impl<'a> Scan<'a> {
         let found = Found { block, segment: number, content_at, intact };
         self.found.insert(header.head.number, found);
         Ok(Some(size))
+    }
+
+    /// An error if the index says that there is a block of this number, and neither it nor a later one is there.
+    pub(crate) fn check_expected(&self, block: u64) -> Result<(), LogError> {
+        match self.newest < block {
+            true => Err(self.damaged(block)),
+            false => Ok(()),
+        }
     }
 
     /// Puts the blocks in order. A missing or bad one is the end of the log if nobody was told that it is
@@ -204,7 +218,8 @@ impl<'a> Scan<'a> {
         let torn = self.torn_at(number).ok().flatten();
         let (path, offset) = match torn {
             Some(torn) => (torn.segment, torn.offset),
-            None => (self.segments[0].path.clone(), 0),
+            // A damaged index can expect a block where there is no segment.
+            None => (self.segments.first().map_or("commit".into(), |first| first.path.clone()), 0),
         };
         LogError::DamagedCommitLog { path, offset, block: number }
     }

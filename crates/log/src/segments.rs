@@ -166,8 +166,9 @@ impl Segment {
 pub(crate) struct Segments {
     list: Vec<Segment>,
     current: usize,
-    /// Where the next block goes in the current segment.
+    /// Where the next block goes in the current segment, and the number of the first one in it; 0 if there is none.
     at: u64,
+    first_block: u64,
     pub(crate) generation: u64,
     size: u64,
     next_name: u32,
@@ -180,7 +181,8 @@ impl Segments {
     pub(crate) fn new(list: Vec<Segment>, generation: u64, size: u64) -> Segments {
         let size = size.next_multiple_of(ALIGN as u64);
         let next_name = list.iter().map(|segment| segment.name + 1).max().unwrap_or(0);
-        Segments { list, current: 0, at: 0, generation, size, next_name, under_way: 0 }
+        let (current, at, first_block, under_way) = (0, 0, 0, 0);
+        Segments { list, current, at, first_block, generation, size, next_name, under_way }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -233,15 +235,27 @@ impl Segments {
             .map(|step| (self.current + step) % count)
             .find(|at| self.list[*at].is_free());
         let Some(next) = next else { return false };
-        self.current = next;
-        self.at = 0;
-        self.generation += 1;
+        self.begin(next);
         true
+    }
+
+    /// The first block of the current segment; 0 if it has none yet.
+    pub(crate) fn first_block(&self) -> u64 {
+        self.first_block
+    }
+
+    /// Writes from the beginning of this segment on.
+    fn begin(&mut self, segment: usize) {
+        (self.current, self.at, self.first_block) = (segment, 0, 0);
+        self.generation += 1;
     }
 
     pub(crate) fn write(&mut self, block: &[u8], number: u64) -> Result<(), LogError> {
         let segment = &mut self.list[self.current];
         segment.file.write_at(block, self.at).doing("write", &segment.path)?;
+        if self.at == 0 {
+            self.first_block = number;
+        }
         self.at += block.len() as u64;
         segment.size = segment.size.max(self.at);
         segment.used = segment.used.max(self.at);
@@ -286,8 +300,7 @@ impl Segments {
     /// Leaves the current segment, in which all is durable.
     pub(crate) fn leave(&mut self, upto: u64) {
         if let Some(next) = self.place_without(upto) {
-            (self.current, self.at) = (next, 0);
-            self.generation += 1;
+            self.begin(next);
         }
     }
 
@@ -328,8 +341,7 @@ impl Segments {
             segment.become_erased();
             count += 1;
         }
-        self.at = 0;
-        self.generation += 1;
+        self.begin(self.current);
         Ok(count)
     }
 }

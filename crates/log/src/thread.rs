@@ -103,6 +103,8 @@ pub(crate) struct Wishes {
     pub(crate) segment: Option<(u32, u64)>,
     /// A segment to be overwritten.
     pub(crate) overwrite: Option<Segment>,
+    /// The block that the index is to expect in the segments; 0 for none.
+    pub(crate) expect: Option<u64>,
     /// A checkpoint, with the number of segments there are.
     pub(crate) checkpoint: Option<u32>,
     /// Nothing must linger: somebody wants to read.
@@ -181,6 +183,7 @@ impl LogThread {
             unsynced: Vec::new(),
             last_sync: Instant::now(),
             told: Ticket(0),
+            expected: 0,
             erasing: None,
         };
         let log = std::thread::Builder::new().name("tiffany-log".into()).spawn(move || {
@@ -292,6 +295,8 @@ struct Serving {
     unsynced: Vec<Committed>,
     last_sync: Instant,
     told: Ticket,
+    /// The block that the index expects in the segments, or will.
+    expected: u64,
     /// Everything up to this block is to be erased from the segments.
     erasing: Option<u64>,
 }
@@ -364,12 +369,21 @@ impl Serving {
 
     /// Asks the background for what will be needed soon.
     fn wish(&mut self, queue: &mut Queue) {
+        let first = self.committer.durable_first_block();
+        if first > self.expected {
+            self.expect(first, queue);
+        }
         if queue.wishes.segment.is_none() {
             queue.wishes.segment = self.committer.wanted_segment();
         }
         if self.committer.segments.full() > 0 {
             queue.wishes.checkpoint = Some(self.committer.segments.count() as u32);
         }
+    }
+
+    fn expect(&mut self, block: u64, queue: &mut Queue) {
+        self.expected = block;
+        queue.wishes.expect = Some(block);
     }
 
     /// Waits for something to commit, and for room to do so.
@@ -429,7 +443,11 @@ impl Serving {
         let segments = &mut self.committer.segments;
         let count = segments.count() as u32;
         match segments.erasure_step(upto) {
-            ErasureStep::Overwrite(segment) => queue.wishes.overwrite = Some(segment),
+            ErasureStep::Overwrite(segment) => {
+                queue.wishes.overwrite = Some(segment);
+                // It may be the one that has the expected block.
+                self.expect(0, queue);
+            }
             ErasureStep::NewSegment if segments.under_way == 0 => {
                 queue.wishes.segment = Some(segments.new_name());
             }
@@ -505,6 +523,8 @@ impl Serving {
     fn last_checkpoint(&mut self) -> Result<(), LogError> {
         let shared = Arc::clone(&self.shared);
         let mut queue = shared.queue.lock();
+        // All is in the files after it: if the segments are lost, nothing is.
+        self.expect(0, &mut queue);
         queue.wishes.checkpoint = Some(self.committer.segments.count() as u32);
         shared.for_background.notify_one();
         loop {

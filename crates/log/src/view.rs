@@ -14,6 +14,7 @@ use super::disk::{Disk, DiskFile, OpenMode, read_from};
 use super::error::{Doing, LogError};
 use super::index::{RunEntry, RunState};
 use super::lock::{Holder, LockTerm, holder};
+use super::open_tasks::OpenTasks;
 use super::overlay::Overlay;
 use super::read::{Reader, has_lines};
 use super::recover::{Recovery, Scope};
@@ -201,12 +202,19 @@ impl View {
             let file = disk.open(&path, OpenMode::Read).doing("open", &path)?;
             let bytes = read_from(&*file, 0).doing("read", &path)?;
             let mut reader = Reader::new(&bytes, Some(run));
-            let broken = reader.by_ref().find_map(Result::err);
+            let mut tasks = OpenTasks::new(&*disk, root);
+            let broken = reader.by_ref().find_map(|record| match record {
+                Ok(record) => {
+                    tasks.take(&record);
+                    None
+                }
+                Err(broken) => Some(broken),
+            });
             let (len, chain) = (reader.checker().offset(), reader.checker().chain());
             let mut entry = RunEntry::unborn(run);
             if let Some(chain) = chain {
                 let (generation, seq, crc) = (chain.generation(), chain.seq(), chain.crc());
-                entry = RunEntry { generation, len, seq, crc, ..entry };
+                entry = RunEntry { state: tasks.state(), generation, len, seq, crc };
             }
             if let Some(broken) = broken.filter(|_| has_lines(&bytes[len as usize..])) {
                 refused.insert(run, LogError::run(run, &path, broken));

@@ -140,6 +140,9 @@ impl Writer {
             let segment = super::segments::Segment::make(&**disk, dir, name, size)?;
             self.committer.segments.add(segment);
         }
+        if let first @ 1.. = self.committer.durable_first_block() {
+            self.applier.expect(first)?;
+        }
         if self.committer.segments.full() > 0 { self.checkpoint() } else { Ok(()) }
     }
 
@@ -156,6 +159,8 @@ impl Writer {
     /// runs left behind is erased, as by [`collect_blobs`](Writer::collect_blobs).
     pub fn close(mut self) -> Result<(), LogError> {
         self.check_poison()?;
+        // All is in the files now: if the segments are lost, nothing is.
+        self.applier.expected = 0;
         self.checkpoint()?;
         match self.applier.unerased.is_empty() {
             true => Ok(()),
@@ -205,6 +210,7 @@ impl Writer {
 
     /// Overwrites all segments, and notes that nothing is left of these runs.
     fn erase_segments(&mut self, erased: &BTreeSet<Uuid>) -> Result<u64, LogError> {
+        self.applier.expected = 0;
         self.checkpoint()?;
         let count = self.committer.segments.erase_all()?;
         self.applier.note_erased(erased);

@@ -102,9 +102,7 @@ impl Future for PyTask {
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Value, TaskError>> {
         let task = self.get_mut();
-        if !task.process.is_current() {
-            return Poll::Pending;
-        }
+        task.process.end_if_forked();
         if matches!(task.pending, Pending::Nothing) {
             task.is_durable = binding::is_durable();
         }
@@ -123,9 +121,7 @@ impl Future for PyTask {
                     Ok(value) => task.stack.resume(py, Input::Send(value)),
                     Err(error) => task.throw(py, error),
                 };
-                if !task.process.is_current() {
-                    return task.forked(py, output);
-                }
+                task.process.end_if_forked();
                 let output = match asyncgens::any_left() || task.end.is_some() {
                     true => task.close_left(py, output),
                     false => output,
@@ -201,23 +197,6 @@ impl PyTask {
             delivered.after(py, raised);
         }
         output
-    }
-
-    /// It forked, and this is the other process: it has no loop, and no other task may go on in it. The task learns that at its call.
-    #[cold]
-    fn forked<T>(&mut self, py: Python<'_>, output: Output) -> Poll<T> {
-        let message =
-            "a task forked its process; the loop and the other tasks are in the first one";
-        let forked = TiffanyError::Forked.err(py, message);
-        let output = match output {
-            Output::Yielded(_) => self.throw(py, forked.clone_ref(py)),
-            over => over,
-        };
-        session::interrupt(match output {
-            Output::Raised(error) => error,
-            _ => forked,
-        });
-        Poll::Pending
     }
 
     /// Begins what was yielded. What is no call is an error at that line.

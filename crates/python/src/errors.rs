@@ -94,7 +94,7 @@ fn next_step(kind: ErrorKind) -> Option<&'static str> {
             "use a runtime on the thread that made it; other threads have `runtime.handle`, and settle promises by `complete_by_uuid`",
         ),
         ErrorKind::Unreachable => Some(
-            "let the runtime be driven, by `wait` or `run`, or end the process that has the directory",
+            "see with `tiffany doctor` why the process does not answer; in a program, drive the runtime with `wait` or `run`",
         ),
         _ => None,
     }
@@ -403,8 +403,9 @@ fn cancelled_class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
 }
 
 /// A task that has kept its turn for too long, and the line where it is.
-pub(crate) fn show_stuck(py: Python<'_>, text: &str, thread: u64) {
-    let line = line_of(py, thread).map(|line| format!("; it is at {line}"));
+pub(crate) fn show_stuck(py: Python<'_>, text: &str, thread: Option<u64>) {
+    let line = thread.and_then(|thread| line_of(py, thread).ok());
+    let line = line.map(|line| format!("; it is at {line}"));
     let text = shown(text, None);
     write_error(py, &format!("tiffany: {text}{}\n", line.unwrap_or_default()));
 }

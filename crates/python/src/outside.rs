@@ -142,7 +142,7 @@ impl Drop for Work {
 
 /// Is called with the future of the work when that is over, on any thread.
 #[pyclass(frozen, name = "_Done", module = "tiffany._core")]
-struct Done(Mutex<(Option<Finish>, Cancel)>);
+struct Done(Mutex<(Option<Finish>, Cancel)>, Process);
 
 /// What it means that the work was cancelled.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -158,7 +158,10 @@ impl Done {
         finish: Finish,
         give: impl FnOnce(&Bound<'_, Done>) -> PyResult<Py<PyAny>>,
     ) -> Option<Py<PyAny>> {
-        let done = match Bound::new(py, Done(Mutex::new((Some(finish), Cancel::Error)))) {
+        let done = match Bound::new(
+            py,
+            Done(Mutex::new((Some(finish), Cancel::Error)), Process::current()),
+        ) {
             Ok(done) => done,
             Err(error) => {
                 error.write_unraisable(py, None);
@@ -208,6 +211,7 @@ impl Done {
 impl Done {
     fn __call__(&self, future: &Bound<'_, PyAny>) {
         let py = future.py();
+        self.1.end_if_forked();
         self.tell(py, future.call_method0(intern!(py, "result")));
     }
 }

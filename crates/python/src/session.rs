@@ -9,6 +9,8 @@ use pyo3::prelude::*;
 use tiffany::RuntimeHandle;
 use tiffany::binding::{self, Release};
 
+use crate::signals;
+
 thread_local! {
     static FATAL: RefCell<Option<PyErr>> = const { RefCell::new(None) };
     /// The interpreter ends by this thread, whose own loops may still run.
@@ -32,16 +34,27 @@ impl Process {
     pub(crate) fn is_current(self) -> bool {
         self == Process::current()
     }
+
+    /// Ends this process if it is a child that was forked from this one, and came back to its runtime.
+    #[inline]
+    pub(crate) fn end_if_forked(self) {
+        if !self.is_current() {
+            binding::end_forked_child();
+        }
+    }
 }
 
 /// Python calls this in the new process after every fork.
 #[pyfunction]
-pub(crate) fn forked() {
+pub(crate) fn forked(py: Python<'_>) {
     FORKS.fetch_add(1, Ordering::Relaxed);
     RUNNING.store(0, Ordering::Relaxed);
     binding::forked();
     // They belong to the other process. What they are made of must not be touched here.
     std::mem::forget(std::mem::take(&mut *lock()));
+    if let Err(error) = signals::forked(py) {
+        error.write_unraisable(py, None);
+    }
 }
 
 /// Whether this process was forked from one that had imported this.

@@ -101,6 +101,7 @@ impl<'py> Settings<'py> {
         builder = builder.blocking_threads(self.threads).step_slots(self.step_slots);
         let thread = py.import("threading")?.call_method0("get_ident")?.extract::<u64>()?;
         builder = builder.on_stuck(move |stuck| {
+            let thread = if stuck.is_async_step { None } else { Some(thread) };
             interpreter::inside(|py| errors::show_stuck(py, &stuck.to_string(), thread));
         });
         builder = builder.on_unobserved(move |error| {

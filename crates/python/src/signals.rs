@@ -17,8 +17,9 @@ use tiffany::binding;
 use crate::durable::interpreter;
 use crate::{errors, session};
 
-/// Its number on Linux.
+/// Their numbers on Linux.
 const SIGINT: i32 = 2;
+const SIGTERM: i32 = 15;
 
 /// Nobody is woken by signals.
 const NO_FD: i32 = -1;
@@ -124,7 +125,7 @@ impl Watch {
             // Somebody else is woken already.
             set_wakeup_fd(signal, was)?;
         }
-        swap(signal, &signal.getattr("default_int_handler")?, handler(py)?)?;
+        swap(signal, SIGINT, &signal.getattr("default_int_handler")?, handler(py)?)?;
         Ok(watch)
     }
 }
@@ -158,11 +159,8 @@ impl Drop for Watch {
         }
         let restored = Python::attach(|py| {
             let signal = signals(py)?;
-            let was = set_wakeup_fd(signal, NO_FD)?;
-            if was != bell()?.1.as_raw_fd() {
-                set_wakeup_fd(signal, was)?;
-            }
-            swap(signal, handler(py)?, &signal.getattr("default_int_handler")?)
+            let_go_of_wakeup_fd(signal)?;
+            swap(signal, SIGINT, handler(py)?, &signal.getattr("default_int_handler")?)
         });
         if let Err(error) = restored {
             Python::attach(|py| error.write_unraisable(py, None));
@@ -170,10 +168,34 @@ impl Drop for Watch {
     }
 }
 
-/// Lets something else see to Ctrl-C, if this does.
-fn swap(signal: &Bound<'_, PyAny>, from: &Bound<'_, PyAny>, to: &Bound<'_, PyAny>) -> PyResult<()> {
-    if signal.call_method1("getsignal", (SIGINT,))?.is(from) {
-        signal.call_method1("signal", (SIGINT, to))?;
+/// Called in a forked child, which has no loop: signals do to it what they do to any process, and wake nobody.
+pub(crate) fn forked(py: Python<'_>) -> PyResult<()> {
+    LOOP.set((Loop::None, Second::Raises));
+    let signal = signals(py)?;
+    let_go_of_wakeup_fd(signal)?;
+    let (ours, default) = (handler(py)?, signal.getattr("default_int_handler")?);
+    swap(signal, SIGINT, ours, &default)?;
+    swap(signal, SIGTERM, ours, &signal.getattr("SIG_DFL")?)
+}
+
+/// Lets another handler see to a signal, if this one does.
+fn swap(
+    signal: &Bound<'_, PyAny>,
+    number: i32,
+    from: &Bound<'_, PyAny>,
+    to: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    if signal.call_method1("getsignal", (number,))?.is(from) {
+        signal.call_method1("signal", (number, to))?;
+    }
+    Ok(())
+}
+
+/// Nobody here is woken by signals any more. Somebody else may be.
+fn let_go_of_wakeup_fd(signal: &Bound<'_, PyAny>) -> PyResult<()> {
+    let was = set_wakeup_fd(signal, NO_FD)?;
+    if was != bell()?.1.as_raw_fd() {
+        set_wakeup_fd(signal, was)?;
     }
     Ok(())
 }

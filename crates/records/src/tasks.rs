@@ -374,8 +374,12 @@ impl Tasks {
             self.promises.insert(uuid.clone(), seen);
         }
         let step = (call == "effect").then(|| {
-            let about: Value = made.about.map_or(Value::Null, |Json(about)| json_value(about));
-            let kind = about["kind"].as_str().unwrap_or("idempotent").to_owned();
+            let json: Value = made.about.map_or(Value::Null, |Json(about)| json_value(about));
+            // What a step is about has a kind or an input; a message to another run has a receiver.
+            if let Some(to) = json["to"].as_str() {
+                about = About::Receiver(to.to_owned());
+            }
+            let kind = json["kind"].as_str().unwrap_or("idempotent").to_owned();
             StepSeen { kind, attempt: 0, is_open: false, retry_at: None, is_refused: false }
         });
         let name = made.name.map(|name| name.owned());

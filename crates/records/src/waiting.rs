@@ -63,6 +63,8 @@ pub enum About {
     Uuid(String),
     /// A question to a person, and until when it waits.
     Question(String, Option<String>),
+    /// The run that a message is sent to.
+    Receiver(String),
 }
 
 /// Where a step stands.
@@ -136,6 +138,11 @@ impl Waiting {
             },
             About::Key(key) => format!(" `{key}`"),
             About::Uuid(uuid) => format!(" {uuid}"),
+            About::Receiver(run) => {
+                return format!(
+                    "send to run {run}, not delivered yet: its inbox is full, or it is held"
+                );
+            }
             About::Question(question, None) => format!(" {question:?}"),
             About::Question(question, Some(until)) => match left(until) {
                 Some(left) => format!(" {question:?}, {left} left"),

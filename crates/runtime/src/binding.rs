@@ -17,6 +17,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub use crate::durable::{Language, Wanted, Way};
+pub use crate::kept_handler::KeptHandler;
+pub use crate::owner_process::end_forked_child;
 pub use crate::watchdog::Interrupter;
 pub use agent::{Agent, agent, request};
 pub use durable::{
@@ -36,12 +38,12 @@ use tiffany_kernel::{
     BoxCoroutine, Coroutine, Frame, Port, Reply, Rules, Run, Site, Step, SystemCall, TaskError,
     TaskRef, Unwind, Value,
 };
-pub use tiffany_log::not_inherited::NotInherited;
+pub use tiffany_log::not_inherited::{NotInherited, keep_handler_from_children};
 
 use crate::builder::{Builder, EnvValue};
 use crate::call::TryCall;
 use crate::context;
-use crate::durable::{Json, Sources};
+use crate::durable::{Attempt, Json, Sources};
 use crate::future_task::{Fallible, FutureTask};
 use crate::inbox::Letter;
 use crate::runtime::{RunHandle, Runtime};
@@ -265,6 +267,15 @@ pub fn knows_promise(home: &crate::RuntimeHandle, uuid: tiffany_kernel::Uuid) ->
 /// Whether the task being resumed belongs to a durable run.
 pub fn is_durable() -> bool {
     context::with(|context| context.port.is_durable())
+}
+
+/// Resumes the code of an attempt at an async step on the thread that all such steps share: the watchdog reports it if it
+/// keeps that thread, and interrupts it with what [`Language::step_interrupter`] gave.
+pub fn resume_step<T>(attempt: &Attempt, code: impl FnOnce() -> T) -> T {
+    match attempt.step_watch() {
+        Some(watch) => watch.resume(attempt, code),
+        None => code(),
+    }
 }
 
 /// Whether the task being resumed is only replayed, to be looked at where it stands. What it leaves behind is looked at too.

@@ -28,11 +28,13 @@ use crate::durable::{
 use crate::future_task::{FutureTask, Plain};
 use crate::host::{Entropy, Host, Pools, Workers};
 use crate::inbox::Inbox;
+use crate::owner_process::OwnerProcess;
 use crate::pal::Hub;
 use crate::pool::{Pool, Threads};
 use crate::reactor::Reactor;
 use crate::retention::Retention;
 use crate::runtime::Runtime;
+use crate::step_watch::StepWatch;
 use crate::trace::Tracer;
 use crate::watchdog::{Lines, OnStuck, StuckTask, Watched};
 use tiffany_log::RealDisk;
@@ -544,7 +546,9 @@ impl Builder {
         let hub = Hub::new(self.activity.clone(), entropy.epoch(), clock.steady(), rules);
         drop(inbox.meters.hub.set(hub.clone()));
         let reactor = reactor.into();
-        let host = Host { clock, inbox, reactor, workers, entropy, tracer, hub, questions };
+        let process = OwnerProcess::current();
+        let host =
+            Host { process, clock, inbox, reactor, workers, entropy, tracer, hub, questions };
         let watched = self.watchdog.map(|patience| {
             let pulse = context::with(|context| context.pulse());
             let (stuck, show) = (Arc::clone(&host.inbox.meters.stuck), Arc::clone(&self.on_stuck));
@@ -553,6 +557,8 @@ impl Builder {
                 show(task);
             });
             let turns = Arc::clone(&host.inbox.meters.long_turns);
+            let of_steps = StepWatch::new(patience, Arc::clone(&on_stuck), Arc::clone(&turns));
+            drop(host.inbox.step_watch.set(of_steps));
             // In another language the lines of Rust tell nothing.
             let lines = if self.waiting.is_none() { Lines::Tell } else { Lines::Mislead };
             Arc::new(Watched::new(pulse, patience, on_stuck, (turns, lines)))

@@ -3,7 +3,7 @@
 pub use crate::approval::ruling::own_uid;
 pub use crate::clock::Clock;
 pub use crate::control::summary::{Row, SHORTEST};
-pub use crate::control::{no_activity, unexpected};
+pub use crate::control::{UNANSWERED, no_activity, unexpected};
 pub use crate::durable::capture::fixture::Fixture;
 pub use crate::durable::capture::{
     CaptureError, Captured, Over, Redaction, capture_in, name_of, write_whole,

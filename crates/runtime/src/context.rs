@@ -19,7 +19,7 @@ pub(crate) use crate::current::current;
 use crate::durable::Sources;
 use crate::host::Host;
 use crate::waker::TaskWaker;
-use crate::watchdog::Pulse;
+use crate::watchdog::{Outside, Pulse};
 
 /// The running task's surroundings.
 pub(crate) struct Context {
@@ -110,7 +110,8 @@ impl Context {
     ) -> Result<T, TaskError> {
         let Some(pulse) = self.pulse.get() else { return code() };
         let before = self.interrupted.take();
-        let made = pulse.outside_turns(run, what(), code);
+        let outside = Outside::Loop { run, what: what() };
+        let made = pulse.outside_turns(outside, code);
         match self.interrupted.replace(before) {
             false => made,
             true => {

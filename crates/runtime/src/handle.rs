@@ -131,8 +131,8 @@ impl RuntimeHandle {
         self.inbox.send(Letter::GivenUp(RunId(0)));
     }
 
-    /// Asks for anything, and is called back with the answer: on the thread of the loop, which must not be kept waiting. If the runtime
-    /// goes before it has answered, the callback is dropped.
+    /// Asks for anything, and is called back with the answer: on the thread of the loop, which must not be kept waiting, or on this one if the
+    /// request is refused at once. If the runtime goes before it has answered, the callback is dropped.
     ///
     /// ```
     /// use tiffany::Runtime;
@@ -157,7 +157,14 @@ impl RuntimeHandle {
         request: Request,
         answered: impl FnOnce(Result<Answer, TaskError>) + Send + 'static,
     ) {
-        self.inbox.send(Letter::Request(request, Tell::by(answered)));
+        self.inbox.ask(request, Tell::by(answered));
+    }
+
+    /// Refuses every change that clients ask for from now on, through the control socket or with [`ask`](RuntimeHandle::ask),
+    /// with [`Unreachable`](ErrorKind::Unreachable). Requests that wait for the loop are refused too. What the program
+    /// itself asks for with [`control`](RuntimeHandle::control) is still done, so that its steps can finish.
+    pub fn refuse_changes(&self) {
+        self.inbox.refuse_changes();
     }
 
     pub(crate) fn inbox(&self) -> &Inbox {

@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::durable::{Attempt, Questions, Slot, StepJob, Stop, mixed};
 use crate::inbox::Inbox;
 use crate::inline::Inline;
+use crate::owner_process::OwnerProcess;
 use crate::pal::Hub;
 use crate::pool::{Job, Pool, Work};
 use crate::reactor::Reactor;
@@ -16,6 +17,7 @@ use crate::trace::Tracer;
 
 /// Everything of the world that tasks of one runtime can reach.
 pub(crate) struct Host {
+    pub(crate) process: OwnerProcess,
     pub(crate) clock: Clock,
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) reactor: RefCell<Reactor>,

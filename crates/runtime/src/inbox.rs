@@ -1,18 +1,19 @@
 //! The way in from other threads: letters to the loop, and the bell that wakes it. The bell is rung at
 //! most once for a burst of letters, and not at all while the loop is awake.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use tiffany_kernel::{CallRef, ErrorKind, Release, RunId, TaskError, TaskRef, Uuid, Value};
 
-use crate::control::{Request, Tell};
+use crate::control::{Request, Tell, process_ends};
 use crate::durable::{Receipt, Slot, Tried};
 use crate::external::Promises;
 use crate::mailbox::Mailbox;
 use crate::metrics::Meters;
 use crate::reactor::Bell;
+use crate::step_watch::StepWatch;
 use tiffany_log::sync::{Mutex, MutexGuard};
 use tiffany_log::{Followers, Notice};
 
@@ -25,6 +26,8 @@ pub(crate) enum Letter {
     Settle(RunId, Uuid, Remote),
     /// Something is asked of the runtime; the answer comes when it is safe.
     Request(Request, Tell),
+    /// The same, asked by a client of the process. A process that is ending refuses changes.
+    ClientRequest(Request, Tell),
     Done(CallRef, Remote),
     /// What came of the attempt of this number at a step, and the slot it had.
     Attempted(CallRef, u64, Tried, Option<Slot>),
@@ -47,8 +50,12 @@ pub(crate) struct Inbox {
     promises: Mutex<Promises>,
     /// What is counted, for who reads it from other threads.
     pub(crate) meters: Arc<Meters>,
+    /// What watches async steps, if there is a watchdog.
+    pub(crate) step_watch: OnceLock<StepWatch>,
     /// Who follows the files of runs.
     pub(crate) followers: Arc<Followers>,
+    /// Clients may change nothing any more: the process is ending.
+    refuses_changes: AtomicBool,
     /// Nobody will ever read it again.
     closed: AtomicBool,
 }
@@ -69,9 +76,32 @@ impl Inbox {
             bell,
             promises: Mutex::default(),
             meters: Arc::default(),
+            step_watch: OnceLock::new(),
             followers: Arc::default(),
+            refuses_changes: AtomicBool::new(false),
             closed: AtomicBool::new(false),
         }
+    }
+
+    /// Refuses changes that clients ask for, also those that the loop has not read yet.
+    pub(crate) fn refuse_changes(&self) {
+        self.refuses_changes.store(true, Ordering::SeqCst);
+    }
+
+    /// Takes a request of a client, unless it has to be refused.
+    pub(crate) fn ask(&self, request: Request, tell: Tell) {
+        if let Some((request, tell)) = self.admit(request, tell) {
+            self.send(Letter::ClientRequest(request, tell));
+        }
+    }
+
+    /// The request of a client, unless it would change something and the process is ending: then the client is told.
+    pub(crate) fn admit(&self, request: Request, tell: Tell) -> Option<(Request, Tell)> {
+        if request.only_looks() || !self.refuses_changes.load(Ordering::SeqCst) {
+            return Some((request, tell));
+        }
+        tell.tell(Err(process_ends()));
+        None
     }
 
     /// The runtime is gone: what is in here is not read any more.

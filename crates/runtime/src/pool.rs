@@ -13,6 +13,7 @@ use crate::durable::{Attempt, Blocking, Slot, StepError, working};
 use crate::future_task::panic_error;
 use crate::inbox::{Inbox, Letter, Remote};
 use crate::line::Line;
+use crate::owner_process::OwnerProcess;
 use crate::panics;
 use crate::trace::Tracer;
 use tiffany_log::sync::{Condvar, Mutex, MutexGuard};
@@ -341,6 +342,7 @@ impl Shared {
 
     /// What a thread of the pool does.
     fn serve(&self) {
+        let process = OwnerProcess::current();
         let mut queue = self.lock();
         loop {
             if let Some((call, work)) = queue.work.pop() {
@@ -348,7 +350,9 @@ impl Shared {
                 if let (Job::Attempt(attempt, ..), Some(clock)) = (&work.job, &self.clock) {
                     attempt.begins(clock.now());
                 }
-                self.inbox.send(work.run(call));
+                let letter = work.run(call);
+                process.end_if_forked();
+                self.inbox.send(letter);
                 queue = self.lock();
                 continue;
             }

@@ -17,6 +17,7 @@ use slab::Slab;
 use tiffany_kernel::{CallRef, ErrorKind, Interest, TaskError};
 
 use crate::line::Line;
+use tiffany_log::not_inherited::NotInherited;
 
 /// What the bell's events are called.
 const BELL: u64 = u64::MAX;
@@ -29,18 +30,19 @@ const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Wakes a sleeping reactor from any thread.
 #[derive(Clone)]
-pub(crate) struct Bell(Arc<OwnedFd>);
+pub(crate) struct Bell(Arc<NotInherited<OwnedFd>>);
 
 impl Bell {
     pub(crate) fn ring(&self) {
         // The counter cannot overflow in practice, and a full one would still wake the reactor.
-        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+        let _ = rustix::io::write(&**self.0, &1u64.to_ne_bytes());
     }
 }
 
-/// Descriptors, and the calls that wait for them.
+/// Descriptors, and the calls that wait for them. A forked child shares neither the epoll instance nor the bell: it
+/// would take events that are its parent's.
 pub(crate) struct Reactor {
-    epoll: OwnedFd,
+    epoll: NotInherited<OwnedFd>,
     bell: Bell,
     sources: Slab<Source>,
     /// From a descriptor's number to its source.
@@ -146,10 +148,11 @@ pub(crate) enum Assume {
 
 impl Reactor {
     pub(crate) fn new() -> std::io::Result<Reactor> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let epoll = NotInherited::open(|| Ok(epoll::create(epoll::CreateFlags::CLOEXEC)?))?;
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let bell = NotInherited::open(|| Ok(eventfd(0, flags)?))?;
         // Edge-triggered: every ring is an event, so the counter never needs to be read.
-        epoll::add(&epoll, &bell, EventData::new_u64(BELL), EventFlags::IN | EventFlags::ET)?;
+        epoll::add(&*epoll, &*bell, EventData::new_u64(BELL), EventFlags::IN | EventFlags::ET)?;
         Ok(Reactor {
             epoll,
             bell: Bell(Arc::new(bell)),
@@ -171,7 +174,7 @@ impl Reactor {
     /// Lets a descriptor wake this reactor too, whenever it can be read. It means nothing else.
     pub(crate) fn wake_by(&self, fd: BorrowedFd<'_>) -> std::io::Result<()> {
         let flags = EventFlags::IN | EventFlags::ET;
-        match epoll::add(&self.epoll, fd, EventData::new_u64(BELL), flags) {
+        match epoll::add(&*self.epoll, fd, EventData::new_u64(BELL), flags) {
             Ok(()) | Err(Errno::EXIST) => Ok(()),
             Err(errno) => Err(errno.into()),
         }
@@ -218,7 +221,7 @@ impl Reactor {
     /// Takes back a descriptor of ours; whoever waits for it learns that it is closed.
     pub(crate) fn remove_owned(&mut self, fd: BorrowedFd<'_>) {
         if let Some(slot) = self.source_of(fd.as_raw_fd()) {
-            let _ = epoll::delete(&self.epoll, fd);
+            let _ = epoll::delete(&*self.epoll, fd);
             self.forget(slot);
         }
     }
@@ -340,13 +343,13 @@ impl Reactor {
             && !timeout.is_zero()
             && whole == Some(Duration::ZERO)
         {
-            let mut ready = [PollFd::new(&self.epoll, PollFlags::IN)];
+            let mut ready = [PollFd::new(&*self.epoll, PollFlags::IN)];
             if poll(&mut ready, Some(&timespec(timeout)))? == 0 {
                 return Ok(());
             }
         }
         let buffer = rustix::buffer::spare_capacity(&mut self.events);
-        epoll::wait(&self.epoll, buffer, whole.map(timespec).as_ref())?;
+        epoll::wait(&*self.epoll, buffer, whole.map(timespec).as_ref())?;
         Ok(())
     }
 
@@ -427,7 +430,7 @@ impl Reactor {
         let data = EventData::new_u64(token(slot, source.serial));
         // SAFETY: it was registered, so it is not -1. If it is closed, epoll answers with an error.
         let fd = unsafe { BorrowedFd::borrow_raw(source.fd) };
-        epoll::modify(&self.epoll, fd, data, flags)
+        epoll::modify(&*self.epoll, fd, data, flags)
     }
 
     fn register(
@@ -439,9 +442,9 @@ impl Reactor {
         let serial = self.next_serial;
         let slot = self.sources.vacant_key() as u32;
         let data = EventData::new_u64(token(slot, serial));
-        match epoll::add(&self.epoll, fd, data, flags) {
+        match epoll::add(&*self.epoll, fd, data, flags) {
             // It was ours before, under another owner.
-            Err(Errno::EXIST) => epoll::modify(&self.epoll, fd, data, flags)?,
+            Err(Errno::EXIST) => epoll::modify(&*self.epoll, fd, data, flags)?,
             added => added?,
         }
         self.next_serial = serial.wrapping_add(1);

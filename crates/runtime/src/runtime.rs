@@ -379,6 +379,7 @@ impl Runtime {
 
     /// Takes completions: letters from other threads, then due timers, then descriptors.
     pub(crate) fn collect(&mut self) -> Result<(), RunError> {
+        self.host.process.end_if_forked();
         self.heed_watchers();
         if self.host.inbox.has_mail() {
             self.read_letters();
@@ -423,6 +424,8 @@ impl Runtime {
         let run = &mut hosted.run;
         self.turns_since_poll +=
             context::with(|context| context.take_turns(|port| run.rounds(port, now, turns)));
+        // Before anything is touched that is the parent's, such as the file of the current turn.
+        self.host.process.end_if_forked();
         if let Some((turn, _)) = note {
             turn.ends();
         }
@@ -717,6 +720,7 @@ impl Runtime {
                     self.with_run(release.run(), |run| run.release(release))
                 }
                 Letter::Request(request, tell) => self.serve(request, tell),
+                Letter::ClientRequest(request, tell) => self.serve_client(request, tell),
                 Letter::Logged(notice) => self.logged(notice),
                 Letter::Measure => self.measure(),
                 Letter::GivenUp(run) => drop(self.stalled.insert(run)),

@@ -32,6 +32,18 @@ pub fn time(text: &str) -> Result<Duration, String> {
     seconds.ok_or_else(|| "it takes a number and a unit, such as 90s, 15m, 12h, 30d or 2w".into())
 }
 
+/// A time as [`time`] reads it, in its largest whole unit: `90s`, `2m`.
+pub fn span(time: Duration) -> String {
+    let millis = time.as_millis();
+    let units = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
+    let whole = units.iter().find(|(_, of)| millis >= *of && millis.is_multiple_of(*of));
+    match whole {
+        Some((unit, of)) => format!("{}{unit}", millis / of),
+        None if millis == 0 => "0s".into(),
+        None => format!("{millis}ms"),
+    }
+}
+
 /// A moment, as the log writes it or its beginning; or so long ago, as [`time`] reads it.
 pub fn moment(text: &str) -> Result<Time, String> {
     let ago = || {
@@ -89,7 +101,7 @@ pub fn size(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::age;
+    use super::*;
 
     #[test]
     fn an_age_has_two_units_at_most() {
@@ -105,5 +117,14 @@ mod tests {
         ] {
             assert_eq!(age(seconds), expected);
         }
+    }
+
+    #[test]
+    fn a_span_is_read_again_as_what_it_was() {
+        for text in ["0s", "1ms", "1500ms", "1s", "90s", "2m", "61m", "12h", "30d"] {
+            assert_eq!(span(time(text).unwrap()), text);
+        }
+        assert_eq!(span(time("2w").unwrap()), "14d");
+        assert_eq!(span(time("99999999999d").unwrap()), "99999999999d");
     }
 }

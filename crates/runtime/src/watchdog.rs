@@ -27,11 +27,17 @@ pub(crate) struct Pulse {
 }
 
 /// Code of the program that runs outside turns, such as what reads the input of a run.
-struct Outside {
-    /// The run that it belongs to, if there is one.
-    run: Option<RunId>,
-    /// What it makes.
-    what: String,
+pub(crate) enum Outside {
+    /// On the thread of the loop.
+    Loop {
+        /// The run that it belongs to, if there is one.
+        run: Option<RunId>,
+        /// What it makes.
+        what: String,
+    },
+    /// An async step, on the thread that all of them share. Written whenever one is resumed, so it is not made for people
+    /// yet.
+    AsyncStep { name: &'static str, key: Arc<str> },
 }
 
 /// How often the time for a turn may be doubled.
@@ -65,12 +71,7 @@ impl Pulse {
     }
 
     /// Lets code of the program run outside turns, which is watched as a turn is.
-    pub(crate) fn outside_turns<T>(
-        &self,
-        run: Option<RunId>,
-        what: String,
-        code: impl FnOnce() -> T,
-    ) -> T {
+    pub(crate) fn outside_turns<T>(&self, outside: Outside, code: impl FnOnce() -> T) -> T {
         struct End<'a>(&'a Pulse, u64);
         impl Drop for End<'_> {
             fn drop(&mut self) {
@@ -79,7 +80,7 @@ impl Pulse {
                 self.0.count();
             }
         }
-        *self.outside.lock() = Some(Outside { run, what });
+        *self.outside.lock() = Some(outside);
         let _end = End(self, self.tid.swap(NOBODY, Ordering::Relaxed));
         self.count();
         code()
@@ -125,6 +126,8 @@ pub struct StuckTask {
     pub last_call: Option<Site>,
     /// For how long it has had its turn, at least.
     pub running_for: Duration,
+    /// Whether it is an async step, which keeps the thread that all such steps share.
+    pub is_async_step: bool,
 }
 
 impl StuckTask {
@@ -150,6 +153,14 @@ impl fmt::Display for StuckTask {
         if let Some(site) = &self.spawned_at {
             write!(f, " (spawned at {site})")?;
         }
+        if self.is_async_step {
+            let (kept, code) = (self.running_for, ErrorKind::Stuck.code());
+            return write!(
+                f,
+                " has kept the loop that all async steps share for {kept:.1?} [{code}]; do long work in a plain step, \
+                 which has a thread of its own"
+            );
+        }
         write!(f, " has run for {:.1?} without a call", self.running_for)?;
         if let Some(site) = &self.last_call {
             write!(f, ", the last one at {site}")?;
@@ -169,6 +180,8 @@ pub(crate) struct Long {
     pub(crate) since: SystemTime,
     /// The task has its turn no longer.
     pub(crate) is_over: bool,
+    /// Whose turn it is, among those that share a list.
+    by: usize,
 }
 
 impl Long {
@@ -187,19 +200,19 @@ pub(crate) struct LongTurns(Mutex<VecDeque<Long>>);
 impl LongTurns {
     const MOST: usize = 32;
 
-    fn add(&self, task: StuckTask) {
+    fn add(&self, by: usize, task: StuckTask) {
         let mut turns = self.0.lock();
         if turns.len() == LongTurns::MOST {
             turns.pop_front();
         }
         let now = SystemTime::now();
         let since = now.checked_sub(task.running_for).unwrap_or(now);
-        turns.push_back(Long { task, since, is_over: false });
+        turns.push_back(Long { task, since, is_over: false, by });
     }
 
-    /// The last one is over, if it was not.
-    fn end(&self) {
-        if let Some(last) = self.0.lock().back_mut() {
+    /// The last one of these is over, if it was not.
+    fn end(&self, by: usize) {
+        if let Some(last) = self.0.lock().iter_mut().rev().find(|turn| turn.by == by) {
             last.measure();
             last.is_over = true;
         }
@@ -284,6 +297,16 @@ impl Watched {
         }
     }
 
+    /// What tells it from the others.
+    fn key(&self) -> usize {
+        std::ptr::from_ref(self) as usize
+    }
+
+    /// Lets code of the program run outside turns.
+    pub(crate) fn outside_turns<T>(&self, outside: Outside, code: impl FnOnce() -> T) -> T {
+        self.pulse.outside_turns(outside, code)
+    }
+
     /// Limits how long a task of a durable run may keep its turn.
     pub(crate) fn limit_turns(&self, limit: TurnLimit) {
         *self.turn_limit.lock() = Some(Arc::new(limit));
@@ -351,10 +374,16 @@ impl Watched {
     }
 }
 
+impl Awake {
+    pub(crate) fn watched(&self) -> &Watched {
+        &self.0
+    }
+}
+
 impl Drop for Awake {
     fn drop(&mut self) {
         dog().watched.lock().retain(|other| !Arc::ptr_eq(other, &self.0));
-        self.0.turns.end();
+        self.0.turns.end(self.0.key());
         self.0.unnote();
     }
 }
@@ -414,14 +443,14 @@ impl Dog {
             let now = Instant::now();
             let mut next_look = None;
             let (mut reports, mut overruns) = (Vec::new(), Vec::new());
-            seen.retain(|key, _| watched.iter().any(|one| Arc::as_ptr(one) as usize == *key));
+            seen.retain(|key, _| watched.iter().any(|one| one.key() == *key));
             for one in watched.iter() {
-                let key = Arc::as_ptr(one) as usize;
+                let key = one.key();
                 let turn = one.pulse.turns.load(Ordering::Relaxed);
                 let is_awake = one.awake.load(Ordering::SeqCst);
                 if let Some(last) = seen.get(&key).filter(|last| last.turn != turn || !is_awake) {
                     if last.reported {
-                        one.turns.end();
+                        one.turns.end(key);
                     }
                     if last.overruns > 0 {
                         overruns.push((Arc::clone(one), None));
@@ -479,17 +508,14 @@ impl Watched {
     /// Whose turn it is. Nobody leaves meanwhile, so that the end of the turn is not missed.
     fn notice(&self, running_for: Duration) -> StuckTask {
         let stuck = self.task(running_for);
-        self.turns.add(stuck.clone());
+        self.turns.add(self.key(), stuck.clone());
         stuck
     }
 
     /// The task that has its turn, or the code that runs outside turns.
     fn task(&self, running_for: Duration) -> StuckTask {
-        if let Some(Outside { run, what }) = &*self.pulse.outside.lock() {
-            let uuid = run.and_then(|run| self.uuids.lock().get(&run).map(|(uuid, _)| *uuid));
-            let (run, tid, name) = (run.unwrap_or(RunId(0)), Tid(NOBODY), Some(what.clone()));
-            let (spawned_at, last_call) = (None, None);
-            return StuckTask { run, uuid, tid, name, spawned_at, last_call, running_for };
+        if let Some(outside) = &*self.pulse.outside.lock() {
+            return self.outside(outside, running_for);
         }
         let (run, tid) = (
             RunId(self.pulse.run.load(Ordering::Relaxed)),
@@ -499,7 +525,24 @@ impl Watched {
         let uuid = self.uuids.lock().get(&run).map(|(uuid, _)| *uuid);
         let line = |at| Pulse::line(at).filter(|_| self.lines == Lines::Tell);
         let (spawned_at, last_call) = (line(&self.pulse.spawned_at), line(&self.pulse.last_call));
-        StuckTask { run, uuid, tid, name, spawned_at, last_call, running_for }
+        let is_async_step = false;
+        StuckTask { run, uuid, tid, name, spawned_at, last_call, running_for, is_async_step }
+    }
+
+    fn outside(&self, outside: &Outside, running_for: Duration) -> StuckTask {
+        let (run, uuid, what) = match outside {
+            Outside::Loop { run, what } => {
+                let uuid = run.and_then(|run| self.uuids.lock().get(&run).map(|(uuid, _)| *uuid));
+                (run.unwrap_or(RunId(0)), uuid, what.clone())
+            }
+            Outside::AsyncStep { name, key } => {
+                let uuid = key.split('/').next().and_then(Uuid::parse);
+                (RunId(0), uuid, format!("async step `{name}`"))
+            }
+        };
+        let is_async_step = matches!(outside, Outside::AsyncStep { .. });
+        let (tid, name, spawned_at, last_call) = (Tid(NOBODY), Some(what), None, None);
+        StuckTask { run, uuid, tid, name, spawned_at, last_call, running_for, is_async_step }
     }
 
     /// A turn that took too long is over.

@@ -1,4 +1,5 @@
 //! Lists of runs: filter, order, pages that stay put, and what is told of one run. From memory, through the socket, and on a log that nobody has.
+//! And requests that a process does not answer, or refuses because it is ending.
 
 mod durable_kit;
 
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use durable_kit::Dir;
-use tiffany::control::{Control, RunQuery, RunSummary, SortBy, State};
+use tiffany::control::{Control, Request, RunQuery, RunSummary, SortBy, State};
 use tiffany::durable::receive;
 use tiffany::wal::{Checker, Follower};
 use tiffany::{Builder, Runtime, TaskError, Uuid};
@@ -202,4 +203,56 @@ fn who_follows_a_run_is_told_that_its_file_has_grown() {
     runtime.flush().unwrap();
     assert!(told.recv_timeout(Duration::from_secs(20)).is_ok());
     drop(other);
+}
+
+#[test]
+fn a_change_that_was_not_answered_may_still_happen() {
+    let dir = Dir::new();
+    let mut runtime = program().log_dir(&dir.0).build().unwrap();
+    // Nobody drives the runtime, so nothing is answered.
+    let mut control = Control::connect_within(&dir.0, Duration::from_millis(100)).unwrap().unwrap();
+    let error = control.submit("wait", "a", &()).unwrap_err();
+    assert_eq!(error.code(), "TFY0043");
+    let text = error.to_string();
+    for part in
+        ["has not answered for 100ms", "may still happen", "`tiffany show`", "before you ask"]
+    {
+        assert!(text.contains(part), "{text}");
+    }
+    runtime.serve_for(Duration::from_millis(1)).unwrap();
+    assert_eq!(runtime.runs(&RunQuery::default()).unwrap().runs[0].id, "a");
+}
+
+#[test]
+fn a_process_that_is_ending_refuses_what_waits_for_its_loop() {
+    let dir = Dir::new();
+    let mut runtime = program().log_dir(&dir.0).build().unwrap();
+    let handle = runtime.handle();
+    let (tell, told) = std::sync::mpsc::channel();
+    let ask = |request| {
+        let tell = tell.clone();
+        handle.ask(request, move |answer| tell.send(answer.map(drop)).unwrap());
+    };
+    let submit = |id: &str| Request::Submit {
+        function: "wait".into(),
+        id: id.into(),
+        input: serde_json::from_str("null").unwrap(),
+    };
+    ask(submit("a"));
+    handle.refuse_changes();
+    ask(submit("b"));
+    assert_eq!(told.recv().unwrap().unwrap_err().code(), "TFY0043", "without the loop");
+    ask(Request::Health);
+    runtime.serve_for(Duration::from_millis(1)).unwrap();
+    let refused = told.recv().unwrap().unwrap_err();
+    assert!(refused.code() == "TFY0043" && refused.message().contains("is ending"), "{refused}");
+    told.recv().unwrap().unwrap();
+    // Its own steps may still need something.
+    let other = std::thread::spawn(move || handle.control().submit("wait", "c", &()));
+    while !other.is_finished() {
+        runtime.serve_for(Duration::from_millis(1)).unwrap();
+    }
+    let run = other.join().unwrap().unwrap();
+    let runs = runtime.runs(&RunQuery::default()).unwrap().runs;
+    assert_eq!(runs.iter().map(|run| run.uuid).collect::<Vec<_>>(), [run]);
 }

@@ -363,3 +363,16 @@ fn every_error_of_a_rule_has_its_code_a_place_and_a_section_in_the_book() {
     let rules = Redactions::new().value(secret).unwrap();
     assert!(!format!("{rules:?}").contains("hunter2"), "{rules:?}");
 }
+
+#[test]
+fn a_directory_in_the_place_of_the_note_about_redaction_is_named() {
+    for rules in [Redactions::default(), rules()] {
+        let dir = Dir::new();
+        std::fs::create_dir_all(dir.0.join("redacted")).unwrap();
+        let refused = dir.builder().redact(rules).build().map(drop).unwrap_err().to_string();
+        assert!(
+            refused.contains("redacted: it is a directory, not a regular file [TFY0255]"),
+            "{refused}"
+        );
+    }
+}

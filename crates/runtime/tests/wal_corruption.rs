@@ -5,10 +5,11 @@
 mod wal_kit;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tiffany::wal::sim::{SimDisk, Survivors};
-use tiffany::wal::{Disk, Flaw, LogError, RunReader, Settings, read_blob};
-use wal_kit::{Act, Play, Step, count_lines, root, run_id, run_path, small};
+use tiffany::wal::{Disk, Flaw, LogError, RunReader, Settings, View, read_blob};
+use wal_kit::{Act, Model, Play, Step, count_lines, root, run_id, run_path, small};
 
 /// Three runs in four blocks, one of them with a blob; the process was killed and left all of it in the files.
 fn killed(survivors: Survivors) -> (SimDisk, Play) {
@@ -308,5 +309,153 @@ fn lines_lost_doubled_or_in_another_order_are_found() {
         let mut doubled = lines.clone();
         doubled.insert(at + 1, lines[at]);
         assert_eq!(count_lines(&doubled.concat()).unwrap_err().record, at as u64 + 2);
+    }
+}
+
+/// A run was removed and another checkpointed by an earlier process; the last one was killed. The disk after each of
+/// its commits, with what the runs had then.
+fn two_lives() -> Vec<(SimDisk, Model)> {
+    let disk = SimDisk::new();
+    let mut play = Play::new(disk.clone(), small());
+    let first = [
+        Step::Commit(vec![Act::Lines(1, 2, 4), Act::Lines(2, 1, 4)]),
+        Step::Commit(vec![Act::Finish(2)]),
+        Step::Commit(vec![Act::Remove(2), Act::Lines(1, 1, 4)]),
+    ];
+    play.play(&first).unwrap().close().unwrap();
+    let (mut writer, _) = play.open().unwrap();
+    let mut killed = Vec::new();
+    for turn in 0..12_usize {
+        let mut acts = vec![Act::Lines(3, 2, 4)];
+        if turn % 3 == 1 {
+            acts.push(Act::Lines(1, 1, 4));
+        }
+        play.commit(&mut writer, &acts).unwrap();
+        writer.background().unwrap();
+        let copy = disk.copy();
+        copy.crash(Survivors::All);
+        killed.push((copy, play.models.last().unwrap().clone()));
+    }
+    killed
+}
+
+type Damage = (&'static str, fn(&SimDisk));
+
+fn segments_of(disk: &SimDisk) -> Vec<PathBuf> {
+    let is_segment = |path: &PathBuf| path.extension().is_some_and(|end| end == "seg");
+    disk.paths().into_iter().filter(is_segment).collect()
+}
+
+/// Changes the file of segment `at`, if there is one.
+fn change_segment(disk: &SimDisk, at: usize, change: impl Fn(Vec<u8>) -> Option<Vec<u8>>) {
+    let Some(path) = segments_of(disk).get(at).cloned() else { return };
+    match change(disk.contents(&path).unwrap()) {
+        Some(bytes) => disk.tamper(&path, bytes),
+        None => disk.remove(&path).unwrap(),
+    }
+}
+
+fn zeroed(bytes: Vec<u8>) -> Option<Vec<u8>> {
+    Some(vec![0; bytes.len()])
+}
+
+/// What can happen to `commit/`.
+const COMMIT_DAMAGES: [Damage; 10] = [
+    ("segment 0 zeroed", |disk| change_segment(disk, 0, zeroed)),
+    ("segment 1 zeroed", |disk| change_segment(disk, 1, zeroed)),
+    ("all segments zeroed", |disk| (0..2).for_each(|at| change_segment(disk, at, zeroed))),
+    ("segment 0 removed", |disk| change_segment(disk, 0, |_| None)),
+    ("segment 1 removed", |disk| change_segment(disk, 1, |_| None)),
+    ("segment 0 cut", |disk| {
+        change_segment(disk, 0, |bytes| Some(bytes[..bytes.len() / 2].to_vec()));
+    }),
+    ("the end of the index changed", |disk| {
+        let index = root().join("commit/index");
+        let mut bytes = disk.contents(&index).unwrap();
+        *bytes.last_mut().unwrap() ^= 0x55;
+        disk.tamper(&index, bytes);
+    }),
+    ("the index removed", |disk| disk.remove(&root().join("commit/index")).unwrap()),
+    ("the list of removed runs removed", |disk| {
+        disk.remove(&root().join("commit/removed")).unwrap();
+    }),
+    ("nothing of it", |_| {}),
+];
+
+fn cut_last_line(disk: &SimDisk, run: u128) {
+    let path = run_path(run_id(run));
+    let bytes = disk.contents(&path).unwrap();
+    let end =
+        bytes[..bytes.len() - 1].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    disk.tamper(&path, bytes[..end].to_vec());
+}
+
+/// What can happen to the files of runs.
+const RUN_DAMAGES: [Damage; 5] = [
+    ("run 1 cut by a line", |disk| cut_last_line(disk, 1)),
+    ("run 3 cut by a line", |disk| cut_last_line(disk, 3)),
+    ("run 1 removed", |disk| disk.remove(&run_path(run_id(1))).unwrap()),
+    ("run 3 removed", |disk| disk.remove(&run_path(run_id(3))).unwrap()),
+    ("no run", |_| {}),
+];
+
+#[test]
+fn no_two_damages_shorten_a_run_without_a_word() {
+    for (at, (disk, model)) in two_lives().iter().enumerate() {
+        for (commit, damage_commit) in COMMIT_DAMAGES {
+            for (run, damage_run) in RUN_DAMAGES {
+                let disk = disk.copy();
+                damage_commit(&disk);
+                damage_run(&disk);
+                is_whole_or_told(&disk, model, &format!("commit {at}: {commit}, {run}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn run_files_that_have_more_than_the_commit_log_say_that_blocks_were_lost() {
+    for (at, (disk, _)) in two_lives().iter().enumerate().take(3).skip(1) {
+        change_segment(disk, 0, |mut bytes| {
+            bytes[4096..].fill(0);
+            Some(bytes)
+        });
+        cut_last_line(disk, 3);
+        let view = View::open(Arc::new(disk.clone()), root()).unwrap();
+        let codes: Vec<&str> = view.recovery().losses.iter().map(LogError::code).collect();
+        assert_eq!(codes, ["TFY0252"], "commit {at}");
+    }
+}
+
+#[test]
+fn segments_of_a_log_that_was_closed_can_be_lost_without_harm() {
+    let (disk, play) = closed();
+    (0..2).for_each(|at| change_segment(&disk, at, zeroed));
+    let (writer, recovery) = play.open().unwrap();
+    assert!(recovery.is_clean(), "{recovery:?}");
+    play.check(&writer, &recovery).unwrap();
+}
+
+/// Opens a damaged log: no run is shorter or back again unless that is told.
+fn is_whole_or_told(disk: &SimDisk, model: &Model, what: &str) {
+    let (writer, recovery) = match Play::new(disk.clone(), small()).open() {
+        Ok(opened) => opened,
+        Err(error) => {
+            assert!(["TFY0108", "TFY0109"].contains(&error.code()), "{what}: {error}");
+            return;
+        }
+    };
+    if !recovery.losses.is_empty() {
+        return;
+    }
+    for (run, expected) in model {
+        let is_refused = recovery.refused.iter().any(|(known, _)| known == run);
+        let Some(entry) = writer.run(*run) else {
+            assert!(is_refused, "{what}: run {run} is gone without a word");
+            continue;
+        };
+        assert_eq!(entry.state, expected.state, "{what}: run {run}");
+        let is_shorter = entry.len < expected.file.len() as u64;
+        assert!(!is_shorter || is_refused, "{what}: run {run} is shorter without a word");
     }
 }

@@ -34,6 +34,9 @@ fn one_of_each() -> Vec<LogError> {
         LogError::Mismatch { run, record: 7, offset: 900 },
         LogError::NoDescriptor { act: "open", path: path.clone() },
         LogError::Link { act: "open", path: path.clone() },
+        LogError::NoCommitLog(path.clone()),
+        LogError::LostBlocks { commit: path.clone(), runs: 2 },
+        LogError::DamagedEnd { path: path.clone(), offset: 20 },
         LogError::NotRegular { act: "open", path, what: NotRegular("a FIFO") },
     ]
 }

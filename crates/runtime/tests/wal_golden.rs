@@ -137,6 +137,29 @@ fn another_reader_reads_what_the_threads_wrote_to_a_real_disk() {
     }
     log.close().unwrap();
     let told = read_with_python(&base);
-    fs::remove_dir_all(&base).unwrap();
     assert!(told.as_ref().is_ok_and(|told| told.starts_with("5 runs, 400 lines, ")), "{told:?}");
+    // One that was not closed says in its index which block it has at least.
+    let (writer, _) = Writer::open(Arc::new(RealDisk), &base, small()).unwrap();
+    let log = LogThread::start(writer, |_| {}).unwrap();
+    let line = batch.line(&mut chains[0], &Stamp::from_unix_nanos(0), RecordType::Message, Tid(1));
+    line.end();
+    log.submit(&mut batch);
+    // The block goes to the index with the lines to the file, before a reader is let in.
+    while fs::read(base.join("commit/index")).unwrap().iter().rev().nth(47) != Some(&2) {
+        log.catch_up();
+    }
+    drop(log);
+    let told = read_with_python(&base);
+    assert!(told.as_ref().is_ok_and(|told| told.ends_with(", 1 blocks")), "{told:?}");
+    for file in fs::read_dir(base.join("commit")).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_some_and(|end| end == "seg") {
+            fs::write(&path, vec![0; fs::metadata(&path).unwrap().len() as usize]).unwrap();
+        }
+    }
+    let told = read_with_python(&base).unwrap_err();
+    let refused = Writer::open(Arc::new(RealDisk), &base, small()).map(drop).unwrap_err();
+    fs::remove_dir_all(&base).unwrap();
+    assert!(told.starts_with("block ") && told.ends_with(" is missing"), "{told}");
+    assert_eq!(refused.code(), "TFY0108", "{refused}");
 }

@@ -148,23 +148,26 @@ def check_blocks(data, salt, upto):
 
 
 def check_index(data):
-    """Gives (last block, life, salt, segments, {run: (state, generation, length, seq, crc)})."""
+    """Gives (last block, life, salt, segments, expected block, {run: (state, generation, length, seq, crc)})."""
     at, runs, head = 0, {}, None
     while at < len(data):
         header = data[at : at + 48]
         magic, version, crc, upto, life, count, table_crc, salt, segments = struct.unpack(
             "<8sIIQQIIII", header
         )
-        need(magic == b"\x89TFYIDX\n" and version == 1, "a frame that is none")
+        need(magic == b"\x89TFYIDX\n" and version in (1, 2), "a frame that is none")
         need(crc32c(header[16:], crc32c(header[:12])) == crc, "a frame with another checksum")
-        table = data[at + 48 : at + 48 + 48 * count]
-        need(crc32c(table) == table_crc, "a frame with another table")
+        before = 8 if version == 2 else 0
+        rest = data[at + 48 : at + 48 + before + 48 * count]
+        need(crc32c(rest) == table_crc, "a frame with another table")
+        expected = struct.unpack("<Q", rest[:8])[0] if before else 0
+        table = rest[before:]
         for n in range(count):
             entry = table[48 * n : 48 * n + 48]
             length, seq, generation, line_crc, state = struct.unpack("<QQIIB7x", entry[16:])
             runs[str(uuid.UUID(bytes=entry[:16]))] = (state, generation, length, seq, line_crc)
-        head = (upto, life, salt, segments)
-        at += 48 + len(table)
+        head = (upto, life, salt, segments, expected)
+        at += 48 + len(rest)
     need(head is not None, "an index without a frame")
     return head + (runs,)
 
@@ -193,14 +196,17 @@ def check_log(root):
             data = read(wal, "blobs", name)
             need(hashlib.sha256(data).hexdigest() == name, "blob %s has another content" % name)
             blobs[name] = len(data)
-    upto, life, salt, segments, index = check_index(read(commit, "index"))
+    upto, life, salt, segments, expected, index = check_index(read(commit, "index"))
     names = sorted(name for name in os.listdir(commit) if name.endswith(".seg"))
     need(len(names) >= segments, "a segment is missing")
-    blocks = []
+    blocks, newest = [], 0
     for name in names:
         data = read(commit, name)
         need(len(data) >= int(name[:-4].split("-")[1]), name + " is too short")
-        blocks += [b for b in check_blocks(data, salt, upto) if b[1] > upto and b[0] >= life]
+        found = [b for b in check_blocks(data, salt, upto) if b[0] >= life]
+        newest = max([newest] + [b[1] for b in found])
+        blocks += [b for b in found if b[1] > upto]
+    need(newest >= expected, "block %d is missing" % expected)
     blocks.sort(key=lambda block: block[1])
     need([b[1] for b in blocks] == list(range(upto + 1, upto + 1 + len(blocks))), "a block is missing")
     for _, _, _, parts in blocks:

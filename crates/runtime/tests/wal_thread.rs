@@ -258,6 +258,10 @@ fn what_a_removed_run_left_is_erased_while_others_commit() {
             line(&mut batch, &mut other, 5);
             wait_for(&told, log.submit(&mut batch)).unwrap();
             lines += 1;
+            // Whenever the process is killed, nothing is missed in what was overwritten.
+            let killed = disk.copy();
+            killed.crash(Survivors::All);
+            assert!(reopened(&killed, small()).contains(&(run_id(2), lines)));
             assert!(begun.elapsed() < Duration::from_secs(20), "it is still there");
         }
         assert!(!is_anywhere(&disk, secret));

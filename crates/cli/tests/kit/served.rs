@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{Home, LIMIT, clean_env};
+use super::{Home, LIMIT, Ran, clean_env, finish_within};
 
 /// On a port that is free.
 pub(crate) const FREE: [&str; 2] = ["--listen", "127.0.0.1:0"];
@@ -41,11 +41,14 @@ impl Served {
 
     /// The same as a process with the limits of this `ulimit`.
     pub(crate) fn limited(home: &Home, program: &Path, ulimit: &str) -> Served {
-        let mut command = Command::new("sh");
-        command.args(["-c", &format!("{ulimit}; exec \"$0\" \"$@\"")]).arg(program);
-        command.args(["--dir", "orders", "serve", "--json"]).args(FREE).current_dir(&home.0);
-        clean_env(&mut command);
+        let mut command = limited(home, program, ulimit);
+        command.arg("--json");
         Served::by(command)
+    }
+
+    /// What such a process says that does not start.
+    pub(crate) fn refused(home: &Home, program: &Path, ulimit: &str) -> Ran {
+        finish_within(limited(home, program, ulimit), Duration::from_secs(20))
     }
 
     /// By a command that serves and tells it as JSON.
@@ -90,6 +93,14 @@ impl Drop for Served {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn limited(home: &Home, program: &Path, ulimit: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("{ulimit}; exec \"$0\" \"$@\"")]).arg(program);
+    command.args(["--dir", "orders", "serve"]).args(FREE).current_dir(&home.0);
+    clean_env(&mut command);
+    command
 }
 
 pub(crate) fn read_line(lines: &mut impl BufRead) -> Value {

@@ -15,7 +15,7 @@ use tiffany::redact::{RedactError, Redactions};
 use tiffany::retention::Retention;
 
 use crate::auth::{Gate, Role, Tokens};
-use crate::limits::{Limits, in_range};
+use crate::limits::{Limits, in_range, time_in_range};
 use crate::tls::TlsFiles;
 use crate::{otlp, sinks};
 use sections::{Keep, Limited, RunLimited, Span, Tls, check_run_limits};
@@ -96,6 +96,8 @@ impl From<RedactError> for ConfigError {
 
 /// More threads than any machine has use for.
 pub const MAX_STEP_SLOTS: u32 = 65_536;
+/// How long running steps may have at most when the daemon ends.
+const MAX_GRACE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// The variable of the environment that has more rules of redaction, one in each line. By it they come to processes that run code for a daemon.
 pub(crate) const RULES: &str = "TIFFANY_REDACT";
 
@@ -146,8 +148,15 @@ impl Config {
             why: short(&error),
         })?;
         if let Some(origin) = config.origins.iter().find(|origin| !is_origin(origin)) {
-            let why = format!("`{origin}` is no origin: it is like `https://tiffany.example.org`");
+            let why =
+                format!("`{origin}` is not an origin: it is like `https://tiffany.example.org`");
             return Err(ConfigError { place: format!("{}: origins", file.display()), why });
+        }
+        if let Some(host) = config.hosts.iter().find(|host| !is_host(host)) {
+            let why = format!(
+                "`{host}` is not the name of a host: it is like `tiffany.example.org` or `[2001:db8::1]`, without a port"
+            );
+            return Err(ConfigError { place: format!("{}: hosts", file.display()), why });
         }
         config
             .limits()
@@ -159,6 +168,9 @@ impl Config {
         };
         check_run_limits(&config.run_limits())
             .map_err(|error| why("run_limits", format!("{error}; `false` is without limit")))?;
+        if let Some(grace) = config.grace() {
+            check_grace(grace).map_err(|error| why("grace", error))?;
+        }
         if let Some(slots) = config.step_slots {
             in_range("step_slots", slots as u64, (1, MAX_STEP_SLOTS.into()))
                 .map_err(|error| why("step_slots", error))?;
@@ -241,6 +253,22 @@ fn is_origin(text: &str) -> bool {
     name.is_some_and(|name| !name.is_empty() && !name.contains(['/', '?', '#', '@', ' ']))
 }
 
+/// Whether it is a name or an address as the header `Host` has it, without a port.
+fn is_host(text: &str) -> bool {
+    let is_of = |text: &str, others: &str| {
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || others.contains(c))
+    };
+    match text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
+        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => is_of(text, "-._"),
+    }
+}
+
+/// An error if running steps cannot be given this much time.
+pub fn check_grace(grace: Duration) -> Result<(), String> {
+    time_in_range("grace", grace, (Duration::ZERO, MAX_GRACE))
+}
+
 /// The key whose value is at this byte, if the line says so.
 fn key_at(text: &str, at: usize) -> Option<&str> {
     let before = text.get(..at)?.rsplit('\n').next()?;
@@ -308,24 +336,65 @@ mod tests {
             ("[[retention]]\nstate = ['over']", "`over` is not one of `completed`"),
             ("[log]\nlevel = 'loud'", "`level`: `loud` is not one of `error`, `warn`"),
             ("redact = ['pattern (']", "t.toml: redact: the pattern `(`"),
-            ("origins = ['shop.example']", "t.toml: origins: `shop.example` is no origin"),
+            ("origins = ['shop.example']", "t.toml: origins: `shop.example` is not an origin"),
             (
                 "[limits]\nwaiting = 9223372036854775807",
                 "t.toml: limits: `waiting` is 9223372036854775807, and may be from 1 to 1000000",
             ),
             ("[limits]\nstreams = 9223372036854775807", "limits: `streams` is 9223372036854775807"),
-            ("[limits]\nping = '0s'", "limits: `ping` is 0ns, and may be from 1ms to 1d"),
-            ("[limits]\nanswer_time = '99999999w'", "limits: `answer_time` is "),
+            ("origins = ['https://a b']", "origins: `https://a b` is not an origin"),
+            ("hosts = ['a b']", "t.toml: hosts: `a b` is not the name of a host"),
+            ("hosts = ['']", "hosts: `` is not the name of a host"),
+            ("hosts = ['ok', 'shop.example:80']", "hosts: `shop.example:80` is not the name of"),
+            ("hosts = ['[nine]']", "hosts: `[nine]` is not the name of a host"),
+            (
+                "grace = '99999999999d'",
+                "t.toml: grace: `grace` is 99999999999d, and may be from 0s to 7d",
+            ),
+            ("grace = '8d'", "`grace` is 8d, and may be from 0s to 7d"),
+            ("[limits]\nping = '0s'", "limits: `ping` is 0s, and may be from 1ms to 1d"),
+            (
+                "[limits]\nanswer_time = '99999999w'",
+                "limits: `answer_time` is 699999993d, and may be from 1ms to 1d",
+            ),
+            (
+                "[limits]\nbody_bytes = '99999999999TB'",
+                "limits: `body_bytes` is too large: it may be from 1 B to 1.1 GB",
+            ),
+            (
+                "[limits]\nbody_bytes = 99999999999999999999",
+                "limits: `body_bytes` is too large: it may be from 1 B to 1.1 GB",
+            ),
+            ("[limits]\nbody_bytes = -1", "`body_bytes` is the integer `-1`, and takes a size"),
             ("[limits]\nconnections = 0", "limits: `connections` is 0, and may be from 1"),
-            ("[limits]\nheader_bytes = 10", "limits: `header_bytes` is 10, and may be from 8192"),
+            (
+                "[limits]\nheader_bytes = 10",
+                "limits: `header_bytes` is 10 B, and may be from 8.2 kB",
+            ),
             (
                 "[run_limits]\ntasks = 0",
                 "t.toml: run_limits: `tasks` is 0, and may be from 1 to 1000000000000000; `false` is without limit",
             ),
-            ("[run_limits]\nturn = '0s'", "`turn` is 0ns, and may be from 10ms to 1d"),
+            ("[run_limits]\nturn = '0s'", "`turn` is 0s, and may be from 10ms to 1d"),
             (
                 "[run_limits]\nmemory_bytes = '1kB'",
-                "`memory_bytes` is 1000, and may be from 1000000",
+                "`memory_bytes` is 1.0 kB, and may be from 1.0 MB to 1000.0 TB; `false` is without limit",
+            ),
+            (
+                "[run_limits]\nmemory_bytes = 99999999999999999999",
+                "`memory_bytes` is too large: it may be from 1.0 MB to 1000.0 TB; `false` is without limit",
+            ),
+            (
+                "[run_limits]\nmemory_bytes = '99999999999999TB'",
+                "`memory_bytes` is too large: it may be from 1.0 MB to 1000.0 TB",
+            ),
+            (
+                "[run_limits]\ntasks = 99999999999999999999",
+                "`tasks` is too large: it may be from 1 to 1000000000000000",
+            ),
+            (
+                "[run_limits]\nturn = 99999999999999999999",
+                "`turn` is a large integer, and takes a time",
             ),
             (
                 "[run_limits]\ntasks = 'many'",
@@ -344,6 +413,10 @@ mod tests {
             ),
             ("step_slots = 0", "t.toml: step_slots: `step_slots` is 0, and may be from 1 to 65536"),
             ("step_slots = 99999999999", "`step_slots` is 99999999999, and may be from 1 to 65536"),
+            (
+                "step_slots = 99999999999999999999",
+                "`step_slots` is the integer `99999999999999999999`, and takes a whole number",
+            ),
             (
                 "step_slots = -1",
                 "`step_slots` is the integer `-1`, and takes a whole number from 0 on",

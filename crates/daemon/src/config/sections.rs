@@ -14,7 +14,7 @@ use tiffany::retention::Retention;
 use tiffany::units;
 
 use crate::auth::Role;
-use crate::limits::{Limits, in_range};
+use crate::limits::{Limits, in_range, size_in_range, time_in_range};
 
 /// A time: `"90s"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,12 +60,22 @@ impl<'de> Deserialize<'de> for Size {
             }
 
             fn visit_i64<E: Error>(self, bytes: i64) -> Result<Size, E> {
-                u64::try_from(bytes).map(Size).map_err(E::custom)
+                let size = u64::try_from(bytes).map(Size);
+                size.map_err(|_| E::invalid_type(Unexpected::Signed(bytes), &self))
+            }
+
+            fn visit_i128<E: Error>(self, bytes: i128) -> Result<Size, E> {
+                Ok(Size(saturated(bytes)))
             }
         }
 
         from.deserialize_any(Typed)
     }
+}
+
+/// A number that is too large for most types. What it is given for says how large it may be.
+fn saturated(number: i128) -> u64 {
+    u64::try_from(number.max(0)).unwrap_or(u64::MAX)
 }
 
 /// Certificates.
@@ -275,6 +285,11 @@ impl<'de, T: Written> Deserialize<'de> for Allowed<T> {
                 limit.ok_or_else(|| E::invalid_type(Unexpected::Signed(number), &self))
             }
 
+            fn visit_i128<E: Error>(self, number: i128) -> Result<Allowed<T>, E> {
+                let limit = T::of_number(saturated(number)).map(Allowed::Limit);
+                limit.ok_or_else(|| E::invalid_type(Unexpected::Other("large integer"), &self))
+            }
+
             fn visit_str<E: Error>(self, text: &str) -> Result<Allowed<T>, E> {
                 let limit = T::of_text(text).map(Allowed::Limit);
                 limit.ok_or_else(|| E::invalid_type(Unexpected::Str(text), &self))
@@ -325,21 +340,21 @@ pub(super) fn check_run_limits(limits: &RunLimits) -> Result<(), String> {
         ("tasks", limits.tasks, (1, MOST)),
         ("calls", limits.calls, (1, MOST)),
         ("records", limits.records, (1, MOST)),
-        ("log_bytes", limits.log_bytes, (1_000, MOST)),
-        ("memory_bytes", limits.memory_bytes, (1_000_000, MOST)),
         ("messages", limits.messages, (1, MOST)),
-        ("message_bytes", limits.message_bytes, (1, MOST)),
         ("deaths", limits.deaths, (1, 1_000)),
     ];
     for (name, limit, range) in numbers {
         limit.map_or(Ok(()), |limit| in_range(name, limit, range))?;
     }
-    match limits.turn {
-        Some(turn) if !(TURN.0..=TURN.1).contains(&turn) => {
-            Err(format!("`turn` is {turn:?}, and may be from 10ms to 1d"))
-        }
-        _ => Ok(()),
+    let sizes = [
+        ("log_bytes", limits.log_bytes, (1_000, MOST)),
+        ("memory_bytes", limits.memory_bytes, (1_000_000, MOST)),
+        ("message_bytes", limits.message_bytes, (1, MOST)),
+    ];
+    for (name, limit, range) in sizes {
+        limit.map_or(Ok(()), |limit| size_in_range(name, limit, range))?;
     }
+    limits.turn.map_or(Ok(()), |turn| time_in_range("turn", turn, TURN))
 }
 
 /// A rule about runs that are over.

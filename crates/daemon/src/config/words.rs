@@ -2,7 +2,8 @@
 
 /// The same error, with the key whose value it is about.
 pub(super) fn ours(theirs: &str, key: Option<&str>) -> String {
-    let theirs = theirs.trim().replace('\n', ", ");
+    // The type that the parser read a large number as is of no interest.
+    let theirs = theirs.trim().replace('\n', ", ").replace("` as i128", "`");
     let named = |text: String| match key {
         Some(key) => format!("`{key}`: {text}"),
         None => text,

@@ -85,6 +85,12 @@ fn what_makes_no_sense_is_told_so() {
     let typo = house.post("/api/v1/runs", r#"{"function":"ecko"}"#).json();
     assert!(typo["title"].as_str().unwrap().ends_with("did you mean `echo`?"), "{typo}");
     assert!(typo["next"].as_str().unwrap().contains("GET /api/v1/status"), "{typo}");
+    // The client who sent it reads this, and so does the author of the function.
+    let unfit = house.post("/api/v1/runs", r#"{"function":"fail","input":7}"#).json();
+    assert!(
+        unfit["next"].as_str().unwrap().starts_with("correct the input; if an older"),
+        "{unfit}"
+    );
     let nested = "[".repeat(100_000);
     let answer = house.post("/api/v1/runs", &format!("{{\"function\":\"echo\",\"input\":{nested}"));
     assert_eq!(answer.problem(), (400, "TFY0156".into()));

@@ -205,9 +205,9 @@ impl Restoring {
         let salt = self.disk.random().doing("draw random bits for", &self.places.root)?;
         // A backup has nothing of runs that were removed.
         let unerased = &BTreeSet::new();
-        let frame =
-            Frame { upto: 0, life: 0, salt, segments: 0, entries: &entries, unerased }.encode();
-        IndexFile::replace(&*self.disk, &self.places.commit, &frame).map(drop)
+        let (upto, life, segments, expected) = (0, 0, 0, 0);
+        let frame = Frame { upto, life, salt, segments, expected, entries: &entries, unerased };
+        IndexFile::replace(&*self.disk, &self.places.commit, &frame.encode()).map(drop)
     }
 
     /// Reads everything again, from where it is now.

@@ -48,7 +48,7 @@ impl CodecError {
                  `tiffany.codec.register`"
             }
             ErrorKind::Unreadable => {
-                "let the program read what its older versions wrote, or correct the input"
+                "correct the input; if an older version of the program wrote it, let the program read that form as well"
             }
             _ => "see `help(tiffany.codec)`",
         }));

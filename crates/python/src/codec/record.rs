@@ -249,14 +249,14 @@ impl<'py> Given<'py> {
     pub(super) fn nothing_left(&self, class: &str) -> Result<(), Fail> {
         let Some((field, _)) = self.0.iter().next() else { return Ok(()) };
         let what = format!("`{class}` has no field `{}`", field.str()?.to_string_lossy());
-        Err(Fail::new(what).next("bring the field back, or correct the input"))
+        Err(Fail::new(what).next("correct the input, or bring the field back"))
     }
 }
 
 pub(super) fn lacks(class: &str, field: &Bound<'_, PyString>) -> Fail {
     let field = field.to_string_lossy();
     let what = format!("the text has no field `{field}`, which `{class}` needs");
-    Fail::new(what).next(format!("give `{field}` a default, or correct the input"))
+    Fail::new(what).next(format!("correct the input, or give `{field}` a default"))
 }
 
 /// An instance without any attributes; nothing of the class runs.

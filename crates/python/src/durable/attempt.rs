@@ -13,15 +13,27 @@ use tiffany::pal::Shown;
 use crate::durable::interpreter;
 use crate::errors::{self, Raise, TiffanyError};
 use crate::json;
+use crate::session::Process;
 
 /// One attempt at a step, as its function sees it: `attempt()` gives it.
 #[pyclass(frozen, module = "tiffany")]
-pub(crate) struct Attempt(pub(crate) tiffany::durable::Attempt);
+pub(crate) struct Attempt {
+    inner: tiffany::durable::Attempt,
+    process: Process,
+}
 
 impl Attempt {
+    pub(super) fn inner(&self) -> &tiffany::durable::Attempt {
+        &self.inner
+    }
+
+    pub(super) fn new(inner: tiffany::durable::Attempt) -> Attempt {
+        Attempt { inner, process: Process::current() }
+    }
+
     /// Shows something to those who watch.
     pub(crate) fn show(&self, py: Python<'_>, shown: Shown) {
-        interpreter::without(py, || binding::show(&self.0, shown));
+        interpreter::without(py, || binding::show(&self.inner, shown));
     }
 }
 
@@ -34,37 +46,37 @@ impl Attempt {
     /// The same for all attempts at this step, and no other step's. Give it to a service that does a thing once for each key.
     #[getter]
     fn key(&self) -> &str {
-        self.0.key()
+        self.inner.key()
     }
 
     /// The number of the attempt, from 1. It goes on counting after a restart.
     #[getter]
     fn number(&self) -> u64 {
-        self.0.number()
+        self.inner.number()
     }
 
     /// The name of the step.
     #[getter]
     fn step(&self) -> &'static str {
-        self.0.step_name()
+        self.inner.step_name()
     }
 
     /// A number that was drawn when the run was started.
     #[getter]
     fn birth(&self) -> u64 {
-        self.0.birth()
+        self.inner.birth()
     }
 
     /// Whether nobody waits for this attempt any more. A function on a thread cannot be stopped; it can look here now and then.
     #[getter]
     fn is_given_up(&self) -> bool {
-        self.0.is_given_up()
+        self.inner.is_given_up()
     }
 
     /// The key as the header of a request.
     #[getter]
     fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (name, value) = self.0.idempotency_header();
+        let (name, value) = self.inner.idempotency_header();
         let headers = PyDict::new(py);
         headers.set_item(name, value)?;
         Ok(headers)
@@ -74,7 +86,7 @@ impl Attempt {
     #[getter]
     fn environ<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let environ = py.import("os")?.getattr("environ")?.call_method0("copy")?;
-        for (name, value) in self.0.command("").get_envs() {
+        for (name, value) in self.inner.command("").get_envs() {
             environ.set_item(name, value)?;
         }
         Ok(environ)
@@ -82,13 +94,13 @@ impl Attempt {
 
     /// Says that the work goes on, where the step's `heartbeat` wants to hear so.
     fn heartbeat(&self) {
-        self.0.heartbeat();
+        self.inner.heartbeat();
     }
 
     /// What an attempt before this one kept last, or the default.
     #[pyo3(signature = (default = None))]
     fn last_checkpoint(&self, py: Python<'_>, default: Option<Py<PyAny>>) -> PyResult<Py<PyAny>> {
-        let kept = self.0.last_checkpoint::<Box<RawValue>>();
+        let kept = self.inner.last_checkpoint::<Box<RawValue>>();
         match kept.map_err(|error| raised(py, &error))? {
             Some(kept) => json::decode(py, kept.get()),
             None => Ok(default.unwrap_or_else(|| py.None())),
@@ -98,19 +110,23 @@ impl Attempt {
     /// Keeps a value for the attempts after this one, and waits until it is safe in the log.
     fn checkpoint(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = value.py();
+        if !self.process.is_current() {
+            let message = "a checkpoint was made in a child of the process that makes this attempt";
+            return Err(TiffanyError::Forked.err(py, message));
+        }
         let kept = json::raw(value, || "a checkpoint".into())?;
-        let kept = interpreter::without(py, || self.0.checkpoint(&kept));
+        let kept = interpreter::without(py, || self.inner.checkpoint(&kept));
         kept.map_err(|error| raised(py, &error))
     }
 
     /// Shows a piece of what the step has made so far to who watches, by `on_chunk` of the runtime. It is not written down.
     fn chunk(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let shown = json::raw(value, || "a chunk".into())?;
-        self.0.chunk(&shown).map_err(|error| raised(value.py(), &error))
+        self.inner.chunk(&shown).map_err(|error| raised(value.py(), &error))
     }
 
     fn __repr__(&self) -> String {
-        format!("{:?}", self.0)
+        format!("{:?}", self.inner)
     }
 }
 
@@ -142,6 +158,12 @@ pub(super) fn context<'py>(attempt: &Bound<'py, Attempt>) -> PyResult<Bound<'py,
     let context = py.import("contextvars")?.call_method0("Context")?;
     context.call_method1("run", (variable(py)?.getattr("set")?, attempt))?;
     Ok(context)
+}
+
+/// The attempt that is found in a context, if there is one.
+pub(super) fn found_in<'py>(context: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, Attempt>>> {
+    let found = context.call_method1("get", (variable(context.py())?,))?;
+    Ok(found.cast_into::<Attempt>().ok())
 }
 
 /// The attempt that this thread or task of asyncio is in, if it is in one.

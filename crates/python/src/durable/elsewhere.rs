@@ -89,7 +89,7 @@ impl AsyncAttempt {
     /// Starts the task, which wakes the future when it is done.
     fn start(&self, py: Python<'_>, attempt: Attempt, waker: &Waker) -> PyResult<Py<PyAny>> {
         let name = attempt.step_name();
-        let attempt = Bound::new(py, attempt::Attempt(attempt))?;
+        let attempt = Bound::new(py, attempt::Attempt::new(attempt))?;
         let coroutine = attempt::within(&attempt, || self.work.call(py, &attempt))?;
         let options = pyo3::types::PyDict::new(py);
         options.set_item("name", name)?;

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 
+use crate::session::Process;
+
 /// How long the end of the program waits in silence for work that nobody waits for.
 const SILENCE: Duration = Duration::from_secs(1);
 
@@ -53,7 +55,10 @@ pub(crate) fn inside<R>(act: impl FnOnce(Python<'_>) -> R) -> Option<R> {
         busy.count += 1;
         Inside(())
     };
+    let process = Process::current();
     let result = Python::try_attach(act);
+    // Before a lock is taken, which another thread of the parent may have held.
+    process.end_if_forked();
     drop(inside);
     result
 }

@@ -1,11 +1,13 @@
 //! Interrupting Python code that keeps the loop for too long: an exception that no `except Exception` catches is raised
 //! in the thread of the loop, and raised again whenever code catches it. Whatever a workflow makes of it, a `finally` that
-//! makes calls included, its run forgets what it did in this turn. This file has `unsafe` code because raising it is a
+//! makes calls included, its run forgets what it did in this turn. Where the interpreter drops exceptions, as in a
+//! `__del__`, it is raised again in the code around that. This file has `unsafe` code because raising it is a
 //! function of the interpreter's C interface.
 
+use std::cell::Cell;
 use std::ffi::c_long;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
@@ -22,7 +24,7 @@ fn turn_interrupted(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
         body.set_item("__module__", "tiffany._core")?;
         body.set_item(
             "__doc__",
-            "Raised in a workflow that kept its turn for longer than its run may. Let it pass.",
+            "Raised in code that kept a loop for longer than it may. Let it pass.",
         )?;
         // Not a function of Python's, in which it would be raised at once.
         body.set_item("__init__", wrap_pyfunction!(caught, py)?)?;
@@ -54,29 +56,120 @@ pub(crate) fn interrupter(py: Python<'_>) -> PyResult<Interrupter> {
     let raised = RAISED.with(Arc::clone);
     Ok(Arc::new(move |goes_on| {
         // While this thread has the interpreter, the turn can't end.
-        Python::try_attach(|_| {
+        Python::try_attach(|py| {
             if goes_on() {
                 raised.store(true, Ordering::Relaxed);
+                if let Err(error) = take_unraisable_hook(py) {
+                    error.write_unraisable(py, None);
+                }
                 raise_in(thread, class.as_ptr());
             }
         });
     }))
 }
 
-/// Tells the runtime if code of this turn was interrupted. The exception may have been caught, or not raised yet.
+/// The program's own `sys.unraisablehook`, while ours is in its place.
+static HOOK: Mutex<Option<Py<PyAny>>> = Mutex::new(None);
+
+fn hook_of_program() -> MutexGuard<'static, Option<Py<PyAny>>> {
+    HOOK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// From now on the interpreter tells [`unraisable`] what it drops. Its own hook runs Python code, in which the next
+/// exception would be raised and dropped too.
+fn take_unraisable_hook(py: Python<'_>) -> PyResult<()> {
+    let sys = py.import("sys")?;
+    let (ours, theirs) = (wrap_pyfunction!(unraisable, py)?, sys.getattr("unraisablehook")?);
+    let mut hook = hook_of_program();
+    if hook.is_none() {
+        *hook = Some(theirs.unbind());
+        drop(hook);
+        sys.setattr("unraisablehook", ours)?;
+    }
+    Ok(())
+}
+
+fn give_back_unraisable_hook(py: Python<'_>) {
+    let hook = hook_of_program().take();
+    let give = |hook| py.import("sys")?.setattr("unraisablehook", hook);
+    if let Some(Err(error)) = hook.map(give) {
+        error.write_unraisable(py, None);
+    }
+}
+
+/// An exception was dropped. The one of an interruption is raised again, in the code around.
+#[pyfunction]
+fn unraisable(dropped: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = dropped.py();
+    let class = turn_interrupted(py)?;
+    if dropped.getattr("exc_type")?.is(class) {
+        if RAISED.with(|raised| raised.load(Ordering::Relaxed)) {
+            raise_in(thread_ident(), class.as_ptr());
+        }
+        return Ok(());
+    }
+    let hook = hook_of_program().as_ref().map(|hook| hook.clone_ref(py));
+    hook.map_or(Ok(()), |hook| hook.call1(py, (dropped,)).map(drop))
+}
+
+/// What interrupts code on the thread of the loop of asyncio that async steps share.
+static STEPS: Mutex<Option<Interrupter>> = Mutex::new(None);
+
+/// Async steps run on the present thread.
+pub(super) fn steps_are_here(py: Python<'_>) -> PyResult<()> {
+    thread_local! {
+        static IS_KNOWN: Cell<bool> = const { Cell::new(false) };
+    }
+    if !IS_KNOWN.replace(true) {
+        let interrupter = interrupter(py)?;
+        *STEPS.lock().unwrap_or_else(PoisonError::into_inner) = Some(interrupter);
+    }
+    Ok(())
+}
+
+/// Interrupts code on that thread, which may not be there yet.
+pub(crate) fn step_interrupter() -> Interrupter {
+    Arc::new(|goes_on| {
+        let steps = STEPS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        steps.iter().for_each(|interrupt| interrupt(goes_on));
+    })
+}
+
+/// Whether code on this thread was interrupted since this was last asked. The exception may have been caught, or not
+/// raised yet.
+#[inline]
+pub(super) fn take() -> bool {
+    RAISED.with(|raised| raised.load(Ordering::Relaxed) && was_raised(raised))
+}
+
+/// The exception, for one whose code made another of it.
+pub(super) fn error(py: Python<'_>) -> PyResult<PyErr> {
+    Ok(PyErr::from_value(turn_interrupted(py)?.call0()?))
+}
+
+/// Whether an exception is that of an interruption.
+pub(super) fn is_error(py: Python<'_>, error: &PyErr) -> bool {
+    turn_interrupted(py).is_ok_and(|class| error.is_instance(py, class))
+}
+
+/// Tells the runtime if code of this turn was interrupted.
 #[inline]
 pub(crate) fn note() -> bool {
-    RAISED.with(|raised| raised.load(Ordering::Relaxed) && was_interrupted(raised))
+    let was_interrupted = take();
+    if was_interrupted {
+        binding::interrupted();
+    }
+    was_interrupted
 }
 
 #[cold]
-fn was_interrupted(raised: &AtomicBool) -> bool {
-    Python::attach(|_| {
+fn was_raised(raised: &AtomicBool) -> bool {
+    Python::attach(|py| {
         raised.store(false, Ordering::Relaxed);
         // One that is still to be raised would hit another task.
         raise_in(thread_ident(), std::ptr::null_mut());
+        give_back_unraisable_hook(py);
     });
-    binding::interrupted();
     true
 }
 

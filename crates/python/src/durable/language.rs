@@ -204,6 +204,10 @@ impl Language for PythonLanguage {
         self.ask(|functions| interrupt::interrupter(functions.py()))
     }
 
+    fn step_interrupter(&self) -> Option<Interrupter> {
+        Some(interrupt::step_interrupter())
+    }
+
     fn paused(&self, run: Uuid, error: &TaskError) {
         self.ask(|functions| {
             let error = error.to_string();

@@ -15,6 +15,7 @@ pub(crate) mod retention;
 pub(crate) mod runs;
 pub(crate) mod settings;
 mod step;
+mod step_coroutine;
 mod work;
 
 use std::time::Duration;
@@ -34,6 +35,8 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<step::StepCall>()?;
     module.add_class::<attempt::Attempt>()?;
     module.add_class::<control::Control>()?;
+    module.add_class::<step_coroutine::StepCoroutine>()?;
+    module.add_function(wrap_pyfunction!(step_coroutine::step_coroutine, module)?)?;
     module.add_function(wrap_pyfunction!(attempt::attempt, module)?)?;
     module.add_function(wrap_pyfunction!(interpreter::leave, module)?)?;
     module.add_function(wrap_pyfunction!(encode, module)?)?;

@@ -10,7 +10,7 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString, PyTuple, Py
 use tiffany::durable::{Attempt, StepError};
 use tiffany::{ErrorKind, TaskError, binding};
 
-use crate::durable::attempt;
+use crate::durable::{attempt, interrupt};
 use crate::{errors, json};
 
 /// What is done.
@@ -81,7 +81,7 @@ impl Work {
     /// An attempt on a thread.
     pub(super) fn attempt(&self, py: Python<'_>, attempt: Attempt) -> Result<String, StepError> {
         let attempted = || {
-            let attempt = Bound::new(py, attempt::Attempt(attempt))?;
+            let attempt = Bound::new(py, attempt::Attempt::new(attempt))?;
             let value = attempt::within(&attempt, || self.call(py, &attempt))?;
             match self.transact {
                 // It is written in the transaction, and so in words already.
@@ -99,7 +99,7 @@ impl Work {
         attempt: Attempt,
     ) -> Result<String, StepError> {
         let attempted = || {
-            let attempt = Bound::new(py, attempt::Attempt(attempt))?;
+            let attempt = Bound::new(py, attempt::Attempt::new(attempt))?;
             let coroutine = attempt::within(&attempt, || self.call(py, &attempt))?;
             let given = (coroutine, attempt::context(&attempt)?);
             let value = py.import("tiffany._loop")?.call_method1("run_here", given)?;
@@ -124,6 +124,14 @@ impl Work {
             return StepError::in_doubt(
                 exception.str().map_or("?".into(), |text| text.to_string()),
             );
+        }
+        if interrupt::is_error(py, error) {
+            let message = format!(
+                "async step `{}` kept the loop that all async steps share for longer than a task may keep its turn",
+                self.name
+            );
+            let error = TaskError::new(ErrorKind::StepInterrupted, message);
+            return binding::worth_another_attempt(error);
         }
         if is(py, error, "_Ended") {
             let text = exception.str().map_or("?".into(), |text| text.to_string());

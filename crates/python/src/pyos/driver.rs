@@ -21,7 +21,7 @@ use super::kernel::{Errand, PyosKernel};
 use super::task::{self, Place, PyosTask, Turn, WaitsFor};
 use crate::call::{self, Op, SystemCall};
 use crate::contextvars::TaskContext;
-use crate::errors::{self, Raise, TiffanyError};
+use crate::errors;
 use crate::line::Line;
 use crate::pending::Pending;
 use crate::program;
@@ -123,15 +123,13 @@ impl Future for Driven {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Value, TaskError>> {
         let driven = self.get_mut();
-        if !driven.process.is_current() {
-            return Poll::Pending;
-        }
+        driven.process.end_if_forked();
         Python::attach(|py| {
             let _inside = driven.context.enter(py);
             driven.kernel.bind(py).borrow_mut().begin_turn();
             let polled = driven.advance(py, cx);
             let errands = driven.kernel.bind(py).borrow_mut().end_turn();
-            if errands.is_empty() || !driven.process.is_current() {
+            if errands.is_empty() {
                 return polled;
             }
             // What it leaves behind is done before it is over.
@@ -184,9 +182,7 @@ impl Driven {
             }
             self.stop_waiting(&task);
             let turn = self.turn(&task);
-            if !self.process.is_current() {
-                return forked(&task, turn);
-            }
+            self.process.end_if_forked();
             let flow = match turn {
                 Turn::Yielded => self.reschedule(&task),
                 Turn::Call(call) => self.handle(&task, call.bind(py)),
@@ -616,25 +612,6 @@ impl Drop for Driven {
             let _ = self.finish(&task, None);
         });
     }
-}
-
-/// A task forked, and this is the other process: it has no loop, and no other task may go on in it. The task learns that at its yield.
-#[cold]
-fn forked<T>(task: &Bound<'_, PyosTask>, turn: Turn) -> Poll<T> {
-    let message = "a task forked its process; the loop and the other tasks are in the first one";
-    let forked = TiffanyError::Forked.err(task.py(), message);
-    let last = match turn {
-        Turn::Returned | Turn::Raised(_) => turn,
-        Turn::Call(_) | Turn::Native(_) | Turn::Yielded => {
-            task.borrow_mut().throwing = Some(forked.clone_ref(task.py()));
-            task::resume(task)
-        }
-    };
-    session::interrupt(match last {
-        Turn::Raised(error) => error,
-        _ => forked,
-    });
-    Poll::Pending
 }
 
 /// Whether another thread could schedule a task.

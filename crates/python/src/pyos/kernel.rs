@@ -15,7 +15,7 @@ use super::driver::Driven;
 use super::task::{Place, PyosTask};
 use crate::durable::interpreter;
 use crate::errors::{self, Raise, TiffanyError};
-use crate::session::{self, Process, Registered};
+use crate::session::{self, Registered};
 use crate::settings;
 use crate::signals::{self, Second, Watch};
 
@@ -302,7 +302,6 @@ fn run(kernel: &Bound<'_, PyosKernel>, scheduler: &Bound<'_, PyAny>) -> PyResult
     })?;
     let registered = Registered::new(runtime.handle());
     let _looping = session::Looping::new();
-    let process = Process::current();
     kernel.borrow_mut().running = Some(runtime.handle());
     let root = Driven::coroutine(root.bind(py), scheduler, kernel);
     let run = binding::start(&mut runtime, root);
@@ -312,11 +311,7 @@ fn run(kernel: &Bound<'_, PyosKernel>, scheduler: &Bound<'_, PyAny>) -> PyResult
     drop(watch);
     let interrupt = session::take_interrupt();
     kernel.borrow_mut().is_leaving = true;
-    match process.is_current() {
-        true => interpreter::without(py, || drop((runtime, registered))),
-        // It is closed where it was made.
-        false => std::mem::forget((runtime, registered)),
-    }
+    interpreter::without(py, || drop((runtime, registered)));
     let (undone, is_shown) = {
         let mut left = kernel.borrow_mut();
         left.is_leaving = false;

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use super::request::{Outcome, Request, Tell};
 use super::server::Reply;
 use super::witness::{self, Finish, Witness};
-use crate::inbox::{Inbox, Letter};
+use crate::inbox::Inbox;
 
 /// What the thread does.
 pub(super) enum Job {
@@ -56,7 +56,7 @@ fn work(witness: &dyn Witness, inbox: &Inbox, (tells, asked): (&Sender<Job>, &Re
                 Ok(finish) => {
                     let reply = reply.noted_by(finish, tells.clone());
                     let tell = Tell::by(move |answer| reply.tell(answer));
-                    inbox.send(Letter::Request(request, tell));
+                    inbox.ask(request, tell);
                 }
                 Err(error) => reply.tell(Err(error)),
             },

@@ -150,8 +150,8 @@ impl Control {
         Control { way, on_warning, values: Values::Plain }
     }
 
-    /// Calls this with warnings about changes that were made: that an audit could not be completed,
-    /// say. Without it, warnings are logged.
+    /// Calls this with warnings about changes that were made (that an audit could not be completed, say) and about
+    /// damage that was found in a log that no process has. Without it, warnings are logged.
     pub fn on_warning(self, on_warning: fn(&str)) -> Control {
         Control { on_warning, ..self }
     }
@@ -449,7 +449,10 @@ impl Control {
         let answer = match &mut self.way {
             Way::Here(inbox, _) => ask_here(inbox, request),
             Way::Socket(client) => client.ask(&request),
-            Way::Offline(offline) => offline.ask(request),
+            Way::Offline(offline) => {
+                offline.losses.drain(..).for_each(|loss| (self.on_warning)(&loss.to_string()));
+                offline.ask(request)
+            }
         }?;
         Ok(match answer {
             Answer::Warned { answer, warning } => {
@@ -510,16 +513,25 @@ fn answer_at_once(inbox: &Inbox, request: &Request) -> Option<Answer> {
     }
 }
 
+/// The error for a change that a process which is ending does not begin.
+pub(crate) fn process_ends() -> TaskError {
+    let message = "the process is ending and begins nothing new; ask again when it is back";
+    TaskError::new(ErrorKind::Unreachable, message)
+}
+
+/// What is said of a request that was not answered.
+pub const UNANSWERED: &str = "if it was to change something, that may still happen: see with `tiffany ls` or `tiffany show` whether it did, before you ask again";
+
 fn runtime_gone() -> TaskError {
-    TaskError::new(ErrorKind::Unreachable, "the runtime is gone")
+    let message = format!("the runtime ended before it answered; {UNANSWERED}");
+    TaskError::new(ErrorKind::Unreachable, message)
 }
 
 /// The error for a request that the loop has not answered in time.
 fn slow_answer(inbox: &Inbox) -> TaskError {
     let why = turns::who_keeps_it(inbox);
     let why = why.unwrap_or_else(|| "it is not driven, or a task keeps its turn".into());
-    let message =
-        format!("the runtime has not answered for {PATIENCE:?}: {why}; it may still do it later");
+    let message = format!("the runtime has not answered for {PATIENCE:?}: {why}; {UNANSWERED}");
     TaskError::new(ErrorKind::Unreachable, message)
 }
 

@@ -41,6 +41,8 @@ pub(crate) struct Offline {
     /// Runs that forks need, once somebody wanted to know, and the last collection of blobs.
     needed: Option<Arc<Needed>>,
     collected: Option<Collected>,
+    /// Damage that was found when it was opened.
+    pub(super) losses: Vec<LogError>,
     /// Who sees what is changed.
     pub(super) witness: Option<Arc<dyn Witness>>,
 }
@@ -79,10 +81,9 @@ impl Offline {
         let disk: Arc<dyn Disk> = Arc::new(RealDisk);
         let settings = Settings::default();
         match Writer::open_for(LockTerm::Brief, Arc::clone(&disk), root, settings) {
-            Ok((writer, _)) => {
+            Ok((writer, recovery)) => {
                 let log = Some(Log::Held(Box::new(writer)));
-                let root = root.into();
-                Ok(Offline { log, disk, root, needed: None, collected: None, witness: None })
+                Ok(Offline::of(log, disk, root, recovery.losses))
             }
             Err(error @ LogError::Locked { .. }) => Err(Refused::InUse(error)),
             Err(error) => Err(Refused::Broken(log_failed(error))),
@@ -92,9 +93,14 @@ impl Offline {
     /// The log as its files are now. Nothing can be changed in it.
     pub(crate) fn look(disk: Arc<dyn Disk>, root: &Path) -> Result<Offline, TaskError> {
         let view = View::open(disk, root).map_err(log_failed)?;
-        let (disk, root) = (Arc::clone(view.disk()), root.into());
+        let disk = Arc::clone(view.disk());
         let log = Some(Log::Seen(Box::new(view)));
-        Ok(Offline { log, disk, root, needed: None, collected: None, witness: None })
+        Ok(Offline::of(log, disk, root, Vec::new()))
+    }
+
+    fn of(log: Option<Log>, disk: Arc<dyn Disk>, root: &Path, losses: Vec<LogError>) -> Offline {
+        let (needed, collected, witness) = (None, None, None);
+        Offline { log, disk, root: root.into(), needed, collected, losses, witness }
     }
 
     /// Where a run stands.

@@ -23,7 +23,6 @@ use super::socket::House;
 use super::streaming;
 use super::witness::{self, Finish};
 use super::{PATIENCE, answer_at_once, runtime_gone, slow_answer};
-use crate::inbox::Letter;
 use crate::pal::Wanted;
 
 /// How long a request may be.
@@ -477,7 +476,7 @@ impl<'a> Server<'a> {
             }
             (request, _) => {
                 let tell = Tell::by(move |answer| reply.tell(answer));
-                self.house.inbox.send(Letter::Request(request, tell));
+                self.house.inbox.ask(request, tell);
             }
         }
     }

@@ -18,8 +18,8 @@ use tiffany_kernel::{ErrorKind, TaskError};
 use super::request::{Answer, Request};
 use super::server::{self, MAX_LINE_BYTES};
 use super::streaming::Watching;
-use super::unexpected;
 use super::witness::Witness;
+use super::{UNANSWERED, unexpected};
 use crate::inbox::Inbox;
 use crate::pal::{Hub, Wanted};
 use tiffany_log::not_inherited::NotInherited;
@@ -120,9 +120,8 @@ impl Client {
                 let reader = BufReader::new(stream);
                 Ok(Some(Client { dir: dir.into(), patience, on_silence: None, reader }))
             }
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied || is_late(&error) => {
-                Err(unanswered(&error, patience))
-            }
+            Err(error) if is_late(&error) => Err(lost(&io::Error::other(silent(patience)))),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(lost(&error)),
             Err(_) => Ok(None),
         }
     }
@@ -139,8 +138,13 @@ impl Client {
             Err(error) if is_closed(&error) && self.reconnect() => self.exchange(request),
             answer => answer,
         };
-        let Some(answer) = answer.map_err(|error| unanswered(&error, self.patience))? else {
-            return Err(lost(&io::Error::other("it ended before it answered")));
+        let unsure = |why: &str| lost(&io::Error::other(format!("{why}; {UNANSWERED}")));
+        let Some(answer) = answer.map_err(|error| match is_late(&error) {
+            true => unsure(&silent(self.patience)),
+            false => lost(&error),
+        })?
+        else {
+            return Err(unsure("it ended before it answered"));
         };
         serde_json::from_slice::<Result<Answer, TaskError>>(&answer)
             .map_err(|error| lost(&error.into()))?
@@ -214,11 +218,8 @@ fn is_closed(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
-fn unanswered(error: &io::Error, patience: Duration) -> TaskError {
-    match is_late(error) {
-        true => lost(&io::Error::other(format!("it has not answered for {patience:?}"))),
-        false => lost(error),
-    }
+fn silent(patience: Duration) -> String {
+    format!("it has not answered for {patience:?}")
 }
 
 pub(super) fn lost(error: &io::Error) -> TaskError {

@@ -61,7 +61,7 @@ impl fmt::Display for LongTurn {
 }
 
 impl From<Long> for LongTurn {
-    fn from(Long { task, since, is_over }: Long) -> LongTurn {
+    fn from(Long { task, since, is_over, .. }: Long) -> LongTurn {
         let since = since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
         let nanos = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
         LongTurn {

@@ -273,6 +273,10 @@ impl Runtime {
         let (Some(limit), Some(watched)) = (limit, &self.watched) else { return };
         let language = self.settings.registry.language.as_ref();
         let interrupt = language.and_then(|language| language.interrupter());
+        let of_steps = language.and_then(|language| language.step_interrupter());
+        if let (Some(interrupt), Some(steps)) = (of_steps, self.host.inbox.step_watch.get()) {
+            steps.limit(limit, interrupt);
+        }
         let Some(durable) = &self.durable else { return };
         let (disk, root) = durable.place();
         let note = move |stuck: Option<&StuckTask>| match stuck.and_then(StuckTask::marked) {
@@ -527,8 +531,8 @@ impl Runtime {
         let (run, Some(hosting)) = (&hosted.run, &mut hosted.hosting) else { return Ok(()) };
         let (uuid, bytes) = (hosting.uuid(), &mut hosting.holding.message_bytes);
         let most = limits.message_bytes.map_or(usize::MAX, |most| most as usize);
-        limits.refuse_message(uuid, run.unread_count(), || {
-            if *bytes >= most {
+        limits.refuse_message(uuid, json.len(), run.unread_count(), || {
+            if bytes.saturating_add(json.len()) > most {
                 *bytes = run.unread().map(json_len).sum();
             }
             *bytes

@@ -158,6 +158,7 @@ impl Runtime {
         let (writer, recovery) = Writer::open(disk, &root, settings)?;
         let disk = writer.disk();
         if inline.is_none() {
+            recovery.losses.iter().for_each(|loss| tracing::warn!(target: "tiffany", "{loss}"));
             let rules = self.settings.redactions.as_ref().map(|rules| rules.marks());
             mark_redacted(&*disk, &root, &rules.unwrap_or_default())?;
         }

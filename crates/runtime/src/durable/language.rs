@@ -102,6 +102,11 @@ pub trait Language {
         None
     }
 
+    /// What interrupts code on the thread that its async steps share, if that can be done.
+    fn step_interrupter(&self) -> Option<Interrupter> {
+        None
+    }
+
     /// A run cannot go on.
     fn paused(&self, run: Uuid, error: &TaskError);
 }

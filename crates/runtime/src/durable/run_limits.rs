@@ -114,27 +114,37 @@ impl RunLimits {
         (releases..MAX_DOUBLINGS).find(fits).unwrap_or(MAX_DOUBLINGS)
     }
 
-    /// An error if a run with this many unread messages, and bytes of them, may not be sent another one.
+    /// An error if a run with this many unread messages, and bytes of them, may not be sent another one of this length.
     pub(crate) fn refuse_message(
         &self,
         run: Uuid,
+        length: usize,
         count: usize,
         bytes: impl FnOnce() -> usize,
     ) -> Result<(), TaskError> {
-        let full = |what: String| {
-            let message = format!("run {run} has {what} that it has not received");
+        let full = |has: String| {
+            let message = format!("run {run} has {has}");
             Err(TaskError::new(ErrorKind::InboxFull, message))
         };
-        if self.messages.is_some_and(|allowed| count as u64 >= allowed) {
-            return full(format!("{count} messages"));
+        if let Some(allowed) = self.messages.filter(|allowed| count as u64 >= *allowed) {
+            let has = format!("{count} messages that it has not received, and may have {allowed}");
+            return full(has);
+        }
+        let Some(allowed) = self.message_bytes else { return Ok(()) };
+        if length as u64 > allowed {
+            // However long one waits, there will never be room for it.
+            let message = format!(
+                "the message has {length} bytes, and run {run} may have {allowed} bytes of messages that it has not received; send less, or raise `message_bytes` of the run limits"
+            );
+            return Err(TaskError::new(ErrorKind::BadArgument, message));
         }
         // Counting bytes means looking at each message.
-        match self.message_bytes {
-            Some(allowed) if count > 0 => match bytes() as u64 {
-                bytes if bytes >= allowed => full(format!("{bytes} bytes of messages")),
-                _ => Ok(()),
-            },
-            _ => Ok(()),
+        let bytes = if count > 0 { bytes() } else { 0 };
+        match bytes.saturating_add(length) as u64 > allowed {
+            true => full(format!(
+                "{bytes} bytes of messages that it has not received, and may have {allowed}: one of {length} bytes does not fit"
+            )),
+            false => Ok(()),
         }
     }
 }
@@ -176,10 +186,12 @@ mod tests {
     #[test]
     fn messages_are_counted_and_weighed() {
         let limits = RunLimits { messages: Some(2), message_bytes: Some(10), ..Default::default() };
-        let refused = |count, bytes| limits.refuse_message(Uuid(1), count, || bytes).is_err();
-        assert_eq!(
-            [refused(0, 0), refused(1, 9), refused(1, 10), refused(2, 0)],
-            [false, false, true, true]
-        );
+        let refused = |length, count, bytes| {
+            limits.refuse_message(Uuid(1), length, count, || bytes).err().map(|error| error.kind())
+        };
+        let (full, too_long) = (Some(ErrorKind::InboxFull), Some(ErrorKind::BadArgument));
+        assert_eq!([refused(10, 0, 0), refused(1, 1, 9), refused(0, 1, 10)], [None; 3]);
+        assert_eq!([refused(2, 1, 9), refused(10, 1, 1), refused(0, 2, 0)], [full; 3]);
+        assert_eq!([refused(11, 0, 0), refused(11, 1, 9)], [too_long; 2]);
     }
 }

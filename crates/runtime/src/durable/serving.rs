@@ -172,6 +172,13 @@ impl Runtime {
         self.drive_until(at, Runtime::is_quiet)
     }
 
+    /// Does what a client asks, unless the process is ending and it would change something.
+    pub(crate) fn serve_client(&mut self, request: Request, tell: Tell) {
+        if let Some((request, tell)) = self.host.inbox.admit(request, tell) {
+            self.serve(request, tell);
+        }
+    }
+
     /// Does what is asked; who asked is told when that is safe.
     pub(crate) fn serve(&mut self, request: Request, tell: Tell) {
         let tell = match &self.settings.redactions {

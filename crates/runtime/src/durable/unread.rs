@@ -1,5 +1,6 @@
-//! The messages that a run had not received where its log ends, found without its code. A task that went on after it
-//! had asked for a message, and was given none, has taken its request back.
+//! The messages that a run had not received where its log ends, found without its code. A task may ask for a message and
+//! for other things in one turn, a timeout for example. If it makes calls in a later turn, and was given no message until
+//! then, it has taken its request back.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -24,24 +25,41 @@ enum Event {
     Came(String, usize),
 }
 
+/// The messages that a task asked for in its last turn, and has not been given.
+struct Waiting {
+    /// The record of its last call.
+    last: u64,
+    names: Vec<String>,
+}
+
+impl Waiting {
+    /// Takes a message of this name, if it is waited for.
+    fn takes(&mut self, name: &str) -> bool {
+        let place = self.names.iter().position(|wanted| wanted == name);
+        place.map(|place| self.names.remove(place)).is_some()
+    }
+}
+
 impl Unread {
     pub(super) fn of(script: &Script) -> Unread {
         let mut inboxes: BTreeMap<String, VecDeque<usize>> = BTreeMap::new();
-        let mut waiting: BTreeMap<Tid, String> = BTreeMap::new();
-        for (_, event) in events(script) {
+        let mut waiting: BTreeMap<Tid, Waiting> = BTreeMap::new();
+        for (seq, event) in events(script) {
             match event {
                 Event::Called(tid, wanted) => {
-                    waiting.remove(&tid);
-                    let Some(name) = wanted else { continue };
-                    if inboxes.entry(name.clone()).or_default().pop_front().is_none() {
-                        waiting.insert(tid, name);
+                    // Calls of one turn follow one another in the log.
+                    let same_turn = waiting.remove(&tid).filter(|task| task.last + 1 == seq);
+                    let mut names = same_turn.map_or_else(Vec::new, |task| task.names);
+                    names.extend(wanted.filter(|name| {
+                        inboxes.entry(name.clone()).or_default().pop_front().is_none()
+                    }));
+                    if !names.is_empty() {
+                        waiting.insert(tid, Waiting { last: seq, names });
                     }
                 }
                 Event::Came(name, bytes) => {
-                    let taker = waiting.iter().find(|(_, wanted)| **wanted == name);
-                    match taker.map(|(tid, _)| *tid) {
-                        Some(tid) => drop(waiting.remove(&tid)),
-                        None => inboxes.entry(name).or_default().push_back(bytes),
+                    if !waiting.values_mut().any(|task| task.takes(&name)) {
+                        inboxes.entry(name).or_default().push_back(bytes);
                     }
                 }
             }
@@ -62,7 +80,7 @@ impl Unread {
         bytes: usize,
     ) -> Result<(), TaskError> {
         if let Some(limits) = limits {
-            limits.refuse_message(run, self.count, || self.bytes)?;
+            limits.refuse_message(run, bytes, self.count, || self.bytes)?;
         }
         *self = self.with(bytes);
         Ok(())

@@ -143,3 +143,44 @@ fn a_cancel_ends_a_failed_run_whose_cleanup_does_not_end() {
         assert!(wait_error(&mut runtime, &run).message().contains("the root failed"));
     }
 }
+
+/// A task whose cleanup takes an hour.
+struct Lingers;
+
+impl AgentTask for Lingers {
+    type Output = ();
+
+    fn poll(&mut self, _: &mut TaskContext<'_>) -> TaskStatus<()> {
+        TaskStatus::sleep(Duration::from_secs(3600))
+    }
+
+    fn cancel(&mut self, _: &mut TaskContext<'_>) -> TaskStatus<()> {
+        TaskStatus::sleep(Duration::from_secs(3600))
+    }
+}
+
+#[test]
+fn a_run_that_was_cancelled_comes_back_to_end_however_much_it_used() {
+    async fn crowds(_: ()) -> Result<(), TaskError> {
+        drop(spawn_agent(Lingers).await);
+        for _ in 0..100 {
+            drop(spawn(async { sleep(Duration::from_secs(3600)).await }).await);
+        }
+        receive("never").await
+    }
+    let dir = Dir::new();
+    let programs = || dir.builder().register("crowds", crowds);
+    let mut runtime = programs().build().unwrap();
+    let run = runtime.submit::<()>("crowds", "a", &()).unwrap();
+    run_until(&mut runtime, || dir_count(&dir, "a", "TaskSpawn") == 101);
+    runtime.cancel(&run).unwrap();
+    run_until(&mut runtime, || dir_count(&dir, "a", "TaskCancel") == 101);
+    drop(runtime);
+    // On its way back it has a hundred tasks for a moment.
+    let mut runtime = programs().run_limits(tasks(10)).build().unwrap();
+    runtime.run(sleep(ms(20))).unwrap();
+    assert_eq!(state(&mut runtime, "a"), State::Live, "its cleanup goes on");
+    assert_eq!(dir_count(&dir, "a", "RunHeld"), 0);
+    runtime.cancel(&run).unwrap();
+    await_state(&mut runtime, State::Cancelled);
+}

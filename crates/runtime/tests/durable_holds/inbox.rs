@@ -45,9 +45,46 @@ fn bytes_of_messages_count_too() {
     let limits = RunLimits { message_bytes: Some(10_000), ..RunLimits::default() };
     let mut runtime = dir.builder().register("never", never).run_limits(limits).build().unwrap();
     let run = runtime.submit::<()>("never", "a", &()).unwrap();
-    let text = "x".repeat(4_000);
-    let sent = (0..10).take_while(|_| runtime.send(&run, "n", &text).is_ok()).count();
-    assert_eq!(sent, 3);
+    let (text, mut sent) = ("x".repeat(3_998), 0);
+    let full = loop {
+        match runtime.send(&run, "n", &text) {
+            Ok(()) => sent += 1,
+            Err(error) => break error,
+        }
+    };
+    // The message that is sent counts too.
+    assert_eq!((sent, kind(&full)), (2, ErrorKind::InboxFull));
+    let has = "has 8000 bytes of messages that it has not received, and may have 10000";
+    assert!(full.to_string().contains(has), "{full}");
+    runtime.send(&run, "n", &"x".repeat(1_998)).unwrap();
+    assert_eq!(kind(&runtime.send(&run, "n", &0).unwrap_err()), ErrorKind::InboxFull);
+}
+
+/// Nobody waits for room that there will never be.
+#[test]
+fn a_message_that_never_fits_is_an_error_for_whoever_sends_it() {
+    async fn never(_: ()) -> Result<(), TaskError> {
+        receive::<()>("never").await
+    }
+    async fn sender(_: ()) -> Result<(), TaskError> {
+        send(run_id("a"), "n", &"x".repeat(10_000)).await
+    }
+    let dir = Dir::new();
+    let limits = RunLimits { message_bytes: Some(10_000), ..RunLimits::default() };
+    let builder = dir.builder().register("never", never).register("sender", sender);
+    let mut runtime = builder.run_limits(limits).build().unwrap();
+    let run = runtime.submit::<()>("never", "a", &()).unwrap();
+    let says = "the message has 10002 bytes, and run";
+    let error = runtime.send(&run, "n", &"x".repeat(10_000)).unwrap_err();
+    assert!(error.code() == "TFY0032" && error.to_string().contains(says), "{error}");
+    let sender = runtime.submit::<()>("sender", "b", &()).unwrap();
+    let error = runtime.wait_for(&sender).unwrap_err();
+    assert!(error.code() == "TFY0032" && error.to_string().contains(says), "{error}");
+    runtime.hold(&run, "ada", None).unwrap();
+    drop(runtime);
+    let mut runtime = dir.builder().run_limits(limits).build().unwrap();
+    let error = runtime.send(&run, "n", &"x".repeat(10_000)).unwrap_err();
+    assert!(error.to_string().contains(says), "{error}");
 }
 
 #[test]
@@ -64,10 +101,10 @@ fn messages_that_were_received_take_no_room() {
     let mut runtime = dir.builder().register("takes", takes).run_limits(limits).build().unwrap();
     let run = runtime.submit::<usize>("takes", "a", &9).unwrap();
     for _ in 0..3 {
-        (0..3).for_each(|_| runtime.send(&run, "n", &"x".repeat(4_000)).unwrap());
+        (0..3).for_each(|_| runtime.send(&run, "n", &"x".repeat(3_000)).unwrap());
         runtime.run(sleep(ms(5))).unwrap();
     }
-    assert_eq!(runtime.wait_for(&run).unwrap(), 36_000);
+    assert_eq!(runtime.wait_for(&run).unwrap(), 27_000);
 }
 
 #[test]
@@ -171,4 +208,101 @@ fn messages_that_are_sent_while_no_process_runs_count_too() {
     control.send(run.uuid(), "n", &0_u64).unwrap();
     let full = control.send(run.uuid(), "n", &0_u64).unwrap_err();
     assert_eq!(full.kind(), ErrorKind::InboxFull, "{full}");
+}
+
+#[test]
+fn two_runs_that_wait_for_each_other_say_so_and_there_are_ways_out() {
+    async fn floods(id: String) -> Result<(), TaskError> {
+        for n in 0.. {
+            send(run_id(&id), "n", &n).await?;
+        }
+        Ok(())
+    }
+    let dir = Dir::new();
+    let build = |messages| {
+        let limits = RunLimits { messages: Some(messages), ..RunLimits::default() };
+        dir.builder().register("floods", floods).run_limits(limits).build().unwrap()
+    };
+    let mut runtime = build(2);
+    let a = runtime.submit::<()>("floods", "a", &"b").unwrap();
+    let b = runtime.submit::<()>("floods", "b", &"a").unwrap();
+    let wait = |from: &DurableRun<()>| {
+        // The file of a run comes into being a moment after the run.
+        let tasks = Chronicle::new(&dir.0, from.uuid()).tasks(None).ok()?;
+        tasks.tasks.first()?.waits.last().cloned()
+    };
+    for (from, to) in [(&a, &b), (&b, &a)] {
+        let to = to.uuid();
+        let what = format!("send to run {to}, not delivered yet: its inbox is full, or it is held");
+        // Two messages were delivered each way, with three records for each.
+        let is_so = (0..500).any(|_| {
+            runtime.run(sleep(ms(10))).unwrap();
+            wait(from).is_some_and(|wait| (wait.record, &wait.what) == (8, &what))
+        });
+        assert!(is_so, "{:?}", wait(from));
+    }
+    drop(runtime);
+    let mut runtime = build(3);
+    let is_so = (0..500).any(|_| {
+        runtime.run(sleep(ms(10))).unwrap();
+        [&a, &b].iter().all(|from| wait(from).is_some_and(|wait| wait.record > 8))
+    });
+    assert!(is_so, "a larger limit does not help: {:?}", wait(&a));
+    runtime.cancel(&a).unwrap();
+    assert_eq!(runtime.wait_for(&a).unwrap_err().code(), "TFY0003");
+    assert_eq!(runtime.wait_for(&b).unwrap_err().code(), "TFY0042");
+}
+
+/// Receives messages of these names, one after the other; a name after `try` for a moment at most, one after `hour` for
+/// an hour. `sleep` is not a name.
+async fn receives(names: Vec<String>) -> Result<(), TaskError> {
+    let hour = Duration::from_secs(3600);
+    for name in names {
+        match name.split_once(' ') {
+            Some(("try", name)) => drop(timeout(ms(1), receive::<u8>(name)).await),
+            Some((_, name)) => drop(timeout(hour, receive::<u8>(name)).await),
+            None if name == "sleep" => sleep(hour).await,
+            None => drop(receive::<u8>(&name).await?),
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn unread_messages_of_a_run_that_is_not_in_memory_are_known_from_its_log() {
+    let count = RunLimits { messages: Some(5), ..RunLimits::default() };
+    // Each message has one byte.
+    let bytes = RunLimits { message_bytes: Some(5), ..RunLimits::default() };
+    let cases: [(&[&str], &[&str], usize); 9] = [
+        (&["never"], &[], 0),
+        (&["never"], &["n", "m"], 2),
+        (&["n", "never"], &["n"], 0),
+        (&["n", "never"], &["n", "n", "m"], 2),
+        // They came before the run asked for them.
+        (&["go", "n", "n", "never"], &["n", "n", "n", "go"], 1),
+        // It does not wait for this one any more.
+        (&["try n", "never"], &["n"], 1),
+        (&["try n", "sleep"], &["n"], 1),
+        // It waits for two things at once.
+        (&["hour n", "never"], &["n"], 0),
+        (&["hour n", "hour n", "sleep"], &["n", "n", "n"], 1),
+    ];
+    for (limits, (names, sent, unread)) in
+        [count, bytes].into_iter().flat_map(|limits| cases.map(|case| (limits, case)))
+    {
+        let dir = Dir::new();
+        let build =
+            || dir.builder().register("receives", receives).run_limits(limits).build().unwrap();
+        let mut runtime = build();
+        let run = runtime.submit::<()>("receives", "a", &names).unwrap();
+        runtime.run(sleep(ms(5))).unwrap();
+        sent.iter().for_each(|name| runtime.send(&run, name, &7).unwrap());
+        runtime.run(sleep(ms(5))).unwrap();
+        runtime.hold(&run, "ada", None).unwrap();
+        drop(runtime);
+        let mut runtime = build();
+        assert_eq!(state(&mut runtime, "a"), State::Held);
+        let room = (0..9).take_while(|_| runtime.send(&run, "n", &7).is_ok()).count();
+        assert_eq!(room, 5 - unread, "{names:?}, sent {sent:?}, {limits:?}");
+    }
 }

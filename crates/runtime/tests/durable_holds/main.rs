@@ -7,13 +7,16 @@ mod ends;
 mod inbox;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use tiffany::control::{Control, RunQuery, State};
+use tiffany::control::{Control, Request, RunQuery, State};
 use tiffany::durable::{DurableRun, Fork, RunLimits, receive, run_id, send, step};
+use tiffany::history::Chronicle;
+use tiffany::pal::{Stage, Told, Wanted};
 use tiffany::{
-    AgentTask, Builder, ErrorKind, RunError, Runtime, TaskContext, TaskError, TaskStatus, binding,
-    random, sleep, spawn, spawn_agent,
+    AgentTask, Builder, ErrorKind, RunError, Runtime, RuntimeHandle, TaskContext, TaskError,
+    TaskStatus, binding, random, sleep, spawn, spawn_agent, timeout,
 };
 
 use durable_kit::{Dir, TO_BE_KILLED, ms};
@@ -422,4 +425,139 @@ fn memory_counts_wherever_a_run_keeps_it() {
         let error = wait_error(&mut runtime, &run);
         assert!(error.message().contains("more than the 300000000"), "{place}: {error}");
     }
+}
+
+#[test]
+fn a_run_stands_in_its_log_before_the_hold_where_it_stood_in_memory() {
+    let dir = Dir::new();
+    let handle: Arc<OnceLock<RuntimeHandle>> = Arc::default();
+    let of_loop = Arc::clone(&handle);
+    let builder = dir.builder().register("holds", move |()| {
+        let handle = of_loop.get().unwrap().clone();
+        async move {
+            sleep(ms(5)).await;
+            // The other run was woken at the same time, and has not had its turn yet.
+            let (run, by) = (run_id("woken"), "ada".to_owned());
+            handle.ask(Request::Hold { run, by, why: None }, |held| drop(held.unwrap()));
+            Ok::<(), TaskError>(())
+        }
+    });
+    let builder = builder.register("woken", |()| async {
+        sleep(ms(5)).await;
+        receive::<u64>("n").await
+    });
+    let mut runtime = builder.build().unwrap();
+    assert!(handle.set(runtime.handle()).is_ok());
+    let holds = runtime.submit::<()>("holds", "holds", &()).unwrap();
+    let woken = runtime.submit::<u64>("woken", "woken", &()).unwrap();
+    runtime.run(sleep(ms(1))).unwrap();
+    // Both timers are due before the next run has its turn.
+    runtime.run(async { std::thread::sleep(ms(30)) }).unwrap();
+    runtime.wait_for(&holds).unwrap();
+    run_until(&mut runtime, || dir_count(&dir, "woken", "RunHeld") == 1);
+    let log = log_of(&dir, "woken");
+    let place = |what: &str| log.find(&format!("\"type\":\"{what}\""));
+    assert!(place("TaskWake").is_some_and(|wake| Some(wake) < place("RunHeld")), "{log}");
+    runtime.release(&woken, "ada", None).unwrap();
+    runtime.send(&woken, "n", &7_u64).unwrap();
+    assert_eq!(runtime.wait_for(&woken).unwrap(), 7);
+}
+
+#[test]
+fn those_who_watch_see_a_hold() {
+    let dir = Dir::new();
+    let mut runtime = programs(&dir).run_limits(tasks(50)).build().unwrap();
+    let mut events = runtime.activity().subscribe(Wanted::new());
+    let run = runtime.submit::<()>("breeds", "a", &()).unwrap();
+    let error = wait_error(&mut runtime, &run);
+    drop(runtime);
+    let mut seen = Vec::new();
+    while let Some(told) = events.next_timeout(Duration::from_secs(30)).unwrap() {
+        match told {
+            Told::Event(event) if event.message == error.to_string() => {
+                seen.push((event.task_id, event.stage));
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(seen, [(run.uuid().into(), Stage::Log)]);
+}
+
+#[test]
+fn an_estimate_falls_with_the_tasks_it_was_made_of() {
+    async fn grows_twice(_: ()) -> Result<(), TaskError> {
+        let mut tasks = Vec::new();
+        for _ in 0..2_000 {
+            tasks.push(spawn(receive::<()>("task")).await);
+        }
+        for task in tasks {
+            tiffany::cancel(&task).await;
+        }
+        receive::<()>("go").await?;
+        sleep(ms(1)).await;
+        Ok(())
+    }
+    let dir = Dir::new();
+    let limits = RunLimits { memory_bytes: Some(8_000_000), ..RunLimits::default() };
+    let builder = dir.builder().register("grows_twice", grows_twice).run_limits(limits);
+    let mut runtime = builder.build().unwrap();
+    let run = runtime.submit::<()>("grows_twice", "a", &()).unwrap();
+    run_until(&mut runtime, || dir_count(&dir, "a", "TaskCancel") == 2_000);
+    assert_eq!(state(&mut runtime, "a"), State::Live, "its tasks were no reason");
+    // Fewer than its tasks were, and much larger.
+    let message = "x".repeat(10_000);
+    for _ in 0..1_200 {
+        runtime.send(&run, "unread", &message).unwrap();
+    }
+    runtime.send(&run, "go", &()).unwrap();
+    let error = wait_error(&mut runtime, &run);
+    assert_eq!(error.kind(), ErrorKind::RunHeld, "{error}");
+    assert!(error.message().contains("bytes of memory, as estimated"), "{error}");
+}
+
+#[test]
+fn an_interrupted_run_is_not_released_while_its_steps_are_under_way() {
+    static BEGUN: AtomicUsize = AtomicUsize::new(0);
+    static LET_GO: AtomicBool = AtomicBool::new(false);
+    static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+    async fn works(_: ()) -> Result<u32, TaskError> {
+        let work = spawn(async {
+            step("work", || {
+                BEGUN.fetch_add(1, Ordering::SeqCst);
+                while !LET_GO.load(Ordering::SeqCst) {
+                    std::thread::sleep(ms(1));
+                }
+                Ok::<u32, String>(1)
+            })
+            .await
+        })
+        .await;
+        receive::<()>("go").await?;
+        if !INTERRUPTED.swap(true, Ordering::SeqCst) {
+            binding::interrupted();
+        }
+        work.await?
+    }
+    let dir = Dir::new();
+    let mut runtime = dir.builder().register("works", works).build().unwrap();
+    let run = runtime.submit::<u32>("works", "a", &()).unwrap();
+    run_until(&mut runtime, || BEGUN.load(Ordering::SeqCst) == 1);
+    runtime.send(&run, "go", &()).unwrap();
+    run_until(&mut runtime, || INTERRUPTED.load(Ordering::SeqCst));
+    runtime.run(sleep(ms(5))).unwrap();
+    let refused = runtime.release(&run, "ada", None).unwrap_err();
+    assert!(
+        refused.to_string().contains("until its steps that are under way have ended"),
+        "{refused}"
+    );
+    assert_eq!(
+        BEGUN.load(Ordering::SeqCst),
+        1,
+        "its step was begun again beside the first attempt"
+    );
+    LET_GO.store(true, Ordering::SeqCst);
+    run_until(&mut runtime, || dir_count(&dir, "a", "EffectResult") == 1);
+    runtime.release(&run, "ada", None).unwrap();
+    assert_eq!(runtime.wait_for(&run).unwrap(), 1);
+    assert_eq!(BEGUN.load(Ordering::SeqCst), 1);
 }

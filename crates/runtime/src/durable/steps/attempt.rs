@@ -21,6 +21,7 @@ use crate::durable::json::{Json, encode};
 use crate::future_task::panic_error;
 use crate::inbox::{Inbox, Letter};
 use crate::panics;
+use crate::step_watch::StepWatch;
 use crate::trace::Tracer;
 use tiffany_log::DirLock;
 use tiffany_log::sync::Mutex;
@@ -114,6 +115,15 @@ impl Attempt {
     /// What its work logs is in this.
     pub(crate) fn span(&self) -> &tracing::Span {
         &self.identity.span
+    }
+
+    pub(crate) fn shared_key(&self) -> Arc<str> {
+        Arc::clone(&self.identity.key)
+    }
+
+    /// What watches it where it shares a thread with others.
+    pub(crate) fn step_watch(&self) -> Option<&StepWatch> {
+        self.shared.inbox.step_watch.get()
     }
 
     pub(crate) fn kind(&self) -> Kind {

@@ -1,0 +1,96 @@
+//! Whether a run is over, from its lines alone: for files whose end neither the index nor the commit log knows. It
+//! counts tasks that began and ended, and knows nothing else of what they did.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::disk::Disk;
+use super::index::RunState;
+use super::line::RecordType;
+use super::read::{LogLine, Payload};
+use super::run_reader::read_blob;
+
+const ROOT: u64 = 1;
+
+/// The tasks of a run that have not ended.
+pub(super) struct OpenTasks<'a> {
+    disk: &'a dyn Disk,
+    root: &'a Path,
+    open: BTreeSet<u64>,
+    /// Whether the last end of the root is the run's: a root that is cancelled although nobody asked for it fails
+    /// afterwards, by a deadlock or a limit.
+    root_is_over: bool,
+    is_cancelled: bool,
+    is_compacted: bool,
+}
+
+/// What is read of the tables of a snapshot.
+#[derive(Deserialize)]
+struct Tables {
+    tasks: Vec<Table>,
+}
+
+#[derive(Deserialize)]
+struct Table {
+    tid: u64,
+}
+
+impl<'a> OpenTasks<'a> {
+    /// Of a run in the log in `root`, before its first line.
+    pub(super) fn new(disk: &'a dyn Disk, root: &'a Path) -> OpenTasks<'a> {
+        let (root_is_over, is_cancelled, is_compacted) = (false, false, false);
+        OpenTasks { disk, root, open: BTreeSet::new(), root_is_over, is_cancelled, is_compacted }
+    }
+
+    pub(super) fn take(&mut self, record: &LogLine<'_>) {
+        let tid = record.tid.0;
+        match record.record_type() {
+            Some(RecordType::RunStart) => self.open = BTreeSet::from([ROOT]),
+            Some(RecordType::Snapshot) => {
+                if let Some(tables) = self.tables(record) {
+                    self.open = tables.tasks.iter().map(|task| task.tid).collect();
+                    self.root_is_over = !self.open.contains(&ROOT);
+                }
+            }
+            Some(RecordType::TaskSpawn) if record.get("error").is_none() => {
+                self.open.extend(record.uint("child"));
+            }
+            Some(RecordType::TaskWake) => {
+                self.is_cancelled |= record.str("why").as_deref() == Some("cancel");
+            }
+            Some(RecordType::TaskExit | RecordType::TaskAbort) => self.end(tid, true),
+            Some(RecordType::TaskCancel) => self.end(tid, self.is_cancelled),
+            // Only finished runs are compacted.
+            Some(RecordType::Compacted) => self.is_compacted = true,
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, tid: u64, is_last: bool) {
+        self.open.remove(&tid);
+        if tid == ROOT {
+            self.root_is_over = is_last;
+        }
+    }
+
+    /// The state of a run whose last line was taken in.
+    pub(super) fn state(&self) -> RunState {
+        match self.is_compacted || (self.root_is_over && self.open.is_empty()) {
+            true => RunState::Finished,
+            false => RunState::Live,
+        }
+    }
+
+    fn tables(&self, record: &LogLine<'_>) -> Option<Tables> {
+        match record.payload("tables")? {
+            Payload::Json(json) => serde_json::from_str(json).ok(),
+            Payload::Bytes(_) => None,
+            Payload::Blob { hash, .. } => {
+                let bytes = read_blob(self.disk, self.root, hash).ok()?;
+                serde_json::from_slice(&bytes).ok()
+            }
+        }
+    }
+}

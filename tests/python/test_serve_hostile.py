@@ -1,0 +1,220 @@
+"""`tiffany serve` with code that keeps a loop, disarms what would end it, or raises where an input is read."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from command_kit import Home, Started
+from serve_kit import ask, refused, submit
+
+PROGRAM = """
+import asyncio
+import dataclasses
+import signal
+import sys
+
+import tiffany
+
+
+class EndlessDel:
+    def __del__(self):
+        while True:
+            pass
+
+
+@tiffany.workflow
+async def deletes():
+    while True:
+        EndlessDel()
+
+
+@tiffany.workflow
+async def ignores():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, lambda *_: None)
+
+
+async def spin(path):
+    with open(path, "a") as file:
+        file.write("begun ")
+    while True:
+        try:
+            while True:
+                pass
+        except BaseException:
+            pass
+
+
+@tiffany.step(retries=1, backoff=0.01)
+async def spins_async(path):
+    await spin(path)
+
+
+@tiffany.workflow
+async def awaits(path):
+    await spins_async(path)
+
+
+@tiffany.step
+async def spins_inside(path):
+    await asyncio.create_task(spin(path))
+
+
+@tiffany.workflow
+async def awaits_inside(path):
+    await spins_inside(path)
+
+
+@tiffany.step
+async def greet_async(name):
+    await asyncio.sleep(0.01)
+    return f"hello {name}"
+
+
+@tiffany.workflow
+async def quick_async(name):
+    return await greet_async(name)
+
+
+@tiffany.workflow
+async def quick():
+    return "quick"
+"""
+
+
+def served(home: Home, program: str = PROGRAM, *, turn: str = "1s") -> Started:
+    home.write("hostile.py", program)
+    home.write("tiffany.toml", f'app = "hostile.py"\n[run_limits]\nturn = "{turn}"\n')
+    listen = ("--listen", "127.0.0.1:0", "--grace", "2s")
+    return home.start("serve", "--json", "--config", "tiffany.toml", *listen)
+
+
+def test_a_spin_in_del_is_interrupted(tmp_path: Path) -> None:
+    with served(Home(tmp_path)) as daemon:
+        url = json.loads(daemon.line())["url"]
+        deletes = submit(url, "deletes", {})
+        assert ask(f"{submit(url, 'quick', {})}?wait=20")["value"] == "quick"
+        shown = ask(deletes)
+        assert (shown["state"], shown["error"]["code"]) == ("held", "TFY0235"), shown
+        daemon.signal(signal.SIGTERM)
+        ended = daemon.end()
+        assert ended.code == 0 and "Exception ignored" not in ended.err, ended
+
+
+@pytest.mark.parametrize("function", ["awaits", "awaits_inside"])
+def test_an_async_step_that_spins_fails_and_the_others_go_on(tmp_path: Path, function: str) -> None:
+    home, path = Home(tmp_path), tmp_path / "begun"
+    with served(home, turn="2s") as daemon:
+        url = json.loads(daemon.line())["url"]
+        spins = submit(url, function, {"path": str(path)})
+        quick = submit(url, "quick_async", {"name": "Ada"})
+        seen: list[str] = []
+        deadline = time.monotonic() + 20
+        while ask(quick)["state"] == "live" and time.monotonic() < deadline:
+            turns = ask(url + "/api/v1/stuck")["turns"]
+            seen += [turn["name"] for turn in turns if not turn["is_over"]]
+            time.sleep(0.02)
+        assert ask(quick)["value"] == "hello Ada"
+        step = "spins_async" if function == "awaits" else "spins_inside"
+        assert set(seen) == {f"async step `{step}`"}, seen
+        shown = ask(f"{spins}?wait=20")
+        assert (shown["state"], shown["error"]["code"]) == ("failed", "TFY0240"), shown
+        assert f"async step `{step}` kept the loop" in shown["error"]["message"], shown
+        # It was tried again, as its policy says.
+        assert path.read_text() == ("begun begun " if function == "awaits" else "begun ")
+        daemon.signal(signal.SIGTERM)
+        ended = daemon.end()
+        assert ended.code == 0 and f"async step `{step}`" in ended.err, ended
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_workflow_that_replaces_signal_handlers_does_not_keep_the_daemon_from_ending(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    home = Home(tmp_path)
+    with served(home) as daemon:
+        said = json.loads(daemon.line())
+        run = submit(said["url"], "ignores", {})
+        assert ask(f"{run}?wait=20")["state"] == "completed"
+
+        def is_ignored() -> bool:
+            status = Path(f"/proc/{said['pid']}/status").read_text()
+            ignored = int(re.findall(r"SigIgn:\s*([0-9a-f]+)", status)[0], 16)
+            return bool(ignored & 1 << signal.SIGTERM - 1)
+
+        deadline = time.monotonic() + 10
+        while is_ignored() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert not is_ignored()
+        # Both were put back at the same time.
+        daemon.signal(number)
+        ended = daemon.end()
+        assert ended.code == 0, ended
+
+
+CHECKED = """
+import dataclasses
+import sys
+
+import tiffany
+
+
+class Odd(Exception):
+    def __str__(self):
+        raise RuntimeError("it has no text")
+
+
+@dataclasses.dataclass
+class Item:
+    name: str
+
+    def __post_init__(self):
+        if self.name == "empty":
+            raise ValueError("a name is wanted")
+        if self.name == "key":
+            raise KeyError("key")
+        if self.name == "surrogate":
+            raise ValueError("no \\ud800")
+        if self.name == "odd":
+            raise Odd
+        if self.name == "interrupt":
+            raise KeyboardInterrupt
+        if self.name == "exit":
+            sys.exit(4)
+
+
+@tiffany.workflow(name="buy")
+async def buy(item: Item):
+    return item.name
+"""
+
+
+def test_an_input_that_a_validator_does_not_like_is_refused_with_its_parameter(
+    tmp_path: Path,
+) -> None:
+    home = Home(tmp_path)
+    with served(home, CHECKED) as daemon:
+        runs = json.loads(daemon.line())["url"] + "/api/v1/runs"
+        for name, said in [
+            ("empty", "ValueError: a name is wanted"),
+            ("key", "KeyError: 'key'"),
+            ("surrogate", "ValueError: no \\ud800"),
+            ("odd", "Odd"),
+            ("interrupt", "KeyboardInterrupt"),
+            ("exit", "SystemExit: 4"),
+        ]:
+            given = {"function": "buy", "id": name, "input": {"item": {"name": name}}}
+            problem = refused(runs, given)
+            assert (problem["status"], problem["code"]) == (422, "TFY0035"), problem
+            assert f"`item` was refused: {said};" in problem["title"], problem
+        # Nothing of them is left.
+        assert ask(runs)["runs"] == []
+        ask(runs, {"function": "buy", "id": "b", "input": {"item": {"name": "tea"}}})
+        assert ask(f"{runs}/b?wait=20")["value"] == "tea"
+        daemon.signal(signal.SIGTERM)
+        assert daemon.end().code == 0
