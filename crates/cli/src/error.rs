@@ -48,7 +48,7 @@ pub enum CliError {
     },
     /// Only the program whose runs these are can do it.
     #[error(
-        "{0} [TFY0063]; use the program that the runs belong to: one that calls `tiffany::cli::main` with its functions registered; in Python, give its file with `--app`"
+        "{0} [TFY0063]; use the program that the runs belong to: one that calls `tiffany_cli::main` with its functions registered; in Python, give its file with `--app`"
     )]
     NeedsProgram(String),
     /// An argument is not JSON.

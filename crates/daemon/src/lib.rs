@@ -1,20 +1,22 @@
 //! The daemon: one process that has a log directory, and durable runs over HTTP, WebSocket and SSE for everybody who may. Its loop is that of
 //! [`tiffany::Runtime`]; everything of the network is on threads of its own, and reaches runs by way of [`tiffany::control`] alone.
 //!
-//! A program with functions of its own has the whole command line, `serve` included, by [`main`]:
+//! The commands, `serve` among them, are in the crate `tiffany-cli`. Here is a daemon as a value:
 //!
 //! ```no_run
-//! use std::process::ExitCode;
 //! use tiffany::{Runtime, TaskError};
+//! use tiffany_daemon::Daemon;
 //!
-//! fn main() -> ExitCode {
-//!     tiffany_daemon::main(Runtime::builder().register("order", |item: String| async move {
-//!         Ok::<_, TaskError>(format!("ordered {item}"))
-//!     }))
-//! }
+//! let functions = Runtime::builder().register("order", |item: String| async move {
+//!     Ok::<_, TaskError>(format!("ordered {item}"))
+//! });
+//! let mut serving = Daemon::new(functions, ".tiffany").open()?;
+//! println!("serving at {}", serving.url());
+//! serving.run_while(|_| true)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `daemon.rs` is a daemon as a value, `serve.rs` the command. `http/` knows connections, requests and errors and nothing of runs; `api/` has what can
+//! `daemon.rs` is the way in. `http/` knows connections, requests and errors and nothing of runs; `api/` has what can
 //! be asked, and `api/routes.rs` the one table of it. Every row there says which [`Role`](auth::Role) it takes and whether it changes something: `http/door.rs`
 //! stands before each route, asks the [`Gate`](auth::Gate) who it is, compares, and writes what was changed into the [audit file](audit).
 
