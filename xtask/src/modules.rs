@@ -281,10 +281,12 @@ mod tests {
     const LARGEST_CIRCLE: &[(&str, usize)] = &[
         ("kernel", 18),
         ("log", 6),
-        ("runtime", 34),
+        ("records", 6),
+        ("runtime", 32),
         ("daemon", 6),
+        ("cli", 6),
         ("sim", 6),
-        ("python", 25),
+        ("python", 26),
         ("postgres", 6),
         ("sqlite", 6),
     ];
