@@ -148,7 +148,7 @@ impl Fixture {
     }
 
     /// How many records there are of the run itself.
-    pub fn len(&self) -> u64 {
+    pub fn record_count(&self) -> u64 {
         let last = self.records().last();
         let is_mark = last.is_some_and(|last| last.record_type() == Some(RecordType::Captured));
         self.chain.seq() - u64::from(is_mark)

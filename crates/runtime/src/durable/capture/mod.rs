@@ -197,7 +197,7 @@ impl Captured {
 
     /// How many records the run has.
     pub fn records(&self) -> u64 {
-        self.fixture.len()
+        self.fixture.record_count()
     }
 
     /// How many values were taken out.
