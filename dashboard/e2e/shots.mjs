@@ -7,6 +7,12 @@ import { closeBrowser, Daemon, eventually, openWindow } from './kit.mjs';
 
 export const BOOK = resolve(import.meta.dirname, '../../docs/src/images/dashboard');
 
+/** The step that failed. The numbers of records depend on which steps begin first. */
+async function failedStep(daemon) {
+  const { effects } = await daemon.ask('GET', '/runs/banquet-1/effects');
+  return `/runs/banquet-1/effects?effect=${effects.find((effect) => effect.state === 'failed').record}`;
+}
+
 /** Where each page is, and what is to be seen before its picture is taken. */
 export const PAGES = {
   runs: ['/runs', (page) => page.getByRole('row', { name: /dinner-6/ })],
@@ -18,7 +24,7 @@ export const PAGES = {
   groups: ['/runs/feast-1/graph', (page) => page.getByText(/drawn as groups/)],
   timeline: ['/runs/dinner-live/timeline?task=3', (page) => page.getByText(/task 3/).first()],
   records: ['/runs/banquet-1/records?record=28', (page) => page.getByRole('region', { name: 'Record 28' })],
-  effects: ['/runs/banquet-1/effects?effect=13', (page) => page.getByRole('region', { name: /^Effect \d+$/ })],
+  effects: [failedStep, (page) => page.getByRole('region', { name: /^Effect \d+$/ })],
   output: ['/runs/dinner-live/output', (page) => page.getByText(/turn \d+ of/).first()],
   approvals: ['/approvals', (page) => page.getByRole('article').first()],
   compare: ['/compare/banquet-1/banquet-2', (page) => page.getByRole('region', { name: 'Where they part' })],
@@ -58,7 +64,7 @@ export async function take(daemon, names, fileOf, { theme, width, height }) {
   const page = await openWindow(daemon, { theme, width, height });
   for (const name of names) {
     const [path, isThere] = PAGES[name];
-    await page.goto(path);
+    await page.goto(typeof path === 'function' ? await path(daemon) : path);
     await isThere(page).waitFor({ state: 'attached' });
     // Figures over time need some time; everything else is there in a moment.
     await page.waitForTimeout(name === 'system' ? 6500 : 500);
