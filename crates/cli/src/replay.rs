@@ -47,7 +47,7 @@ fn of_file(place: Place, file: &Path) -> Result<Replayed, Ending> {
         false => Fixture::read(file)?,
     };
     let replayed = fixture.replay(&mut place.builder.without_log().build()?)?;
-    let (run, records) = (fixture.run(), fixture.len());
+    let (run, records) = (fixture.run(), fixture.record_count());
     Ok(Replayed { run, records, calls: replayed.calls, verdict: replayed.verdict })
 }
 

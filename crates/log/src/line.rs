@@ -262,35 +262,62 @@ impl<'a> Line<'a> {
     }
 
     /// A text.
+    #[inline]
     pub fn str(mut self, field: &str, text: &str) -> Line<'a> {
-        push_string(self.name(field), text);
+        self.put_str(field, text);
         self
     }
 
+    /// The same without taking the line.
+    #[inline]
+    pub fn put_str(&mut self, field: &str, text: &str) {
+        push_string(self.name(field), text);
+    }
+
     /// A text that has nothing to escape.
+    #[inline]
     pub fn plain(mut self, field: &str, text: &str) -> Line<'a> {
+        self.put_plain(field, text);
+        self
+    }
+
+    /// The same without taking the line.
+    #[inline]
+    pub fn put_plain(&mut self, field: &str, text: &str) {
         debug_assert!(is_plain(text.as_bytes()), "not plain: {text:?}");
         let out = self.name(field);
         out.push(b'"');
         out.extend_from_slice(text.as_bytes());
         out.push(b'"');
-        self
     }
 
     /// A number as text, because not every reader of JSON keeps 64 bits.
+    #[inline]
     pub fn digits(mut self, field: &str, number: u64) -> Line<'a> {
+        self.put_digits(field, number);
+        self
+    }
+
+    /// The same without taking the line.
+    #[inline]
+    pub fn put_digits(&mut self, field: &str, number: u64) {
         let out = self.name(field);
         out.push(b'"');
         push_u64(out, number);
         out.push(b'"');
-        self
     }
 
     /// A field whose JSON is written as it is.
     #[inline]
     pub fn verbatim(mut self, field: &str, json: &str) -> Line<'a> {
-        self.name(field).extend_from_slice(json.as_bytes());
+        self.put_verbatim(field, json);
         self
+    }
+
+    /// The same without taking the line.
+    #[inline]
+    pub fn put_verbatim(&mut self, field: &str, json: &str) {
+        self.name(field).extend_from_slice(json.as_bytes());
     }
 
     /// A whole field that was made before, with the comma before it.
@@ -301,9 +328,16 @@ impl<'a> Line<'a> {
     }
 
     /// A number.
+    #[inline]
     pub fn uint(mut self, field: &str, number: u64) -> Line<'a> {
-        push_u64(self.name(field), number);
+        self.put_uint(field, number);
         self
+    }
+
+    /// The same without taking the line.
+    #[inline]
+    pub fn put_uint(&mut self, field: &str, number: u64) {
+        push_u64(self.name(field), number);
     }
 
     /// A number that may be negative.
@@ -313,24 +347,38 @@ impl<'a> Line<'a> {
     }
 
     /// Yes or no.
+    #[inline]
     pub fn flag(mut self, field: &str, value: bool) -> Line<'a> {
+        self.put_flag(field, value);
+        self
+    }
+
+    /// The same without taking the line.
+    #[inline]
+    pub fn put_flag(&mut self, field: &str, value: bool) {
         let text: &[u8] = if value { b"true" } else { b"false" };
         self.name(field).extend_from_slice(text);
-        self
     }
 
     /// A value that is JSON already. Above the batch's blob limit it becomes a blob. It must be one whole
     /// value; nothing here looks into it.
+    #[inline]
     pub fn json(mut self, field: &str, json: &str) -> Line<'a> {
+        self.put_json(field, json);
+        self
+    }
+
+    /// The same without taking the line.
+    #[inline]
+    pub fn put_json(&mut self, field: &str, json: &str) {
         if json.len() > self.batch.blob_limit() {
             if let Some(cleaned) = self.cleaned(field, json) {
-                return self.clean_json(field, &cleaned);
+                return self.put_clean_json(field, &cleaned);
             }
             self.blob(field, json.as_bytes(), "");
         } else {
             push_on_one_line(self.name(field), json);
         }
-        self
     }
 
     /// Bytes: `{"$base64":"…"}`, or a blob above the batch's limit.
@@ -348,10 +396,18 @@ impl<'a> Line<'a> {
     }
 
     /// The same as [`Line::json`] for a value that is shared, whose hash may be known.
+    #[inline]
     pub fn shared_json(mut self, field: &str, json: &Arc<str>, hash: Option<BlobHash>) -> Line<'a> {
+        self.put_shared_json(field, json, hash);
+        self
+    }
+
+    /// The same without taking the line.
+    #[inline]
+    pub fn put_shared_json(&mut self, field: &str, json: &Arc<str>, hash: Option<BlobHash>) {
         if json.len() > self.batch.blob_limit() {
             if let Some(cleaned) = self.cleaned(field, json) {
-                return self.clean_json(field, &cleaned);
+                return self.put_clean_json(field, &cleaned);
             }
             let hash = hash.unwrap_or_else(|| BlobHash::of(json.as_bytes()));
             self.batch.add_blob(hash, || Arc::clone(json).into());
@@ -359,7 +415,6 @@ impl<'a> Line<'a> {
         } else {
             push_on_one_line(self.name(field), json);
         }
-        self
     }
 
     /// What stands for a payload that is about to become a blob, if something is taken out of it.
@@ -369,12 +424,11 @@ impl<'a> Line<'a> {
         self.batch.rules().and_then(|rules| rules.payload(before, field, json))
     }
 
-    fn clean_json(mut self, field: &str, json: &str) -> Line<'a> {
+    fn put_clean_json(&mut self, field: &str, json: &str) {
         match json.len() > self.batch.blob_limit() {
             true => self.blob(field, json.as_bytes(), ""),
             false => push_on_one_line(self.name(field), json),
         }
-        self
     }
 
     /// Takes out of the fields what the rules say. This is the only way from a line to its end, and so to the disk.

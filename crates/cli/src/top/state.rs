@@ -327,8 +327,7 @@ mod tests {
             );
             serde_json::from_str(&text).unwrap()
         });
-        let mut page = RunPage::default();
-        page.runs = runs.collect();
+        let page = RunPage { runs: runs.collect(), ..RunPage::default() };
         Picture { page, ..Picture::default() }
     }
 

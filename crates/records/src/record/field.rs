@@ -11,7 +11,7 @@ pub trait Field<'a>: Sized {
     fn read(json: &'a str) -> Self;
 
     /// Writes the field, unless it is absent.
-    fn write<'l>(&self, line: Line<'l>, name: &str) -> Line<'l>;
+    fn write(&self, line: &mut Line<'_>, name: &str);
 }
 
 /// A text.
@@ -42,11 +42,11 @@ impl<'a> Text<'a> {
 
 impl Text<'_> {
     #[inline]
-    fn write<'l>(&self, line: Line<'l>, name: &str) -> Line<'l> {
+    fn write(&self, line: &mut Line<'_>, name: &str) {
         match self {
-            Text::Json(json) => line.verbatim(name, json),
-            Text::Plain(text) => line.str(name, text),
-            Text::Safe(text) => line.plain(name, text),
+            Text::Json(json) => line.put_verbatim(name, json),
+            Text::Plain(text) => line.put_str(name, text),
+            Text::Safe(text) => line.put_plain(name, text),
         }
     }
 }
@@ -81,9 +81,9 @@ impl<'a> Field<'a> for Option<Text<'a>> {
     }
 
     #[inline(always)]
-    fn write<'l>(&self, line: Line<'l>, name: &str) -> Line<'l> {
+    fn write(&self, line: &mut Line<'_>, name: &str) {
         match self {
-            None => line,
+            None => {}
             Some(text) => text.write(line, name),
         }
     }
@@ -96,29 +96,45 @@ impl Field<'_> for Option<u64> {
     }
 
     #[inline(always)]
-    fn write<'l>(&self, line: Line<'l>, name: &str) -> Line<'l> {
+    fn write(&self, line: &mut Line<'_>, name: &str) {
         match self {
-            Some(number) => line.uint(name, *number),
-            None => line,
+            Some(number) => line.put_uint(name, *number),
+            None => {}
         }
     }
 }
 
 /// A number that is written as text, because not every reader of JSON keeps 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Digits(pub u64);
+pub enum Digits<'a> {
+    /// As the line has it: with its quotes.
+    Json(&'a str),
+    /// The number.
+    Number(u64),
+}
 
-impl Field<'_> for Option<Digits> {
-    fn read(json: &str) -> Self {
-        let text = json.strip_prefix('"')?.strip_suffix('"')?;
-        text.parse().ok().map(Digits)
+impl Digits<'_> {
+    /// The number; `None` if the line has something else there.
+    pub fn get(&self) -> Option<u64> {
+        match self {
+            Digits::Json(json) => json.strip_prefix('"')?.strip_suffix('"')?.parse().ok(),
+            Digits::Number(number) => Some(*number),
+        }
+    }
+}
+
+impl<'a> Field<'a> for Option<Digits<'a>> {
+    #[inline]
+    fn read(json: &'a str) -> Self {
+        Some(Digits::Json(json))
     }
 
     #[inline(always)]
-    fn write<'l>(&self, line: Line<'l>, name: &str) -> Line<'l> {
+    fn write(&self, line: &mut Line<'_>, name: &str) {
         match self {
-            Some(Digits(number)) => line.digits(name, *number),
-            None => line,
+            Some(Digits::Number(number)) => line.put_digits(name, *number),
+            Some(Digits::Json(json)) => line.put_verbatim(name, json),
+            None => {}
         }
     }
 }
@@ -133,10 +149,10 @@ impl Field<'_> for Flag {
     }
 
     #[inline(always)]
-    fn write<'l>(&self, line: Line<'l>, name: &str) -> Line<'l> {
+    fn write(&self, line: &mut Line<'_>, name: &str) {
         match self {
-            Flag(true) => line.flag(name, true),
-            Flag(false) => line,
+            Flag(true) => line.put_flag(name, true),
+            Flag(false) => {}
         }
     }
 }
@@ -152,10 +168,10 @@ impl<'a> Field<'a> for Option<Json<'a>> {
     }
 
     #[inline(always)]
-    fn write<'l>(&self, line: Line<'l>, name: &str) -> Line<'l> {
+    fn write(&self, line: &mut Line<'_>, name: &str) {
         match self {
-            Some(Json(json)) => line.json(name, json),
-            None => line,
+            Some(Json(json)) => line.put_json(name, json),
+            None => {}
         }
     }
 }
@@ -171,10 +187,10 @@ impl<'a> Field<'a> for Option<Inline<'a>> {
     }
 
     #[inline(always)]
-    fn write<'l>(&self, line: Line<'l>, name: &str) -> Line<'l> {
+    fn write(&self, line: &mut Line<'_>, name: &str) {
         match self {
-            Some(Inline(json)) => line.verbatim(name, json),
-            None => line,
+            Some(Inline(json)) => line.put_verbatim(name, json),
+            None => {}
         }
     }
 }
@@ -217,23 +233,23 @@ impl<'a> Field<'a> for Option<Value<'a>> {
     }
 
     #[inline(always)]
-    fn write<'l>(&self, line: Line<'l>, name: &str) -> Line<'l> {
+    fn write(&self, line: &mut Line<'_>, name: &str) {
         match self {
-            None => line,
+            None => {}
             Some(value) => value.write(line, name),
         }
     }
 }
 
 impl Value<'_> {
-    fn write<'l>(&self, line: Line<'l>, name: &str) -> Line<'l> {
+    fn write(&self, line: &mut Line<'_>, name: &str) {
         match *self {
-            Value::Written(json) => line.verbatim(name, json),
+            Value::Written(json) => line.put_verbatim(name, json),
             new if is_marked(new.json()) => {
-                line.json(name, &format!("{{\"$json\":{}}}", new.json()))
+                line.put_json(name, &format!("{{\"$json\":{}}}", new.json()))
             }
-            Value::Plain(json) => line.json(name, json),
-            Value::Shared(json, hash) => line.shared_json(name, json, hash.copied()),
+            Value::Plain(json) => line.put_json(name, json),
+            Value::Shared(json, hash) => line.put_shared_json(name, json, hash.copied()),
         }
     }
 }

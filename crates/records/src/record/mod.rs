@@ -47,11 +47,21 @@ macro_rules! records {
                 pub fn read(line: &LogLine<'a>) -> $name $(<$life>)? {
                     #[allow(unused_mut, reason = "some records have no fields")]
                     let mut record = $name::default();
-                    for (name, _json) in line.fields() {
+                    let mut fields = line.fields();
+                    #[allow(unused_mut, reason = "some records have no fields")]
+                    let mut next = fields.next();
+                    // In the order of the table, as lines have them.
+                    $(if let Some((stringify!($field), json)) = next {
+                        record.$field = Field::read(json);
+                        next = fields.next();
+                    })*
+                    // What is left is unknown, or stands elsewhere.
+                    while let Some((name, _json)) = next {
                         match name {
                             $(stringify!($field) => record.$field = Field::read(_json),)*
                             _ => {}
                         }
+                        next = fields.next();
                     }
                     record
                 }
@@ -62,8 +72,9 @@ macro_rules! records {
                 const TYPE: RecordType = RecordType::$name;
 
                 #[inline]
-                fn write<'l>(&self, line: Line<'l>) -> Line<'l> {
-                    $(let line = self.$field.write(line, stringify!($field));)*
+                #[allow(unused_mut, reason = "some records have no fields")]
+                fn write<'l>(&self, mut line: Line<'l>) -> Line<'l> {
+                    $(self.$field.write(&mut line, stringify!($field));)*
                     line
                 }
             }
@@ -117,7 +128,7 @@ records! {
         /// The input of the function.
         input: Option<Value<'a>>,
         /// Where random numbers come from.
-        seed: Option<Digits>,
+        seed: Option<Digits<'a>>,
         /// Which calls are written down.
         recording: Option<Text<'a>>,
         /// What the language of its code notes of its surroundings.
@@ -151,7 +162,7 @@ records! {
         /// The key of a store, the name of an inbox, or the key of a step of an earlier generation.
         key: Option<Text<'a>>,
         /// A number it is about.
-        number: Option<Digits>,
+        number: Option<Digits<'a>>,
         /// An identity it is about.
         uuid: Option<Text<'a>>,
         /// What the host wants to find again.
@@ -330,7 +341,7 @@ records! {
         /// The record there.
         at: Option<u64>,
         /// Where random numbers come from after this.
-        seed: Option<Digits>,
+        seed: Option<Digits<'a>>,
         /// The names of the steps it may do.
         allow: Option<Json<'a>>,
     }

@@ -171,7 +171,7 @@ impl Journal {
             fork: None,
             continued: continued.as_deref().map(record::Json),
             input: Some(Written::Plain(started.input)),
-            seed: Some(Digits(started.seed)),
+            seed: Some(Digits::Number(started.seed)),
             recording: Some(started.recording.into()),
             language: started.language.as_deref().map(record::Json),
         };
@@ -512,7 +512,7 @@ pub(super) fn write_call<'l>(line: Line<'l>, call: &CallRecord, at: Option<&str>
             time = stamp(moment);
             made.time = Some(Text::Safe(time.as_str()));
         }
-        About::Number(number) => made.number = Some(Digits(*number)),
+        About::Number(number) => made.number = Some(Digits::Number(*number)),
         About::Uuid(id) => {
             uuid = id.to_string();
             made.uuid = Some(Text::Safe(&uuid));

@@ -234,7 +234,8 @@ impl Copying {
                     check_shape(&was, value, record.seq, run)?;
                 }
                 let json = compact(with_tags_of(&was, value.get()));
-                Some(Written::Plain(&json)).write(line, "value")
+                Some(Written::Plain(&json)).write(&mut line, "value");
+                line
             }
             Some(Reply::Error(_)) if matches!(was, Record::Message(_)) => {
                 let message = format!(
@@ -263,7 +264,7 @@ impl Copying {
         let forked = Forked {
             run: Some(Text::Safe(&parent)),
             at: Some(at),
-            seed: Some(Digits(self.seed)),
+            seed: Some(Digits::Number(self.seed)),
             allow: Some(record::Json(&allow)),
         };
         forked.write(self.batch.line(&mut self.chain, &stamp, Forked::TYPE, Tid(1))).end();

@@ -18,8 +18,8 @@ use tiffany_log::{Fields, LogError, LogLine, Payload, Redactor, Stamp};
 use tiffany_records::call_words::call_shown;
 use tiffany_records::key::{Key, Number, Received};
 use tiffany_records::record::{
-    self, Digits, EffectEnd, EffectResult, Forked, Inline, Record, RunStart, TaskYield,
-    Value as Written, Wake, owned,
+    self, EffectEnd, EffectResult, Forked, Inline, Record, RunStart, TaskYield, Value as Written,
+    Wake, owned,
 };
 use tiffany_records::redact::Redactions;
 
@@ -359,7 +359,7 @@ impl Script {
             id: owned(start.id),
             function: owned(start.function),
             input: text_of(start.input, fetch)?.unwrap_or_else(|| "null".into()),
-            seed: start.seed.map_or(0, |Digits(seed)| seed),
+            seed: start.seed.and_then(|seed| seed.get()).unwrap_or(0),
             recording: owned(start.recording),
             rules: start.rules,
             started: clock,
@@ -392,7 +392,7 @@ impl Script {
     fn fork(&mut self, line: &LogLine<'_>, forked: &Forked<'_>) {
         let Some(parent) = forked.run.and_then(|text| Uuid::parse(&text.get())) else { return };
         let (at, draws) = (forked.at.unwrap_or(0), std::mem::take(&mut self.draws));
-        let seed = forked.seed.map_or(0, |Digits(seed)| seed);
+        let seed = forked.seed.and_then(|seed| seed.get()).unwrap_or(0);
         let clock = line.stamp().map(|stamp| Time::from_nanos(stamp.unix_nanos()));
         self.forks.push(ForkPoint { parent, at, draws, seed, clock });
         self.hold = HoldState::default();
