@@ -82,9 +82,8 @@ impl<'a> Field<'a> for Option<Text<'a>> {
 
     #[inline(always)]
     fn write(&self, line: &mut Line<'_>, name: &str) {
-        match self {
-            None => {}
-            Some(text) => text.write(line, name),
+        if let Some(text) = self {
+            text.write(line, name);
         }
     }
 }
@@ -97,9 +96,8 @@ impl Field<'_> for Option<u64> {
 
     #[inline(always)]
     fn write(&self, line: &mut Line<'_>, name: &str) {
-        match self {
-            Some(number) => line.put_uint(name, *number),
-            None => {}
+        if let Some(number) = self {
+            line.put_uint(name, *number);
         }
     }
 }
@@ -150,9 +148,8 @@ impl Field<'_> for Flag {
 
     #[inline(always)]
     fn write(&self, line: &mut Line<'_>, name: &str) {
-        match self {
-            Flag(true) => line.put_flag(name, true),
-            Flag(false) => {}
+        if let Flag(true) = self {
+            line.put_flag(name, true);
         }
     }
 }
@@ -169,9 +166,8 @@ impl<'a> Field<'a> for Option<Json<'a>> {
 
     #[inline(always)]
     fn write(&self, line: &mut Line<'_>, name: &str) {
-        match self {
-            Some(Json(json)) => line.put_json(name, json),
-            None => {}
+        if let Some(Json(json)) = self {
+            line.put_json(name, json);
         }
     }
 }
@@ -188,9 +184,8 @@ impl<'a> Field<'a> for Option<Inline<'a>> {
 
     #[inline(always)]
     fn write(&self, line: &mut Line<'_>, name: &str) {
-        match self {
-            Some(Inline(json)) => line.put_verbatim(name, json),
-            None => {}
+        if let Some(Inline(json)) = self {
+            line.put_verbatim(name, json);
         }
     }
 }
@@ -234,9 +229,8 @@ impl<'a> Field<'a> for Option<Value<'a>> {
 
     #[inline(always)]
     fn write(&self, line: &mut Line<'_>, name: &str) {
-        match self {
-            None => {}
-            Some(value) => value.write(line, name),
+        if let Some(value) = self {
+            value.write(line, name);
         }
     }
 }
