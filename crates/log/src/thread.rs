@@ -81,8 +81,9 @@ pub(crate) struct Queue {
     last: Ticket,
     ending: Option<Ending>,
     failed: bool,
-    /// Somebody wants to read the files of the runs.
+    /// Somebody wants to read the files of the runs, with all that was handed in up to this ticket.
     pub(crate) reading: bool,
+    pub(crate) read_up_to: Ticket,
     pub(crate) wishes: Wishes,
     pub(crate) news: News,
     pub(crate) background_is_busy: bool,
@@ -107,8 +108,8 @@ pub(crate) struct Wishes {
     pub(crate) expect: Option<u64>,
     /// A checkpoint, with the number of segments there are.
     pub(crate) checkpoint: Option<u32>,
-    /// Nothing must linger: somebody wants to read.
-    pub(crate) reading: bool,
+    /// Nothing must linger: somebody wants to read what is durable up to this ticket.
+    pub(crate) reading: Option<Ticket>,
     /// Blobs that nobody names are to be removed, and the number of that wish.
     pub(crate) collect: Option<u64>,
     pub(crate) end: bool,
@@ -133,7 +134,7 @@ impl Wishes {
         self.segment.is_some()
             || self.overwrite.is_some()
             || self.checkpoint.is_some()
-            || self.reading
+            || self.reading.is_some()
             || self.collect.is_some()
             || self.apply_bytes >= background::ENOUGH
     }
@@ -148,8 +149,8 @@ pub(crate) struct News {
     /// Blocks up to this one are not needed any more.
     pub(crate) released: Option<u64>,
     pub(crate) failed: Option<LogError>,
-    /// The files have what they should have, for who wants to read them.
-    pub(crate) read: bool,
+    /// The files have what was durable up to this ticket, for who wants to read them.
+    pub(crate) read: Option<Ticket>,
     /// Emptied batches, to be used again.
     pub(crate) spare: Vec<Batch>,
 }
@@ -225,10 +226,12 @@ impl LogThread {
         self.shared.queue.lock().pending.len()
     }
 
-    /// Waits until the files of the runs have everything that is durable so far. For who reads them while they are written.
+    /// Waits until the files of the runs have everything that was handed in so far. For readers of files that are being
+    /// written.
     pub fn catch_up(&self) {
         let mut queue = self.shared.queue.lock();
         queue.reading = true;
+        queue.read_up_to = queue.last;
         self.shared.for_log.notify_one();
         while queue.reading && !queue.failed {
             self.shared.for_reader.wait(&mut queue);
@@ -310,13 +313,17 @@ impl Serving {
                 self.commit(&mut batch, || notify(Notice::Durable(ticket)))?;
                 self.told = ticket;
             }
-            let reading = self.shared.queue.lock().reading;
+            let reading = {
+                let queue = self.shared.queue.lock();
+                // What came during the commit is in the next one.
+                queue.reading && queue.read_up_to <= self.told
+            };
             if reading || self.sync_due().is_some_and(|due| due <= Instant::now()) {
                 self.sync()?;
             }
             if reading {
                 let mut queue = self.shared.queue.lock();
-                queue.wishes.reading = true;
+                queue.wishes.reading = Some(self.told);
                 self.shared.for_background.notify_one();
             }
             match ending {
@@ -393,7 +400,7 @@ impl Serving {
         loop {
             self.take_news(&mut queue)?;
             self.erase(&mut queue)?;
-            let reading = queue.reading && !queue.wishes.reading && !queue.background_is_busy;
+            let reading = queue.reading && queue.wishes.reading.is_none() && !queue.background_is_busy;
             let something = queue.last > self.told || queue.ending.is_some() || reading;
             if something && self.can_commit(&mut queue) {
                 self.let_more_come(&mut queue);

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use tiffany::wal::sim::{Part, SimDisk, Survivors};
 use tiffany::wal::{
-    Barrier, Batch, Chain, LogError, LogThread, Notice, RecordType, Settings, Stamp, SyncWhen,
-    Ticket, Writer,
+    Barrier, Batch, Chain, LogError, LogThread, Notice, RecordType, RunReader, Settings, Stamp,
+    SyncWhen, Ticket, Writer,
 };
 use tiffany::{Tid, Uuid};
 use wal_kit::{read_all, root, run_id, small};
@@ -298,4 +298,44 @@ fn a_log_that_is_closed_right_after_a_removal_has_erased_its_lines() {
     assert!(!is_anywhere(&disk, "not-for-everybody"));
     let (writer, _) = Writer::open(Arc::new(disk.clone()), root(), small()).unwrap();
     assert_eq!(writer.unerased().count(), 0);
+}
+
+#[test]
+fn whoever_catches_up_reads_what_it_has_handed_in_however_busy_others_are() {
+    let disk = SimDisk::new();
+    let (log, _told) = start(&disk, Settings::default());
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (log, is_over, disk) = (&log, &is_over, &disk);
+        for run in 1..4 {
+            scope.spawn(move || {
+                let mut chain = Chain::new(run_id(run));
+                let mut batch = Batch::new();
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    line(&mut batch, &mut chain, 200);
+                    log.submit(&mut batch);
+                    std::thread::yield_now();
+                }
+            });
+        }
+        let mut chain = Chain::new(run_id(9));
+        let mut batch = Batch::new();
+        for count in 1..=200 {
+            line(&mut batch, &mut chain, 10);
+            log.submit(&mut batch);
+            log.catch_up();
+            let mut reader = RunReader::open(disk, root(), run_id(9), None).unwrap();
+            let mut read = 0;
+            while let Some(record) = reader.next() {
+                record.unwrap();
+                read += 1;
+            }
+            if read != count {
+                is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+            assert_eq!(read, count, "lines in the file after catching up");
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    log.close().unwrap();
 }
