@@ -400,7 +400,8 @@ impl Serving {
         loop {
             self.take_news(&mut queue)?;
             self.erase(&mut queue)?;
-            let reading = queue.reading && queue.wishes.reading.is_none() && !queue.background_is_busy;
+            let reading =
+                queue.reading && queue.wishes.reading.is_none() && !queue.background_is_busy;
             let something = queue.last > self.told || queue.ending.is_some() || reading;
             if something && self.can_commit(&mut queue) {
                 self.let_more_come(&mut queue);

@@ -6,7 +6,7 @@ use tiffany_kernel::{
     CallRef, Completion, EffectWork, ErrorKind, Order, TaskError, Tid, Uuid, Value,
 };
 
-use super::inheritance::{Answer, Calls, Inheritance, effects};
+use super::inheritance::{Answer, Calls, Inheritance, Unread, effects};
 use super::{ALL, no_fork};
 use crate::durable::hosting::Durable;
 use crate::durable::resume::script::{ForkPoint, Script};
@@ -21,6 +21,8 @@ pub(in crate::durable) struct Branch {
     /// The effects it has asked for, and what its parent was answered.
     calls: Calls,
     answers: Inheritance,
+    /// Whose answers can't be read. What it was allowed before does not count then: it may have been done.
+    unread: Option<Unread>,
     /// Promises that are its parent's too.
     promises: BTreeSet<Uuid>,
     /// Answers of the parent that are about to be given, in the order in which the parent had them.
@@ -36,11 +38,17 @@ impl Branch {
     pub(in crate::durable) fn of(script: &Script, durable: &Durable) -> Option<Box<Branch>> {
         let point = script.forks.last()?.clone();
         let calls = effects(script);
+        let (answers, unread) = inheritance(&point, &calls, durable);
+        let allowed = match unread {
+            None => script.allowed.clone(),
+            Some(_) => BTreeSet::new(),
+        };
         Some(Box::new(Branch {
-            answers: inheritance(&point, &calls, durable),
+            answers,
+            unread,
             point,
             calls,
-            allowed: script.allowed.clone(),
+            allowed,
             promises: script.inherited.clone(),
             due: BTreeMap::new(),
             answering: None,
@@ -72,15 +80,32 @@ impl Branch {
         names.sort_unstable();
         names.dedup();
         let names = names.join("`, `");
-        let message = format!(
-            "fork {run} needs `{names}`, for which its parent has no answer and which is not allowed"
-        );
+        let message = match &self.unread {
+            None => format!(
+                "fork {run} needs `{names}`, for which its parent has no answer and which is not allowed"
+            ),
+            Some(Unread { parent, why }) => format!(
+                "fork {run} needs `{names}`; whether that was done is in the log of run {parent}, which can't be read ({why}). \
+                 What is allowed now is done, perhaps for the second time"
+            ),
+        };
         TaskError::new(ErrorKind::NotAllowed, message)
     }
 }
 
-fn inheritance(fork: &ForkPoint, calls: &Calls, durable: &Durable) -> Inheritance {
-    Inheritance::of(fork, calls, &|parent| durable.read(parent, |_| false).ok())
+fn inheritance(
+    fork: &ForkPoint,
+    calls: &Calls,
+    durable: &Durable,
+) -> (Inheritance, Option<Unread>) {
+    let read = |parent| match durable.runs.get(&parent) {
+        Some(Known::Removed) => Ok(None),
+        _ => durable.read(parent, |_| false).map(Some),
+    };
+    match Inheritance::of(fork, calls, &read) {
+        Ok(answers) => (answers, None),
+        Err(unread) => (Inheritance::default(), Some(unread)),
+    }
 }
 
 impl Runtime {
@@ -200,7 +225,7 @@ impl Runtime {
         if let Some(branch) = &mut hosting.branch
             && durable.log.catch_up().is_ok()
         {
-            branch.answers = inheritance(&branch.point, &branch.calls, durable);
+            (branch.answers, branch.unread) = inheritance(&branch.point, &branch.calls, durable);
         }
     }
 }

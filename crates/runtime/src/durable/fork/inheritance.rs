@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use tiffany_kernel::{CallKind, TaskError, Tid, Uuid, Value};
 
 use crate::durable::resume::script::{ForkPoint, Recorded, Script, What};
-use tiffany_log::BlobHash;
+use tiffany_log::{BlobHash, LogError};
 
 /// So many generations of forks are looked at.
 const DEEPEST: usize = 64;
@@ -20,6 +20,13 @@ pub(super) struct Answer {
     /// What came first has the smaller number; answers of elder parents come after all others.
     pub(super) order: (usize, usize),
     pub(super) result: Result<Value, TaskError>,
+}
+
+/// A run that has answers for a fork, and whose log can't be read.
+#[derive(Clone, Debug)]
+pub(super) struct Unread {
+    pub(super) parent: Uuid,
+    pub(super) why: String,
 }
 
 /// What a fork is answered.
@@ -37,22 +44,39 @@ type Call = (Tid, String, String);
 /// The effects that a run has asked for, by their records.
 pub(super) type Calls = BTreeMap<u64, Call>;
 
-/// How the log of a run is read, if it can be.
-pub(super) type Read<'a> = &'a dyn Fn(Uuid) -> Option<Script>;
+/// How the log of a run is read; `None` if the run was removed.
+pub(super) type Read<'a> = &'a dyn Fn(Uuid) -> Result<Option<Script>, LogError>;
 
 impl Inheritance {
-    /// Of a fork that has asked for these effects. A parent that cannot be read has no answers.
-    pub(super) fn of(fork: &ForkPoint, calls: &Calls, read: Read<'_>) -> Inheritance {
+    /// Of a fork that has asked for these effects. A parent that was removed has no answers; nobody knows those of one
+    /// that can't be read.
+    pub(super) fn of(
+        fork: &ForkPoint,
+        calls: &Calls,
+        read: Read<'_>,
+    ) -> Result<Inheritance, Unread> {
         Inheritance::at_depth(fork, calls, read, 0)
     }
 
-    fn at_depth(fork: &ForkPoint, calls: &Calls, read: Read<'_>, depth: usize) -> Inheritance {
-        let parent = if depth < DEEPEST { read(fork.parent) } else { None };
-        let Some(parent) = parent else { return Inheritance::default() };
+    fn at_depth(
+        fork: &ForkPoint,
+        calls: &Calls,
+        read: Read<'_>,
+        depth: usize,
+    ) -> Result<Inheritance, Unread> {
+        let parent = fork.parent;
+        if depth >= DEEPEST {
+            return Err(Unread { parent, why: format!("it is {DEEPEST} forks away") });
+        }
+        let unread = |error: LogError| Unread { parent, why: error.to_string() };
+        let Some(parent) = read(parent).map_err(unread)? else {
+            return Ok(Inheritance::default());
+        };
         let asked = effects(&parent);
         let elder = parent.forks.last();
         let elder = elder.map(|fork| Inheritance::at_depth(fork, &asked, read, depth + 1));
-        let Inheritance { by_record: mut given, to_come: left } = elder.unwrap_or_default();
+        let elder = elder.transpose()?.unwrap_or_default();
+        let Inheritance { by_record: mut given, to_come: left } = elder;
         for (at, told) in parent.told.iter().enumerate() {
             let (of, result) = match &told.what {
                 What::Effect { of, result } => (*of, result.clone()),
@@ -77,7 +101,7 @@ impl Inheritance {
             };
             inheritance.by_record.extend(answer.map(|answer| (*record, answer)));
         }
-        inheritance
+        Ok(inheritance)
     }
 
     /// The answer to a call, whose record has this number; the call is noted.
