@@ -16,6 +16,7 @@ use super::applier::{Applier, Places};
 use super::blob::BlobHash;
 use super::disk::{Disk, DiskFile, OpenMode};
 use super::error::{Doing, LogError};
+use super::read::Checker;
 
 /// How the name of a blob begins in a line, and how many hex digits follow.
 const MARK: &[u8] = b"{\"$blob\":\"";
@@ -63,6 +64,41 @@ struct Scanning {
     at: u64,
     /// The end of the last piece, which may be the beginning of a name.
     carry: Vec<u8>,
+    lines: LineCheck,
+}
+
+/// Whether the lines of a file are what was written. A damaged one may have lost the name of a blob.
+struct LineCheck {
+    checker: Checker,
+    /// The beginning of a line whose end is in the next piece.
+    partial: Vec<u8>,
+    is_damaged: bool,
+}
+
+impl LineCheck {
+    fn new() -> LineCheck {
+        LineCheck { checker: Checker::new(None), partial: Vec::new(), is_damaged: false }
+    }
+
+    /// Takes in the next bytes. A line without an end is still being written.
+    fn take(&mut self, mut bytes: &[u8]) {
+        while let Some(end) = memchr::memchr(b'\n', bytes).filter(|_| !self.is_damaged) {
+            let (line, rest) = bytes.split_at(end + 1);
+            bytes = rest;
+            self.is_damaged = match self.partial.is_empty() {
+                true => self.checker.check(line).is_err(),
+                false => {
+                    self.partial.extend_from_slice(line);
+                    let is_damaged = self.checker.check(&self.partial).is_err();
+                    self.partial.clear();
+                    is_damaged
+                }
+            };
+        }
+        if !self.is_damaged {
+            self.partial.extend_from_slice(bytes);
+        }
+    }
 }
 
 impl Collecting {
@@ -94,6 +130,7 @@ impl Collecting {
     fn go_on(&mut self, disk: &dyn Disk, places: &Places) -> Result<bool, LogError> {
         if let Some(open) = &mut self.open {
             if open.read(&mut self.buffer, &mut self.named)? {
+                self.collected.damaged += u64::from(open.lines.is_damaged);
                 self.open = None;
             }
             return Ok(false);
@@ -105,6 +142,9 @@ impl Collecting {
                 file => Some(Scanning::new(file.doing("open", &path)?, path)),
             };
             return Ok(false);
+        }
+        if self.collected.damaged > 0 {
+            return Ok(true);
         }
         for (hash, len) in self.blobs.split_off(self.blobs.len().saturating_sub(SWEEP)) {
             if !self.named.contains(&hash) {
@@ -119,7 +159,7 @@ impl Collecting {
 
 impl Scanning {
     fn new(file: Arc<dyn DiskFile>, path: PathBuf) -> Scanning {
-        Scanning { file, path, at: 0, carry: Vec::new() }
+        Scanning { file, path, at: 0, carry: Vec::new(), lines: LineCheck::new() }
     }
 
     /// Reads a piece. `true`: that was the end.
@@ -127,6 +167,7 @@ impl Scanning {
         let kept = self.carry.len();
         buffer[..kept].copy_from_slice(&self.carry);
         let read = self.file.read_at(&mut buffer[kept..], self.at).doing("read", &self.path)?;
+        self.lines.take(&buffer[kept..kept + read]);
         let piece = &buffer[..kept + read];
         self.at += read as u64;
         names(piece, |hash| {

@@ -462,6 +462,33 @@ fn nothing_is_collected_while_a_run_is_damaged() {
 }
 
 #[test]
+fn a_damaged_run_of_the_same_length_keeps_all_blobs() {
+    let dir = Dir::new();
+    let mut runtime = open(&dir.0);
+    let run = finished(&mut runtime, "big", "a", "x");
+    let other = finished(&mut runtime, "big", "b", "y");
+    drop(runtime);
+    // The name of a blob can't be read any more.
+    let file = dir.0.join(format!("wal/{}.wal", run.uuid()));
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(
+        &file,
+        text.replace("{\"$blob\":\"", "{\"$blob\":\"\u{7f}")[..text.len()].as_bytes(),
+    )
+    .unwrap();
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), text.len() as u64);
+    let mut keeper = Keeper::open(&dir.0).unwrap();
+    keeper.remove(other.uuid()).unwrap();
+    let collected = keeper.collect_blobs().unwrap();
+    assert_eq!((collected.blobs, collected.damaged), (0, 1));
+    assert_eq!(blobs(&dir.0), 4);
+    drop(keeper);
+    std::fs::write(&file, &text).unwrap();
+    let mut runtime = open(&dir.0);
+    assert_eq!(runtime.wait_for(&run).unwrap().len(), 20_000);
+}
+
+#[test]
 fn a_damaged_run_goes_by_its_name_where_nobody_has_the_directory() {
     let dir = Dir::new();
     let mut runtime = open(&dir.0);
