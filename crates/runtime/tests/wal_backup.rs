@@ -247,6 +247,28 @@ fn a_damaged_run_keeps_what_its_backup_has_and_stays_refused() {
 }
 
 #[test]
+fn a_damaged_generation_does_not_take_the_place_of_the_one_that_the_backup_has() {
+    let mut world = World::new(None);
+    let run = run_id(1);
+    take(&world.disk).unwrap();
+    let good = world.disk.contents(&run_path(run)).unwrap();
+    world.play.commit(&mut world.writer, &[Act::Generation(1), Act::Lines(1, 1, 4)]).unwrap();
+    drop(world.writer);
+    let disk = world.disk.copy();
+    disk.crash(Survivors::All);
+    // The lines are in the index alone, so that the commit log cannot mend them.
+    Writer::open(Arc::new(disk.clone()), root(), small()).unwrap().0.close().unwrap();
+    let mut bad = disk.contents(&run_path(run)).unwrap();
+    bad[60] ^= 4;
+    disk.tamper(&run_path(run), bad);
+    let taken = take(&disk).unwrap();
+    assert_eq!(taken.damaged.len(), 1, "{taken:?}");
+    restore(&disk, Over::Nothing).unwrap();
+    let restored = disk.contents(&again().join(format!("wal/{run}.wal"))).unwrap();
+    assert_eq!(restored, good, "what the backup had is kept");
+}
+
+#[test]
 fn what_is_in_the_way_is_not_written_over() {
     let world = World::new(None);
     let disk = &world.disk;

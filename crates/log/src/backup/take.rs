@@ -200,7 +200,8 @@ impl Taking {
             return Ok(Kept { entry, end: to, blobs: Vec::new(), damaged: None });
         }
         let same = |kept: &&Kept| kept.entry.generation == entry.generation && kept.end.len > 0;
-        let old = self.kept.get(&run).filter(same).cloned();
+        let before = self.kept.get(&run).cloned();
+        let old = before.as_ref().filter(same).cloned();
         let (from, mut blobs) = match old {
             Some(old) if old.end.len > entry.len => {
                 let what = "the log has less of it than its backup".to_owned();
@@ -223,7 +224,13 @@ impl Taking {
             }
         }
         kept.blobs = blobs;
-        Ok(kept)
+        Ok(match before {
+            // A generation that can't be copied does not take the place of one that was.
+            Some(before) if kept.damaged.is_some() && is_whole_and_earlier(&before, &entry) => {
+                Kept { damaged: kept.damaged, ..before }
+            }
+            _ => kept,
+        })
     }
 
     /// Adds the lines of a run that its copy lacks, and says which blobs they name.
@@ -330,6 +337,11 @@ impl Taking {
         }
         Ok(())
     }
+}
+
+/// Whether a backup has all of an earlier generation of a run.
+fn is_whole_and_earlier(kept: &Kept, entry: &RunEntry) -> bool {
+    kept.end.len > 0 && kept.end == End::of(&kept.entry) && kept.entry.generation < entry.generation
 }
 
 /// What an earlier backup has, and still has.

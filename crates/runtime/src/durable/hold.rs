@@ -70,6 +70,12 @@ pub(crate) fn held(run: Uuid, why: &str) -> TaskError {
     TaskError::new(ErrorKind::RunHeld, format!("run {run} is held {why}"))
 }
 
+/// The error for whoever wants a run to continue whose code was interrupted while steps of it are under way. Nothing of
+/// what was asked for is recorded.
+fn still_busy(run: Uuid) -> TaskError {
+    held(run, "until its steps that are under way have ended; ask again after that")
+}
+
 /// Whether a log says that its run is held, and how often it was released.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HoldState {
@@ -434,8 +440,7 @@ impl Runtime {
         };
         let uuid = hosting.uuid();
         if hosting.holding.is_broken && is_busy {
-            let why = "until its steps that are under way have ended; release it after that";
-            return Err(held(uuid, why));
+            return Err(still_busy(uuid));
         }
         hosting.journal.released(&mut durable.page, clock, by, why);
         hosting.holding.error = None;
@@ -499,6 +504,9 @@ impl Runtime {
                 self.forget_steps(id);
                 self.end_trial(id, None);
                 return self.force_end_of_log(uuid, chain).map(|()| true);
+            }
+            if is_broken && self.effects.has_attempts(id) {
+                return Err(still_busy(uuid));
             }
             if is_broken {
                 // Recorded before it is replayed, so that no limit stops the replay.
