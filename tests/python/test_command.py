@@ -245,7 +245,7 @@ def test_a_file_that_is_no_python_is_shown_where_it_is_wrong(home: Home) -> None
 def test_the_wheel_has_every_command_of_the_binary_and_run(home: Home) -> None:
     listed = home.run("--help").ok().split("Commands:\n")[1].split("\n\n")[0]
     commands = {line.split()[0] for line in listed.splitlines()}
-    source = Path(__file__).parents[2] / "crates/runtime/src/cli/mod.rs"
+    source = Path(__file__).parents[2] / "crates/cli/src/lib.rs"
     dispatched = set(
         re.findall(r"Command::([A-Z]\w+)(?:\([a-z]\w*\)| \{ \w+ \})? =>", source.read_text())
     )
