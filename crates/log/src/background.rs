@@ -28,7 +28,7 @@ const ERASURE_DELAY: Duration = Duration::from_secs(1);
 
 /// What there is to do.
 enum Work {
-    Wishes(Wishes),
+    Wishes(Box<Wishes>),
     /// A piece of an erasure.
     Piece,
 }
@@ -156,7 +156,7 @@ pub(crate) fn start(shared: Arc<Shared>, mut applier: Applier) -> io::Result<Joi
                 Work::Wishes(wishes) => {
                     erasure.next = wishes.collect.or(erasure.next);
                     news.read = wishes.reading;
-                    if let Err(error) = fulfil(&mut applier, wishes, &mut news) {
+                    if let Err(error) = fulfil(&mut applier, *wishes, &mut news) {
                         news.failed = Some(error);
                     }
                 }
@@ -195,7 +195,7 @@ fn next(shared: &Shared, erasure: &mut Erasure) -> Option<Work> {
         if wishes.is_urgent() || (late && !wishes.apply.is_empty()) {
             erasure.is_passed_over = is_piece_due;
             queue.background_is_busy = true;
-            return Some(Work::Wishes(std::mem::take(&mut queue.wishes)));
+            return Some(Work::Wishes(Box::new(std::mem::take(&mut queue.wishes))));
         }
         if is_piece_due {
             return Some(Work::Piece);

@@ -471,12 +471,7 @@ fn a_damaged_run_of_the_same_length_keeps_all_blobs() {
     // The name of a blob can't be read any more.
     let file = dir.0.join(format!("wal/{}.wal", run.uuid()));
     let text = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(
-        &file,
-        text.replace("{\"$blob\":\"", "{\"$blob\":\"\u{7f}")[..text.len()].as_bytes(),
-    )
-    .unwrap();
-    assert_eq!(std::fs::metadata(&file).unwrap().len(), text.len() as u64);
+    std::fs::write(&file, text.replace("{\"$blob\":", "{\"$blot\":")).unwrap();
     let mut keeper = Keeper::open(&dir.0).unwrap();
     keeper.remove(other.uuid()).unwrap();
     let collected = keeper.collect_blobs().unwrap();
