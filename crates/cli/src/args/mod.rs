@@ -25,7 +25,7 @@ pub(super) use tiffany::control::State;
 
 /// Looks at a log directory of durable runs, and changes what waits there.
 #[derive(Debug, Parser)]
-#[command(version, disable_help_subcommand = true, infer_long_args = false)]
+#[command(name = "tiffany", version, disable_help_subcommand = true, infer_long_args = false)]
 #[command(
     after_help = "First steps: `serve` hosts the runs of a directory, `submit` starts one, `watch` shows it, `approve` answers what it asks, and `ls`, `show` and `log` tell what happened."
 )]
