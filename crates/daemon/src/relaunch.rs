@@ -1,4 +1,4 @@
-//! How this program is started once more: for code that runs in a process of its own, and for commands that people are told to type.
+//! The command that starts this program again: for code that runs in its own process, and for commands shown to people.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};

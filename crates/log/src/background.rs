@@ -250,7 +250,7 @@ fn tell(shared: &Shared, news: News) {
     known.spare.extend(news.spare);
     known.spare.truncate(SPARE);
     queue.background_is_busy = false;
-    // A wish that was passed on twice is no answer to a later one.
+    // The same wish may have been passed on twice; its second answer must not count for a later wish.
     if news.read.is_some_and(|up_to| up_to >= queue.read_up_to) {
         queue.reading = false;
         shared.for_reader.notify_all();

@@ -108,7 +108,7 @@ pub(crate) struct Wishes {
     pub(crate) expect: Option<u64>,
     /// A checkpoint, with the number of segments there are.
     pub(crate) checkpoint: Option<u32>,
-    /// Nothing must linger: somebody wants to read what is durable up to this ticket.
+    /// Lines must not be held back: a reader waits for everything up to this ticket.
     pub(crate) reading: Option<Ticket>,
     /// Blobs that nobody names are to be removed, and the number of that wish.
     pub(crate) collect: Option<u64>,

@@ -748,12 +748,6 @@ impl Runtime {
         }
     }
 
-    /// Where a run is, if it is durable.
-    pub(crate) fn durable_place(&self, id: RunId) -> Option<usize> {
-        let place = *self.places.get(&id)?;
-        self.runs[place].hosting.as_ref().map(|_| place)
-    }
-
     /// Does something to a run, which may make it ready or change its timers.
     pub(crate) fn with_run(&mut self, id: RunId, act: impl FnOnce(&mut Run)) {
         if let Some(place) = self.places.get(&id).copied() {

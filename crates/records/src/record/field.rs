@@ -1,4 +1,4 @@
-//! The forms that fields of records have. Nothing is parsed before somebody asks for it, and nothing is copied.
+//! The types of record fields. Values are parsed only when they are asked for, and nothing is copied.
 
 use std::borrow::Cow;
 use std::sync::Arc;

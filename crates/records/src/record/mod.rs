@@ -129,7 +129,7 @@ records! {
         input: Option<Value<'a>>,
         /// Where random numbers come from.
         seed: Option<Digits<'a>>,
-        /// Which calls are written down.
+        /// Which calls are recorded.
         recording: Option<Text<'a>>,
         /// What the language of its code notes of its surroundings.
         language: Option<Json<'a>>,

@@ -43,6 +43,12 @@ impl Hosted {
 }
 
 impl Runtime {
+    /// Where a run is, if it is durable.
+    pub(crate) fn durable_place(&self, id: RunId) -> Option<usize> {
+        let place = *self.places.get(&id)?;
+        self.runs[place].hosting.as_ref().map(|_| place)
+    }
+
     pub(crate) fn add_run(
         &mut self,
         root: BoxCoroutine,
