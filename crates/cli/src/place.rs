@@ -12,7 +12,7 @@ use tiffany::Builder;
 use tiffany::Runtime;
 use tiffany::command::SHORTEST;
 use tiffany::command::near;
-use tiffany::command::uuid_of;
+use tiffany::command::run_id;
 use tiffany::control::{Control, Witness};
 use tiffany::retention::Keeper;
 use tiffany_log::{LogError, RealDisk, RunState, View, is_redacted, rules_of};
@@ -171,7 +171,7 @@ const LIKELY: usize = 8;
 /// The runs that may be meant by some names, known or not.
 fn candidates(names: &[&str], known: &mut dyn Iterator<Item = Uuid>) -> Vec<Uuid> {
     let mut likely: Vec<Uuid> =
-        names.iter().flat_map(|name| [Uuid::parse(name), Some(uuid_of(name))]).flatten().collect();
+        names.iter().flat_map(|name| [Uuid::parse(name), Some(run_id(name))]).flatten().collect();
     let begins: Vec<String> = names.iter().filter_map(|name| hex_digits(name)).collect();
     if !begins.is_empty() {
         let fits = |uuid: &Uuid| begins.iter().any(|digits| begins_with(uuid, digits));
@@ -199,7 +199,7 @@ pub(super) fn find(view: &View, name: &str) -> Result<Uuid, Ending> {
     if let Some(uuid) = Uuid::parse(name).filter(known) {
         return Ok(uuid);
     }
-    let by_id = uuid_of(name);
+    let by_id = run_id(name);
     if known(&by_id) {
         return Ok(by_id);
     }

@@ -18,7 +18,7 @@ use super::place::Place;
 use super::resume;
 use super::watch::{Manner, see};
 use tiffany::command::Entropy;
-use tiffany::command::uuid_of;
+use tiffany::command::run_id;
 use tiffany::control::{Answer, Control, Request};
 use tiffany_records::RunError;
 
@@ -85,7 +85,7 @@ fn here(
 ) -> Done {
     let stop = resume::stop_flag()?;
     let function = place.builder.registry().meant(&options.function).map_err(for_who_submits)?;
-    let run = uuid_of(&id);
+    let run = run_id(&id);
     let dir = place.dir.clone();
     let mut runtime = place.builder.only(run).log_dir(&dir).build()?;
     let started = runtime.submit::<Box<RawValue>>(&function, &id, &input);

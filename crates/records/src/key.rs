@@ -1,9 +1,12 @@
-//! What a call of a durable run is called in the world, through all lives of its run and only once: the run, the generation and the record.
+//! Names of runs and of their calls. A call is named in the world, through all lives of its run and only once: the run, the generation and the record.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use tiffany_kernel::Uuid;
+
+use tiffany_log::{BlobHash, Chain};
 
 /// A call of a run: its generation and the number of its record there. A later call is greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,6 +92,37 @@ impl Received {
         keys.iter().filter_map(|key| Key::parse(key)).for_each(|key| received.add(key));
         received
     }
+}
+
+/// The last line of a run's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogEnd {
+    /// The generation it is of.
+    pub generation: u32,
+    /// Its number there.
+    pub seq: u64,
+    /// Its checksum.
+    pub crc: u32,
+}
+
+impl LogEnd {
+    /// Where a chain ends.
+    pub fn of(chain: &Chain) -> LogEnd {
+        LogEnd { generation: chain.generation(), seq: chain.seq(), crc: chain.crc() }
+    }
+
+    /// The chain that ends here.
+    pub fn chain(self, run: Uuid) -> Chain {
+        Chain::at(run, self.generation, self.seq, self.crc)
+    }
+}
+
+/// The identity of the run that has this id, whether there is one or not.
+pub fn run_id(id: &str) -> Uuid {
+    let BlobHash(hash) = BlobHash::of(id.as_bytes());
+    let mut bits = [0; 16];
+    bits.copy_from_slice(&hash[..16]);
+    Uuid::from_random(u128::from_be_bytes(bits))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! run in the forms that other programs show ([`export`]), and an index of a run for who looks at it again and again ([`Chronicle`]). It looks by way of [`View`](tiffany_log::View), runs no code
 //! and changes nothing.
 
+pub mod activity;
 pub mod call_words;
 mod chronicle;
 mod diff;
@@ -11,9 +12,14 @@ mod export;
 mod glance;
 pub mod json;
 pub mod key;
+pub mod metrics;
+mod moment;
 pub mod record;
 pub mod redact;
+pub mod request;
+pub mod retention;
 pub mod tasks;
+pub mod value;
 pub mod waiting;
 mod words;
 

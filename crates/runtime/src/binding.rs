@@ -43,12 +43,13 @@ pub use tiffany_log::not_inherited::{NotInherited, keep_handler_from_children};
 use crate::builder::{Builder, EnvValue};
 use crate::call::TryCall;
 use crate::context;
-use crate::durable::{Attempt, Json, Sources};
+use crate::durable::{Attempt, Sources};
 use crate::future_task::{Fallible, FutureTask};
 use crate::inbox::Letter;
 use crate::runtime::{RunHandle, Runtime};
 use crate::sys::{Spawn, spawn_coroutine};
 use tiffany_records::RunError;
+use tiffany_records::value::Json;
 
 /// Says that the code of the running task was interrupted by an [`Interrupter`]: what its run has done in this turn never
 /// happened.

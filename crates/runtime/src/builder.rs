@@ -32,7 +32,6 @@ use crate::owner_process::OwnerProcess;
 use crate::pal::Hub;
 use crate::pool::{Pool, Threads};
 use crate::reactor::Reactor;
-use crate::retention::Retention;
 use crate::runtime::Runtime;
 use crate::step_watch::StepWatch;
 use crate::trace::Tracer;
@@ -40,6 +39,7 @@ use crate::watchdog::{Lines, OnStuck, StuckTask, Watched};
 use tiffany_log::RealDisk;
 use tiffany_records::RunError;
 use tiffany_records::redact::{self, Redactions, shown};
+use tiffany_records::retention::Retention;
 
 /// Builds a [`Runtime`].
 ///

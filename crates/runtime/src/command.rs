@@ -1,8 +1,6 @@
 //! What the command line needs of the runtime, and programs don't. Nothing here is stable.
 
-pub use crate::approval::ruling::own_uid;
 pub use crate::clock::Clock;
-pub use crate::control::summary::{Row, SHORTEST};
 pub use crate::control::{UNANSWERED, no_activity, unexpected};
 pub use crate::durable::capture::fixture::Fixture;
 pub use crate::durable::capture::{
@@ -12,8 +10,10 @@ pub use crate::durable::resume::rehearsal::{Rehearsal, Until};
 pub use crate::durable::resume::resuming::fetch;
 pub use crate::durable::resume::survey::Standing;
 pub use crate::durable::resume::verdict::{Deeds, Verdict};
-pub use crate::durable::runs::uuid_of;
 pub use crate::durable::shelved::Shelved;
 pub use crate::durable::trial::script;
 pub use crate::host::Entropy;
 pub use crate::near::near;
+pub use tiffany_records::key::run_id;
+pub use tiffany_records::request::own_uid;
+pub use tiffany_records::request::{Row, SHORTEST};

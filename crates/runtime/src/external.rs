@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tiffany_kernel::{RunId, Uuid};
 
-use crate::inbox::Settlement;
+use tiffany_records::request::Settlement;
 
 /// So many promises of runs that are over are remembered, so that who answers late or twice is told so.
 const MOST_PAST: usize = 65_536;

@@ -8,11 +8,13 @@ use serde::Serialize;
 use tiffany_kernel::{ErrorKind, RunId, TaskError, Uuid, Value};
 
 use crate::context;
-use crate::control::{Answer, Control, Request, Tell};
+use crate::control::Control;
 use crate::host::Host;
-use crate::inbox::{Inbox, Letter, Settlement};
+use crate::inbox::{Inbox, Letter};
 use crate::pal::Hub;
+use crate::tell::Tell;
 use tiffany_log::Growth;
+use tiffany_records::request::{Answer, Request, Settlement};
 
 /// The handle of the runtime that runs this task, to be given to other threads. It is no call: the task keeps its
 /// turn. Outside a task there is none, and that is an error.

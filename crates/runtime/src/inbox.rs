@@ -4,16 +4,17 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use serde::{Deserialize, Serialize};
 use tiffany_kernel::{CallRef, ErrorKind, Release, RunId, TaskError, TaskRef, Uuid, Value};
+use tiffany_records::request::{Request, Settlement};
 
-use crate::control::{Request, Tell, process_ends};
+use crate::control::process_ends;
 use crate::durable::{Receipt, Slot, Tried};
 use crate::external::Promises;
 use crate::mailbox::Mailbox;
 use crate::metrics::Meters;
 use crate::reactor::Bell;
 use crate::step_watch::StepWatch;
+use crate::tell::Tell;
 use tiffany_log::sync::{Mutex, MutexGuard};
 use tiffany_log::{Followers, Notice};
 
@@ -58,15 +59,6 @@ pub(crate) struct Inbox {
     refuses_changes: AtomicBool,
     /// Nobody will ever read it again.
     closed: AtomicBool,
-}
-
-/// What came of settling an external promise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Settlement {
-    /// It was the first answer, and is the one that counts.
-    Accepted,
-    /// The promise had its answer already; this one was counted and dropped.
-    Ignored,
 }
 
 impl Inbox {

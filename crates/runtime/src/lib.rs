@@ -73,6 +73,7 @@ mod step_watch;
 mod sync;
 mod sys;
 mod task;
+mod tell;
 pub mod testing;
 mod trace;
 pub mod units;
@@ -83,7 +84,7 @@ use std::fmt::Display;
 use std::future::Future as StdFuture;
 
 pub use agent_task::{AgentTask, TaskContext, TaskStatus};
-pub use approval::{Approval, Approve, approve};
+pub use approval::{Approve, approve};
 pub use builder::Builder;
 pub use call::{Call, Cloned, Decode, Direct, FromReply, Moved, Optional, TryCall, Yield};
 pub use channel::{Received, Receiver, Sender, channel, unbounded_channel};
@@ -91,7 +92,6 @@ pub use combine::{join_all, timeout};
 pub use group::{Group, group};
 pub use handle::{RuntimeHandle, handle};
 pub use handler::{CustomCall, answer_with, answering, call, handler, try_answer_with};
-pub use inbox::Settlement;
 pub use promise::{
     Complete, ExternalPromise, Future, NewPromise, Promise, external_promise, promise,
 };
@@ -114,6 +114,7 @@ pub use tiffany_kernel::{
 #[doc(hidden)]
 pub use tiffany_log::mutation;
 pub use tiffany_log::{self as wal, descriptors};
+pub use tiffany_records::request::{Approval, Settlement};
 pub use tiffany_records::{self as history, RunError, redact};
 pub use watchdog::StuckTask;
 

@@ -14,7 +14,8 @@ use tiffany_kernel::{
 
 use crate::call::{Call, Direct, FromReply, Pending, TryCall, throw, unexpected};
 use crate::context;
-use crate::inbox::{Inbox, Letter, Settlement};
+use crate::inbox::{Inbox, Letter};
+use tiffany_records::request::Settlement;
 
 /// The write side of a promise: settle it once.
 ///

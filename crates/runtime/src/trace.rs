@@ -12,8 +12,8 @@ use tracing::dispatcher::with_default;
 use tracing::{Level, Span};
 
 use crate::durable::Attempt;
-use crate::pal::TaskId;
 use tiffany_records::RunError;
+use tiffany_records::activity::TaskId;
 use tiffany_records::redact::{clean, shown, shown_call};
 
 const TARGET: &str = "tiffany";

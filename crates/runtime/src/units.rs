@@ -5,7 +5,7 @@ use std::time::Duration;
 use tiffany_kernel::Time;
 
 use crate::clock::Clock;
-use crate::control::parse_moment;
+use tiffany_records::request::parse_moment;
 
 /// A number and its unit.
 fn number(text: &str) -> Option<(f64, &str)> {

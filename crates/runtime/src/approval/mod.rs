@@ -1,25 +1,21 @@
 //! Approvals: a task asks a person, and waits for the answer. This file is what a task sees of it; `ruling.rs` is what the
 //! person says, `open.rs` the questions that a runtime has open.
 
-mod moment;
 mod open;
-pub(crate) mod ruling;
 
 use std::future::IntoFuture;
 use std::panic::Location;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-use tiffany_kernel::{Asking, CallKind, ErrorKind, SystemCall, TaskError, Time, Value};
+use serde::Serialize;
+use tiffany_kernel::{Asking, CallKind, SystemCall, TaskError};
 
 use crate::call::TryCall;
-use crate::durable::{Json, Written, encode};
-use tiffany_log::Stamp;
+use crate::durable::Written;
+use tiffany_records::request::{Approval, Question};
+use tiffany_records::value::encode;
 
 pub(crate) use open::Approvals;
-pub use ruling::user_name;
-pub use ruling::{OpenApproval, Ruling};
-pub(crate) use ruling::{Place, decided_already, no_such_approval, own_uid};
 
 /// The choices of a question that is given none.
 const YES_OR_NO: [&str; 2] = ["yes", "no"];
@@ -111,123 +107,5 @@ impl IntoFuture for Approve {
 
     fn into_future(self) -> TryCall<Approval, Written> {
         self.into_call()
-    }
-}
-
-/// What a person answered.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Approval {
-    /// What was chosen.
-    pub choice: String,
-    /// Whether that is the last of the choices: the rejection.
-    #[serde(default)]
-    pub rejected: bool,
-    /// Who decided.
-    pub by: String,
-    /// The number of the user on the machine, if it was decided there: not what somebody says, but what the system says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub uid: Option<u32>,
-    /// Why, if it was said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
-    /// When.
-    #[serde(with = "moment", default, skip_serializing_if = "is_unknown")]
-    pub at: Time,
-}
-
-fn is_unknown(at: &Time) -> bool {
-    *at == Time::ZERO
-}
-
-/// An answer as the log has it, with the moment of its record, as its task is given it.
-pub(crate) fn stamped(answer: &Value, at: Time) -> Value {
-    let Some(json) = answer.borrow::<Json>() else { return answer.clone() };
-    match json.0.strip_suffix('}').filter(|open| open.len() > 1) {
-        Some(open) => {
-            let at = Stamp::from_unix_nanos(at.as_nanos());
-            Value::new(Json::new(format!("{open},\"at\":\"{}\"}}", at.as_str())))
-        }
-        None => answer.clone(),
-    }
-}
-
-impl Approval {
-    /// As the log has it, whose records have their moments.
-    pub(crate) fn value(&self) -> Result<Value, TaskError> {
-        let unstamped = Approval { at: Time::ZERO, ..self.clone() };
-        Ok(Value::new(Json::new(encode(&unstamped)?)))
-    }
-
-    /// What a handler or a test answers in the place of a person.
-    ///
-    /// ```
-    /// use tiffany::testing::TestScheduler;
-    /// use tiffany::{Approval, Reply, Runtime, SystemCall, Value, Verdict, approve, handler};
-    ///
-    /// let yes = handler("yes", |call, _| match call {
-    ///     SystemCall::Approve(_) => {
-    ///         Verdict::Answer(Reply::Value(Value::new(Approval::new("yes", "a test"))))
-    ///     }
-    ///     _ => Verdict::Pass,
-    /// });
-    /// let mut test = TestScheduler::with(Runtime::builder().handler(yes));
-    /// let answer = test.run(async { approve("Ship?").await }).unwrap();
-    /// assert!(answer.unwrap().is("yes"));
-    /// ```
-    pub fn new(choice: impl Into<String>, by: impl Into<String>) -> Approval {
-        let (choice, by) = (choice.into(), by.into());
-        Approval { choice, rejected: false, by, uid: None, why: None, at: Time::ZERO }
-    }
-
-    /// The same, if it is no rejection. That is the error [`Rejected`](ErrorKind::Rejected) then, which says who said so and why.
-    ///
-    /// ```no_run
-    /// # use tiffany::{TaskError, approve};
-    /// # async fn deploy() -> Result<(), TaskError> {
-    /// approve("Deploy to production?").await?.granted()?;
-    /// # Ok(()) }
-    /// ```
-    pub fn granted(self) -> Result<Approval, TaskError> {
-        if !self.rejected {
-            return Ok(self);
-        }
-        let why = self.why.as_deref().map_or_else(String::new, |why| format!(": {why}"));
-        let message = format!("{} said `{}`{why}", self.by, self.choice);
-        Err(TaskError::new(ErrorKind::Rejected, message))
-    }
-
-    /// Whether this was chosen.
-    pub fn is(&self, choice: &str) -> bool {
-        self.choice == choice
-    }
-}
-
-/// A question as the log has it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Question {
-    pub(crate) question: String,
-    pub(crate) choices: Vec<String>,
-}
-
-impl Question {
-    fn check(&self) -> Result<(), TaskError> {
-        let bad = |message: String| Err(TaskError::new(ErrorKind::BadArgument, message));
-        let choices = &self.choices;
-        if self.question.trim().is_empty() {
-            return bad("a person is asked nothing: the question is empty".into());
-        }
-        if choices.iter().any(|choice| choice.trim().is_empty()) {
-            return bad(format!("a choice of {:?} is empty", self.question));
-        }
-        let twice = (1..choices.len()).find(|at| choices[..*at].contains(&choices[*at]));
-        if let Some(at) = twice {
-            let (question, choice) = (&self.question, &choices[at]);
-            return bad(format!("{question:?} has the choice {choice:?} twice"));
-        }
-        match choices.len() {
-            0 | 1 => bad(format!("{:?} leaves no choice: give it at least two", self.question)),
-            _ => Ok(()),
-        }
     }
 }

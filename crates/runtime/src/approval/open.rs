@@ -6,13 +6,14 @@ use std::collections::{BTreeMap, VecDeque};
 use serde_json::json;
 use tiffany_kernel::{Asked, CallId, CallRef, Completion, ErrorKind, RunId, Stage, TaskError};
 
-use super::ruling::{Place, decided_already};
-use super::{Approval, OpenApproval, Ruling, no_such_approval, stamped};
-use crate::control::Tell;
-use crate::pal::{Data, TaskId};
 use crate::runtime::{Hosted, Runtime};
+use crate::tell::Tell;
 use tiffany_log::Stamp;
+use tiffany_records::activity::{Data, TaskId};
 use tiffany_records::key::Key;
+use tiffany_records::request::{
+    Approval, OpenApproval, Place, Ruling, decided_already, no_such_approval, stamped,
+};
 
 /// So many decisions are remembered for those who come too late.
 const REMEMBERED: usize = 1024;

@@ -15,12 +15,14 @@ use crate::builder::Builder;
 use crate::call::{Direct, TryCall};
 use crate::control::Control;
 use crate::durable::{
-    Attempt, DurableRun, Fork, Json, Language, Spawner, Step, StepError, StepJob, Tried,
-    answer_json, continue_with, marked,
+    Attempt, DurableRun, Language, Spawner, Step, StepError, StepJob, Tried, answer_json,
+    continue_with,
 };
-use crate::inbox::Settlement;
 use crate::runtime::Runtime;
 use tiffany_records::RunError;
+use tiffany_records::request::{Fork, Settlement};
+use tiffany_records::value::Json;
+use tiffany_records::value::plain::marked;
 
 impl Builder {
     /// The language of functions that are not registered, and of what is said about durable runs.

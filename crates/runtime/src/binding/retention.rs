@@ -6,11 +6,12 @@ use std::sync::Arc;
 use tiffany_kernel::{TaskError, Uuid};
 
 use crate::control::Control;
-use crate::durable::log_failed;
-use crate::retention::{self, Plan, Pruned, Retention};
+use crate::retention::{self, Plan, Pruned};
 use crate::runtime::Runtime;
 use tiffany_log::{Collected, RealDisk, View};
 use tiffany_records::RunError;
+use tiffany_records::errors::log_failed;
+use tiffany_records::retention::Retention;
 
 /// The directory of a runtime's log.
 pub fn log_dir(runtime: &Runtime) -> Option<PathBuf> {

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use super::request::{Outcome, Request, Tell};
 use super::server::Reply;
 use super::witness::{self, Finish, Witness};
 use crate::inbox::Inbox;
+use crate::tell::Tell;
+use tiffany_records::request::{Outcome, Request};
 
 /// What the thread does.
 pub(super) enum Job {

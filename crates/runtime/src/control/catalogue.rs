@@ -10,13 +10,17 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
 
-use super::request::{Answer, Outcome, Tell};
-use super::summary::{
-    ErrorSummary, Parent, Row, RunDetail, RunPage, RunQuery, RunSummary, State, moment,
-};
-use crate::durable::{Stand, log_failed, read_outcome, unmark, why_not_open};
+use crate::durable::{read_outcome, why_not_open};
+use crate::tell::Tell;
 use tiffany_log::{Disk, LogError, RunEntry, RunState, Stamp};
 use tiffany_records::Glance;
+use tiffany_records::errors::log_failed;
+use tiffany_records::key::LogEnd;
+use tiffany_records::request::{
+    Answer, ErrorSummary, Outcome, Parent, Row, RunDetail, RunPage, RunQuery, RunSummary, State,
+    moment,
+};
+use tiffany_records::value::plain::unmark;
 
 /// A run that ended a moment ago may not be in its file yet. So often it is looked for, with so much time between.
 const LOOKS: usize = 100;
@@ -53,7 +57,7 @@ pub(crate) struct Listing {
 pub(crate) enum Shown {
     Paused(Option<TaskError>, State),
     /// With its value or its error, if it ended lately.
-    Over(Stand, Option<Result<Arc<str>, TaskError>>),
+    Over(LogEnd, Option<Result<Arc<str>, TaskError>>),
 }
 
 /// What the catalogue is told and asked.
@@ -97,7 +101,7 @@ impl Cataloguing {
     /// Reads these runs, and then answers.
     pub(crate) fn start(
         mut catalogue: Catalogue,
-        over: Vec<(Uuid, Stand)>,
+        over: Vec<(Uuid, LogEnd)>,
     ) -> std::io::Result<Cataloguing> {
         let (jobs, wanted) = channel();
         let alive = Arc::new(());
@@ -132,7 +136,7 @@ impl Catalogue {
         Catalogue { disk, root, over, heads, outcomes, functions, writer: None, rest }
     }
 
-    fn work(mut self, over: Vec<(Uuid, Stand)>, jobs: &Receiver<Job>) {
+    fn work(mut self, over: Vec<(Uuid, LogEnd)>, jobs: &Receiver<Job>) {
         let mut later = VecDeque::new();
         for (count, (run, stand)) in over.into_iter().enumerate() {
             self.read_over(run, stand);
@@ -162,7 +166,7 @@ impl Catalogue {
     }
 
     /// Reads these runs, in which nobody writes.
-    pub(crate) fn read(&mut self, over: Vec<(Uuid, Stand)>) {
+    pub(crate) fn read(&mut self, over: Vec<(Uuid, LogEnd)>) {
         over.into_iter().for_each(|(run, stand)| self.read_over(run, stand));
     }
 
@@ -206,7 +210,7 @@ impl Catalogue {
         self.writer.as_ref().is_some_and(|writer| writer.strong_count() == 0)
     }
 
-    fn read_over(&mut self, run: Uuid, stand: Stand) {
+    fn read_over(&mut self, run: Uuid, stand: LogEnd) {
         let entry = RunEntry {
             state: RunState::Finished,
             generation: stand.generation,
@@ -445,7 +449,7 @@ mod tests {
     use tiffany_log::{RealDisk, View};
 
     /// A run that is over, in a directory of its own, and its file.
-    fn ended(name: &str) -> (PathBuf, Uuid, Stand, PathBuf) {
+    fn ended(name: &str) -> (PathBuf, Uuid, LogEnd, PathBuf) {
         let dir = std::env::temp_dir().join(format!("tiffany-{name}-{}", std::process::id()));
         drop(std::fs::remove_dir_all(&dir));
         let echo = |value: u32| async move { Ok::<_, TaskError>(value) };
@@ -457,7 +461,7 @@ mod tests {
         let view = View::open(Arc::new(RealDisk), &dir).unwrap();
         let (run, entry) = view.runs().next().unwrap();
         let file = dir.join(format!("wal/{run}.wal"));
-        (dir, run, Stand::of(&entry.chain(run)), file)
+        (dir, run, LogEnd::of(&entry.chain(run)), file)
     }
 
     fn shown(answer: Outcome) -> RunDetail {

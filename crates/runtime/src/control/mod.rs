@@ -28,14 +28,10 @@
 
 mod audit_thread;
 mod catalogue;
-mod name;
 mod offline;
-mod redacting;
-mod request;
 mod server;
 mod socket;
 mod streaming;
-pub(crate) mod summary;
 mod turns;
 mod witness;
 
@@ -49,28 +45,30 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
-use crate::approval::Approval;
-pub use crate::approval::{OpenApproval, Ruling, user_name};
 use crate::context;
-use crate::durable::{Fork, deserialize, raw};
-use crate::inbox::{Inbox, Letter, Settlement};
-use crate::metrics::{self, Snapshot};
-use crate::pal::{Hub, Wanted};
+use crate::inbox::{Inbox, Letter};
+use crate::metrics;
+use crate::pal::Hub;
+use crate::tell::Tell;
 pub(crate) use catalogue::{Catalogue, Cataloguing, Entry, Job, Listing, Shown};
-#[doc(hidden)]
-pub use name::check_name;
 pub(crate) use offline::Offline;
-pub use request::{Answer, Decision, Doubt, Function, Paused, Request, Status};
-pub(crate) use request::{Tell, not_encodable, text};
 use socket::Client;
 pub(crate) use socket::{House, Listening};
-pub use streaming::{Beginning, Next, Watching};
-pub use summary::{
+pub use streaming::{Next, Watching};
+pub use tiffany_records::activity::Beginning;
+use tiffany_records::activity::Wanted;
+use tiffany_records::metrics::Snapshot;
+pub use tiffany_records::request::LongTurn;
+#[doc(hidden)]
+pub use tiffany_records::request::check_name;
+pub use tiffany_records::request::{Answer, Decision, Doubt, Function, Paused, Request, Status};
+use tiffany_records::request::{Approval, Fork, Settlement};
+pub use tiffany_records::request::{
     ErrorSummary, Parent, RunDetail, RunPage, RunQuery, RunSummary, SortBy, State, TaskSummary,
     parse_moment,
 };
-pub(crate) use summary::{Row, find_named, moment};
-pub use turns::LongTurn;
+pub use tiffany_records::request::{OpenApproval, Ruling, user_name};
+use tiffany_records::value::{deserialize, raw};
 pub use witness::{Change, Finish, Witness};
 
 /// How long an answer is waited for.
@@ -460,21 +458,6 @@ impl Control {
                 *answer
             }
             answer => answer,
-        })
-    }
-}
-
-impl Decision {
-    /// It happened, and this is its result.
-    pub fn done(value: &impl Serialize) -> Result<Decision, TaskError> {
-        raw(value).map(Decision::Done)
-    }
-
-    /// The same, of JSON.
-    pub fn done_json(json: &str) -> Result<Decision, TaskError> {
-        let value = serde_json::from_str(json);
-        value.map(Decision::Done).map_err(|error| {
-            TaskError::new(ErrorKind::Unreadable, format!("this is not JSON: {error}"))
         })
     }
 }

@@ -9,29 +9,28 @@ use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
 
 use super::catalogue::{Catalogue, Listing, Shown};
 use super::no_activity;
-use super::request::{Answer, Decision, Request, Status, not_encodable};
-use super::summary::{RunQuery, State, find_named};
 use super::witness::{self, Witness};
-use crate::approval::{no_such_approval, own_uid};
 use crate::clock::Clock;
 use crate::durable::hold::{Hold, not_held};
 use crate::durable::{
-    Fork, Needed, Page, RunLimits, Shelved, Source, Stand, check_readable, copy, fetch, log_failed,
-    needed, needed_by_fork, not_in_doubt, not_over, parent_of, parse_key, read_script,
-    read_too_early, refuse_ambiguous, run_over, uuid_of, why_not_open,
+    Needed, Page, RunLimits, Shelved, Source, copy, fetch, needed, needed_by_fork, not_in_doubt,
+    not_over, parent_of, parse_key, read_script, refuse_ambiguous, why_not_open,
 };
 use crate::host::Entropy;
 use crate::inbox::unknown;
-use crate::retention::Remains;
 use tiffany_log::{
     Batch, Collected, Disk, LockTerm, LogError, Payload, RealDisk, RunEntry, RunState, Settings,
     View, Writer, is_redacted,
 };
-use tiffany_records::errors::no_such_run;
-use tiffany_records::errors::run_removed;
-use tiffany_records::key::Key;
-use tiffany_records::key::Received;
+use tiffany_records::errors::{log_failed, no_such_run, read_too_early, run_over, run_removed};
+use tiffany_records::key::{Key, LogEnd, Received, run_id};
 use tiffany_records::redact::{self, Redactions};
+use tiffany_records::request::{
+    Answer, Decision, Fork, Request, RunQuery, State, Status, find_named, no_such_approval,
+    not_encodable, own_uid,
+};
+use tiffany_records::retention::Remains;
+use tiffany_records::value::plain::check_readable;
 
 /// A log in the hands of a client that looks at it or changes something in it.
 pub(crate) struct Offline {
@@ -360,7 +359,7 @@ impl Offline {
         let mut catalogue = Catalogue::new(Arc::clone(&self.disk), self.root.clone());
         let over = self.entries();
         let over = over.filter(|(_, entry)| entry.state == RunState::Finished);
-        catalogue.read(over.map(|(run, entry)| (run, Stand::of(&entry.chain(run)))).collect());
+        catalogue.read(over.map(|(run, entry)| (run, LogEnd::of(&entry.chain(run)))).collect());
         catalogue
     }
 
@@ -389,7 +388,7 @@ impl Offline {
         let entry = entry.ok_or_else(|| no_such_run(run))?;
         let shown = match entry.state {
             RunState::Live => Shown::Paused(None, State::Live),
-            RunState::Finished => Shown::Over(Stand::of(&entry.chain(run)), None),
+            RunState::Finished => Shown::Over(LogEnd::of(&entry.chain(run)), None),
             RunState::Removed => return Err(run_removed(run)),
         };
         Catalogue::new(Arc::clone(&self.disk), self.root.clone()).show(run, shown)
@@ -411,7 +410,7 @@ impl Offline {
         let source = Source { disk: &*self.disk, root: &self.root, run };
         let empty = page.batch.another_with_blob_limit(writer.settings().blob_limit);
         let mut copied = copy(&source, at, fork, clock, empty, |id| {
-            let uuid = uuid_of(id);
+            let uuid = run_id(id);
             let knows = |run: Uuid| writer.run(run).is_some();
             let is_free = !knows(uuid) && refuse_ambiguous(id, knows).is_ok();
             is_free.then(|| Entropy::System.seed_of(uuid))
@@ -433,14 +432,14 @@ impl Offline {
     }
 
     /// Where a run stands that is over and that nobody needs.
-    fn at_rest(&self, run: Uuid, needed: &Needed) -> Result<Stand, TaskError> {
+    fn at_rest(&self, run: Uuid, needed: &Needed) -> Result<LogEnd, TaskError> {
         let entry = self.entry(run);
         let entry = entry.ok_or_else(|| no_such_run(run))?;
         match (entry.state, needed.get(&run)) {
             (RunState::Live, _) => Err(not_over(run)),
             (RunState::Removed, _) => Err(run_removed(run)),
             (_, Some(fork)) => Err(needed_by_fork(run, *fork)),
-            (RunState::Finished, None) => Ok(Stand::of(&entry.chain(run))),
+            (RunState::Finished, None) => Ok(LogEnd::of(&entry.chain(run))),
         }
     }
 

@@ -18,12 +18,13 @@ use slab::Slab;
 use tiffany_kernel::{ErrorKind, TaskError};
 
 use super::audit_thread::{AuditThread, Job};
-use super::request::{Outcome, Request, Tell};
 use super::socket::House;
 use super::streaming;
 use super::witness::{self, Finish};
 use super::{PATIENCE, answer_at_once, runtime_gone, slow_answer};
-use crate::pal::Wanted;
+use crate::tell::Tell;
+use tiffany_records::activity::Wanted;
+use tiffany_records::request::{Outcome, Request};
 
 /// How long a request may be.
 pub(super) const MAX_LINE_BYTES: usize = 64 << 20;

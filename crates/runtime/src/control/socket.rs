@@ -15,14 +15,15 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::Shutdown;
 use tiffany_kernel::{ErrorKind, TaskError};
 
-use super::request::{Answer, Request};
 use super::server::{self, MAX_LINE_BYTES};
 use super::streaming::Watching;
 use super::witness::Witness;
 use super::{UNANSWERED, unexpected};
 use crate::inbox::Inbox;
-use crate::pal::{Hub, Wanted};
+use crate::pal::Hub;
 use tiffany_log::not_inherited::NotInherited;
+use tiffany_records::activity::Wanted;
+use tiffany_records::request::{Answer, Request};
 
 /// The name of the socket.
 const NAME: &str = "control.sock";

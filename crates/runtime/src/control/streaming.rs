@@ -10,9 +10,10 @@ use rustix::net::RecvFlags;
 use serde::{Deserialize, Serialize};
 use tiffany_kernel::TaskError;
 
-use super::request::Answer;
 use super::socket::{lost, write_line};
-use crate::pal::{Activity, Hub, Subscription, Told, Wanted};
+use crate::pal::{Hub, Subscription, Told};
+use tiffany_records::activity::{Activity, Beginning, Wanted};
+use tiffany_records::request::Answer;
 
 /// How often one who waits for events or writes them looks whether the other side is still there.
 const LOOK: Duration = Duration::from_secs(1);
@@ -52,26 +53,15 @@ impl From<Told> for Line<Shared> {
     }
 }
 
-/// Where a stream begins: which hub it is, and the number of its next event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Beginning {
-    /// The hub's [epoch](Hub::epoch).
-    pub epoch: u64,
-    /// The number that its next event will have.
-    pub next_seq: u64,
-}
-
-impl Beginning {
-    pub(super) fn of(hub: &Hub) -> Beginning {
-        Beginning { epoch: hub.epoch(), next_seq: hub.next_seq() }
-    }
+/// Where a stream that begins now begins.
+fn beginning_of(hub: &Hub) -> Beginning {
+    Beginning { epoch: hub.epoch(), next_seq: hub.next_seq() }
 }
 
 /// Writes events until the other side is gone, or the runtime is.
 pub(super) fn serve(stream: &UnixStream, hub: &Hub, wanted: Wanted) -> io::Result<()> {
     let mut events = hub.subscribe(wanted);
-    let beginning: Result<Answer, TaskError> = Ok(Answer::Streaming(Beginning::of(hub)));
+    let beginning: Result<Answer, TaskError> = Ok(Answer::Streaming(beginning_of(hub)));
     write_line(stream, &beginning)?;
     stream.set_write_timeout(Some(LOOK))?;
     let (mut lines, mut is_up_to_date) = (Vec::new(), false);
@@ -164,7 +154,7 @@ pub enum Next {
 
 impl Watching {
     pub(super) fn here(hub: &Hub, wanted: Wanted) -> Watching {
-        let beginning = Beginning::of(hub);
+        let beginning = beginning_of(hub);
         let from = Source::Here { events: hub.subscribe(wanted), is_up_to_date: false };
         Watching { beginning, from }
     }

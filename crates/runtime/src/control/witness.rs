@@ -3,8 +3,7 @@
 
 use tiffany_kernel::TaskError;
 
-use super::request::{Answer, Outcome, Request};
-use crate::approval::user_name;
+use tiffany_records::request::{Answer, Outcome, Request, user_name};
 
 /// Sees everything that is asked through the socket and changes something: see [`Builder::witness`](crate::Builder::witness).
 pub trait Witness: Send + Sync {
@@ -29,44 +28,6 @@ pub struct Change {
     pub did: &'static str,
     /// What it is done to: a run, a promise, a step, an approval.
     pub to: Option<String>,
-}
-
-impl Request {
-    /// What is changed by it, in a word, and of what. `None`: nothing is.
-    pub fn changes(&self) -> Option<(&'static str, Option<String>)> {
-        let all = |runs: &mut dyn Iterator<Item = String>| Some(runs.collect::<Vec<_>>().join(" "));
-        Some(match self {
-            Request::Status
-            | Request::Health
-            | Request::Runs(_)
-            | Request::Find { .. }
-            | Request::Show { .. }
-            | Request::Recorded { .. }
-            | Request::Question { .. }
-            | Request::Events(_)
-            | Request::Metrics
-            | Request::LongTurns
-            | Request::Doubts
-            // Nobody misses a blob that no run names.
-            | Request::Collect { .. }
-            | Request::Approvals => return None,
-            Request::Submit { id, .. } => ("submit", Some(id.clone())),
-            Request::Send { run, .. } => ("send", Some(run.to_string())),
-            Request::Settle { promise, .. } => ("settle", Some(promise.to_string())),
-            Request::Cancel { run } => ("cancel", Some(run.to_string())),
-            Request::Hold { run, .. } => ("hold", Some(run.to_string())),
-            Request::Release { run, .. } => ("release", Some(run.to_string())),
-            Request::Fork { run, .. } => ("fork", Some(run.to_string())),
-            Request::Allow { run, .. } => ("allow", Some(run.to_string())),
-            Request::Remove { runs } => ("remove", all(&mut runs.iter().map(ToString::to_string))),
-            Request::Compact { remains } => {
-                ("compact", all(&mut remains.iter().map(|one| one.run.to_string())))
-            }
-            Request::Decide { key, .. } => ("decide", Some(key.clone())),
-            Request::Resolve { approval, ruling } => (ruling.word(), Some(approval.clone())),
-            Request::Encoded(request) => return request.changes(),
-        })
-    }
 }
 
 /// Tells the witness that this is about to be done. `None`: nothing is changed by it, or nobody wants to know.

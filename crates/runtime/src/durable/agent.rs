@@ -14,9 +14,9 @@ use tiffany_kernel::{
     Waitable as Target,
 };
 
-use super::json::{Json, Written, decode, encode};
 use super::promise::DurablePromise;
 use super::steps::step::Step;
+use super::written::Written;
 use crate::agent_task::{AgentTask, StateMachine, TaskContext, TaskStatus};
 use crate::approval::Approve;
 use crate::binding::Agent;
@@ -24,6 +24,7 @@ use crate::call::{Direct, typed};
 use crate::context;
 use crate::future_task::panic_error;
 use crate::task::Waitable;
+use tiffany_records::value::{Json, decode, encode};
 
 /// A state machine of a durable run whose state can be written down.
 ///

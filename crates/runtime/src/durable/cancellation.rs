@@ -11,14 +11,15 @@ use tiffany_kernel::{
 
 use super::hosting::Hosting;
 use super::journal::Journal;
-use super::resume::resuming::log_failed;
 use super::resume::script::Script;
-use super::runs::{Beginning, Ended, Stand};
-use crate::control::Parent;
-use crate::pal::Data;
+use super::runs::{Beginning, Ended};
 use crate::runtime::{Hosted, Runtime};
 use tiffany_log::Chain;
 use tiffany_records::RunError;
+use tiffany_records::activity::Data;
+use tiffany_records::errors::log_failed;
+use tiffany_records::key::LogEnd;
+use tiffany_records::request::Parent;
 
 /// What a cancel does to a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +123,7 @@ impl Runtime {
         let parent = script.forks.last().map(|fork| Parent { run: fork.parent, at: fork.at });
         let beginning = Beginning::read(&script.beginning, function);
         let ended = Box::new(Ended { beginning, outcome });
-        let stand = Stand::of(&journal.chain);
+        let stand = LogEnd::of(&journal.chain);
         self.note_over((uuid, stand), (script.beginning.started, parent), ended);
         self.deliver_parked(uuid);
         Ok(())

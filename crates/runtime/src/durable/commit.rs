@@ -7,18 +7,18 @@ use tiffany_kernel::{
 
 use super::hosting::Durable;
 use super::journal::Giver;
-use super::json::Json;
-use super::resume::resuming::log_failed;
 use super::runs::Ending;
 use super::steps::checkpoint::Receipt;
-use crate::approval::stamped;
 use crate::binding::{Outside, is_work};
-use crate::control::{Answer, Tell};
 use crate::inbox::Letter;
 use crate::pool::Work;
 use crate::runtime::Runtime;
+use crate::tell::Tell;
 use tiffany_log::mutation::Mutation;
 use tiffany_log::{LogError, Notice};
+use tiffany_records::errors::log_failed;
+use tiffany_records::request::{Answer, stamped};
+use tiffany_records::value::Json;
 
 /// Lines that nobody waits for are handed in when there are so many bytes of them, or when the log has nothing
 /// else to do.

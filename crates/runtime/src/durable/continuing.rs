@@ -12,12 +12,12 @@ use super::earlier::{Continued, Earlier};
 use super::hold::Holding;
 use super::hosting::Hosting;
 use super::journal::{Journal, Started};
-use super::json::{Json, encode};
 use super::language::Wanted;
 use super::runs::{Ending, Known, word};
 use super::steps::retry::mixed;
 use crate::call::{Decode, TryCall, unexpected};
 use crate::runtime::Runtime;
+use tiffany_records::value::{Json, encode};
 
 /// Begins this run anew, from its function with another input. It does not return: the new beginning is all that is left of the run, in
 /// memory and in its log, whose file is replaced by a new generation.

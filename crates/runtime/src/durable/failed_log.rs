@@ -8,20 +8,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use tiffany_kernel::TaskError;
 
 use super::hosting::Durable;
-use crate::control::{Offline, Request, Tell};
+use crate::control::Offline;
 use crate::runtime::Runtime;
+use crate::tell::Tell;
 use tiffany_log::Disk;
+use tiffany_records::request::Request;
 
 /// The thread that looks at the files. It ends with this.
 pub(super) struct FailedLog(Sender<(Request, Tell)>);
-
-impl Request {
-    /// Whether its answer is about what the log has.
-    fn looks_at_log(&self) -> bool {
-        use Request::{Approvals, Doubts, Find, Recorded, Runs, Show};
-        matches!(self, Runs(_) | Find { .. } | Show { .. } | Recorded { .. } | Doubts | Approvals)
-    }
-}
 
 impl Runtime {
     /// Answers by the files if the log has failed and this is about what the log has. Otherwise both are given back.

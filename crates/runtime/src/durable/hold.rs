@@ -7,24 +7,21 @@ use tiffany_kernel::{ErrorKind, LogLevel, RunId, Stage, TaskError, Tid, Time, Uu
 use super::cancellation::Cancel;
 use super::hosting::Durable;
 use super::journal::Journal;
-use super::json::Json;
 use super::page::Page;
-use super::resume::resuming::log_failed;
 use super::resume::script::Script;
 use super::run_limits::{Overrun, RunLimits, Usage};
 use super::runs::Known;
-use super::serving::run_over;
 use super::shelved::Shelved;
-use crate::pal::Data;
 use crate::runtime::Runtime;
 use crate::watchdog::{StuckTask, TurnLimit};
 use tiffany_log::{
     Chain, CurrentTurn, LogError, LongTurn, RunEntry, RunFile, RunReader, mark_turn, marked_turn,
     unmark_turn,
 };
-use tiffany_records::errors::no_such_run;
-use tiffany_records::errors::run_removed;
+use tiffany_records::activity::Data;
+use tiffany_records::errors::{log_failed, no_such_run, run_over, run_removed};
 use tiffany_records::record::{Record, RunHeld, RunReleased, Text, Wake, owned};
+use tiffany_records::value::Json;
 
 /// Why a run is held.
 #[derive(Clone, Debug, PartialEq, Eq)]

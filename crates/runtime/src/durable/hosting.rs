@@ -21,9 +21,8 @@ use super::memory_gauge::MemoryGauge;
 use super::page::Page;
 use super::post::Post;
 use super::resume::replay::Replay;
-use super::resume::resuming::log_failed;
 use super::resume::script::Begun;
-use super::runs::{Beginning, Ending, Known, Stand};
+use super::runs::{Beginning, Ending, Known};
 use crate::control::{House, Listening};
 use crate::metrics::LogStanding;
 use crate::retention::Background;
@@ -34,7 +33,8 @@ use tiffany_log::{
     Batch, DirLock, Disk, LogError, RunEntry, RunState, Ticket, Writer, let_go_soon, mark_redacted,
 };
 use tiffany_records::RunError;
-use tiffany_records::key::{Key, Received};
+use tiffany_records::errors::log_failed;
+use tiffany_records::key::{Key, LogEnd, Received};
 
 /// The durable side of a runtime.
 pub(crate) struct Durable {
@@ -169,7 +169,7 @@ impl Runtime {
                 RunState::Live => live.push((uuid, entry)),
                 RunState::Finished => {
                     let RunEntry { generation, seq, crc, .. } = entry;
-                    let stand = Stand { generation, seq, crc };
+                    let stand = LogEnd { generation, seq, crc };
                     runs.insert(uuid, Known::Over(stand, None));
                 }
                 RunState::Removed => runs.insert(uuid, Known::Removed),

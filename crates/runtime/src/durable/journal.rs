@@ -12,9 +12,7 @@ use tiffany_kernel::{
 use super::cancellation::Cancel;
 use super::earlier::Continued;
 use super::few::Few;
-use super::json::{Json, encode};
 use super::page::Page;
-use crate::control::Decision;
 use tiffany_log::{Chain, Line, RecordType, Stamp};
 use tiffany_records::key::{Key, Number};
 use tiffany_records::record::{
@@ -23,6 +21,8 @@ use tiffany_records::record::{
     RunStart, ShutdownMarker, TaskAbort, TaskCancel, TaskExit, TaskSpawn, TaskWake, TaskYield,
     Text, Value as Written,
 };
+use tiffany_records::request::Decision;
+use tiffany_records::value::{Json, encode};
 
 /// Writes one run's lines.
 pub(crate) struct Journal {

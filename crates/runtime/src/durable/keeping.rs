@@ -7,19 +7,18 @@ use std::path::Path;
 
 use serde::Deserialize;
 use tiffany_kernel::{ErrorKind, TaskError, Uuid};
+use tiffany_records::errors::{log_failed, no_such_run, read_too_early, run_removed};
 
 use super::hosting::{Durable, no_log_here};
-use super::json::decode;
-use super::resume::resuming::log_failed;
-use super::runs::{Known, Stand};
-use crate::control::{Answer, Job};
-use crate::retention::Remains;
+use super::runs::Known;
+use crate::control::Job;
 use crate::runtime::Runtime;
 use tiffany_log::{Disk, RunReader};
-use tiffany_records::errors::no_such_run;
-use tiffany_records::errors::run_removed;
-use tiffany_records::key::Received;
+use tiffany_records::key::{LogEnd, Received};
 use tiffany_records::record::Record;
+use tiffany_records::request::Answer;
+use tiffany_records::retention::Remains;
+use tiffany_records::value::decode;
 
 /// Runs that are needed by forks, each with one of those.
 pub(crate) type Needed = BTreeMap<Uuid, Uuid>;
@@ -68,11 +67,6 @@ pub(crate) fn not_over(run: Uuid) -> TaskError {
     TaskError::new(ErrorKind::NotOver, format!("run {run} is not over"))
 }
 
-pub(crate) fn read_too_early(run: Uuid) -> TaskError {
-    let message = format!("run {run} was changed since it was read");
-    TaskError::new(ErrorKind::ReadTooEarly, message)
-}
-
 impl Durable {
     /// Whether a run may send a message again that it has sent: not if it is over.
     pub(super) fn may_send(&self, sender: Uuid) -> bool {
@@ -80,7 +74,7 @@ impl Durable {
     }
 
     /// Where a run stands that is over and that nobody needs.
-    fn at_rest(&self, run: Uuid, needed: &Needed) -> Result<Stand, TaskError> {
+    fn at_rest(&self, run: Uuid, needed: &Needed) -> Result<LogEnd, TaskError> {
         let stand = match self.runs.get(&run) {
             Some(Known::Over(stand, _)) => *stand,
             // Its log cannot be read, and says that.

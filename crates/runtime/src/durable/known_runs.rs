@@ -135,13 +135,13 @@ impl KnownRuns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::durable::runs::Stand;
     use tiffany_kernel::{ErrorKind, RunId, TaskError};
+    use tiffany_records::key::LogEnd;
 
     #[test]
     fn finished_and_removed_runs_are_counted_and_not_looked_at() {
         let mut runs = KnownRuns::default();
-        let stand = Stand { generation: 1, seq: 1, crc: 1 };
+        let stand = LogEnd { generation: 1, seq: 1, crc: 1 };
         let paused = || Known::Paused(TaskError::new(ErrorKind::Failed, "paused"), None);
         for number in 0..1000 {
             runs.insert(Uuid(number), Known::Live(RunId(1)));

@@ -3,8 +3,8 @@
 
 use tiffany_kernel::{BoxCoroutine, Frame, Site, TaskError, Time, Uuid, Value};
 
-use crate::control::Function;
 use crate::watchdog::Interrupter;
+use tiffany_records::request::Function;
 
 /// What a function is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use tiffany_kernel::{Run, TaskError, Time, Uuid};
 
 use super::hosting::{Durable, Hosting, no_log_here};
-use super::resume::resuming::log_failed;
-use super::runs::{Ended, Known, Stand};
-use crate::control::{
-    Answer, Catalogue, Cataloguing, Entry, ErrorSummary, Job, Listing, Parent, Row, RunDetail,
-    RunPage, RunQuery, RunSummary, Shown, State, TaskSummary, Tell, find_named, moment,
-};
+use super::runs::{Ended, Known};
+use crate::control::{Catalogue, Cataloguing, Entry, Job, Listing, Shown};
 use crate::runtime::Runtime;
-use tiffany_records::Outcome;
-use tiffany_records::RunError;
-use tiffany_records::errors::no_such_run;
-use tiffany_records::errors::run_removed;
+use crate::tell::Tell;
+use tiffany_records::errors::{log_failed, no_such_run, run_removed};
+use tiffany_records::key::LogEnd;
+use tiffany_records::request::{
+    Answer, ErrorSummary, Parent, Row, RunDetail, RunPage, RunQuery, RunSummary, State,
+    TaskSummary, find_named, moment,
+};
+use tiffany_records::{Outcome, RunError};
 
 /// So many things that a run waits for are told.
 const WAITS: usize = 4;
@@ -127,7 +127,7 @@ impl Runtime {
             Some(Known::Removed) => return Err(run_removed(uuid)),
             Some(Known::Live(id)) => {
                 let hosting = self.runs[self.places[id]].hosting.as_ref();
-                hosting.map(|hosting| Stand::of(&hosting.journal.chain))
+                hosting.map(|hosting| LogEnd::of(&hosting.journal.chain))
             }
             Some(Known::Over(stand, _)) => Some(*stand),
             Some(Known::Paused(_, shelved)) => shelved.as_ref().map(|shelved| shelved.stand()),

@@ -7,19 +7,13 @@ use tiffany_kernel::{
 };
 
 use super::commit::AfterCommit;
-use super::json::{Json, encode};
-use super::runs::{Known, uuid_of};
-use super::serving::run_over;
+use super::runs::Known;
 use crate::call::TryCall;
 use crate::runtime::Runtime;
-use tiffany_records::errors::no_such_run;
-use tiffany_records::errors::run_removed;
+use tiffany_records::errors::{no_such_run, run_over, run_removed};
 use tiffany_records::key::Key;
-
-/// The identity of the run that has this id, whether there is one or not.
-pub fn run_id(id: &str) -> Uuid {
-    uuid_of(id)
-}
+pub use tiffany_records::key::run_id;
+use tiffany_records::value::{Json, encode};
 
 /// Sends a message to another durable run of this runtime, which takes it with [`receive`](super::receive) under this name. When this returns, the
 /// message is safe in the log of the other run, and it is there once, however often this process dies. Messages from one run to another

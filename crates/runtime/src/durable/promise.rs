@@ -10,7 +10,7 @@ use tiffany_kernel::{
     Claim, ErrorKind, ObjectRef, Release, Reply, SystemCall, TaskError, Uuid, Waitable,
 };
 
-use super::json::Written;
+use super::written::Written;
 use crate::call::{Call, FromReply, TryCall, unexpected};
 use crate::context;
 

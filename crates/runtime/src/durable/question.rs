@@ -11,9 +11,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tiffany_kernel::{ErrorKind, RunId, TaskError};
 
-use super::json::{decode, serialize};
 use crate::future_task::panic_error;
 use crate::{context, panics};
+use tiffany_records::value::{decode, serialize};
 
 type Answer = dyn Fn(&str) -> Result<String, TaskError>;
 type Answers = Rc<Answer>;

@@ -12,7 +12,6 @@ use serde::de::DeserializeOwned;
 use tiffany_kernel::{BoxCoroutine, ErrorKind, Step, TaskError, Time, Value};
 
 use super::agent::{self, DurableAgent};
-use super::json::{Json, decode, encode};
 use super::language::{Language, Wanted};
 use super::schema;
 use crate::context;
@@ -21,6 +20,7 @@ use crate::future_task::{FutureTask, Output, into_task_error, panic_error};
 use crate::near::near;
 use crate::panics;
 use tiffany_records::redact;
+use tiffany_records::value::{Json, decode, encode};
 
 /// So many functions are named to somebody who asked for one that is not there.
 const NAMED: usize = 10;

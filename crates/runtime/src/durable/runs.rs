@@ -8,54 +8,36 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tiffany_kernel::{
     ErrorKind, LogLevel, Mode, Recording, RunId, Stage, TaskError, TaskInfo, Time, Uuid, Value,
 };
+use tiffany_records::key::{LogEnd, Received, run_id};
 
 use super::earlier::{Continued, Earlier};
 use super::hold::Holding;
 use super::hosting::{Hosting, no_log, no_log_here};
 use super::journal::{Journal, Started};
-use super::json::{Json, decode, encode, hash_of};
 use super::language::Wanted;
 use super::resume::script::{self, Script};
 use super::shelved::Shelved;
-use crate::control::Parent;
-use crate::pal::Data;
 use crate::runtime::Runtime;
 use tiffany_log::{BlobHash, Chain};
 use tiffany_records::RunError;
+use tiffany_records::activity::Data;
 use tiffany_records::errors::run_removed;
-use tiffany_records::key::Received;
+use tiffany_records::request::Parent;
+use tiffany_records::value::{Json, decode, encode, hash_of};
 
 /// What a runtime knows of a durable run.
 pub(super) enum Known {
     Live(RunId),
     /// Where its log ends, and what came of it if that was lately: its file may not have all of it yet.
-    Over(Stand, Option<Box<Ended>>),
+    Over(LogEnd, Option<Box<Ended>>),
     /// Nothing is left of it but its identity.
     Removed,
     /// It cannot go on with this program, or not at all if its log cannot be read.
     Paused(TaskError, Option<Box<Shelved>>),
-}
-
-/// The last line of a run's log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Stand {
-    pub(crate) generation: u32,
-    pub(crate) seq: u64,
-    pub(crate) crc: u32,
-}
-
-impl Stand {
-    pub(crate) fn of(chain: &Chain) -> Stand {
-        Stand { generation: chain.generation(), seq: chain.seq(), crc: chain.crc() }
-    }
-
-    pub(crate) fn chain(self, run: Uuid) -> Chain {
-        Chain::at(run, self.generation, self.seq, self.crc)
-    }
 }
 
 /// A run that ended in this process.
@@ -117,21 +99,13 @@ impl<T> DurableRun<T> {
     }
 }
 
-/// The identity that belongs to an id of the user's.
-pub fn uuid_of(id: &str) -> Uuid {
-    let BlobHash(hash) = BlobHash::of(id.as_bytes());
-    let mut bits = [0; 16];
-    bits.copy_from_slice(&hash[..16]);
-    Uuid::from_random(u128::from_be_bytes(bits))
-}
-
 /// An error if an id cannot be told from another run: because it is the UUID of one, or because its own UUID is the
 /// id of one. Whatever takes the name of a run takes ids and UUIDs.
 pub(crate) fn refuse_ambiguous(id: &str, knows: impl Fn(Uuid) -> bool) -> Result<(), TaskError> {
-    let own = uuid_of(id);
+    let own = run_id(id);
     let message = if Uuid::parse(id).is_some_and(|other| other != own && knows(other)) {
         format!("the id `{id}` is the UUID of another run")
-    } else if knows(uuid_of(&own.to_string())) {
+    } else if knows(run_id(&own.to_string())) {
         format!("the id `{id}` has the UUID {own}, and another run has that for its id")
     } else {
         return Ok(());
@@ -164,7 +138,7 @@ impl Runtime {
         if let Some(error) = &durable.failed {
             return Err(error.clone().into());
         }
-        let uuid = uuid_of(id);
+        let uuid = run_id(id);
         let is_known = durable.runs.contains_key(&uuid);
         self.refuse_secret("a run", id).map_err(RunError::Failed)?;
         self.refuse_secret("a function", function).map_err(RunError::Failed)?;
@@ -319,7 +293,7 @@ impl Runtime {
         let Some(hosting) = &self.runs[*place].hosting else { return };
         let (uuid, beginning) = (hosting.journal.run(), hosting.beginning.clone());
         let (started, parent) = (hosting.earlier.since, hosting.parent());
-        let stand = Stand::of(&hosting.journal.chain);
+        let stand = LogEnd::of(&hosting.journal.chain);
         let told = self.told(uuid).cloned();
         let outcome = self.end_run(id).map(json_of);
         let outcome = told.unwrap_or(outcome);
@@ -329,7 +303,7 @@ impl Runtime {
     /// Keeps in mind what came of a run.
     pub(super) fn note_over(
         &mut self,
-        (uuid, stand): (Uuid, Stand),
+        (uuid, stand): (Uuid, LogEnd),
         origin: (Time, Option<Parent>),
         ended: Box<Ended>,
     ) {
@@ -377,7 +351,7 @@ impl Runtime {
 
     /// The run of this id, if there is one.
     pub(crate) fn known_run<T>(&self, id: &str) -> Option<DurableRun<T>> {
-        let uuid = uuid_of(id);
+        let uuid = run_id(id);
         let is_known =
             self.durable.as_ref().is_some_and(|durable| durable.runs.contains_key(&uuid));
         is_known.then_some(DurableRun { uuid, value: PhantomData })

@@ -3,7 +3,8 @@
 
 use std::cell::RefCell;
 use std::panic::Location;
-use tiffany_records::errors::{no_such_run, run_removed};
+use tiffany_records::errors::{log_failed, no_such_run, run_over, run_removed};
+use tiffany_records::value::{Json, deserialize, own};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,18 +14,19 @@ use tiffany_kernel::{Completion, ErrorKind, RunId, TaskError, Uuid, Value};
 use super::commit::AfterCommit;
 use super::hold::Hold;
 use super::hosting::{Durable, no_log_here};
-use super::json::{Json, deserialize, encode, serialize};
 use super::language::Wanted;
-use super::plain::accept;
-use super::resume::resuming::log_failed;
-use super::runs::{DurableRun, Known, uuid_of};
-use crate::approval::{Approval, OpenApproval, Ruling, no_such_approval};
-use crate::control::{Answer, Decision, Doubt, Paused, Request, Status, Tell, not_encodable};
-use crate::inbox::{Settlement, unknown};
+use super::runs::{DurableRun, Known};
+use crate::inbox::unknown;
 use crate::runtime::Runtime;
+use crate::tell::Tell;
 use tiffany_records::RunError;
 use tiffany_records::json::compact;
-use tiffany_records::key::Key;
+use tiffany_records::key::{Key, run_id};
+use tiffany_records::request::{
+    Answer, Approval, Decision, Doubt, OpenApproval, Paused, Request, Ruling, Settlement, Status,
+    no_such_approval, not_encodable,
+};
+use tiffany_records::value::plain::accept;
 
 impl Runtime {
     /// Sends a message to a durable run, which takes it with [`receive`](super::receive) under this name. It is safe once
@@ -250,7 +252,7 @@ impl Runtime {
             }
             Request::Recorded { run } => self.recorded(run),
             Request::Submit { function, id, input } => {
-                let is_new = !self.knows(uuid_of(&id));
+                let is_new = !self.knows(run_id(&id));
                 let function = match self.settings.registry.meant(&function) {
                     Ok(meant) => meant,
                     // A run that is there is the same run, whoever has its code.
@@ -532,25 +534,6 @@ fn needs_log(request: &Request) -> bool {
     let without =
         matches!(request, Request::Settle { .. } | Request::Approvals | Request::Resolve { .. });
     !without
-}
-
-/// A value in a request from outside, which is plain JSON.
-pub(crate) fn raw(value: &impl Serialize) -> Result<Box<RawValue>, TaskError> {
-    serialize(value).and_then(raw_text)
-}
-
-/// A value of the program's own, as the log has it.
-pub(crate) fn own(value: &impl Serialize) -> Result<Box<RawValue>, TaskError> {
-    encode(value).and_then(raw_text)
-}
-
-fn raw_text(json: String) -> Result<Box<RawValue>, TaskError> {
-    RawValue::from_string(json)
-        .map_err(|error| TaskError::new(ErrorKind::Unserializable, error.to_string()))
-}
-
-pub(crate) fn run_over(uuid: Uuid) -> TaskError {
-    TaskError::new(ErrorKind::RunOver, format!("run {uuid} is over"))
 }
 
 /// The error for an answer that nobody waits for any more.

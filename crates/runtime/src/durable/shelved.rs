@@ -12,18 +12,19 @@ use super::cancellation::Cancel;
 use super::fork::no_fork;
 use super::hold::Hold;
 use super::journal::Journal;
-use super::json::{Json, decode};
 use super::page::Page;
 use super::resume::resuming::read_script;
 use super::resume::script::{Beginning, Fetch, Recorded, Script, Told, What, unwrapped};
 use super::run_limits::RunLimits;
 use super::unread::Unread;
-use crate::approval::{Approval, OpenApproval, Place, Ruling, decided_already, no_such_approval};
-use crate::control::{Decision, Doubt};
-use crate::inbox::Settlement;
 use tiffany_log::{Chain, Disk, Payload, Stamp};
 use tiffany_records::json::compact;
 use tiffany_records::key::{Key, Number, Received};
+use tiffany_records::request::{
+    Approval, Decision, Doubt, OpenApproval, Place, Ruling, Settlement, decided_already,
+    no_such_approval,
+};
+use tiffany_records::value::{Json, decode};
 
 /// What has to be known of a run to write to its log.
 pub struct Shelved {
@@ -53,8 +54,8 @@ const AT_THE_END: u64 = 0;
 
 impl Shelved {
     /// Where its log ends.
-    pub(crate) fn stand(&self) -> super::runs::Stand {
-        super::runs::Stand::of(&self.journal.chain)
+    pub(crate) fn stand(&self) -> tiffany_records::key::LogEnd {
+        tiffany_records::key::LogEnd::of(&self.journal.chain)
     }
 
     /// A step whose input cannot be read is not known to be in doubt; the run itself cannot go on then either.

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tiffany_kernel::{CallKind, TaskError, Tid, Uuid};
 
-use super::json::Json;
 use super::resume::script::{Script, What};
 use super::run_limits::RunLimits;
+use tiffany_records::value::Json;
 
 /// How many messages were not received, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

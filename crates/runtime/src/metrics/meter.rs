@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::family::Buckets;
 use tiffany_log::sync::Mutex;
+use tiffany_records::metrics::Buckets;
 
 /// Only grows.
 #[derive(Debug, Default)]

@@ -16,26 +16,23 @@
 //! # Ok::<(), tiffany::RunError>(())
 //! ```
 
-mod catalogue;
 mod disk;
-mod family;
 mod meter;
 mod meters;
 mod process;
 mod reading;
 mod standing;
 mod stretch;
-mod text;
 
 use std::sync::Arc;
 
-pub use catalogue::{About, CATALOGUE};
-pub use family::{Buckets, Family, Kind, Reading, Sample, Snapshot};
 pub(crate) use meter::MOST_NAMES;
 pub(crate) use meters::{AttemptOutcome, CallMeters, Meters};
 pub(crate) use standing::LogStanding;
 pub(crate) use stretch::Stretch;
-pub use text::CONTENT_TYPE;
+pub use tiffany_records::metrics::{
+    About, Buckets, CATALOGUE, CONTENT_TYPE, Family, Kind, Reading, Sample, Snapshot,
+};
 
 use crate::context;
 use crate::handle::RuntimeHandle;

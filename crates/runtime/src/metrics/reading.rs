@@ -2,14 +2,15 @@
 
 use tiffany_kernel::{BlockReason, CallKind};
 
-use super::catalogue::{self as about, About, CATALOGUE};
 use super::disk::Disk;
-use super::family::{Family, Kind, Reading, Snapshot};
 use super::meter::Histogram;
 use super::meters::{ATTEMPT_OUTCOMES, Meters, RUN_OUTCOMES, Waited};
 use super::process::Process;
 use super::standing::Standing;
 use crate::pal::Counts;
+use tiffany_records::metrics::{
+    About, CATALOGUE, Family, Kind, Reading, Snapshot, catalogue as about,
+};
 
 /// The families of the catalogue, being filled.
 struct Sheet(Vec<Family>);

@@ -7,12 +7,12 @@ use tiffany_kernel::{
     ErrorKind, Event, EventKind, Events, LogLevel, Run, Showing, Shown, Stage, Tid, Time,
 };
 
-use super::activity::{Data, TaskId};
 use super::hub::Hub;
 use super::settings::Settings;
 use super::state::{Clean, Draft, State, TurnDraft};
 use crate::runtime::Runtime;
 use tiffany_records::RunError;
+use tiffany_records::activity::{Data, TaskId};
 use tiffany_records::redact::Redactions;
 
 /// So many events may wait for a reader to be out of the way.

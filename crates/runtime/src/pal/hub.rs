@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tiffany_kernel::{Shown, Stage, Tid, Time};
 
-use super::activity::{Data, TaskId};
 use super::crier::Crier;
 use super::feed::data_of;
 use super::settings::Settings;
 use super::state::{Draft, State};
-use super::subscription::{Detail, Subscription, Wanted};
+use super::subscription::Subscription;
 use crate::clock::Steady;
 use tiffany_log::sync::{Mutex, MutexGuard};
+use tiffany_records::activity::{Data, Detail, TaskId, Wanted};
 use tiffany_records::redact::Redactions;
 
 /// The events of all runs of a runtime. There is one from [`Runtime::activity`](crate::Runtime::activity) and

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use tiffany_kernel::{BlockReason, Stage, Tid, Time};
 
-use super::activity::{Activity, Data, TaskId};
 use super::ring::{Kept, Ring};
 use super::sleeper::Sleeper;
+use tiffany_records::activity::{Activity, Data, TaskId};
 
 /// One run's events, or all.
 pub(super) struct Lane {

@@ -26,7 +26,6 @@
 //! # Ok::<(), tiffany::RunError>(())
 //! ```
 
-mod activity;
 mod calls;
 mod crier;
 mod feed;
@@ -40,10 +39,10 @@ mod sleeper;
 mod state;
 mod subscription;
 
-pub use activity::{Activity, Data, StepData, TaskId};
 pub use calls::{log, output, progress, stage};
 pub(crate) use feed::Feed;
 pub use hub::{Counts, Hub};
 pub use settings::Settings;
-pub use subscription::{Detail, Subscription, Timeout, Told, Wanted};
+pub use subscription::{Subscription, Timeout, Told};
 pub use tiffany_kernel::{LogLevel, Showing, Shown, Stage};
+pub use tiffany_records::activity::{Activity, Data, Detail, StepData, TaskId, Wanted};

@@ -4,11 +4,11 @@
 use proptest::prelude::*;
 use tiffany_kernel::{RunId, Stage, Tid, Time};
 
-use super::activity::{Data, TaskId};
 use super::hub::Hub;
 use super::settings::Settings;
 use super::state::{Draft, TurnDraft};
-use super::subscription::{Detail, Subscription, Told, Wanted};
+use super::subscription::{Subscription, Told};
+use tiffany_records::activity::{Data, Detail, TaskId, Wanted};
 
 /// What is done, one after the other.
 #[derive(Clone, Debug)]

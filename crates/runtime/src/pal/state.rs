@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use tiffany_kernel::{BlockReason, Stage, Tid, Time};
 
-use super::activity::{Activity, Data, TaskId};
 use super::lane::{Lane, Turn};
 use super::settings::Settings;
 use super::sleeper::Sleeper;
+use tiffany_records::activity::{Activity, Data, TaskId};
 use tiffany_records::redact::Redactions;
 
 /// About how much memory a run's lane needs besides its events.

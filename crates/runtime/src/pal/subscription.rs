@@ -6,9 +6,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
+use tiffany_records::activity::{Activity, Detail, Wanted};
 
-use super::activity::{Activity, TaskId};
 use super::hub::Hub;
 use super::lane::{Lane, Turn};
 use super::ring::{Cursor, Kept};
@@ -16,41 +15,6 @@ use super::sleeper::Sleeper;
 
 /// How many events a reader takes at once.
 const HANDFUL: usize = 128;
-
-/// Which events somebody wants.
-///
-/// ```
-/// use tiffany::pal::{Detail, Wanted};
-///
-/// let wanted = Wanted::new().from(1).detail(Detail::All).ghosts(false);
-/// # let _ = wanted;
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct Wanted {
-    /// Of this run alone; `None`: of all.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub run: Option<TaskId>,
-    /// From this number on, as far as it is still known; `None`: only what comes from now on.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub from: Option<u64>,
-    /// How much of what happens.
-    pub detail: Detail,
-    /// Whether what happens again because a run is brought back or replayed is wanted too.
-    pub ghosts: bool,
-}
-
-/// How much of what happens somebody wants to see.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Detail {
-    /// All but who has the turn: everything but `Running`, `Blocked` and `Woken`.
-    #[default]
-    Notable,
-    /// Every turn too. Runs that are watched like this are a little slower.
-    All,
-}
 
 /// What a reader is told.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,43 +26,6 @@ pub enum Told {
         /// How many.
         count: u64,
     },
-}
-
-impl Default for Wanted {
-    fn default() -> Wanted {
-        Wanted::new()
-    }
-}
-
-impl Wanted {
-    /// The notable events of all runs, ghosts included, from now on.
-    pub fn new() -> Wanted {
-        Wanted { run: None, from: None, detail: Detail::Notable, ghosts: true }
-    }
-
-    /// Those of this run alone.
-    pub fn run(mut self, run: impl Into<TaskId>) -> Wanted {
-        self.run = Some(run.into());
-        self
-    }
-
-    /// From this number on, as far as they are still known.
-    pub fn from(mut self, seq: u64) -> Wanted {
-        self.from = Some(seq);
-        self
-    }
-
-    /// How much of what happens.
-    pub fn detail(mut self, detail: Detail) -> Wanted {
-        self.detail = detail;
-        self
-    }
-
-    /// Whether what happens again is wanted too.
-    pub fn ghosts(mut self, ghosts: bool) -> Wanted {
-        self.ghosts = ghosts;
-        self
-    }
 }
 
 /// Somebody who reads events. It may be taken to any thread. Dropped, it wants nothing any more.

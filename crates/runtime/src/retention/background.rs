@@ -10,9 +10,9 @@ use std::time::Duration;
 use tiffany_kernel::{ErrorKind, TaskError};
 
 use super::keeper::Keeper;
-use super::rule::Retention;
 use super::work::Pruned;
 use crate::inbox::Inbox;
+use tiffany_records::retention::Retention;
 
 /// The thread rests for so long at least, whatever is asked for.
 const SHORTEST: Duration = Duration::from_millis(1);

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tiffany_kernel::{Time, Uuid};
 
-use crate::durable::{Needed, Stand, needed};
+use crate::durable::{Needed, needed};
 use tiffany_log::{BlobHash, LogError, RunState, Stamp, View, blob_names};
+use tiffany_records::key::LogEnd;
 use tiffany_records::{Glance, Outcome};
 
 /// A run that is over.
@@ -33,7 +34,7 @@ pub(super) struct Facts {
 /// What was seen before.
 #[derive(Default)]
 pub(super) struct Memory {
-    seen: HashMap<Uuid, (Stand, Fact)>,
+    seen: HashMap<Uuid, (LogEnd, Fact)>,
     parents: HashMap<Uuid, Option<Uuid>>,
 }
 
@@ -46,7 +47,7 @@ impl Memory {
         let mut seen = HashMap::new();
         for (run, entry) in view.runs() {
             facts.bytes += entry.len;
-            let stand = Stand { generation: entry.generation, seq: entry.seq, crc: entry.crc };
+            let stand = LogEnd { generation: entry.generation, seq: entry.seq, crc: entry.crc };
             let is_damaged = view.refused(run).is_some();
             match entry.state {
                 RunState::Removed => drop(self.parents.remove(&run)),

@@ -7,16 +7,17 @@ use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
 use super::facts::Memory;
 use super::plan::Plan;
-use super::remains::of_log;
-use super::rule::Retention;
 use super::work::{Ask, Pruned};
 use crate::clock::Clock;
-use crate::control::{Control, Request};
+use crate::control::Control;
 use crate::durable::{DurableRun, not_over};
 use crate::inbox::Inbox;
 use crate::runtime::Runtime;
 use tiffany_log::{Collected, Disk, RealDisk, RunState, View};
 use tiffany_records::RunError;
+use tiffany_records::errors::log_failed;
+use tiffany_records::request::Request;
+use tiffany_records::retention::Retention;
 
 /// Removes and compacts runs of a log that are over, through the process that has its directory or, where none has, on the log itself, which is then
 /// this one's for as long as the keeper lives.
@@ -78,7 +79,7 @@ impl Keeper {
 }
 
 fn look(dir: &Path) -> Result<View, TaskError> {
-    View::open(Arc::new(RealDisk), dir).map_err(of_log)
+    View::open(Arc::new(RealDisk), dir).map_err(log_failed)
 }
 
 /// Compacts runs of the log in a directory.
@@ -123,7 +124,7 @@ fn plan(
     now: tiffany_kernel::Time,
 ) -> Result<Plan, TaskError> {
     let blobs = rules.iter().any(|rule| rule.max_bytes.is_some());
-    let facts = memory.look(view, blobs).map_err(of_log)?;
+    let facts = memory.look(view, blobs).map_err(log_failed)?;
     Ok(Plan::new(&facts, rules, now))
 }
 
@@ -146,7 +147,7 @@ fn resting(view: &View, runs: &[Uuid]) -> Result<Vec<Uuid>, TaskError> {
 }
 
 impl Ask for Runtime {
-    fn request(&mut self, request: Request) -> Result<crate::control::Answer, TaskError> {
+    fn request(&mut self, request: Request) -> Result<tiffany_records::request::Answer, TaskError> {
         self.carry_out(request)
     }
 }

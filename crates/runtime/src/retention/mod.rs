@@ -35,15 +35,12 @@ mod background;
 mod facts;
 mod keeper;
 mod plan;
-mod remains;
-mod rule;
 mod work;
 
 pub(crate) use background::Background;
 pub use keeper::{Keeper, plan_of};
 pub(crate) use keeper::{carry_out, collect_blobs, compact};
 pub use plan::{Candidate, Kept, Plan, Why};
-pub(crate) use remains::Remains;
-pub use rule::Retention;
+pub use tiffany_records::retention::Retention;
 pub use work::Pruned;
 pub(crate) use work::remove;

@@ -6,9 +6,9 @@ use serde::Serialize;
 use tiffany_kernel::{Time, Uuid};
 
 use super::facts::{Fact, Facts};
-use super::rule::Retention;
 use tiffany_log::Stamp;
 use tiffany_records::Outcome;
+use tiffany_records::retention::Retention;
 
 /// What would be done.
 #[derive(Clone, Debug, Default)]

@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 use tiffany_kernel::{TaskError, Uuid};
 
 use super::plan::Plan;
-use super::remains::{Remains, of_log};
-use crate::control::{Answer, Control, Request, unexpected};
+use crate::control::{Control, unexpected};
 use tiffany_log::{Collected, LogError, View};
+use tiffany_records::errors::log_failed;
+use tiffany_records::request::{Answer, Request};
+use tiffany_records::retention::Remains;
 
 /// So many runs are removed at once.
 const REMOVED: usize = 256;
@@ -180,6 +182,6 @@ impl Pruned {
 fn compaction_failed(run: Uuid, error: LogError) -> TaskError {
     match error {
         LogError::UnknownRun(_) => tiffany_records::errors::run_removed(run),
-        error => of_log(error),
+        error => log_failed(error),
     }
 }

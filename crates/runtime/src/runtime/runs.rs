@@ -11,9 +11,9 @@ use tiffany_kernel::{
 use super::{Hosted, Runtime};
 use crate::context;
 use crate::durable::{Hosting, Page};
-use crate::pal::TaskId;
 use crate::trace::Who;
 use tiffany_records::RunError;
+use tiffany_records::activity::TaskId;
 
 impl Hosted {
     /// Writes what the run did before whatever is written next, and gives the number of its turns. What a run did whose code was

@@ -14,15 +14,18 @@ use tiffany_kernel::{TaskError, TaskInfo, Time, Uuid};
 
 use crate::builder::Builder;
 use crate::clock::Clock;
-use crate::control::{self, OpenApproval, Request, Ruling, Tell};
-use crate::durable::{CommitTime, DurableRun, Fork, mixed, own};
+use crate::control::{self};
+use crate::durable::{CommitTime, DurableRun, mixed};
 use crate::host::{Entropy, Workers};
-use crate::inbox::Settlement;
 use crate::inline::Inline;
-use crate::retention::{Pruned, Retention};
+use crate::retention::Pruned;
 use crate::runtime::Runtime;
+use crate::tell::Tell;
 use tiffany_log::{Collected, Disk};
 use tiffany_records::RunError;
+use tiffany_records::request::{Fork, OpenApproval, Request, Ruling, Settlement};
+use tiffany_records::retention::Retention;
+use tiffany_records::value::own;
 
 /// Where a [`Simulation`] runs.
 #[derive(Clone)]

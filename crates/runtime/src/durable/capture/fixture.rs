@@ -8,7 +8,6 @@ use tiffany_kernel::{ErrorKind, TaskError, Tid, Uuid};
 
 use super::error::CaptureError;
 use super::redaction::{Found, Redaction};
-use crate::durable::json::encode;
 use crate::durable::resume::rehearsal::Until;
 use crate::durable::resume::script::Script;
 use crate::durable::resume::verdict::{Deeds, Verdict};
@@ -18,6 +17,7 @@ use tiffany_log::{
 };
 use tiffany_records::RunError;
 use tiffany_records::record::{self, Captured, Encode};
+use tiffany_records::value::encode;
 
 /// The records of one run, checked.
 pub struct Fixture {

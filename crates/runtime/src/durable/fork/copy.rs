@@ -9,23 +9,23 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tiffany_kernel::{ErrorKind, TaskError, Tid, Time, Uuid};
 
-use super::{Fork, Reply, shape};
+use super::shape;
 use crate::durable::journal::error_json;
-use crate::durable::json::{decode, encode};
-use crate::durable::plain::marked;
-use crate::durable::resume::resuming::{fetch, log_failed};
+use crate::durable::resume::resuming::fetch;
 use crate::durable::resume::script::{Script, unwrapped};
-use crate::durable::runs::uuid_of;
 use tiffany_log::{
     Batch, BlobHash, Chain, Disk, Line, LogError, LogLine, Payload, Reader, RecordType, RunReader,
     Stamp,
 };
-use tiffany_records::errors::compacted;
-use tiffany_records::errors::no_such_run;
+use tiffany_records::errors::{compacted, log_failed, no_such_run};
 use tiffany_records::json::compact;
+use tiffany_records::key::run_id;
 use tiffany_records::record::{
     self, Digits, EffectEnd, Encode, Field, Forked, Record, Text, Value as Written, owned,
 };
+use tiffany_records::request::{Fork, ForkReply};
+use tiffany_records::value::plain::marked;
+use tiffany_records::value::{decode, encode};
 
 /// Where the records of a run are.
 pub(crate) struct Source<'a> {
@@ -113,7 +113,7 @@ pub(crate) fn copy(
                 let batch = empty.take().unwrap_or_default();
                 begun = Some(Copying::begin(&record, run, at, fork, (batch, clock), &is_free)?);
             }
-            Some(copying) if records == at && fork.reply.is_some() => {
+            Some(copying) if records == at && fork.has_reply() => {
                 copying.change(&record, fork, source, clock)?;
             }
             Some(copying) => copying.add(&record),
@@ -126,7 +126,7 @@ pub(crate) fn copy(
         let why = format!("it has records 1 to {records}{generation}");
         return Err(not_there(run, at, &why));
     };
-    if fork.reply.is_some() && at == 1 {
+    if fork.has_reply() && at == 1 {
         return Err(no_answer(run, at, RecordType::RunStart.name()));
     }
     if copying.living.is_empty() {
@@ -159,9 +159,9 @@ impl Copying {
             return Err(not_there(parent, at, "its first record is not the beginning of a run"));
         };
         let of_parent = owned(start.id);
-        let (id, seed) = match &fork.id {
+        let (id, seed) = match fork.new_id() {
             Some(id) => match is_free(id) {
-                Some(seed) => (id.clone(), seed),
+                Some(seed) => (id.to_owned(), seed),
                 None => {
                     let message = format!("the id `{id}` belongs to another run");
                     return Err(TaskError::new(ErrorKind::OtherRun, message));
@@ -169,7 +169,7 @@ impl Copying {
             },
             None => free_id(&of_parent, at, is_free),
         };
-        let mut chain = Chain::new(uuid_of(&id));
+        let mut chain = Chain::new(run_id(&id));
         let generation = record.generation().unwrap_or(1);
         let ts = Stamp::from_unix_nanos(clock.as_nanos());
         let comes_from = format!(
@@ -227,29 +227,29 @@ impl Copying {
         for (name, value) in record.fields().filter(|(name, _)| !replaced.contains(name)) {
             line = keep(line, name, value);
         }
-        line = match &fork.reply {
-            Some(Reply::Value(value)) => {
+        line = match fork.reply() {
+            Some(ForkReply::Value(value)) => {
                 let was = recorded_value(&was, source)?;
-                if !fork.as_is {
+                if !fork.is_as_is() {
                     check_shape(&was, value, record.seq, run)?;
                 }
                 let json = compact(with_tags_of(&was, value.get()));
                 Some(Written::Plain(&json)).write(&mut line, "value");
                 line
             }
-            Some(Reply::Error(_)) if matches!(was, Record::Message(_)) => {
+            Some(ForkReply::Error(_)) if matches!(was, Record::Message(_)) => {
                 let message = format!(
                     "record {} of run {run} is a message, which is there or not and cannot fail",
                     record.seq
                 );
                 return Err(TaskError::new(ErrorKind::NotAnAnswer, message));
             }
-            Some(Reply::Error(error)) => line.json("error", &error_json(error)),
+            Some(ForkReply::Error(error)) => line.json("error", &error_json(error)),
             None => line,
         };
         line = line.flag("set", true);
         line = line.str("set_ts", Stamp::from_unix_nanos(clock.as_nanos()).as_str());
-        if let Some(by) = &fork.by {
+        if let Some(by) = fork.maker() {
             line = line.str("set_by", by);
         }
         line.end();
@@ -258,7 +258,7 @@ impl Copying {
 
     /// The record that says that it is a fork.
     fn end(mut self, parent: Uuid, at: u64, fork: &Fork, clock: Time) -> Result<Copied, TaskError> {
-        let allow = encode(&fork.allow)?;
+        let allow = encode(fork.allowed())?;
         let stamp = Stamp::from_unix_nanos(clock.as_nanos());
         let parent = parent.to_string();
         let forked = Forked {

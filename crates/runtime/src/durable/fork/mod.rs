@@ -9,130 +9,19 @@ mod copy;
 mod inheritance;
 mod shape;
 
-use std::collections::BTreeSet;
-
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use tiffany_kernel::{ErrorKind, TaskError, Uuid};
+use tiffany_records::request::{Answer, Fork, Request};
 
 pub(in crate::durable) use self::branch::Branch;
 pub(crate) use self::copy::{Copied, Source, copy};
-use super::plain::accept;
 use super::runs::{DurableRun, Known};
-use super::serving::raw;
-use crate::approval::user_name;
-use crate::control::{Answer, Request, unexpected};
+use crate::control::unexpected;
 use crate::runtime::Runtime;
 use tiffany_records::RunError;
+use tiffany_records::value::plain::accept;
 
 /// Allows every effect.
 pub(in crate::durable) const ALL: &str = "*";
-
-/// How a fork differs from its parent.
-///
-/// ```
-/// use tiffany::durable::Fork;
-///
-/// let fork = Fork::new().set_reply(&7)?.allow("mail").id("what if");
-/// # drop(fork);
-/// # Ok::<(), tiffany::TaskError>(())
-/// ```
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Fork {
-    reply: Option<Reply>,
-    as_is: bool,
-    allow: BTreeSet<String>,
-    id: Option<String>,
-    #[serde(default)]
-    by: Option<String>,
-}
-
-/// What the record at which a fork begins says instead.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Reply {
-    Value(Box<RawValue>),
-    Error(TaskError),
-}
-
-impl Fork {
-    /// One that is as its parent was, and does nothing that its parent has not done.
-    pub fn new() -> Fork {
-        Fork::default()
-    }
-
-    /// The answer in the record at which the fork begins is this instead. It must have the shape of the one that is there.
-    pub fn set_reply(self, value: &impl Serialize) -> Result<Fork, TaskError> {
-        Ok(Fork { reply: Some(Reply::Value(raw(value)?)), ..self })
-    }
-
-    /// The answer in the record at which the fork begins is an error with this message instead.
-    pub fn fail(self, message: impl Into<String>) -> Fork {
-        self.fail_with(TaskError::failed(message))
-    }
-
-    /// The same with an error as it is.
-    pub(crate) fn fail_with(self, error: TaskError) -> Fork {
-        Fork { reply: Some(Reply::Error(error)), ..self }
-    }
-
-    /// The fork with another value, or another error, as its answer.
-    pub(crate) fn with_reply(
-        self,
-        value: impl Fn(Box<RawValue>) -> Result<Box<RawValue>, TaskError>,
-        error: impl Fn(TaskError) -> TaskError,
-    ) -> Result<Fork, TaskError> {
-        let reply = match self.reply {
-            Some(Reply::Value(given)) => Some(Reply::Value(value(given)?)),
-            Some(Reply::Error(given)) => Some(Reply::Error(error(given))),
-            None => None,
-        };
-        Ok(Fork { reply, ..self })
-    }
-
-    /// What it is called, and what it names.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
-        self.id.iter().chain(&self.allow)
-    }
-
-    /// Whether it has another answer than its parent.
-    pub(crate) fn has_reply(&self) -> bool {
-        self.reply.is_some()
-    }
-
-    /// The answer may have another shape than the one that is there.
-    pub fn as_is(self) -> Fork {
-        Fork { as_is: true, ..self }
-    }
-
-    /// The fork may do effects of this name that its parent has no answer for; those of every name if it is `*`. Messages to other runs have the
-    /// name `send`.
-    pub fn allow(mut self, name: impl Into<String>) -> Fork {
-        self.allow.insert(name.into());
-        self
-    }
-
-    /// Who makes the fork: its log has this name beside the answer that it changes. Requests through the control socket are known by the
-    /// user who makes them.
-    pub fn by(self, name: impl Into<String>) -> Fork {
-        Fork { by: Some(name.into()), ..self }
-    }
-
-    /// Names the user who asks, unless a user is named already.
-    pub(crate) fn asked_by_user(self, uid: u32) -> Fork {
-        Fork { by: self.by.or_else(|| Some(user_name(uid))), ..self }
-    }
-
-    /// The id that it was given, if it was.
-    pub(crate) fn new_id(&self) -> Option<&str> {
-        self.id.as_deref()
-    }
-
-    /// The fork's id. Without one it is the parent's, with the number of the record: `order-7~12`.
-    pub fn id(self, id: impl Into<String>) -> Fork {
-        Fork { id: Some(id.into()), ..self }
-    }
-}
 
 impl Runtime {
     /// Forks a run at a record: a new run begins with all that the other one had up to there, and goes its own way.
@@ -215,11 +104,11 @@ impl Runtime {
         self.hand_in();
         let clock = self.host.clock.now();
         let durable = self.durable.as_mut().expect("only asked for where there is a log");
-        durable.log.catch_up().map_err(super::log_failed)?;
+        durable.log.catch_up().map_err(tiffany_records::errors::log_failed)?;
         let source = Source { disk: &*durable.disk, root: &durable.root, run: parent };
         let (entropy, empty) = (&self.host.entropy, durable.page.batch.another());
         let Copied { id, chain, mut batch } = copy(&source, at, fork, clock, empty, |id| {
-            let uuid = super::runs::uuid_of(id);
+            let uuid = tiffany_records::key::run_id(id);
             let knows = |run: Uuid| durable.runs.contains_key(&run);
             let is_free = !knows(uuid) && super::runs::refuse_ambiguous(id, knows).is_ok();
             is_free.then(|| entropy.seed_of(uuid))

@@ -7,9 +7,9 @@ use super::divergence::Divergence;
 use super::proposal::{self, Proposal};
 use super::script::Script;
 use crate::context::{self, Entered};
-use crate::durable::json::Json;
 use crate::runtime::Runtime;
 use tiffany_log::Chain;
+use tiffany_records::value::Json;
 
 /// How many rounds are looked ahead, at most.
 const AHEAD: usize = 1_000;

@@ -18,11 +18,11 @@ use super::halt::Halt;
 use super::rehearsal::{Act, act_of};
 use super::script::{Recorded, Script, Told, What, unwrapped};
 use crate::durable::journal::{waits, write_call};
-use crate::durable::json::is_same;
 use tiffany_log::mutation::Mutation;
 use tiffany_log::{Batch, BlobHash, Chain, RecordType, Stamp};
 use tiffany_records::call_words::call_word;
 use tiffany_records::redact::Redactions;
+use tiffany_records::value::is_same;
 
 /// A replay under way.
 pub(crate) struct Replay {

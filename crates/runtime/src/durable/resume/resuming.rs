@@ -7,7 +7,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
-use tiffany_records::errors::compacted;
+use tiffany_records::errors::{compacted, log_failed};
 
 use tiffany_kernel::{
     CallKind, Completion, ErrorKind, LogLevel, Mode, Order, Port, RecordKind, Recording, Rules,
@@ -27,15 +27,15 @@ use crate::durable::hosting::{Durable, Hosting};
 use crate::durable::journal::Journal;
 use crate::durable::language::Wanted;
 use crate::durable::run_limits::Overrun;
-use crate::durable::runs::{Beginning, Ending, Known, Stand};
+use crate::durable::runs::{Beginning, Ending, Known};
 use crate::durable::shelved::Shelved;
-use crate::pal::Data;
 use crate::runtime::Runtime;
 use crate::trace::Who;
 use tiffany_log::mutation::Mutation;
 use tiffany_log::{Chain, CurrentTurn, Disk, LogError, Payload, RunReader, read_blob};
 use tiffany_records::RunError;
-use tiffany_records::key::Received;
+use tiffany_records::activity::Data;
+use tiffany_records::key::{LogEnd, Received};
 use tiffany_records::record::Record;
 use tiffany_records::redact::shown;
 
@@ -70,7 +70,7 @@ impl Runtime {
         };
         if script.is_compacted {
             // Only runs that are over are; the index that said so is lost.
-            let known = Known::Over(Stand::of(&chain), None);
+            let known = Known::Over(LogEnd::of(&chain), None);
             self.durable_mut().runs.insert(uuid, known);
             return;
         }
@@ -705,8 +705,4 @@ fn recording(word: &str) -> Recording {
         "outward" => Recording::Outward,
         _ => Recording::Every,
     }
-}
-
-pub(crate) fn log_failed(error: LogError) -> TaskError {
-    TaskError::new(ErrorKind::LogFailed, error.to_string())
 }

@@ -7,11 +7,9 @@ use std::sync::Arc;
 use tiffany_kernel::{CallKind, TaskError, Tid, Time, Uuid, Value};
 
 use super::halt::Means;
-use crate::approval::stamped;
 use crate::durable::cancellation::Cancel;
 use crate::durable::earlier::Continued;
 use crate::durable::hold::HoldState;
-use crate::durable::json::{Json, decode};
 use crate::durable::snapshot::tables::Snapshot;
 use tiffany_log::mutation::Mutation;
 use tiffany_log::{Fields, LogError, LogLine, Payload, Redactor, Stamp};
@@ -22,6 +20,8 @@ use tiffany_records::record::{
     Wake, owned,
 };
 use tiffany_records::redact::Redactions;
+use tiffany_records::request::stamped;
+use tiffany_records::value::{Json, decode};
 
 /// What a run was started with.
 #[derive(Clone, Debug, Default)]

@@ -4,9 +4,9 @@
 use tiffany_kernel::{CallKind, ErrorKind, TaskError, Tid};
 
 use super::rehearsal::{Act, Rehearsal};
-use crate::durable::json::is_same;
 use tiffany_log::LogLine;
 use tiffany_records::record::Record;
+use tiffany_records::value::is_same;
 
 /// Whether a run came again as its log has it.
 #[derive(Clone, Debug)]

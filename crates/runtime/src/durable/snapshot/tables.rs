@@ -10,9 +10,9 @@ use tiffany_kernel::{
     EndedTask, HeldPromise, LiveTask, Tables, TaskError, TaskState, Tid, Time, Uuid, Value,
 };
 
-use crate::durable::json::Json;
 use crate::durable::resume::script::Begun;
 use tiffany_log::Stamp;
+use tiffany_records::value::Json;
 
 /// All tables.
 #[derive(Default, Serialize, Deserialize)]

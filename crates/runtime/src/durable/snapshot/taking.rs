@@ -8,11 +8,11 @@ use tiffany_kernel::{CallKind, ErrorKind, Recording, TaskError};
 use super::tables::Snapshot;
 use crate::durable::earlier::{Continued, Earlier};
 use crate::durable::journal::Started;
-use crate::durable::json::Json;
 use crate::durable::runs::{DurableRun, word};
 use crate::runtime::Runtime;
 use tiffany_records::RunError;
 use tiffany_records::redact::shown;
+use tiffany_records::value::Json;
 
 /// After a failed attempt there is another when so much of what is usual was written besides.
 const AGAIN_AFTER: u64 = 8;

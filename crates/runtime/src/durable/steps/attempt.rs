@@ -17,7 +17,6 @@ use super::checkpoint::{Refusal, Slot};
 use super::chunks::Chunks;
 use super::showing::Onlookers;
 use super::step::Kind;
-use crate::durable::json::{Json, encode};
 use crate::future_task::panic_error;
 use crate::inbox::{Inbox, Letter};
 use crate::panics;
@@ -25,6 +24,7 @@ use crate::step_watch::StepWatch;
 use crate::trace::Tracer;
 use tiffany_log::DirLock;
 use tiffany_log::sync::Mutex;
+use tiffany_records::value::{Json, encode};
 
 /// One attempt at a step, as its work sees it.
 ///

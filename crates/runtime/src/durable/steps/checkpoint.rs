@@ -14,10 +14,10 @@ use tiffany_kernel::{CallRef, ErrorKind, TaskError};
 use super::attempt::{Attempt, StepError};
 use crate::context;
 use crate::durable::commit::AfterCommit;
-use crate::durable::json::{decode, encode};
 use crate::inbox::Letter;
 use crate::runtime::Runtime;
 use tiffany_log::sync::{Condvar, Mutex};
+use tiffany_records::value::{decode, encode};
 
 /// Why a checkpoint was not taken.
 #[derive(Clone, Copy, Debug)]

@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 use tiffany_kernel::{Showing, TaskError, panic_text};
 
 use super::attempt::{Attempt, StepError};
-use crate::durable::json::{decode, encode};
 use tiffany_log::sync::{Condvar, Mutex};
+use tiffany_records::value::{decode, encode};
 
 /// How many chunks wait for who watches them.
 const ROOM: usize = 1024;

@@ -4,9 +4,9 @@ use tiffany_kernel::{CallRef, Completion};
 
 use super::effects::State;
 use super::step::Kind;
-use crate::control::{Decision, Doubt};
 use crate::metrics::AttemptOutcome;
 use crate::runtime::Runtime;
+use tiffany_records::request::{Decision, Doubt};
 
 impl Runtime {
     /// A step that was cut off waits for a person, if it is one that does.

@@ -20,10 +20,10 @@ use crate::durable::commit::AfterCommit;
 use crate::durable::resume::script::Begun;
 use crate::inbox::Inbox;
 use crate::metrics::{AttemptOutcome, MOST_NAMES};
-use crate::pal::{Data, StepData};
 use crate::runtime::Runtime;
 use crate::trace::Tracer;
 use tiffany_log::mutation::Mutation;
+use tiffany_records::activity::{Data, StepData};
 
 /// All steps of a runtime that are not over.
 #[derive(Default)]

@@ -6,7 +6,8 @@ use std::cell::RefCell;
 use tiffany_kernel::{LogLevel, Showing, Shown, Stage, Tid};
 
 use super::attempt::Attempt;
-use crate::pal::{Hub, TaskId};
+use crate::pal::Hub;
+use tiffany_records::activity::TaskId;
 
 /// Where an attempt shows what it does, and as whose.
 pub(crate) struct Onlookers {

@@ -15,7 +15,8 @@ use tiffany_kernel::{CallKind, EffectWork, ErrorKind, Site, SystemCall, TaskErro
 use super::attempt::{Attempt, Job, Spawner, StepError, Tried};
 use super::retry::Retry;
 use crate::call::TryCall;
-use crate::durable::json::{Json, Written, decode, encode};
+use crate::durable::written::Written;
+use tiffany_records::value::{Json, decode, encode};
 
 /// Does blocking work outside the run, on a thread of its own, and writes the result down.
 ///

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use tiffany_kernel::{CallKind, CallRef, Order, RunId, TaskError, Tid};
 
 use super::history::History;
-use crate::approval::Question;
-use crate::durable::json::decode;
 use crate::durable::resume::halt::Halt;
 use crate::durable::resume::replay::Replay;
 use crate::runtime::Runtime;
 use tiffany_records::call_words::call_shown;
+use tiffany_records::request::Question;
+use tiffany_records::value::decode;
 
 impl Runtime {
     /// Starts a run again, before its first record.

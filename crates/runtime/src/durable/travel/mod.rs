@@ -17,8 +17,7 @@ use crate::builder::Builder;
 use crate::runtime::Runtime;
 use tiffany_log::{LogError, RealDisk, RunState, View};
 use tiffany_records::RunError;
-use tiffany_records::errors::compacted;
-use tiffany_records::errors::run_removed;
+use tiffany_records::errors::{compacted, run_removed};
 
 /// A traveller through the records of one run.
 ///

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use tiffany_kernel::{Frame, Sight, Site, TaskError, TaskState, Tid, Value};
 
-use crate::durable::json::Json;
 use crate::durable::language::Language;
 use tiffany_log::LogLine;
+use tiffany_records::value::Json;
 
 /// A run at one of its records.
 #[derive(Clone, Debug)]

@@ -4,31 +4,34 @@
 use serde::{Deserialize, Serialize};
 use tiffany_kernel::{TaskError, Tid, Time, Uuid};
 
-use crate::control::text;
-use crate::durable::{Stand, log_failed, read_too_early};
+use crate::errors::read_too_early;
+use crate::key::Key;
+use crate::key::LogEnd;
+use crate::key::Received;
+use crate::record::{Compacted, Encode, Inline, Record};
+use crate::request::uuid_text::text;
 use tiffany_log::{Batch, Line, LogError, LogLine, Stamp, View};
-use tiffany_records::key::Key;
-use tiffany_records::key::Received;
-use tiffany_records::record::{Compacted, Encode, Inline, Record};
 
 /// A run in few lines, and where its log must end for that to be true.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Remains {
+    /// The run.
     #[serde(with = "text")]
-    pub(crate) run: Uuid,
-    pub(crate) stand: Stand,
+    pub run: Uuid,
+    /// Where its log ends.
+    pub stand: LogEnd,
     /// How many bytes the log has.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// The two records, as they are.
     start: String,
     end: Option<String>,
     /// The last message of each run that sent one.
-    pub(crate) received: Vec<String>,
+    pub received: Vec<String>,
 }
 
 impl Remains {
     /// Reads a run that is over, and checks every line of it. `None`: there is nothing to be saved.
-    pub(crate) fn read(view: &View, run: Uuid) -> Result<Option<Remains>, LogError> {
+    pub fn read(view: &View, run: Uuid) -> Result<Option<Remains>, LogError> {
         let entry = view.run(run).ok_or(LogError::UnknownRun(run))?;
         if let Some(error) = view.refused(run) {
             return Err(error.clone());
@@ -49,14 +52,14 @@ impl Remains {
                 _ => {}
             }
         }
-        let stand = Stand { generation: entry.generation, seq: entry.seq, crc: entry.crc };
+        let stand = LogEnd { generation: entry.generation, seq: entry.seq, crc: entry.crc };
         let received = received.keys();
         let remains = Remains { run, stand, bytes: entry.len, start, end, received };
         Ok(remains.saves().then_some(remains))
     }
 
     /// About how many bytes it has.
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.start.len() + self.end.as_ref().map_or(0, String::len) + 180
     }
 
@@ -68,12 +71,12 @@ impl Remains {
     }
 
     /// Writes it as the run's next generation, and tells where that ends.
-    pub(crate) fn write(
+    pub fn write(
         &self,
         batch: &mut Batch,
         received: &Received,
         now: Time,
-    ) -> Result<Stand, TaskError> {
+    ) -> Result<LogEnd, TaskError> {
         let unreadable = || read_too_early(self.run);
         let start = LogLine::of_checked(&self.start).ok_or_else(unreadable)?;
         let end = self.end.as_deref().map(LogLine::of_checked);
@@ -95,7 +98,7 @@ impl Remains {
             begin(batch, &mut chain, &end).piece(end.fields().rest).end();
         }
         batch.finish(&chain);
-        Ok(Stand::of(&chain))
+        Ok(LogEnd::of(&chain))
     }
 }
 
@@ -110,9 +113,4 @@ fn begin<'a>(
 ) -> Line<'a> {
     let stamp = record.stamp().unwrap_or_else(|| Stamp::from_unix_nanos(0));
     Line::begin(batch, chain, &stamp, record.kind, record.tid)
-}
-
-/// The error of a log as a task has it.
-pub(super) fn of_log(error: LogError) -> TaskError {
-    log_failed(error)
 }

@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
 
-use super::request::{maybe_text, text, texts};
+use super::uuid_text::{maybe_text, text, texts};
+use crate::Outcome;
+use crate::key::run_id;
+use crate::redact;
 use tiffany_log::Stamp;
-use tiffany_records::Outcome;
-use tiffany_records::redact;
 
 /// Where a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -202,7 +203,7 @@ pub struct TaskSummary {
 /// Which runs are asked for, in which order, and how many at once.
 ///
 /// ```
-/// use tiffany::control::{RunQuery, SortBy, State};
+/// use tiffany_records::request::{RunQuery, SortBy, State};
 ///
 /// let failed = RunQuery { states: vec![State::Failed], limit: 20, ..RunQuery::default() };
 /// assert_eq!(failed.sort, SortBy::Started);
@@ -344,7 +345,8 @@ impl RunQuery {
         Ok(Looked { query: self, states, text, after })
     }
 
-    pub(crate) fn wants(&self, state: State) -> bool {
+    /// Whether runs in this state are asked for.
+    pub fn wants(&self, state: State) -> bool {
         match self.states.is_empty() {
             true => state != State::Removed,
             false => self.states.contains(&state),
@@ -424,10 +426,7 @@ impl Looked<'_> {
     }
 
     /// The first of these rows that come after the cursor, in order, one more than a page has; and how many there are in all.
-    pub(crate) fn pick<'r, T>(
-        &self,
-        rows: impl Iterator<Item = Row<'r, T>>,
-    ) -> (Vec<Row<'r, T>>, u64) {
+    pub fn pick<'r, T>(&self, rows: impl Iterator<Item = Row<'r, T>>) -> (Vec<Row<'r, T>>, u64) {
         let mut total = 0;
         let mut picked: Vec<(Key<'r>, Row<'r, T>)> = Vec::new();
         for row in rows.filter(|row| self.is_wanted(row)) {
@@ -452,12 +451,13 @@ impl Looked<'_> {
         (picked.into_iter().map(|(_, row)| row).collect(), total)
     }
 
-    pub(crate) fn limit(&self) -> usize {
+    /// How many runs a page has at most.
+    pub fn limit(&self) -> usize {
         self.query.limit.clamp(1, RunQuery::MOST)
     }
 
     /// Where one goes on after this row.
-    pub(crate) fn cursor<T>(&self, row: &Row<'_, T>) -> String {
+    pub fn cursor<T>(&self, row: &Row<'_, T>) -> String {
         let letter = self.query.letter();
         let key = match self.key(row) {
             Key::Time(time) => format!("{:x}", time.as_nanos()),
@@ -471,12 +471,12 @@ impl Looked<'_> {
 pub const SHORTEST: usize = 4;
 
 /// The run that is called so: by its UUID, by the id it was started with, or by the beginning of its UUID.
-pub(crate) fn find_named<I: Iterator<Item = Uuid>>(
+pub fn find_named<I: Iterator<Item = Uuid>>(
     name: &str,
     known: impl Fn(&Uuid) -> bool,
     between: impl FnOnce(Uuid, Uuid) -> I,
 ) -> Result<Uuid, TaskError> {
-    let exact = [Uuid::parse(name), Some(crate::durable::run_id(name))];
+    let exact = [Uuid::parse(name), Some(run_id(name))];
     if let Some(run) = exact.into_iter().flatten().find(known) {
         return Ok(run);
     }
@@ -507,14 +507,14 @@ pub(crate) fn find_named<I: Iterator<Item = Uuid>>(
 }
 
 /// A moment as it is told.
-pub(crate) fn moment(time: Time) -> String {
+pub fn moment(time: Time) -> String {
     Stamp::from_unix_nanos(time.as_nanos()).as_str().to_owned()
 }
 
 /// Reads a moment in RFC 3339, in UTC, from which the end may be left out: `2026-11-05`, `2026-11-05T09:41Z`.
 ///
 /// ```
-/// use tiffany::control::parse_moment;
+/// use tiffany_records::request::parse_moment;
 ///
 /// assert_eq!(parse_moment("2026-11-05"), parse_moment("2026-11-05T00:00:00.000000000Z"));
 /// assert!(parse_moment("2026-11-05T09:41Z") < parse_moment("2026-11-05T09:41:00.5Z"));

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tiffany_records::Outcome;
+use crate::Outcome;
 
 /// A rule about runs that are over. Runs that are not over are never touched, and neither is the parent of a fork that is not over.
 ///
@@ -23,11 +23,16 @@ use tiffany_records::Outcome;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
-    pub(super) older_than: Option<Duration>,
-    pub(super) keep: Option<usize>,
-    pub(super) max_bytes: Option<u64>,
-    pub(super) only: BTreeSet<Outcome>,
-    pub(super) compact_after: Option<Duration>,
+    /// Removes runs that ended longer ago than this.
+    pub older_than: Option<Duration>,
+    /// Removes all but so many.
+    pub keep: Option<usize>,
+    /// Removes the oldest beyond this size.
+    pub max_bytes: Option<u64>,
+    /// The outcomes it is about; none stands for all.
+    pub only: BTreeSet<Outcome>,
+    /// Compacts runs that ended longer ago than this.
+    pub compact_after: Option<Duration>,
 }
 
 impl Retention {
@@ -64,7 +69,7 @@ impl Retention {
     }
 
     /// Whether it is about runs that ended like this.
-    pub(super) fn is_about(&self, outcome: Outcome) -> bool {
+    pub fn is_about(&self, outcome: Outcome) -> bool {
         self.only.is_empty() || self.only.contains(&outcome)
     }
 }

@@ -1,14 +1,17 @@
 //! What was read of all meters at one moment, as plain data: it can be looked at, sent elsewhere, and written as text.
 
+pub mod catalogue;
+mod text;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::catalogue::About;
-use super::text;
-use tiffany_records::redact::clean;
+use crate::redact::clean;
+pub use catalogue::{About, CATALOGUE};
+pub use text::CONTENT_TYPE;
 
 /// What a runtime has counted up to now. [`Display`](fmt::Display) writes it as Prometheus reads it.
 ///
@@ -23,7 +26,6 @@ use tiffany_records::redact::clean;
 /// # Ok::<(), tiffany::RunError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct Snapshot {
     /// All metrics, each with its values.
     pub families: Vec<Family>,
@@ -79,7 +81,6 @@ pub enum Reading {
 
 /// How often sizes were seen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct Buckets {
     /// Where each bucket ends; a size that is equal belongs to it.
     pub bounds: Vec<f64>,
@@ -156,7 +157,8 @@ impl Family {
         Family { name: name.into(), kind, help: help.into(), samples: Vec::new() }
     }
 
-    pub(crate) fn about(about: &'static About) -> Family {
+    /// The metric that the catalogue describes, without values yet.
+    pub fn about(about: &'static About) -> Family {
         Family::new(about.name, about.kind, about.help)
     }
 

@@ -1,30 +1,44 @@
 //! What can be asked of the runtime that has a log, and what it answers. The same in this process, through the
 //! socket and on a directory that nobody has.
 
+mod approval;
+mod fork;
+mod long_turn;
+mod name;
+mod redacted;
+mod summary;
+pub mod uuid_text;
+
 use std::collections::BTreeSet;
-use std::sync::mpsc::{Receiver, sync_channel};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tiffany_kernel::{ErrorKind, TaskError, Uuid, Value};
 
-use super::name::check_name;
-use super::streaming::Beginning;
-use super::summary::{RunDetail, RunPage, RunQuery};
-use super::turns::LongTurn;
-use crate::approval::{Approval, OpenApproval, Ruling};
-use crate::durable::{Fork, Json, accept};
-use crate::inbox::Settlement;
+use self::uuid_text::{maybe_text, text, texts};
+use crate::activity::{Beginning, Wanted};
+use crate::json::compact;
 use crate::metrics::Snapshot;
-use crate::pal::Wanted;
 use crate::retention::Remains;
+use crate::value::plain::accept;
+use crate::value::{Json, raw};
 use tiffany_log::Collected;
-use tiffany_records::json::compact;
+
+pub use approval::{
+    Approval, OpenApproval, Place, Question, Ruling, decided_already, no_such_approval, own_uid,
+    stamped, user_name,
+};
+pub use fork::{Fork, ForkReply};
+pub use long_turn::LongTurn;
+pub use name::check_name;
+pub use summary::{
+    ErrorSummary, Looked, Parent, Row, RunDetail, RunPage, RunQuery, RunSummary, SHORTEST, SortBy,
+    State, TaskSummary, find_named, moment, parse_moment,
+};
 
 /// Something that is asked of a runtime. As JSON it is what goes through the socket.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Request {
     /// How the runtime stands: [`Answer::Status`].
     Status,
@@ -181,7 +195,7 @@ pub enum Request {
 
 impl Request {
     /// The same, as the system says who asks.
-    pub(crate) fn asked_by_user(self, uid: u32) -> Request {
+    pub fn asked_by_user(self, uid: u32) -> Request {
         match self {
             Request::Resolve { approval, ruling } => {
                 Request::Resolve { approval, ruling: ruling.asked_by_user(uid) }
@@ -196,7 +210,7 @@ impl Request {
 
     /// The request with its values as the log has them. An error if a name cannot be shown to people, or if a value
     /// could not be read: plain JSON by any program, what a codec made by `codec`.
-    pub(crate) fn accepted(
+    pub fn accepted(
         self,
         codec: impl Fn(Box<RawValue>) -> Result<Box<RawValue>, TaskError>,
     ) -> Result<Request, TaskError> {
@@ -257,7 +271,7 @@ impl Request {
     }
 
     /// Whether it has a value of the user's in it.
-    pub(crate) fn carries_value(&self) -> bool {
+    pub fn carries_value(&self) -> bool {
         use Request::{Decide, Fork, Question, Send, Settle, Submit};
         matches!(
             self,
@@ -276,8 +290,54 @@ impl Request {
     }
 }
 
+impl Request {
+    /// What is changed by it, in a word, and of what. `None`: nothing is.
+    pub fn changes(&self) -> Option<(&'static str, Option<String>)> {
+        let all = |runs: &mut dyn Iterator<Item = String>| Some(runs.collect::<Vec<_>>().join(" "));
+        Some(match self {
+            Request::Status
+            | Request::Health
+            | Request::Runs(_)
+            | Request::Find { .. }
+            | Request::Show { .. }
+            | Request::Recorded { .. }
+            | Request::Question { .. }
+            | Request::Events(_)
+            | Request::Metrics
+            | Request::LongTurns
+            | Request::Doubts
+            // Nobody misses a blob that no run names.
+            | Request::Collect { .. }
+            | Request::Approvals => return None,
+            Request::Submit { id, .. } => ("submit", Some(id.clone())),
+            Request::Send { run, .. } => ("send", Some(run.to_string())),
+            Request::Settle { promise, .. } => ("settle", Some(promise.to_string())),
+            Request::Cancel { run } => ("cancel", Some(run.to_string())),
+            Request::Hold { run, .. } => ("hold", Some(run.to_string())),
+            Request::Release { run, .. } => ("release", Some(run.to_string())),
+            Request::Fork { run, .. } => ("fork", Some(run.to_string())),
+            Request::Allow { run, .. } => ("allow", Some(run.to_string())),
+            Request::Remove { runs } => ("remove", all(&mut runs.iter().map(ToString::to_string))),
+            Request::Compact { remains } => {
+                ("compact", all(&mut remains.iter().map(|one| one.run.to_string())))
+            }
+            Request::Decide { key, .. } => ("decide", Some(key.clone())),
+            Request::Resolve { approval, ruling } => (ruling.word(), Some(approval.clone())),
+            Request::Encoded(request) => return request.changes(),
+        })
+    }
+}
+
+impl Request {
+    /// Whether its answer is about what the log has.
+    pub fn looks_at_log(&self) -> bool {
+        use Request::{Approvals, Doubts, Find, Recorded, Runs, Show};
+        matches!(self, Runs(_) | Find { .. } | Show { .. } | Recorded { .. } | Doubts | Approvals)
+    }
+}
+
 /// The error for a request in a form that no client sends.
-pub(crate) fn not_encodable() -> TaskError {
+pub fn not_encodable() -> TaskError {
     let message = "only a request that carries a value can be encoded, and only once";
     TaskError::new(ErrorKind::BadArgument, message)
 }
@@ -285,7 +345,6 @@ pub(crate) fn not_encodable() -> TaskError {
 /// What comes of a request that was not refused.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Answer {
     /// It is done.
     Done,
@@ -351,32 +410,19 @@ pub enum Answer {
 }
 
 /// What a request comes to.
-pub(crate) type Outcome = Result<Answer, TaskError>;
+pub type Outcome = Result<Answer, TaskError>;
 
-/// Who wants to know, told when the answer is safe. It is called on the thread that has the answer, which must not be kept waiting.
-/// Dropped, it says that nobody will ever answer.
-pub(crate) struct Tell(Box<dyn FnOnce(Outcome) + Send>);
-
-impl Tell {
-    pub(crate) fn by(callback: impl FnOnce(Outcome) + Send + 'static) -> Tell {
-        Tell(Box::new(callback))
-    }
-
-    /// One whose answer is waited for by a thread.
-    pub(crate) fn waited_for() -> (Tell, Receiver<Outcome>) {
-        let (tell, told) = sync_channel(1);
-        // Who asked may have gone away.
-        (Tell::by(move |answer| drop(tell.try_send(answer))), told)
-    }
-
-    pub(crate) fn tell(self, answer: Outcome) {
-        (self.0)(answer);
-    }
+/// What came of settling an external promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Settlement {
+    /// It was the first answer, and is the one that counts.
+    Accepted,
+    /// The promise had its answer already; this one was counted and dropped.
+    Ignored,
 }
 
 /// How a runtime that has a log stands.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct Status {
     /// The process that has the directory.
     pub pid: u32,
@@ -398,7 +444,6 @@ pub struct Status {
 
 /// A function that runs can be started from, with what is known of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct Function {
     /// What it is called.
     pub name: String,
@@ -422,7 +467,6 @@ impl Function {
 
 /// A run that cannot go on with the program that has the log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct Paused {
     /// The run.
     #[serde(with = "text")]
@@ -433,7 +477,6 @@ pub struct Paused {
 
 /// A step that must not be done twice and was cut off: nobody but a person can know whether it happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct Doubt {
     /// The key its work was given, by which it is decided.
     pub key: String,
@@ -462,8 +505,23 @@ pub enum Decision {
 }
 
 impl Decision {
+    /// It happened, and this is its result.
+    pub fn done(value: &impl Serialize) -> Result<Decision, TaskError> {
+        raw(value).map(Decision::Done)
+    }
+
+    /// The same, of JSON.
+    pub fn done_json(json: &str) -> Result<Decision, TaskError> {
+        let value = serde_json::from_str(json);
+        value.map(Decision::Done).map_err(|error| {
+            TaskError::new(ErrorKind::Unreadable, format!("this is not JSON: {error}"))
+        })
+    }
+}
+
+impl Decision {
     /// What its task is given.
-    pub(crate) fn result(&self) -> Result<Value, TaskError> {
+    pub fn result(&self) -> Result<Value, TaskError> {
         match self {
             Decision::Done(value) => Ok(Value::new(Json::new(compact(value.get())))),
             Decision::Failed(message) => Err(TaskError::failed(message.clone())),
@@ -478,58 +536,5 @@ impl Decision {
             Decision::Failed(_) => "failed",
             Decision::Again => "again",
         }
-    }
-}
-
-/// Several identities as texts.
-pub(crate) mod texts {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-    use tiffany_kernel::Uuid;
-
-    #[derive(Serialize, Deserialize)]
-    struct Text(#[serde(with = "super::text")] Uuid);
-
-    pub(crate) fn serialize<S: Serializer>(uuids: &[Uuid], to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(uuids.iter().map(|uuid| Text(*uuid)))
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Uuid>, D::Error> {
-        let texts = Vec::<Text>::deserialize(from)?;
-        Ok(texts.into_iter().map(|Text(uuid)| uuid).collect())
-    }
-}
-
-/// Identities as text, as people know them.
-pub(crate) mod text {
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serializer};
-    use tiffany_kernel::Uuid;
-
-    pub(crate) fn serialize<S: Serializer>(uuid: &Uuid, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(uuid)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Uuid, D::Error> {
-        let text = String::deserialize(from)?;
-        Uuid::parse(&text).ok_or_else(|| D::Error::custom(format!("`{text}` is no UUID")))
-    }
-}
-
-/// The same where there may be none.
-pub(crate) mod maybe_text {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-    use tiffany_kernel::Uuid;
-
-    #[derive(Serialize, Deserialize)]
-    struct Text(#[serde(with = "super::text")] Uuid);
-
-    pub(crate) fn serialize<S: Serializer>(uuid: &Option<Uuid>, to: S) -> Result<S::Ok, S::Error> {
-        uuid.map(Text).serialize(to)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Option<Uuid>, D::Error> {
-        Ok(Option::<Text>::deserialize(from)?.map(|Text(uuid)| uuid))
     }
 }

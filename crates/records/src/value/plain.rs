@@ -9,7 +9,7 @@ use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use tiffany_kernel::{ErrorKind, TaskError};
 
-use tiffany_records::json::compact;
+use crate::json::compact;
 
 /// The number of levels that a value from outside may have. Both languages read it then, whatever it is wrapped in.
 const MAX_LEVELS: usize = 100;
@@ -18,7 +18,7 @@ const MAX_LEVELS: usize = 100;
 const MARK: &str = "{\"$plain\":";
 
 /// A value from outside as the log has it. An error if a program could not read it.
-pub(crate) fn accept(json: &RawValue) -> Result<Box<RawValue>, TaskError> {
+pub fn accept(json: &RawValue) -> Result<Box<RawValue>, TaskError> {
     let has_dollar = check(json)?;
     let text = compact(json.get());
     let text = if has_dollar { mark(&text) } else { text };
@@ -26,7 +26,7 @@ pub(crate) fn accept(json: &RawValue) -> Result<Box<RawValue>, TaskError> {
 }
 
 /// A value that a codec made, as it is, where nobody has that codec. An error if no program could read it.
-pub(crate) fn check_readable(json: Box<RawValue>) -> Result<Box<RawValue>, TaskError> {
+pub fn check_readable(json: Box<RawValue>) -> Result<Box<RawValue>, TaskError> {
     check(&json).map(|_| json)
 }
 
@@ -49,17 +49,17 @@ fn mark(json: &str) -> String {
 }
 
 /// The value inside the mark, if there is one.
-pub(crate) fn marked(json: &str) -> Option<&str> {
+pub fn marked(json: &str) -> Option<&str> {
     json.strip_prefix(MARK)?.strip_suffix('}')
 }
 
 /// The value without the mark.
-pub(crate) fn unmark(json: &str) -> &str {
+pub fn unmark(json: &str) -> &str {
     marked(json).unwrap_or(json)
 }
 
 /// A value of a Rust program: one that looks as if it were marked is marked.
-pub(super) fn protect(json: String) -> String {
+pub fn protect(json: String) -> String {
     if json.starts_with(MARK) { mark(&json) } else { json }
 }
 
@@ -151,7 +151,7 @@ mod tests {
     use serde_json::Value;
     use serde_json::value::RawValue;
 
-    use super::super::json::{decode, encode};
+    use super::super::{decode, encode};
     use super::accept;
 
     fn accepted(json: &str) -> Result<String, String> {

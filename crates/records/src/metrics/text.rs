@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use super::family::{Family, Kind, Reading, Sample};
+use super::{Family, Kind, Reading, Sample};
 
 /// The type of this text, as HTTP names it.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-pub(crate) fn write(f: &mut fmt::Formatter<'_>, family: &Family) -> fmt::Result {
+pub(super) fn write(f: &mut fmt::Formatter<'_>, family: &Family) -> fmt::Result {
     let name = &family.name;
     writeln!(f, "# HELP {name} {}", Escaped(&family.help, Quotes::AreText))?;
     writeln!(f, "# TYPE {name} {}", family.kind)?;
@@ -94,7 +94,7 @@ impl fmt::Display for Number {
 
 #[cfg(test)]
 mod tests {
-    use super::super::family::{Buckets, Snapshot};
+    use super::super::{Buckets, Snapshot};
     use super::*;
 
     #[test]

@@ -1,6 +1,6 @@
 //! Every metric of a runtime: its name, kind, labels and meaning. The book's chapter "Metrics" has the same table, and a test compares them.
 
-use super::family::Kind;
+use super::Kind;
 
 /// What a metric is.
 #[derive(Debug)]
@@ -18,7 +18,8 @@ pub struct About {
 
 macro_rules! catalogue {
     ($($id:ident: $kind:ident $name:literal [$($label:literal),*] $help:literal;)*) => {
-        $(pub(crate) static $id: About =
+        $(#[doc = $help]
+        pub static $id: About =
             About { name: $name, kind: Kind::$kind, labels: &[$($label),*], help: $help };)*
 
         /// All metrics of a runtime, in the order in which they are told.

@@ -1,30 +1,16 @@
 //! Answers without what the rules of redaction take out. There is no rest in what they are told apart by: who adds an answer has to say here what of it may be
 //! secret. Names of runs and functions never are: those are refused.
 
-use std::sync::Arc;
-
 use serde_json::value::RawValue;
 
-use super::request::{Answer, Tell};
-use super::summary::{RunDetail, RunSummary, TaskSummary};
-use crate::approval::{Approval, OpenApproval};
-use tiffany_records::redact::Redactions;
-
-impl Tell {
-    /// The same, told without what the rules take out.
-    pub(crate) fn redacting(self, rules: &Arc<Redactions>) -> Tell {
-        let rules = Arc::clone(rules);
-        Tell::by(move |answer| {
-            self.tell(match answer {
-                Ok(answer) => Ok(answer.redacted(&rules)),
-                Err(error) => Err(rules.error(error)),
-            });
-        })
-    }
-}
+use super::Answer;
+use super::{Approval, OpenApproval};
+use super::{RunDetail, RunSummary, TaskSummary};
+use crate::redact::Redactions;
 
 impl Answer {
-    pub(super) fn redacted(self, rules: &Redactions) -> Answer {
+    /// The answer without what the rules take out.
+    pub fn redacted(self, rules: &Redactions) -> Answer {
         match self {
             Answer::Done
             | Answer::Run { .. }

@@ -6,10 +6,12 @@ use tiffany_kernel::Time;
 
 use tiffany_log::Stamp;
 
+/// Writes a moment.
 pub(crate) fn serialize<S: Serializer>(time: &Time, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(Stamp::from_unix_nanos(time.as_nanos()).as_str())
 }
 
+/// Reads a moment.
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Time, D::Error> {
     let text = String::deserialize(from)?;
     let stamp =
@@ -17,7 +19,7 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Time, D:
     Ok(Time::from_nanos(stamp.unix_nanos()))
 }
 
-/// The same where there may be none.
+/// Moments that may be absent.
 pub(crate) mod maybe {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use tiffany_kernel::Time;
@@ -25,10 +27,12 @@ pub(crate) mod maybe {
     #[derive(Serialize, Deserialize)]
     struct Moment(#[serde(with = "super")] Time);
 
+    /// Writes a moment, or `null`.
     pub(crate) fn serialize<S: Serializer>(time: &Option<Time>, to: S) -> Result<S::Ok, S::Error> {
         time.map(Moment).serialize(to)
     }
 
+    /// Reads a moment, or `null`.
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Option<Time>, D::Error> {

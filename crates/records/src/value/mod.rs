@@ -1,42 +1,45 @@
 //! Values as they pass between a durable run and the world: JSON text.
 
+mod finite;
+pub mod plain;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use tiffany_kernel::{ErrorKind, Reply, TaskError, Value};
+use tiffany_kernel::{ErrorKind, TaskError};
 
-use super::finite::Finite;
-use super::plain::{protect, unmark};
-use crate::call::{Decode, FromReply};
+use self::finite::Finite;
+use self::plain::{protect, unmark};
 use tiffany_log::{BLOB_LIMIT, BlobHash};
 
 /// A value as JSON text, which is what the log has of it. The hash of a large one may be known: it is made where the
 /// value is, and not by the loop.
 #[derive(Clone)]
-pub(crate) struct Json(pub(crate) Arc<str>, pub(crate) Option<BlobHash>);
+pub struct Json(pub Arc<str>, pub Option<BlobHash>);
 
 impl Json {
-    pub(crate) fn new(text: impl Into<Arc<str>>) -> Json {
+    /// A value whose text this is.
+    pub fn new(text: impl Into<Arc<str>>) -> Json {
         Json(text.into(), None)
     }
 
     /// The same on another thread than the loop's, which has the time to look at it.
-    pub(crate) fn made_elsewhere(text: String) -> Json {
+    pub fn made_elsewhere(text: String) -> Json {
         let hash = (text.len() > BLOB_LIMIT).then(|| BlobHash::of(text.as_bytes()));
         Json(text.into(), hash)
     }
 }
 
 /// A value as JSON that [`decode`] reads; if it cannot be, the error names the place inside the value.
-pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Result<String, TaskError> {
+pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<String, TaskError> {
     serialize(value).map(protect)
 }
 
 /// A value as the JSON that serde makes of it.
-pub(super) fn serialize<T: Serialize + ?Sized>(value: &T) -> Result<String, TaskError> {
+pub fn serialize<T: Serialize + ?Sized>(value: &T) -> Result<String, TaskError> {
     let unwritable = |path: String, why: &dyn std::fmt::Display| {
         let message = format!("a value cannot be written down at `{path}`: {why}");
         TaskError::new(ErrorKind::Unserializable, message)
@@ -54,12 +57,12 @@ pub(super) fn serialize<T: Serialize + ?Sized>(value: &T) -> Result<String, Task
 }
 
 /// JSON of the log as a value; if it is of another form, the error names the place inside the text.
-pub(crate) fn decode<T: DeserializeOwned>(json: &str) -> Result<T, TaskError> {
+pub fn decode<T: DeserializeOwned>(json: &str) -> Result<T, TaskError> {
     deserialize(unmark(json))
 }
 
 /// The same of JSON that is as serde makes it.
-pub(crate) fn deserialize<T: DeserializeOwned>(json: &str) -> Result<T, TaskError> {
+pub fn deserialize<T: DeserializeOwned>(json: &str) -> Result<T, TaskError> {
     let unreadable = |path: &str, why: &serde_json::Error| {
         let wanted = std::any::type_name::<T>();
         let message = format!("what was written down is no {wanted} at `{path}`: {why}");
@@ -73,8 +76,23 @@ pub(crate) fn deserialize<T: DeserializeOwned>(json: &str) -> Result<T, TaskErro
     Ok(value)
 }
 
+/// A value in a request from outside, which is plain JSON.
+pub fn raw(value: &impl Serialize) -> Result<Box<RawValue>, TaskError> {
+    serialize(value).and_then(raw_text)
+}
+
+/// A value of the program's own, as the log has it.
+pub fn own(value: &impl Serialize) -> Result<Box<RawValue>, TaskError> {
+    encode(value).and_then(raw_text)
+}
+
+fn raw_text(json: String) -> Result<Box<RawValue>, TaskError> {
+    RawValue::from_string(json)
+        .map_err(|error| TaskError::new(ErrorKind::Unserializable, error.to_string()))
+}
+
 /// Whether two texts are the same value: a map has no order.
-pub(crate) fn is_same(one: &str, other: &str) -> bool {
+pub fn is_same(one: &str, other: &str) -> bool {
     one == other || same_within(one, other, DEPTH)
 }
 
@@ -107,7 +125,7 @@ fn same_within(one: &str, other: &str, depth: usize) -> bool {
 }
 
 /// A hash that is the same for all texts of one value.
-pub(crate) fn hash_of(json: &str) -> BlobHash {
+pub fn hash_of(json: &str) -> BlobHash {
     let mut text = String::with_capacity(json.len());
     push_in_order(&mut text, json, DEPTH);
     BlobHash::of(text.as_bytes())
@@ -150,23 +168,6 @@ fn push_in_order(text: &mut String, json: &str, depth: usize) {
             Ok(value) => text.push_str(&value.to_string()),
             Err(_) => text.push_str(json),
         },
-    }
-}
-
-/// The reply is JSON, read as the type that is wanted.
-pub struct Written;
-
-impl<R: DeserializeOwned + 'static> Decode<R> for Written {
-    fn decode(reply: Reply) -> Result<R, TaskError> {
-        let value = match reply {
-            Reply::Message(message) => message.value,
-            reply => Value::from_reply(reply)?,
-        };
-        match value.borrow::<Json>() {
-            Some(json) => decode(&json.0),
-            // A handler or a test answered with the value itself.
-            None => crate::call::typed(value),
-        }
     }
 }
 

@@ -7,20 +7,19 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tiffany_kernel::{BlockReason, LogLevel, RunId, Site, Stage, Tid, Time, Uuid};
 
-use tiffany_log::Stamp;
-use tiffany_records::redact::{PLACEHOLDER, Redactions};
+use crate::moment;
+use crate::redact::{PLACEHOLDER, Redactions};
 
 /// One event of the activity log: a line that lives as long as the process remembers it.
 ///
 /// As JSON it is one object: `seq`, `ts` (RFC 3339), `task_id`, `tid`, `stage`, `message`, `ghost`, and `cut` and `data` where there is
 /// something to say.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct Activity {
     /// Its number in its hub. They are dense: who sees them all misses none.
     pub seq: u64,
     /// When it was told; of a ghost, when it happened.
-    #[serde(with = "stamp")]
+    #[serde(with = "moment")]
     pub ts: Time,
     /// The run.
     pub task_id: TaskId,
@@ -123,7 +122,6 @@ pub enum Data {
 
 /// What is told of a step.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
 pub struct StepData {
     /// Its name.
     pub step: &'static str,
@@ -135,12 +133,13 @@ pub struct StepData {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<Cow<'static, str>>,
     /// When it is tried again.
-    #[serde(skip_serializing_if = "Option::is_none", with = "maybe_stamp")]
+    #[serde(skip_serializing_if = "Option::is_none", with = "moment::maybe")]
     pub retry_at: Option<Time>,
 }
 
 impl StepData {
-    pub(crate) fn new(step: &'static str, key: &str, attempt: u64) -> Box<StepData> {
+    /// An attempt at a step, of which no more is known.
+    pub fn new(step: &'static str, key: &str, attempt: u64) -> Box<StepData> {
         Box::new(StepData { step, key: key.into(), attempt, code: None, retry_at: None })
     }
 }
@@ -157,7 +156,7 @@ impl Data {
     }
 
     /// Takes secrets out of it. What a run is called, and its function, has none.
-    pub(super) fn redact(&mut self, rules: &Redactions) {
+    pub fn redact(&mut self, rules: &Redactions) {
         match self {
             Data::None
             | Data::Instruction { .. }
@@ -190,7 +189,7 @@ impl Data {
     }
 
     /// About how many bytes it has besides its own.
-    pub(super) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         match self {
             Data::Instruction { id, function } => id.len() + function.len(),
             Data::Spawned { name, at, .. } => {
@@ -219,7 +218,7 @@ impl<'de> Deserialize<'de> for Data {
 
 impl Activity {
     /// About how many bytes it has.
-    pub(super) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         size_of::<Activity>() + 16 + self.message.len() + self.data.bytes()
     }
 }
@@ -274,30 +273,83 @@ fn as_text<S: Serializer>(value: &impl fmt::Display, to: S) -> Result<S::Ok, S::
     to.collect_str(value)
 }
 
-/// Moments as the log has them.
-mod stamp {
-    use super::*;
+/// Which events somebody wants.
+///
+/// ```
+/// use tiffany_records::activity::{Detail, Wanted};
+///
+/// let wanted = Wanted::new().from(1).detail(Detail::All).ghosts(false);
+/// # let _ = wanted;
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Wanted {
+    /// Of this run alone; `None`: of all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<TaskId>,
+    /// From this number on, as far as it is still known; `None`: only what comes from now on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<u64>,
+    /// How much of what happens.
+    pub detail: Detail,
+    /// Whether what happens again because a run is brought back or replayed is wanted too.
+    pub ghosts: bool,
+}
 
-    pub(super) fn serialize<S: Serializer>(time: &Time, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(Stamp::from_unix_nanos(time.as_nanos()).as_str())
-    }
+/// How much of what happens somebody wants to see.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Detail {
+    /// All but who has the turn: everything but `Running`, `Blocked` and `Woken`.
+    #[default]
+    Notable,
+    /// Every turn too. Runs that are watched like this are a little slower.
+    All,
+}
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Time, D::Error> {
-        let text = Cow::<str>::deserialize(from)?;
-        let stamp = Stamp::parse(&text);
-        let nanos = stamp.map(|stamp| Time::from_nanos(stamp.unix_nanos()));
-        nanos.ok_or_else(|| serde::de::Error::custom(format!("`{text}` is no moment")))
+impl Default for Wanted {
+    fn default() -> Wanted {
+        Wanted::new()
     }
 }
 
-/// The same where there may be none.
-mod maybe_stamp {
-    use super::*;
-
-    pub(super) fn serialize<S: Serializer>(time: &Option<Time>, to: S) -> Result<S::Ok, S::Error> {
-        match time {
-            Some(time) => stamp::serialize(time, to),
-            None => to.serialize_none(),
-        }
+impl Wanted {
+    /// The notable events of all runs, ghosts included, from now on.
+    pub fn new() -> Wanted {
+        Wanted { run: None, from: None, detail: Detail::Notable, ghosts: true }
     }
+
+    /// Those of this run alone.
+    pub fn run(mut self, run: impl Into<TaskId>) -> Wanted {
+        self.run = Some(run.into());
+        self
+    }
+
+    /// From this number on, as far as they are still known.
+    pub fn from(mut self, seq: u64) -> Wanted {
+        self.from = Some(seq);
+        self
+    }
+
+    /// How much of what happens.
+    pub fn detail(mut self, detail: Detail) -> Wanted {
+        self.detail = detail;
+        self
+    }
+
+    /// Whether what happens again is wanted too.
+    pub fn ghosts(mut self, ghosts: bool) -> Wanted {
+        self.ghosts = ghosts;
+        self
+    }
+}
+
+/// Where a stream begins: which hub it is, and the number of its next event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Beginning {
+    /// The hub's [epoch].
+    pub epoch: u64,
+    /// The number that its next event will have.
+    pub next_seq: u64,
 }

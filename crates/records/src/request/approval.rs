@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use tiffany_kernel::{ErrorKind, TaskError, Time};
+use tiffany_kernel::{ErrorKind, TaskError, Time, Value};
 
-use super::{Approval, Question, moment};
-use crate::durable::decode;
+use crate::moment;
+use crate::value::{Json, decode, encode};
 use tiffany_log::{Stamp, to_the_second};
 
 /// So long a name or a reason may be, in bytes.
@@ -14,7 +14,6 @@ const LONGEST_REASON: usize = 64 << 10;
 
 /// A question that waits for a person.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct OpenApproval {
     /// What it is decided by: the run and the record of the call, `<run>/<record>`.
     pub id: String,
@@ -44,19 +43,26 @@ pub struct OpenApproval {
 }
 
 /// Where a question stands: all of it but what is asked.
-pub(crate) struct Place {
-    pub(crate) id: String,
-    pub(crate) run: String,
-    pub(crate) run_id: Option<String>,
-    pub(crate) tid: u64,
-    pub(crate) task: Option<String>,
-    pub(crate) since: Time,
-    pub(crate) deadline: Option<Time>,
+pub struct Place {
+    /// What the question is decided by.
+    pub id: String,
+    /// Its run.
+    pub run: String,
+    /// The id that its run was started under.
+    pub run_id: Option<String>,
+    /// The number of the task that asks.
+    pub tid: u64,
+    /// The name of that task.
+    pub task: Option<String>,
+    /// When it was asked.
+    pub since: Time,
+    /// When it times out.
+    pub deadline: Option<Time>,
 }
 
 impl OpenApproval {
     /// One that a log or a task has, as JSON.
-    pub(crate) fn new(
+    pub fn new(
         about: &str,
         payload: Option<&str>,
         place: Place,
@@ -71,7 +77,7 @@ impl OpenApproval {
 /// What a person says to a question.
 ///
 /// ```
-/// use tiffany::control::Ruling;
+/// use tiffany_records::request::Ruling;
 ///
 /// let ruling = Ruling::no().by("Ada").because("not on a Friday");
 /// # drop(ruling);
@@ -112,7 +118,7 @@ impl Ruling {
     }
 
     /// What is said, in a word.
-    pub(crate) fn word(&self) -> &'static str {
+    pub fn word(&self) -> &'static str {
         match self.pick {
             Pick::Yes | Pick::Choice(_) => "approve",
             Pick::No => "reject",
@@ -137,18 +143,18 @@ impl Ruling {
     }
 
     /// Whether something is said besides what is chosen.
-    pub(crate) fn has_reason(&self) -> bool {
+    pub fn has_reason(&self) -> bool {
         self.why.is_some()
     }
 
     /// What the system says of who asks. What that one says of itself does not count.
-    pub(crate) fn asked_by_user(mut self, uid: u32) -> Ruling {
+    pub fn asked_by_user(mut self, uid: u32) -> Ruling {
         self.uid = Some(uid);
         self
     }
 
     /// The answer to this question, or what is wrong with it.
-    pub(crate) fn decide(self, open: &OpenApproval, at: Time) -> Result<Approval, TaskError> {
+    pub fn decide(self, open: &OpenApproval, at: Time) -> Result<Approval, TaskError> {
         let (choice, rejected) = self.pick(open)?;
         let uid = self.uid;
         let by = self.by.unwrap_or_else(|| user_name(uid.unwrap_or_else(own_uid)));
@@ -215,7 +221,7 @@ pub fn user_name(uid: u32) -> String {
 }
 
 /// The error for a question that is not open.
-pub(crate) fn no_such_approval(id: &str) -> TaskError {
+pub fn no_such_approval(id: &str) -> TaskError {
     let message = format!(
         "no approval `{id}` is open: there is none, it is decided, it was withdrawn, or its time is over"
     );
@@ -223,7 +229,7 @@ pub(crate) fn no_such_approval(id: &str) -> TaskError {
 }
 
 /// The error for one who comes too late.
-pub(crate) fn decided_already(id: &str, first: &Approval) -> TaskError {
+pub fn decided_already(id: &str, first: &Approval) -> TaskError {
     let Approval { choice, by, why, at, .. } = first;
     let when = match *at {
         Time::ZERO => String::new(),
@@ -232,6 +238,126 @@ pub(crate) fn decided_already(id: &str, first: &Approval) -> TaskError {
     let why = why.as_deref().map_or_else(String::new, |why| format!(": {why}"));
     let message = format!("the approval `{id}` is decided: {by} said `{choice}`{when}{why}");
     TaskError::new(ErrorKind::ApprovalDecided, message)
+}
+
+/// What a person answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approval {
+    /// What was chosen.
+    pub choice: String,
+    /// Whether that is the last of the choices: the rejection.
+    #[serde(default)]
+    pub rejected: bool,
+    /// Who decided.
+    pub by: String,
+    /// The number of the user on the machine, if it was decided there: not what somebody says, but what the system says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    /// Why, if it was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// When.
+    #[serde(with = "moment", default, skip_serializing_if = "is_unknown")]
+    pub at: Time,
+}
+
+fn is_unknown(at: &Time) -> bool {
+    *at == Time::ZERO
+}
+
+/// An answer as the log has it, with the moment of its record, as its task is given it.
+pub fn stamped(answer: &Value, at: Time) -> Value {
+    let Some(json) = answer.borrow::<Json>() else { return answer.clone() };
+    match json.0.strip_suffix('}').filter(|open| open.len() > 1) {
+        Some(open) => {
+            let at = Stamp::from_unix_nanos(at.as_nanos());
+            Value::new(Json::new(format!("{open},\"at\":\"{}\"}}", at.as_str())))
+        }
+        None => answer.clone(),
+    }
+}
+
+impl Approval {
+    /// As the log has it, whose records have their moments.
+    pub fn value(&self) -> Result<Value, TaskError> {
+        let unstamped = Approval { at: Time::ZERO, ..self.clone() };
+        Ok(Value::new(Json::new(encode(&unstamped)?)))
+    }
+
+    /// What a handler or a test answers in the place of a person.
+    ///
+    /// ```
+    /// use tiffany::testing::TestScheduler;
+    /// use tiffany::{Approval, Reply, Runtime, SystemCall, Value, Verdict, approve, handler};
+    ///
+    /// let yes = handler("yes", |call, _| match call {
+    ///     SystemCall::Approve(_) => {
+    ///         Verdict::Answer(Reply::Value(Value::new(Approval::new("yes", "a test"))))
+    ///     }
+    ///     _ => Verdict::Pass,
+    /// });
+    /// let mut test = TestScheduler::with(Runtime::builder().handler(yes));
+    /// let answer = test.run(async { approve("Ship?").await }).unwrap();
+    /// assert!(answer.unwrap().is("yes"));
+    /// ```
+    pub fn new(choice: impl Into<String>, by: impl Into<String>) -> Approval {
+        let (choice, by) = (choice.into(), by.into());
+        Approval { choice, rejected: false, by, uid: None, why: None, at: Time::ZERO }
+    }
+
+    /// The same, if it is no rejection. That is the error [`Rejected`](ErrorKind::Rejected) then, which says who said so and why.
+    ///
+    /// ```no_run
+    /// # use tiffany::{TaskError, approve};
+    /// # async fn deploy() -> Result<(), TaskError> {
+    /// approve("Deploy to production?").await?.granted()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn granted(self) -> Result<Approval, TaskError> {
+        if !self.rejected {
+            return Ok(self);
+        }
+        let why = self.why.as_deref().map_or_else(String::new, |why| format!(": {why}"));
+        let message = format!("{} said `{}`{why}", self.by, self.choice);
+        Err(TaskError::new(ErrorKind::Rejected, message))
+    }
+
+    /// Whether this was chosen.
+    pub fn is(&self, choice: &str) -> bool {
+        self.choice == choice
+    }
+}
+
+/// A question as the log has it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Question {
+    /// What is asked.
+    pub question: String,
+    /// What can be chosen; the last one is the rejection.
+    pub choices: Vec<String>,
+}
+
+impl Question {
+    /// An error if there is nothing to decide.
+    pub fn check(&self) -> Result<(), TaskError> {
+        let bad = |message: String| Err(TaskError::new(ErrorKind::BadArgument, message));
+        let choices = &self.choices;
+        if self.question.trim().is_empty() {
+            return bad("a person is asked nothing: the question is empty".into());
+        }
+        if choices.iter().any(|choice| choice.trim().is_empty()) {
+            return bad(format!("a choice of {:?} is empty", self.question));
+        }
+        let twice = (1..choices.len()).find(|at| choices[..*at].contains(&choices[*at]));
+        if let Some(at) = twice {
+            let (question, choice) = (&self.question, &choices[at]);
+            return bad(format!("{question:?} has the choice {choice:?} twice"));
+        }
+        match choices.len() {
+            0 | 1 => bad(format!("{:?} leaves no choice: give it at least two", self.question)),
+            _ => Ok(()),
+        }
+    }
 }
 
 #[cfg(test)]
