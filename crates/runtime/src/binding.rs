@@ -1,12 +1,12 @@
 //! What another language on top of this one needs, and Rust programs do not: tasks whose code is not Rust, calls without types,
 //! values as the log has them, and a way to do something else while the loop waits.
 
-mod agent;
-mod durable;
-mod guest;
-mod outside;
-mod retention;
-mod stepping;
+pub(crate) mod agent;
+pub(crate) mod durable;
+pub(crate) mod guest;
+pub(crate) mod outside;
+pub(crate) mod retention;
+pub(crate) mod stepping;
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -17,9 +17,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub use crate::durable::{Language, Wanted, Way};
-pub use crate::kept_handler::KeptHandler;
-pub use crate::owner_process::end_forked_child;
-pub use crate::watchdog::Interrupter;
+pub use crate::host::kept_handler::KeptHandler;
+pub use crate::host::owner_process::end_forked_child;
+pub use crate::host::watchdog::Interrupter;
 pub use agent::{Agent, agent, request};
 pub use durable::{
     answer_question, asking, continue_as, durable_run, encoded, failing, fork, fork_by, is_live,
@@ -27,8 +27,8 @@ pub use durable::{
     wait_for, with_origin, worth_another_attempt,
 };
 pub use guest::{Rest, descriptor, go_on, is_over, settled};
+pub(crate) use outside::work;
 pub use outside::{Finish, Origin, blocking, origin, outside};
-pub(crate) use outside::{Outside, is_work, work};
 pub use retention::{
     carry_out_by, collect_blobs_by, compact, compact_by, log_dir, plan_for, prune,
 };
@@ -41,13 +41,14 @@ use tiffany_kernel::{
 pub use tiffany_log::not_inherited::{NotInherited, keep_handler_from_children};
 
 use crate::builder::{Builder, EnvValue};
-use crate::call::TryCall;
-use crate::context;
-use crate::durable::{Attempt, Sources};
-use crate::future_task::{Fallible, FutureTask};
-use crate::inbox::Letter;
+use crate::calls::call::TryCall;
+use crate::calls::context;
+use crate::calls::context::Sources;
+use crate::calls::future_task::{Fallible, FutureTask};
+use crate::calls::sys::{Spawn, spawn_coroutine};
+use crate::host::attempt::Attempt;
+use crate::host::inbox::Letter;
 use crate::runtime::{RunHandle, Runtime};
-use crate::sys::{Spawn, spawn_coroutine};
 use tiffany_records::RunError;
 use tiffany_records::value::Json;
 
@@ -244,7 +245,7 @@ pub fn release(release: Release) -> bool {
     is_ours
 }
 
-impl crate::RuntimeHandle {
+impl crate::handle::RuntimeHandle {
     /// Gives a handle back that was dropped on another thread.
     pub fn release(&self, release: Release) {
         self.inbox().send(Letter::Release(release));
@@ -253,15 +254,18 @@ impl crate::RuntimeHandle {
 
 /// Settles an external promise from any thread with a value that is made on the thread of its run.
 pub fn settle(
-    home: &crate::RuntimeHandle,
+    home: &crate::handle::RuntimeHandle,
     uuid: tiffany_kernel::Uuid,
     result: impl FnOnce() -> Result<Value, TaskError> + Send + 'static,
-) -> Result<crate::Settlement, TaskError> {
+) -> Result<tiffany_records::request::Settlement, TaskError> {
     home.inbox().settle(uuid, Box::new(result))
 }
 
 /// Whether a runtime has an external promise that is known by this UUID, and if so, whether it is durable.
-pub fn knows_promise(home: &crate::RuntimeHandle, uuid: tiffany_kernel::Uuid) -> Option<bool> {
+pub fn knows_promise(
+    home: &crate::handle::RuntimeHandle,
+    uuid: tiffany_kernel::Uuid,
+) -> Option<bool> {
     home.inbox().promises().is_durable(uuid)
 }
 
@@ -281,14 +285,14 @@ pub fn resume_step<T>(attempt: &Attempt, code: impl FnOnce() -> T) -> T {
 
 /// Whether the task being resumed is only replayed, to be looked at where it stands. What it leaves behind is looked at too.
 pub fn is_looked_at() -> bool {
-    let is_it = |sources: &Rc<Sources>| sources.is_looked_at;
+    let is_it = |sources: &Rc<dyn Sources>| sources.is_looked_at();
     context::with(|context| context.sources.borrow().as_ref().is_some_and(is_it))
 }
 
 /// To be called in a process that was forked from one with runtimes: none of their threads are there. The runtimes themselves must not be
 /// used in it, nor dropped.
 pub fn forked() {
-    crate::watchdog::forked();
+    crate::host::watchdog::forked();
 }
 
 /// The task being resumed on this thread.

@@ -19,23 +19,27 @@ use tiffany_kernel::{
 
 use tracing::Level;
 
-use crate::clock::Clock;
-use crate::context;
-use crate::control::Witness;
-use crate::durable::{
-    Chunk, DEFAULT_SLOTS, DurableAgent, OnChunk, QueueSettings, Registry, RunLimits,
-};
-use crate::future_task::{FutureTask, Plain};
-use crate::host::{Entropy, Host, Pools, Workers};
-use crate::inbox::Inbox;
-use crate::owner_process::OwnerProcess;
-use crate::pal::Hub;
-use crate::pool::{Pool, Threads};
-use crate::reactor::Reactor;
+use crate::calls::context;
+use crate::calls::future_task::{FutureTask, Plain};
+use crate::control::witness::Witness;
+use crate::durable::agent::DurableAgent;
+use crate::durable::registry::Registry;
+use crate::durable::run_limits::RunLimits;
+use crate::durable::steps::queue::QueueSettings;
+use crate::host::chunks::{Chunk, OnChunk};
+use crate::host::clock::Clock;
+use crate::host::entropy::Entropy;
+use crate::host::inbox::Inbox;
+use crate::host::owner_process::OwnerProcess;
+use crate::host::pool::{Pool, Threads};
+use crate::host::reactor::Reactor;
+use crate::host::slots::DEFAULT_SLOTS;
+use crate::host::step_watch::StepWatch;
+use crate::host::trace::Tracer;
+use crate::host::watchdog::{Lines, OnStuck, StuckTask, Watched};
+use crate::host::{Host, Pools, Workers};
+use crate::pal::hub::Hub;
 use crate::runtime::Runtime;
-use crate::step_watch::StepWatch;
-use crate::trace::Tracer;
-use crate::watchdog::{Lines, OnStuck, StuckTask, Watched};
 use tiffany_log::RealDisk;
 use tiffany_records::RunError;
 use tiffany_records::redact::{self, Redactions, shown};
@@ -80,7 +84,7 @@ pub struct Builder {
     pub(crate) retention_every: Duration,
     pub(crate) queues: BTreeMap<String, QueueSettings>,
     pub(crate) on_chunk: Option<OnChunk>,
-    activity: crate::pal::Settings,
+    activity: crate::pal::settings::Settings,
     agent_id: String,
     node: String,
     pub(crate) url: Option<String>,
@@ -135,7 +139,7 @@ impl Builder {
             retention_every: Duration::from_secs(60),
             queues: BTreeMap::new(),
             on_chunk: None,
-            activity: crate::pal::Settings::default(),
+            activity: crate::pal::settings::Settings::default(),
             agent_id: String::new(),
             node: String::new(),
             url: None,
@@ -187,7 +191,7 @@ impl Builder {
         self
     }
 
-    /// A key of the environment all tasks share, for [`ask`](crate::ask).
+    /// A key of the environment all tasks share, for [`ask`](crate::calls::sys::ask).
     pub fn env<T: 'static>(mut self, key: &str, value: T) -> Builder {
         self.env.push((key.into(), EnvValue::Known(Value::new(value))));
         self
@@ -232,7 +236,7 @@ impl Builder {
     /// How many attempts at steps may block a thread at the same time; 1,024 unless it is set, and at least one. A step
     /// that finds no free slot waits for one: its attempt is not recorded as begun, and its timeout does not count yet. An
     /// attempt that was given up holds its slot until its work returns. Steps that are futures
-    /// ([`step_async`](crate::durable::step_async)) need no slot.
+    /// ([`step_async`](crate::calls::step::step_async)) need no slot.
     pub fn step_slots(mut self, slots: usize) -> Builder {
         self.step_slots = slots;
         self
@@ -257,7 +261,7 @@ impl Builder {
         self
     }
 
-    /// Where others reach this runtime over the network, for those who ask how it [stands](crate::control::Status).
+    /// Where others reach this runtime over the network, for those who ask how it [stands](tiffany_records::request::Status).
     pub fn url(mut self, url: &str) -> Builder {
         self.url = Some(url.into());
         self
@@ -362,13 +366,13 @@ impl Builder {
         self
     }
 
-    /// A queue that steps can stand in, by [`Step::queue`](crate::durable::Step::queue).
+    /// A queue that steps can stand in, by [`Step::queue`](crate::calls::step::Step::queue).
     pub fn queue(mut self, name: &str, settings: QueueSettings) -> Builder {
         self.queues.insert(name.into(), settings);
         self
     }
 
-    /// Who watches what steps show of their work by [`Attempt::chunk`](crate::durable::Attempt::chunk). This is called on a thread of its own. If it is too slow, chunks
+    /// Who watches what steps show of their work by [`Attempt::chunk`](crate::host::attempt::Attempt::chunk). This is called on a thread of its own. If it is too slow, chunks
     /// are lost, the oldest first, and it is told how many; no step waits for it.
     ///
     /// ```
@@ -399,7 +403,7 @@ impl Builder {
     }
 
     /// How much of [what runs are doing](crate::pal) is remembered for those who watch.
-    pub fn activity(mut self, settings: crate::pal::Settings) -> Builder {
+    pub fn activity(mut self, settings: crate::pal::settings::Settings) -> Builder {
         self.activity = settings;
         self
     }
@@ -535,11 +539,14 @@ impl Builder {
         entropy: Entropy,
         workers: impl FnOnce(Arc<Inbox>) -> Workers,
     ) -> Result<(Runtime, Option<PathBuf>), RunError> {
-        crate::panics::note_where();
+        crate::host::panics::note_where(crate::calls::context::labels_of_turn);
         self.redactions.iter().for_each(redact::install);
         let reactor = Reactor::new().map_err(|error| RunError::system("a reactor", &error))?;
         let inbox = Arc::new(Inbox::new(reactor.bell()));
         let workers = workers(Arc::clone(&inbox));
+        if let Workers::Inline(_) = workers {
+            inbox.work_inline();
+        }
         let tracer = Tracer::new(self.agent_id.clone(), self.node.clone());
         let questions = Default::default();
         let rules = self.redactions.clone();

@@ -1,6 +1,5 @@
 //! What the command line needs of the runtime, and programs don't. Nothing here is stable.
 
-pub use crate::clock::Clock;
 pub use crate::control::{UNANSWERED, no_activity, unexpected};
 pub use crate::durable::capture::fixture::Fixture;
 pub use crate::durable::capture::{
@@ -12,7 +11,8 @@ pub use crate::durable::resume::survey::Standing;
 pub use crate::durable::resume::verdict::{Deeds, Verdict};
 pub use crate::durable::shelved::Shelved;
 pub use crate::durable::trial::script;
-pub use crate::host::Entropy;
+pub use crate::host::clock::Clock;
+pub use crate::host::entropy::Entropy;
 pub use crate::near::near;
 pub use tiffany_records::key::run_id;
 pub use tiffany_records::request::own_uid;

@@ -7,9 +7,9 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::call::{Moved, TryCall};
+use crate::calls::call::{Moved, TryCall};
+use crate::calls::sys::blocking;
 use crate::net::source::into_io_error;
-use crate::sys::blocking;
 
 /// How much is moved through the pool at once.
 const MOST_AT_ONCE: usize = 1024 * 1024;

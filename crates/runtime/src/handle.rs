@@ -7,12 +7,12 @@ use std::sync::Arc;
 use serde::Serialize;
 use tiffany_kernel::{ErrorKind, RunId, TaskError, Uuid, Value};
 
-use crate::context;
+use crate::calls::context;
 use crate::control::Control;
 use crate::host::Host;
-use crate::inbox::{Inbox, Letter};
-use crate::pal::Hub;
-use crate::tell::Tell;
+use crate::host::inbox::{Inbox, Letter};
+use crate::host::tell::Tell;
+use crate::pal::hub::Hub;
 use tiffany_log::Growth;
 use tiffany_records::request::{Answer, Request, Settlement};
 
@@ -44,7 +44,7 @@ pub fn handle() -> Result<RuntimeHandle, TaskError> {
     })
 }
 
-/// Reaches a runtime from any thread. There is one from [`Runtime::handle`](crate::Runtime::handle), and inside a
+/// Reaches a runtime from any thread. There is one from [`Runtime::handle`](crate::runtime::Runtime::handle), and inside a
 /// task from [`handle`].
 ///
 /// ```
@@ -127,7 +127,7 @@ impl RuntimeHandle {
         Control::with_hub(Arc::clone(&self.inbox), self.activity())
     }
 
-    /// Makes the loop look up, if it waits: it then asks whether it is [still wanted](crate::Runtime::serve_while).
+    /// Makes the loop look up, if it waits: it then asks whether it is [still wanted](crate::runtime::Runtime::serve_while).
     pub fn nudge(&self) {
         // No run has this number, so nothing else comes of it.
         self.inbox.send(Letter::GivenUp(RunId(0)));
@@ -173,7 +173,11 @@ impl RuntimeHandle {
         &self.inbox
     }
 
-    fn settle(&self, uuid: Uuid, result: crate::inbox::Remote) -> Result<Settlement, TaskError> {
+    fn settle(
+        &self,
+        uuid: Uuid,
+        result: crate::host::inbox::Remote,
+    ) -> Result<Settlement, TaskError> {
         self.inbox.settle(uuid, result)
     }
 }

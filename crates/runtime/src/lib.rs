@@ -25,87 +25,61 @@
 //! Every call is a scheduling point; tasks run first in, first out; the same program with the same
 //! answers takes the same way every time.
 
-mod agent_task;
-mod approval;
 pub mod binding;
 mod builder;
-mod call;
-mod channel;
-mod clock;
-#[doc(hidden)]
-pub mod combine;
+mod calls;
 #[doc(hidden)]
 pub mod command;
-mod context;
 pub mod control;
-mod current;
 pub mod durable;
-mod external;
 pub mod fs;
-mod future_task;
-mod group;
 mod handle;
-mod handler;
 mod host;
-mod inbox;
-mod inline;
 pub mod io;
-mod kept_handler;
 mod line;
 #[cfg(feature = "logging")]
 pub mod logging;
-mod mailbox;
 pub mod metrics;
 mod near;
 pub mod net;
-mod owner_process;
 pub mod pal;
-mod panics;
-mod pool;
 mod primitives;
 pub mod process;
-mod promise;
-mod reactor;
 pub mod retention;
 mod runtime;
 pub mod signal;
-mod step_watch;
-mod sync;
-mod sys;
-mod task;
-mod tell;
 pub mod testing;
-mod trace;
 pub mod units;
-mod waker;
-mod watchdog;
 
 use std::fmt::Display;
 use std::future::Future as StdFuture;
 
-pub use agent_task::{AgentTask, TaskContext, TaskStatus};
-pub use approval::{Approve, approve};
 pub use builder::Builder;
-pub use call::{Call, Cloned, Decode, Direct, FromReply, Moved, Optional, TryCall, Yield};
-pub use channel::{Received, Receiver, Sender, channel, unbounded_channel};
-pub use combine::{join_all, timeout};
-pub use group::{Group, group};
-pub use handle::{RuntimeHandle, handle};
-pub use handler::{CustomCall, answer_with, answering, call, handler, try_answer_with};
-pub use promise::{
+pub use calls::agent_task::{AgentTask, TaskContext, TaskStatus};
+pub use calls::approve::{Approve, approve};
+pub use calls::call::{Call, Cloned, Decode, Direct, FromReply, Moved, Optional, TryCall, Yield};
+pub use calls::channel::{Received, Receiver, Sender, channel, unbounded_channel};
+#[doc(hidden)]
+pub use calls::combine;
+pub use calls::combine::{join_all, timeout};
+pub use calls::group::{Group, group};
+pub use calls::handler::{CustomCall, answer_with, answering, call, handler, try_answer_with};
+pub use calls::promise::{
     Complete, ExternalPromise, Future, NewPromise, Promise, external_promise, promise,
 };
-pub use runtime::{RunHandle, Runtime};
-pub use sync::{Acquire, Mutex, MutexGuard, NewMutex, Permit, Semaphore, mutex, semaphore};
-pub use sys::{
+pub use calls::sync::{Acquire, Mutex, MutexGuard, NewMutex, Permit, Semaphore, mutex, semaphore};
+pub use calls::sys::{
     Named, Spawn, TrySpawn, ask, blocking, cancel, charge, get, get_handlers, get_log, get_tid,
     kill_task, named, new_uuid, now, put, random, read_wait, sleep, sleep_secs, sleep_until, spawn,
     spawn_agent, tell, try_spawn, wait_task, write_wait, yield_now,
 };
-pub use task::{
+pub use calls::task::{
     Gather, GatherSettled, Race, RaceResult, Task, Wait, Waitable, gather, gather_settled, race,
     wait,
 };
+pub use handle::{RuntimeHandle, handle};
+pub use host::watchdog::StuckTask;
+pub use runtime::{RunHandle, Runtime};
 pub use tiffany_kernel::{
     BlockReason, CallKind, Candidate, Claim, Counts, DeadlockError, DependencyAware, End,
     ErrorKind, Event, EventKind, Handler, Limits, Policy, Priority, Reply, RunId, Site, SystemCall,
@@ -116,7 +90,6 @@ pub use tiffany_log::mutation;
 pub use tiffany_log::{self as wal, descriptors};
 pub use tiffany_records::request::{Approval, Settlement};
 pub use tiffany_records::{self as history, RunError, redact};
-pub use watchdog::StuckTask;
 
 /// What calls, their answers and coroutines are made of. Who writes handlers, policies or state machines
 /// meets these; other programs do not need them.

@@ -94,7 +94,7 @@ impl<W: io::Write> io::Write for Indented<W> {
     }
 }
 
-/// Fields of events and spans without what the [rules](crate::redact) of this process take out, in the form of another formatter. Public so that it can be
+/// Fields of events and spans without what the [rules](tiffany_records::redact) of this process take out, in the form of another formatter. Public so that it can be
 /// given to a subscriber of one's own.
 ///
 /// ```
@@ -183,7 +183,7 @@ impl<V: Visit> Visit for Cleaning<V> {
     }
 }
 
-/// Formats an event as one JSON object, without what the [rules](crate::redact) of this process take out. Public so that it can be given to a subscriber of
+/// Formats an event as one JSON object, without what the [rules](tiffany_records::redact) of this process take out. Public so that it can be given to a subscriber of
 /// one's own, together with [`JsonSpans`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct JsonLines;
@@ -223,7 +223,7 @@ where
     }
 }
 
-/// Formats the fields of a span as [`JsonLines`] reads them, without what the [rules](crate::redact) of this process take out.
+/// Formats the fields of a span as [`JsonLines`] reads them, without what the [rules](tiffany_records::redact) of this process take out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct JsonSpans;
 

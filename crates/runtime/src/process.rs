@@ -12,11 +12,11 @@ use std::process::{self, ExitStatus, Output, Stdio};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tiffany_kernel::Interest;
 
+use crate::host::reactor::Assume;
 use crate::join;
 use crate::net::source::{
     Attempt, Source, has_descriptor, refuse_durable, set_nonblocking, stream_reads, stream_writes,
 };
-use crate::reactor::Assume;
 
 /// A program to be started.
 ///

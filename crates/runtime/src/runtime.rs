@@ -1,5 +1,6 @@
 //! The runtime: hosts around the kernel, and the one loop that drives both. `runtime/runs.rs` takes runs in and forgets them.
 
+mod approvals;
 mod runs;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -15,22 +16,28 @@ use tiffany_kernel::{
     BoxCoroutine, Completion, ErrorKind, Event, Order, Port, Run, RunId, TaskError, Time, Value,
 };
 
-use crate::approval::Approvals;
-use crate::binding::{self, Outside};
+use crate::binding;
+use crate::binding::outside::Outside;
 use crate::builder::Builder;
-use crate::call::wrong_type;
-use crate::clock::{Clock, LONGEST_WAIT_FOR_TIMER};
-use crate::context::{self, Entered};
-use crate::durable::{Durable, Effects, Hosting, MemoryGauge, Sending, StepWork};
-use crate::future_task::{Fallible, FutureTask, Plain};
+use crate::calls::call::wrong_type;
+use crate::calls::context;
+use crate::calls::context::Entered;
+use crate::calls::future_task::{Fallible, FutureTask, Plain};
+use crate::calls::step::StepWork;
+use crate::durable::hosting::{Durable, Hosting};
+use crate::durable::memory_gauge::MemoryGauge;
+use crate::durable::post::Sending;
+use crate::durable::steps::effects::Effects;
 use crate::handle::RuntimeHandle;
+use crate::host::clock::{Clock, LONGEST_WAIT_FOR_TIMER};
+use crate::host::inbox::Letter;
+use crate::host::pool::Work;
+use crate::host::reactor::Ready;
+use crate::host::watchdog::Watched;
 use crate::host::{Host, Workers};
-use crate::inbox::Letter;
-use crate::metrics::Stretch;
-use crate::pal::Feed;
-use crate::pool::Work;
-use crate::reactor::Ready;
-use crate::watchdog::Watched;
+use crate::metrics::stretch::Stretch;
+use crate::pal::feed::Feed;
+use crate::runtime::approvals::Approvals;
 use tiffany_log::CurrentTurn;
 use tiffany_records::RunError;
 

@@ -17,15 +17,16 @@ use tiffany_kernel::{
 };
 
 use crate::builder::Builder;
-use crate::clock::Clock;
-use crate::future_task::{Fallible, FutureTask, Plain};
-use crate::host::Entropy;
+use crate::calls::future_task::{Fallible, FutureTask, Plain};
+use crate::host::clock::Clock;
+use crate::host::entropy::Entropy;
 use crate::runtime::{RunHandle, Runtime};
 use tiffany_records::RunError;
 use tiffany_records::redact::{shown, shown_call};
 
 pub use crate::durable::capture::{CaptureError, Captured, Over, Redaction, capture, replay_log};
-pub use simulation::{Answer, Machine, Made, Receipt, Simulation, Watcher};
+pub use crate::host::inline::{Made, Watcher};
+pub use simulation::{Answer, Machine, Receipt, Simulation};
 
 /// Runs tasks step by step, on a virtual clock, and notes what happens.
 ///

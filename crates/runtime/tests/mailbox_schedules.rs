@@ -18,7 +18,7 @@ mod primitives {
     }
 }
 
-#[path = "../src/mailbox.rs"]
+#[path = "../src/host/mailbox.rs"]
 mod mailbox;
 
 use mailbox::Mailbox;

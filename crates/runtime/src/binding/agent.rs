@@ -2,11 +2,11 @@
 
 use tiffany_kernel::{BoxCoroutine, Frame, Reply, Site, SystemCall, TaskError, Time};
 
-use crate::agent_task::TaskStatus;
-use crate::call::TryCall;
-use crate::durable::foreign;
+use crate::calls::agent_task::TaskStatus;
+use crate::calls::call::TryCall;
+use crate::durable::agent::foreign;
 
-/// A state machine of a durable run, as [`DurableAgent`](crate::durable::DurableAgent) is one in Rust.
+/// A state machine of a durable run, as [`DurableAgent`](crate::durable::agent::DurableAgent) is one in Rust.
 pub trait Agent: 'static {
     /// What the log calls this kind of state machine.
     fn name(&self) -> &str;

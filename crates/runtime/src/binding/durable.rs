@@ -9,15 +9,17 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use tiffany_kernel::{Asking, Reply, Shown, Site, SystemCall, TaskError, Uuid};
 
-use crate::approval::approve;
-use crate::binding::Origin;
+use crate::binding::outside::Origin;
 use crate::builder::Builder;
-use crate::call::{Direct, TryCall};
+use crate::calls::approve::approve;
+use crate::calls::call::{Direct, TryCall};
+use crate::calls::question::answer_json;
+use crate::calls::step::Step;
 use crate::control::Control;
-use crate::durable::{
-    Attempt, DurableRun, Language, Spawner, Step, StepError, StepJob, Tried, answer_json,
-    continue_with,
-};
+use crate::durable::continuing::continue_with;
+use crate::durable::language::Language;
+use crate::durable::runs::DurableRun;
+use crate::host::attempt::{Attempt, Spawner, StepError, StepJob, Tried};
 use crate::runtime::Runtime;
 use tiffany_records::RunError;
 use tiffany_records::request::{Fork, Settlement};
@@ -137,7 +139,7 @@ where
     Step::new(name, StepJob::Elsewhere(spawner.clone(), Arc::new(work)))
 }
 
-/// The same step, done in a transaction of the user's own database: see [`step_transactional`](crate::durable::step_transactional).
+/// The same step, done in a transaction of the user's own database: see [`step_transactional`](crate::calls::step::step_transactional).
 pub fn transactional(step: Step<()>) -> Step<()> {
     step.transactional()
 }
@@ -179,7 +181,7 @@ pub fn asking(
     }
 }
 
-/// Begins the run anew with this input, which is JSON: see [`continue_as`](crate::durable::continue_as).
+/// Begins the run anew with this input, which is JSON: see [`continue_as`](crate::durable::continuing::continue_as).
 #[track_caller]
 pub fn continue_as(input: &str) -> TryCall<Reply> {
     continue_with(input)

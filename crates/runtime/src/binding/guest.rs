@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tiffany_kernel::Uuid;
 
-use crate::context::Entered;
+use crate::calls::context::Entered;
+use crate::host::watchdog::Watched;
 use crate::runtime::{Runtime, nested};
-use crate::watchdog::Watched;
 use tiffany_records::RunError;
 
 /// What a guest waits for.
@@ -69,7 +69,7 @@ pub fn go_on(
     Ok(if is_over(runtime) { Rest::Over } else { Rest::Ready })
 }
 
-/// The durable runs that may not be [live](super::is_live) any more, since this was asked before; `None`: any may not.
+/// The durable runs that may not be [live](crate::binding::durable::is_live) any more, since this was asked before; `None`: any may not.
 pub fn settled(runtime: &mut Runtime) -> Option<Vec<Uuid>> {
     runtime.take_settled()
 }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use tiffany_kernel::{CallRef, EffectWork, ErrorKind, Reply, SystemCall, TaskError, Value};
 
-use crate::call::TryCall;
-use crate::durable::StepWork;
-use crate::inbox::{Inbox, Letter};
+use crate::calls::call::TryCall;
+use crate::calls::step::StepWork;
+use crate::host::inbox::{Inbox, Letter};
 
 /// What begins it.
 pub(crate) struct Outside(Box<dyn FnOnce(Finish)>);
@@ -96,7 +96,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let mut effect = crate::sys::blocking_work(function, Location::caller());
+    let mut effect = crate::calls::sys::blocking_work(function, Location::caller());
     effect.work = Box::new(Attributed { origin, work: effect.work });
     TryCall::new(SystemCall::Effect(effect))
 }

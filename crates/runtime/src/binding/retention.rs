@@ -6,7 +6,9 @@ use std::sync::Arc;
 use tiffany_kernel::{TaskError, Uuid};
 
 use crate::control::Control;
-use crate::retention::{self, Plan, Pruned};
+use crate::retention;
+use crate::retention::plan::Plan;
+use crate::retention::work::Pruned;
 use crate::runtime::Runtime;
 use tiffany_log::{Collected, RealDisk, View};
 use tiffany_records::RunError;

@@ -8,8 +8,8 @@ use std::thread::JoinHandle;
 
 use super::server::Reply;
 use super::witness::{self, Finish, Witness};
-use crate::inbox::Inbox;
-use crate::tell::Tell;
+use crate::host::inbox::Inbox;
+use crate::host::tell::Tell;
 use tiffany_records::request::{Outcome, Request};
 
 /// What the thread does.

@@ -10,8 +10,9 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
 
-use crate::durable::{read_outcome, why_not_open};
-use crate::tell::Tell;
+use crate::durable::resume::resuming::read_outcome;
+use crate::durable::shelved::why_not_open;
+use crate::host::tell::Tell;
 use tiffany_log::{Disk, LogError, RunEntry, RunState, Stamp};
 use tiffany_records::Glance;
 use tiffany_records::errors::log_failed;

@@ -26,14 +26,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod audit_thread;
-mod catalogue;
-mod offline;
-mod server;
-mod socket;
-mod streaming;
-mod turns;
-mod witness;
+pub(crate) mod audit_thread;
+pub(crate) mod catalogue;
+pub(crate) mod offline;
+pub(crate) mod server;
+pub(crate) mod socket;
+pub(crate) mod streaming;
+pub(crate) mod turns;
+pub(crate) mod witness;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -45,15 +45,13 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 
-use crate::context;
-use crate::inbox::{Inbox, Letter};
+use crate::calls::context;
+use crate::host::inbox::{Inbox, Letter};
+use crate::host::tell::Tell;
 use crate::metrics;
-use crate::pal::Hub;
-use crate::tell::Tell;
-pub(crate) use catalogue::{Catalogue, Cataloguing, Entry, Job, Listing, Shown};
+use crate::pal::hub::Hub;
 pub(crate) use offline::Offline;
 use socket::Client;
-pub(crate) use socket::{House, Listening};
 pub use streaming::{Next, Watching};
 pub use tiffany_records::activity::Beginning;
 use tiffany_records::activity::Wanted;
@@ -124,7 +122,7 @@ impl Control {
         }
     }
 
-    /// What this changes on a log that no process has is seen by somebody, as the process sees it that has one: see [`Builder::witness`](crate::Builder::witness).
+    /// What this changes on a log that no process has is seen by somebody, as the process sees it that has one: see [`Builder::witness`](crate::builder::Builder::witness).
     pub fn witnessed_by(mut self, witness: Arc<dyn Witness>) -> Control {
         if let Way::Offline(offline) = &mut self.way {
             offline.witness = Some(witness);
@@ -235,7 +233,7 @@ impl Control {
         }
     }
 
-    /// Starts a durable run, as [`Runtime::submit`](crate::Runtime::submit) does, and gives its identity.
+    /// Starts a durable run, as [`Runtime::submit`](crate::runtime::Runtime::submit) does, and gives its identity.
     pub fn submit(
         &mut self,
         function: &str,
@@ -298,7 +296,7 @@ impl Control {
         self.settled(Some(run), promise, Err(TaskError::failed(message)))
     }
 
-    /// Forks a run at a record, as [`Runtime::fork`](crate::Runtime::fork) does, and gives the fork's identity. Where no process has the log, the fork is
+    /// Forks a run at a record, as [`Runtime::fork`](crate::runtime::Runtime::fork) does, and gives the fork's identity. Where no process has the log, the fork is
     /// written there, and goes on when its directory is opened.
     pub fn fork(&mut self, run: Uuid, at: u64, fork: Fork) -> Result<Uuid, TaskError> {
         self.fork_named(run, at, fork).map(|(fork, _)| fork)
@@ -317,7 +315,7 @@ impl Control {
         }
     }
 
-    /// Lets a fork do effects of these names, `*` for all, as [`Runtime::allow`](crate::Runtime::allow) does.
+    /// Lets a fork do effects of these names, `*` for all, as [`Runtime::allow`](crate::runtime::Runtime::allow) does.
     pub fn allow(
         &mut self,
         fork: Uuid,
@@ -356,7 +354,7 @@ impl Control {
         self.ask(Request::Release { run, by, why }).map(drop)
     }
 
-    /// Asks a run, which answers by [`on_question`](crate::durable::on_question).
+    /// Asks a run, which answers by [`on_question`](crate::calls::question::on_question).
     pub fn question<A: DeserializeOwned>(
         &mut self,
         run: Uuid,
@@ -370,7 +368,7 @@ impl Control {
         }
     }
 
-    /// What the runtime has counted and measured so far, as [`RuntimeHandle::metrics`](crate::RuntimeHandle::metrics) tells.
+    /// What the runtime has counted and measured so far, as [`RuntimeHandle::metrics`](crate::handle::RuntimeHandle::metrics) tells.
     pub fn metrics(&mut self) -> Result<Snapshot, TaskError> {
         match self.ask(Request::Metrics)? {
             Answer::Metrics(metrics) => Ok(metrics),
@@ -399,7 +397,7 @@ impl Control {
         self.ask(Request::Decide { key: key.into(), decision }).map(drop)
     }
 
-    /// The questions that wait for a person, of all runs. They are asked by [`approve`](crate::approve).
+    /// The questions that wait for a person, of all runs. They are asked by [`approve`](crate::calls::approve::approve).
     pub fn approvals(&mut self) -> Result<Vec<OpenApproval>, TaskError> {
         match self.ask(Request::Approvals)? {
             Answer::Approvals(approvals) => Ok(approvals),
@@ -416,9 +414,9 @@ impl Control {
         }
     }
 
-    /// Removes a run that is over, as [`Runtime::remove`](crate::Runtime::remove) does.
+    /// Removes a run that is over, as [`Runtime::remove`](crate::runtime::Runtime::remove) does.
     pub fn remove(&mut self, run: Uuid) -> Result<(), TaskError> {
-        crate::retention::remove(self, run)
+        crate::retention::work::remove(self, run)
     }
 
     /// The runs there are, as many as a page has.
@@ -494,12 +492,6 @@ fn answer_at_once(inbox: &Inbox, request: &Request) -> Option<Answer> {
         Request::LongTurns => Some(Answer::LongTurns(turns::long_turns(inbox))),
         _ => None,
     }
-}
-
-/// The error for a change that a process which is ending does not begin.
-pub(crate) fn process_ends() -> TaskError {
-    let message = "the process is ending and begins nothing new; ask again when it is back";
-    TaskError::new(ErrorKind::Unreachable, message)
 }
 
 /// What is said of a request that was not answered.

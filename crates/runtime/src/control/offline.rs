@@ -10,14 +10,19 @@ use tiffany_kernel::{ErrorKind, TaskError, Time, Uuid};
 use super::catalogue::{Catalogue, Listing, Shown};
 use super::no_activity;
 use super::witness::{self, Witness};
-use crate::clock::Clock;
+use crate::durable::fork::copy::Source;
+use crate::durable::fork::copy::copy;
 use crate::durable::hold::{Hold, not_held};
-use crate::durable::{
-    Needed, Page, RunLimits, Shelved, Source, copy, fetch, needed, needed_by_fork, not_in_doubt,
-    not_over, parent_of, parse_key, read_script, refuse_ambiguous, why_not_open,
-};
-use crate::host::Entropy;
-use crate::inbox::unknown;
+use crate::durable::keeping::{Needed, needed, needed_by_fork, not_over, parent_of};
+use crate::durable::page::Page;
+use crate::durable::resume::resuming::{fetch, read_script};
+use crate::durable::run_limits::RunLimits;
+use crate::durable::runs::refuse_ambiguous;
+use crate::durable::serving::{not_in_doubt, parse_key};
+use crate::durable::shelved::{Shelved, why_not_open};
+use crate::host::clock::Clock;
+use crate::host::entropy::Entropy;
+use crate::host::inbox::unknown;
 use tiffany_log::{
     Batch, Collected, Disk, LockTerm, LogError, Payload, RealDisk, RunEntry, RunState, Settings,
     View, Writer, is_redacted,

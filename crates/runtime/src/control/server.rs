@@ -22,7 +22,7 @@ use super::socket::House;
 use super::streaming;
 use super::witness::{self, Finish};
 use super::{PATIENCE, answer_at_once, runtime_gone, slow_answer};
-use crate::tell::Tell;
+use crate::host::tell::Tell;
 use tiffany_records::activity::Wanted;
 use tiffany_records::request::{Outcome, Request};
 

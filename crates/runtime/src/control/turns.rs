@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use crate::handle::RuntimeHandle;
-use crate::inbox::Inbox;
-use crate::watchdog::Long;
+use crate::host::inbox::Inbox;
+use crate::host::watchdog::Long;
 use tiffany_log::Stamp;
 use tiffany_records::redact::shown;
 use tiffany_records::request::LongTurn;
@@ -35,7 +35,7 @@ pub(super) fn who_keeps_it(inbox: &Inbox) -> Option<String> {
 }
 
 impl RuntimeHandle {
-    /// The last turns that the [watchdog](crate::Builder::watchdog) reported, the oldest first. The loop is not asked.
+    /// The last turns that the [watchdog](crate::builder::Builder::watchdog) reported, the oldest first. The loop is not asked.
     pub fn long_turns(&self) -> Vec<LongTurn> {
         long_turns(self.inbox())
     }

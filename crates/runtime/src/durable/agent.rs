@@ -14,16 +14,16 @@ use tiffany_kernel::{
     Waitable as Target,
 };
 
-use super::promise::DurablePromise;
-use super::steps::step::Step;
-use super::written::Written;
-use crate::agent_task::{AgentTask, StateMachine, TaskContext, TaskStatus};
-use crate::approval::Approve;
-use crate::binding::Agent;
-use crate::call::{Direct, typed};
-use crate::context;
-use crate::future_task::panic_error;
-use crate::task::Waitable;
+use crate::binding::agent::Agent;
+use crate::calls::agent_task::{AgentTask, StateMachine, TaskContext, TaskStatus};
+use crate::calls::approve::Approve;
+use crate::calls::call::{Direct, typed};
+use crate::calls::context;
+use crate::calls::durable_promise::DurablePromise;
+use crate::calls::step::Step;
+use crate::calls::task::Waitable;
+use crate::calls::written::Written;
+use crate::host::panics::panic_error;
 use tiffany_records::value::{Json, decode, encode};
 
 /// A state machine of a durable run whose state can be written down.
@@ -33,7 +33,7 @@ use tiffany_records::value::{Json, decode, encode};
 /// of what led there is done a second time.
 ///
 /// A run whose tasks are all such state machines has a log that does not grow: from time to time it begins a new
-/// generation, with a snapshot of all states ([`Builder::snapshot_every`](crate::Builder::snapshot_every)).
+/// generation, with a snapshot of all states ([`Builder::snapshot_every`](crate::builder::Builder::snapshot_every)).
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -202,7 +202,7 @@ impl<T> TaskStatus<T> {
         }
     }
 
-    /// To ask a person: [`TaskContext::written`], as an [`Approval`](crate::Approval).
+    /// To ask a person: [`TaskContext::written`], as an [`Approval`](tiffany_records::request::Approval).
     pub fn approve(question: Approve) -> TaskStatus<T> {
         match question.into_call::<Value, Direct>().into_request() {
             Ok(call) => TaskStatus::Waiting(call),

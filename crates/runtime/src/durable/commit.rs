@@ -8,12 +8,12 @@ use tiffany_kernel::{
 use super::hosting::Durable;
 use super::journal::Giver;
 use super::runs::Ending;
-use super::steps::checkpoint::Receipt;
-use crate::binding::{Outside, is_work};
-use crate::inbox::Letter;
-use crate::pool::Work;
+use crate::binding::outside::{Outside, is_work};
+use crate::host::checkpoint::Receipt;
+use crate::host::inbox::Letter;
+use crate::host::pool::Work;
+use crate::host::tell::Tell;
 use crate::runtime::Runtime;
-use crate::tell::Tell;
 use tiffany_log::mutation::Mutation;
 use tiffany_log::{LogError, Notice};
 use tiffany_records::errors::log_failed;

@@ -14,8 +14,8 @@ use super::hosting::Hosting;
 use super::journal::{Journal, Started};
 use super::language::Wanted;
 use super::runs::{Ending, Known, word};
-use super::steps::retry::mixed;
-use crate::call::{Decode, TryCall, unexpected};
+use crate::calls::call::{Decode, TryCall, unexpected};
+use crate::host::entropy::mixed;
 use crate::runtime::Runtime;
 use tiffany_records::value::{Json, encode};
 

@@ -8,9 +8,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use tiffany_kernel::TaskError;
 
 use super::hosting::Durable;
-use crate::control::Offline;
+use crate::control::offline::Offline;
+use crate::host::tell::Tell;
 use crate::runtime::Runtime;
-use crate::tell::Tell;
 use tiffany_log::Disk;
 use tiffany_records::request::Request;
 

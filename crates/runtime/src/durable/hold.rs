@@ -12,8 +12,8 @@ use super::resume::script::Script;
 use super::run_limits::{Overrun, RunLimits, Usage};
 use super::runs::Known;
 use super::shelved::Shelved;
+use crate::host::watchdog::{StuckTask, TurnLimit};
 use crate::runtime::Runtime;
-use crate::watchdog::{StuckTask, TurnLimit};
 use tiffany_log::{
     Chain, CurrentTurn, LogError, LongTurn, RunEntry, RunFile, RunReader, mark_turn, marked_turn,
     unmark_turn,

@@ -11,7 +11,6 @@ use tiffany_kernel::{CallRef, ErrorKind, TaskError, Time, Uuid};
 use super::commit::AfterCommit;
 use super::earlier::Earlier;
 use super::failed_log::FailedLog;
-use super::fork::Branch;
 use super::hold::Holding;
 use super::journal::Journal;
 use super::known_runs::KnownRuns;
@@ -23,12 +22,13 @@ use super::post::Post;
 use super::resume::replay::Replay;
 use super::resume::script::Begun;
 use super::runs::{Beginning, Ending, Known};
-use crate::control::{House, Listening};
-use crate::metrics::LogStanding;
-use crate::retention::Background;
+use crate::control::socket::{House, Listening};
+use crate::durable::fork::branch::Branch;
+use crate::host::trace::Who;
+use crate::host::watchdog::Watched;
+use crate::metrics::standing::LogStanding;
+use crate::retention::background::Background;
 use crate::runtime::Runtime;
-use crate::trace::Who;
-use crate::watchdog::Watched;
 use tiffany_log::{
     Batch, DirLock, Disk, LogError, RunEntry, RunState, Ticket, Writer, let_go_soon, mark_redacted,
 };

@@ -11,7 +11,7 @@ use tiffany_records::errors::{log_failed, no_such_run, read_too_early, run_remov
 
 use super::hosting::{Durable, no_log_here};
 use super::runs::Known;
-use crate::control::Job;
+use crate::control::catalogue::Job;
 use crate::runtime::Runtime;
 use tiffany_log::{Disk, RunReader};
 use tiffany_records::key::{LogEnd, Received};

@@ -6,9 +6,9 @@ use tiffany_kernel::{Run, TaskError, Time, Uuid};
 
 use super::hosting::{Durable, Hosting, no_log_here};
 use super::runs::{Ended, Known};
-use crate::control::{Catalogue, Cataloguing, Entry, Job, Listing, Shown};
+use crate::control::catalogue::{Catalogue, Cataloguing, Entry, Job, Listing, Shown};
+use crate::host::tell::Tell;
 use crate::runtime::Runtime;
-use crate::tell::Tell;
 use tiffany_records::errors::{log_failed, no_such_run, run_removed};
 use tiffany_records::key::LogEnd;
 use tiffany_records::request::{

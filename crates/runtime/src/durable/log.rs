@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tiffany_kernel::Time;
 
-use crate::clock::Clock;
-use crate::inbox::{Inbox, Letter};
-use crate::inline::Draws;
+use crate::host::clock::Clock;
+use crate::host::inbox::{Inbox, Letter};
+use crate::host::inline::Draws;
 use tiffany_log::mutation::Mutation;
 use tiffany_log::{Batch, Collected, CommitObserver, LogError, LogThread, Notice, Ticket, Writer};
 

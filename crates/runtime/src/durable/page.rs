@@ -7,7 +7,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use tiffany_kernel::{CallKind, Site, Tid, Time};
 
-use crate::metrics::CallMeters;
+use crate::metrics::meters::CallMeters;
 use tiffany_log::{Batch, Chain, Line, RecordType, Stamp};
 
 pub(crate) struct Page {

@@ -8,7 +8,7 @@ use tiffany_kernel::{
 
 use super::commit::AfterCommit;
 use super::runs::Known;
-use crate::call::TryCall;
+use crate::calls::call::TryCall;
 use crate::runtime::Runtime;
 use tiffany_records::errors::{no_such_run, run_over, run_removed};
 use tiffany_records::key::Key;

@@ -67,8 +67,10 @@ mod tests {
     use std::rc::Rc;
     use std::time::Duration;
 
-    use crate::durable::DurableRun;
-    use crate::{Runtime, TaskError, random, yield_now};
+    use crate::calls::sys::{random, yield_now};
+    use crate::durable::runs::DurableRun;
+    use crate::runtime::Runtime;
+    use tiffany_kernel::TaskError;
     use tiffany_log::Settings;
 
     async fn randoms(count: u64) -> Result<u64, TaskError> {

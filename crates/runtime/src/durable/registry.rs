@@ -14,11 +14,12 @@ use tiffany_kernel::{BoxCoroutine, ErrorKind, Step, TaskError, Time, Value};
 use super::agent::{self, DurableAgent};
 use super::language::{Language, Wanted};
 use super::schema;
-use crate::context;
+use crate::calls::context;
+use crate::calls::future_task::{FutureTask, Output, into_task_error};
 use crate::control;
-use crate::future_task::{FutureTask, Output, into_task_error, panic_error};
+use crate::host::panics;
+use crate::host::panics::panic_error;
 use crate::near::near;
-use crate::panics;
 use tiffany_records::redact;
 use tiffany_records::value::{Json, decode, encode};
 

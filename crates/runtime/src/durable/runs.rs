@@ -7,8 +7,8 @@ use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use serde::de::DeserializeOwned;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tiffany_kernel::{
     ErrorKind, LogLevel, Mode, Recording, RunId, Stage, TaskError, TaskInfo, Time, Uuid, Value,
 };

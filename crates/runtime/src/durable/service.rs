@@ -5,7 +5,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::context::Entered;
+use crate::calls::context::Entered;
 use crate::handle::RuntimeHandle;
 use crate::runtime::{Runtime, nested};
 use tiffany_records::RunError;
@@ -15,7 +15,7 @@ const PACE: Duration = Duration::from_millis(20);
 
 impl Runtime {
     /// Drives all runs and answers who asks, for as long as this says so. It is asked whenever something happens, and when somebody
-    /// [nudges](crate::RuntimeHandle::nudge). When the log fails, runs stand still from there on, and what only looks is still answered.
+    /// [nudges](crate::handle::RuntimeHandle::nudge). When the log fails, runs stand still from there on, and what only looks is still answered.
     ///
     /// ```
     /// use std::sync::Arc;

@@ -16,9 +16,10 @@ use super::hold::Hold;
 use super::hosting::{Durable, no_log_here};
 use super::language::Wanted;
 use super::runs::{DurableRun, Known};
-use crate::inbox::unknown;
+use crate::calls::question;
+use crate::host::inbox::unknown;
+use crate::host::tell::Tell;
 use crate::runtime::Runtime;
-use crate::tell::Tell;
 use tiffany_records::RunError;
 use tiffany_records::json::compact;
 use tiffany_records::key::{Key, run_id};
@@ -96,7 +97,7 @@ impl Runtime {
         self.carry_out(request).map(drop).map_err(RunError::Failed)
     }
 
-    /// Asks a durable run, which answers by [`on_question`](super::on_question), from what it knows once it has done what it can do
+    /// Asks a durable run, which answers by [`on_question`](crate::calls::question::on_question), from what it knows once it has done what it can do
     /// now. Drives all runs meanwhile.
     #[track_caller]
     pub fn question<T, A: DeserializeOwned>(
@@ -321,7 +322,7 @@ impl Runtime {
             }
             Request::Question { run, name, input } => {
                 let id = self.live(run)?;
-                let answer = self.host.questions.ask(id, &name, input.get())?;
+                let answer = question::ask(&self.host.questions, id, &name, input.get())?;
                 RawValue::from_string(answer).map(Answer::Value).map_err(|_| unknown(run))
             }
             Request::Remove { runs } => Ok(Answer::Each(self.remove_runs(&runs))),
@@ -491,7 +492,11 @@ impl Runtime {
         &mut self,
         run: Uuid,
         otherwise: TaskError,
-        write: impl FnOnce(&mut super::Shelved, &mut super::page::Page, tiffany_kernel::Time),
+        write: impl FnOnce(
+            &mut crate::durable::shelved::Shelved,
+            &mut super::page::Page,
+            tiffany_kernel::Time,
+        ),
     ) -> Result<(), TaskError> {
         let clock = self.host.clock.now();
         let durable = self.durable_mut();

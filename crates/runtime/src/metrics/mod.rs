@@ -1,7 +1,7 @@
 //! What a runtime counts and measures of itself, for Prometheus and others. Tasks pay nothing for it: what happens often is counted where the loop looks
 //! outside anyway, what is so at present is counted when somebody asks, and everything else costs a few additions beside work that takes much longer.
 //!
-//! [`Runtime::metrics`](crate::Runtime::metrics) and [`RuntimeHandle::metrics`](crate::RuntimeHandle::metrics) read it all; the book's chapter
+//! [`Runtime::metrics`](crate::runtime::Runtime::metrics) and [`RuntimeHandle::metrics`](crate::handle::RuntimeHandle::metrics) read it all; the book's chapter
 //! "Metrics" says what each one means.
 //!
 //! ```
@@ -16,27 +16,23 @@
 //! # Ok::<(), tiffany::RunError>(())
 //! ```
 
-mod disk;
-mod meter;
-mod meters;
-mod process;
-mod reading;
-mod standing;
-mod stretch;
+pub(crate) mod disk;
+pub(crate) mod meter;
+pub(crate) mod meters;
+pub(crate) mod process;
+pub(crate) mod reading;
+pub(crate) mod standing;
+pub(crate) mod stretch;
 
 use std::sync::Arc;
 
-pub(crate) use meter::MOST_NAMES;
-pub(crate) use meters::{AttemptOutcome, CallMeters, Meters};
-pub(crate) use standing::LogStanding;
-pub(crate) use stretch::Stretch;
 pub use tiffany_records::metrics::{
     About, Buckets, CATALOGUE, CONTENT_TYPE, Family, Kind, Reading, Sample, Snapshot,
 };
 
-use crate::context;
+use crate::calls::context;
 use crate::handle::RuntimeHandle;
-use crate::inbox::{Inbox, Letter};
+use crate::host::inbox::{Inbox, Letter};
 use crate::runtime::Runtime;
 
 /// Somebody else who has metrics. It is called on the thread of whoever reads them.

@@ -7,7 +7,7 @@ use super::meter::Histogram;
 use super::meters::{ATTEMPT_OUTCOMES, Meters, RUN_OUTCOMES, Waited};
 use super::process::Process;
 use super::standing::Standing;
-use crate::pal::Counts;
+use crate::pal::hub::Counts;
 use tiffany_records::metrics::{
     About, CATALOGUE, Family, Kind, Reading, Snapshot, catalogue as about,
 };

@@ -2,8 +2,10 @@
 
 use tiffany_kernel::Census;
 
-use crate::durable::{EffectStates, RunStates, SlotUsage};
+use crate::durable::known_runs::RunStates;
+use crate::durable::steps::effects::EffectStates;
 use crate::host::Workers;
+use crate::host::slots::SlotUsage;
 use crate::runtime::Runtime;
 
 /// What is so at one moment.

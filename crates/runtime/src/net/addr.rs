@@ -5,8 +5,8 @@ use std::future::Future;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
+use crate::calls::sys::blocking;
 use crate::net::source::into_io_error;
-use crate::sys::blocking;
 
 /// What can be given where an address is wanted: an address, `"host:port"`, or a host and a port.
 ///

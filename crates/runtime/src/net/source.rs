@@ -13,10 +13,10 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType};
 use tiffany_kernel::{ErrorKind, Interest, SystemCall, TaskError};
 
-use crate::call::TryCall;
-use crate::context;
+use crate::calls::call::TryCall;
+use crate::calls::context;
 use crate::host::Host;
-use crate::reactor::{Assume, Readiness};
+use crate::host::reactor::{Assume, Readiness};
 
 /// How many operations tasks may do one after another before one of them lets the others run.
 const OPERATIONS_PER_TURN: u8 = 32;

@@ -9,12 +9,12 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType};
 use tiffany_kernel::Interest;
 
+use crate::host::reactor::Assume;
 use crate::net::addr::{ToSocketAddrs, resolve};
 use crate::net::source::{
     Attempt, Source, accept, has_descriptor, nonblocking_socket, refuse_durable, refused,
     stream_reads, stream_sides, stream_writes,
 };
-use crate::reactor::Assume;
 
 /// Accepts TCP connections.
 ///

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 use tiffany_kernel::{Interest, SystemCall};
 
-use crate::call::TryCall;
+use crate::calls::call::TryCall;
 use crate::net::source::{
     Attempt, Source, accept, datagrams, has_descriptor, into_io_error, nonblocking_socket,
     refuse_durable, refused, stream_reads, stream_sides, stream_writes,

@@ -11,13 +11,13 @@ use super::feed::data_of;
 use super::settings::Settings;
 use super::state::{Draft, State};
 use super::subscription::Subscription;
-use crate::clock::Steady;
+use crate::host::clock::Steady;
 use tiffany_log::sync::{Mutex, MutexGuard};
 use tiffany_records::activity::{Data, Detail, TaskId, Wanted};
 use tiffany_records::redact::Redactions;
 
-/// The events of all runs of a runtime. There is one from [`Runtime::activity`](crate::Runtime::activity) and
-/// [`RuntimeHandle::activity`](crate::RuntimeHandle::activity); a copy of it is the same one, and can be taken to any thread.
+/// The events of all runs of a runtime. There is one from [`Runtime::activity`](crate::runtime::Runtime::activity) and
+/// [`RuntimeHandle::activity`](crate::handle::RuntimeHandle::activity); a copy of it is the same one, and can be taken to any thread.
 #[derive(Clone)]
 pub struct Hub(pub(super) Arc<Shared>);
 

@@ -1,4 +1,4 @@
-//! The activity log: what runs are doing, told while they do it. The [log](crate::wal) says what happened and outlives the process; this is
+//! The activity log: what runs are doing, told while they do it. The [log](tiffany_log) says what happened and outlives the process; this is
 //! of the moment, and lost with it.
 //!
 //! A [`Hub`] has the events of all runs of a runtime. It keeps the last of them, of each run and in all, and gives them to whoever
@@ -26,21 +26,19 @@
 //! # Ok::<(), tiffany::RunError>(())
 //! ```
 
-mod calls;
-mod crier;
-mod feed;
-mod hub;
-mod lane;
+pub(crate) mod crier;
+pub(crate) mod feed;
+pub(crate) mod hub;
+pub(crate) mod lane;
 #[cfg(test)]
-mod model;
-mod ring;
-mod settings;
-mod sleeper;
-mod state;
-mod subscription;
+pub(crate) mod model;
+pub(crate) mod ring;
+pub(crate) mod settings;
+pub(crate) mod sleeper;
+pub(crate) mod state;
+pub(crate) mod subscription;
 
-pub use calls::{log, output, progress, stage};
-pub(crate) use feed::Feed;
+pub use crate::calls::show::{log, output, progress, stage};
 pub use hub::{Counts, Hub};
 pub use settings::Settings;
 pub use subscription::{Subscription, Timeout, Told};

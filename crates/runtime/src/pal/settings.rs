@@ -1,6 +1,6 @@
 //! How much of what happened a hub remembers.
 
-/// How much a [`Hub`](super::Hub) keeps, for those who come later or are slow.
+/// How much a [`Hub`](crate::pal::hub::Hub) keeps, for those who come later or are slow.
 ///
 /// ```
 /// use tiffany::Runtime;

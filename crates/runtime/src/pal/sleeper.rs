@@ -2,7 +2,9 @@
 
 use std::task::Waker;
 
-use crate::primitives::{AtomicBool, Mutex, Ordering, lock};
+use crate::primitives::lock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tiffany_log::sync::Mutex;
 
 /// A reader that may wait.
 pub(crate) struct Sleeper {

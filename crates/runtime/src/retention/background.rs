@@ -11,7 +11,7 @@ use tiffany_kernel::{ErrorKind, TaskError};
 
 use super::keeper::Keeper;
 use super::work::Pruned;
-use crate::inbox::Inbox;
+use crate::host::inbox::Inbox;
 use tiffany_records::retention::Retention;
 
 /// The thread rests for so long at least, whatever is asked for.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tiffany_kernel::{Time, Uuid};
 
-use crate::durable::{Needed, needed};
+use crate::durable::keeping::{Needed, needed};
 use tiffany_log::{BlobHash, LogError, RunState, Stamp, View, blob_names};
 use tiffany_records::key::LogEnd;
 use tiffany_records::{Glance, Outcome};
@@ -75,7 +75,7 @@ impl Memory {
 
     /// The run that a run is a fork of; that never changes.
     fn parent(&mut self, view: &View, run: Uuid) -> Option<Uuid> {
-        let look = || crate::durable::parent_of(&**view.disk(), view.root(), run);
+        let look = || crate::durable::keeping::parent_of(&**view.disk(), view.root(), run);
         *self.parents.entry(run).or_insert_with(look)
     }
 

@@ -8,10 +8,11 @@ use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 use super::facts::Memory;
 use super::plan::Plan;
 use super::work::{Ask, Pruned};
-use crate::clock::Clock;
 use crate::control::Control;
-use crate::durable::{DurableRun, not_over};
-use crate::inbox::Inbox;
+use crate::durable::keeping::not_over;
+use crate::durable::runs::DurableRun;
+use crate::host::clock::Clock;
+use crate::host::inbox::Inbox;
 use crate::runtime::Runtime;
 use tiffany_log::{Collected, Disk, RealDisk, RunState, View};
 use tiffany_records::RunError;
@@ -52,7 +53,7 @@ impl Keeper {
 
     /// Removes a run that is over. Its id stays known: starting it again is an error, and runs nothing.
     pub fn remove(&mut self, run: Uuid) -> Result<(), TaskError> {
-        super::remove(&mut self.control, run)
+        crate::retention::work::remove(&mut self.control, run)
     }
 
     /// Compacts runs that are over. Of each only what it was started with and what came of it is left. Those that were compacted before, or are so short that nothing would be
@@ -174,7 +175,7 @@ impl Runtime {
     /// # Ok::<(), tiffany::RunError>(())
     /// ```
     pub fn remove<T>(&mut self, run: &DurableRun<T>) -> Result<(), RunError> {
-        super::remove(self, run.uuid()).map_err(RunError::Failed)?;
+        crate::retention::work::remove(self, run.uuid()).map_err(RunError::Failed)?;
         self.hand_in();
         Ok(())
     }
@@ -219,7 +220,7 @@ impl Runtime {
         plan(&mut Memory::default(), view, rules, now).map_err(RunError::Failed)
     }
 
-    /// Does what rules say, now and on this thread. [`Builder::retention`](crate::Builder::retention) lets it be done again and again, in the background.
+    /// Does what rules say, now and on this thread. [`Builder::retention`](crate::builder::Builder::retention) lets it be done again and again, in the background.
     #[track_caller]
     pub fn prune(&mut self, rules: &[Retention]) -> Result<Pruned, RunError> {
         self.prune_planned(rules).map(|(_, pruned)| pruned)
@@ -271,6 +272,6 @@ impl Runtime {
 
     /// Where the log is.
     pub(crate) fn log_place(&self) -> Option<(Arc<dyn Disk>, PathBuf)> {
-        self.durable.as_ref().map(crate::durable::Durable::place)
+        self.durable.as_ref().map(crate::durable::hosting::Durable::place)
     }
 }

@@ -1,6 +1,6 @@
 //! Runs that are over, and how long they are kept. A [`Retention`] is a rule; what it would do is a [`Plan`]; a [`Keeper`] carries it out, through the
 //! process that has the directory or, where none has, on the log itself. A runtime does it by itself, in the background, if its builder
-//! is given [a rule](crate::Builder::retention).
+//! is given [a rule](crate::builder::Builder::retention).
 //!
 //! ```
 //! use std::time::Duration;
@@ -31,16 +31,14 @@
 //! `rule.rs` is what can be said, `facts.rs` what is known of runs, `plan.rs` what follows from both; `remains.rs` is what is left of a compacted run, `work.rs` how
 //! it is done in small batches, `keeper.rs` by whom, and `background.rs` when nobody asks.
 
-mod background;
-mod facts;
-mod keeper;
-mod plan;
-mod work;
+pub(crate) mod background;
+pub(crate) mod facts;
+pub(crate) mod keeper;
+pub(crate) mod plan;
+pub(crate) mod work;
 
-pub(crate) use background::Background;
 pub use keeper::{Keeper, plan_of};
 pub(crate) use keeper::{carry_out, collect_blobs, compact};
 pub use plan::{Candidate, Kept, Plan, Why};
 pub use tiffany_records::retention::Retention;
 pub use work::Pruned;
-pub(crate) use work::remove;

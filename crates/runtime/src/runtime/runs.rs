@@ -9,9 +9,10 @@ use tiffany_kernel::{
 };
 
 use super::{Hosted, Runtime};
-use crate::context;
-use crate::durable::{Hosting, Page};
-use crate::trace::Who;
+use crate::calls::context;
+use crate::durable::hosting::Hosting;
+use crate::durable::page::Page;
+use crate::host::trace::Who;
 use tiffany_records::RunError;
 use tiffany_records::activity::TaskId;
 

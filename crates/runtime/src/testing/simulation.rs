@@ -13,14 +13,18 @@ use serde::de::DeserializeOwned;
 use tiffany_kernel::{TaskError, TaskInfo, Time, Uuid};
 
 use crate::builder::Builder;
-use crate::clock::Clock;
 use crate::control::{self};
-use crate::durable::{CommitTime, DurableRun, mixed};
-use crate::host::{Entropy, Workers};
-use crate::inline::Inline;
-use crate::retention::Pruned;
+use crate::durable::log::CommitTime;
+use crate::durable::runs::DurableRun;
+use crate::host::Workers;
+use crate::host::clock::Clock;
+use crate::host::entropy::Entropy;
+use crate::host::entropy::mixed;
+use crate::host::inline::Inline;
+use crate::host::inline::Watcher;
+use crate::host::tell::Tell;
+use crate::retention::work::Pruned;
 use crate::runtime::Runtime;
-use crate::tell::Tell;
 use tiffany_log::{Collected, Disk};
 use tiffany_records::RunError;
 use tiffany_records::request::{Fork, OpenApproval, Request, Ruling, Settlement};
@@ -44,28 +48,6 @@ pub struct Machine {
     pub longest_commit: Duration,
     /// Who is told of the steps that are done.
     pub watcher: Rc<dyn Watcher>,
-}
-
-/// Sees every attempt at a step.
-pub trait Watcher {
-    /// An attempt is about to begin. `false`: it does not, because the machine is off.
-    fn begins(&self, attempt: &Made<'_>) -> bool;
-
-    /// An attempt is over, and gave this value or this error. Nobody else knows that yet.
-    fn ended(&self, attempt: &Made<'_>, result: Result<&str, &TaskError>);
-}
-
-/// An attempt at a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Made<'a> {
-    /// The name of the step.
-    pub name: &'static str,
-    /// Its key, `<run>/<record>`.
-    pub key: &'a str,
-    /// The number of the attempt.
-    pub number: u64,
-    /// What the step is: `idempotent`, `at_most_once`, `transactional` or `pure`.
-    pub kind: &'static str,
 }
 
 /// What is told to who asked for something, once it is safe in the log.
@@ -225,7 +207,7 @@ impl Simulation {
         self.runtime.collect_now()
     }
 
-    /// As [`RuntimeHandle::settle_durable`](crate::RuntimeHandle::settle_durable), without waiting for the answer.
+    /// As [`RuntimeHandle::settle_durable`](crate::handle::RuntimeHandle::settle_durable), without waiting for the answer.
     pub fn settle(
         &mut self,
         promise: Uuid,

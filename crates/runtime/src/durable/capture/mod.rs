@@ -1,12 +1,12 @@
 //! Runs as fixtures of tests: the log of a run in one file, without what others should not see, that the program which wrote it is compared with. It knows
 //! nothing of the tests around it.
 
-mod error;
+pub(crate) mod error;
 pub(crate) mod fixture;
-mod inside;
-mod left;
-mod placeholder;
-mod redaction;
+pub(crate) mod inside;
+pub(crate) mod left;
+pub(crate) mod placeholder;
+pub(crate) mod redaction;
 
 use std::io::Write;
 use std::path::Path;

@@ -4,15 +4,14 @@
 //! `copy.rs` writes the fork's log, `shape.rs` compares an answer with the one it replaces, `inheritance.rs` has what the parent was answered, and
 //! `branch.rs` is what becomes of a fork's effects while it goes on.
 
-mod branch;
-mod copy;
-mod inheritance;
-mod shape;
+pub(crate) mod branch;
+pub(crate) mod copy;
+pub(crate) mod inheritance;
+pub(crate) mod shape;
 
 use tiffany_kernel::{ErrorKind, TaskError, Uuid};
 use tiffany_records::request::{Answer, Fork, Request};
 
-pub(in crate::durable) use self::branch::Branch;
 pub(crate) use self::copy::{Copied, Source, copy};
 use super::runs::{DurableRun, Known};
 use crate::control::unexpected;

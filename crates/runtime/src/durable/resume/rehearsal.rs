@@ -6,7 +6,8 @@ use tiffany_kernel::{CallKind, Order, Record, RecordKind, TaskError, TaskInfo, T
 use super::divergence::Divergence;
 use super::proposal::{self, Proposal};
 use super::script::Script;
-use crate::context::{self, Entered};
+use crate::calls::context;
+use crate::calls::context::Entered;
 use crate::runtime::Runtime;
 use tiffany_log::Chain;
 use tiffany_records::value::Json;

@@ -17,6 +17,7 @@ use super::divergence::{Divergence, Made, Trial, part};
 use super::halt::Halt;
 use super::rehearsal::{Act, act_of};
 use super::script::{Recorded, Script, Told, What, unwrapped};
+use crate::calls::context::Sources;
 use crate::durable::journal::{waits, write_call};
 use tiffany_log::mutation::Mutation;
 use tiffany_log::{Batch, BlobHash, Chain, RecordType, Stamp};
@@ -42,7 +43,7 @@ pub(crate) struct Replay {
     /// How far it goes, if not to the end of the log, and what tasks failed with on the way.
     pub(in crate::durable) halt: Option<Halt>,
     pub(in crate::durable) failed: BTreeMap<Tid, TaskError>,
-    pub(in crate::durable) sources: Rc<Sources>,
+    pub(in crate::durable) sources: Rc<RecordedSources>,
     draft: Draft,
     /// What is taken out of calls before they are compared: the log does not have it either.
     rules: Option<Arc<Redactions>>,
@@ -70,9 +71,9 @@ impl Draft {
     }
 }
 
-/// What tasks are given in a replay instead of the time and fresh identities.
+/// What the log has for tasks that ask for the time or a fresh identity.
 #[derive(Default)]
-pub(crate) struct Sources {
+pub(crate) struct RecordedSources {
     clocks: RefCell<VecDeque<Time>>,
     uuids: RefCell<BTreeMap<Tid, VecDeque<Uuid>>>,
     /// How many calls of each task are yet to come, and the changes of the program that it took the new way at.
@@ -80,15 +81,15 @@ pub(crate) struct Sources {
     patches: BTreeMap<Tid, BTreeSet<String>>,
     rules: Option<Arc<Redactions>>,
     /// Somebody wants to look at the tasks as they stand.
-    pub(crate) is_looked_at: bool,
+    is_looked_at: bool,
 }
 
-impl Sources {
+impl RecordedSources {
     pub(crate) fn new(
         script: &Script,
         is_looked_at: bool,
         rules: Option<Arc<Redactions>>,
-    ) -> Sources {
+    ) -> RecordedSources {
         let mut clocks: Vec<(u64, Time)> = Vec::new();
         let mut uuids: BTreeMap<Tid, VecDeque<Uuid>> = BTreeMap::new();
         let mut patches: BTreeMap<Tid, BTreeSet<String>> = BTreeMap::new();
@@ -110,7 +111,7 @@ impl Sources {
         clocks.sort();
         let clocks = clocks.into_iter().map(|(_, clock)| clock).collect();
         let to_come = script.calls.iter().map(|(tid, calls)| (*tid, calls.len())).collect();
-        Sources {
+        RecordedSources {
             clocks: RefCell::new(clocks),
             uuids: RefCell::new(uuids),
             to_come: RefCell::new(to_come),
@@ -118,25 +119,6 @@ impl Sources {
             rules,
             is_looked_at,
         }
-    }
-
-    /// The time at which the next call that asks for it was made.
-    pub(crate) fn clock(&self) -> Option<Time> {
-        self.clocks.borrow().front().copied()
-    }
-
-    /// The identity that the next call of this task that draws one was given.
-    pub(crate) fn uuid(&self, tid: Tid) -> Option<Uuid> {
-        self.uuids.borrow_mut().get_mut(&tid)?.pop_front()
-    }
-
-    /// Whether a task that comes to a change of the program takes the new way: it did, or it is beyond what an
-    /// older program wrote down.
-    pub(crate) fn takes_new_way(&self, tid: Tid, id: &str) -> bool {
-        let written = self.rules.as_ref().map_or(id.into(), |rules| rules.text(id));
-        let took = self.patches.get(&tid);
-        let took = took.is_some_and(|took| took.contains(id) || took.contains(&*written));
-        took || self.to_come.borrow().get(&tid).is_none_or(|left| *left == 0)
     }
 
     fn matched(&self, tid: Tid, kind: CallKind) {
@@ -149,6 +131,28 @@ impl Sources {
     }
 }
 
+impl Sources for RecordedSources {
+    fn clock(&self) -> Option<Time> {
+        self.clocks.borrow().front().copied()
+    }
+
+    fn uuid(&self, tid: Tid) -> Option<Uuid> {
+        self.uuids.borrow_mut().get_mut(&tid)?.pop_front()
+    }
+
+    /// It took the new way before, or it is beyond what an older program recorded.
+    fn takes_new_way(&self, tid: Tid, id: &str) -> bool {
+        let written = self.rules.as_ref().map_or(id.into(), |rules| rules.text(id));
+        let took = self.patches.get(&tid);
+        let took = took.is_some_and(|took| took.contains(id) || took.contains(&*written));
+        took || self.to_come.borrow().get(&tid).is_none_or(|left| *left == 0)
+    }
+
+    fn is_looked_at(&self) -> bool {
+        self.is_looked_at
+    }
+}
+
 impl Replay {
     /// One that goes to the end of the log, or halts on its way.
     pub(in crate::durable) fn new(
@@ -156,7 +160,7 @@ impl Replay {
         halt: Option<Halt>,
         rules: Option<Arc<Redactions>>,
     ) -> Replay {
-        let sources = Rc::new(Sources::new(&script, halt.is_some(), rules.clone()));
+        let sources = Rc::new(RecordedSources::new(&script, halt.is_some(), rules.clone()));
         let trace = script.is_traced.then(Vec::new);
         Replay {
             script,

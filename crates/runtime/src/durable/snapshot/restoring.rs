@@ -3,7 +3,7 @@
 use tiffany_kernel::{ErrorKind, Run, RunConfig, RunId, TaskError, Time};
 
 use super::tables::Snapshot;
-use crate::context;
+use crate::calls::context;
 use crate::runtime::Runtime;
 
 impl Runtime {

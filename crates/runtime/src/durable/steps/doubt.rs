@@ -3,8 +3,8 @@
 use tiffany_kernel::{CallRef, Completion};
 
 use super::effects::State;
-use super::step::Kind;
-use crate::metrics::AttemptOutcome;
+use crate::host::attempt::Kind;
+use crate::metrics::meters::AttemptOutcome;
 use crate::runtime::Runtime;
 use tiffany_records::request::{Decision, Doubt};
 

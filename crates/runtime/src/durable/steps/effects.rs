@@ -8,20 +8,22 @@ use std::time::Duration;
 
 use tiffany_kernel::{CallRef, Completion, ErrorKind, RunId, Stage, TaskError, Tid, Time, Value};
 
-use super::attempt::{Attempt, Identity, Job, StepError, Stop, Tried, Worth};
-use super::chunks::Chunks;
 use super::queue::{Next, Queue};
-use super::retry::mixed;
-use super::showing::Onlookers;
-use super::slots::{Slot, SlotUsage, Slots};
-use super::step::{Kind, StepWork};
 use crate::builder::Builder;
+use crate::calls::step::StepWork;
 use crate::durable::commit::AfterCommit;
 use crate::durable::resume::script::Begun;
-use crate::inbox::Inbox;
-use crate::metrics::{AttemptOutcome, MOST_NAMES};
+use crate::host::attempt::Kind;
+use crate::host::attempt::{Attempt, Identity, StepError, StepJob, Stop, Tried, Worth};
+use crate::host::chunks::Chunks;
+use crate::host::entropy::mixed;
+use crate::host::inbox::Inbox;
+use crate::host::showing::Onlookers;
+use crate::host::slots::{Slot, SlotUsage, Slots};
+use crate::host::trace::Tracer;
+use crate::metrics::meter::MOST_NAMES;
+use crate::metrics::meters::AttemptOutcome;
 use crate::runtime::Runtime;
-use crate::trace::Tracer;
 use tiffany_log::mutation::Mutation;
 use tiffany_records::activity::{Data, StepData};
 
@@ -408,7 +410,7 @@ impl Runtime {
     /// A step that left its queue begins when it has a slot, if it needs one.
     fn await_slot(&mut self, call: CallRef) {
         let Some(step) = self.effects.steps.get_mut(&call) else { return };
-        if let Job::Blocking(_) = step.work.job {
+        if let StepJob::Blocking(_) = step.work.job {
             step.state = State::Slotless;
             let Some(slot) = self.effects.slots.take_or_wait(call) else { return };
             step.slot = Some(slot);

@@ -1,9 +1,9 @@
 //! Time travel: a run as it was at any of its records. The run is replayed up to there, with what its log has for answers: no effect
 //! begins, nothing is written, and no code of its tasks is unwound when the traveller goes elsewhere.
 
-mod halt;
-mod history;
-mod moment;
+pub(crate) mod halt;
+pub(crate) mod history;
+pub(crate) mod moment;
 
 use std::collections::BTreeMap;
 use std::path::Path;

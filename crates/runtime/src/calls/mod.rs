@@ -1,0 +1,27 @@
+//! What the code of a task sees: its context on this thread, the calls it can make, and the handles it gets. A call leaves its request
+//! in the slot of its task and takes the answer there; nothing here knows the loop or the log.
+
+pub(crate) mod agent_task;
+pub(crate) mod approve;
+pub(crate) mod call;
+pub(crate) mod channel;
+#[doc(hidden)]
+pub mod combine;
+pub(crate) mod context;
+mod current;
+pub(crate) mod durable_promise;
+pub(crate) mod future_task;
+pub(crate) mod group;
+pub(crate) mod handler;
+mod outward;
+pub(crate) mod promise;
+pub(crate) mod question;
+pub(crate) mod retry;
+pub(crate) mod saga;
+pub(crate) mod show;
+pub(crate) mod step;
+pub(crate) mod sync;
+pub(crate) mod sys;
+pub(crate) mod task;
+pub(crate) mod waker;
+pub(crate) mod written;

@@ -1,0 +1,362 @@
+//! Steps: work that a durable run does in the world. The result is written down; a resumed run gets it from
+//! there and does not do the work again.
+
+use std::any::Any;
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tiffany_kernel::{CallKind, EffectWork, ErrorKind, Site, SystemCall, TaskError};
+
+use crate::calls::call::TryCall;
+use crate::calls::retry::Retry;
+use crate::calls::written::Written;
+use crate::host::attempt::Kind;
+use crate::host::attempt::{Attempt, Spawner, StepError, StepJob, Tried};
+use tiffany_records::value::{Json, decode, encode};
+
+/// Does blocking work outside the run, on a thread of its own, and writes the result down.
+///
+/// In a durable run the work begins when the call is safe in the log. After a crash before its result is there
+/// it is done again; after that, never. Where that is not right, see [`at_most_once`](Step::at_most_once).
+///
+/// ```
+/// use tiffany::durable::step;
+///
+/// tiffany::try_run(async {
+///     let length: usize = step("measure", || {
+///         std::fs::read_to_string("/proc/self/comm").map(|text| text.len())
+///     })
+///     .await?;
+///     assert!(length > 0);
+///     Ok::<(), tiffany::TaskError>(())
+/// })?;
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+#[track_caller]
+pub fn step<T, E, F>(name: &'static str, work: F) -> Step<T>
+where
+    T: Serialize + DeserializeOwned + 'static,
+    E: Into<StepError>,
+    F: Fn() -> Result<T, E> + Send + Sync + 'static,
+{
+    step_with(name, move |_| work())
+}
+
+/// The same for work that wants to know its key, and which attempt it is.
+///
+/// ```
+/// use tiffany::durable::step_with;
+///
+/// tiffany::try_run(async {
+///     let order: String = step_with("order", |attempt| {
+///         // A shop that is asked twice with the same key sends once.
+///         Ok::<_, String>(format!("Idempotency-Key: {}", attempt.key()))
+///     })
+///     .await?;
+///     assert!(order.len() > 17);
+///     Ok::<(), tiffany::TaskError>(())
+/// })?;
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+#[track_caller]
+pub fn step_with<T, E, F>(name: &'static str, work: F) -> Step<T>
+where
+    T: Serialize + DeserializeOwned + 'static,
+    E: Into<StepError>,
+    F: Fn(Attempt) -> Result<T, E> + Send + Sync + 'static,
+{
+    Step::new(name, StepJob::Blocking(Arc::new(move |attempt| tried(work(attempt)))))
+}
+
+/// The same for a future of another runtime, which runs there. If nobody waits for it any more, it is dropped there.
+///
+/// ```
+/// use std::time::Duration;
+/// use tiffany::durable::{Spawner, step_async};
+///
+/// let tokio = tokio::runtime::Runtime::new()?;
+/// let handle = tokio.handle().clone();
+/// let spawner = Spawner::new(move |future| drop(handle.spawn(future)));
+/// let answer = tiffany::try_run(async move {
+///     step_async("ask", &spawner, |attempt| async move {
+///         tokio::time::sleep(Duration::from_millis(1)).await;
+///         Ok::<_, String>(format!("attempt {}", attempt.number()))
+///     })
+///     .await
+/// });
+/// assert_eq!(answer?, "attempt 1");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[track_caller]
+pub fn step_async<T, E, F, R>(name: &'static str, spawner: &Spawner, work: F) -> Step<T>
+where
+    T: Serialize + DeserializeOwned + 'static,
+    E: Into<StepError>,
+    F: Fn(Attempt) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<T, E>> + Send + 'static,
+{
+    let work = move |attempt| -> std::pin::Pin<Box<dyn Future<Output = Tried> + Send>> {
+        let future = work(attempt);
+        Box::pin(async move { tried(future.await) })
+    };
+    Step::new(name, StepJob::Elsewhere(spawner.clone(), Arc::new(work)))
+}
+
+/// A transactional step: blocking work that is done and confirmed in a transaction of the user's own database, together with its key and its
+/// result, so that it happens exactly once. `tiffany-sqlite` and `tiffany-postgres` make such steps; this is for those who want
+/// them in another database.
+///
+/// The work gives its result as JSON. It must look the [key](Attempt::key) up first, and if it is there, give the result that is with it
+/// and do nothing; otherwise it must write both in the same transaction as what it does. If nobody can tell whether the transaction was
+/// confirmed, it gives [`StepError::in_doubt`]: the next attempt finds out by looking.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use std::sync::Mutex;
+/// use tiffany::durable::step_transactional;
+///
+/// /// A database that does one transaction at a time: what was sold, and the results by their keys.
+/// static SHOP: Mutex<(u32, BTreeMap<String, String>)> = Mutex::new((0, BTreeMap::new()));
+///
+/// let sold: u32 = tiffany::try_run(async {
+///     step_transactional("sell", |attempt| {
+///         let mut shop = SHOP.lock()?;
+///         if let Some(result) = shop.1.get(attempt.key()) {
+///             return Ok(result.clone());
+///         }
+///         shop.0 += 1;
+///         let result = attempt.to_json(&shop.0)?;
+///         shop.1.insert(attempt.key().to_string(), result.clone());
+///         Ok(result)
+///     })
+///     .await
+/// })?;
+/// assert_eq!(sold, 1);
+/// # Ok::<(), tiffany::RunError>(())
+/// ```
+#[track_caller]
+pub fn step_transactional<T, F>(name: &'static str, work: F) -> Step<T>
+where
+    T: Serialize + DeserializeOwned + 'static,
+    F: Fn(Attempt) -> Result<String, StepError> + Send + Sync + 'static,
+{
+    let work = move |attempt| -> Tried {
+        let json = work(attempt)?;
+        decode::<serde::de::IgnoredAny>(&json).map_err(StepError::last)?;
+        Ok(Json::made_elsewhere(json))
+    };
+    Step::new(name, StepJob::Blocking(Arc::new(work))).transactional()
+}
+
+/// The result of an attempt, in the form in which it is written down.
+fn tried<T: Serialize, E: Into<StepError>>(result: Result<T, E>) -> Tried {
+    // What cannot be written down will not be able to next time.
+    let json = encode(&result.map_err(Into::into)?).map_err(StepError::last)?;
+    Ok(Json::made_elsewhere(json))
+}
+
+/// A step as the host is given it.
+pub(crate) struct StepWork {
+    pub(crate) name: &'static str,
+    /// The line of the program, for errors.
+    pub(crate) at: Site,
+    pub(crate) job: StepJob,
+    pub(crate) kind: Kind,
+    pub(crate) retry: Option<Retry>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) heartbeat: Option<Duration>,
+    pub(crate) queue: Option<String>,
+    pub(crate) holds_in_doubt: bool,
+    /// Whether an attempt that was cut off makes a later failure a doubt.
+    pub(crate) tells_doubt: bool,
+    /// The call as another language has it.
+    pub(crate) origin: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+/// A step that is about to be made.
+#[must_use = "a step does nothing until it is awaited: add `.await`"]
+pub struct Step<T> {
+    work: StepWork,
+    at: &'static Location<'static>,
+    input: Option<Result<String, TaskError>>,
+    value: PhantomData<fn() -> T>,
+}
+
+impl<T> Step<T> {
+    #[track_caller]
+    pub(crate) fn new(name: &'static str, job: StepJob) -> Step<T> {
+        let at = Location::caller();
+        let work = StepWork {
+            name,
+            at: at.into(),
+            job,
+            kind: Kind::default(),
+            retry: None,
+            timeout: None,
+            heartbeat: None,
+            queue: None,
+            holds_in_doubt: false,
+            tells_doubt: false,
+            origin: None,
+        };
+        Step { work, at, input: None, value: PhantomData }
+    }
+
+    /// What the step is given. It is written down beside the name, and a resumed run that gives it something else
+    /// is told so.
+    pub fn input(mut self, input: &impl Serialize) -> Step<T> {
+        if !matches!(self.input, Some(Err(_))) {
+            self.input = Some(encode(input));
+        }
+        self
+    }
+
+    /// The same of what is JSON already.
+    pub(crate) fn input_json(mut self, json: String) -> Step<T> {
+        self.input = Some(Ok(json));
+        self
+    }
+
+    /// Says where in the program it is made, if the compiler does not know.
+    pub(crate) fn made_at(mut self, at: Site) -> Step<T> {
+        self.work.at = at;
+        self
+    }
+
+    /// The call as another language has it.
+    pub(crate) fn with_origin(mut self, origin: Arc<dyn Any + Send + Sync>) -> Step<T> {
+        self.work.origin = Some(origin);
+        self
+    }
+
+    /// It is done in a transaction, whose end is found out by looking.
+    pub(crate) fn transactional(mut self) -> Step<T> {
+        self.work.kind = Kind::Transactional;
+        self.tells_doubt()
+    }
+
+    /// It may be done again: after a crash it is, with the same key. This is what a step is unless it is told otherwise.
+    pub fn idempotent(self) -> Step<T> {
+        self.become_kind(Kind::Idempotent)
+    }
+
+    /// It must not be done twice. If a crash or its timeout cuts it off, nobody knows whether it happened: its task gets
+    /// the error [`InDoubt`](tiffany_kernel::ErrorKind::InDoubt). It is not tried again after an error either.
+    pub fn at_most_once(self) -> Step<T> {
+        self.become_kind(Kind::AtMostOnce)
+    }
+
+    /// If it is in doubt, its task waits until a person has decided, by [`Runtime::decide`](crate::runtime::Runtime::decide),
+    /// [`Control::decide`](crate::control::Control::decide) or `tiffany doubt`, instead of getting an error. For steps that are at most once.
+    pub fn hold_in_doubt(mut self) -> Step<T> {
+        self.work.holds_in_doubt = true;
+        self
+    }
+
+    /// If an attempt is cut off and a later one fails, its task is told that it may have happened.
+    pub(crate) fn tells_doubt(mut self) -> Step<T> {
+        self.work.tells_doubt = true;
+        self
+    }
+
+    /// It changes nothing outside: a computation, a file that is read. The result is written down, but the work does not wait for
+    /// the disk before it begins.
+    pub fn pure(self) -> Step<T> {
+        self.become_kind(Kind::Pure)
+    }
+
+    /// One that is transactional by its making stays so.
+    fn become_kind(mut self, kind: Kind) -> Step<T> {
+        if self.work.kind == Kind::Transactional {
+            let message =
+                format!("the step `{}` is transactional, and nothing else", self.work.name);
+            self.input = Some(Err(TaskError::new(ErrorKind::BadArgument, message)));
+            return self;
+        }
+        self.work.kind = kind;
+        self
+    }
+
+    /// When it is tried again after an error. Its task sees only the last one.
+    pub fn retry(mut self, policy: Retry) -> Step<T> {
+        self.work.retry = Some(policy);
+        self
+    }
+
+    /// The same, unless it has a policy or must not be done twice.
+    pub(crate) fn retry_by_default(mut self, policy: Retry) -> Step<T> {
+        if self.work.kind != Kind::AtMostOnce {
+            self.work.retry.get_or_insert(policy);
+        }
+        self
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        self.work.name
+    }
+
+    /// How long an attempt may take, from when it is given to its thread or runtime. After that it counts as failed with
+    /// [`TimedOut`](tiffany_kernel::ErrorKind::TimedOut); a result that comes later is counted and dropped. Work on a thread
+    /// cannot be stopped and goes on; a future is dropped.
+    pub fn timeout(mut self, timeout: Duration) -> Step<T> {
+        self.work.timeout = Some(timeout);
+        self
+    }
+
+    /// How often an attempt must give a sign by [`Attempt::heartbeat`]. Without one it counts as failed, as after its timeout; that is
+    /// noticed after once to twice this time.
+    pub fn heartbeat(mut self, every: Duration) -> Step<T> {
+        self.work.heartbeat = Some(every);
+        self
+    }
+
+    /// The queue it stands in before each attempt, one of [`Builder::queue`](crate::builder::Builder::queue).
+    pub fn queue(mut self, name: &str) -> Step<T> {
+        self.work.queue = Some(name.into());
+        self
+    }
+}
+
+impl<T: DeserializeOwned + 'static> IntoFuture for Step<T> {
+    type Output = Result<T, TaskError>;
+    type IntoFuture = TryCall<T, Written>;
+
+    fn into_future(self) -> TryCall<T, Written> {
+        self.into_call()
+    }
+}
+
+impl<T> Step<T> {
+    /// The call, whose answer is read in any way.
+    pub(crate) fn into_call<R, D>(self) -> TryCall<R, D> {
+        let Step { work, at, input, .. } = self;
+        let name = work.name;
+        if work.kind == Kind::AtMostOnce && work.retry.is_some() {
+            let message =
+                format!("the step `{name}` is at most once, and has a policy to retry it");
+            let error = TaskError::new(ErrorKind::BadArgument, message);
+            return TryCall::bad_at(CallKind::Effect, error, at);
+        }
+        if work.kind != Kind::AtMostOnce && work.holds_in_doubt {
+            let message = format!("the step `{name}` may be done again, so it is never in doubt");
+            let error = TaskError::new(ErrorKind::BadArgument, message);
+            return TryCall::bad_at(CallKind::Effect, error, at);
+        }
+        let about = match (work.kind.word(), input) {
+            (_, Some(Err(error))) => return TryCall::bad_at(CallKind::Effect, error, at),
+            (None, None) => None,
+            (Some(kind), None) => Some(format!("{{\"kind\":\"{kind}\"}}")),
+            (None, Some(Ok(input))) => Some(format!("{{\"input\":{input}}}")),
+            (Some(kind), Some(Ok(input))) => {
+                Some(format!("{{\"kind\":\"{kind}\",\"input\":{input}}}"))
+            }
+        };
+        let about = about.map(Into::into);
+        TryCall::new_at(SystemCall::Effect(EffectWork { name, about, work: Box::new(work) }), at)
+    }
+}

@@ -1,0 +1,24 @@
+//! Replies that are JSON, read as the type that a call wants.
+
+use serde::de::DeserializeOwned;
+use tiffany_kernel::{Reply, TaskError, Value};
+
+use crate::calls::call::{Decode, FromReply, typed};
+use tiffany_records::value::{Json, decode};
+
+/// The reply is JSON, read as the type that is wanted.
+pub struct Written;
+
+impl<R: DeserializeOwned + 'static> Decode<R> for Written {
+    fn decode(reply: Reply) -> Result<R, TaskError> {
+        let value = match reply {
+            Reply::Message(message) => message.value,
+            reply => Value::from_reply(reply)?,
+        };
+        match value.borrow::<Json>() {
+            Some(json) => decode(&json.0),
+            // A handler or a test answered with the value itself.
+            None => typed(value),
+        }
+    }
+}

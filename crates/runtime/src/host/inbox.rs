@@ -1,0 +1,185 @@
+//! The way in from other threads: letters to the loop, and the bell that wakes it. The bell is rung at
+//! most once for a burst of letters, and not at all while the loop is awake.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use tiffany_kernel::{CallRef, ErrorKind, Release, RunId, TaskError, TaskRef, Uuid, Value};
+use tiffany_records::request::{Request, Settlement};
+
+use crate::host::attempt::Tried;
+use crate::host::checkpoint::Receipt;
+use crate::host::external::Promises;
+use crate::host::mailbox::Mailbox;
+use crate::host::reactor::Bell;
+use crate::host::slots::Slot;
+use crate::host::step_watch::StepWatch;
+use crate::host::tell::Tell;
+use crate::metrics::meters::Meters;
+use tiffany_log::sync::{Mutex, MutexGuard};
+use tiffany_log::{Followers, Notice};
+
+/// A result made on another thread. Values are shared within a thread only, so it becomes one here.
+pub(crate) type Remote = Box<dyn FnOnce() -> Result<Value, TaskError> + Send>;
+
+/// What another thread can tell the loop.
+pub(crate) enum Letter {
+    Wake(TaskRef),
+    Settle(RunId, Uuid, Remote),
+    /// Something is asked of the runtime; the answer comes when it is safe.
+    Request(Request, Tell),
+    /// The same, asked by a client of the process. A process that is ending refuses changes.
+    ClientRequest(Request, Tell),
+    Done(CallRef, Remote),
+    /// What came of the attempt of this number at a step, and the slot it had.
+    Attempted(CallRef, u64, Tried, Option<Slot>),
+    /// The work of the attempt of this number wants to find this again.
+    Checkpoint(CallRef, u64, String, Receipt),
+    Cancel(RunId),
+    Release(Release),
+    /// The log thread has something to tell.
+    Logged(Notice),
+    /// Somebody reads the metrics.
+    Measure,
+    /// The last waker of a task of this run is gone.
+    GivenUp(RunId),
+}
+
+/// Letters from any thread, read by one loop.
+pub(crate) struct Inbox {
+    mailbox: Mailbox<Letter>,
+    bell: Bell,
+    promises: Mutex<Promises>,
+    /// What is counted, for who reads it from other threads.
+    pub(crate) meters: Arc<Meters>,
+    /// What watches async steps, if there is a watchdog.
+    pub(crate) step_watch: OnceLock<StepWatch>,
+    /// Who follows the files of runs.
+    pub(crate) followers: Arc<Followers>,
+    /// Clients may change nothing any more: the process is ending.
+    refuses_changes: AtomicBool,
+    /// The loop does blocking work itself, in a simulation.
+    works_inline: AtomicBool,
+    /// Nobody will ever read it again.
+    closed: AtomicBool,
+}
+
+impl Inbox {
+    pub(crate) fn new(bell: Bell) -> Inbox {
+        Inbox {
+            mailbox: Mailbox::new(),
+            bell,
+            promises: Mutex::default(),
+            meters: Arc::default(),
+            step_watch: OnceLock::new(),
+            followers: Arc::default(),
+            refuses_changes: AtomicBool::new(false),
+            works_inline: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// From now on the loop does blocking work itself.
+    pub(crate) fn work_inline(&self) {
+        self.works_inline.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the loop does blocking work itself, so that this work can't wait for the loop.
+    pub(crate) fn works_inline(&self) -> bool {
+        self.works_inline.load(Ordering::Relaxed)
+    }
+
+    /// Refuses changes that clients ask for, also those that the loop has not read yet.
+    pub(crate) fn refuse_changes(&self) {
+        self.refuses_changes.store(true, Ordering::SeqCst);
+    }
+
+    /// Takes a request of a client, unless it has to be refused.
+    pub(crate) fn ask(&self, request: Request, tell: Tell) {
+        if let Some((request, tell)) = self.admit(request, tell) {
+            self.send(Letter::ClientRequest(request, tell));
+        }
+    }
+
+    /// The request of a client, unless it would change something and the process is ending: then the client is told.
+    pub(crate) fn admit(&self, request: Request, tell: Tell) -> Option<(Request, Tell)> {
+        if request.only_looks() || !self.refuses_changes.load(Ordering::SeqCst) {
+            return Some((request, tell));
+        }
+        tell.tell(Err(process_ends()));
+        None
+    }
+
+    /// The runtime is gone: what is in here is not read any more.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        self.empty();
+    }
+
+    fn empty(&self) {
+        let mut unread = Vec::new();
+        self.mailbox.read(&mut unread);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn send(&self, letter: Letter) {
+        if self.mailbox.send(letter) {
+            self.bell.ring();
+        }
+        // Nobody reads it any more: whoever waits for an answer is told by its being dropped.
+        if self.is_closed() {
+            self.empty();
+        }
+    }
+
+    /// The external promises of all runs.
+    pub(crate) fn promises(&self) -> MutexGuard<'_, Promises> {
+        self.promises.lock()
+    }
+
+    /// Settles a promise that need not be written down.
+    pub(crate) fn settle(&self, uuid: Uuid, result: Remote) -> Result<Settlement, TaskError> {
+        let mut promises = self.promises.lock();
+        if promises.is_durable(uuid) == Some(true) {
+            let message = format!(
+                "promise {uuid} is durable; settle it with `settle_durable`, by a value that can be written down"
+            );
+            return Err(TaskError::new(ErrorKind::NotDurable, message));
+        }
+        let (run, settlement) = promises.claim(uuid, None, false).ok_or_else(|| unknown(uuid))?;
+        // An answer that comes too late is sent all the same: the run counts it. Sent under the lock, so
+        // that the one accepted here is the first to arrive.
+        self.send(Letter::Settle(run, uuid, result));
+        Ok(settlement)
+    }
+
+    pub(crate) fn has_mail(&self) -> bool {
+        self.mailbox.has_mail()
+    }
+
+    pub(crate) fn read(&self, into: &mut Vec<Letter>) {
+        self.mailbox.read(into);
+    }
+
+    pub(crate) fn may_sleep(&self) -> bool {
+        self.mailbox.may_sleep()
+    }
+
+    pub(crate) fn woke_up(&self) {
+        self.mailbox.woke_up();
+    }
+}
+
+/// The error for a promise that is not known, or not any more.
+pub(crate) fn unknown(uuid: Uuid) -> TaskError {
+    TaskError::new(ErrorKind::UnknownPromise, format!("there is no promise {uuid}"))
+}
+
+/// The error for a change that a process which is ending does not begin.
+pub(crate) fn process_ends() -> TaskError {
+    let message = "the process is ending and begins nothing new; ask again when it is back";
+    TaskError::new(ErrorKind::Unreachable, message)
+}

@@ -1,0 +1,123 @@
+//! What a runtime offers its tasks: the time, the way in from other threads, the reactor, the pool.
+
+pub(crate) mod attempt;
+pub(crate) mod checkpoint;
+pub(crate) mod chunks;
+pub(crate) mod clock;
+pub(crate) mod entropy;
+pub(crate) mod external;
+pub(crate) mod inbox;
+pub(crate) mod inline;
+pub(crate) mod kept_handler;
+pub(crate) mod mailbox;
+pub(crate) mod owner_process;
+pub(crate) mod panics;
+pub(crate) mod pool;
+pub(crate) mod questions;
+pub(crate) mod reactor;
+pub(crate) mod showing;
+pub(crate) mod slots;
+pub(crate) mod step_watch;
+pub(crate) mod tell;
+pub(crate) mod trace;
+pub(crate) mod watchdog;
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use tiffany_kernel::{CallRef, Site};
+
+use crate::host::attempt::{Attempt, StepJob, Stop};
+use crate::host::clock::Clock;
+use crate::host::entropy::Entropy;
+use crate::host::inbox::Inbox;
+use crate::host::inline::Inline;
+use crate::host::owner_process::OwnerProcess;
+use crate::host::pool::{Job, Pool, Work};
+use crate::host::questions::Questions;
+use crate::host::reactor::Reactor;
+use crate::host::slots::Slot;
+use crate::host::trace::Tracer;
+use crate::pal::hub::Hub;
+
+/// Everything of the world that tasks of one runtime can reach.
+pub(crate) struct Host {
+    pub(crate) process: OwnerProcess,
+    pub(crate) clock: Clock,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) reactor: RefCell<Reactor>,
+    pub(crate) workers: Workers,
+    pub(crate) entropy: Entropy,
+    pub(crate) tracer: Tracer,
+    /// What its runs are doing, for those who watch.
+    pub(crate) hub: Hub,
+    /// What its runs can be asked.
+    pub(crate) questions: Questions,
+}
+
+/// Who does work that blocks.
+pub(crate) enum Workers {
+    Threads(Pools),
+    /// The loop itself, in a simulation.
+    Inline(Inline),
+}
+
+/// Threads for work that blocks. Steps have their own, so that neither kind of work waits for the other.
+pub(crate) struct Pools {
+    pub(crate) blocking: Pool,
+    pub(crate) steps: Pool,
+}
+
+impl Pools {
+    /// How many threads there are, and how much work waits for one.
+    pub(crate) fn load(&self) -> (usize, usize) {
+        let ((threads, waiting), (more, more_waiting)) = (self.blocking.load(), self.steps.load());
+        (threads + more, waiting + more_waiting)
+    }
+}
+
+impl Host {
+    /// Queues work; its result comes to the inbox.
+    pub(crate) fn start_work(&self, call: CallRef, work: Work) {
+        match &self.workers {
+            Workers::Threads(pools) => match work.job {
+                Job::Once(_) => pools.blocking.start(call, work),
+                Job::Attempt(..) => pools.steps.start(call, work),
+            },
+            Workers::Inline(inline) => inline.start(call, work, self.clock.now()),
+        }
+    }
+
+    /// Takes back work that has not begun. `None`: it has, or there is none. Dropping it may run code of the user's.
+    pub(crate) fn abort_work(&self, call: CallRef) -> Option<Work> {
+        match &self.workers {
+            Workers::Threads(pools) => {
+                pools.steps.abort(call).or_else(|| pools.blocking.abort(call))
+            }
+            Workers::Inline(inline) => inline.abort(call),
+        }
+    }
+
+    /// Queues an attempt at a step, and says how it can be stopped.
+    pub(crate) fn start_attempt(
+        &self,
+        (call, name, at): (CallRef, &'static str, Site),
+        (attempt, slot): (Attempt, Option<Slot>),
+        job: &StepJob,
+    ) -> Option<Stop> {
+        if matches!(self.workers, Workers::Threads(_)) && self.clock.steady().is_none() {
+            // Threads can't read a clock that a test moves.
+            attempt.begins(self.clock.now());
+        }
+        let job = match (&self.workers, job) {
+            (_, StepJob::Blocking(job)) => Arc::clone(job),
+            (Workers::Inline(_), StepJob::Elsewhere(_, work)) => StepJob::blocking(work),
+            (Workers::Threads(_), StepJob::Elsewhere(spawner, work)) => {
+                attempt.begins(self.clock.now());
+                return Some(spawner.start((call, name, at), attempt, work, &self.inbox));
+            }
+        };
+        self.start_work(call, Work { name, at, job: Job::Attempt(attempt, job, slot) });
+        None
+    }
+}

@@ -1,0 +1,373 @@
+//! Threads for work that blocks: files, name look-ups, a closure of the user's, attempts at steps. Threads start
+//! when there is work and no idle thread, and end after a while without any. A pool may have more threads than it
+//! keeps ready: a thread of its own, the foreman, adds them while work has waited for too long.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tiffany_kernel::{CallRef, ErrorKind, Site, TaskError};
+
+use crate::host::attempt::{Attempt, Blocking, StepError};
+use crate::host::clock::Steady;
+use crate::host::inbox::{Inbox, Letter, Remote};
+use crate::host::owner_process::OwnerProcess;
+use crate::host::panics;
+use crate::host::panics::panic_error;
+use crate::host::showing::working;
+use crate::host::slots::Slot;
+use crate::host::trace::Tracer;
+use crate::line::Line;
+use tiffany_log::sync::{Condvar, Mutex, MutexGuard};
+
+/// How long a thread waits for work before it ends.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long work waits before the pool gets more threads than it keeps ready.
+const GROWTH_DELAY: Duration = Duration::from_millis(5);
+
+/// How many of these delays work may wait, at the rate at which other work is begun.
+const DELAYS_TO_WAIT: usize = 20;
+
+/// How long the pool waits at most before it asks the system again for a thread that it did not get.
+const MAX_PAUSE: Duration = Duration::from_secs(1);
+
+/// Work that runs on a thread of the pool and makes a result there.
+pub(crate) struct Work {
+    /// What the work is called, and the line that asked for it, for errors.
+    pub(crate) name: &'static str,
+    pub(crate) at: Site,
+    pub(crate) job: Job,
+}
+
+/// What is to be done, and how its result travels.
+pub(crate) enum Job {
+    /// Something for a task that waits for it; the result can be any value.
+    Once(Box<dyn FnOnce() -> Remote + Send>),
+    /// One attempt at a step; its result can be recorded, and its slot goes back with it.
+    Attempt(Attempt, Blocking, Option<Slot>),
+}
+
+impl Work {
+    /// Does it. A panic in it is an error with the line it came from.
+    pub(crate) fn run(self, call: CallRef) -> Letter {
+        let Work { name, at, job } = self;
+        // Here and not where it is read: this thread knows the line.
+        let panicked = |payload| {
+            let mut error = panic_error(payload, "blocking work panicked");
+            error.add_call(name, at);
+            error
+        };
+        match job {
+            Job::Once(job) => match panics::noting(job) {
+                Ok(remote) => Letter::Done(call, remote),
+                Err(payload) => {
+                    let error = panicked(payload);
+                    Letter::Done(call, Box::new(move || Err(error)))
+                }
+            },
+            Job::Attempt(attempt, job, slot) => {
+                let (number, span) = (attempt.number(), attempt.span().clone());
+                let work = || working(&attempt.clone(), || job(attempt));
+                let tried = Tracer::inside(&span, || panics::noting(work))
+                    .unwrap_or_else(|payload| Err(StepError::passing(panicked(payload))));
+                Letter::Attempted(call, number, tried, slot)
+            }
+        }
+    }
+
+    /// The slot of an attempt that will not be made.
+    pub(crate) fn into_slot(self) -> Option<Slot> {
+        match self.job {
+            Job::Once(_) => None,
+            Job::Attempt(_, _, slot) => slot,
+        }
+    }
+
+    /// It cannot be done.
+    fn fail(self, call: CallRef, mut error: TaskError) -> Letter {
+        error.add_call(self.name, self.at);
+        match self.job {
+            Job::Once(_) => Letter::Done(call, Box::new(move || Err(error))),
+            Job::Attempt(attempt, _, slot) => {
+                Letter::Attempted(call, attempt.number(), Err(StepError::passing(error)), slot)
+            }
+        }
+    }
+}
+
+/// How many threads a pool has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Threads {
+    /// Started as soon as there is work for them.
+    pub(crate) ready: usize,
+    /// Added up to here while work waits for longer than [`GROWTH_DELAY`].
+    pub(crate) most: usize,
+}
+
+impl Threads {
+    /// Never more than are kept ready.
+    pub(crate) fn fixed(threads: usize) -> Threads {
+        Threads { ready: threads, most: threads }
+    }
+}
+
+/// The threads and the work that waits for them.
+pub(crate) struct Pool {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    limits: Threads,
+    queue: Mutex<Queue>,
+    work_came: Condvar,
+    /// Wakes the foreman.
+    work_waits: Condvar,
+    inbox: Arc<Inbox>,
+    /// What the time is, where it is the system's.
+    clock: Option<Arc<Steady>>,
+}
+
+#[derive(Default)]
+struct Queue {
+    work: Backlog,
+    threads: usize,
+    idle: usize,
+    foreman: Foreman,
+    /// Whether the system refused the last thread.
+    is_refused: bool,
+    closed: bool,
+}
+
+/// What the thread does that adds others.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Foreman {
+    #[default]
+    Absent,
+    Asleep,
+    Watching,
+}
+
+/// Work that has not begun, in order. Any of it can be taken back.
+#[derive(Default)]
+struct Backlog {
+    line: Line<CallRef>,
+    work: BTreeMap<CallRef, Work>,
+    pushed: u64,
+}
+
+impl Backlog {
+    fn push(&mut self, call: CallRef, work: Work) {
+        self.line.push_back(call);
+        self.work.insert(call, work);
+        self.pushed += 1;
+    }
+
+    fn pop(&mut self) -> Option<(CallRef, Work)> {
+        let call = self.line.pop_front()?;
+        self.work.remove(&call).map(|work| (call, work))
+    }
+
+    fn remove(&mut self, call: CallRef) -> Option<Work> {
+        self.line.remove(call);
+        self.work.remove(&call)
+    }
+
+    fn len(&self) -> usize {
+        self.work.len()
+    }
+
+    /// Counts what was begun so far, or taken back.
+    fn taken(&self) -> u64 {
+        self.pushed - self.work.len() as u64
+    }
+}
+
+impl Pool {
+    pub(crate) fn new(limits: Threads, inbox: Arc<Inbox>, clock: Option<Arc<Steady>>) -> Pool {
+        let Threads { ready, most } = limits;
+        let limits = Threads { ready: ready.clamp(1, most.max(1)), most: most.max(1) };
+        let (work_came, work_waits) = (Condvar::new(), Condvar::new());
+        let queue = Mutex::new(Queue::default());
+        let shared = Shared { limits, queue, work_came, work_waits, inbox, clock };
+        Pool { shared: Arc::new(shared) }
+    }
+
+    /// Queues work; its result comes to the inbox.
+    pub(crate) fn start(&self, call: CallRef, work: Work) {
+        let mut queue = self.shared.lock();
+        queue.work.push(call, work);
+        if queue.idle >= queue.work.len() {
+            drop(queue);
+            self.shared.work_came.notify_one();
+            return;
+        }
+        if queue.threads < self.shared.limits.ready {
+            queue.threads += 1;
+            drop(queue);
+            return Shared::add_thread(&self.shared);
+        }
+        let foreman = queue.foreman;
+        if queue.threads >= self.shared.limits.most || foreman == Foreman::Watching {
+            drop(queue);
+            self.shared.work_came.notify_one();
+            return;
+        }
+        queue.foreman = Foreman::Watching;
+        drop(queue);
+        self.shared.work_came.notify_one();
+        match foreman {
+            Foreman::Absent => Shared::add_foreman(&self.shared),
+            _ => self.shared.work_waits.notify_one(),
+        }
+    }
+
+    /// Takes back work that has not begun. `None`: it has, or there is none. Dropping it may run code of the user's.
+    pub(crate) fn abort(&self, call: CallRef) -> Option<Work> {
+        self.shared.lock().work.remove(call)
+    }
+
+    /// How many threads there are, and how much work waits for one.
+    pub(crate) fn load(&self) -> (usize, usize) {
+        let queue = self.shared.lock();
+        (queue.threads, queue.work.len())
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let mut queue = self.shared.lock();
+        queue.closed = true;
+        let backlog = std::mem::take(&mut queue.work);
+        drop(queue);
+        self.shared.work_came.notify_all();
+        self.shared.work_waits.notify_all();
+        // Not under the lock: it may run code of the user's.
+        drop(backlog);
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock()
+    }
+
+    /// Starts a thread that is counted already.
+    fn add_thread(shared: &Arc<Shared>) {
+        let serving = Arc::clone(shared);
+        let thread = std::thread::Builder::new().name("tiffany-pool".into());
+        match thread.spawn(move || serving.serve()) {
+            Ok(_) => shared.lock().is_refused = false,
+            Err(error) => shared.no_thread(&error),
+        }
+    }
+
+    /// Starts the foreman. Without one, work waits for the threads there are.
+    fn add_foreman(shared: &Arc<Shared>) {
+        let watching = Arc::clone(shared);
+        let thread = std::thread::Builder::new().name("tiffany-foreman".into());
+        if let Err(error) = thread.spawn(move || Shared::watch(&watching)) {
+            let mut queue = shared.lock();
+            queue.foreman = Foreman::Absent;
+            Shared::note_refusal(queue, &error);
+        }
+    }
+
+    /// Says that there are no more threads, unless it was said of the last one already.
+    fn note_refusal(mut queue: MutexGuard<'_, Queue>, error: &std::io::Error) {
+        let was_refused = std::mem::replace(&mut queue.is_refused, true);
+        let threads = queue.threads;
+        drop(queue);
+        if !was_refused {
+            tracing::warn!(
+                target: "tiffany",
+                "the system gives no more threads for blocking work ({error}), so it waits for the {threads} there are; raise the limit of processes (`ulimit -u`, `TasksMax=`)"
+            );
+        }
+    }
+
+    /// The system gives no thread: with none at all, the work that waits fails.
+    fn no_thread(&self, error: &std::io::Error) {
+        let mut queue = self.lock();
+        queue.threads -= 1;
+        if queue.threads > 0 {
+            return Shared::note_refusal(queue, error);
+        }
+        let mut backlog = std::mem::take(&mut queue.work);
+        drop(queue);
+        while let Some((call, work)) = backlog.pop() {
+            let message = format!("the system gives no thread for blocking work: {error}");
+            let error = TaskError::new(ErrorKind::Host, message);
+            self.inbox.send(work.fail(call, error));
+        }
+    }
+
+    /// What the foreman does: while work that was there one delay ago still waits, and won't be begun soon at the present
+    /// rate, it adds half as many threads as there are.
+    fn watch(shared: &Arc<Shared>) {
+        let mut queue = shared.lock();
+        let mut pause = GROWTH_DELAY;
+        while !queue.closed {
+            if queue.work.len() == 0 || queue.threads >= shared.limits.most {
+                queue.foreman = Foreman::Asleep;
+                let is_over = shared.work_waits.wait_for(&mut queue, IDLE_TIMEOUT);
+                if is_over && queue.foreman == Foreman::Asleep {
+                    break;
+                }
+                continue;
+            }
+            let (pushed, taken) = (queue.work.pushed, queue.work.taken());
+            // Woken early, it only waits for a moment more.
+            shared.work_waits.wait_for(&mut queue, GROWTH_DELAY);
+            let waiting = pushed.saturating_sub(queue.work.taken());
+            let waiting = usize::try_from(waiting).unwrap_or(usize::MAX).min(queue.work.len());
+            let begun = usize::try_from(queue.work.taken().saturating_sub(taken)).unwrap_or(0);
+            if waiting <= begun.saturating_mul(DELAYS_TO_WAIT) {
+                // The threads there are will have begun all of it soon: more would only be in their way.
+                continue;
+            }
+            let more = waiting.min(queue.threads / 2 + 1).min(shared.limits.most - queue.threads);
+            queue.threads += more;
+            drop(queue);
+            (0..more).for_each(|_| Shared::add_thread(shared));
+            queue = shared.lock();
+            match queue.is_refused {
+                false => pause = GROWTH_DELAY,
+                true => {
+                    pause = (pause * 2).min(MAX_PAUSE);
+                    shared.work_waits.wait_for(&mut queue, pause);
+                }
+            }
+        }
+        queue.foreman = Foreman::Absent;
+    }
+
+    /// What a thread of the pool does.
+    fn serve(&self) {
+        let process = OwnerProcess::current();
+        let mut queue = self.lock();
+        loop {
+            if let Some((call, work)) = queue.work.pop() {
+                drop(queue);
+                if let (Job::Attempt(attempt, ..), Some(clock)) = (&work.job, &self.clock) {
+                    attempt.begins(clock.now());
+                }
+                let letter = work.run(call);
+                process.end_if_forked();
+                self.inbox.send(letter);
+                queue = self.lock();
+                continue;
+            }
+            if queue.closed {
+                break;
+            }
+            queue.idle += 1;
+            let is_over = self.work_came.wait_for(&mut queue, IDLE_TIMEOUT);
+            queue.idle -= 1;
+            if is_over && queue.work.len() == 0 {
+                break;
+            }
+        }
+        queue.threads -= 1;
+    }
+}
